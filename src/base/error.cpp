@@ -1,0 +1,35 @@
+#include "base/error.hpp"
+
+#include <system_error>
+
+namespace plait {
+
+const char* name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return "invalid argument";
+    case ErrorCode::kInvalidInput:
+      return "invalid input";
+    case ErrorCode::kInvalidPlan:
+      return "invalid plan";
+    case ErrorCode::kMismatch:
+      return "mismatched call";
+    case ErrorCode::kPeerFailed:
+      return "peer failed";
+    case ErrorCode::kTimeout:
+      return "timeout";
+    case ErrorCode::kResources:
+      return "out of resources";
+    case ErrorCode::kSystem:
+      return "system error";
+    case ErrorCode::kInternal:
+      return "internal error";
+  }
+  return "unknown error";
+}
+
+void fail_system(int error_number, const std::string& what) {
+  fail(ErrorCode::kSystem, what, ": ", std::generic_category().message(error_number));
+}
+
+}  // namespace plait

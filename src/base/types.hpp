@@ -1,0 +1,47 @@
+// Element types and reductions, shared by every part that handles data. Terms and numbering follow NCCL's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plait {
+
+enum class DataType : uint8_t {
+  kInt8,
+  kUint8,
+  kInt32,
+  kUint32,
+  kInt64,
+  kUint64,
+  kFloat16,
+  kFloat32,
+  kFloat64,
+  kBfloat16,
+  kFloat8E4M3,  // OCP FP8: 1-4-3, no infinity, one NaN pattern
+  kFloat8E5M2,  // OCP FP8: 1-5-2, IEEE-like
+  kInt16,
+  kUint16,
+};
+inline constexpr int kDataTypeCount = 14;
+
+enum class ReduceOp : uint8_t { kSum, kProduct, kMax, kMin, kAverage };
+inline constexpr int kReduceOpCount = 5;
+
+// Bytes of one element.
+size_t size_of(DataType type);
+// 8- and 16-bit floating types add up in float32 and are rounded once, at the end.
+bool accumulates_in_float32(DataType type);
+// Bytes of one element of an unfinished reduction: 4 where the type accumulates in float32, else its own size.
+size_t accumulator_size_of(DataType type);
+
+// "float32", "bfloat16", "float8_e4m3fn", … (numpy's and ml_dtypes' names).
+const char* name(DataType type);
+const char* name(ReduceOp op);  // "sum", "prod", "max", "min", "avg", as nccl-tests prints them
+// Accepts the names above and the common short forms ("float", "half", "double", "bf16", "f32", "product", "average", …).
+std::optional<DataType> parse_data_type(std::string_view text);
+std::optional<ReduceOp> parse_reduce_op(std::string_view text);
+
+}  // namespace plait

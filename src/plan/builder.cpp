@@ -1,0 +1,106 @@
+// Construction of plans.
+#include "plan/builder.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "plan/conditions.hpp"
+
+namespace plait {
+
+PlanBuilder::PlanBuilder(Shape shape) {
+  if (shape.ranks < 1) fail(ErrorCode::kInvalidArgument, "a plan needs at least one rank, not ", shape.ranks);
+  plan_.algorithm = std::move(shape.algorithm);
+  plan_.collective = shape.collective;
+  plan_.reach = shape.reach;
+  plan_.root = has_root(shape.collective) ? shape.root : 0;
+  const bool barrier = shape.collective == Collective::kBarrier;
+  plan_.blocks = barrier ? 0 : has_rank_blocks(shape.collective) ? shape.ranks : 1;
+  plan_.chunks_per_block = barrier ? 0 : shape.chunks_per_block;
+  plan_.node_of = shape.node_of.empty() ? std::vector<int>(shape.ranks, 0) : std::move(shape.node_of);
+  plan_.ranks.resize(shape.ranks);
+  check_shape(plan_);
+}
+
+LaneId PlanBuilder::add_lane(int rank, Engine engine) {
+  auto& lanes = plan_.ranks.at(rank).lanes;
+  lanes.push_back({engine, {}});
+  return {rank, static_cast<int>(lanes.size()) - 1};
+}
+
+Place PlanBuilder::take_scratch(int rank, int count) {
+  int& slots = plan_.ranks.at(rank).scratch_slots;
+  return {rank, Buffer::kScratch, std::exchange(slots, slots + count)};
+}
+
+Place PlanBuilder::take_host(int rank, int count) {
+  int& slots = plan_.ranks.at(rank).host_slots;
+  return {rank, Buffer::kHost, std::exchange(slots, slots + count)};
+}
+
+std::vector<Operation>& PlanBuilder::operations(LaneId lane) {
+  return plan_.ranks.at(lane.rank).lanes.at(lane.lane).operations;
+}
+
+void PlanBuilder::fold(LaneId lane, std::vector<Place> destinations, std::vector<Place> sources, int chunk,
+                       int chunks) {
+  Operation operation;
+  operation.kind = OpKind::kFold;
+  operation.chunk = chunk;
+  operation.chunks = chunks;
+  operation.destinations = std::move(destinations);
+  operation.sources = std::move(sources);
+  operations(lane).push_back(std::move(operation));
+}
+
+void PlanBuilder::copy(LaneId lane, Place destination, Place source, int chunk, int chunks) {
+  fold(lane, {destination}, {source}, chunk, chunks);
+}
+
+SignalId PlanBuilder::signal(LaneId from, LaneId to) {
+  int& signals = plan_.ranks.at(to.rank).signals;
+  const SignalId id{from, to, signals++};
+  Operation operation;
+  operation.kind = OpKind::kSignal;
+  operation.peer_rank = to.rank;
+  operation.peer_lane = to.lane;
+  operation.number = id.number;
+  operations(from).push_back(std::move(operation));
+  return id;
+}
+
+void PlanBuilder::wait(const SignalId& signal) {
+  Operation operation;
+  operation.kind = OpKind::kWait;
+  operation.peer_rank = signal.from.rank;
+  operation.peer_lane = signal.from.lane;
+  operation.number = signal.number;
+  operations(signal.to).push_back(std::move(operation));
+}
+
+void PlanBuilder::send_receive(LaneId from, Place source, LaneId to, Place destination, int chunk, int chunks) {
+  int& messages = plan_.ranks.at(to.rank).messages;
+  const int number = messages++;
+  Operation send;
+  send.kind = OpKind::kSend;
+  send.chunk = chunk;
+  send.chunks = chunks;
+  send.sources = {source};
+  send.peer_rank = to.rank;
+  send.peer_lane = to.lane;
+  send.number = number;
+  Operation receive;
+  receive.kind = OpKind::kReceive;
+  receive.chunk = chunk;
+  receive.chunks = chunks;
+  receive.destinations = {destination};
+  receive.peer_rank = from.rank;
+  receive.peer_lane = from.lane;
+  receive.number = number;
+  operations(from).push_back(std::move(send));
+  operations(to).push_back(std::move(receive));
+}
+
+Plan PlanBuilder::finish() { return std::exchange(plan_, Plan{}); }
+
+}  // namespace plait

@@ -1,0 +1,76 @@
+// Writes a plan: algorithms say what each lane does, the builder numbers slots, signals and messages.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace plait {
+
+// One lane of one rank of the plan under construction.
+struct LaneId {
+  int rank = 0;
+  int lane = 0;
+};
+
+// A signal that was sent and not yet waited for.
+struct SignalId {
+  LaneId from;
+  LaneId to;
+  int number = -1;
+};
+
+class PlanBuilder {
+ public:
+  struct Shape {
+    std::string algorithm;
+    Collective collective = Collective::kAllReduce;
+    int ranks = 1;
+    int root = 0;
+    int chunks_per_block = 1;  // ignored for a barrier
+    Reach reach = Reach::kStaged;
+    std::vector<int> node_of = {};  // empty: all ranks on one node
+  };
+
+  explicit PlanBuilder(Shape shape);
+
+  int rank_count() const { return plan_.rank_count(); }
+  int chunk_count() const { return plan_.chunk_count(); }
+
+  // Adds a lane to `rank`.
+  LaneId add_lane(int rank, Engine engine);
+  // Takes `count` neighbouring slots of the rank's scratch or host buffer; returns the first.
+  Place take_scratch(int rank, int count = 1);
+  Place take_host(int rank, int count = 1);
+
+  // Combines `sources` in the listed order into every destination, for `chunks` chunks from `chunk` on.
+  void fold(LaneId lane, std::vector<Place> destinations, std::vector<Place> sources, int chunk, int chunks = 1);
+  void copy(LaneId lane, Place destination, Place source, int chunk, int chunks = 1);
+
+  // Tells lane `to` that everything `from` did so far is visible. Give the result to wait().
+  [[nodiscard]] SignalId signal(LaneId from, LaneId to);
+  // Makes the signalled lane wait here.
+  void wait(const SignalId& signal);
+
+  // A message over a path without load and store: sends on `from`, receives on `to` at the places they are at now.
+  void send_receive(LaneId from, Place source, LaneId to, Place destination, int chunk, int chunks = 1);
+
+  // Marks the plan as wrong where input and output share memory (the default is that it is right).
+  void not_in_place() { plan_.in_place = false; }
+
+  // The plan, not yet verified. The builder is empty afterwards.
+  Plan finish();
+
+ private:
+  std::vector<Operation>& operations(LaneId lane);
+
+  Plan plan_;
+};
+
+inline Place input_of(int rank) { return {rank, Buffer::kInput, 0}; }
+inline Place output_of(int rank) { return {rank, Buffer::kOutput, 0}; }
+// The slot `offset` slots after `place`, which is in scratch or host.
+inline Place slot_after(Place place, int offset) { return {place.rank, place.buffer, place.slot + offset}; }
+
+}  // namespace plait

@@ -1,0 +1,78 @@
+// Preconditions and postconditions of the collectives.
+#include "plan/conditions.hpp"
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+ChunkRange whole(const Plan& plan) { return {0, plan.chunk_count()}; }
+ChunkRange block(const Plan& plan, int rank) { return {rank * plan.chunks_per_block, plan.chunks_per_block}; }
+
+}  // namespace
+
+ChunkRange input_window(const Plan& plan, int rank) {
+  switch (plan.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+      return whole(plan);
+    case Collective::kBroadcast:
+      return rank == plan.root ? whole(plan) : ChunkRange{};
+    case Collective::kAllGather:
+      return block(plan, rank);
+    case Collective::kBarrier:
+      return {};
+  }
+  return {};
+}
+
+ChunkRange output_window(const Plan& plan, int rank) {
+  switch (plan.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kAllGather:
+      return whole(plan);
+    case Collective::kReduce:
+      return rank == plan.root ? whole(plan) : ChunkRange{};
+    case Collective::kReduceScatter:
+      return block(plan, rank);
+    case Collective::kBarrier:
+      return {};
+  }
+  return {};
+}
+
+int required_source(const Plan& plan, int chunk) {
+  switch (plan.collective) {
+    case Collective::kBroadcast:
+      return plan.root;
+    case Collective::kAllGather:
+      return chunk / plan.chunks_per_block;
+    default:
+      return -1;
+  }
+}
+
+void check_shape(const Plan& plan) {
+  const int ranks = plan.rank_count();
+  const auto refuse = [&](const auto&... parts) {
+    fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, " (", name(plan.collective), "): ", parts...);
+  };
+  if (ranks < 1) refuse("has no ranks");
+  if (static_cast<int>(plan.node_of.size()) != ranks) {
+    refuse("names the node of ", plan.node_of.size(), " ranks, but has ", ranks, " ranks");
+  }
+  if (has_root(plan.collective) && (plan.root < 0 || plan.root >= ranks)) {
+    refuse("root ", plan.root, " is not one of its ", ranks, " ranks");
+  }
+  if (plan.collective == Collective::kBarrier) {
+    if (plan.blocks != 0) refuse("a barrier moves no data, but the plan has ", plan.blocks, " blocks");
+    return;
+  }
+  const int blocks = has_rank_blocks(plan.collective) ? ranks : 1;
+  if (plan.blocks != blocks) refuse("needs ", blocks, " blocks, has ", plan.blocks);
+  if (plan.chunks_per_block < 1) refuse("needs at least one chunk a block, has ", plan.chunks_per_block);
+}
+
+}  // namespace plait

@@ -1,0 +1,48 @@
+// Names and simple facts of plans.
+#include "plan/plan.hpp"
+
+#include <array>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::array<const char*, kCollectiveCount> kCollectives = {"all_reduce",     "reduce",     "broadcast",
+                                                                    "reduce_scatter", "all_gather", "barrier"};
+constexpr std::array<const char*, 4> kEngines = {"sm", "copy", "cpu", "net"};
+constexpr std::array<const char*, 4> kBuffers = {"input", "output", "scratch", "host"};
+constexpr std::array<const char*, 5> kOpKinds = {"fold", "send", "receive", "signal", "wait"};
+constexpr std::array<const char*, 2> kReaches = {"staged", "peer"};
+
+}  // namespace
+
+const char* name(Collective collective) { return kCollectives.at(static_cast<size_t>(collective)); }
+const char* name(Engine engine) { return kEngines.at(static_cast<size_t>(engine)); }
+const char* name(Buffer buffer) { return kBuffers.at(static_cast<size_t>(buffer)); }
+const char* name(OpKind kind) { return kOpKinds.at(static_cast<size_t>(kind)); }
+const char* name(Reach reach) { return kReaches.at(static_cast<size_t>(reach)); }
+
+Collective parse_collective(std::string_view text) {
+  std::string known;
+  for (size_t i = 0; i < kCollectives.size(); ++i) {
+    if (text == kCollectives[i]) return static_cast<Collective>(i);
+    known += join(i == 0 ? "" : ", ", kCollectives[i]);
+  }
+  fail(ErrorCode::kInvalidArgument, "unknown collective '", text, "'; known are ", known);
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
+bool has_rank_blocks(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kAllGather;
+}
+
+bool has_root(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kBroadcast;
+}
+
+}  // namespace plait

@@ -1,0 +1,133 @@
+// The plan: who moves what where, in which order. The same object is verified, costed, simulated, drawn and run.
+//
+// A plan lists, for every rank, a few lanes; a lane is a sequence of operations that one engine performs in order.
+// Sizes are fractions of the message until launch: the message has `blocks` equal blocks (one a rank for collectives
+// that scatter or gather, else one), each cut into `chunks_per_block` chunks. Chunks are numbered through the message,
+// and that number is the index of a place in the input and in the output of every rank, also where a rank's buffer
+// covers only its own block: so "input chunk i" and "output chunk i" of one rank are the same memory when a
+// collective runs in place. Scratch and host buffers have slots, each as large as the largest chunk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plait {
+
+enum class Collective : uint8_t { kAllReduce, kReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
+inline constexpr int kCollectiveCount = 6;
+
+// Who performs a lane.
+enum class Engine : uint8_t {
+  kSm,    // a set of CTAs of the rank's GPU
+  kCopy,  // a copy engine of the rank's GPU
+  kCpu,   // a thread of the rank's process
+  kNet,   // the network transport
+};
+
+enum class Buffer : uint8_t {
+  kInput,    // what the caller gave; only ever read
+  kOutput,   // what the caller gets
+  kScratch,  // the library's, in the rank's own memory (GPU memory where the rank has a GPU)
+  kHost,     // the library's, in host memory next to the rank
+};
+
+// Which memory an engine may load from and store to.
+enum class Reach : uint8_t {
+  kStaged,  // its own rank's input and output; scratch and host buffers of every rank of its node
+  kPeer,    // every buffer of every rank of its node
+};
+
+struct Place {
+  int rank = 0;
+  Buffer buffer = Buffer::kInput;
+  int slot = 0;  // scratch and host: the slot of the operation's first chunk. Input and output: 0, the chunk says where
+
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+enum class OpKind : uint8_t {
+  kFold,     // destinations <- sources combined in the listed order; one source: a copy
+  kSend,     // sources[0] to peer_rank, for paths without load and store
+  kReceive,  // from peer_rank into destinations[0]
+  kSignal,   // tell lane peer_lane of peer_rank that everything this lane did before is visible
+  kWait,     // do not go on before signal `number` of this rank came (from peer_lane of peer_rank)
+};
+
+struct Operation {
+  OpKind kind = OpKind::kFold;
+  int chunk = 0;   // fold, send, receive: the chunks [chunk, chunk + chunks) of the message
+  int chunks = 0;
+  std::vector<Place> destinations;
+  std::vector<Place> sources;
+  int peer_rank = -1;
+  int peer_lane = -1;
+  // signal and wait: which signal of the waiting rank; send and receive: which message of the receiving rank.
+  // Every number is used by one sender and one receiver, once in a plan.
+  int number = -1;
+
+  friend bool operator==(const Operation&, const Operation&) = default;
+};
+
+struct Lane {
+  Engine engine = Engine::kCpu;
+  std::vector<Operation> operations;
+
+  friend bool operator==(const Lane&, const Lane&) = default;
+};
+
+struct RankPlan {
+  std::vector<Lane> lanes;
+  int scratch_slots = 0;
+  int host_slots = 0;
+  int signals = 0;   // signals that lanes of this rank wait for
+  int messages = 0;  // messages that lanes of this rank receive
+
+  friend bool operator==(const RankPlan&, const RankPlan&) = default;
+};
+
+struct Plan {
+  std::string algorithm;  // registered name and parameters, such as "hierarchical_ring(4x2)"
+  Collective collective = Collective::kAllReduce;
+  Reach reach = Reach::kStaged;
+  int root = 0;  // broadcast and reduce
+  int blocks = 1;
+  int chunks_per_block = 1;
+  bool in_place = true;      // claims to be right also where output and input are the same memory
+  std::vector<int> node_of;  // node of each rank: load and store end at its edge
+  std::vector<RankPlan> ranks;
+
+  int rank_count() const { return static_cast<int>(ranks.size()); }
+  int chunk_count() const { return blocks * chunks_per_block; }
+
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// A half-open range of chunks.
+struct ChunkRange {
+  int first = 0;
+  int count = 0;
+
+  int end() const { return first + count; }
+  bool contains(int chunk) const { return chunk >= first && chunk < end(); }
+  friend bool operator==(const ChunkRange&, const ChunkRange&) = default;
+};
+
+// "all_reduce", "fold", "scratch", …: the names used in text, JSON and on the command line.
+const char* name(Collective collective);
+const char* name(Engine engine);
+const char* name(Buffer buffer);
+const char* name(OpKind kind);
+const char* name(Reach reach);
+// The reverse; throws kInvalidArgument with the known names.
+Collective parse_collective(std::string_view text);
+
+// True where the result combines contributions of several ranks.
+bool reduces(Collective collective);
+// True where the message consists of one block a rank.
+bool has_rank_blocks(Collective collective);
+// True where one rank plays a part of its own.
+bool has_root(Collective collective);
+
+}  // namespace plait

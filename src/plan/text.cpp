@@ -1,0 +1,82 @@
+// Text form of plans.
+#include "plan/text.hpp"
+
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
+
+void append_places(std::ostream& out, const std::vector<Place>& places, const char* separator) {
+  for (size_t i = 0; i < places.size(); ++i) out << (i == 0 ? "" : separator) << to_text(places[i]);
+}
+
+void append_chunks(std::ostream& out, const Operation& operation) {
+  if (operation.chunks == 1) {
+    out << " : chunk " << operation.chunk;
+  } else {
+    out << " : chunks " << operation.chunk << ".." << operation.chunk + operation.chunks - 1;
+  }
+}
+
+}  // namespace
+
+std::string to_text(const Place& place) {
+  const std::string where = join("r", place.rank, ".", name(place.buffer));
+  return has_slots(place.buffer) ? join(where, "[", place.slot, "]") : where;
+}
+
+std::string to_text(const Operation& operation) {
+  std::ostringstream out;
+  out << name(operation.kind) << " ";
+  switch (operation.kind) {
+    case OpKind::kFold:
+      append_places(out, operation.destinations, ", ");
+      out << " <- ";
+      append_places(out, operation.sources, " + ");
+      append_chunks(out, operation);
+      break;
+    case OpKind::kSend:
+      append_places(out, operation.sources, ", ");
+      out << " as message " << operation.number << " to r" << operation.peer_rank << " lane " << operation.peer_lane;
+      append_chunks(out, operation);
+      break;
+    case OpKind::kReceive:
+      append_places(out, operation.destinations, ", ");
+      out << " as message " << operation.number << " from r" << operation.peer_rank << " lane "
+          << operation.peer_lane;
+      append_chunks(out, operation);
+      break;
+    case OpKind::kSignal:
+      out << operation.number << " of r" << operation.peer_rank << " lane " << operation.peer_lane;
+      break;
+    case OpKind::kWait:
+      out << operation.number << " from r" << operation.peer_rank << " lane " << operation.peer_lane;
+      break;
+  }
+  return out.str();
+}
+
+std::string to_text(const Plan& plan) {
+  std::ostringstream out;
+  out << "plan " << plan.algorithm << ": " << name(plan.collective) << " over " << plan.rank_count() << " ranks";
+  if (has_root(plan.collective)) out << ", root " << plan.root;
+  out << ", " << plan.chunk_count() << " chunks, reach " << name(plan.reach)
+      << (plan.in_place ? ", in place or not" : ", never in place") << "\n";
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const RankPlan& rank_plan = plan.ranks[rank];
+    out << "rank " << rank << " (node " << plan.node_of[rank] << ", " << rank_plan.scratch_slots << " scratch slots, "
+        << rank_plan.host_slots << " host slots, " << rank_plan.signals << " signals)\n";
+    for (size_t lane = 0; lane < rank_plan.lanes.size(); ++lane) {
+      out << "  lane " << lane << " (" << name(rank_plan.lanes[lane].engine) << ")\n";
+      const auto& operations = rank_plan.lanes[lane].operations;
+      for (size_t i = 0; i < operations.size(); ++i) out << "    " << i << ": " << to_text(operations[i]) << "\n";
+    }
+  }
+  return out.str();
+}
+
+}  // namespace plait

@@ -1,0 +1,17 @@
+// Plans in words, for people: one line an operation.
+#pragma once
+
+#include <string>
+
+#include "plan/plan.hpp"
+
+namespace plait {
+
+// "r2.scratch[3]", "r0.input": slots only where the buffer has them.
+std::string to_text(const Place& place);
+// "fold r2.output <- r2.input + r1.scratch[0] : chunk 5", "signal 3 of r1 lane 0", …
+std::string to_text(const Operation& operation);
+// The whole plan: a header, then rank by rank and lane by lane.
+std::string to_text(const Plan& plan);
+
+}  // namespace plait

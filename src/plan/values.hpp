@@ -1,0 +1,50 @@
+// The symbolic values that the verifier puts into places: a chunk, the ranks whose contributions it sums up, and a
+// fingerprint of the expression that combined them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace plait {
+
+class ValueTable {
+ public:
+  using Id = int32_t;
+  static constexpr Id kNothing = -1;
+
+  explicit ValueTable(int ranks) : ranks_(ranks), words_((ranks + 63) / 64) {}
+
+  // The untouched contribution of `rank` to `chunk`.
+  Id contribution(int rank, int chunk);
+
+  struct Combination {
+    Id value = kNothing;
+    int repeated_rank = -1;  // a rank whose contribution both sides hold: the combination is wrong
+  };
+  // `left` combined with `right`, in this order.
+  Combination combine(Id left, Id right);
+
+  int chunk(Id id) const { return values_[id].chunk; }
+  int count(Id id) const { return values_[id].count; }
+  uint64_t expression(Id id) const { return values_[id].expression; }
+  bool contains(Id id, int rank) const { return (word(id, rank / 64) >> (rank % 64) & 1) != 0; }
+  // The first rank that has not contributed, or -1.
+  int first_missing(Id id) const;
+  bool is_partial(Id id) const { return count(id) > 1 && count(id) < ranks_; }
+
+ private:
+  struct Value {
+    int chunk;
+    int count;
+    uint64_t expression;
+  };
+  uint64_t word(Id id, int index) const { return bits_[static_cast<size_t>(id) * words_ + index]; }
+
+  int ranks_;
+  int words_;
+  std::vector<Value> values_;
+  std::vector<uint64_t> bits_;  // words_ per value
+};
+
+}  // namespace plait

@@ -1,0 +1,72 @@
+// Proves a plan right before anything runs it.
+//
+// The verifier executes the plan symbolically. Each place holds a value: which chunk it is, whose contributions it
+// sums up, and the expression that combined them. Happens-before comes from lanes, signals and messages (vector
+// clocks); since every signal has one sender and one waiter, one execution stands for all interleavings. A plan passes
+// only if
+//  - every output chunk ends with exactly the contributions the collective demands, each once, combined by the same
+//    expression on every rank (so results are equal bit for bit);
+//  - nothing is read before it was written, or written while it may be read or written elsewhere; the input and output
+//    of a rank are touched by others only between that rank's call and its return;
+//  - every wait is met, every signal and message is awaited, no lane waits for ever;
+//  - all places are in bounds and in reach of the engine; unfinished reductions stay out of the caller's buffers (they
+//    may be wider than the caller's type);
+//  - all of this also holds where input and output share memory, if the plan claims so.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace plait {
+
+// What the verifier learned about one fold, for whoever lowers it. Empty for other operations.
+struct FoldFacts {
+  std::vector<uint8_t> source_is_partial;  // source i holds an unfinished reduction
+  bool result_is_partial = false;
+  bool finishes = false;  // the result has all contributions and no source had
+};
+
+// Where bytes cross from: the memory next to a rank.
+struct Endpoint {
+  int rank = 0;
+  bool host = false;  // host memory next to the rank, else the rank's own
+
+  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+};
+
+// Chunks that cross from one memory (or engine) to another in one execution of the plan.
+struct Traffic {
+  Endpoint from;
+  Endpoint to;
+  int64_t chunks = 0;
+};
+
+struct PlanReport {
+  int steps = 0;               // signals and messages between ranks on the longest chain
+  bool synchronizes = false;   // every rank's return follows every rank's call
+  std::vector<Traffic> traffic;        // between different endpoints, sorted
+  std::vector<int64_t> chunks_read;    // of each rank's engines, in chunks
+  std::vector<int64_t> chunks_written;
+  std::vector<std::vector<std::vector<FoldFacts>>> facts;  // [rank][lane][operation]
+};
+
+// A plan that passed. Only verify() makes one, so whatever takes a VerifiedPlan cannot be given a wrong plan.
+class VerifiedPlan {
+ public:
+  const Plan& plan() const { return plan_; }
+  const PlanReport& report() const { return report_; }
+
+ private:
+  friend VerifiedPlan verify(Plan plan);
+  VerifiedPlan(Plan plan, PlanReport report) : plan_(std::move(plan)), report_(std::move(report)) {}
+
+  Plan plan_;
+  PlanReport report_;
+};
+
+// Throws Error(kInvalidPlan) that names rank, lane, operation and chunk of the first fault.
+VerifiedPlan verify(Plan plan);
+
+}  // namespace plait
