@@ -1,8 +1,12 @@
 # One static library a folder of src/, so that a folder that reaches past its wall fails to link.
-# plait_folder(<folder> [dependency...]) takes every .cpp file of src/<folder>.
+# plait_folder(<folder> [dependency...]) takes every .cpp file of src/<folder>, and every .cu file where there is CUDA.
 function(plait_folder folder)
   string(REPLACE "/" "_" name "plait_${folder}")
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
+  set(patterns "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
+  if(PLAIT_HAVE_CUDA)
+    list(APPEND patterns "${PROJECT_SOURCE_DIR}/src/${folder}/*.cu")
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   if(sources)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
@@ -14,15 +18,19 @@ function(plait_folder folder)
   endif()
 endfunction()
 
-# plait_tests(<folder of tests/> <library>...): each *_test.cpp there becomes a program of its own, run by ctest.
+# plait_tests(<folder of tests/> <library>...): each *_test.cpp there becomes a program of its own, run by ctest. The
+# target tests_<folder> builds all of them.
 function(plait_tests folder)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp")
+  string(REPLACE "/" "_" group "tests_${folder}")
+  add_custom_target(${group})
   foreach(source IN LISTS sources)
     get_filename_component(name "${source}" NAME_WE)
     add_executable(${name} "${source}")
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     target_compile_definitions(${name} PRIVATE PLAIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main)
+    add_dependencies(${group} ${name})
     add_test(NAME "${folder}/${name}" COMMAND ${name})
     set_tests_properties("${folder}/${name}" PROPERTIES TIMEOUT 300)
   endforeach()

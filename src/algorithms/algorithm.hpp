@@ -14,19 +14,21 @@ struct AlgorithmArguments {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
   int root = 0;
-  Engine engine = Engine::kCpu;            // of the lanes that move data next to a rank
-  Reach reach = Reach::kStaged;            // what those engines can load from and store to
-  std::vector<int> node_of = {};           // node of each rank; empty: one node
-  std::vector<std::vector<int>> groups = {};  // NVLink groups as lists of ranks; empty: one group of all
-  std::vector<int> factors = {};           // hierarchy p1 x p2 x … (hierarchical_ring)
-  int pipeline = 1;                        // chunks that are under way at once, where the algorithm has a pipeline
+  Engine engine = Engine::kCpu;   // of the lanes that move data next to a rank: kSm or kCpu
+  Reach reach = Reach::kStaged;   // what those engines can load from and store to
+  std::vector<int> node_of = {};  // node of each rank; empty: one node
+  // NVLink groups as lists of ranks, the leader first; empty: the ranks of each node form one.
+  std::vector<std::vector<int>> groups = {};
+  std::vector<int> factors = {};  // hierarchy p1 x p2 x … (hierarchical_ring); empty: derived from groups and nodes
+  int pipeline = 1;               // parts of the message under way at once, where the algorithm has a pipeline
 };
 
 struct Algorithm {
-  std::string_view name;         // "ring"
-  std::string_view summary;      // one line for people
-  std::string_view source;       // paper ids, such as "UEN-06, NVG-28"
+  std::string_view name;     // "ring"
+  std::string_view summary;  // one line for people
+  std::string_view source;   // paper ids, such as "UEN-06, NVG-28"
   std::vector<Collective> collectives;
+  // The plan, not yet verified. Throws kInvalidArgument that says what is legal.
   Plan (*make)(const AlgorithmArguments&);
 };
 
@@ -34,7 +36,7 @@ struct Algorithm {
 const std::vector<Algorithm>& algorithms();
 // Throws kInvalidArgument that lists the algorithms known for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);
-// Looks up and runs: the plan is not yet verified.
+// Looks up and runs: the plan is not yet verified. Throws kInvalidArgument as the two above do.
 Plan make_plan(std::string_view name, const AlgorithmArguments& arguments);
 
 }  // namespace plait

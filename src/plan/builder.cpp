@@ -9,7 +9,9 @@
 namespace plait {
 
 PlanBuilder::PlanBuilder(Shape shape) {
-  if (shape.ranks < 1) fail(ErrorCode::kInvalidArgument, "a plan needs at least one rank, not ", shape.ranks);
+  if (shape.ranks < 1 || shape.ranks > kMaxRanks) {
+    fail(ErrorCode::kInvalidArgument, "a plan has 1 to ", kMaxRanks, " ranks, not ", shape.ranks);
+  }
   plan_.algorithm = std::move(shape.algorithm);
   plan_.collective = shape.collective;
   plan_.reach = shape.reach;

@@ -1,6 +1,8 @@
 // Preconditions and postconditions of the collectives.
 #include "plan/conditions.hpp"
 
+#include <cstdint>
+
 #include "base/error.hpp"
 
 namespace plait {
@@ -43,23 +45,18 @@ ChunkRange output_window(const Plan& plan, int rank) {
   return {};
 }
 
-int required_source(const Plan& plan, int chunk) {
-  switch (plan.collective) {
-    case Collective::kBroadcast:
-      return plan.root;
-    case Collective::kAllGather:
-      return chunk / plan.chunks_per_block;
-    default:
-      return -1;
-  }
-}
-
 void check_shape(const Plan& plan) {
   const int ranks = plan.rank_count();
   const auto refuse = [&](const auto&... parts) {
     fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, " (", name(plan.collective), "): ", parts...);
   };
+  if (plan.collective > Collective::kBarrier || plan.reach > Reach::kPeer) {
+    fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, ": unknown collective or reach");
+  }
   if (ranks < 1) refuse("has no ranks");
+  if (plan.ranks.size() > static_cast<size_t>(kMaxRanks)) {
+    refuse("has ", plan.ranks.size(), " ranks; the limit is ", kMaxRanks);
+  }
   if (static_cast<int>(plan.node_of.size()) != ranks) {
     refuse("names the node of ", plan.node_of.size(), " ranks, but has ", ranks, " ranks");
   }
@@ -67,12 +64,17 @@ void check_shape(const Plan& plan) {
     refuse("root ", plan.root, " is not one of its ", ranks, " ranks");
   }
   if (plan.collective == Collective::kBarrier) {
-    if (plan.blocks != 0) refuse("a barrier moves no data, but the plan has ", plan.blocks, " blocks");
+    if (plan.blocks != 0 || plan.chunks_per_block != 0) {
+      refuse("a barrier moves no data, but the plan has ", plan.blocks, " blocks of ", plan.chunks_per_block, " chunks");
+    }
     return;
   }
   const int blocks = has_rank_blocks(plan.collective) ? ranks : 1;
   if (plan.blocks != blocks) refuse("needs ", blocks, " blocks, has ", plan.blocks);
   if (plan.chunks_per_block < 1) refuse("needs at least one chunk a block, has ", plan.chunks_per_block);
+  if (int64_t{blocks} * plan.chunks_per_block > kMaxChunks) {
+    refuse("cuts the message into ", int64_t{blocks} * plan.chunks_per_block, " chunks; the limit is ", kMaxChunks);
+  }
 }
 
 }  // namespace plait

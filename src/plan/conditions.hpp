@@ -5,12 +5,13 @@
 
 namespace plait {
 
+inline constexpr int kMaxRanks = 1 << 14;
+inline constexpr int kMaxChunks = 1 << 24;
+
 // The chunks that the input of `rank` holds. Empty where the rank gives nothing (broadcast: all but the root).
 ChunkRange input_window(const Plan& plan, int rank);
 // The chunks that the output of `rank` must hold at the end. Empty where it gets nothing (reduce: all but the root).
 ChunkRange output_window(const Plan& plan, int rank);
-// The one rank whose input chunk `chunk` of the output must be, or -1 where the output is the reduction over all ranks.
-int required_source(const Plan& plan, int chunk);
 // Checks the shape that the collective demands (blocks, root, ranks); throws kInvalidPlan.
 void check_shape(const Plan& plan);
 

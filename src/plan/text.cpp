@@ -1,6 +1,7 @@
 // Text form of plans.
 #include "plan/text.hpp"
 
+#include <cstdint>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -18,7 +19,7 @@ void append_chunks(std::ostream& out, const Operation& operation) {
   if (operation.chunks == 1) {
     out << " : chunk " << operation.chunk;
   } else {
-    out << " : chunks " << operation.chunk << ".." << operation.chunk + operation.chunks - 1;
+    out << " : chunks " << operation.chunk << ".." << int64_t{operation.chunk} + operation.chunks - 1;
   }
 }
 
@@ -68,7 +69,7 @@ std::string to_text(const Plan& plan) {
       << (plan.in_place ? ", in place or not" : ", never in place") << "\n";
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const RankPlan& rank_plan = plan.ranks[rank];
-    out << "rank " << rank << " (node " << plan.node_of[rank] << ", " << rank_plan.scratch_slots << " scratch slots, "
+    out << "rank " << rank << " (node " << plan.node_of.at(rank) << ", " << rank_plan.scratch_slots << " scratch slots, "
         << rank_plan.host_slots << " host slots, " << rank_plan.signals << " signals)\n";
     for (size_t lane = 0; lane < rank_plan.lanes.size(); ++lane) {
       out << "  lane " << lane << " (" << name(rank_plan.lanes[lane].engine) << ")\n";

@@ -26,6 +26,8 @@ struct FoldFacts {
   std::vector<uint8_t> source_is_partial;  // source i holds an unfinished reduction
   bool result_is_partial = false;
   bool finishes = false;  // the result has all contributions and no source had
+
+  friend bool operator==(const FoldFacts&, const FoldFacts&) = default;
 };
 
 // Where bytes cross from: the memory next to a rank.

@@ -1,0 +1,105 @@
+# Everything from a fresh clone: `make` builds, `make test` tests, `make help` lists the rest.
+# Whatever a target installs, it names first: Python packages go to .venv, system packages come from apt-get and only
+# where they are missing (see tools/prepare.py).
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+# Which CUDA compiler: auto, wheel, system or off (see cmake/CudaOptional.cmake).
+PLAIT_CUDA ?= auto
+# A release compiles every kernel for five targets. While working, one is enough: that of the GPU here; where there is none,
+# PTX that runs on any GPU, and Hopper. `make CUDA_ARCHITECTURES=` takes all.
+CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
+# Warnings are errors where a machine watches, not on a user's newer compiler.
+WERROR ?= $(if $(CI),ON,OFF)
+# Seconds that the tests of one sanitizer may take, and the folders of tests/ where threads meet.
+SANITIZE_SECONDS ?= 240
+THREAD_FOLDERS ?= unit/base unit/runtime unit/runtime/host property
+
+export PLAIT_CUDA
+VENV := $(CURDIR)/.venv
+IN_VENV := PATH="$(VENV)/bin:$$PATH"
+PREPARE := @$(PYTHON) tools/prepare.py
+CMAKE := $(IN_VENV) cmake --log-level=NOTICE -S . -G Ninja -DPLAIT_WERROR=$(WERROR)
+COMPILE := $(IN_VENV) cmake --build
+CTEST := $(IN_VENV) ctest --output-on-failure -j $(JOBS)
+comma := ,
+space := $(subst ,, )
+# Randomised address layouts of newer kernels break gcc's ThreadSanitizer.
+FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+CPP_FILES = $(shell find src include tests python examples benchmarks \
+  \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null)
+PYTHON_FOLDERS = $(wildcard python tools tests/python examples benchmarks)
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.PHONY: build test demo bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+
+build:  ## build the library, the Python module and .venv/bin/plait (the default)
+	$(PREPARE) build
+	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
+	@$(COMPILE) build/release -j $(JOBS)
+
+RELEASE_OPTIONS = -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(VENV)/bin/python -DPLAIT_CUDA=$(PLAIT_CUDA) \
+  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
+
+test: RELEASE_OPTIONS += -DPLAIT_TESTS=ON
+test:  ## build, then run the C++ tests and the Python tests
+	$(PREPARE) build test
+	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
+	@$(COMPILE) build/release -j $(JOBS)
+	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
+
+demo: build  ## run examples/demo.py
+	$(PREPARE) demo
+	@$(VENV)/bin/python examples/demo.py
+
+bench: build  ## run the benchmarks of benchmarks/run.py; BENCH="..." passes arguments
+	@$(VENV)/bin/python benchmarks/run.py $(BENCH)
+
+sanitize: sanitize-address sanitize-thread  ## run the C++ unit and property tests under gcc's or clang's sanitizers
+
+SANITIZE_OPTIONS = -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DPLAIT_TESTS=ON -DPLAIT_PYTHON=OFF
+# $(call sanitized,<build folder>,<sanitizers>,<targets to build>,<tests to run>)
+define sanitized
+	$(PREPARE) sanitize
+	@$(CMAKE) -B build/$(1) $(SANITIZE_OPTIONS) -DPLAIT_SANITIZE=$(2)
+	@$(COMPILE) build/$(1) -j $(JOBS) --target $(3)
+	@UBSAN_OPTIONS=print_stacktrace=1 timeout $(SANITIZE_SECONDS) $(FIXED_ADDRESSES) env $(CTEST) --test-dir build/$(1) -R '$(4)' \
+	  || { [ $$? != 124 ] || echo 'build/$(1): stopped after SANITIZE_SECONDS=$(SANITIZE_SECONDS)'; exit 1; }
+endef
+
+sanitize-address:
+	$(call sanitized,asan,address$(comma)undefined,all,^(unit|property)/)
+
+sanitize-thread:
+	$(call sanitized,tsan,thread,$(subst /,_,$(THREAD_FOLDERS:%=tests_%)),^($(subst $(space),|,$(THREAD_FOLDERS)))/[^/]*$$)
+
+lint:  ## check formats, Python, walls between folders, and the tree
+	$(PREPARE) lint
+	@status=0; check() { echo "lint: $$1"; shift; "$$@" || status=1; }; \
+	check 'format of C++' $(VENV)/bin/clang-format --dry-run -Werror $(CPP_FILES); \
+	check 'Python' $(VENV)/bin/ruff check $(PYTHON_FOLDERS); \
+	check 'format of Python' $(VENV)/bin/ruff format --check $(PYTHON_FOLDERS); \
+	check 'walls between folders' $(PYTHON) tools/check_includes.py; \
+	check 'files' $(PYTHON) tools/check_tree.py; \
+	exit $$status
+
+format:  ## rewrite the C++ and Python files in the tree's format
+	$(PREPARE) lint
+	@$(VENV)/bin/clang-format -i $(CPP_FILES)
+	@$(VENV)/bin/ruff check --fix --quiet $(PYTHON_FOLDERS) || true
+	@$(VENV)/bin/ruff format $(PYTHON_FOLDERS)
+
+tidy: build  ## run clang-tidy over src/ (slow; not part of lint)
+	$(PREPARE) tidy
+	@$(VENV)/bin/clang-tidy -p build/release --quiet $(filter src/%.cpp,$(CPP_FILES))
+
+clean:  ## remove what was built
+	rm -rf build python/plait/*.so
+
+distclean: clean  ## remove .venv too
+	rm -rf .venv
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo 'Variables: PYTHON=python3  JOBS=cores  PLAIT_CUDA=auto|wheel|system|off  CUDA_ARCHITECTURES=list  CXX=compiler'

@@ -1,0 +1,73 @@
+# Turns CUDA on where there is a compiler for it. PLAIT_CUDA (variable or environment) decides:
+#   auto    the system's nvcc, else NVIDIA's wheels where this Python has them, else none (the default)
+#   wheel   NVIDIA's wheels        system  the system's nvcc        off  none
+# Sets PLAIT_HAVE_CUDA; enables the language CUDA and finds CUDAToolkit where that is ON.
+set(PLAIT_CUDA "$ENV{PLAIT_CUDA}" CACHE STRING "Which CUDA compiler: auto, wheel, system or off")
+set(PLAIT_HAVE_CUDA OFF)
+if(PLAIT_SANITIZE)
+  return()  # the sanitizers see host code only
+endif()
+
+# Gives NVIDIA's wheels the layout of a toolkit (lib64, unversioned libraries) by links in the build folder, and sets
+# `out` to the nvcc there: started through a link, nvcc takes the folder of that link as its root.
+function(plait_cuda_root_of_wheels wheels out)
+  set(root "${CMAKE_BINARY_DIR}/cuda-root")
+  file(REMOVE_RECURSE "${root}")
+  file(MAKE_DIRECTORY "${root}/bin" "${root}/lib64")
+  file(CREATE_LINK "${wheels}/include" "${root}/include" SYMBOLIC)
+  file(CREATE_LINK "${wheels}/nvvm" "${root}/nvvm" SYMBOLIC)
+  file(GLOB programs "${wheels}/bin/*")
+  foreach(file IN LISTS programs)
+    get_filename_component(name "${file}" NAME)
+    file(CREATE_LINK "${file}" "${root}/bin/${name}" SYMBOLIC)
+  endforeach()
+  file(GLOB libraries "${wheels}/lib/lib*")
+  foreach(file IN LISTS libraries)
+    get_filename_component(name "${file}" NAME)
+    file(CREATE_LINK "${file}" "${root}/lib64/${name}" SYMBOLIC)
+    if(name MATCHES "^(lib[A-Za-z0-9_-]+\\.so)\\.")
+      file(CREATE_LINK "${file}" "${root}/lib64/${CMAKE_MATCH_1}" SYMBOLIC)
+    endif()
+  endforeach()
+  set(${out} "${root}/bin/nvcc" PARENT_SCOPE)
+endfunction()
+
+execute_process(
+  COMMAND "${CMAKE_COMMAND}" -E env "PLAIT_CUDA=${PLAIT_CUDA}"
+          "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/nvcc.py"
+  OUTPUT_VARIABLE answer
+  OUTPUT_STRIP_TRAILING_WHITESPACE
+  RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "tools/nvcc.py failed (see above).")
+endif()
+list(GET answer 0 kind)
+list(GET answer 1 where)
+
+if(kind STREQUAL "none")
+  if(PLAIT_CUDA MATCHES "^(wheel|system)$")
+    message(FATAL_ERROR "PLAIT_CUDA=${PLAIT_CUDA}, but there is ${where}. Install it, or say PLAIT_CUDA=off.")
+  endif()
+  message(NOTICE "Plait: without CUDA (${where})")
+  return()
+endif()
+if(kind STREQUAL "wheel")
+  plait_cuda_root_of_wheels("${where}" where)
+endif()
+set(CMAKE_CUDA_COMPILER "${where}")
+
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  # Every GPU from Turing on: machine code for the data-centre parts, PTX for what lies between and after them.
+  set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80-real 90-real 100-real 100-virtual)
+endif()
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+find_package(CUDAToolkit REQUIRED)
+set(PLAIT_HAVE_CUDA ON)
+message(NOTICE "Plait: with CUDA ${CMAKE_CUDA_COMPILER_VERSION} (${kind}) for ${CMAKE_CUDA_ARCHITECTURES}")

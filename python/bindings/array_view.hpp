@@ -1,0 +1,69 @@
+// Python's arrays as collectives see them: an address, a shape and an element type.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+
+namespace plait::python {
+
+namespace nb = nanobind;
+
+// "bfloat16", numpy.float32, numpy.dtype("f4"), torch.bfloat16, … Throws kInvalidArgument with the known names.
+DataType data_type_of(nb::handle dtype);
+
+// The memory of one array, which stays where it is while the view lives. Takes whatever has the buffer protocol (numpy,
+// array.array, bytearray, memoryview), numpy arrays of types that the buffer protocol has no letter for, and whatever
+// gives DLPack of host memory (torch and others). Nothing is ever copied.
+class ArrayView {
+ public:
+  // `role` names the argument in error messages. `dtype` is None, or says how to read the elements: a type of the same
+  // size, or, for a row of bytes, any. Throws kInvalidArgument for what is no array, lies on a GPU, has gaps, or has
+  // elements of a type that collectives do not know.
+  ArrayView(nb::handle array, nb::handle dtype, const char* role);
+
+  void* data() const { return data_; }
+  DataType type() const { return type_; }
+  const std::vector<size_t>& shape() const { return shape_; }
+  size_t elements() const;
+  bool read_only() const { return read_only_; }
+
+ private:
+  struct Buffer {
+    Buffer() = default;
+    ~Buffer() {
+      if (held) PyBuffer_Release(&view);
+    }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    Py_buffer view{};
+    bool held = false;
+  };
+
+  bool take_buffer(nb::handle array);
+  void take_array_interface(nb::handle array);
+  void take_dlpack(nb::handle array);
+  void read_as(nb::handle dtype);
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const;
+
+  const char* role_;
+  std::byte* data_ = nullptr;
+  std::vector<size_t> shape_;
+  size_t item_bytes_ = 0;
+  std::string item_name_;  // what Python calls the elements, for messages
+  bool known_type_ = false;
+  DataType type_ = DataType::kUint8;
+  bool read_only_ = false;
+  Buffer buffer_;
+  nb::object owner_;  // a DLPack capsule, which frees what it names; or the array
+};
+
+// "(2, 3)", "(4,)", "()".
+std::string shape_text(const std::vector<size_t>& shape);
+
+}  // namespace plait::python

@@ -1,0 +1,66 @@
+// Timing of one call, beside other libraries.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "bench/measure.hpp"
+#include "bindings/bindings.hpp"
+#include "bindings/communicator_handle.hpp"
+
+namespace plait::python {
+namespace {
+
+// A contestant and the communicator that it was made for.
+struct Entrant {
+  std::shared_ptr<Communicator> communicator;
+  std::unique_ptr<Contestant> contestant;
+};
+
+template <std::unique_ptr<Contestant> (*make)(Communicator&)>
+std::unique_ptr<Entrant> enter(CommunicatorHandle& handle) {
+  auto communicator = handle.open();
+  auto contestant = handle.use([](Communicator& c) { return make(c); });
+  return std::make_unique<Entrant>(Entrant{std::move(communicator), std::move(contestant)});
+}
+
+std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants, const Call& call,
+                                      int iterations, int warmup, int cycles, bool in_place, bool check) {
+  std::vector<Contestant*> contestants;
+  for (Entrant* entrant : entrants) contestants.push_back(entrant->contestant.get());
+  MeasureOptions options;
+  options.iterations = iterations;
+  options.warmup = warmup;
+  options.cycles = cycles;
+  options.in_place = in_place;
+  options.check = check;
+  return handle.use([&](Communicator& communicator) { return measure(communicator, contestants, call, options); });
+}
+
+}  // namespace
+
+void bind_bench(nb::module_& module) {
+  nb::class_<Entrant>(module, "Contestant", "A library that performs calls on the ranks of one communicator.")
+      .def_prop_ro("name", [](const Entrant& entrant) { return entrant.contestant->name(); })
+      .def("serves", [](const Entrant& entrant, const Call& call) { return entrant.contestant->serves(call); },
+           nb::arg("call"))
+      .def_static("plait", &enter<make_plait_contestant>, nb::arg("communicator"))
+      .def_static("mpi", &enter<make_mpi_contestant>, nb::arg("communicator"))
+      .def_static("gloo", &enter<make_gloo_contestant>, nb::arg("communicator"));
+
+  nb::class_<Measurement>(module, "Measurement")
+      .def_ro("seconds", &Measurement::seconds, "of one operation, one figure a cycle")
+      .def_ro("wrong", &Measurement::wrong, "wrong elements over all ranks; -1: not checked")
+      .def_ro("iterations", &Measurement::iterations);
+  module.def("measure", &measure_call, nb::arg("communicator"), nb::arg("contestants"), nb::arg("call"),
+             nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
+             "Times one call with each contestant in turn; collective. One Measurement a contestant.");
+  module.def("measure_copy_bandwidth",
+             [](CommunicatorHandle& handle, size_t bytes) {
+               return handle.use([&](Communicator& communicator) { return measure_copy_bandwidth(communicator, bytes); });
+             },
+             nb::arg("communicator"), nb::arg("bytes"),
+             "Bytes a second that each rank copies while all do; collective.");
+}
+
+}  // namespace plait::python

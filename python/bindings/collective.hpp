@@ -1,0 +1,19 @@
+// One call of a collective on Python's arrays.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "bindings/communicator_handle.hpp"
+
+namespace plait::python {
+
+// Shapes of `input` to shapes of the output: the same for all_reduce, reduce and broadcast; for all_gather the first
+// axis grows by the number of ranks, for reduce_scatter it shrinks. Where `output` is None, makes one of the input's
+// kind. Gives the output, or None where this rank gets nothing. Throws kInvalidArgument and what Communicator::run does.
+nb::object run_collective(CommunicatorHandle& communicator, Collective collective, nb::handle input, nb::object output,
+                          nb::handle dtype, const char* op, int root);
+
+// "sum", "prod", "max", "min", "avg" and their aliases. Throws kInvalidArgument.
+ReduceOp reduce_op_of(const std::string& text);
+
+}  // namespace plait::python

@@ -1,0 +1,65 @@
+// A Communicator as Python's threads may treat it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <memory>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
+
+namespace plait::python {
+
+namespace nb = nanobind;
+
+// Lives while a call is under way, also where Python closes it meanwhile; refuses two calls at once.
+class CommunicatorHandle {
+ public:
+  explicit CommunicatorHandle(Communicator communicator)
+      : communicator_(std::make_shared<Communicator>(std::move(communicator))) {}
+
+  // Throws kInvalidArgument once it is closed.
+  std::shared_ptr<Communicator> open() const {
+    if (!communicator_) fail(ErrorCode::kInvalidArgument, "this communicator is closed");
+    return communicator_;
+  }
+  bool closed() const { return !communicator_; }
+
+  // Runs function(Communicator&) without the interpreter's lock: for everything that may wait.
+  template <class Function>
+  auto use(Function function) {
+    const std::shared_ptr<Communicator> communicator = open();
+    const Claim claim(*this);
+    const nb::gil_scoped_release release;
+    return function(*communicator);
+  }
+
+  void abort(const std::string& reason) {
+    if (communicator_) communicator_->abort(reason);
+  }
+
+  void close() {
+    if (busy_) fail(ErrorCode::kInvalidArgument, "this communicator is in a call of another thread; abort() ends that");
+    communicator_.reset();
+  }
+
+ private:
+  struct Claim {
+    explicit Claim(CommunicatorHandle& of) : handle(of) {
+      if (handle.busy_.exchange(true)) {
+        fail(ErrorCode::kInvalidArgument, "this communicator is in a call of another thread; a rank makes one call at a ",
+             "time, and ranks that are threads need a communicator each (plait.in_process)");
+      }
+    }
+    ~Claim() { handle.busy_ = false; }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    CommunicatorHandle& handle;
+  };
+
+  std::shared_ptr<Communicator> communicator_;
+  std::atomic<bool> busy_ = false;
+};
+
+}  // namespace plait::python

@@ -1,0 +1,97 @@
+// Plans: made, verified, read and written.
+#include "plan/plan.hpp"
+
+#include <nanobind/operators.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "algorithms/algorithm.hpp"
+#include "api/inspect.hpp"
+#include "base/error.hpp"
+#include "bindings/bindings.hpp"
+#include "plan/json.hpp"
+#include "plan/text.hpp"
+#include "plan/verifier.hpp"
+
+namespace plait::python {
+namespace {
+
+Reach parse_reach(const std::string& text) {
+  for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+    if (text == name(reach)) return reach;
+  }
+  fail(ErrorCode::kInvalidArgument, "reach '", text, "' is none of: staged, peer");
+}
+
+VerifiedPlan make(const std::string& collective, const std::string& algorithm, int ranks, int root,
+                  const std::vector<int>& factors, int pipeline, const std::string& reach,
+                  const std::vector<std::vector<int>>& groups, const std::vector<int>& node_of) {
+  AlgorithmArguments arguments;
+  arguments.collective = parse_collective(collective);
+  arguments.ranks = ranks;
+  arguments.root = root;
+  arguments.factors = factors;
+  arguments.pipeline = pipeline;
+  arguments.reach = parse_reach(reach);
+  arguments.groups = groups;
+  arguments.node_of = node_of;
+  return verify(make_plan(algorithm, arguments));
+}
+
+nb::list algorithm_table() {
+  nb::list table;
+  for (const Algorithm& algorithm : algorithms()) table.append(nb::cast(algorithm));
+  return table;
+}
+
+std::vector<std::string> collectives_of(const Algorithm& algorithm) {
+  std::vector<std::string> names;
+  for (const Collective collective : algorithm.collectives) names.emplace_back(name(collective));
+  return names;
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& module) {
+  nb::class_<Algorithm>(module, "Algorithm", "One way to make plans.")
+      .def_prop_ro("name", [](const Algorithm& algorithm) { return std::string(algorithm.name); })
+      .def_prop_ro("summary", [](const Algorithm& algorithm) { return std::string(algorithm.summary); })
+      .def_prop_ro("source", [](const Algorithm& algorithm) { return std::string(algorithm.source); })
+      .def_prop_ro("collectives", &collectives_of);
+
+  nb::class_<VerifiedPlan>(module, "Plan",
+                           "Who moves what where, in which order. Every plan in Python has been verified. str() is the "
+                           "whole plan, one line an operation.")
+      .def_prop_ro("algorithm", [](const VerifiedPlan& plan) { return plan.plan().algorithm; })
+      .def_prop_ro("collective", [](const VerifiedPlan& plan) { return name(plan.plan().collective); })
+      .def_prop_ro("ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); })
+      .def_prop_ro("root", [](const VerifiedPlan& plan) { return plan.plan().root; })
+      .def_prop_ro("reach", [](const VerifiedPlan& plan) { return name(plan.plan().reach); })
+      .def_prop_ro("chunks", [](const VerifiedPlan& plan) { return plan.plan().chunk_count(); },
+                   "how many parts the message is cut into")
+      .def_prop_ro("steps", [](const VerifiedPlan& plan) { return plan.report().steps; },
+                   "signals and messages between ranks on the longest chain")
+      .def_prop_ro("chunks_read", [](const VerifiedPlan& plan) { return plan.report().chunks_read; }, "by rank")
+      .def_prop_ro("chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; }, "by rank")
+      .def("summary", &summarize, nb::arg("message_bytes") = 0,
+           "Steps, bytes per rank and traffic, in a few lines; 0 bytes: as multiples of the message.")
+      .def("to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); }, "What plan_from_json() reads.")
+      .def("__str__", [](const VerifiedPlan& plan) { return to_text(plan.plan()); })
+      .def("__repr__", [](const VerifiedPlan& plan) { return join("<plait.Plan ", plan.plan().algorithm, ">"); })
+      .def("__eq__", [](const VerifiedPlan& a, const VerifiedPlan& b) { return a.plan() == b.plan(); });
+
+  module.def("algorithms", &algorithm_table, "All algorithms.");
+  module.def("make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
+             nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("pipeline") = 1,
+             nb::arg("reach") = "staged", nb::arg("groups") = std::vector<std::vector<int>>(),
+             nb::arg("node_of") = std::vector<int>(), nb::call_guard<nb::gil_scoped_release>(),
+             "The verified plan of an algorithm. `factors`: hierarchy, such as [4, 2]; `pipeline`: parts under way at "
+             "once; `reach`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of ranks, the leader first; `node_of`: "
+             "node of each rank. Raises InvalidArgument that says what is legal.");
+  module.def("plan_from_json",
+             [](const std::string& text, const std::string& file) { return verify(plan_from_json(text, file)); },
+             nb::arg("text"), nb::arg("file") = "text",
+             "Reads and verifies a plan. Raises InvalidInput where the text is no plan, InvalidPlan where the plan is wrong.");
+}
+
+}  // namespace plait::python

@@ -1,0 +1,133 @@
+// Machines, their groups and their paths.
+#include "topology/topology.hpp"
+
+#include <nanobind/operators.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "base/error.hpp"
+#include "bindings/bindings.hpp"
+#include "topology/describe.hpp"
+#include "topology/groups.hpp"
+#include "topology/live.hpp"
+#include "topology/machines.hpp"
+#include "topology/paths.hpp"
+#include "topology/readers.hpp"
+
+namespace plait::python {
+namespace {
+
+GroupRule parse_rule(const std::string& text) {
+  if (text == "nvgroup") return GroupRule::kNvGroup;
+  if (text == "gpu-only") return GroupRule::kGpuOnly;
+  fail(ErrorCode::kInvalidArgument, "rule '", text, "' is none of: nvgroup, gpu-only");
+}
+
+std::optional<std::string> device_name(const Topology& topology, int device) {
+  if (device < 0) return std::nullopt;
+  return topology.devices[static_cast<size_t>(device)].name;
+}
+
+// A group for Python: names instead of indices.
+struct NamedGroup {
+  std::vector<std::string> gpus;
+  std::optional<std::string> cpu;
+};
+
+std::vector<NamedGroup> named_groups(const Topology& topology, const std::string& rule) {
+  std::vector<NamedGroup> named;
+  for (const Group& group : find_groups(topology, parse_rule(rule))) {
+    NamedGroup& last = named.emplace_back();
+    for (const int gpu : group.gpus) last.gpus.push_back(*device_name(topology, gpu));
+    last.cpu = device_name(topology, group.cpu);
+  }
+  return named;
+}
+
+std::vector<std::string> path_texts(const Topology& topology, const std::string& from, const std::string& to) {
+  std::vector<std::string> texts;
+  const PathFinder finder(topology);
+  for (const Path& path : finder.between(device_named(topology, from), device_named(topology, to))) {
+    texts.push_back(to_text(topology, path));
+  }
+  return texts;
+}
+
+// GPUs by their numbers, counted through the machine from 0.
+Topology select_numbers(const Topology& topology, const std::vector<int>& numbers) {
+  const std::vector<int> all = devices_of(topology, DeviceKind::kGpu);
+  std::vector<int> gpus;
+  for (const int number : numbers) {
+    if (number < 0 || number >= static_cast<int>(all.size())) {
+      fail(ErrorCode::kInvalidArgument, "GPU ", number, " is not one of the ", all.size(), " GPUs of ", topology.name);
+    }
+    gpus.push_back(all[static_cast<size_t>(number)]);
+  }
+  return select(topology, gpus);
+}
+
+void bind_parts(nb::module_& module) {
+  nb::class_<Device>(module, "Device")
+      .def_prop_ro("kind", [](const Device& device) { return name(device.kind); })
+      .def_ro("name", &Device::name)
+      .def_ro("node", &Device::node)
+      .def_ro("model", &Device::model)
+      .def_ro("bus_id", &Device::bus_id)
+      .def_ro("cores", &Device::cores)
+      .def_ro("memory_gb", &Device::memory_gb)
+      .def_ro("port_gbps", &Device::port_gbps)
+      .def_ro("source", &Device::source)
+      .def("__repr__", [](const Device& device) { return join("<plait.topology.Device ", device.name, ">"); });
+  nb::class_<Link>(module, "Link")
+      .def_ro("a", &Link::a, "index into Topology.devices")
+      .def_ro("b", &Link::b)
+      .def_prop_ro("kind", [](const Link& link) { return name(link.kind); })
+      .def_ro("width", &Link::width, "lanes")
+      .def_ro("gbps", &Link::gbps, "10^9 bytes/s per direction, all lanes together")
+      .def_ro("source", &Link::source);
+  nb::class_<NamedGroup>(module, "Group", "GPUs that are pairwise joined by NVLink, and the CPU where it is too.")
+      .def_ro("gpus", &NamedGroup::gpus, "names")
+      .def_ro("cpu", &NamedGroup::cpu, "name, or None");
+}
+
+}  // namespace
+
+void bind_topology(nb::module_& module) {
+  bind_parts(module);
+  nb::class_<Topology>(module, "Topology", "A machine as a graph: devices joined by links. str() describes it.")
+      .def_ro("name", &Topology::name)
+      .def_ro("source", &Topology::source)
+      .def_ro("nodes", &Topology::nodes)
+      .def_ro("devices", &Topology::devices)
+      .def_ro("links", &Topology::links)
+      .def("to_json", [](const Topology& topology) { return to_json(topology); },
+           "The machine in Plait's own form, which read() takes.")
+      .def("groups", &named_groups, nb::arg("rule") = "nvgroup",
+           "Divides the GPUs into groups. `rule`: \"nvgroup\" (with the CPU where NVLink joins it) or \"gpu-only\".")
+      .def("groups_text",
+           [](const Topology& topology, const std::string& rule) {
+             return to_text(topology, find_groups(topology, parse_rule(rule)));
+           },
+           nb::arg("rule") = "nvgroup", "One line a group: \"group 0: gpu0 gpu1 cpu0\".")
+      .def("paths", &path_texts, nb::arg("source"), nb::arg("destination"),
+           "All paths between two memories, by names of devices, in words; the best first.")
+      .def("select", &select_numbers, nb::arg("gpus"), "The same machine with only these GPUs, numbered from 0.")
+      .def("replicate", &replicate, nb::arg("nodes"), "So many copies of a machine of one node, joined by its network.")
+      .def(nb::self == nb::self)
+      .def("__str__", [](const Topology& topology) { return to_text(topology); })
+      .def("__repr__", [](const Topology& topology) { return join("<plait.topology.Topology ", topology.name, ">"); });
+  module.def("machine_names", &machine_names, "The machines that Plait comes with.");
+  module.def("machine", [](const std::string& name, int nodes) { return machine(name, nodes); }, nb::arg("name"),
+             nb::arg("nodes") = 1, "A described machine. Raises InvalidArgument that lists the names.");
+  module.def("read_topology", &read_topology, nb::arg("path"),
+             "A machine from a file (\"-\": standard input): Plait's JSON, NCCL's XML, or `nvidia-smi topo -m`. Raises "
+             "InvalidInput.");
+  module.def("parse_topology",
+             [](const std::string& text, const std::string& file) { return parse_topology(text, file); }, nb::arg("text"),
+             nb::arg("file") = "text", "The same from a text; `file` is what messages call it.");
+  module.def("live_topology", [] { return read_live(); }, nb::call_guard<nb::gil_scoped_release>(),
+             "The machine that this process runs on.");
+}
+
+}  // namespace plait::python

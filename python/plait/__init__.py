@@ -1,0 +1,25 @@
+"""Plait: collective communication over every useful path of a machine at once."""
+
+from . import errors
+from ._core import Plan, __version__
+from .communicator import Communicator, Settings, UniqueId, create_unique_id, in_process, init
+from .errors import Error, InvalidArgument, InvalidInput, InvalidPlan, Mismatch, PeerFailed, Timeout
+
+__all__ = [
+    "Communicator",
+    "Error",
+    "InvalidArgument",
+    "InvalidInput",
+    "InvalidPlan",
+    "Mismatch",
+    "PeerFailed",
+    "Plan",
+    "Settings",
+    "Timeout",
+    "UniqueId",
+    "__version__",
+    "create_unique_id",
+    "errors",
+    "in_process",
+    "init",
+]

@@ -1,0 +1,30 @@
+"""New arrays for results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def new_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """An uninitialised array of `shape` for elements of type `dtype`, of the kind of `array`.
+
+    Torch tensors give torch tensors, everything else gives numpy arrays. numpy has no bfloat16 and no float8: where the
+    array is of another package's type (ml_dtypes) or holds their bits as unsigned integers, so does the new one.
+    """
+    if type(array).__module__.partition(".")[0] == "torch":
+        return array.new_empty(shape)
+    import numpy
+
+    if isinstance(array, numpy.ndarray) and array.itemsize == _item_bytes(dtype):
+        return numpy.empty(shape, array.dtype)
+    return numpy.empty(shape, _CARRIERS.get(dtype, dtype))
+
+
+# Where numpy has no type of that name: the unsigned integers of its size.
+_CARRIERS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+
+
+def _item_bytes(dtype: str) -> int:
+    from ._core import size_of
+
+    return size_of(dtype)

@@ -1,0 +1,81 @@
+"""The commands of `plait`, one a file: each has add_parser(), which names the function that runs it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..errors import Error
+from . import bench, plan, run, settings, topo, verify
+from .usage import UsageError
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_BROKEN_PIPE = 141
+EXIT_INTERRUPTED = 130
+
+_DESCRIPTION = """Collective communication for GPUs and CPUs over every useful path of a machine at once: look at machines,
+make and prove plans, start ranks, and measure."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in the one form that all commands have."""
+
+    def error(self, message: str) -> None:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"plait: error: {message}\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = _Parser(prog="plait", description=_DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"plait {__version__}")
+    parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for module in (topo, plan, verify, run, bench, settings):
+        command = module.add_parser(commands)
+        command.add_argument("--version", action="version", version=f"plait {__version__}", help=argparse.SUPPRESS)
+        command.add_argument(
+            "--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status: 0, 1 for an error, 2 for wrong usage, else what the command says."""
+    parser = make_parser()
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(arguments)
+    options.arguments = arguments
+    if options.command is None:
+        parser.print_help()
+        return 0
+    try:
+        status = options.run(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read the output has enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        if options.traceback:
+            raise
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    if isinstance(error, UsageError):
+        text, status = str(error), EXIT_USAGE
+    elif isinstance(error, (Error, OSError)):
+        text, status = str(error), EXIT_ERROR
+    else:
+        text = f"a defect of plait ({type(error).__name__}: {error}); --traceback shows where"
+        status = EXIT_ERROR
+    print(f"plait: error: {text}", file=sys.stderr)
+    return status

@@ -1,0 +1,220 @@
+"""What `plait bench` measured, and its JSON form."""
+
+from __future__ import annotations
+
+import argparse
+import array
+import datetime
+import os
+import platform
+import shlex
+import socket
+import statistics
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import __version__, _core
+from ..communicator import Communicator
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table."""
+
+    collective: str
+    size: int  # bytes of the whole message
+    count: int  # elements; of one rank's block for reduce_scatter and all_gather
+    dtype: str
+    op: str  # "none" where nothing is reduced
+    root: int  # -1 where there is none
+    ranks: int
+
+    def algorithm_bandwidth(self, seconds: float) -> float:
+        """10^9 bytes a second."""
+        return self.size / 1e9 / seconds
+
+    def bus_bandwidth(self, seconds: float) -> float:
+        """nccl-tests' normalisation: what would be the same on any number of ranks."""
+        factors = {
+            "all_reduce": 2 * (self.ranks - 1) / self.ranks,
+            "reduce_scatter": (self.ranks - 1) / self.ranks,
+            "all_gather": (self.ranks - 1) / self.ranks,
+        }
+        return self.algorithm_bandwidth(seconds) * factors.get(self.collective, 1)
+
+
+@dataclass
+class Row:
+    """The figures of one case: of each contestant, Plait first, out of place and in place."""
+
+    case: Case
+    out_of_place: list[_core.Measurement]
+    in_place: list[_core.Measurement]
+    plan: str
+    reason: str
+    copy_bound_seconds: float | None = None
+
+    def places(self) -> tuple[list[_core.Measurement], list[_core.Measurement]]:
+        return self.out_of_place, self.in_place
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How long a peer takes, over how long Plait takes; over 1 means that Plait is faster."""
+
+    median: float
+    least: float
+    most: float
+
+
+def seconds(measurement: _core.Measurement) -> float:
+    """The median over cycles."""
+    return statistics.median(measurement.seconds)
+
+
+def ratio(peer: _core.Measurement, ours: _core.Measurement) -> Ratio | None:
+    """Of the medians, and its spread over cycles; None where the peer lacks the call."""
+    if not peer.seconds:
+        return None
+    each = [theirs / own for theirs, own in zip(peer.seconds, ours.seconds, strict=True)]
+    return Ratio(seconds(peer) / seconds(ours), min(each), max(each))
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    return statistics.geometric_mean(values) if values else None
+
+
+@dataclass
+class Run:
+    """All that one `plait bench` did. Collective: made on all ranks."""
+
+    options: argparse.Namespace
+    contestants: list[str]
+    cycles: int
+    communicator: Communicator
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+        mine = array.array("q", [os.getpid()])
+        self.pids = array.array("q", bytes(mine.itemsize * self.communicator.size))
+        self.communicator.all_gather(mine, out=self.pids)
+        self.cpu = _cpu_model()
+
+    def wrong(self) -> int:
+        return sum(max(place[0].wrong, 0) for row in self.rows for place in row.places())
+
+    def average_bus_bandwidth(self) -> float:
+        values = [row.case.bus_bandwidth(seconds(place[0])) for row in self.rows for place in row.places()]
+        return statistics.fmean(values)
+
+    def mean_ratio(self, peer: int, place: int) -> float | None:
+        """Over all rows that contestant `peer` could measure; place 0 is out of place, 1 in place."""
+        ratios = [ratio(row.places()[place][peer], row.places()[place][0]) for row in self.rows]
+        return geometric_mean([found.median for found in ratios if found])
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys of nccl-tests' -J, and more."""
+        options = self.options
+        wrong = self.wrong()
+        return {
+            "version": f"plait {__version__}",
+            "contestants": self.contestants,
+            "start_time": self.start,
+            "command": shlex.join(["plait", *options.arguments]),
+            "args": options.arguments,
+            "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith("PLAIT_")},
+            "machine": _machine(self.cpu),
+            "config": {
+                "ranks": self.communicator.size,
+                "minimum_bytes": options.minbytes,
+                "maximum_bytes": options.maxbytes,
+                "step_bytes": options.stepbytes,
+                "step_factor": options.stepfactor,
+                "iterations": options.iters,
+                "warmup_iterations": options.warmup_iters,
+                "cycles": self.cycles,
+                "validation": options.check,
+                "timeout_seconds": options.timeout,
+                "settings": {row.name: row.value for row in _core.settings_table(_core.Settings.from_environment())},
+            },
+            "devices": [
+                {"rank": rank, "group": 0, "pid": pid, "hostname": socket.gethostname(), "device": rank}
+                for rank, pid in enumerate(self.pids)
+            ],
+            "results": [self._row_as_json(row) for row in self.rows],
+            "out_of_bounds": {"count": wrong, "okay": wrong == 0},
+            "average_bus_bandwidth": {"bandwidth": self.average_bus_bandwidth(), "okay": "unchecked"},
+            "geometric_mean_of_ratios": {
+                name: {"out_of_place": self.mean_ratio(peer, 0), "in_place": self.mean_ratio(peer, 1)}
+                for peer, name in enumerate(self.contestants)
+                if peer > 0
+            },
+        }
+
+    def _row_as_json(self, row: Row) -> dict[str, Any]:
+        case = row.case
+        out_of_place, in_place = (self._place_as_json(case, place) for place in row.places())
+        result = {
+            "size": case.size,
+            "count": case.count,
+            "type": case.dtype,
+            "redop": case.op,
+            "root": case.root,
+            "plan": row.plan,
+            "plan_reason": row.reason,
+            "out_of_place": out_of_place,
+            "in_place": in_place,
+        }
+        if row.copy_bound_seconds is not None:
+            result["copy_bound_us"] = row.copy_bound_seconds * 1e6
+        return result
+
+    def _place_as_json(self, case: Case, place: list[_core.Measurement]) -> dict[str, Any]:
+        ours = place[0]
+        result = _times_as_json(ours) | {
+            "alg_bw": case.algorithm_bandwidth(seconds(ours)),
+            "bus_bw": case.bus_bandwidth(seconds(ours)),
+        }
+        if len(place) > 1:
+            result["peers"] = {
+                name: _times_as_json(peer) | {"ratio": vars(found) if (found := ratio(peer, ours)) else None}
+                for name, peer in zip(self.contestants[1:], place[1:], strict=True)
+            }
+        return result
+
+
+def _times_as_json(measurement: _core.Measurement) -> dict[str, Any]:
+    times = [1e6 * second for second in measurement.seconds]
+    return {
+        "time": statistics.median(times) if times else None,  # microseconds
+        "spread_us": [min(times), max(times)] if times else None,
+        "cycles_us": times,
+        "iterations": measurement.iterations,
+        "nwrong": measurement.wrong if measurement.wrong >= 0 else None,
+    }
+
+
+def _cpu_model() -> str:
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name.strip() in ("model name", "Model", "cpu model"):
+                return value.strip()
+    return platform.machine()
+
+
+def _machine(cpu: str) -> dict[str, Any]:
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "usable_cores": cores,
+        "memory_gb": round(memory, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_average": list(os.getloadavg()),
+        "words": f"{cpu}, {cores} of {os.cpu_count()} cores usable, {memory:.0f} GB of memory, "
+        f"Linux {platform.release()}; ranks are processes on shared memory",
+    }

@@ -1,0 +1,322 @@
+"""Starts the ranks of a job on this host and looks after them until the last has ended.
+
+Ranks and whatever they start are one process group. Its leader is a guard: a process that does nothing but wait for
+the launcher to end, in any way, and then kills the group. The kernel does the same for the ranks themselves
+(PR_SET_PDEATHSIG), should somebody kill the guard too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import select
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+EXIT_TIMEOUT = 124
+EXIT_CANNOT_START = 127
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_PR_SET_PDEATHSIG = 1
+_SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL
+_SECONDS_TO_DRAIN = 1.0  # for output that a process outside the group still holds back
+_LONGEST_LINE = 1 << 16
+
+
+class Job:
+    """`size` times `command` with the variables of a launcher. run() may be called once, from the main thread."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        size: int,
+        *,
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        grace: float = 10.0,
+        tag: bool = False,
+    ) -> None:
+        self._command = list(command)
+        self._size = size
+        self._environment = dict(os.environ if environment is None else environment)
+        self._timeout = timeout
+        self._grace = grace
+        self._tag = tag
+        self._guard = _Guard()
+        self._ranks: list[subprocess.Popen[bytes]] = []
+        self._ended: set[int] = set()
+        self._status = 0
+        self._stop = _Stop()
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> int:
+        """Starts the ranks, waits for all of them, and returns the job's exit status."""
+        signals = _Signals(self._selector)
+        try:
+            if self._start():
+                if self._timeout is not None:
+                    self._stop.after(self._timeout, f"the job ran for more than {self._timeout:g} s", EXIT_TIMEOUT)
+                self._look_after(signals)
+            self._end_all()
+            self._drain()
+        finally:
+            self._end_all()
+            signals.restore()
+            self._selector.close()
+        return self._status or self._stop.status
+
+    def _start(self) -> bool:
+        job = secrets.token_hex(16)
+        prepare = _preparation(self._guard.group)
+        for rank in range(self._size):
+            variables = {"PLAIT_RANK": rank, "PLAIT_WORLD_SIZE": self._size, "PLAIT_LOCAL_RANK": rank, "PLAIT_JOB": job}
+            try:
+                process = subprocess.Popen(
+                    self._command,
+                    env=self._environment | {name: str(value) for name, value in variables.items()},
+                    # A group in the background must not read from the terminal.
+                    stdin=None if rank == 0 and not os.isatty(0) else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    preexec_fn=prepare,
+                )
+            except OSError as error:
+                _say(f"error: cannot start '{self._command[0]}': {error.strerror}")
+                self._status = EXIT_CANNOT_START
+                return False
+            self._ranks.append(process)
+            label = b"[%d] " % rank if self._tag else b""
+            for pipe, target in ((process.stdout, 1), (process.stderr, 2)):
+                os.set_blocking(pipe.fileno(), False)
+                self._selector.register(pipe, selectors.EVENT_READ, _Lines(pipe.fileno(), target, label))
+        return True
+
+    def _look_after(self, signals: _Signals) -> None:
+        while True:
+            # Before every wait, since their signal may have come at any time.
+            self._reap()
+            if len(self._ended) == self._size:
+                return
+            number = self._stop.due()
+            if number is not None:
+                self._send(number)
+            for key, _ in self._selector.select(self._stop.seconds_left()):
+                if key.data is signals:
+                    for number in signals.take():
+                        self._stop.after(self._grace, f"ranks did not end on {signal.Signals(number).name}")
+                        self._stop.expected = True
+                        self._send(number)
+                else:
+                    self._pump(key)
+
+    def _reap(self) -> None:
+        ended = [rank for rank in range(self._size) if rank not in self._ended and self._ranks[rank].poll() is not None]
+        self._ended.update(ended)
+        failed = [rank for rank in ended if self._ranks[rank].returncode != 0]
+        if not failed or self._status != 0:
+            return
+        # Of those that ended since the last look, one that a signal ended came first: the others may have noticed.
+        first = min(failed, key=lambda rank: self._ranks[rank].returncode > 0)
+        code = self._ranks[first].returncode
+        self._status = self._stop.status or (code if code > 0 else 128 - code)
+        if self._stop.expected:
+            return
+        how = f"ended with status {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+        others = self._size - len(self._ended)
+        wait = f"; the others have {self._grace:g} s to end" if others else ""
+        _say(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
+        self._stop.after(self._grace, "ranks did not end after one failed")
+
+    def _send(self, number: int) -> None:
+        """To the group, and to ranks that have left it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._guard.group, number)
+        for rank in self._ranks:
+            if rank.poll() is None and os.getpgid(rank.pid) != self._guard.group:
+                rank.send_signal(number)
+
+    def _end_all(self) -> None:
+        """May be repeated."""
+        if self._guard.reaped:
+            return
+        self._send(signal.SIGKILL)
+        self._guard.reap()
+        for rank in self._ranks:
+            rank.wait()
+
+    def _pump(self, key: selectors.SelectorKey) -> None:
+        if not key.data.pump():
+            self._selector.unregister(key.fileobj)
+            key.fileobj.close()
+
+    def _drain(self) -> None:
+        """What ranks wrote before they ended. A process that left the group may keep their pipes open for ever."""
+        end = time.monotonic() + _SECONDS_TO_DRAIN
+        pipes = {pipe for rank in self._ranks for pipe in (rank.stdout, rank.stderr)}
+        while (left := end - time.monotonic()) > 0 and any(not pipe.closed for pipe in pipes):
+            for key, _ in self._selector.select(left):
+                if key.fileobj in pipes:
+                    self._pump(key)
+        for key in self._selector.get_map().values():
+            if key.fileobj in pipes:
+                key.data.flush()
+
+
+class _Stop:
+    """When to end the ranks: SIGTERM at the earliest time that was set, SIGKILL a little later."""
+
+    def __init__(self) -> None:
+        self.expected = False  # whether nobody wonders any more when ranks end
+        self.status = 0  # of the job, where it was ended for a reason that has one
+        self._at: float | None = None
+        self._reason = ""
+        self._status_of_reason = 0
+        self._signal = signal.SIGTERM
+
+    def after(self, delay: float, reason: str, status: int = 0) -> None:
+        """Not before `delay` seconds from now, unless sooner already."""
+        at = time.monotonic() + delay
+        if self._at is None or at < self._at:
+            self._at, self._reason, self._status_of_reason = at, reason, status
+
+    def seconds_left(self) -> float | None:
+        return None if self._at is None else max(0.0, self._at - time.monotonic())
+
+    def due(self) -> signal.Signals | None:
+        """The signal to send now, if any."""
+        if self._at is None or time.monotonic() < self._at:
+            return None
+        now, self._signal = self._signal, signal.SIGKILL
+        self._at = time.monotonic() + _SECONDS_TO_DIE
+        if now == signal.SIGTERM:
+            _say(f"{self._reason}; ending them with SIGTERM, then SIGKILL")
+            self.status = self._status_of_reason
+            self.expected = True
+        return now
+
+
+class _Guard:
+    """Leads the group of the ranks, and kills it when this process is gone."""
+
+    def __init__(self) -> None:
+        reader, self._writer = os.pipe()
+        self.reaped = False
+        self.group = os.fork()
+        if self.group == 0:
+            try:
+                os.close(self._writer)
+                self._watch(reader)
+            finally:
+                os._exit(0)
+        os.close(reader)
+        with suppress(OSError):  # the guard does so too: whoever comes first
+            os.setpgid(self.group, self.group)
+
+    @staticmethod
+    def _watch(reader: int) -> None:
+        os.setpgid(0, 0)
+        for number in _FORWARDED:
+            signal.signal(number, signal.SIG_IGN)  # meant for the ranks
+        silence = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):  # whoever reads the launcher's output must not wait for the guard
+            os.dup2(silence, descriptor)
+        os.read(reader, 1)  # nothing is ever written: this ends with the launcher
+        os.killpg(0, signal.SIGKILL)
+
+    def reap(self) -> None:
+        """After its group was killed, and the guard with it."""
+        os.close(self._writer)
+        os.waitpid(self.group, 0)
+        self.reaped = True
+
+
+class _Signals:
+    """Turns signals of this process into bytes that a selector sees."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._reader, self._writer = os.pipe()
+        for descriptor in (self._reader, self._writer):
+            os.set_blocking(descriptor, False)
+        self._selector = selector
+        selector.register(self._reader, selectors.EVENT_READ, self)
+        self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._old = {number: signal.signal(number, lambda *_: None) for number in (*_FORWARDED, signal.SIGCHLD)}
+
+    def take(self) -> list[int]:
+        """The signals to pass on that came since the last call, in order."""
+        with suppress(BlockingIOError):
+            return [number for number in os.read(self._reader, 4096) if number in _FORWARDED]
+        return []
+
+    def restore(self) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_wakeup)
+        self._selector.unregister(self._reader)
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+class _Lines:
+    """Passes on the output of one rank in whole lines, so that lines of several ranks do not mix."""
+
+    def __init__(self, source: int, target: int, label: bytes) -> None:
+        self._source, self._target, self._label = source, target, label
+        self._rest = b""
+
+    def pump(self) -> bool:
+        """Reads what is there; False at the end of the output."""
+        try:
+            data = os.read(self._source, 1 << 16)
+        except BlockingIOError:
+            return True
+        if not data:
+            self.flush()
+            return False
+        self._rest += data
+        # A carriage return ends the lines of progress bars.
+        end = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
+        if end == 0 and len(self._rest) >= _LONGEST_LINE:
+            end = len(self._rest)
+        self._write(self._rest[:end])
+        self._rest = self._rest[end:]
+        return True
+
+    def flush(self) -> None:
+        """The last line, which has no end."""
+        if self._rest:
+            self._write(self._rest + b"\n")
+        self._rest = b""
+
+    def _write(self, text: bytes) -> None:
+        if self._label:
+            text = b"".join(self._label + line for line in text.splitlines(keepends=True))
+        while text:
+            try:
+                text = text[os.write(self._target, text) :]
+            except BlockingIOError:
+                select.select([], [self._target], [])
+
+
+def _preparation(group: int):
+    """What a rank does before it becomes the program."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl  # found before the fork
+    launcher = os.getpid()
+
+    def prepare() -> None:
+        os.setpgid(0, group)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != launcher:  # it ended before the kernel knew
+            os._exit(1)
+
+    return prepare
+
+
+def _say(text: str) -> None:
+    print(f"plait: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,45 @@
+"""`plait run`: starts ranks on this host."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+
+from . import usage
+from .launcher import Job
+
+
+def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        "run",
+        help="start N ranks of a program on this host",
+        usage="plait run -n N [--timeout S] [--grace S] [--tag] -- COMMAND...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=textwrap.dedent("""\
+            Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its
+            environment, from which `plait.init()` makes a communicator. Passes on their output line by line, and the
+            signals that it gets itself. When a rank fails, the others get a grace time, in which they find out and say
+            what happened, and are then ended. Nothing that was started outlives `plait run`, however it ends."""),
+        epilog=textwrap.dedent("""\
+            exit status: 0 when all ranks ended with 0; else that of the first rank that failed (128 + its number for a
+            signal); 124 after --timeout; 127 when COMMAND cannot be started
+
+            example: plait run -n 4 -- python train.py"""),
+    )
+    parser.add_argument("-n", "--ranks", type=usage.positive, required=True, metavar="N", help="number of ranks")
+    parser.add_argument("--timeout", type=usage.seconds, metavar="S", help="end the job after S seconds")
+    parser.add_argument(
+        "--grace", type=usage.seconds, default=10.0, metavar="S", help="grace time, in seconds (default 10)"
+    )
+    parser.add_argument("--tag", action="store_true", help="begin each line of output with the rank: [0] ...")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="COMMAND", help="the program and its arguments")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    program = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not program:
+        raise usage.UsageError("run: what to run is missing; write `plait run -n 4 -- COMMAND`")
+    job = Job(program, options.ranks, timeout=options.timeout, grace=options.grace, tag=options.tag)
+    return job.run()

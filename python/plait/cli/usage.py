@@ -1,0 +1,66 @@
+"""What users write on command lines, read: sizes, lists of numbers, factors."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+
+class UsageError(Exception):
+    """The command line makes no sense; the command ends with 2."""
+
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size(text: str) -> int:
+    """Bytes: "64M" is 64 * 2^20, as in nccl-tests."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size; write bytes, or 4K, 32M, 1G")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def natural(text: str) -> int:
+    """A whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Seconds, more than 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds")
+    return value
+
+
+def numbers(text: str) -> list[int]:
+    """ "0,2,5-7" is [0, 2, 5, 6, 7]; each number once."""
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not match or (match[2] and int(match[2]) < int(match[1])):
+            raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers; write 0,2,5-7")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    if len(set(found)) != len(found):
+        raise argparse.ArgumentTypeError(f"'{text}' names a number twice")
+    return found
+
+
+def factors(text: str) -> list[int]:
+    """ "4x8x4" is [4, 8, 4]."""
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of factors; write 4x8x4")
+    return [int(part) for part in text.split("x")]

@@ -1,0 +1,161 @@
+"""Communicators: ranks that perform collectives together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Settings = _core.Settings
+UniqueId = _core.UniqueId
+create_unique_id = _core.create_unique_id
+
+
+class Communicator:
+    """One rank's end of a communicator over ranks of one host.
+
+    All ranks make the same calls in the same order; each rank from one thread at a time. Calls return when this rank's
+    part is done and its result is there. Results are equal bit for bit on all ranks and from run to run.
+
+    Arrays are whatever lies in host memory without gaps: numpy arrays, tensors that give DLPack (torch), and what has
+    the buffer protocol (array.array, bytearray, memoryview). They are never copied. `out=None` gives a new array: a
+    torch tensor where a torch tensor was given, else a numpy array. `out=array` works in place. `dtype="bfloat16"`, say,
+    reads uint16 memory as that type; bytes can be read as any.
+
+    Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2.
+    Operations: "sum", "prod", "max", "min", "avg". 16- and 8-bit floats add up in float32 and are rounded once.
+
+    Raises InvalidArgument before anything happened. Mismatch, PeerFailed and Timeout end the communicator on all ranks:
+    each rank gets the error, and every later call raises it again.
+
+    A communicator is a context manager that closes itself.
+    """
+
+    def __init__(self, id: UniqueId, rank: int, size: int, settings: Settings | None = None) -> None:
+        """Joins `size` ranks as `rank`; returns when all are there.
+
+        `id` is the same on all ranks; rank 0 must be in the process that made it. Raises Timeout naming the ranks that did
+        not come, Mismatch for two ranks of one number or different sizes.
+        """
+        self._core = _core.Communicator.create(id, rank, size, _given(settings))
+
+    @classmethod
+    def _of(cls, core: _core.Communicator) -> Communicator:
+        self = cls.__new__(cls)
+        self._core = core
+        return self
+
+    @property
+    def rank(self) -> int:
+        """This rank's number, from 0."""
+        return self._core.rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self._core.size
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._core.closed
+
+    def all_reduce(self, array: Any, op: str = "sum", *, out: Any = None, dtype: Any = None) -> Any:
+        """Combines the arrays of all ranks, element by element; every rank gets the result.
+
+        Shapes: array (…), out (…). Gives `out`.
+        """
+        return self._core.run("all_reduce", array, out, dtype, op, 0)
+
+    def reduce(self, array: Any, op: str = "sum", *, root: int = 0, out: Any = None, dtype: Any = None) -> Any:
+        """As all_reduce, but only rank `root` gets the result; the others get None, and their `out` is not looked at.
+
+        Shapes: array (…), out (…).
+        """
+        return self._core.run("reduce", array, out, dtype, op, root)
+
+    def broadcast(self, array: Any, root: int = 0, *, out: Any = None, dtype: Any = None) -> Any:
+        """Gives every rank the array of rank `root`. On other ranks `array` only tells the shape and the type.
+
+        Shapes: array (…), out (…). Gives `out`. In place (`out=array`) is the usual way.
+        """
+        return self._core.run("broadcast", array, out, dtype, "sum", root)
+
+    def reduce_scatter(self, array: Any, op: str = "sum", *, out: Any = None, dtype: Any = None) -> Any:
+        """Combines the arrays of all ranks; rank r gets the r-th part of the result along the first axis.
+
+        Shapes: array (size * n, …), out (n, …). Gives `out`. In place: `out` is the r-th part of `array`.
+        """
+        return self._core.run("reduce_scatter", array, out, dtype, op, 0)
+
+    def all_gather(self, array: Any, *, out: Any = None, dtype: Any = None) -> Any:
+        """Gives every rank the arrays of all ranks, one after the other along the first axis.
+
+        Shapes: array (n, …), out (size * n, …) or (size, n, …); a new one is the former. Gives `out`. In place: `array`
+        is the r-th part of `out`.
+        """
+        return self._core.run("all_gather", array, out, dtype, "sum", 0)
+
+    def barrier(self) -> None:
+        """Returns when every rank has called it."""
+        self._core.barrier()
+
+    def plan_for(
+        self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0
+    ) -> _core.Plan:
+        """The verified plan that such a call runs.
+
+        `count` is in elements: of the whole array; of what one rank gives for all_gather, or gets for reduce_scatter.
+        """
+        return self._core.plan_for(_core.Call(collective, count, dtype, op, root))
+
+    def reason_for(
+        self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0
+    ) -> str:
+        """Why plan_for() gives that plan, in a sentence."""
+        return self._core.reason_for(_core.Call(collective, count, dtype, op, root))
+
+    def abort(self, reason: str) -> None:
+        """Ends the calls of all ranks, those under way and later ones, with PeerFailed. From any thread."""
+        self._core.abort(reason)
+
+    def close(self) -> None:
+        """Leaves: ranks that still call get PeerFailed. May be repeated."""
+        self._core.close()
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The other ranks may be waiting for this one in a call that it will never make.
+        if error is not None and not self.closed:
+            self.abort(f"{kind.__name__ if kind else 'error'}: {error}")
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<plait.Communicator, closed>"
+        return f"<plait.Communicator, rank {self.rank} of {self.size}>"
+
+
+def init(settings: Settings | None = None, *, sequence: int = 0) -> Communicator:
+    """The communicator of all ranks that `plait run`, torchrun, mpirun or srun started; of one rank without a launcher.
+
+    A job that makes several communicators this way numbers them: `sequence` is 0, 1, 2, … on every rank. Raises
+    InvalidInput where the environment contradicts itself, Timeout where ranks do not come.
+    """
+    return Communicator._of(_core.Communicator.from_environment(_given(settings), sequence))
+
+
+def in_process(size: int, settings: Settings | None = None) -> list[Communicator]:
+    """All ranks of a new communicator in this process, one for each of `size` threads."""
+    return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]
+
+
+def _given(settings: Settings | None) -> Settings:
+    return Settings.from_environment() if settings is None else settings

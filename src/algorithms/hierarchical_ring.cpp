@@ -1,0 +1,152 @@
+// Rings within rings: flat ring at one end, Rabenseifner at the other (UEN-13, UEN-14).
+#include <cstdint>
+#include <utility>
+
+#include "algorithms/arguments.hpp"
+#include "algorithms/catalog.hpp"
+#include "algorithms/ring_steps.hpp"
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+// p = p1 x p2 x … x ph; rank r has the coordinates x1 = r mod p1, x2 = r / p1 mod p2, …: x1 counts neighbours, for
+// instance the GPUs of a node. Level i has rings of the pi ranks that differ in xi only. 4 x 2 ranks, level by level:
+//
+//     reduce-scatter x1           all-reduce x2              all-gather x1
+//     (0 1 2 3) (4 5 6 7)         (0 4) (1 5) (2 6) (3 7)    (0 1 2 3) (4 5 6 7)
+//     pieces of M/4               pieces of M/8              pieces of M/4
+//
+// Each level works on the piece that the level before left to the rank (message sizes n, n/p1, n/(p1 p2), …: UEN-16).
+// After the last reduce-scatter rank (x1, …, xh) has the chunk x1 p/p1 + x2 p/(p1 p2) + … + xh: in pairs on four
+// ranks, ranks 0, 2, 1, 3 hold chunks 0..3 (UEN-13). Reductions are left to the next level's first fold, which reads
+// all that arrived on the levels before along with the input, so that no sum is stored only to be loaded again.
+//
+// Steps: 2 sum(pi - 1). One factor: ring. All factors 2: Rabenseifner, 2 log2 p.
+// Bytes sent per rank: 2 (p-1)/p M, of which 2 (pi - 1) M/(p1…pi) on level i.
+// Scratch: 1 + 1/p1 + 1/(p1 p2) + … times M (< 2 M) in slots of M/p; with kPeer a pi-th of each term less. Where the
+//   next rank of a ring is on another node, (pi - 2) M/(p1…pi) more for what leaves, and one piece more above level 1.
+// When: several nodes, many ranks: long-distance links carry small pieces, and steps are few.
+// pipeline: parts of a piece (UEN-08).
+
+// The size of the equal blocks of neighbouring ranks into which a partition cuts them; 1 where it does not, or where
+// all are in one block.
+int block_size(const std::vector<int>& part_of) {
+  const int ranks = static_cast<int>(part_of.size());
+  int size = 1;
+  while (size < ranks && part_of[size] == part_of[0]) ++size;
+  if (size == ranks || ranks % size != 0) return 1;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const bool starts = rank % size == 0;
+    if (rank > 0 && (part_of[rank] == part_of[rank - 1]) == starts) return 1;
+  }
+  return size;
+}
+
+std::vector<int> prime_factors(int number) {
+  std::vector<int> factors;
+  for (int prime = 2; number > 1; ++prime) {
+    for (; number % prime == 0; number /= prime) factors.push_back(prime);
+  }
+  return factors;
+}
+
+// Ranks of a group x groups of a node x nodes, as far as groups and nodes are blocks of neighbouring ranks of equal
+// size; otherwise the prime factors of p, which take the fewest steps.
+std::vector<int> derived_factors(const AlgorithmArguments& arguments) {
+  std::vector<int> group_of(arguments.ranks, 0), nodes(arguments.ranks, 0);
+  for (size_t group = 0; group < arguments.groups.size(); ++group) {
+    for (const int rank : arguments.groups[group]) group_of[rank] = static_cast<int>(group);
+  }
+  for (int rank = 0; rank < arguments.ranks; ++rank) nodes[rank] = node_of(arguments, rank);
+  const int in_group = arguments.groups.empty() ? 1 : block_size(group_of);
+  const int in_node = arguments.node_of.empty() ? 1 : block_size(nodes);
+  if (in_group == 1 && in_node == 1) return prime_factors(arguments.ranks);
+  if (in_node % in_group != 0) return {in_group, arguments.ranks / in_group};
+  return {in_group, in_node / in_group, arguments.ranks / in_node};
+}
+
+// The factors without ones; checked.
+std::vector<int> levels_of(const AlgorithmArguments& arguments) {
+  const std::vector<int> given = arguments.factors.empty() ? derived_factors(arguments) : arguments.factors;
+  std::vector<int> levels;
+  int64_t product = 1;
+  for (const int factor : given) {
+    if (factor < 1) {
+      fail(ErrorCode::kInvalidArgument, "algorithm hierarchical_ring: factor ", factor, " is not positive");
+    }
+    product *= factor;
+    if (product > arguments.ranks) break;
+    if (factor > 1) levels.push_back(factor);
+  }
+  if (product != arguments.ranks) {
+    fail(ErrorCode::kInvalidArgument, "algorithm hierarchical_ring: the product of the factors has to be the number of",
+         " ranks, ", arguments.ranks);
+  }
+  if (levels.empty()) levels.push_back(1);
+  return levels;
+}
+
+std::string text_of(const std::vector<int>& levels) {
+  std::string text;
+  for (const int factor : levels) text += (text.empty() ? "" : "x") + std::to_string(factor);
+  return text;
+}
+
+Plan make_hierarchical_ring(const AlgorithmArguments& arguments) {
+  check_arguments(hierarchical_ring(), arguments);
+  const std::vector<int> levels = levels_of(arguments);
+  const int ranks = arguments.ranks;
+  const int height = static_cast<int>(levels.size());
+  PlanBuilder builder = start_plan(arguments, label(hierarchical_ring(), text_of(levels), arguments.pipeline),
+                                   int64_t{ranks} * arguments.pipeline);
+  Carrier carrier(builder, arguments.node_of);
+  const std::vector<LaneId> lanes = add_lanes(builder, arguments);
+  HeldByRank held(ranks), outputs(ranks);
+  std::vector<int> first_chunk(ranks, 0);  // of the piece that the levels so far left to the rank
+  for (int rank = 0; rank < ranks; ++rank) {
+    held[rank] = {{input_of(rank)}};
+    outputs[rank] = {{output_of(rank)}};
+  }
+  const RingSteps::Finish to_output = {[&](int rank) { return outputs[rank]; }};
+
+  std::vector<std::vector<RingSteps>> rings(height);
+  int stride = 1;            // between neighbours of a ring: p1 … p(i-1)
+  int piece_chunks = ranks;  // of the level, in chunks without parts
+  for (int level = 0; level < height; ++level) {
+    const int length = levels[level];
+    piece_chunks /= length;
+    for (int start = 0; start < ranks; ++start) {
+      if (start / stride % length != 0) continue;
+      RingSteps::Shape shape;
+      for (int x = 0; x < length; ++x) shape.lanes.push_back(lanes[start + x * stride]);
+      shape.first_chunk = first_chunk[start];
+      shape.part_chunks = piece_chunks;
+      shape.parts = arguments.pipeline;
+      shape.stores_to_peers = arguments.reach == Reach::kPeer;
+      RingSteps& ring = rings[level].emplace_back(builder, carrier, std::move(shape));
+      ring.reduce_scatter(held);
+      if (level < height - 1) ring.settle();
+      for (int x = 0; x < length; ++x) {
+        first_chunk[start + x * stride] += x * piece_chunks * arguments.pipeline;
+      }
+    }
+    stride *= length;
+  }
+  for (int level = height - 1; level >= 0; --level) {
+    for (RingSteps& ring : rings[level]) ring.all_gather(level == height - 1 ? held : outputs, to_output);
+  }
+  return builder.finish();
+}
+
+}  // namespace
+
+Algorithm hierarchical_ring() {
+  return {"hierarchical_ring",
+          "rings within rings by any factor list, from the flat ring to Rabenseifner",
+          "UEN-07, UEN-13..16, NVG-31, NVG-32",
+          {Collective::kAllReduce},
+          make_hierarchical_ring};
+}
+
+}  // namespace plait

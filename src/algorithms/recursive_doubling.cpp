@@ -1,0 +1,156 @@
+// Recursive doubling: whole messages between partners at distances 1, 2, 4, … (NVG-11).
+#include <bit>
+#include <utility>
+
+#include "algorithms/arguments.hpp"
+#include "algorithms/carrier.hpp"
+#include "algorithms/catalog.hpp"
+
+namespace plait {
+namespace {
+
+// Partners exchange what they have and both combine it, so that after k steps everybody has the sum of 2^k ranks.
+// With p = 2^k + m, the last m ranks first hand their input to rank - 2^k and get the result back at the end.
+// Six ranks (k = 2, m = 2):
+//
+//     r0 <------- r4       r0 <--> r1       r0 <--> r2       r0 -------> r4
+//     r1 <------- r5       r2 <--> r3       r1 <--> r3       r1 -------> r5
+//        fold in            distance 1       distance 2         fold out
+//
+// The part of the lower ranks comes first on both partners, so both get the same bits.
+//
+// Steps: k, and 1 more where m > 0, 2 more where m > 2^(k-1) (else no way leads from one of the last m ranks to another
+//   through all distances); the same for a barrier, which moves nothing.
+// Bytes read per rank from others: k M; the partners of the last m ranks one M more, and those one M at the end.
+// Scratch slots, each M: k for what a rank publishes (the last m ranks: 1), one more for a result to be handed on in a
+//   staged plan, and one for each message that arrives from another node.
+// When: small and medium messages over many ranks, several nodes.
+class RecursiveDoubling {
+ public:
+  explicit RecursiveDoubling(const AlgorithmArguments& arguments)
+      : arguments_(arguments),
+        builder_(start_plan(arguments, label(recursive_doubling(), "", 1), 1)),
+        carrier_(builder_, arguments.node_of),
+        lanes_(add_lanes(builder_, arguments)),
+        core_(static_cast<int>(std::bit_floor(static_cast<unsigned>(arguments.ranks)))) {}
+
+  Plan all_reduce() {
+    if (arguments_.ranks == 1) {
+      builder_.copy(lanes_[0], output_of(0), input_of(0), 0);
+      return builder_.finish();
+    }
+    fold_in();
+    for (int distance = 1; distance < core_; distance *= 2) exchange(distance);
+    fold_out();
+    return builder_.finish();
+  }
+
+  Plan barrier() {
+    for (int rank = core_; rank < arguments_.ranks; ++rank) tell(rank, rank - core_);
+    for (int distance = 1; distance < core_; distance *= 2) {
+      std::vector<SignalId> signals;
+      for (int rank = 0; rank < core_; ++rank)
+        signals.push_back(builder_.signal(lanes_[rank], lanes_[rank ^ distance]));
+      for (const SignalId& signal : signals) builder_.wait(signal);
+    }
+    for (int rank = core_; rank < arguments_.ranks; ++rank) tell(rank - core_, rank);
+    return builder_.finish();
+  }
+
+ private:
+  static constexpr ChunkRange kWhole = {0, 1};
+
+  // Does this rank of the core stand in for one of the last m ranks?
+  bool has_extra(int rank) const { return rank + core_ < arguments_.ranks; }
+
+  void tell(int from, int to) { builder_.wait(builder_.signal(lanes_[from], lanes_[to])); }
+
+  void fold_in() {
+    for (int rank = 0; rank < core_; ++rank) {
+      std::vector<Place> sources = {input_of(rank)};
+      if (has_extra(rank)) {
+        const int extra = rank + core_;
+        Place published = input_of(extra);
+        if (carrier_.together(extra, rank)) {
+          published = builder_.take_scratch(extra);
+          builder_.copy(lanes_[extra], published, input_of(extra), 0);
+        }
+        const Arrival arrival = carrier_.offer(lanes_[extra], published, lanes_[rank], kWhole);
+        carrier_.await(arrival);
+        sources.push_back(arrival.place);
+      }
+      sums_.push_back(builder_.take_scratch(rank));
+      builder_.fold(lanes_[rank], {sums_[rank]}, sources, 0);
+    }
+  }
+
+  void exchange(int distance) {
+    std::vector<Arrival> arrivals;  // at the partner of each rank
+    for (int rank = 0; rank < core_; ++rank) {
+      arrivals.push_back(carrier_.offer(lanes_[rank], sums_[rank], lanes_[rank ^ distance], kWhole));
+    }
+    for (int rank = 0; rank < core_; ++rank) {
+      const int partner = rank ^ distance;
+      const Place theirs = arrivals[partner].place;
+      carrier_.await(arrivals[partner]);
+      const bool lower = rank < partner;
+      const std::vector<Place> sources = {lower ? sums_[rank] : theirs, lower ? theirs : sums_[rank]};
+      // Not into the same slot: the partner may still read it.
+      builder_.fold(lanes_[rank], 2 * distance < core_ ? next_sum(rank) : results(rank), sources, 0);
+    }
+    std::swap(sums_, next_sums_);
+    next_sums_.clear();
+  }
+
+  std::vector<Place> next_sum(int rank) {
+    next_sums_.push_back(builder_.take_scratch(rank));
+    return {next_sums_.back()};
+  }
+
+  // Where the finished reduction goes. An extra rank's output may be stored to: it has told that it was called.
+  std::vector<Place> results(int rank) {
+    std::vector<Place> places = {output_of(rank)};
+    handed_on_.push_back(output_of(rank));
+    const int extra = rank + core_;
+    if (!has_extra(rank) || !carrier_.together(rank, extra)) return places;
+    handed_on_.back() = arguments_.reach == Reach::kPeer ? output_of(extra) : builder_.take_scratch(rank);
+    places.push_back(handed_on_.back());
+    return places;
+  }
+
+  void fold_out() {
+    for (int extra = core_; extra < arguments_.ranks; ++extra) {
+      const int rank = extra - core_;
+      const Arrival arrival = carrier_.offer(lanes_[rank], handed_on_[rank], lanes_[extra], kWhole, output_of(extra));
+      carrier_.await(arrival);
+      if (arrival.place != output_of(extra)) builder_.copy(lanes_[extra], output_of(extra), arrival.place, 0);
+    }
+  }
+
+  const AlgorithmArguments& arguments_;
+  PlanBuilder builder_;
+  Carrier carrier_;
+  std::vector<LaneId> lanes_;
+  const int core_;                       // 2^k
+  std::vector<Place> sums_, next_sums_;  // of the ranks of the core
+  std::vector<Place> handed_on_;         // the result, for the rank that this one stands in for
+};
+
+Plan make_recursive_doubling(const AlgorithmArguments& arguments) {
+  check_arguments(recursive_doubling(), arguments);
+  if (arguments.collective == Collective::kAllReduce) return RecursiveDoubling(arguments).all_reduce();
+  check_one_node(recursive_doubling(), arguments);  // a barrier has no chunks, and so no messages
+  return RecursiveDoubling(arguments).barrier();
+}
+
+}  // namespace
+
+Algorithm recursive_doubling() {
+  return {"recursive_doubling",
+          "partners at distances 1, 2, 4, … exchange whole messages; log2 p steps",
+          "NVG-11, NVG-64",
+          {Collective::kAllReduce, Collective::kBarrier},
+          make_recursive_doubling};
+}
+
+}  // namespace plait

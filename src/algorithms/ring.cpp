@@ -1,0 +1,79 @@
+// Ring: every rank talks to its two neighbours only (UEN-06, NVG-28).
+#include "algorithms/arguments.hpp"
+#include "algorithms/catalog.hpp"
+#include "algorithms/ring_steps.hpp"
+
+namespace plait {
+namespace {
+
+// Every rank lets the previous one, where it is on the same node, store to its output.
+void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vector<LaneId>& lanes) {
+  const int ranks = static_cast<int>(lanes.size());
+  std::vector<SignalId> calls;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int previous = wrap(rank - 1, ranks);
+    if (previous != rank && carrier.together(previous, rank)) {
+      calls.push_back(builder.signal(lanes[rank], lanes[previous]));
+    }
+  }
+  for (const SignalId& call : calls) builder.wait(call);
+}
+
+// Reduce-scatter, then all-gather, or one of the two. Four ranks; step 0 of each phase moves
+//
+//       reduce-scatter               all-gather
+//     r0 --chunk 3--> r1          r0 --chunk 0--> r1          rank x sends chunk x - 1 - t, later x - t, in step t
+//      ^               |           ^               |          (mod p), so that rank x reduces chunk x last
+//   chunk 2         chunk 0     chunk 3         chunk 1
+//      |               v           |               v
+//     r3 <--chunk 1-- r2          r3 <--chunk 2-- r2
+//
+// The last reduction is fused with the first step of the all-gather, and every forward with its store to the output.
+//
+// Steps: all_reduce 2(p-1); reduce_scatter p-1; all_gather p-1, and one more with Reach::kPeer, where each rank first
+//   tells the previous one that its output may be stored to (in an all_reduce the first phase says so).
+// Bytes sent per rank: 2(p-1)/p M for an all_reduce; (p-1) blocks for the others. No link carries more.
+// Scratch slots: all_reduce p (p-1 with kPeer or where the previous rank is on another node), each M/p; the others p-1
+//   blocks (all_gather with kPeer or from another node: none). Where the next rank is on another node, p-2 slots more
+//   for what leaves. Every slot comes in `pipeline` parts.
+// When: large messages, any number of ranks, slow or shared links between neighbours; several nodes.
+// pipeline: parts of a chunk (UEN-08).
+Plan make_ring(const AlgorithmArguments& arguments) {
+  check_arguments(ring(), arguments);
+  const int ranks = arguments.ranks;
+  const Collective collective = arguments.collective;
+  const int64_t pieces = has_rank_blocks(collective) ? 1 : ranks;  // in a block
+  PlanBuilder builder = start_plan(arguments, label(ring(), "", arguments.pipeline), pieces * arguments.pipeline);
+  Carrier carrier(builder, arguments.node_of);
+  RingSteps::Shape shape;
+  shape.lanes = add_lanes(builder, arguments);
+  shape.parts = arguments.pipeline;
+  shape.scatters = collective != Collective::kAllGather;
+  shape.gathers = collective != Collective::kReduceScatter;
+  shape.stores_to_peers = arguments.reach == Reach::kPeer;
+  if (collective == Collective::kAllGather && shape.stores_to_peers) tell_previous(builder, carrier, shape.lanes);
+
+  RingSteps steps(builder, carrier, shape);
+  HeldByRank held(ranks);
+  for (int rank = 0; rank < ranks; ++rank) held[rank] = {{input_of(rank)}};
+  const RingSteps::Finish to_output = {[](int rank) { return std::vector<Held>{{output_of(rank)}}; }};
+  if (shape.scatters) steps.reduce_scatter(held);
+  if (shape.gathers) {
+    steps.all_gather(held, to_output);
+  } else {
+    steps.store(held, to_output);
+  }
+  return builder.finish();
+}
+
+}  // namespace
+
+Algorithm ring() {
+  return {"ring",
+          "each rank passes pieces to the next; least bytes, 2(p-1) steps",
+          "UEN-06, UEN-08, NVG-26..28",
+          {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather},
+          make_ring};
+}
+
+}  // namespace plait

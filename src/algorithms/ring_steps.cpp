@@ -1,0 +1,122 @@
+// Ring phases.
+#include "algorithms/ring_steps.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/arguments.hpp"
+
+namespace plait {
+namespace {
+
+std::vector<Place> places_at(const std::vector<Held>& held, int chunk) {
+  std::vector<Place> places;
+  for (const Held& it : held) places.push_back(it.at(chunk));
+  return places;
+}
+
+}  // namespace
+
+RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
+    : builder_(builder), carrier_(carrier), shape_(std::move(shape)), landing_(size()) {
+  arrivals_.resize(size(), std::vector<std::optional<Arrival>>(shape_.parts));
+  next_arrivals_ = arrivals_;
+  for (int x = 0; x < size(); ++x) {
+    const int phases = (shape_.scatters ? 1 : 0) + (shape_.gathers && lands_in_scratch(x) ? 1 : 0);
+    const int pieces = std::min(phases * (size() - 1), size());
+    if (pieces > 0) landing_[x] = builder_.take_scratch(shape_.lanes[x].rank, pieces * piece_chunks());
+  }
+}
+
+ChunkRange RingSteps::range(int piece, int part) const {
+  return {shape_.first_chunk + piece * piece_chunks() + part * shape_.part_chunks, shape_.part_chunks};
+}
+
+bool RingSteps::lands_in_scratch(int x) const {
+  const int rank = shape_.lanes[x].rank;
+  const int previous = shape_.lanes[wrap(x - 1, size())].rank;
+  // A message is stored by the receiving rank itself, which may always store to its own output.
+  return !shape_.stores_to_peers && carrier_.together(previous, rank);
+}
+
+void RingSteps::reduce_scatter(HeldByRank& held) {
+  for (int step = 0; step < size() - 1; ++step, ++steps_done_) {
+    for (int part = 0; part < shape_.parts; ++part) {
+      for (int x = 0; x < size(); ++x) {
+        const ChunkRange it = range(wrap(x - 1 - step, size()), part);
+        std::vector<Place> sources = places_at(held[shape_.lanes[x].rank], it.first);
+        await(x, part);
+        if (arrivals_[x][part]) sources.insert(sources.begin(), arrivals_[x][part]->place);
+        const Place landing =
+            slot_after(landing_[next(x)], steps_done_ % size() * piece_chunks() + part * shape_.part_chunks);
+        next_arrivals_[next(x)][part] = carrier_.push(shape_.lanes[x], sources, {}, shape_.lanes[next(x)], landing, it);
+      }
+    }
+    std::swap(arrivals_, next_arrivals_);
+  }
+  if (size() == 1) return;
+  for (int x = 0; x < size(); ++x) {
+    auto& mine = held[shape_.lanes[x].rank];
+    mine.insert(mine.begin(), {arrivals_[x][0]->place, range(x, 0).first});
+  }
+}
+
+void RingSteps::await(int x, int part) {
+  if (arrivals_[x][part]) carrier_.await(*arrivals_[x][part]);
+}
+
+void RingSteps::settle() {
+  for (int x = 0; x < size(); ++x) {
+    for (int part = 0; part < shape_.parts; ++part) {
+      await(x, part);
+      arrivals_[x][part].reset();
+    }
+  }
+}
+
+void RingSteps::store(const HeldByRank& held, const Finish& finish) {
+  for (int x = 0; x < size(); ++x) {
+    const LaneId lane = shape_.lanes[x];
+    for (int part = 0; part < shape_.parts; ++part) {
+      const ChunkRange it = range(x, part);
+      await(x, part);
+      builder_.fold(lane, places_at(finish.places(lane.rank), it.first), places_at(held[lane.rank], it.first), it.first,
+                    it.count);
+      if (finish.stored) finish.stored(lane.rank, it);
+    }
+  }
+}
+
+void RingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
+  for (int step = 0; step < size(); ++step) {
+    for (int part = 0; part < shape_.parts; ++part) {
+      for (int x = 0; x < size(); ++x) {
+        await(x, part);
+        const int chunk = range(wrap(x - step, size()), part).first;
+        spread(x, step, part,
+               step == 0 ? places_at(held[shape_.lanes[x].rank], chunk) : std::vector{arrivals_[x][part]->place},
+               finish);
+      }
+    }
+    std::swap(arrivals_, next_arrivals_);
+    ++steps_done_;
+  }
+}
+
+void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sources, const Finish& finish) {
+  const LaneId lane = shape_.lanes[x];
+  const ChunkRange it = range(wrap(x - step, size()), part);
+  std::vector<Place> kept = places_at(finish.places(lane.rank), it.first);
+  if (sources.size() == 1) std::erase(kept, sources[0]);  // it is there already
+  if (step < size() - 1) {
+    const LaneId receiver = shape_.lanes[next(x)];
+    const int slot = steps_done_ % size() * piece_chunks() + part * shape_.part_chunks;
+    const Place landing = lands_in_scratch(next(x)) ? slot_after(landing_[next(x)], slot) : output_of(receiver.rank);
+    next_arrivals_[next(x)][part] = carrier_.push(lane, sources, kept, receiver, landing, it);
+  } else if (!kept.empty()) {
+    builder_.fold(lane, kept, sources, it.first, it.count);
+  }
+  if (finish.stored) finish.stored(lane.rank, it);
+}
+
+}  // namespace plait

@@ -1,0 +1,294 @@
+// Communicators: from a call to its plan, from the plan to its run.
+#include "api/communicator.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "runtime/bootstrap.hpp"
+#include "runtime/host/host_rank.hpp"
+#include "runtime/launch_environment.hpp"
+
+namespace plait {
+namespace {
+
+// Signals a rank and epoch parity: enough for flat plans over 64 ranks and chains of 500 chunks.
+constexpr int kSignals = 512;
+// Messages that do not stay in the caches anyway are written past them.
+constexpr size_t kStreamingBytes = 16 << 20;
+// Calls whose binding is remembered.
+constexpr size_t kMostBoundCalls = 256;
+constexpr int kMostRanks = 1024;
+
+struct CallHash {
+  size_t operator()(const Call& call) const { return signature(call); }
+};
+
+// The cores that this process may run on.
+cpu_set_t own_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) {  // more cores than the set has room for: there are enough
+    for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &set);
+  }
+  return set;
+}
+
+// Whether some ranks have to share a core: those that may run only where a rank may are more than its cores.
+bool is_crowded(const std::vector<cpu_set_t>& cores) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const cpu_set_t& rank : cores) CPU_OR(&all, &all, &rank);
+  if (static_cast<int>(cores.size()) > CPU_COUNT(&all)) return true;
+  for (const cpu_set_t& rank : cores) {
+    int within = 0;
+    for (const cpu_set_t& other : cores) {
+      cpu_set_t common;
+      CPU_AND(&common, &rank, &other);
+      within += CPU_EQUAL(&common, &other) ? 1 : 0;
+    }
+    if (within > CPU_COUNT(&rank)) return true;
+  }
+  return false;
+}
+
+// What every rank tells every other before memory is shared. Plain bytes of a fixed size.
+struct Introduction {
+  uint64_t scratch_bytes = 0;
+  cpu_set_t cores = {};
+  char algorithm[256] = {};
+  // Of rank 0, which makes the memory: why it could not.
+  int32_t failure_code = -1;
+  char failure[1024] = {};
+};
+
+template <size_t size>
+void copy_text(char (&to)[size], const std::string& text) {
+  std::strncpy(to, text.c_str(), size - 1);
+}
+
+// All ranks must derive the same plans and the same layout.
+void check_equal_settings(const std::vector<Introduction>& all) {
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const auto check = [&](const char* variable, const auto& theirs, const auto& ours) {
+      if (theirs == ours) return;
+      fail(ErrorCode::kMismatch, variable, " differs between ranks: '", ours, "' on rank 0, '", theirs, "' on rank ",
+           rank, "; it must be the same on all ranks");
+    };
+    check("PLAIT_SCRATCH_KIB (in bytes)", all[rank].scratch_bytes, all[0].scratch_bytes);
+    check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
+  }
+}
+
+SegmentShape shape_for(int size, const Settings& settings) {
+  return {size, std::max<size_t>(settings.scratch_bytes / 2, 4096), kSignals};
+}
+
+bool overlap(const std::byte* a, size_t a_bytes, const std::byte* b, size_t b_bytes) {
+  return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
+}
+
+}  // namespace
+
+struct Communicator::Impl {
+  Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool ranks_crowded)
+      : rank(own_rank),
+        size(segment->shape().ranks),
+        settings(own_settings),
+        crowded(ranks_crowded),
+        overrides(AlgorithmOverrides::parse(own_settings.algorithm)),
+        shared_bytes(segment->shape().total_bytes()),
+        limits{segment->shape().scratch_bytes, segment->shape().signals, kStreamingBytes},
+        host(std::move(segment), own_rank, std::move(peers),
+             {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {}
+
+  Choice choose(const Call& call) const {
+    return select_for_host({call.collective, message_bytes(call, size), size, call.root, crowded}, overrides);
+  }
+
+  // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
+  static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings);
+
+  const VerifiedPlan& plan_for(const Choice& choice);
+  const BoundPlan& bound_for(const Call& call);
+  void check(const Call& call, const void* input, const void* output) const;
+
+  const int rank;
+  const int size;
+  const Settings settings;
+  const bool crowded;
+  const AlgorithmOverrides overrides;
+  const size_t shared_bytes;
+  const BindLimits limits;
+  HostRank host;
+
+  using PlanKey = std::tuple<std::string, Collective, int, std::vector<int>, int>;
+  std::map<PlanKey, std::unique_ptr<VerifiedPlan>> plans;
+  std::unordered_map<Call, BoundPlan, CallHash> bound;
+  const std::pair<const Call, BoundPlan>* last = nullptr;
+};
+
+std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings) {
+  const int size = bootstrap.size();
+  const SegmentShape shape = shape_for(size, settings);
+  Introduction own;
+  own.scratch_bytes = settings.scratch_bytes;
+  own.cores = own_cores();
+  copy_text(own.algorithm, settings.algorithm);
+  UniqueFd file;
+  if (bootstrap.rank() == 0) {
+    try {
+      file = Segment::create(shape, settings.shared_memory_directory);
+    } catch (const Error& error) {
+      own.failure_code = static_cast<int32_t>(error.code());
+      copy_text(own.failure, error.what());
+    }
+  }
+  const std::vector<Introduction> all = bootstrap.all_gather(own);
+  check_equal_settings(all);
+  if (all[0].failure_code >= 0) fail(static_cast<ErrorCode>(all[0].failure_code), all[0].failure);
+
+  const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
+  auto segment = std::make_shared<Segment>(shape, shared);
+  std::vector<cpu_set_t> cores;
+  for (const Introduction& rank : all) cores.push_back(rank.cores);
+  auto impl = std::make_unique<Impl>(std::move(segment), bootstrap.rank(), Peers(bootstrap.process_ids()), settings,
+                                     is_crowded(cores));
+  bootstrap.barrier();  // every rank has mapped the memory and said that it is present
+  return impl;
+}
+
+const VerifiedPlan& Communicator::Impl::plan_for(const Choice& choice) {
+  const AlgorithmArguments& arguments = choice.arguments;
+  const PlanKey key{choice.algorithm, arguments.collective, arguments.root, arguments.factors, arguments.pipeline};
+  auto& plan = plans[key];
+  if (!plan) plan = std::make_unique<VerifiedPlan>(verify(make_plan(choice.algorithm, arguments)));
+  return *plan;
+}
+
+const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
+  if (last != nullptr && last->first == call) return last->second;
+  auto it = bound.find(call);
+  if (it == bound.end()) {
+    if (bound.size() >= kMostBoundCalls) bound.clear();
+    it = bound.emplace(call, bind(plan_for(choose(call)), call, rank, limits)).first;
+  }
+  last = &*it;
+  return it->second;
+}
+
+void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
+  const auto refuse = [&](const auto&... parts) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
+  };
+  if (has_root(call.collective) && (call.root < 0 || call.root >= size)) {
+    refuse("root ", call.root, " is not one of the ", size, " ranks");
+  }
+  const size_t element = size_of(call.type);
+  const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
+  if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
+  if (call.count == 0) return;
+  const size_t block = call.count * element;
+  const size_t whole = block * copies;
+  const bool at_root = !has_root(call.collective) || call.root == rank;
+  const bool needs_input = call.collective != Collective::kBroadcast || at_root;
+  const bool needs_output = call.collective != Collective::kReduce || at_root;
+  if (needs_input && input == nullptr) refuse("input is null");
+  if (needs_output && output == nullptr) refuse("output is null");
+  if (!needs_input || !needs_output) return;
+  const auto* in = static_cast<const std::byte*>(input);
+  const auto* out = static_cast<const std::byte*>(output);
+  const bool gathers = call.collective == Collective::kAllGather;
+  const bool scatters = call.collective == Collective::kReduceScatter;
+  const size_t in_bytes = gathers ? block : whole;
+  const size_t out_bytes = scatters ? block : whole;
+  const bool in_place = gathers ? in == out + rank * block : scatters ? out == in + rank * block : in == out;
+  if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
+    refuse("input and output overlap without being in place",
+           gathers ? "; in place means input = output + rank * count"
+                   : scatters ? "; in place means output = input + rank * count" : "");
+  }
+}
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+Communicator Communicator::from_environment(const Settings& settings, uint64_t sequence) {
+  const auto launched = detect_launch_environment();
+  if (!launched || launched->size == 1) return std::move(in_process(1, settings).front());
+  return create(launched->id(sequence), launched->rank, launched->size, settings);
+}
+
+std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
+  if (size < 1 || size > kMostRanks) fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks");
+  const auto segment = std::make_shared<Segment>(shape_for(size, settings));
+  const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
+  std::vector<Communicator> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
+                                                        settings, crowded)));
+  }
+  return ranks;
+}
+
+Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings) {
+  const Logger log(settings.log_level, 0);
+  return Communicator(Impl::join_ranks(
+      Bootstrap::lead(std::move(point), size, {settings.bootstrap_timeout_seconds, log}), settings));
+}
+
+Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings) {
+  const Logger log(settings.log_level, rank);
+  return Communicator(Impl::join_ranks(
+      Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings));
+}
+
+int Communicator::rank() const { return impl_->rank; }
+int Communicator::size() const { return impl_->size; }
+const Settings& Communicator::settings() const { return impl_->settings; }
+size_t Communicator::shared_bytes() const { return impl_->shared_bytes; }
+
+void Communicator::all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
+  run({Collective::kAllReduce, type, op, 0, count}, input, output);
+}
+
+void Communicator::reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op, int root) {
+  run({Collective::kReduce, type, op, root, count}, input, output);
+}
+
+void Communicator::broadcast(const void* input, void* output, size_t count, DataType type, int root) {
+  run({Collective::kBroadcast, type, ReduceOp::kSum, root, count}, input, output);
+}
+
+void Communicator::reduce_scatter(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
+  run({Collective::kReduceScatter, type, op, 0, count}, input, output);
+}
+
+void Communicator::all_gather(const void* input, void* output, size_t count, DataType type) {
+  run({Collective::kAllGather, type, ReduceOp::kSum, 0, count}, input, output);
+}
+
+void Communicator::barrier() { run({}, nullptr, nullptr); }
+
+void Communicator::run(const Call& call, const void* input, void* output) {
+  impl_->check(call, input, output);
+  impl_->host.run(impl_->bound_for(call), call, input, output);
+}
+
+const VerifiedPlan& Communicator::plan_for(const Call& call) { return impl_->plan_for(impl_->choose(call)); }
+std::string Communicator::reason_for(const Call& call) { return impl_->choose(call).reason; }
+
+void Communicator::abort(const std::string& reason) {
+  impl_->host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));
+}
+
+}  // namespace plait

@@ -1,0 +1,78 @@
+// The one object that users hold: a rank's end of a communicator. The C, C++ and Python interfaces are shapes of it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "base/types.hpp"
+#include "plan/verifier.hpp"
+#include "runtime/call.hpp"
+#include "runtime/unique_id.hpp"
+#include "tuner/selection.hpp"
+
+namespace plait {
+
+// Collectives over ranks of one host. All ranks make the same calls in the same order, each rank from one thread at a
+// time. Counts are elements. Buffers may have any alignment; input and output are either apart or exactly in place
+// (equal; for all_gather input = output + rank * count, for reduce_scatter output = input + rank * count). A count of 0
+// takes part like any other. Results are equal bit for bit on all ranks and from run to run.
+//
+// Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all
+// ranks, and every later call throws the same again.
+class Communicator {
+ public:
+  // Rank 0 of a new communicator hands over the point whose id() the other ranks got.
+  static Communicator create(RendezvousPoint point, int size, const Settings& settings);
+  // The other ranks; also rank 0 where the id was released in this process (see unique_id.hpp).
+  static Communicator create(const UniqueId& id, int rank, int size, const Settings& settings);
+  // Rank and size from the launcher (`plait run`, torchrun, mpirun, srun), else a communicator of one. `sequence` tells
+  // apart several communicators of one job: 0, 1, 2, … on every rank.
+  static Communicator from_environment(const Settings& settings, uint64_t sequence = 0);
+  // All ranks in this process, one for each thread to come.
+  static std::vector<Communicator> in_process(int size, const Settings& settings);
+
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  int rank() const;
+  int size() const;
+  const Settings& settings() const;
+
+  // Reduces `count` elements of every rank's input; every rank gets all of it.
+  void all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op);
+  // As all_reduce, but only `root` gets the result; `output` of other ranks is not touched and may be null.
+  void reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op, int root);
+  // `output` of every rank becomes the input of `root`; the input of other ranks is not looked at and may be null.
+  void broadcast(const void* input, void* output, size_t count, DataType type, int root);
+  // Reduces size() * count elements; rank r gets the r-th `count` of them.
+  void reduce_scatter(const void* input, void* output, size_t count, DataType type, ReduceOp op);
+  // Every rank gives `count` elements; every rank gets all, in the order of ranks.
+  void all_gather(const void* input, void* output, size_t count, DataType type);
+  // Returns when every rank has called it.
+  void barrier();
+
+  // Any of the above.
+  void run(const Call& call, const void* input, void* output);
+
+  // What a call runs: the verified plan, and why it was chosen.
+  const VerifiedPlan& plan_for(const Call& call);
+  std::string reason_for(const Call& call);
+
+  // Ends the calls of all ranks, now and later, with an error. Safe from any thread.
+  void abort(const std::string& reason);
+
+  // Bytes of shared memory that the whole communicator uses.
+  size_t shared_bytes() const;
+
+ private:
+  struct Impl;
+  explicit Communicator(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace plait

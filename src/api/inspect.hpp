@@ -1,0 +1,15 @@
+// Plans in a few words, for the command line.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "plan/verifier.hpp"
+
+namespace plait {
+
+// Steps, what ranks read, write, send and receive, and the busiest pair of ranks, in four lines. Amounts are multiples of
+// the message S, and bytes as well where `message_bytes` is not 0.
+std::string summarize(const VerifiedPlan& plan, size_t message_bytes = 0);
+
+}  // namespace plait

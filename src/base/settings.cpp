@@ -1,0 +1,181 @@
+#include "base/settings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+namespace plait {
+namespace {
+
+constexpr std::string_view kPrefix = "PLAIT_";
+constexpr double kMostSeconds = 7 * 24 * 3600;
+constexpr size_t kLeastScratchKib = 64;
+constexpr size_t kMostScratchKib = size_t{64} * 1024 * 1024;
+
+// One variable: `read` stores a value and says whether it was good; `show` writes one as `read` would take it.
+// The launcher's variables have neither: they describe one rank and are read where ranks find each other.
+struct Setting {
+  const char* name;
+  const char* expected;
+  bool (*read)(std::string_view text, Settings& settings);
+  std::string (*show)(const Settings& settings);
+  const char* meaning;
+};
+
+// The whole text must be one number; no sign other than '-', no blanks, no "1e".
+template <class Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool read_seconds(std::string_view text, double& seconds) {
+  double number = 0;
+  // Waits are bounded: neither "inf" nor "nan" passes.
+  if (!read_number(text, number) || !(number > 0 && number <= kMostSeconds)) return false;
+  seconds = number;
+  return true;
+}
+
+bool read_wait_policy(std::string_view text, WaitPolicy& policy) {
+  for (const auto candidate : {WaitPolicy::kAuto, WaitPolicy::kSpin, WaitPolicy::kYield, WaitPolicy::kSleep}) {
+    if (text != name(candidate)) continue;
+    policy = candidate;
+    return true;
+  }
+  return false;
+}
+
+bool read_scratch(std::string_view text, Settings& settings) {
+  size_t kib = 0;
+  if (!read_number(text, kib) || kib < kLeastScratchKib || kib > kMostScratchKib) return false;
+  settings.scratch_bytes = kib * 1024;
+  return true;
+}
+
+bool read_log_level(std::string_view text, Settings& settings) {
+  const auto level = parse_log_level(text);
+  if (level) settings.log_level = *level;
+  return level.has_value();
+}
+
+constexpr const char* kSeconds = "seconds, more than 0 and at most 604800";
+
+constexpr Setting kSettings[] = {
+    {"PLAIT_TIMEOUT_SEC", kSeconds,
+     [](std::string_view text, Settings& settings) { return read_seconds(text, settings.timeout_seconds); },
+     [](const Settings& settings) { return join(settings.timeout_seconds); },
+     "how long a collective waits for a peer before it fails"},
+    {"PLAIT_BOOTSTRAP_TIMEOUT_SEC", kSeconds,
+     [](std::string_view text, Settings& settings) { return read_seconds(text, settings.bootstrap_timeout_seconds); },
+     [](const Settings& settings) { return join(settings.bootstrap_timeout_seconds); },
+     "how long ranks wait for each other when a communicator is made"},
+    {"PLAIT_SCRATCH_KIB", "a whole number of KiB from 64 to 67108864", read_scratch,
+     [](const Settings& settings) { return join(settings.scratch_bytes / 1024); },
+     "staging memory of one rank, in KiB; the same on all ranks"},
+    {"PLAIT_SHM_DIR", "an absolute path",
+     [](std::string_view text, Settings& settings) {
+       settings.shared_memory_directory = text;
+       return text.front() == '/';
+     },
+     [](const Settings& settings) { return settings.shared_memory_directory; },
+     "directory for shared memory; unset: memory that no file system shows"},
+    {"PLAIT_WAIT", "auto, spin, yield or sleep",
+     [](std::string_view text, Settings& settings) { return read_wait_policy(text, settings.wait_policy); },
+     [](const Settings& settings) { return std::string(name(settings.wait_policy)); },
+     "how a host rank waits for a peer"},
+    {"PLAIT_ALGORITHM", "<collective>:<algorithm>, separated by commas",
+     [](std::string_view text, Settings& settings) {
+       settings.algorithm = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.algorithm; },
+     "pins algorithms, such as all_reduce:ring; unset: the tuner chooses"},
+    {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
+     [](const Settings& settings) { return std::string(name(settings.log_level)); }, "what is written to stderr"},
+    {"PLAIT_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank of this process"},
+    {"PLAIT_WORLD_SIZE", "a whole number from 1", nullptr, nullptr, "set by the launcher: number of ranks"},
+    {"PLAIT_LOCAL_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank within this host"},
+    {"PLAIT_JOB", "any text that no other job has", nullptr, nullptr,
+     "set by the launcher: how ranks of one job recognise each other"},
+};
+
+// Levenshtein distance: how many letters to insert, delete or replace.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+const char* nearest_name(std::string_view name) {
+  return std::ranges::min_element(kSettings, {}, [&](const Setting& s) { return edit_distance(name, s.name); })->name;
+}
+
+void read_setting(const Setting& setting, const Environment& environment, Settings& settings) {
+  const auto found = environment.find(setting.name);
+  // An empty value is how a shell line unsets a variable for one command.
+  if (setting.read == nullptr || found == environment.end() || found->second.empty()) return;
+  if (!setting.read(found->second, settings)) {
+    fail(ErrorCode::kInvalidInput, "environment variable ", setting.name, " is \"", found->second, "\"; expected ",
+         setting.expected);
+  }
+}
+
+}  // namespace
+
+Environment process_environment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != text.npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+const char* name(WaitPolicy policy) {
+  constexpr const char* kNames[] = {"auto", "spin", "yield", "sleep"};
+  return kNames[static_cast<size_t>(policy)];
+}
+
+Settings Settings::from_environment(const Environment& environment) {
+  Settings settings;
+  for (const Setting& setting : kSettings) read_setting(setting, environment, settings);
+  const Logger log(settings.log_level);
+  for (const std::string& warning : unknown_settings(environment)) log.warn(warning);
+  return settings;
+}
+
+std::vector<SettingRow> settings_table(const Settings& settings) {
+  std::vector<SettingRow> rows;
+  for (const Setting& setting : kSettings) {
+    const auto show = [&](const Settings& from) { return setting.show ? setting.show(from) : std::string(); };
+    rows.push_back({setting.name, setting.expected, show(Settings{}), show(settings), setting.meaning});
+  }
+  return rows;
+}
+
+std::vector<std::string> unknown_settings(const Environment& environment) {
+  std::vector<std::string> warnings;
+  for (auto at = environment.lower_bound(kPrefix); at != environment.end() && at->first.starts_with(kPrefix); ++at) {
+    const std::string& name = at->first;
+    if (std::ranges::any_of(kSettings, [&](const Setting& setting) { return name == setting.name; })) continue;
+    warnings.push_back(
+        join("environment variable ", name, " is unknown and has no effect; did you mean ", nearest_name(name), "?"));
+  }
+  return warnings;
+}
+
+}  // namespace plait

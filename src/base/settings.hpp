@@ -1,0 +1,63 @@
+// The one table of PLAIT_* environment variables. A setting that is not in it does not exist.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.hpp"
+
+namespace plait {
+
+// A copy of environment variables, so that what reads them can be tested, and reads one moment.
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// The variables of this process.
+Environment process_environment();
+
+// How a host rank waits for a peer.
+enum class WaitPolicy {
+  kAuto,   // spin where every rank has a core of its own, else yield
+  kSpin,   // never leave the core: least latency
+  kYield,  // offer the core to others between looks
+  kSleep,  // sleep in the kernel: least processor time
+};
+
+const char* name(WaitPolicy policy);  // "auto", "spin", "yield", "sleep"
+
+// The settings of one communicator. A plain value: whoever makes a communicator may change any field.
+struct Settings {
+  double timeout_seconds = 60;            // how long a collective waits for a peer before it fails
+  double bootstrap_timeout_seconds = 60;  // how long ranks wait for each other when a communicator is made
+  size_t scratch_bytes = 4096 * 1024;     // staging memory of one rank
+  std::string shared_memory_directory;    // where shared memory is a file; empty: an anonymous memory file
+  WaitPolicy wait_policy = WaitPolicy::kAuto;
+  std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
+  LogLevel log_level = LogLevel::kWarn;
+
+  // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an
+  // Error (kInvalidInput) that names the variable, the value and what was expected. A PLAIT_* variable that the table
+  // does not have is most often a spelling error: it is warned about, once for this call.
+  static Settings from_environment(const Environment& environment);
+  static Settings from_environment() { return from_environment(process_environment()); }
+};
+
+// One row of the table, for printing.
+struct SettingRow {
+  std::string name;           // PLAIT_TIMEOUT_SEC
+  std::string expected;       // what a value looks like: "seconds, more than 0"
+  std::string default_value;  // as one would write it; empty where there is none
+  std::string value;          // the one in the settings at hand; empty for the launcher's variables
+  std::string meaning;        // one line
+};
+
+// All variables in the order of the documentation. `settings` fills the column `value`.
+std::vector<SettingRow> settings_table(const Settings& settings = {});
+
+// One line for every PLAIT_* variable of `environment` that the table does not have, with the nearest name that it has.
+std::vector<std::string> unknown_settings(const Environment& environment);
+
+}  // namespace plait

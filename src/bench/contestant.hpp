@@ -1,0 +1,31 @@
+// Libraries that perform a call, so that Plait and its peers can be timed in one run, in the same processes, on the same
+// buffers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/communicator.hpp"
+#include "runtime/call.hpp"
+
+namespace plait {
+
+class Contestant {
+ public:
+  virtual ~Contestant() = default;
+  // With its version: "Open MPI 4.1.4".
+  virtual std::string name() const = 0;
+  // Whether the library has this collective for this type and operation.
+  virtual bool serves(const Call& call) const = 0;
+  // Input and output as Communicator::run takes them, also in place.
+  virtual void run(const Call& call, const void* input, void* output) = 0;
+};
+
+std::unique_ptr<Contestant> make_plait_contestant(Communicator& communicator);
+// The MPI library that launched this process (Open MPI, MPICH or a relative), opened at run time: nothing is linked. Throws
+// kInvalidArgument with what to install or how to launch where there is none.
+std::unique_ptr<Contestant> make_mpi_contestant(Communicator& communicator);
+// Gloo over its TCP transport on the loopback interface. Throws kInvalidArgument where this build has no Gloo.
+std::unique_ptr<Contestant> make_gloo_contestant(Communicator& communicator);
+
+}  // namespace plait

@@ -1,0 +1,21 @@
+// Inputs whose reduction is exact in every type and for every rank count up to 64, so that a result is either right to
+// the bit or wrong; for tests and benchmarks.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/call.hpp"
+
+namespace plait {
+
+// Elements that the input or output of `rank` has in this call; 0 where it has none.
+size_t input_elements(const Call& call, int ranks, int rank);
+size_t output_elements(const Call& call, int ranks, int rank);
+
+// Fills the input of `rank`. `variant` changes the values from one call to the next, so that stale data shows.
+void fill_input(const Call& call, int ranks, int rank, int variant, void* input);
+
+// How many elements of the output of `rank` are not what they must be.
+size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output);
+
+}  // namespace plait

@@ -1,0 +1,35 @@
+// Times one call: correctness before time, contestants in turn within one run, the slowest rank's time.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bench/contestant.hpp"
+
+namespace plait {
+
+struct MeasureOptions {
+  int iterations = 0;     // of one timed loop; 0: as many as fill about loop_seconds, at least 20
+  int warmup = 5;
+  int cycles = 1;         // timed loops of each contestant, in turn: A B A B …
+  bool in_place = false;
+  bool check = true;
+  double loop_seconds = 0.02;
+};
+
+struct Measurement {
+  std::vector<double> seconds;  // of one operation, one figure a cycle: the mean of the loop on the slowest rank
+  long wrong = -1;              // wrong elements over all ranks; -1: not checked
+  int iterations = 0;
+};
+
+// Collective over the ranks of `communicator`; every rank gets the same figures. One entry a contestant; a contestant
+// that does not serve the call gets no seconds.
+std::vector<Measurement> measure(Communicator& communicator, const std::vector<Contestant*>& contestants,
+                                 const Call& call, const MeasureOptions& options);
+
+// Bytes a second that this machine copies while `communicator`'s ranks all copy at once, each between two buffers of its
+// own of `bytes` bytes: the yardstick for large messages. The mean over ranks.
+double measure_copy_bandwidth(Communicator& communicator, size_t bytes);
+
+}  // namespace plait

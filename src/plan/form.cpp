@@ -1,0 +1,300 @@
+// Checks of a plan's form.
+#include "plan/form.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "plan/conditions.hpp"
+
+namespace plait {
+namespace {
+
+bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
+
+// Applies `visit(id, operation)` to every operation.
+template <class Visit>
+void for_each_operation(const Plan& plan, Visit visit) {
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const auto& lanes = plan.ranks[rank].lanes;
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      for (size_t i = 0; i < lanes[lane].operations.size(); ++i) {
+        visit(OperationId{rank, static_cast<int>(lane), static_cast<int>(i)}, lanes[lane].operations[i]);
+      }
+    }
+  }
+}
+
+// Checks one operation by itself.
+class OperationCheck {
+ public:
+  OperationCheck(const Plan& plan, const OperationId& at)
+      : plan_(plan), at_(at), operation_(operation_at(plan, at)), engine_(plan.ranks[at.rank].lanes[at.lane].engine) {}
+
+  void run() const {
+    switch (operation_.kind) {
+      case OpKind::kFold:
+        return fold();
+      case OpKind::kSend:
+        if (operation_.sources.size() != 1 || !operation_.destinations.empty()) refuse("a send has one source");
+        return message();
+      case OpKind::kReceive:
+        if (operation_.destinations.size() != 1 || !operation_.sources.empty()) {
+          refuse("a receive has one destination");
+        }
+        return message();
+      case OpKind::kSignal:
+      case OpKind::kWait:
+        return signal();
+    }
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, ", ", to_text(at_), ": unknown kind of operation");
+  }
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    refuse_operation(plan_, false, at_, parts...);
+  }
+
+  void fold() const {
+    if (operation_.sources.empty() || operation_.destinations.empty()) {
+      refuse("a fold needs at least one source and one destination");
+    }
+    if (engine_ == Engine::kNet) refuse("a net lane only sends, receives, signals and waits");
+    if (engine_ == Engine::kCopy && (operation_.sources.size() != 1 || operation_.destinations.size() != 1)) {
+      refuse("a copy engine copies from one place to one place");
+    }
+    if (operation_.sources.size() > 1 && !reduces(plan_.collective)) {
+      refuse("combines ", operation_.sources.size(), " sources, but ", name(plan_.collective), " reduces nothing");
+    }
+    places();
+    overlaps();
+  }
+
+  void message() const {
+    if (engine_ == Engine::kSm) refuse("an sm lane cannot send or receive; that takes a net, copy or cpu lane");
+    places();
+    peer();
+  }
+
+  void signal() const {
+    if (!operation_.sources.empty() || !operation_.destinations.empty()) refuse("moves no data, but names places");
+    peer();
+    if (plan_.node_of[operation_.peer_rank] != plan_.node_of[at_.rank]) {
+      refuse("rank ", operation_.peer_rank, " is on another node; a message signals there");
+    }
+  }
+
+  void places() const {
+    const int64_t last = static_cast<int64_t>(operation_.chunk) + operation_.chunks - 1;
+    if (operation_.chunks < 1) refuse("covers ", operation_.chunks, " chunks; at least one is needed");
+    if (operation_.chunk < 0 || last >= plan_.chunk_count()) {
+      refuse("chunks ", operation_.chunk, "..", last, " are not within the ", plan_.chunk_count(),
+             " chunks of the message");
+    }
+    for (const Place& place : operation_.sources) bounds(place, false);
+    for (const Place& place : operation_.destinations) bounds(place, true);
+  }
+
+  void bounds(const Place& place, bool store) const {
+    if (place.rank < 0 || place.rank >= plan_.rank_count()) {
+      refuse("rank ", place.rank, " of ", to_text(place), " does not exist");
+    }
+    if (has_slots(place.buffer)) {
+      slots(place);
+    } else {
+      window(place, store);
+    }
+    if (plan_.node_of[place.rank] != plan_.node_of[at_.rank]) {
+      refuse(to_text(place), " is on node ", plan_.node_of[place.rank], ", out of load and store reach of node ",
+             plan_.node_of[at_.rank], "; use send and receive");
+    }
+    if (!has_slots(place.buffer) && plan_.reach == Reach::kStaged && place.rank != at_.rank) {
+      refuse(to_text(place), " belongs to another rank's caller, out of reach in a staged plan");
+    }
+  }
+
+  void slots(const Place& place) const {
+    const RankPlan& owner = plan_.ranks[place.rank];
+    const int slots = place.buffer == Buffer::kScratch ? owner.scratch_slots : owner.host_slots;
+    const int64_t last = static_cast<int64_t>(place.slot) + operation_.chunks - 1;
+    if (place.slot < 0 || last >= slots) {
+      refuse("slots ", place.slot, "..", last, " of ", to_text(place), " are not within its ", slots, " slots (chunk ",
+             operation_.chunk, " on)");
+    }
+  }
+
+  void window(const Place& place, bool store) const {
+    if (place.slot != 0) refuse("only scratch and host have slots, but ", to_text(place), " names ", place.slot);
+    if (store && place.buffer == Buffer::kInput) refuse("stores to ", to_text(place), ", which is only ever read");
+    const ChunkRange window =
+        place.buffer == Buffer::kInput ? input_window(plan_, place.rank) : output_window(plan_, place.rank);
+    const int last = operation_.chunk + operation_.chunks - 1;
+    if (window.contains(operation_.chunk) && window.contains(last)) return;
+    refuse("chunk ", window.contains(operation_.chunk) ? last : operation_.chunk, " is not in ", to_text(place),
+           ", which holds ", window.count == 0 ? "none" : join("chunks ", window.first, "..", window.end() - 1));
+  }
+
+  // The elements of a fold are worked on in any order, so each may share memory only with itself: the same place may
+  // be source and destination, but places that overlap in part would be read after they were written.
+  void overlaps() const {
+    const auto& destinations = operation_.destinations;
+    for (size_t i = 0; i < destinations.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (shared_slots(destinations[i], destinations[j]) == 0) continue;
+        refuse("writes chunk ", operation_.chunk, " on to ", to_text(destinations[j]), " and ",
+               to_text(destinations[i]), ", which ",
+               destinations[i] == destinations[j] ? "are the same place" : "overlap");
+      }
+      for (const Place& source : operation_.sources) {
+        if (source == destinations[i] || shared_slots(source, destinations[i]) == 0) continue;
+        refuse("source ", to_text(source), " and destination ", to_text(destinations[i]), " overlap in part for the ",
+               operation_.chunks, " chunks from chunk ", operation_.chunk, " on");
+      }
+    }
+  }
+
+  int64_t shared_slots(const Place& a, const Place& b) const {
+    if (a.rank != b.rank || a.buffer != b.buffer) return 0;
+    const int64_t distance = static_cast<int64_t>(a.slot) - b.slot;
+    return std::max<int64_t>(0, operation_.chunks - (distance < 0 ? -distance : distance));
+  }
+
+  void peer() const {
+    const int rank = operation_.peer_rank;
+    if (rank < 0 || rank >= plan_.rank_count()) refuse("its peer, rank ", rank, ", does not exist");
+    const int lanes = static_cast<int>(plan_.ranks[rank].lanes.size());
+    if (operation_.peer_lane < 0 || operation_.peer_lane >= lanes) {
+      refuse("lane ", operation_.peer_lane, " of rank ", rank, " does not exist");
+    }
+  }
+
+  const Plan& plan_;
+  const OperationId at_;
+  const Operation& operation_;
+  const Engine engine_;
+};
+
+void check_counts(const Plan& plan, int64_t operations) {
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const RankPlan& it = plan.ranks[rank];
+    for (const auto& [count, what] : {std::pair{it.scratch_slots, "scratch slots"}, {it.host_slots, "host slots"},
+                                      {it.signals, "signals"}, {it.messages, "messages"}}) {
+      if (count < 0) refuse_plan(plan, "rank ", rank, " counts ", count, " ", what);
+    }
+    if (std::max(it.signals, it.messages) > operations) {
+      refuse_plan(plan, "rank ", rank, " counts ", it.signals, " signals and ", it.messages,
+                  " messages, more than there are operations in the plan (", operations, ")");
+    }
+    for (const Lane& lane : it.lanes) {
+      if (lane.engine > Engine::kNet) refuse_plan(plan, "rank ", rank, " has a lane of an unknown engine");
+    }
+  }
+}
+
+// An estimate of what Execution (execution.cpp) holds: cells, accesses to them, values, and clocks.
+double proof_bytes(const Plan& plan) {
+  constexpr double kCell = 64, kAccess = 12, kValue = 16, kClock = 4;
+  const double ranks = plan.rank_count();
+  double cells = 0, accesses = 0, values = 0, lanes = 0;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const RankPlan& it = plan.ranks[rank];
+    cells += 2.0 * plan.chunk_count() + it.scratch_slots + it.host_slots;
+    values += input_window(plan, rank).count;
+    lanes += static_cast<double>(it.lanes.size());
+  }
+  for_each_operation(plan, [&](const OperationId&, const Operation& operation) {
+    const double sources = static_cast<double>(operation.sources.size());
+    accesses += operation.chunks * (sources + static_cast<double>(operation.destinations.size()));
+    values += operation.chunks * std::max(0.0, sources - 1);
+  });
+  return kCell * cells + kAccess * accesses + (kValue + ranks / 8) * values + kClock * lanes * (ranks + lanes);
+}
+
+const char* sender_verb(OpKind kind) { return kind == OpKind::kSignal ? "sent" : "sent as a message"; }
+
+// Enters one end of a signal or message into `pairs` of its receiver; refuses numbers out of range or used twice.
+void enter(const Plan& plan, const OperationId& at, std::vector<std::vector<Pair>>& pairs, const char* what) {
+  const Operation& operation = operation_at(plan, at);
+  const bool sends = operation.kind == OpKind::kSignal || operation.kind == OpKind::kSend;
+  const int receiver = sends ? operation.peer_rank : at.rank;
+  auto& known = pairs[receiver];
+  if (operation.number < 0 || operation.number >= static_cast<int>(known.size())) {
+    refuse_operation(plan, false, at, what, " ", operation.number, " is not one of the ", known.size(), " that rank ",
+                     receiver, " counts");
+  }
+  OperationId& end = sends ? known[operation.number].from : known[operation.number].to;
+  if (end.rank >= 0) {
+    refuse_operation(plan, false, at, what, " ", operation.number, " of rank ", receiver, " is already ",
+                     sends ? sender_verb(operation.kind) : "awaited", " by ", to_text(end));
+  }
+  end = at;
+}
+
+void check_pair(const Plan& plan, const Pair& pair, int receiver, size_t number, const char* what) {
+  if (pair.from.rank < 0 && pair.to.rank < 0) {
+    refuse_plan(plan, what, " ", number, " of rank ", receiver, " is counted but neither sent nor awaited");
+  }
+  if (pair.from.rank < 0) {
+    refuse_operation(plan, false, pair.to, "waits for ever: ", what, " ", number, " of rank ", receiver,
+                     " is never sent");
+  }
+  if (pair.to.rank < 0) {
+    refuse_operation(plan, false, pair.from, what, " ", number, " of rank ", receiver, " is never awaited");
+  }
+  const Operation& sent = operation_at(plan, pair.from);
+  const Operation& taken = operation_at(plan, pair.to);
+  if (sent.peer_lane != pair.to.lane) {
+    refuse_operation(plan, false, pair.from, what, " ", number, " is for lane ", sent.peer_lane, " of rank ", receiver,
+                     ", but ", to_text(pair.to), " awaits it");
+  }
+  if (taken.peer_rank != pair.from.rank || taken.peer_lane != pair.from.lane) {
+    refuse_operation(plan, false, pair.to, what, " ", number, " comes from ", to_text(pair.from), ", not from rank ",
+                     taken.peer_rank, " lane ", taken.peer_lane);
+  }
+  if (taken.kind == OpKind::kReceive && (sent.chunk != taken.chunk || sent.chunks != taken.chunks)) {
+    refuse_operation(plan, false, pair.to, what, " ", number, ", from ", to_text(pair.from), ", carries ", sent.chunks,
+                     " chunks from chunk ", sent.chunk, " on, not ", taken.chunks, " from chunk ", taken.chunk, " on");
+  }
+}
+
+Pairing match(const Plan& plan) {
+  Pairing pairing;
+  for (const RankPlan& rank : plan.ranks) {
+    pairing.signals.emplace_back(rank.signals);
+    pairing.messages.emplace_back(rank.messages);
+  }
+  for_each_operation(plan, [&](const OperationId& at, const Operation& operation) {
+    const bool signal = operation.kind == OpKind::kSignal || operation.kind == OpKind::kWait;
+    if (signal) enter(plan, at, pairing.signals, "signal");
+    if (!signal && operation.kind != OpKind::kFold) enter(plan, at, pairing.messages, "message");
+  });
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const auto& signals = pairing.signals[rank];
+    const auto& messages = pairing.messages[rank];
+    for (size_t i = 0; i < signals.size(); ++i) check_pair(plan, signals[i], rank, i, "signal");
+    for (size_t i = 0; i < messages.size(); ++i) check_pair(plan, messages[i], rank, i, "message");
+  }
+  return pairing;
+}
+
+}  // namespace
+
+Pairing check_form(const Plan& plan) {
+  check_shape(plan);
+  int64_t operations = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Lane& lane : rank.lanes) operations += static_cast<int64_t>(lane.operations.size());
+  }
+  if (operations > std::numeric_limits<int>::max()) refuse_plan(plan, "has more than 2^31 operations");
+  check_counts(plan, operations);
+  for_each_operation(plan, [&](const OperationId& at, const Operation&) { OperationCheck(plan, at).run(); });
+  const double bytes = proof_bytes(plan);
+  if (bytes > kMaxProofBytes) {
+    refuse_plan(plan, "its proof would take about ", static_cast<int64_t>(bytes / 1e9), " GB of memory; the limit is ",
+                static_cast<int64_t>(kMaxProofBytes / 1e9), " GB. Use fewer slots, chunks or lanes");
+  }
+  return match(plan);
+}
+
+}  // namespace plait

@@ -1,0 +1,148 @@
+// Reads, writes, and the races between them.
+#include "plan/memory.hpp"
+
+#include <algorithm>
+
+#include "plan/conditions.hpp"
+
+namespace plait {
+
+void merge(Clock& into, const Clock& other) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], other[i]);
+}
+
+Memory::Memory(const Plan& plan, bool in_place, ValueTable& values, const std::vector<OperationId>& lane_of)
+    : plan_(plan), in_place_(in_place), values_(values), lane_of_(lane_of) {
+  size_t cells = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    first_cell_.push_back(cells);
+    cells += 2 * static_cast<size_t>(plan.chunk_count()) + rank.scratch_slots + rank.host_slots;
+  }
+  cells_.resize(cells);
+  give_inputs();
+}
+
+void Memory::give_inputs() {
+  for (int rank = 0; rank < plan_.rank_count(); ++rank) {
+    const Access call{rank, 1, -1};
+    const ChunkRange input = input_window(plan_, rank);
+    const ChunkRange output = output_window(plan_, rank);
+    // Both buffers belong to the caller until the call: whoever touches them has to know that the call was made.
+    for (int chunk = output.first; chunk < output.end(); ++chunk) {
+      cells_[index({rank, Buffer::kOutput, 0}, chunk, 0)].writer = call;
+    }
+    for (int chunk = input.first; chunk < input.end(); ++chunk) {
+      Cell& cell = cells_[index({rank, Buffer::kInput, 0}, chunk, 0)];
+      cell.writer = call;
+      cell.written = true;
+      cell.value = values_.contribution(rank, chunk);
+    }
+  }
+}
+
+size_t Memory::index(const Place& place, int chunk, int slot_offset) const {
+  const size_t chunks = static_cast<size_t>(plan_.chunk_count());
+  const size_t first = first_cell_[place.rank];
+  switch (place.buffer) {
+    case Buffer::kInput:
+      return first + (in_place_ && output_window(plan_, place.rank).contains(chunk) ? chunks : 0) + chunk;
+    case Buffer::kOutput:
+      return first + chunks + chunk;
+    case Buffer::kScratch:
+      return first + 2 * chunks + place.slot + slot_offset;
+    case Buffer::kHost:
+      return first + 2 * chunks + plan_.ranks[place.rank].scratch_slots + place.slot + slot_offset;
+  }
+  fail(ErrorCode::kInternal, "unknown buffer ", static_cast<int>(place.buffer));
+}
+
+Memory::Access Memory::access_by(const Actor& actor) const {
+  return {actor.component, (*actor.clock)[actor.component], actor.id.operation};
+}
+
+OperationId Memory::id_of(const Access& access) const {
+  if (access.component < plan_.rank_count()) return {access.component, -1, -1};
+  const OperationId& lane = lane_of_[access.component - plan_.rank_count()];
+  return {lane.rank, lane.lane, access.operation};
+}
+
+ValueTable::Id Memory::read(const Actor& actor, const Place& place, int offset) {
+  const int chunk = operation_at(plan_, actor.id).chunk + offset;
+  Cell& cell = cells_[index(place, chunk, offset)];
+  if (!cell.written) refuse(actor, "reads chunk ", chunk, " from ", to_text(place), " before anything was written there");
+  if (!before(cell.writer, *actor.clock)) {
+    refuse(actor, "reads chunk ", chunk, " from ", to_text(place), " without having heard of ",
+           cell.writer.operation < 0 ? "the call by " : "the write by ", to_text(id_of(cell.writer)));
+  }
+  if (values_.chunk(cell.value) != chunk) {
+    refuse(actor, "takes ", to_text(place), " for chunk ", chunk, ", but it holds chunk ", values_.chunk(cell.value));
+  }
+  cell.readers.push_back(access_by(actor));
+  return cell.value;
+}
+
+void Memory::write(const Actor& actor, const Place& place, int offset, ValueTable::Id value) {
+  const int chunk = operation_at(plan_, actor.id).chunk + offset;
+  Cell& cell = cells_[index(place, chunk, offset)];
+  if (cell.writer.component >= 0 && !before(cell.writer, *actor.clock)) {
+    refuse(actor, "writes chunk ", chunk, " to ", to_text(place), " without having heard of ",
+           cell.writer.operation < 0 ? "the call by " : "the earlier write by ", to_text(id_of(cell.writer)));
+  }
+  for (const Access& reader : cell.readers) {
+    if (!before(reader, *actor.clock)) {
+      refuse(actor, "writes chunk ", chunk, " to ", to_text(place), " while ", to_text(id_of(reader)),
+             " may still read it");
+    }
+  }
+  if (place.buffer == Buffer::kOutput && reduces(plan_.collective) && values_.is_partial(value)) {
+    refuse(actor, "puts an unfinished reduction of chunk ", chunk, " (", values_.count(value), " of ",
+           plan_.rank_count(), " ranks) into ", to_text(place), "; unfinished reductions belong into scratch or host");
+  }
+  cell.readers.clear();
+  cell.writer = access_by(actor);
+  cell.written = true;
+  cell.value = value;
+}
+
+void Memory::check_end(int rank, const Clock& end) const {
+  const int chunks = plan_.chunk_count();
+  for (int i = 0; i < 2 * chunks; ++i) {
+    const Cell& cell = cells_[first_cell_[rank] + i];
+    const char* buffer = i < chunks ? "input" : "output";
+    const auto refuse_early = [&](const Access& late, const char* verb) {
+      refuse_operation(plan_, in_place_, id_of(late), "rank ", rank, " may return before this ", verb, " chunk ",
+                       i % chunks, " of its ", buffer);
+    };
+    for (const Access& reader : cell.readers) {
+      if (!before(reader, end)) refuse_early(reader, "reads");
+    }
+    if (cell.writer.component >= 0 && !before(cell.writer, end)) refuse_early(cell.writer, "writes");
+  }
+  const ChunkRange output = output_window(plan_, rank);
+  for (int chunk = output.first; chunk < output.end(); ++chunk) check_output(rank, chunk);
+}
+
+void Memory::check_output(int rank, int chunk) const {
+  const Cell& cell = output_cell(rank, chunk);
+  const auto refuse_output = [&](const auto&... parts) {
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, in_place_ ? " (in place)" : "", ", rank ", rank,
+         ", chunk ", chunk, ": its output", cell.written ? join(", last written by ", to_text(id_of(cell.writer)), ",") : "",
+         " ", parts...);
+  };
+  if (!cell.written) refuse_output("was never written");
+  // read() lets no chunk pass for another. So where nothing is reduced, all that can come here is the one input that
+  // holds this chunk.
+  if (!reduces(plan_.collective)) return;
+  if (values_.count(cell.value) != plan_.rank_count()) {
+    refuse_output("lacks the contribution of rank ", values_.first_missing(cell.value));
+  }
+  // Compare with the first rank that has this chunk: the same expression means the same bits.
+  for (int other = 0; other < rank; ++other) {
+    if (!output_window(plan_, other).contains(chunk)) continue;
+    if (values_.expression(output_cell(other, chunk).value) == values_.expression(cell.value)) return;
+    refuse_output("was combined in another order than that of rank ", other, " (by ",
+                  to_text(id_of(output_cell(other, chunk).writer)), "), so the bits may differ");
+  }
+}
+
+}  // namespace plait

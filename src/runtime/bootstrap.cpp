@@ -1,0 +1,373 @@
+#include "runtime/bootstrap.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "base/deadline.hpp"
+#include "base/error.hpp"
+#include "runtime/bootstrap_messages.hpp"
+#include "runtime/local_socket.hpp"
+#include "runtime/rendezvous.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kMostRanks = 4096;
+
+// The other ranks wait a little longer than rank 0 does, so that it is rank 0, who sees everyone, that gives the
+// reason.
+constexpr double kGraceSeconds = 0.5;
+
+void check_arguments(int rank, int size, double timeout_seconds) {
+  if (size < 1 || size > kMostRanks) {
+    fail(ErrorCode::kInvalidArgument, "a communicator of ", size, " ranks; 1 to ", kMostRanks, " are possible");
+  }
+  if (rank < 0 || rank >= size) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, " of ", size, " ranks; they are 0 to ", size - 1);
+  }
+  if (!(timeout_seconds > 0)) {
+    fail(ErrorCode::kInvalidArgument, "a bootstrap timeout of ", timeout_seconds, " s; it must be more than 0");
+  }
+}
+
+}  // namespace
+
+class Bootstrap::End {
+ public:
+  End(int rank, int size, const BootstrapOptions& options) : rank_(rank), size_(size), options_(options) {}
+  virtual ~End() = default;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  virtual std::vector<pid_t> meet() = 0;
+  virtual void gather(Stage stage, std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+  virtual UniqueFd broadcast(int descriptor) = 0;
+  // A call has thrown: lets the others know, as far as that is possible without waiting.
+  virtual void abandon() = 0;
+
+ protected:
+  Frame frame(Frame::Kind kind, Stage stage, size_t bytes) const {
+    Frame frame;
+    frame.kind = kind;
+    frame.stage = stage;
+    frame.sequence = sequence_;
+    frame.bytes = bytes;
+    return frame;
+  }
+
+  // A Frame and what follows it, in one piece.
+  static std::vector<std::byte> packed(const Frame& frame, std::span<const std::byte> payload) {
+    std::vector<std::byte> message(sizeof frame + payload.size());
+    std::memcpy(message.data(), &frame, sizeof frame);
+    std::copy(payload.begin(), payload.end(), message.begin() + sizeof frame);
+    return message;
+  }
+
+  int rank_;
+  int size_;
+  BootstrapOptions options_;
+  uint64_t sequence_ = 0;
+};
+
+// The middle of the star.
+class Bootstrap::RankZero : public Bootstrap::End {
+ public:
+  RankZero(std::vector<RankLink> links, const BootstrapOptions& options)
+      : End(0, static_cast<int>(links.size()), options), links_(std::move(links)) {}
+
+  std::vector<pid_t> meet() override {
+    std::vector<pid_t> process_ids{::getpid()};
+    for (int rank = 1; rank < size_; ++rank) process_ids.push_back(link(rank).process_id);
+    const auto bytes = std::as_bytes(std::span(process_ids));
+    begin(Stage::kRendezvous);
+    send_to_all(packed(frame(Frame::Kind::kResult, stage_, sizeof(pid_t)), bytes));
+    return process_ids;
+  }
+
+  void gather(Stage stage, std::span<const std::byte> mine, std::span<std::byte> all) override {
+    begin(stage);
+    std::copy(mine.begin(), mine.end(), all.begin());
+    struct Incoming {
+      Frame frame;
+      size_t received = 0;
+    };
+    std::vector<Incoming> incoming(links_.size());
+    drive_all(POLLIN, [&](int rank) {
+      auto& [frame, received] = incoming[static_cast<size_t>(rank)];
+      if (received < sizeof frame) {
+        std::span<std::byte> rest = writable_bytes_of(frame).subspan(received);
+        const Progress progress = receive_some(socket(rank), rest);
+        received = sizeof frame - rest.size();
+        if (progress != Progress::kDone) return progress;
+        check_contribution(rank, frame, mine.size());
+      }
+      const auto part = all.subspan(static_cast<size_t>(rank) * mine.size(), mine.size());
+      std::span<std::byte> rest = part.subspan(received - sizeof frame);
+      const Progress progress = receive_some(socket(rank), rest);
+      received = sizeof frame + part.size() - rest.size();
+      return progress;
+    });
+    send_to_all(packed(frame(Frame::Kind::kResult, stage, mine.size()), all));
+  }
+
+  UniqueFd broadcast(int descriptor) override {
+    begin(Stage::kBroadcastDescriptor);
+    UniqueFd mine(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!mine) {
+      if (errno == EBADF)
+        fail(ErrorCode::kInvalidArgument, "rank 0 broadcasts ", descriptor, ", which is no descriptor");
+      fail_system(errno, "cannot duplicate the descriptor to broadcast");
+    }
+    const Frame message = frame(Frame::Kind::kResult, stage_, 0);
+    std::vector<std::span<const std::byte>> rest(links_.size(), bytes_of(message));
+    drive_all(POLLOUT, [&](int rank) {
+      auto& left = rest[static_cast<size_t>(rank)];
+      const bool begun = left.size() < sizeof message;
+      return begun ? send_some(socket(rank), left) : send_some_with_descriptor(socket(rank), left, mine.get());
+    });
+    return mine;
+  }
+
+  void abandon() override {
+    told_.stage = stage_;
+    told_.size = size_;
+    send_failure(links_, told_);
+  }
+
+ private:
+  void begin(Stage stage) {
+    stage_ = stage;
+    ++sequence_;
+  }
+
+  // Calls `step` for each rank whenever its connection is ready, until it is done for all.
+  void drive_all(short events, const std::function<Progress(int rank)>& step) {
+    const Deadline deadline = Deadline::after(options_.timeout_seconds);
+    std::vector<int> pending(links_.size() - 1);
+    std::iota(pending.begin(), pending.end(), 1);
+    std::vector<pollfd> polled;
+    while (!pending.empty()) {
+      polled.clear();
+      for (const int rank : pending) polled.push_back({socket(rank), events, 0});
+      if (::poll(polled.data(), polled.size(), deadline.poll_milliseconds()) < 0 && errno != EINTR) {
+        fail_system(errno, "cannot poll the ranks' connections");
+      }
+      std::vector<int> still;
+      for (size_t i = 0; i < pending.size(); ++i) {
+        const Progress progress = polled[i].revents != 0 ? step(pending[i]) : Progress::kMore;
+        if (progress == Progress::kGone) give_up(about(Reason::kLeft, pending[i]));
+        if (progress == Progress::kMore) still.push_back(pending[i]);
+      }
+      pending = std::move(still);
+      if (!pending.empty() && deadline.passed()) give_up_waiting(pending);
+    }
+  }
+
+  void send_to_all(std::span<const std::byte> message) {
+    std::vector<std::span<const std::byte>> rest(links_.size(), message);
+    drive_all(POLLOUT, [&](int rank) { return send_some(socket(rank), rest[static_cast<size_t>(rank)]); });
+  }
+
+  void check_contribution(int rank, const Frame& theirs, size_t bytes) {
+    if (theirs.kind == Frame::Kind::kContribute && theirs.stage == stage_ && theirs.sequence == sequence_ &&
+        theirs.bytes == bytes) {
+      return;
+    }
+    Failure failure = about(Reason::kDifferentCall, rank);
+    failure.found_stage = theirs.stage;
+    failure.found = theirs.bytes;
+    failure.expected = bytes;
+    give_up(failure);
+  }
+
+  Failure about(Reason reason, int rank) {
+    Failure failure;
+    failure.reason = reason;
+    failure.stage = stage_;
+    failure.size = size_;
+    failure.set_ranks(std::span(&rank, 1));
+    failure.process_id = link(rank).process_id;
+    return failure;
+  }
+
+  [[noreturn]] void give_up_waiting(const std::vector<int>& ranks) {
+    Failure failure = about(Reason::kTimedOut, ranks.front());
+    failure.set_ranks(ranks);
+    failure.seconds = options_.timeout_seconds;
+    give_up(failure);
+  }
+
+  [[noreturn]] void give_up(const Failure& failure) {
+    told_ = failure;
+    fail(code_of(failure), "rank 0: ", text_of(failure));
+  }
+
+  const RankLink& link(int rank) const { return links_[static_cast<size_t>(rank)]; }
+  int socket(int rank) const { return link(rank).socket.get(); }
+
+  std::vector<RankLink> links_;  // by rank; that of rank 0 is empty
+  Stage stage_ = Stage::kRendezvous;
+  Failure told_;  // what the others are told when a call throws
+};
+
+// A ray of the star.
+class Bootstrap::OtherRank : public Bootstrap::End {
+ public:
+  OtherRank(RankLink link, int rank, int size, double seconds_left, const BootstrapOptions& options)
+      : End(rank, size, options), link_(std::move(link)), seconds_left_(seconds_left) {}
+
+  std::vector<pid_t> meet() override {
+    begin(Stage::kRendezvous, seconds_left_);
+    std::vector<pid_t> process_ids(static_cast<size_t>(size_));
+    receive_frame(sizeof(pid_t));
+    receive(std::as_writable_bytes(std::span(process_ids)));
+    return process_ids;
+  }
+
+  void gather(Stage stage, std::span<const std::byte> mine, std::span<std::byte> all) override {
+    begin(stage, options_.timeout_seconds);
+    const auto message = packed(frame(Frame::Kind::kContribute, stage, mine.size()), mine);
+    // Where rank 0 has hung up, its reason may still be there to read.
+    if (send_all(socket(), message, deadline_) == Progress::kMore) time_out();
+    receive_frame(mine.size());
+    receive(all);
+  }
+
+  UniqueFd broadcast(int) override {
+    begin(Stage::kBroadcastDescriptor, options_.timeout_seconds);
+    Frame theirs;
+    UniqueFd descriptor;
+    expect(receive_all_with_descriptor(socket(), writable_bytes_of(theirs), descriptor, deadline_));
+    check_result(theirs, 0);
+    if (!descriptor) fail(ErrorCode::kInternal, "rank ", rank_, ": rank 0 sent no descriptor");
+    return descriptor;
+  }
+
+  // The closing connection says it.
+  void abandon() override {}
+
+ private:
+  void begin(Stage stage, double seconds) {
+    stage_ = stage;
+    seconds_ = seconds;
+    deadline_ = Deadline::after(seconds + kGraceSeconds);
+    ++sequence_;
+  }
+
+  void receive_frame(size_t bytes) {
+    Frame theirs;
+    receive(writable_bytes_of(theirs));
+    check_result(theirs, bytes);
+  }
+
+  void check_result(const Frame& theirs, size_t bytes) {
+    if (theirs.kind == Frame::Kind::kFailure) receive_failure(socket(), rank_, deadline_);
+    if (theirs.kind == Frame::Kind::kResult && theirs.stage == stage_ && theirs.sequence == sequence_ &&
+        theirs.bytes == bytes) {
+      return;
+    }
+    fail(ErrorCode::kMismatch, "rank ", rank_, " is in ", name(stage_), " with ", bytes, " bytes a rank, rank 0 in ",
+         name(theirs.stage), " with ", theirs.bytes, "; all ranks must make the same calls in the same order");
+  }
+
+  void receive(std::span<std::byte> bytes) { expect(receive_all(socket(), bytes, deadline_)); }
+
+  void expect(Progress progress) const {
+    if (progress == Progress::kMore) time_out();
+    if (progress == Progress::kDone) return;
+    fail(ErrorCode::kPeerFailed, "rank ", rank_, ": rank 0 (pid ", link_.process_id,
+         ") ended or closed its communicator during ", name(stage_), "; its own output tells why");
+  }
+
+  [[noreturn]] void time_out() const {
+    fail(ErrorCode::kTimeout, "rank ", rank_, " of ", size_, ": rank 0 (pid ", link_.process_id, ") did not answer in ",
+         name(stage_), " within ", seconds_, " s (PLAIT_BOOTSTRAP_TIMEOUT_SEC); stopped, or elsewhere in the program?");
+  }
+
+  int socket() const { return link_.socket.get(); }
+
+  RankLink link_;
+  double seconds_left_;
+  Stage stage_ = Stage::kRendezvous;
+  double seconds_ = 0;
+  Deadline deadline_ = Deadline::after(0);
+};
+
+template <class Call>
+auto Bootstrap::run(Call call) {
+  if (!end_) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": this communicator's bootstrap is closed",
+         failure_.empty() ? "" : "; it failed before: ", failure_);
+  }
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    end_->abandon();
+    end_.reset();
+    throw;
+  }
+}
+
+Bootstrap::Bootstrap(std::unique_ptr<End> end) : rank_(end->rank()), size_(end->size()), end_(std::move(end)) {
+  process_ids_ = run([&] { return end_->meet(); });
+}
+
+Bootstrap::Bootstrap(Bootstrap&&) noexcept = default;
+Bootstrap& Bootstrap::operator=(Bootstrap&&) noexcept = default;
+Bootstrap::~Bootstrap() = default;
+
+Bootstrap Bootstrap::alone() {
+  return Bootstrap(std::make_unique<RankZero>(std::vector<RankLink>(1), BootstrapOptions()));
+}
+
+Bootstrap Bootstrap::create(const UniqueId& id, int rank, int size, const BootstrapOptions& options) {
+  id.check();
+  check_arguments(rank, size, options.timeout_seconds);
+  if (rank == 0) return lead(RendezvousPoint::claim(id), size, options);
+  double seconds_left = 0;
+  RankLink link = reach_rank_zero(id, rank, size, options.timeout_seconds, seconds_left);
+  return Bootstrap(std::make_unique<OtherRank>(std::move(link), rank, size, seconds_left, options));
+}
+
+Bootstrap Bootstrap::lead(RendezvousPoint point, int size, const BootstrapOptions& options) {
+  check_arguments(0, size, options.timeout_seconds);
+  const auto begin = std::chrono::steady_clock::now();
+  auto links = gather_ranks(std::move(point), size, options.timeout_seconds, options.log);
+  Bootstrap bootstrap(std::make_unique<RankZero>(std::move(links), options));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  options.log.info("bootstrap: ", size, " ranks met after ", took.count(), " ms");
+  return bootstrap;
+}
+
+void Bootstrap::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  run([&] {
+    const auto ranks = static_cast<size_t>(size_);
+    if (all.size() > kMostBytes || all.size() != ranks * mine.size()) {
+      fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": all_gather of ", mine.size(), " bytes into ", all.size(),
+           "; it needs ", size_, " times as many, at most ", kMostBytes);
+    }
+    end_->gather(Stage::kAllGather, mine, all);
+  });
+}
+
+void Bootstrap::barrier() {
+  run([&] { end_->gather(Stage::kBarrier, {}, {}); });
+}
+
+UniqueFd Bootstrap::broadcast_descriptor(int descriptor) {
+  return run([&] { return end_->broadcast(descriptor); });
+}
+
+void Bootstrap::close() { end_.reset(); }
+
+}  // namespace plait

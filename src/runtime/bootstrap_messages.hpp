@@ -1,0 +1,118 @@
+// What ranks say to each other while they find each other, and what they say when that fails. All messages are plain
+// structs of fixed size: nothing that arrives decides how much is read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/siphash.hpp"
+
+namespace plait {
+
+inline constexpr uint32_t kBootstrapVersion = 1;
+
+// --- the handshake: three messages whose layout no version may change, so that versions can tell each other apart ---
+//
+//   rank r                                   rank 0
+//     Hello {version, r, p, nonce a}   ─────►           a claim, not believed yet
+//                                      ◄─────  Challenge {version, nonce b, MAC("0", Hello, b)}   rank 0 knows the
+//                                      secret
+//     Proof {MAC("r", Hello, b)}       ─────►           rank r knows it, and said what the Hello says
+//
+// Both tags are keyed by the secret and cover both nonces, so neither side's tag can be replayed or played back to it.
+
+using Nonce = std::array<uint8_t, 16>;
+
+struct Hello {
+  static constexpr uint64_t kMagic = 0x6f6c6c65'48746c50;
+  uint64_t magic = kMagic;
+  uint32_t version = kBootstrapVersion;
+  int32_t rank = 0;
+  int32_t size = 0;
+  uint32_t reserved = 0;
+  Nonce nonce{};
+};
+static_assert(sizeof(Hello) == 40);
+
+struct Challenge {
+  uint32_t version = kBootstrapVersion;
+  uint32_t reserved = 0;
+  Nonce nonce{};
+  SipDigest mac{};
+};
+static_assert(sizeof(Challenge) == 40);
+
+struct Proof {
+  SipDigest mac{};
+};
+static_assert(sizeof(Proof) == 16);
+
+// The challenge that answers `hello`, with `nonce` in it. (Tests play another version.)
+Challenge make_challenge(const SipKey& secret, const Hello& hello, const Nonce& nonce,
+                         uint32_t version = kBootstrapVersion);
+bool is_genuine(const SipKey& secret, const Hello& hello, const Challenge& challenge);
+Proof make_proof(const SipKey& secret, const Hello& hello, const Challenge& challenge);
+bool is_genuine(const SipKey& secret, const Hello& hello, const Challenge& challenge, const Proof& proof);
+
+// --- after the handshake ---
+
+// What a rank is doing, for messages and to notice ranks that do different things.
+enum class Stage : uint32_t { kRendezvous, kAllGather, kBarrier, kBroadcastDescriptor };
+const char* name(Stage stage);
+
+struct Frame {
+  enum class Kind : uint32_t {
+    kAccepted,    // rank 0: you are in, wait for the others
+    kContribute,  // rank r: my part; `bytes` follow
+    kResult,      // rank 0: everything; `bytes` follow
+    kFailure,     // rank 0: it is over; a Failure follows
+  };
+  Kind kind = Kind::kAccepted;
+  Stage stage = Stage::kRendezvous;
+  uint64_t sequence = 0;    // calls so far
+  uint64_t bytes = 0;       // kContribute, kResult: the part of one rank; the sender's own opinion
+  double seconds_left = 0;  // kAccepted: how long rank 0 still waits
+};
+static_assert(sizeof(Frame) == 32);
+
+enum class Reason : uint32_t {
+  kTimedOut,        // `ranks` did not come in time
+  kLeft,            // ranks[0] closed its end, or its process ended
+  kDuplicateRank,   // two processes are ranks[0]
+  kWrongSize,       // ranks[0] was started with `found` ranks, rank 0 with `size`
+  kWrongVersion,    // ranks[0] speaks version `found`, rank 0 `expected`
+  kRankOutOfRange,  // somebody is ranks[0]
+  kDifferentCall,   // ranks[0] is at another call, or passes another number of bytes
+  kRankZeroFailed,  // something else went wrong in rank 0
+};
+
+// What rank 0 found out, sent to all ranks so that each gives the same reason.
+struct Failure {
+  Reason reason = Reason::kRankZeroFailed;
+  Stage stage = Stage::kRendezvous;
+  int32_t size = 0;
+  int32_t rank_count = 0;          // how many ranks it is about …
+  std::array<int32_t, 8> ranks{};  // … and the first of them
+  int32_t process_id = 0;          // of ranks[0]; 0: unknown
+  int32_t other_process_id = 0;
+  uint64_t found = 0;
+  uint64_t expected = 0;
+  Stage found_stage = Stage::kRendezvous;
+  int32_t refused_connections = 0;  // kRendezvous: callers that could not prove to be a rank
+  double seconds = 0;               // kTimedOut: how long was waited
+
+  void set_ranks(std::span<const int> all);
+};
+static_assert(sizeof(Failure) == 88);
+
+ErrorCode code_of(const Failure& failure);
+// One sentence: what happened, to whom, what to do.
+std::string text_of(const Failure& failure);
+
+// "rank 3", "ranks 2 and 5", "ranks 1, 2, 3 and 12 more".
+std::string list_ranks(std::span<const int> shown, size_t count);
+
+}  // namespace plait

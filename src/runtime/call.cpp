@@ -1,0 +1,26 @@
+// Calls in words and as fingerprints.
+#include "runtime/call.hpp"
+
+#include "base/error.hpp"
+
+namespace plait {
+
+std::string to_text(const Call& call) {
+  if (call.collective == Collective::kBarrier) return "barrier";
+  std::string text = join(name(call.collective), " of ", call.count, " ", name(call.type));
+  if (reduces(call.collective)) text += join(" (", name(call.op), ")");
+  if (has_root(call.collective)) text += join(", root ", call.root);
+  return text;
+}
+
+uint32_t signature(const Call& call) {
+  const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << 8 |
+                         static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24;
+  uint64_t x = (facts * 0x9e3779b97f4a7c15ULL) ^ (call.count + 0x632be59bd9b4e019ULL);
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  const uint32_t folded = static_cast<uint32_t>(x ^ (x >> 32));
+  return folded == 0 ? 1 : folded;
+}
+
+}  // namespace plait

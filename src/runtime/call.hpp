@@ -1,0 +1,35 @@
+// One call of a collective, as every rank must make it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/types.hpp"
+#include "plan/plan.hpp"
+
+namespace plait {
+
+struct Call {
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kUint8;
+  ReduceOp op = ReduceOp::kSum;  // reducing collectives only
+  int root = 0;                  // rooted collectives only
+  size_t count = 0;              // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
+                                 // the whole message
+
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+// "all_reduce of 1000 float32 (sum)", for messages.
+std::string to_text(const Call& call);
+
+// A fingerprint that ranks exchange with every signal; never 0.
+uint32_t signature(const Call& call);
+
+// Bytes of the whole message: nccl-tests' "size".
+inline size_t message_bytes(const Call& call, int ranks) {
+  return call.count * size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
+}
+
+}  // namespace plait

@@ -1,0 +1,56 @@
+// What ranks publish about themselves in shared memory: for peers that wait too long and want to know why.
+//
+// A rank writes only its own board, with plain stores that cost it nothing as long as nobody looks; others look only
+// when they have waited for a while. Everything is atomic, since a look may come at any moment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "runtime/call.hpp"
+
+namespace plait {
+
+enum class RankState : uint32_t { kAbsent, kPresent, kClosed };
+
+// One call, as its rank made it. `number` is written last and cleared first.
+struct alignas(64) CallRecord {
+  std::atomic<uint64_t> number{0};
+  std::atomic<uint64_t> count{0};
+  std::atomic<uint32_t> kind{0};  // collective, type and operation, a byte each
+  std::atomic<int32_t> root{0};
+};
+
+inline constexpr int kCallHistory = 16;  // calls of a rank that peers can look up
+
+struct RankBoard {
+  // The last slice of a message that this rank is done with. Peers that are about to reuse scratch memory read it.
+  alignas(64) std::atomic<uint64_t> completed_epoch{0};
+
+  alignas(64) std::atomic<uint64_t> entered_call{0};
+  std::atomic<uint64_t> completed_call{0};
+  std::atomic<RankState> state{RankState::kAbsent};
+  std::atomic<int32_t> pid{0};
+  std::atomic<int64_t> waiting{-1};  // while it waits for long: lane << 32 | operation, else -1
+
+  CallRecord history[kCallHistory];
+};
+
+// The first failure that a rank saw; it ends the communicator for all.
+struct FailureRecord {
+  enum State : uint32_t { kNone, kWriting, kSet };
+  alignas(64) std::atomic<uint32_t> state{kNone};
+  int32_t code = 0;
+  int32_t reporter = -1;
+  char message[1000] = {};
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
+              "shared memory needs lock-free atomics");
+
+// Writes `call` as call `number` of the board's rank.
+void publish(RankBoard& board, uint64_t number, const Call& call);
+// Reads call `number`, if the board still has it.
+bool look_up(const RankBoard& board, uint64_t number, Call& call);
+
+}  // namespace plait

@@ -1,0 +1,205 @@
+// Binding of plans to calls.
+#include "runtime/host/bound_plan.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/conditions.hpp"
+#include "runtime/host/segment.hpp"
+
+namespace plait {
+namespace {
+
+class Binder {
+ public:
+  Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits);
+  BoundPlan bind();
+
+ private:
+  BoundSlice bind_slice(const SliceLayout& layout) const;
+  void bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout, BoundSlice& slice,
+                 std::vector<BoundOperation>& lane) const;
+  BoundPlace bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const;
+  size_t largest_slice() const;
+  SliceLayout layout_for(size_t block_elements) const;
+  bool is_wide(bool partial) const { return partial && accumulates_in_float32(call_.type); }
+
+  const VerifiedPlan& verified_;
+  const Plan& plan_;
+  const Call& call_;
+  const int rank_;
+  const BindLimits& limits_;
+  const size_t element_bytes_;
+  size_t slot_element_bytes_;  // scratch slots are as wide as the widest element that any of them holds
+  int slots_ = 0;              // the most of any rank, so that all ranks cut the message alike
+};
+
+Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits)
+    : verified_(verified),
+      plan_(verified.plan()),
+      call_(call),
+      rank_(rank),
+      limits_(limits),
+      element_bytes_(size_of(call.type)),
+      slot_element_bytes_(element_bytes_) {
+  for (const RankPlan& ranks : plan_.ranks) {
+    slots_ = std::max(slots_, ranks.scratch_slots + ranks.host_slots);
+    if (ranks.signals > limits.signals) {
+      fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", ranks.signals, " signals a rank, but there are ",
+           limits.signals, "; use a plan with fewer chunks");
+    }
+    if (ranks.messages > 0) {
+      fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm,
+           " sends messages between nodes; the host runtime serves one node");
+    }
+  }
+  for (const auto& lanes : verified.report().facts) {
+    for (const auto& lane : lanes) {
+      for (const FoldFacts& facts : lane) {
+        if (is_wide(facts.result_is_partial)) slot_element_bytes_ = accumulator_size_of(call.type);
+      }
+    }
+  }
+}
+
+// The most elements of a block that one run of the plan can carry.
+size_t Binder::largest_slice() const {
+  if (slots_ == 0) return call_.count;
+  const size_t slot_bytes = limits_.scratch_bytes / slots_ / kChunkAlignment * kChunkAlignment;
+  if (slot_bytes == 0) {
+    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", slots_, " scratch slots of at least ",
+         kChunkAlignment, " bytes, but a rank has only ", limits_.scratch_bytes,
+         " bytes; raise PLAIT_SCRATCH_KIB");
+  }
+  // Granules are counted in the caller's elements, so leave room for them in the wider slots.
+  const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
+  const size_t chunk = slot_bytes / slot_element_bytes_ / granule * granule;
+  if (chunk == 0) {
+    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", slots_, " scratch slots of ",
+         granule * slot_element_bytes_, " bytes, but a rank has only ", limits_.scratch_bytes,
+         " bytes; raise PLAIT_SCRATCH_KIB");
+  }
+  return std::min(call_.count, chunk * static_cast<size_t>(plan_.chunks_per_block));
+}
+
+SliceLayout Binder::layout_for(size_t block_elements) const {
+  return {block_elements, call_.count, chunk_elements_for(block_elements, plan_.chunks_per_block, element_bytes_),
+          plan_.chunks_per_block};
+}
+
+BoundPlan Binder::bind() {
+  BoundPlan bound;
+  bound.plan = &verified_;
+  bound.fold = find_fold(call_.type, call_.op);
+  bound.slices = 1;
+  if (plan_.blocks == 0 || call_.count == 0) {  // signals only
+    bound.last = bind_slice({0, 0, 1, std::max(1, plan_.chunks_per_block)});
+    return bound;
+  }
+  // Slices of even size, cut where an element of the accumulator is aligned.
+  const size_t largest = largest_slice();
+  bound.slices = (call_.count + largest - 1) / largest;
+  const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
+  size_t even = (call_.count + bound.slices - 1) / bound.slices;
+  even = std::min(largest, (even + granule - 1) / granule * granule);
+  bound.slices = (call_.count + even - 1) / even;
+  bound.slice_bytes = even * element_bytes_;
+  if (bound.slices > 1) bound.full = bind_slice(layout_for(even));
+  bound.last = bind_slice(layout_for(call_.count - (bound.slices - 1) * even));
+  return bound;
+}
+
+BoundSlice Binder::bind_slice(const SliceLayout& layout) const {
+  BoundSlice slice;
+  const auto& lanes = plan_.ranks[rank_].lanes;
+  for (size_t l = 0; l < lanes.size(); ++l) {
+    auto& bound = slice.lanes.emplace_back();
+    for (size_t i = 0; i < lanes[l].operations.size(); ++i) {
+      const Operation& operation = lanes[l].operations[i];
+      if (operation.kind == OpKind::kFold) {
+        const size_t before = bound.size();
+        bind_fold(operation, verified_.report().facts[rank_][l][i], layout, slice, bound);
+        for (size_t b = before; b < bound.size(); ++b) bound[b].operation = static_cast<int>(i);
+        continue;
+      }
+      BoundOperation it;
+      it.kind = operation.kind;
+      it.peer_rank = operation.peer_rank;
+      it.word_offset = static_cast<size_t>(operation.number) * Segment::kSignalStride;
+      it.operation = static_cast<int>(i);
+      bound.push_back(it);
+    }
+  }
+  return slice;
+}
+
+// One operation of the plan may become several: a piece must be contiguous in every place. Blocks are apart in the
+// caller's buffers, and slots are apart where they are wider than what they hold.
+void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout,
+                       BoundSlice& slice, std::vector<BoundOperation>& lane) const {
+  const bool slots_apart = slot_element_bytes_ != element_bytes_;
+  int chunk = operation.chunk;
+  const int end = operation.chunk + operation.chunks;
+  while (chunk < end) {
+    const int block_end = (chunk / layout.chunks_per_block + 1) * layout.chunks_per_block;
+    const int piece_end = slots_apart ? chunk + 1 : std::min(end, block_end);
+    const size_t elements = layout.elements(chunk, piece_end - chunk);
+    if (elements > 0) {
+      BoundOperation it;
+      it.kind = OpKind::kFold;
+      it.result_is_wide = is_wide(facts.result_is_partial);
+      it.divisor = facts.finishes && call_.op == ReduceOp::kAverage ? plan_.rank_count() : 0;
+      it.destination_count = static_cast<int>(operation.destinations.size());
+      it.source_count = static_cast<int>(operation.sources.size());
+      it.first_place = slice.places.size();
+      it.first_flag = slice.source_is_wide.size();
+      it.elements = elements;
+      const bool streaming = limits_.streaming_bytes > 0 &&
+                             message_bytes(call_, plan_.rank_count()) >= limits_.streaming_bytes;
+      for (size_t d = 0; d < operation.destinations.size(); ++d) {
+        const Place& place = operation.destinations[d];
+        slice.places.push_back(bind_place(place, chunk, chunk - operation.chunk, layout));
+        if (streaming && place.buffer == Buffer::kOutput && d < 32) it.streaming_destinations |= 1u << d;
+      }
+      for (size_t s = 0; s < operation.sources.size(); ++s) {
+        slice.places.push_back(bind_place(operation.sources[s], chunk, chunk - operation.chunk, layout));
+        slice.source_is_wide.push_back(is_wide(facts.source_is_partial[s]));
+        it.has_wide_source |= is_wide(facts.source_is_partial[s]);
+      }
+      slice.most_places = std::max(slice.most_places, it.destination_count + it.source_count);
+      lane.push_back(it);
+    }
+    chunk = piece_end;
+  }
+}
+
+BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const {
+  // A caller's buffer that covers one block only starts with that block.
+  const auto within = [&](const ChunkRange& window) {
+    return (layout.begin(chunk) - layout.begin(window.first)) * element_bytes_;
+  };
+  const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
+  if (callers && place.rank != rank_) {
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " reaches into the ", name(place.buffer), " of rank ",
+         place.rank, "; ranks that are processes need a plan with reach ", name(Reach::kStaged));
+  }
+  switch (place.buffer) {
+    case Buffer::kInput:
+      return {kInputBase, within(input_window(plan_, place.rank))};
+    case Buffer::kOutput:
+      return {kOutputBase, within(output_window(plan_, place.rank))};
+    default: {
+      const int host_after = place.buffer == Buffer::kHost ? plan_.ranks[place.rank].scratch_slots : 0;
+      const size_t slot = static_cast<size_t>(host_after + place.slot + chunks_before);
+      return {kFirstScratchBase + static_cast<uint32_t>(place.rank), slot * layout.chunk_elements * slot_element_bytes_};
+    }
+  }
+}
+
+}  // namespace
+
+BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits) {
+  return Binder(plan, call, rank, limits).bind();
+}
+
+}  // namespace plait

@@ -1,0 +1,22 @@
+// Copies that a fold makes: of a single source, and of finished blocks that go past the caches.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/host/fold.hpp"
+
+namespace plait {
+
+// Whether destination d is to be written past the caches.
+bool is_streaming(const FoldArguments& arguments, int destination);
+
+// Copies `bytes` bytes to memory that does not overlap; past the caches if `streaming`.
+void copy_block(void* destination, const void* source, size_t bytes, bool streaming);
+
+// Makes streaming copies of this thread visible before its later stores.
+void finish_streaming();
+
+// The fold of one source that needs no arithmetic.
+void copy_to_all(const FoldArguments& arguments, size_t element_bytes);
+
+}  // namespace plait

@@ -1,0 +1,272 @@
+// Performing plans on the host, and the search for the culprit.
+#include "runtime/host/host_rank.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "plan/text.hpp"
+#include "runtime/lane_loop.hpp"
+
+namespace plait {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A signal word carries the call's signature and the epoch: a signal of another call never passes for the awaited one.
+constexpr int kEpochBits = 40;
+uint64_t signal_value(uint32_t signature, uint64_t epoch) {
+  return static_cast<uint64_t>(signature) << kEpochBits | (epoch & ((uint64_t{1} << kEpochBits) - 1));
+}
+
+std::atomic<uint64_t>& word(std::byte* signals, size_t offset) {
+  return *reinterpret_cast<std::atomic<uint64_t>*>(signals + offset);
+}
+
+}  // namespace
+
+// What advance_lane needs to perform one slice on this rank.
+class HostRank::LaneEngine {
+ public:
+  LaneEngine(HostRank& rank, const BoundPlan& bound, const BoundSlice& slice, uint64_t epoch, uint32_t signature)
+      : slice_(slice),
+        fold_(bound.fold),
+        bases_(rank.bases_[epoch & 1].data()),
+        signals_(rank.signals_[epoch & 1].data()),
+        own_signals_(rank.signals_[epoch & 1][rank.rank_]),
+        pointers_(rank.pointers_.data()),
+        value_(signal_value(signature, epoch)) {}
+
+  void fold(const BoundOperation& operation) {
+    const BoundPlace* places = slice_.places.data() + operation.first_place;
+    const int count = operation.destination_count + operation.source_count;
+    for (int i = 0; i < count; ++i) pointers_[i] = bases_[places[i].base] + places[i].offset;
+    FoldArguments arguments;
+    arguments.destinations = pointers_;
+    arguments.destination_count = operation.destination_count;
+    arguments.sources = pointers_ + operation.destination_count;
+    arguments.source_count = operation.source_count;
+    arguments.elements = operation.elements;
+    arguments.divisor = operation.divisor;
+    arguments.result_is_wide = operation.result_is_wide;
+    arguments.streaming_destinations = operation.streaming_destinations;
+    if (operation.has_wide_source) arguments.source_is_wide = slice_.source_is_wide.data() + operation.first_flag;
+    // In place, an own chunk may already be where it belongs.
+    if (count == 2 && pointers_[0] == pointers_[1] && operation.divisor == 0) return;
+    fold_(arguments);
+  }
+
+  void signal(const BoundOperation& operation) {
+    word(signals_[operation.peer_rank], operation.word_offset).store(value_, std::memory_order_release);
+  }
+
+  bool wait(const BoundOperation& operation) {
+    return word(own_signals_, operation.word_offset).load(std::memory_order_acquire) == value_;
+  }
+
+ private:
+  const BoundSlice& slice_;
+  const FoldFunction fold_;
+  std::byte* const* bases_;
+  std::byte* const* signals_;
+  std::byte* own_signals_;
+  void** pointers_;
+  const uint64_t value_;
+};
+
+HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      ranks_(segment_->shape().ranks),
+      peers_(std::move(peers)),
+      options_(options),
+      board_(segment_->board(rank)) {
+  for (uint32_t parity = 0; parity < 2; ++parity) {
+    bases_[parity].assign(kFirstScratchBase + ranks_, nullptr);
+    for (int r = 0; r < ranks_; ++r) {
+      bases_[parity][kFirstScratchBase + r] = segment_->scratch(r, parity);
+      signals_[parity].push_back(segment_->signals(r, parity));
+    }
+  }
+  board_.pid.store(getpid(), std::memory_order_relaxed);
+  board_.waiting.store(-1, std::memory_order_relaxed);
+  board_.state.store(RankState::kPresent, std::memory_order_release);
+}
+
+HostRank::~HostRank() { board_.state.store(RankState::kClosed, std::memory_order_release); }
+
+void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
+  throw_if_failed();
+  ++call_number_;
+  publish(board_, call_number_, call);
+  const auto* in = static_cast<const std::byte*>(input);
+  auto* out = static_cast<std::byte*>(output);
+  for (size_t i = 0; i < bound.slices; ++i) {
+    const size_t offset = i * bound.slice_bytes;
+    run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in + offset, out + offset);
+  }
+  board_.completed_call.store(call_number_, std::memory_order_release);
+}
+
+void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
+                         std::byte* output) {
+  const uint64_t epoch = ++epoch_;
+  // This epoch's half of scratch and signals was last used in epoch - 2.
+  if (epoch > 2 && everyone_completed_ < epoch - 2) await_completion(epoch - 2, call);
+  auto& bases = bases_[epoch & 1];
+  bases[kInputBase] = const_cast<std::byte*>(input);
+  bases[kOutputBase] = output;
+  pointers_.resize(std::max<size_t>(pointers_.size(), slice.most_places));
+
+  const size_t lanes = slice.lanes.size();
+  next_.assign(lanes, 0);
+  LaneEngine engine(*this, bound, slice, epoch, signature(call));
+  Backoff backoff(options_.wait_policy, options_.crowded);
+  double waiting_since = 0;
+  for (;;) {
+    size_t done = 0;
+    size_t blocked = 0;
+    bool moved = false;
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const auto& operations = slice.lanes[lane];
+      const int before = next_[lane];
+      const LaneState state = advance_lane(operations.data(), static_cast<int>(operations.size()), next_[lane], engine);
+      moved |= next_[lane] != before;
+      if (state == LaneState::kDone) {
+        ++done;
+      } else {
+        blocked = lane;
+      }
+    }
+    if (done == lanes) break;
+    if (moved) {
+      backoff.reset();
+      waiting_since = 0;
+      continue;
+    }
+    if (!backoff.pause()) continue;
+    const double now = seconds_now();
+    if (waiting_since == 0) waiting_since = now;
+    const BoundOperation& operation = slice.lanes[blocked][next_[blocked]];
+    board_.waiting.store(static_cast<int64_t>(blocked) << 32 | operation.operation, std::memory_order_relaxed);
+    const Operation& in_plan = bound.plan->plan().ranks[rank_].lanes[blocked].operations[operation.operation];
+    examine(now - waiting_since, call,
+            join("plan ", bound.plan->plan().algorithm, ", lane ", blocked, ", operation ", operation.operation, " `",
+                 to_text(in_plan), "`"));
+  }
+  if (waiting_since != 0) board_.waiting.store(-1, std::memory_order_relaxed);
+  board_.completed_epoch.store(epoch, std::memory_order_release);
+  // Whoever has entered an epoch is done with the one before.
+  if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
+}
+
+void HostRank::await_completion(uint64_t epoch, const Call& call) {
+  Backoff backoff(options_.wait_policy, options_.crowded);
+  double waiting_since = 0;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    while (segment_->board(peer).completed_epoch.load(std::memory_order_acquire) < epoch) {
+      if (!backoff.pause()) continue;
+      const double now = seconds_now();
+      if (waiting_since == 0) waiting_since = now;
+      examine(now - waiting_since, call, join("until rank ", peer, " is done with an earlier call"));
+    }
+  }
+  everyone_completed_ = epoch;
+}
+
+void HostRank::abort(ErrorCode code, const std::string& message) {
+  FailureRecord& failure = segment_->failure();
+  uint32_t none = FailureRecord::kNone;
+  if (!failure.state.compare_exchange_strong(none, FailureRecord::kWriting, std::memory_order_acquire)) return;
+  failure.code = static_cast<int32_t>(code);
+  failure.reporter = rank_;
+  std::strncpy(failure.message, message.c_str(), sizeof(failure.message) - 1);
+  failure.state.store(FailureRecord::kSet, std::memory_order_release);
+}
+
+void HostRank::throw_if_failed() const {
+  const FailureRecord& failure = segment_->failure();
+  if (failure.state.load(std::memory_order_acquire) == FailureRecord::kNone) return;
+  // Whoever writes the record takes microseconds, unless it is killed at it.
+  for (int tries = 0; failure.state.load(std::memory_order_acquire) == FailureRecord::kWriting; ++tries) {
+    if (tries == 1000) fail(ErrorCode::kPeerFailed, "another rank has given up this communicator and died at it");
+    const timespec pause{0, 100'000};
+    nanosleep(&pause, nullptr);
+  }
+  const std::string reported_by = failure.reporter == rank_ ? "" : join(" (found by rank ", failure.reporter, ")");
+  fail(static_cast<ErrorCode>(failure.code), failure.message, reported_by);
+}
+
+void HostRank::fail_all(ErrorCode code, const std::string& message) {
+  abort(code, message);
+  throw_if_failed();
+  fail(code, message);
+}
+
+void HostRank::examine(double waited_seconds, const Call& call, const std::string& where) {
+  throw_if_failed();
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer != rank_) examine_peer(peer, call);
+  }
+  if (waited_seconds > options_.timeout_seconds) give_up(call, where);
+}
+
+void HostRank::examine_peer(int peer, const Call& call) {
+  const RankBoard& board = segment_->board(peer);
+  Call theirs;
+  if (look_up(board, call_number_, theirs) && theirs != call) {
+    fail_all(ErrorCode::kMismatch, join("call ", call_number_, " differs between ranks: rank ", rank_, " called ",
+                                        to_text(call), ", rank ", peer, " called ", to_text(theirs),
+                                        "; all ranks must make the same calls in the same order"));
+  }
+  if (board.completed_call.load(std::memory_order_acquire) >= call_number_) return;  // it has given what it had to give
+  const bool closed = board.state.load(std::memory_order_acquire) == RankState::kClosed;
+  if (!closed && peers_.alive(peer)) return;
+  // It may have completed the call just before it went.
+  if (board.completed_call.load(std::memory_order_acquire) >= call_number_) return;
+  fail_all(ErrorCode::kPeerFailed,
+           join("rank ", peer, " (process ", peers_.pid(peer), ") ", closed ? "closed its communicator" : "has died",
+                " while rank ", rank_, " was in call ", call_number_, ", ", to_text(call), "; rank ", peer, " ",
+                last_act(peer)));
+}
+
+std::string HostRank::last_act(int peer) const {
+  const RankBoard& board = segment_->board(peer);
+  const uint64_t entered = board.entered_call.load(std::memory_order_acquire);
+  const uint64_t completed = board.completed_call.load(std::memory_order_acquire);
+  if (entered == 0) return "never made a call";
+  Call call;
+  const std::string text = look_up(board, entered, call) ? join(", ", to_text(call)) : "";
+  if (completed >= entered) return join("last completed call ", entered, text, ", and has called nothing since");
+  const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
+  return join("entered call ", entered, text,
+              waiting >= 0 ? join(" and waits there (lane ", waiting >> 32, ", operation ", waiting & 0xffffffff, ")")
+                           : std::string(" and has not finished it"));
+}
+
+void HostRank::give_up(const Call& call, const std::string& where) {
+  // Most waits end at a rank that waits itself. The culprits are those that have not come, or else do not wait.
+  std::vector<int> culprits;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (segment_->board(peer).entered_call.load(std::memory_order_acquire) < call_number_) culprits.push_back(peer);
+  }
+  for (int peer = 0; culprits.empty() && peer < ranks_; ++peer) {
+    const RankBoard& board = segment_->board(peer);
+    const bool busy = board.completed_call.load(std::memory_order_acquire) < call_number_ &&
+                      board.waiting.load(std::memory_order_relaxed) < 0;
+    if (peer != rank_ && busy) culprits.push_back(peer);
+  }
+  std::string message = join("rank ", rank_, " waited more than ", options_.timeout_seconds,
+                             " s (PLAIT_TIMEOUT_SEC) in call ", call_number_, ", ", to_text(call), ", at ", where);
+  for (const int peer : culprits) {
+    message += join("; rank ", peer, " (process ", peers_.pid(peer), ", ", peers_.state(peer), ") ", last_act(peer));
+  }
+  fail_all(ErrorCode::kTimeout, message);
+}
+
+}  // namespace plait

@@ -1,0 +1,70 @@
+// One rank of the host runtime: performs bound plans on shared memory, and finds out who is to blame when it waits
+// too long.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "runtime/host/bound_plan.hpp"
+#include "runtime/host/peers.hpp"
+#include "runtime/host/segment.hpp"
+#include "runtime/host/waiting.hpp"
+
+namespace plait {
+
+class HostRank {
+ public:
+  struct Options {
+    double timeout_seconds = 60;
+    WaitPolicy wait_policy = WaitPolicy::kAuto;
+    bool crowded = false;  // ranks outnumber cores
+  };
+
+  HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options);
+  // Tells the others that this rank will make no more calls.
+  ~HostRank();
+  HostRank(const HostRank&) = delete;
+  HostRank& operator=(const HostRank&) = delete;
+
+  // Performs one call. Every rank performs the same calls in the same order. Throws kMismatch, kPeerFailed or kTimeout,
+  // on every rank that still waits; after that the communicator is of no more use and every call throws the same.
+  void run(const BoundPlan& bound, const Call& call, const void* input, void* output);
+
+  // Ends all calls of all ranks, now and later, with this error. The first failure wins. Safe from any thread.
+  void abort(ErrorCode code, const std::string& message);
+
+ private:
+  class LaneEngine;
+  friend class LaneEngine;
+
+  void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
+                 std::byte* output);
+  void await_completion(uint64_t epoch, const Call& call);
+
+  // Looks for a reason why a wait takes so long: throws if there is one.
+  void examine(double waited_seconds, const Call& call, const std::string& where);
+  void throw_if_failed() const;
+  void examine_peer(int peer, const Call& call);
+  [[noreturn]] void give_up(const Call& call, const std::string& where);
+  [[noreturn]] void fail_all(ErrorCode code, const std::string& message);
+  std::string last_act(int peer) const;
+
+  std::shared_ptr<Segment> segment_;
+  const int rank_;
+  const int ranks_;
+  Peers peers_;
+  Options options_;
+  RankBoard& board_;
+  uint64_t call_number_ = 0;
+  uint64_t epoch_ = 0;
+  uint64_t everyone_completed_ = 0;           // the last epoch that every rank is known to be done with
+  std::vector<std::byte*> bases_[2];          // by epoch parity, see bound_plan.hpp
+  std::vector<std::byte*> signals_[2];
+  std::vector<void*> pointers_;               // of the fold at hand
+  std::vector<int> next_;                     // of every lane: its next operation
+};
+
+}  // namespace plait

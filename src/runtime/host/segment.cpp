@@ -1,0 +1,102 @@
+// Creation and layout of the shared memory.
+#include "runtime/host/segment.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+size_t round_to_page(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+size_t header_bytes() { return round_to_page(sizeof(FailureRecord)); }
+size_t board_bytes() { return round_to_page(sizeof(RankBoard)); }
+size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
+size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
+size_t rank_bytes(const SegmentShape& shape) {
+  return board_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape);
+}
+
+[[noreturn]] void fail_for_lack_of_memory(const SegmentShape& shape, const std::string& where, int error_number) {
+  const size_t mib = (shape.total_bytes() + (1 << 20) - 1) >> 20;
+  fail(ErrorCode::kResources, "cannot get ", mib, " MiB of shared memory for ", shape.ranks, " ranks from ", where, ": ",
+       std::strerror(error_number),
+       where == "an anonymous memory file"
+           ? join(". Raise the memory limit of this process or container by that much")
+           : join(". Give the directory more room (containers: --shm-size=", mib + 1,
+                  "m), or unset PLAIT_SHM_DIR to use anonymous memory"),
+       ", or lower PLAIT_SCRATCH_KIB (now ", shape.scratch_bytes >> 10, ")");
+}
+
+// A file in `directory` that no longer has a name by the time it is returned.
+UniqueFd open_unnamed_file(const SegmentShape& shape, const std::string& directory) {
+  UniqueFd file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file) return file;
+  // Old file systems have no unnamed files: make a named one and take the name away at once.
+  uint64_t nonce = 0;
+  if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce)) fail_system(errno, "getrandom");
+  const std::string path = join(directory, "/plait-", nonce);
+  file = UniqueFd(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (!file) fail_for_lack_of_memory(shape, directory, errno);
+  ::unlink(path.c_str());
+  return file;
+}
+
+}  // namespace
+
+size_t SegmentShape::total_bytes() const { return header_bytes() + static_cast<size_t>(ranks) * rank_bytes(*this); }
+
+UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory) {
+  const size_t bytes = shape.total_bytes();
+  if (directory.empty()) {
+    UniqueFd file(static_cast<int>(memfd_create("plait", MFD_CLOEXEC)));
+    // An anonymous memory file takes pages from the process's memory as they are touched; there is no quota to ask for.
+    if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+      fail_for_lack_of_memory(shape, "an anonymous memory file", errno);
+    }
+    return file;
+  }
+  UniqueFd file = open_unnamed_file(shape, directory);
+  // Take the room now: a full file system would otherwise kill the ranks with SIGBUS in the middle of a collective.
+  const int error_number = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  if (error_number != 0) fail_for_lack_of_memory(shape, directory, error_number);
+  return file;
+}
+
+Segment::Segment(const SegmentShape& shape, const UniqueFd& file) : shape_(shape) {
+  void* address = mmap(nullptr, shape.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) fail_for_lack_of_memory(shape, "an anonymous memory file", errno);
+  base_ = static_cast<std::byte*>(address);
+}
+
+Segment::Segment(const SegmentShape& shape) : shape_(shape) {
+  void* address =
+      mmap(nullptr, shape.total_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) fail_for_lack_of_memory(shape, "an anonymous memory file", errno);
+  base_ = static_cast<std::byte*>(address);
+}
+
+Segment::~Segment() { munmap(base_, shape_.total_bytes()); }
+
+std::byte* Segment::rank_base(int rank) const {
+  return base_ + header_bytes() + static_cast<size_t>(rank) * rank_bytes(shape_);
+}
+
+std::byte* Segment::signals(int rank, uint32_t parity) const {
+  return rank_base(rank) + board_bytes() + parity * signal_bytes(shape_);
+}
+
+std::byte* Segment::scratch(int rank, uint32_t parity) const {
+  return rank_base(rank) + board_bytes() + 2 * signal_bytes(shape_) + parity * scratch_bytes(shape_);
+}
+
+}  // namespace plait

@@ -1,0 +1,75 @@
+// How a rank waits. Ranks may outnumber cores, so waiting must leave the core to the peer that everybody waits for.
+#pragma once
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "base/settings.hpp"
+
+namespace plait {
+
+// One pause of a processor that spins.
+inline void relax_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// From hot to cold: spin, then offer the core with every look, then sleep for growing times. Waking a sleeper through
+// the kernel costs ten times what a yield costs, so sleeping is for waits that are long anyway.
+class Backoff {
+ public:
+  // `crowded`: ranks outnumber cores, so spinning would keep the peer from running.
+  Backoff(WaitPolicy policy, bool crowded) : policy_(policy), spins_(spins_for(policy, crowded)) {}
+
+  void reset() { looks_ = 0; }
+
+  // Pauses once. True every now and then: the wait has become long enough to look for what is wrong.
+  bool pause() {
+    ++looks_;
+    if (looks_ <= spins_) {
+      relax_cpu();
+      return looks_ % 4096 == 0;
+    }
+    const int yields = looks_ - spins_;
+    if (yields <= kYields && policy_ != WaitPolicy::kSleep) {
+      sched_yield();
+      return yields % 64 == 0;
+    }
+    if (policy_ == WaitPolicy::kSpin) {
+      looks_ = spins_;  // keep yielding
+      return true;
+    }
+    const int sleeps = policy_ == WaitPolicy::kSleep ? yields : yields - kYields;
+    timespec duration{0, std::min(1'000'000L, 20'000L * (1 + sleeps / 4))};
+    nanosleep(&duration, nullptr);
+    return true;
+  }
+
+ private:
+  static constexpr int kYields = 2000;
+
+  static int spins_for(WaitPolicy policy, bool crowded) {
+    switch (policy) {
+      case WaitPolicy::kSpin:
+        return 100'000;
+      case WaitPolicy::kYield:
+        return 0;
+      case WaitPolicy::kSleep:
+        return 0;
+      case WaitPolicy::kAuto:
+        break;
+    }
+    return crowded ? 0 : 4000;
+  }
+
+  WaitPolicy policy_;
+  int spins_;
+  int looks_ = 0;
+};
+
+}  // namespace plait

@@ -1,0 +1,363 @@
+#include "runtime/rendezvous.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include "runtime/local_socket.hpp"
+
+namespace plait {
+namespace {
+
+// A rank answers within microseconds; one that a busy machine does not let run comes back and tries again.
+constexpr double kHandshakeSeconds = 2;
+// Between two rounds of accepting, those already accepted are served, so that a crowd at the door cannot starve them.
+constexpr int kAcceptsPerRound = 16;
+constexpr double kFirstPauseSeconds = 0.0002;
+constexpr double kLongestPauseSeconds = 0.02;
+
+void require_one_user(const PeerCredentials& peer) {
+  if (peer.user_id == ::geteuid()) return;
+  fail(ErrorCode::kMismatch, "the ranks' meeting place is held by pid ", peer.process_id, " of user ", peer.user_id,
+       ", this process belongs to user ", ::geteuid(), "; all ranks of a job must run as one user");
+}
+
+// A connection whose other end has not yet proved to be a rank.
+struct Caller {
+  explicit Caller(UniqueFd connection, pid_t process)
+      : socket(std::move(connection)), process_id(process), deadline(Deadline::after(kHandshakeSeconds)) {}
+
+  UniqueFd socket;
+  pid_t process_id;
+  Deadline deadline;
+  bool greeted = false;  // the Hello is whole and was answered
+  size_t received = 0;   // of the message at hand
+  Hello hello;
+  Challenge challenge;
+  Proof proof;
+};
+
+template <class Message>
+Progress receive_message(Caller& caller, Message& message) {
+  std::span<std::byte> rest = writable_bytes_of(message).subspan(caller.received);
+  const Progress progress = receive_some(caller.socket.get(), rest);
+  caller.received = sizeof message - rest.size();
+  return progress;
+}
+
+// Rank 0's side: one poll() over the door, the callers and the ranks that are already in.
+class Gathering {
+ public:
+  Gathering(RendezvousPoint point, int size, double timeout_seconds, const Logger& log)
+      : point_(std::move(point)),
+        secret_(point_.id().secret),
+        size_(size),
+        seconds_(timeout_seconds),
+        deadline_(Deadline::after(timeout_seconds)),
+        log_(log),
+        links_(static_cast<size_t>(size)) {}
+
+  std::vector<RankLink> run() {
+    try {
+      while (arrived_ < size_ - 1) one_round();
+    } catch (...) {
+      Failure failure = told_;
+      failure.size = size_;
+      send_failure(links_, failure);
+      point_.shut_down();
+      throw;
+    }
+    point_.shut_down();
+    if (refused_ > 0) log_.info("bootstrap: refused ", refused_, " connections that could not prove to be a rank");
+    return std::move(links_);
+  }
+
+ private:
+  void one_round() {
+    // In this order in `polled`: the door, the ranks, the callers.
+    std::vector<pollfd> polled{{point_.listener(), POLLIN, 0}};
+    std::vector<int> ranks;
+    for (int rank = 1; rank < size_; ++rank) {
+      if (!link(rank).socket) continue;
+      ranks.push_back(rank);
+      polled.push_back({link(rank).socket.get(), POLLIN, 0});
+    }
+    for (const Caller& caller : callers_) polled.push_back({caller.socket.get(), POLLIN, 0});
+    if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0 && errno != EINTR) {
+      fail_system(errno, "cannot poll the ranks' connections");
+    }
+    // A rank has nothing to say before all are here: whatever is readable is the end of its connection.
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (polled[1 + i].revents != 0) give_up(about(Reason::kLeft, ranks[i], link(ranks[i]).process_id));
+    }
+    serve_callers(std::span(polled).subspan(1 + ranks.size()));
+    if (polled[0].revents != 0) accept_callers();
+    if (deadline_.passed() && arrived_ < size_ - 1) give_up(missing_ranks());
+  }
+
+  int milliseconds_to_wait() const {
+    Deadline next = deadline_;
+    for (const Caller& caller : callers_) next = std::min(next, caller.deadline);
+    return next.poll_milliseconds();
+  }
+
+  void serve_callers(std::span<const pollfd> polled) {
+    std::vector<Caller> staying;
+    std::vector<Caller> present = std::move(callers_);
+    callers_.clear();
+    for (size_t i = 0; i < present.size(); ++i) {
+      Caller& caller = present[i];
+      const bool keep = polled[i].revents == 0 || serve(caller);
+      if (keep && !caller.deadline.passed()) {
+        staying.push_back(std::move(caller));
+      } else if (caller.socket) {
+        ++refused_;  // an admitted one has given its socket away
+      }
+    }
+    callers_ = std::move(staying);
+  }
+
+  // Goes on with one handshake; false when it is over, well or not.
+  bool serve(Caller& caller) {
+    if (!caller.greeted) {
+      const Progress progress = receive_message(caller, caller.hello);
+      if (progress != Progress::kDone) return progress == Progress::kMore;
+      if (caller.hello.magic != Hello::kMagic) return false;
+      caller.challenge = make_challenge(secret_, caller.hello, random_key());
+      std::span<const std::byte> rest = bytes_of(caller.challenge);
+      // A fresh connection has room for these few bytes; where it has not, the caller is no rank.
+      if (send_some(caller.socket.get(), rest) != Progress::kDone) return false;
+      caller.greeted = true;
+      caller.received = 0;
+    }
+    const Progress progress = receive_message(caller, caller.proof);
+    if (progress != Progress::kDone) return progress == Progress::kMore;
+    if (is_genuine(secret_, caller.hello, caller.challenge, caller.proof)) admit(caller);
+    return false;
+  }
+
+  // The caller knows the secret, so its mistakes are mistakes of the job: they end the rendezvous for everyone.
+  void admit(Caller& caller) {
+    const Hello& hello = caller.hello;
+    Failure failure = about(Reason::kWrongVersion, hello.rank, caller.process_id);
+    failure.found = hello.version;
+    failure.expected = kBootstrapVersion;
+    if (hello.version != kBootstrapVersion) turn_away(caller, failure);
+    failure.reason = Reason::kWrongSize;
+    failure.found = static_cast<uint64_t>(hello.size);
+    if (hello.size != size_) turn_away(caller, failure);
+    failure.reason = Reason::kRankOutOfRange;
+    if (hello.rank < 1 || hello.rank >= size_) turn_away(caller, failure);
+    failure.reason = Reason::kDuplicateRank;
+    failure.other_process_id = link(hello.rank).process_id;
+    if (link(hello.rank).socket) turn_away(caller, failure);
+    welcome(caller);
+  }
+
+  void welcome(Caller& caller) {
+    Frame frame;
+    frame.seconds_left = deadline_.seconds_left();
+    std::span<const std::byte> rest = bytes_of(frame);
+    // One that is gone by now never was in: it may come back.
+    if (send_some(caller.socket.get(), rest) != Progress::kDone) return;
+    log_.debug("bootstrap: rank ", caller.hello.rank, " arrived, pid ", caller.process_id);
+    link(caller.hello.rank) = {std::move(caller.socket), caller.process_id};
+    ++arrived_;
+  }
+
+  void accept_callers() {
+    for (int i = 0; i < kAcceptsPerRound; ++i) {
+      SocketOrError accepted = accept_from(point_.listener());
+      if (accepted.error == EAGAIN) return;
+      if (accepted.error != 0) return make_room(accepted.error);
+      const PeerCredentials peer = peer_of(accepted.socket.get());
+      if (peer.user_id != ::geteuid()) {
+        ++refused_;
+        continue;
+      }
+      if (callers_.size() >= kMostCallers) make_room(0);
+      Caller caller(std::move(accepted.socket), peer.process_id);
+      // A rank speaks first, so its Hello is most often here already.
+      if (serve(caller)) {
+        callers_.push_back(std::move(caller));
+      } else if (caller.socket) {
+        ++refused_;
+      }
+    }
+  }
+
+  // Drops one caller: the first that has not said anything useful, else the first. `error`: the system has no more
+  // descriptors, which is the end where no caller holds one.
+  void make_room(int error) {
+    if (callers_.empty()) {
+      fail(ErrorCode::kResources, "rank 0 cannot accept more connections (", arrived_, " of ", size_ - 1,
+           " ranks are in): ", std::generic_category().message(error), "; raise the limit of open files (ulimit -n)");
+    }
+    auto idle = std::ranges::find(callers_, false, &Caller::greeted);
+    callers_.erase(idle == callers_.end() ? callers_.begin() : idle);
+    ++refused_;
+  }
+
+  Failure about(Reason reason, int rank, pid_t process_id) const {
+    Failure failure;
+    failure.reason = reason;
+    failure.size = size_;
+    failure.set_ranks(std::span(&rank, 1));
+    failure.process_id = process_id;
+    return failure;
+  }
+
+  Failure missing_ranks() const {
+    std::vector<int> missing;
+    for (int rank = 1; rank < size_; ++rank) {
+      if (!links_[static_cast<size_t>(rank)].socket) missing.push_back(rank);
+    }
+    Failure failure;
+    failure.reason = Reason::kTimedOut;
+    failure.size = size_;
+    failure.set_ranks(missing);
+    failure.seconds = seconds_;
+    failure.refused_connections = refused_;
+    return failure;
+  }
+
+  [[noreturn]] void turn_away(Caller& caller, const Failure& failure) {
+    const RankLink offender{std::move(caller.socket), caller.process_id};
+    send_failure(std::span(&offender, 1), failure);
+    give_up(failure);
+  }
+
+  [[noreturn]] void give_up(const Failure& failure) {
+    told_ = failure;
+    fail(code_of(failure), "rank 0: ", text_of(failure));
+  }
+
+  RankLink& link(int rank) { return links_[static_cast<size_t>(rank)]; }
+
+  RendezvousPoint point_;
+  SipKey secret_;
+  int size_;
+  double seconds_;
+  Deadline deadline_;
+  Logger log_;
+  std::vector<RankLink> links_;
+  int arrived_ = 0;
+  std::vector<Caller> callers_;
+  int refused_ = 0;
+  Failure told_;  // what the others are told when run() throws
+};
+
+// The other ranks' side.
+class Approach {
+ public:
+  Approach(const UniqueId& id, int rank, int size, double timeout_seconds)
+      : id_(id), seconds_(timeout_seconds), deadline_(Deadline::after(timeout_seconds)) {
+    hello_.rank = rank;
+    hello_.size = size;
+  }
+
+  RankLink run(double& seconds_left) {
+    const std::string name = id_.rendezvous_name();
+    for (double pause = kFirstPauseSeconds;; pause = std::min(2 * pause, kLongestPauseSeconds)) {
+      SocketOrError connection = connect_to(name);
+      if (connection.error == 0) {
+        const PeerCredentials peer = peer_of(connection.socket.get());
+        require_one_user(peer);
+        if (shake_hands(connection.socket.get(), seconds_left)) {
+          return {std::move(connection.socket), peer.process_id};
+        }
+      } else if (connection.error == ECONNREFUSED && id_.origin == UniqueId::Origin::kProcess) {
+        fail(ErrorCode::kPeerFailed, "rank ", hello_.rank,
+             ": nobody waits for ranks with this id any more (made by pid ", id_.creator_process_id,
+             "): all ranks have already arrived, or rank 0 gave up or ended");
+      }
+      if (deadline_.passed()) time_out();
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, deadline_.seconds_left())));
+    }
+  }
+
+ private:
+  // False where rank 0 hung up: it was too busy, so try again.
+  bool shake_hands(int socket, double& seconds_left) {
+    hello_.nonce = random_key();
+    Challenge challenge;
+    if (!move(send_all(socket, bytes_of(hello_), deadline_))) return false;
+    if (!move(receive_all(socket, writable_bytes_of(challenge), deadline_))) return false;
+    if (!is_genuine(id_.secret, hello_, challenge)) {
+      fail(ErrorCode::kMismatch, "rank ", hello_.rank,
+           ": what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0");
+    }
+    const Proof proof = make_proof(id_.secret, hello_, challenge);
+    if (!move(send_all(socket, bytes_of(proof), deadline_))) return false;
+    if (challenge.version != kBootstrapVersion) {
+      // Rank 0 has the proof and says the same on its side; what else it sends, this version may not understand.
+      fail(ErrorCode::kMismatch, "rank ", hello_.rank, " speaks version ", kBootstrapVersion,
+           " of the bootstrap's protocol, rank 0 version ", challenge.version, "; use one build of Plait in all ranks");
+    }
+    Frame frame;
+    if (!move(receive_all(socket, writable_bytes_of(frame), deadline_))) return false;
+    if (frame.kind == Frame::Kind::kFailure) receive_failure(socket, hello_.rank, deadline_);
+    seconds_left = frame.seconds_left;
+    return true;
+  }
+
+  bool move(Progress progress) const {
+    if (progress == Progress::kMore) time_out();
+    return progress == Progress::kDone;
+  }
+
+  [[noreturn]] void time_out() const {
+    fail(ErrorCode::kTimeout, "rank ", hello_.rank, " of ", hello_.size, ": rank 0 did not take part within ", seconds_,
+         " s (PLAIT_BOOTSTRAP_TIMEOUT_SEC); not started, started with another ",
+         id_.origin == UniqueId::Origin::kJob ? "job" : "id", ", or in another container?");
+  }
+
+  UniqueId id_;
+  double seconds_;
+  Deadline deadline_;
+  Hello hello_;
+};
+
+}  // namespace
+
+std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, double timeout_seconds, const Logger& log) {
+  return Gathering(std::move(point), size, timeout_seconds, log).run();
+}
+
+RankLink reach_rank_zero(const UniqueId& id, int rank, int size, double timeout_seconds, double& seconds_left) {
+  return Approach(id, rank, size, timeout_seconds).run(seconds_left);
+}
+
+void send_failure(std::span<const RankLink> links, const Failure& failure) {
+  struct {
+    Frame frame;
+    Failure failure;
+  } message;
+  message.frame.kind = Frame::Kind::kFailure;
+  message.frame.stage = failure.stage;
+  message.failure = failure;
+  for (const RankLink& link : links) {
+    if (!link.socket) continue;
+    std::span<const std::byte> rest = bytes_of(message);
+    try {
+      send_some(link.socket.get(), rest);
+    } catch (const Error&) {
+      // Another error is already under way; a rank that cannot be told sees the connection end.
+    }
+  }
+}
+
+void receive_failure(int socket, int rank, const Deadline& deadline) {
+  Failure failure;
+  if (receive_all(socket, writable_bytes_of(failure), deadline) != Progress::kDone) {
+    fail(ErrorCode::kPeerFailed, "rank ", rank, ": rank 0 gave up, and ended before it could tell why");
+  }
+  fail(code_of(failure), "rank ", rank, ": told by rank 0: ", text_of(failure));
+}
+
+}  // namespace plait

@@ -1,0 +1,182 @@
+#include "runtime/unique_id.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "base/error.hpp"
+#include "runtime/local_socket.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::string_view kTextPrefix = "plait1-";
+
+// What text() writes: everything that is not constant, and a check against a text cut short or mistyped.
+struct TextForm {
+  UniqueId::Origin origin;
+  SipKey secret;
+  int32_t creator_process_id;
+  int32_t creator_descriptor;
+  uint32_t check;
+};
+static_assert(sizeof(TextForm) == 32);
+
+// Constant keys serve where a hash is wanted and no secret is at hand.
+SipKey public_key(const char (&label)[17]) {
+  SipKey key;
+  std::memcpy(key.data(), label, key.size());
+  return key;
+}
+
+uint32_t check_of(TextForm form) {
+  form.check = 0;
+  return static_cast<uint32_t>(siphash64(public_key("plait id's check"), bytes_of(form)));
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[static_cast<unsigned>(byte) >> 4];
+    text += kDigits[static_cast<unsigned>(byte) & 15];
+  }
+  return text;
+}
+
+bool read_hex(std::string_view text, std::span<std::byte> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (text.size() != 2 * bytes.size()) return false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t high = kDigits.find(text[2 * i]);
+    const size_t low = kDigits.find(text[2 * i + 1]);
+    if (high == kDigits.npos || low == kDigits.npos) return false;
+    bytes[i] = static_cast<std::byte>(high << 4 | low);
+  }
+  return true;
+}
+
+UniqueId new_id(UniqueId::Origin origin, const SipKey& secret) {
+  UniqueId id;
+  id.magic = UniqueId::kMagic;
+  id.version = UniqueId::kVersion;
+  id.origin = origin;
+  id.secret = secret;
+  return id;
+}
+
+// The released socket of `id`, out of this process's table of descriptors.
+UniqueFd take_released_listener(const UniqueId& id) {
+  const std::string name = id.rendezvous_name();
+  // Two threads that claim one id must not both close its descriptor. A socket name is the one lock that needs no
+  // state of ours: the second to bind it is refused.
+  const UniqueFd lock = listen_at(name + "-claim");
+  if (!lock) fail(ErrorCode::kInvalidArgument, "two callers use one id as rank 0 at the same time");
+  if (listening_name(id.creator_descriptor) == name) {
+    UniqueFd mine(::fcntl(id.creator_descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!mine) fail_system(errno, "cannot take over the socket of an id");
+    // Closed under the lock: to the next claimant the number in the id is no longer this socket.
+    ::close(id.creator_descriptor);
+    return mine;
+  }
+  if (id.creator_process_id == ::getpid()) {
+    fail(ErrorCode::kInvalidArgument,
+         "this id was already used to make a communicator; every communicator needs an id of its own");
+  }
+  fail(ErrorCode::kInvalidArgument, "rank 0 must be in the process that created the id (pid ", id.creator_process_id,
+       "; this is pid ", ::getpid(),
+       "), which holds the socket where the ranks meet; create the id where rank 0 runs and send it to the others");
+}
+
+}  // namespace
+
+SipKey random_key() {
+  SipKey key;
+  // 256 bytes and fewer are never cut short; before the kernel's pool is ready, early at boot, this waits.
+  while (::getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
+    if (errno != EINTR) fail_system(errno, "the kernel gives no random bytes");
+  }
+  return key;
+}
+
+UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
+  const uint64_t numbers[2] = {::geteuid(), sequence};
+  std::string message(reinterpret_cast<const char*>(numbers), sizeof numbers);
+  message += job_key;
+  return new_id(Origin::kJob, siphash128(public_key("plait job secret"), std::as_bytes(std::span(message))));
+}
+
+std::string UniqueId::text() const {
+  check();
+  TextForm form{origin, secret, creator_process_id, creator_descriptor, 0};
+  form.check = check_of(form);
+  return std::string(kTextPrefix) + hex(bytes_of(form));
+}
+
+UniqueId UniqueId::parse(std::string_view text) {
+  TextForm form{};
+  if (!text.starts_with(kTextPrefix) || !read_hex(text.substr(kTextPrefix.size()), writable_bytes_of(form)) ||
+      form.check != check_of(form)) {
+    fail(ErrorCode::kInvalidInput, "not the text of a Plait id, or only a part of it: \"", text.substr(0, 16), "…\" (",
+         text.size(), " letters; expected ", kTextPrefix, " and ", 2 * sizeof(TextForm), " hexadecimal digits)");
+  }
+  UniqueId id = new_id(form.origin, form.secret);
+  id.creator_process_id = form.creator_process_id;
+  id.creator_descriptor = form.creator_descriptor;
+  id.check();
+  return id;
+}
+
+void UniqueId::check() const {
+  if (magic != kMagic || (origin != Origin::kProcess && origin != Origin::kJob)) {
+    fail(ErrorCode::kInvalidArgument, "these 128 bytes are no Plait id; rank 0 makes one, the others get a copy of it");
+  }
+  if (version != kVersion) {
+    fail(ErrorCode::kInvalidArgument, "this id is of version ", version, ", this library of version ", kVersion,
+         "; use one build of Plait in all ranks");
+  }
+}
+
+std::string UniqueId::rendezvous_name() const {
+  constexpr std::string_view kLabel = "rendezvous name";
+  const SipDigest digest = siphash128(secret, std::as_bytes(std::span(kLabel)));
+  return "plait-" + hex(bytes_of(digest));
+}
+
+RendezvousPoint RendezvousPoint::create() {
+  UniqueId id = new_id(UniqueId::Origin::kProcess, random_key());
+  UniqueFd listener = listen_at(id.rendezvous_name());
+  if (!listener) fail(ErrorCode::kInternal, "a fresh random socket name is already taken");
+  id.creator_process_id = ::getpid();
+  id.creator_descriptor = listener.get();
+  return RendezvousPoint(id, std::move(listener));
+}
+
+RendezvousPoint RendezvousPoint::claim(const UniqueId& id) {
+  id.check();
+  if (id.origin == UniqueId::Origin::kProcess) return RendezvousPoint(id, take_released_listener(id));
+  UniqueFd listener = listen_at(id.rendezvous_name());
+  if (!listener) {
+    fail(ErrorCode::kMismatch,
+         "rank 0: another process already waits for the ranks of this job as rank 0; "
+         "were two processes given rank 0, or two jobs one PLAIT_JOB?");
+  }
+  return RendezvousPoint(id, std::move(listener));
+}
+
+UniqueId RendezvousPoint::release() {
+  listener_.release();
+  return id_;
+}
+
+void RendezvousPoint::shut_down() {
+  if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
+  listener_.reset();
+}
+
+}  // namespace plait

@@ -1,0 +1,29 @@
+// Bandwidths that a description does not state, from what it does state. All in 10^9 bytes/s per direction.
+#pragma once
+
+#include <string_view>
+
+namespace plait {
+
+// A PCIe link of `lanes` lanes at `gigatransfers` per second and lane, less the line code: 8b/10b up to 5 GT/s,
+// 128b/130b up to 32 GT/s, 242 of 256 bytes of a flit above. 16 lanes at 16 GT/s carry 31.5.
+double pcie_gbps(double gigatransfers, int lanes);
+
+// What a PCIe link is taken to be where nothing is known: 16 lanes at 16 GT/s.
+inline constexpr int kAssumedPcieLanes = 16;
+inline constexpr double kAssumedPcieGigatransfers = 16;
+
+// One NVLink lane of a GPU of compute capability `sm` (70 is 7.0), as vendors state it: 20 on P100, 25 on V100 and
+// A100 (NVG 2.1), 14.0625 on the GPUs with bridges of compute capability 8.6 to 8.9, 26.5625 on Hopper, 53.125 later.
+double nvlink_lane_gbps(int sm);
+// Where the GPU is not known.
+inline constexpr double kAssumedNvlinkLaneGbps = 25;
+// The most lanes that any GPU so far has, and the most that join two GPUs without a switch (three bridges).
+inline constexpr int kMostNvlinkLanes = 18;
+inline constexpr int kMostBridgeLanes = 12;
+
+// All links between two CPU sockets, from the vendor text of /proc/cpuinfo or the architecture: a middling value of the
+// vendor's machines (X-bus 64, UPI and QPI about 40, Infinity Fabric about 50), since nothing reports the real one.
+double socket_gbps(std::string_view vendor_or_architecture);
+
+}  // namespace plait

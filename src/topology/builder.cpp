@@ -1,0 +1,158 @@
+#include "topology/builder.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "topology/bandwidths.hpp"
+
+namespace plait::internal {
+namespace {
+
+// CPUs first, then what hangs on them, as people read a machine.
+int rank_of(DeviceKind kind) {
+  constexpr DeviceKind kOrder[] = {DeviceKind::kCpu,        DeviceKind::kGpu, DeviceKind::kNvSwitch,
+                                   DeviceKind::kPcieSwitch, DeviceKind::kNic, DeviceKind::kNetSwitch};
+  return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
+}
+
+// Names that devices and files give are printed and written to JSON, so they must be plain text.
+void make_printable(std::string& text) {
+  for (char& c : text) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+}
+
+}  // namespace
+
+MachineBuilder::MachineBuilder(std::string name, std::string source) {
+  topology_.name = std::move(name);
+  topology_.source = std::move(source);
+}
+
+void MachineBuilder::note(const std::string& text) { topology_.source += "; " + text; }
+
+void MachineBuilder::Lanes::add(int lanes, double lane_gbps, const std::string& where) {
+  width += lanes;
+  gbps += lanes * lane_gbps;
+  source = where;
+}
+
+int MachineBuilder::add(DeviceKind kind, int node, int number, Device facts) {
+  facts.kind = kind;
+  facts.node = node;
+  make_printable(facts.model);
+  make_printable(facts.bus_id);
+  topology_.nodes = std::max(topology_.nodes, node + 1);
+  found_.push_back({std::move(facts), number, {}});
+  return static_cast<int>(found_.size()) - 1;
+}
+
+void MachineBuilder::join(int a, int b, LinkKind kind, int width, double gbps, std::string source) {
+  links_.push_back({a, b, kind, width, gbps, std::move(source)});
+}
+
+void MachineBuilder::add_nvlink_side(int from, int to, int lanes, double lane_gbps, const std::string& source) {
+  sides_[{from, to}].add(lanes, lane_gbps, source);
+}
+
+void MachineBuilder::add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, const std::string& source) {
+  nvlinks_[{gpu, cpu}].add(lanes, lane_gbps, source);
+}
+
+void MachineBuilder::add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps,
+                                        const std::string& source) {
+  switched_[gpu].add(lanes, lane_gbps, source);
+  chips_[found_[static_cast<size_t>(gpu)].device.node].insert(chip);
+}
+
+void MachineBuilder::close_nvlinks() {
+  for (const auto& [pair, lanes] : sides_) {
+    const auto back = sides_.find({pair.second, pair.first});
+    if (back != sides_.end() && pair.first > pair.second) continue;  // done from the other side
+    const Lanes& more = back != sides_.end() && back->second.width > lanes.width ? back->second : lanes;
+    join(pair.first, pair.second, LinkKind::kNvlink, more.width, more.gbps, more.source);
+  }
+  for (const auto& [pair, lanes] : nvlinks_) {
+    join(pair.first, pair.second, LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
+  }
+  std::map<int, int> switch_of_node;
+  for (const auto& [node, chips] : chips_) {
+    Device device;
+    device.model = chips.size() > 1 ? plait::join("NVSwitch, ", chips.size(), " chips") : "NVSwitch";
+    switch_of_node[node] = add(DeviceKind::kNvSwitch, node, -1, std::move(device));
+  }
+  for (const auto& [gpu, lanes] : switched_) {
+    const int node = found_[static_cast<size_t>(gpu)].device.node;
+    join(gpu, switch_of_node[node], LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
+  }
+}
+
+void MachineBuilder::join_sockets() {
+  for (size_t a = 0; a < found_.size(); ++a) {
+    for (size_t b = a + 1; b < found_.size(); ++b) {
+      const Device& first = found_[a].device;
+      const Device& second = found_[b].device;
+      if (first.kind != DeviceKind::kCpu || second.kind != DeviceKind::kCpu || first.node != second.node) continue;
+      join(static_cast<int>(a), static_cast<int>(b), LinkKind::kSocket, 1, socket_gbps(found_[a].vendor),
+           "assumed: usual for this maker of CPUs");
+    }
+  }
+}
+
+std::vector<int> MachineBuilder::order_devices() const {
+  std::vector<int> order(found_.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto key = [&](int i) {
+    const Found& found = found_[static_cast<size_t>(i)];
+    // Devices without a number follow those with one, as they were found.
+    return std::tuple(found.device.node, rank_of(found.device.kind), found.number < 0, found.number, i);
+  };
+  std::sort(order.begin(), order.end(), [&](int x, int y) { return key(x) < key(y); });
+  return order;
+}
+
+void MachineBuilder::name_devices(const std::vector<int>& order) {
+  std::set<std::tuple<int, int>> numbered;  // GPUs of a node and number
+  bool own_numbers = true;
+  for (const int i : order) {
+    const Found& found = found_[static_cast<size_t>(i)];
+    if (found.device.kind != DeviceKind::kGpu) continue;
+    own_numbers &= found.number >= 0 && numbered.insert({found.device.node, found.number}).second;
+  }
+  std::map<std::pair<int, DeviceKind>, int> next;
+  for (const int i : order) {
+    Found& found = found_[static_cast<size_t>(i)];
+    const int place = next[{found.device.node, found.device.kind}]++;
+    const int number = found.device.kind == DeviceKind::kGpu && own_numbers ? found.number : place;
+    const std::string prefix = topology_.nodes > 1 ? plait::join("n", found.device.node, ".") : "";
+    found.device.name = plait::join(prefix, name(found.device.kind), number);
+  }
+}
+
+Topology MachineBuilder::finish() {
+  close_nvlinks();
+  join_sockets();
+  const std::vector<int> order = order_devices();
+  name_devices(order);
+  std::vector<int> place(found_.size());
+  for (const int i : order)
+    place[static_cast<size_t>(i)] = topology_.add_device(std::move(found_[static_cast<size_t>(i)].device));
+  for (Link& link : links_) {
+    link.a = place[static_cast<size_t>(link.a)];
+    link.b = place[static_cast<size_t>(link.b)];
+    if (link.a > link.b) std::swap(link.a, link.b);
+  }
+  std::sort(links_.begin(), links_.end(),
+            [](const Link& x, const Link& y) { return std::tuple(x.kind, x.a, x.b) < std::tuple(y.kind, y.a, y.b); });
+  topology_.links = std::move(links_);
+  if (topology_.nodes > 1) {
+    topology_.network.source = "assumed: full bisection between nodes";
+    join_nodes(topology_);
+  }
+  validate(topology_);
+  return std::move(topology_);
+}
+
+}  // namespace plait::internal

@@ -1,0 +1,64 @@
+// Puts a machine together from facts in any order, for the readers: names and orders the devices, adds up lanes, and
+// adds what no source reports (links between sockets, the network between nodes) as stated assumptions.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "topology/topology.hpp"
+
+namespace plait::internal {
+
+class MachineBuilder {
+ public:
+  MachineBuilder(std::string name, std::string source);
+
+  bool empty() const { return found_.empty(); }
+  // Notes for people, added to the topology's source text.
+  void note(const std::string& text);
+  // A device of `node`; gives a number to name it by in the calls below. `number` is what its system calls it (GPU 3,
+  // NUMA node 1) or negative. GPUs are named by their numbers, all else by their order.
+  int add(DeviceKind kind, int node, int number, Device facts);
+  // Who made a CPU, for the assumed bandwidth between sockets.
+  void set_vendor(int cpu, std::string vendor) { found_[static_cast<size_t>(cpu)].vendor = std::move(vendor); }
+  void join(int a, int b, LinkKind kind, int width, double gbps, std::string source);
+  // Lanes between two GPUs as one of them reports them; each link is reported by both, so the sides are not added.
+  void add_nvlink_side(int from, int to, int lanes, double lane_gbps, const std::string& source);
+  // Lanes that only one side reports, added up: GPU to CPU.
+  void add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, const std::string& source);
+  // Lanes from a GPU to the switch chip named `chip`. All chips of a node are one device: NVLink spreads over them.
+  void add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps, const std::string& source);
+
+  // The machine, valid. The builder is used up.
+  Topology finish();
+
+ private:
+  struct Found {
+    Device device;
+    int number;
+    std::string vendor;
+  };
+  struct Lanes {
+    int width = 0;
+    double gbps = 0;
+    std::string source;
+    void add(int lanes, double lane_gbps, const std::string& where);
+  };
+  void close_nvlinks();
+  void join_sockets();
+  std::vector<int> order_devices() const;
+  void name_devices(const std::vector<int>& order);
+
+  Topology topology_;
+  std::vector<Found> found_;
+  std::vector<Link> links_;                       // between places in found_
+  std::map<std::pair<int, int>, Lanes> sides_;    // from, to
+  std::map<std::pair<int, int>, Lanes> nvlinks_;  // GPU, CPU
+  std::map<int, Lanes> switched_;                 // GPU
+  std::map<int, std::set<std::string>> chips_;    // node
+};
+
+}  // namespace plait::internal

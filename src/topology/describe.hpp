@@ -1,0 +1,20 @@
+// A machine as text for people; what `plait topo` prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "topology/groups.hpp"
+#include "topology/topology.hpp"
+
+namespace plait {
+
+// A line about the whole, then devices and links with equal ones in one row, and, for 2 to 16 GPUs, the best path
+// between every two: "nvlink 50" and "pcie 16" are direct; "host 16", "relay 25" and "net 12.5" are not.
+// Bandwidths are in 10^9 bytes/s per direction. Ends with a newline.
+std::string to_text(const Topology& topology);
+
+// One line a group; "group 0: gpu0 gpu1 gpu2 cpu0".
+std::string to_text(const Topology& topology, const std::vector<Group>& groups);
+
+}  // namespace plait

@@ -1,0 +1,42 @@
+// Groups of GPUs that are pairwise joined by NVLink: NV-Group's NVGroups (NVG-34) and Blink's cliques (BLK-04), by one
+// rule.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "topology/topology.hpp"
+
+namespace plait {
+
+enum class GroupRule : uint8_t {
+  kNvGroup,  // and the CPU that NVLink joins to every GPU of the group, where there is one (NVG-34)
+  kGpuOnly,  // GPUs only (BLK-04)
+};
+
+struct Group {
+  std::vector<int> gpus;  // indices of devices, ascending
+  int cpu = -1;           // the CPU in the group, or -1
+  bool operator==(const Group&) const = default;
+};
+
+// Divides GPUs of any machine into groups. Two GPUs may share a group if one NVLink (of any width) joins them or both
+// hang on one NVSwitch; all pairs of a group must. Groups lie inside a node.
+//
+// Of all such divisions of a node the one is taken that has
+//   1. the fewest groups,
+//   2. then the most NVLink bandwidth inside groups, summed over pairs,
+//   3. then the lowest numbers: going through the GPUs in order, each in the earliest group.
+// This is exact for GPUs that NVLink joins, directly or not, into sets of up to 16; larger sets that are no clique are
+// divided greedily: from the lowest GPU that is left, always the GPU with the most bandwidth to the group is added.
+//
+// Groups come by node and then by lowest GPU. `gpus` are indices of devices, in any order. Fails with kInvalidArgument
+// where one is not a GPU or is listed twice.
+std::vector<Group> find_groups(const Topology& topology, std::vector<int> gpus, GroupRule rule);
+// The same for all GPUs.
+std::vector<Group> find_groups(const Topology& topology, GroupRule rule);
+
+// "group 0: gpu0 gpu1 gpu2 cpu0"
+std::string format_group(const Topology& topology, const Group& group, int number);
+
+}  // namespace plait

@@ -1,0 +1,28 @@
+// The described machines of machines/*.json, which are part of the library.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topology/topology.hpp"
+
+namespace plait {
+
+// "abci", "cedar", "dgx1-p100", …, sorted.
+std::vector<std::string> machine_names();
+
+// `nodes` nodes of a described machine; see replicate(). An unknown name fails with kInvalidArgument, the nearest name
+// and the list of all.
+Topology machine(std::string_view name, int nodes = 1);
+
+namespace internal {
+struct MachineText {
+  const char* name;
+  const char* text;
+};
+// Written by cmake/EmbedMachines.cmake, sorted by name.
+const std::vector<MachineText>& machine_texts();
+}  // namespace internal
+
+}  // namespace plait

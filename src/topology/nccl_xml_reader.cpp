@@ -1,0 +1,281 @@
+// NCCL's topology file: a tree of CPUs (NUMA nodes), PCIe switches and endpoints; the NVLinks of a GPU are its
+// children.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "topology/builder.hpp"
+#include "topology/readers.hpp"
+#include "topology/xml.hpp"
+
+namespace plait {
+namespace {
+
+using internal::MachineBuilder;
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+std::string text_of(const XmlElement& element, std::string_view attribute) {
+  const std::string* text = element.find(attribute);
+  return text ? *text : std::string();
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& file)
+      : file_(file), builder_(internal::stem(file), "NCCL topology file " + file) {}
+
+  Topology read(const XmlElement& root) {
+    if (root.name != "system") fail_expected(root, "<system>, an NCCL topology", "<" + root.name + ">");
+    for (const XmlElement& child : root.children) {
+      if (child.name == "cpu") read_cpu(child);
+    }
+    if (builder_.empty()) fail_expected(root, "at least one <cpu> in <system>", "none");
+    read_nvlinks();
+    return builder_.finish();
+  }
+
+ private:
+  struct Gpu {
+    int device;
+    const XmlElement* element;  // null where the file lists only the PCI device
+    int sm;
+    int cpu;
+    int node;
+  };
+
+  [[noreturn]] void fail_expected(const XmlElement& at, const std::string& expected, const std::string& found) const {
+    fail(ErrorCode::kInvalidInput, file_, ":", at.line, ": expected ", expected, ", found ", found);
+  }
+
+  // A whole number of an attribute; `missing` where it is not there or empty.
+  int integer(const XmlElement& element, std::string_view attribute, int missing, int low, int high) const {
+    const std::string text = text_of(element, attribute);
+    if (text.empty()) return missing;
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+      fail_expected(element, join(attribute, " to be a whole number from ", low, " to ", high), "\"" + text + "\"");
+    }
+    return value;
+  }
+
+  // The number that starts an attribute, such as "16.0 GT/s PCIe"; 0 where there is none ("Unknown speed").
+  double leading_number(const XmlElement& element, std::string_view attribute, double high) const {
+    const std::string text = text_of(element, attribute);
+    const bool negative = text.substr(0, 1) == "-";
+    if (text.empty() || !(negative || std::isdigit(static_cast<unsigned char>(text[0])))) return 0;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    (void)end;
+    if (error != std::errc() || !(value >= 0 && value <= high)) {
+      fail_expected(element, join(attribute, " to be from 0 to ", high), "\"" + text + "\"");
+    }
+    return value;
+  }
+
+  int node_of(const XmlElement& cpu) {
+    const std::string hash = text_of(cpu, "host_hash");
+    return hosts_.emplace(hash, static_cast<int>(hosts_.size())).first->second;
+  }
+
+  void read_cpu(const XmlElement& element) {
+    constexpr int kMaxNumber = 1 << 20;
+    node_ = node_of(element);
+    const int numa = integer(element, "numaid", -1, -1, kMaxNumber);
+    const std::string vendor = text_of(element, "vendor");
+    const std::string architecture = text_of(element, "arch");
+    std::string model = vendor.empty() ? architecture : vendor;
+    if (const std::string family = text_of(element, "familyid"); !family.empty()) model += " family " + family;
+    if (const std::string id = text_of(element, "modelid"); !id.empty()) model += " model " + id;
+    if (numa >= 0) model += join(model.empty() ? "" : ", ", "NUMA node ", numa);
+    // One <cpu> a NUMA node is the rule; a file that lists one twice means the same.
+    const auto [place, is_new] = cpus_.emplace(std::pair(node_, numa), -1);
+    if (is_new) {
+      Device device;
+      device.model = model;
+      place->second = builder_.add(DeviceKind::kCpu, node_, numa, std::move(device));
+      builder_.set_vendor(place->second, vendor.empty() ? architecture : vendor);
+    }
+    cpu_ = place->second;
+    read_children(element, cpu_);
+  }
+
+  void read_children(const XmlElement& element, int parent) {
+    for (const XmlElement& child : element.children) {
+      if (child.name == "pci") read_pci(child, parent);
+      if (child.name == "nic" && element.name == "cpu") read_placeless_nic(child, parent);
+    }
+  }
+
+  static const XmlElement* child_named(const XmlElement& element, std::string_view wanted) {
+    const auto is_wanted = [&](const XmlElement& child) { return child.name == wanted; };
+    const auto found = std::find_if(element.children.begin(), element.children.end(), is_wanted);
+    return found == element.children.end() ? nullptr : &*found;
+  }
+
+  void read_pci(const XmlElement& element, int parent) {
+    const std::string bus_id = lower(text_of(element, "busid"));
+    if (bus_id.empty()) fail_expected(element, "a busid in <pci>", "none");
+    if (!bus_ids_.insert({node_, bus_id}).second) fail_expected(element, "each busid once", bus_id + " again");
+    const std::string pci_class = text_of(element, "class");
+    const std::string vendor = text_of(element, "vendor");
+    const XmlElement* gpu = child_named(element, "gpu");
+    const XmlElement* nic = child_named(element, "nic");
+    const bool has_devices = child_named(element, "pci") != nullptr;
+    const bool display = pci_class.substr(0, 4) == "0x03" && (vendor.empty() || lower(vendor) == "0x10de");
+    int device = -1;
+    if (gpu || (display && !has_devices)) {
+      device = add_gpu(element, gpu, bus_id);
+    } else if (nic || (pci_class.substr(0, 4) == "0x02" && !has_devices)) {
+      device = add_nic(element, nic, bus_id);
+    } else if (has_devices) {
+      device = builder_.add(DeviceKind::kPcieSwitch, node_, -1, facts(element, bus_id));
+    } else {
+      return;  // a bridge to nothing, or a device that moves no data of ours
+    }
+    join_pcie(element, device, parent);
+    read_children(element, device);
+  }
+
+  static Device facts(const XmlElement& element, const std::string& bus_id) {
+    Device device;
+    device.bus_id = bus_id;
+    const std::string vendor = text_of(element, "vendor");
+    if (!vendor.empty()) device.model = "PCI " + vendor + ":" + text_of(element, "device");
+    return device;
+  }
+
+  void join_pcie(const XmlElement& element, int device, int parent) {
+    constexpr double kMaxGigatransfers = 1000;
+    constexpr int kMaxLanes = 32;
+    const double speed = leading_number(element, "link_speed", kMaxGigatransfers);
+    const int width = integer(element, "link_width", 0, 0, kMaxLanes);
+    const bool known = speed > 0 && width > 0;
+    const double used_speed = speed > 0 ? speed : kAssumedPcieGigatransfers;
+    const int used_width = width > 0 ? width : kAssumedPcieLanes;
+    builder_.join(device, parent, LinkKind::kPcie, used_width, pcie_gbps(used_speed, used_width),
+                  known ? "link_speed x link_width" : join("assumed: ", used_width, " lanes at ", used_speed, " GT/s"));
+  }
+
+  int add_gpu(const XmlElement& element, const XmlElement* gpu, const std::string& bus_id) {
+    constexpr int kMaxNumber = 1 << 20;
+    const int number = gpu ? integer(*gpu, "dev", -1, -1, kMaxNumber) : -1;
+    const int sm = gpu ? integer(*gpu, "sm", 0, 0, 10000) : 0;
+    Device device = facts(element, bus_id);
+    if (sm > 0) device.model += join(device.model.empty() ? "" : ", ", "compute capability ", sm / 10, ".", sm % 10);
+    const int index = builder_.add(DeviceKind::kGpu, node_, number, std::move(device));
+    gpu_of_bus_id_[{node_, bus_id}] = index;
+    gpus_.push_back({index, gpu, sm, cpu_, node_});
+    return index;
+  }
+
+  // Names and summed bandwidth of an adapter's ports: they are one device, since they share its PCIe link.
+  std::pair<std::string, double> ports_of(const XmlElement* nic) const {
+    constexpr double kMaxMegabits = 1e9;
+    std::pair<std::string, double> ports;
+    if (!nic) return ports;
+    for (const XmlElement& net : nic->children) {
+      if (net.name != "net") continue;
+      const std::string name = text_of(net, "name");
+      if (!name.empty()) ports.first += (ports.first.empty() ? "" : " ") + name;
+      ports.second += leading_number(net, "speed", kMaxMegabits) / 8000;
+    }
+    return ports;
+  }
+
+  int add_nic(const XmlElement& element, const XmlElement* nic, const std::string& bus_id) {
+    const auto [names, gbps] = ports_of(nic);
+    Device device = facts(element, bus_id);
+    if (!names.empty()) device.model = names + (device.model.empty() ? "" : ", " + device.model);
+    device.port_gbps = gbps;
+    return builder_.add(DeviceKind::kNic, node_, -1, std::move(device));
+  }
+
+  // A NIC without a place on the bus; files list it below each CPU, so only its first mention counts.
+  void read_placeless_nic(const XmlElement& nic, int cpu) {
+    const auto [names, gbps] = ports_of(&nic);
+    if (names.empty() || !placeless_.insert({node_, names}).second) return;
+    Device device;
+    device.model = names;
+    device.port_gbps = gbps;
+    const int index = builder_.add(DeviceKind::kNic, node_, -1, std::move(device));
+    builder_.join(index, cpu, LinkKind::kPcie, 1, gbps > 0 ? gbps : pcie_gbps(kAssumedPcieGigatransfers, 1),
+                  "assumed: a NIC without a place on the bus is as fast as its port");
+  }
+
+  void read_nvlinks() {
+    for (const Gpu& gpu : gpus_) {
+      if (!gpu.element) continue;
+      for (const XmlElement& child : gpu.element->children) {
+        if (child.name == "nvlink") read_nvlink(gpu, child);
+        if (child.name == "c2c") read_c2c(gpu, child);
+      }
+    }
+  }
+
+  void read_nvlink(const Gpu& gpu, const XmlElement& element) {
+    const int lanes = integer(element, "count", 1, 1, 1024);
+    const std::string target = lower(text_of(element, "target"));
+    const std::string target_class = lower(text_of(element, "tclass"));
+    const double lane_gbps = nvlink_lane_gbps(gpu.sm);
+    const std::string source = join("count x ", lane_gbps, " (", gpu.sm > 0 ? "from sm" : "assumed", ")");
+    const auto peer = gpu_of_bus_id_.find({gpu.node, target});
+    // A switch that a virtual machine or container does not show has an address of ones, and no or a bridge's class.
+    const bool hidden = target.empty() || target.find_first_not_of("f:.0") == std::string::npos;
+    if (peer != gpu_of_bus_id_.end()) {
+      if (peer->second == gpu.device)
+        fail_expected(element, "another GPU as the target of an nvlink", "the GPU itself");
+      builder_.add_nvlink_side(gpu.device, peer->second, lanes, lane_gbps, source);
+    } else if (target_class == "0x068001") {  // the NVLink bridge of a POWER CPU
+      builder_.add_nvlink(gpu.device, gpu.cpu, lanes, lane_gbps, source);
+    } else if (target_class.substr(0, 6) == "0x0680" || (target_class.empty() && hidden)) {
+      builder_.add_nvswitch_lanes(gpu.device, target, lanes, lane_gbps, source);
+    } else {
+      fail_expected(
+          element,
+          "the target of an nvlink to be the busid of a <gpu> in this file (add that GPU, or remove this nvlink)",
+          join("\"", target, "\" of class \"", target_class, "\""));
+    }
+  }
+
+  // NVLink-C2C between a GPU and the CPU it is packaged with: bw in 10^6 bytes/s of each of `count` links.
+  void read_c2c(const Gpu& gpu, const XmlElement& element) {
+    const double megabytes = leading_number(element, "bw", 1e9);
+    const int lanes = integer(element, "count", 1, 1, 1024);
+    if (megabytes > 0) builder_.add_nvlink(gpu.device, gpu.cpu, lanes, megabytes / 1000, "c2c bw x count");
+  }
+
+  const std::string& file_;
+  MachineBuilder builder_;
+  std::map<std::string, int> hosts_;               // host_hash -> node
+  std::map<std::pair<int, int>, int> cpus_;        // node, NUMA node -> device
+  std::set<std::pair<int, std::string>> bus_ids_;  // node, busid
+  std::map<std::pair<int, std::string>, int> gpu_of_bus_id_;
+  std::set<std::pair<int, std::string>> placeless_;  // node, names
+  std::vector<Gpu> gpus_;
+  int node_ = 0;
+  int cpu_ = -1;
+};
+
+}  // namespace
+
+Topology parse_nccl_xml(std::string_view text, const std::string& file) {
+  const XmlElement root = parse_xml(text, file);
+  return Reader(file).read(root);
+}
+
+}  // namespace plait

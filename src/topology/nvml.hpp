@@ -1,0 +1,42 @@
+// What the NVIDIA driver says about GPUs and NVLinks. The library is opened while running, so that one build serves
+// machines with and without a driver.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plait {
+
+struct NvmlLink {
+  enum class Remote : uint8_t { kGpu, kCpu, kSwitch, kUnknown };
+  Remote remote = Remote::kUnknown;
+  std::string bus_id;  // of the remote device; ones where a virtual machine hides it
+  double gbps = 0;     // of this lane per direction; 0 where the driver does not say
+};
+
+struct NvmlGpu {
+  std::string name;
+  std::string bus_id;       // "0000:17:00.0"
+  int sm = 0;               // compute capability 9.0 is 90
+  int pcie_generation = 0;  // the most that GPU and slot can do; 0 where unknown
+  int pcie_lanes = 0;
+  std::vector<NvmlLink> links;  // the active ones
+  int c2c_links = 0;            // NVLink-C2C to the CPU of the package
+  double c2c_gbps = 0;          // of each
+};
+
+struct NvmlFacts {
+  std::vector<NvmlGpu> gpus;                     // in the driver's order
+  std::vector<std::pair<int, int>> unreachable;  // pairs that the driver says cannot read each other's memory
+  std::string note;                              // why there is nothing; empty where there is
+};
+
+// Asks the library of that name. No library, no driver and no GPU are not errors: they give no GPUs and a note.
+NvmlFacts read_nvml(const std::string& library);
+
+// "00000000:17:00.0" and "0000:17:00.0" -> "0000:17:00.0", in small letters.
+std::string normal_bus_id(const std::string& bus_id);
+
+}  // namespace plait

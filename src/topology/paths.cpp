@@ -1,0 +1,225 @@
+#include "topology/paths.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+bool has_memory(const Device& device) { return device.kind == DeviceKind::kGpu || device.kind == DeviceKind::kCpu; }
+
+// What data crosses on its way inside a node: never another GPU or a NIC.
+bool passes_bus(const Device& device) {
+  return device.kind == DeviceKind::kPcieSwitch || device.kind == DeviceKind::kCpu;
+}
+
+}  // namespace
+
+const char* name(PathKind kind) {
+  constexpr const char* kNames[] = {"direct", "host", "relay", "net"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+PathFinder::PathFinder(const Topology& topology) : topology_(topology), edges_(topology.devices.size()) {
+  for (size_t i = 0; i < topology.links.size(); ++i) {
+    const Link& link = topology.links[i];
+    const int index = static_cast<int>(i);
+    edges_[static_cast<size_t>(link.a)].push_back({link.b, {index, true}});
+    edges_[static_cast<size_t>(link.b)].push_back({link.a, {index, false}});
+  }
+  for (auto& edges : edges_) {
+    std::sort(edges.begin(), edges.end(),
+              [](const Edge& x, const Edge& y) { return std::tie(x.neighbour, x.hop) < std::tie(y.neighbour, y.hop); });
+  }
+}
+
+// The routes with the fewest hops to the targets nearest to `from`, one to each, by target. Among routes of equal
+// length to one target the widest counts, then the one through lower devices.
+template <class IsTarget, class MayPass>
+std::vector<PathFinder::Route> PathFinder::nearest(int from, IsTarget is_target, MayPass may_pass) const {
+  struct Reached {
+    int depth;
+    double gbps;
+    int previous;
+    DirectedLink hop;
+  };
+  std::map<int, Reached> reached = {{from, {0, std::numeric_limits<double>::infinity(), -1, {}}}};
+  std::vector<int> frontier = {from};
+  std::vector<int> targets;
+  for (int depth = 1; !frontier.empty() && targets.empty(); ++depth) {
+    std::vector<int> next;
+    for (const int at : frontier) {
+      const double so_far = reached.at(at).gbps;
+      for (const Edge& edge : edges_[static_cast<size_t>(at)]) {
+        const bool target = is_target(edge.neighbour);
+        if (!target && !may_pass(device(edge.neighbour))) continue;
+        const double gbps = std::min(so_far, link(edge.hop).gbps);
+        const auto [place, is_new] = reached.emplace(edge.neighbour, Reached{depth, gbps, at, edge.hop});
+        if (is_new) (target ? targets : next).push_back(edge.neighbour);
+        if (!is_new && place->second.depth == depth && gbps > place->second.gbps)
+          place->second = {depth, gbps, at, edge.hop};
+      }
+    }
+    std::sort(next.begin(), next.end());
+    frontier = std::move(next);
+  }
+  std::sort(targets.begin(), targets.end());
+  std::vector<Route> routes;
+  for (const int target : targets) {
+    Route route{{target}, {}};
+    for (int at = target; at != from; at = reached.at(at).previous) {
+      route.hops.push_back(reached.at(at).hop);
+      route.devices.push_back(reached.at(at).previous);
+    }
+    std::reverse(route.hops.begin(), route.hops.end());
+    std::reverse(route.devices.begin(), route.devices.end());
+    routes.push_back(std::move(route));
+  }
+  return routes;
+}
+
+// From one device of a node to another over PCIe, links between sockets, and NVLinks that end at a CPU.
+std::optional<PathFinder::Route> PathFinder::bus_route(int from, int to) const {
+  std::vector<Route> routes = nearest(from, [&](int at) { return at == to; }, passes_bus);
+  if (routes.empty()) return std::nullopt;
+  return std::move(routes.front());
+}
+
+std::vector<PathFinder::Route> PathFinder::nearest_nics(int from) const {
+  return nearest(from, [&](int at) { return device(at).kind == DeviceKind::kNic; }, passes_bus);
+}
+
+Path PathFinder::make_path(PathKind kind, std::vector<Route> legs, int via) const {
+  Path path{kind, {legs.front().devices.front()}, {}, std::numeric_limits<double>::infinity(), LinkKind::kPcie, via};
+  for (const Route& leg : legs) {
+    path.devices.insert(path.devices.end(), leg.devices.begin() + 1, leg.devices.end());
+    path.hops.insert(path.hops.end(), leg.hops.begin(), leg.hops.end());
+  }
+  for (const DirectedLink& hop : path.hops) {
+    if (link(hop).gbps >= path.gbps) continue;
+    path.gbps = link(hop).gbps;
+    path.medium = link(hop).kind;
+  }
+  return path;
+}
+
+// One link, or one switch that both GPUs hang on with links of the same kind.
+void PathFinder::add_gpu_direct(int from, int to, std::vector<Path>& paths) const {
+  for (const Edge& out : edges_[static_cast<size_t>(from)]) {
+    if (out.neighbour == to) {
+      paths.push_back(make_path(PathKind::kDirect, {{{from, to}, {out.hop}}}));
+      continue;
+    }
+    const DeviceKind kind = device(out.neighbour).kind;
+    if (kind != DeviceKind::kNvSwitch && kind != DeviceKind::kPcieSwitch) continue;
+    for (const Edge& in : edges_[static_cast<size_t>(out.neighbour)]) {
+      if (in.neighbour != to) continue;
+      paths.push_back(make_path(PathKind::kDirect, {{{from, out.neighbour, to}, {out.hop, in.hop}}}));
+    }
+  }
+}
+
+void PathFinder::add_host(int from, int to, std::vector<Path>& paths) const {
+  const auto is_cpu = [&](int at) { return device(at).kind == DeviceKind::kCpu; };
+  const bool staged = device(from).kind == DeviceKind::kGpu && device(to).kind == DeviceKind::kGpu;
+  if (staged) {
+    std::vector<Route> up = nearest(from, is_cpu, passes_bus);
+    if (up.empty()) return;
+    const int cpu = up.front().devices.back();
+    std::optional<Route> down = bus_route(cpu, to);
+    if (down) paths.push_back(make_path(PathKind::kHost, {std::move(up.front()), std::move(*down)}, cpu));
+    return;
+  }
+  const std::optional<Route> route = bus_route(from, to);
+  if (!route) return;
+  const auto crosses_sockets = [&](const DirectedLink& hop) { return link(hop).kind == LinkKind::kSocket; };
+  const auto crossings = std::count_if(route->hops.begin(), route->hops.end(), crosses_sockets);
+  const bool direct = crossings == 0 || route->hops.size() == 1;
+  paths.push_back(make_path(direct ? PathKind::kDirect : PathKind::kHost, {*route}));
+}
+
+void PathFinder::add_relays(int from, int to, std::vector<Path>& paths) const {
+  for (const Edge& out : edges_[static_cast<size_t>(from)]) {
+    if (out.neighbour == to || device(out.neighbour).kind != DeviceKind::kGpu) continue;
+    if (link(out.hop).kind != LinkKind::kNvlink) continue;
+    for (const Edge& in : edges_[static_cast<size_t>(out.neighbour)]) {
+      if (in.neighbour != to || link(in.hop).kind != LinkKind::kNvlink) continue;
+      paths.push_back(make_path(PathKind::kRelay, {{{from, out.neighbour, to}, {out.hop, in.hop}}}, out.neighbour));
+    }
+  }
+}
+
+// NICs that are equally near are paired in order, so that each is used.
+void PathFinder::add_net(int from, int to, std::vector<Path>& paths) const {
+  const std::vector<Route> out = nearest_nics(from);
+  const std::vector<Route> in = nearest_nics(to);
+  if (out.empty() || in.empty()) return;
+  for (size_t i = 0; i < std::max(out.size(), in.size()); ++i) {
+    const Route& first = out[i % out.size()];
+    Route last = in[i % in.size()];
+    const auto is_nic = [&](int at) { return at == last.devices.back(); };
+    std::vector<Route> between =
+        nearest(first.devices.back(), is_nic, [](const Device& d) { return d.kind == DeviceKind::kNetSwitch; });
+    if (between.empty()) continue;
+    // The way in was found from the destination outwards.
+    std::reverse(last.devices.begin(), last.devices.end());
+    std::reverse(last.hops.begin(), last.hops.end());
+    for (DirectedLink& hop : last.hops) hop.forward = !hop.forward;
+    paths.push_back(make_path(PathKind::kNet, {first, std::move(between.front()), std::move(last)}));
+  }
+}
+
+std::vector<Path> PathFinder::between(int from, int to) const {
+  const int count = static_cast<int>(topology_.devices.size());
+  for (const int end : {from, to}) {
+    if (end < 0 || end >= count)
+      fail(ErrorCode::kInvalidArgument, "paths: topology ", topology_.name, " has no device ", end);
+    if (!has_memory(device(end))) {
+      fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " has no memory; name GPUs or CPUs");
+    }
+  }
+  if (from == to) fail(ErrorCode::kInvalidArgument, "paths: both ends are ", device(from).name);
+  std::vector<Path> paths;
+  if (device(from).node != device(to).node) {
+    add_net(from, to, paths);
+  } else {
+    if (device(from).kind == DeviceKind::kGpu && device(to).kind == DeviceKind::kGpu) {
+      add_gpu_direct(from, to, paths);
+      add_relays(from, to, paths);
+    }
+    add_host(from, to, paths);
+  }
+  std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) {
+    const auto key = [](const Path& p) { return std::tuple(p.kind != PathKind::kDirect, -p.gbps, p.kind); };
+    return key(a) < key(b);
+  });
+  return paths;
+}
+
+std::optional<Path> PathFinder::best(int from, int to) const {
+  std::vector<Path> paths = between(from, to);
+  if (paths.empty()) return std::nullopt;
+  return std::move(paths.front());
+}
+
+std::vector<DirectedLink> shared_links(const Path& a, const Path& b) {
+  std::vector<DirectedLink> first = a.hops, second = b.hops, shared;
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  std::set_intersection(first.begin(), first.end(), second.begin(), second.end(), std::back_inserter(shared));
+  return shared;
+}
+
+std::string to_text(const Topology& topology, const Path& path) {
+  std::string text;
+  for (const int index : path.devices) {
+    text += (text.empty() ? "" : " -> ") + topology.devices[static_cast<size_t>(index)].name;
+  }
+  return join(text, ", ", name(path.kind), ", ", path.gbps, " GB/s");
+}
+
+}  // namespace plait

@@ -1,0 +1,55 @@
+// What Linux says about CPU sockets and the PCI bus.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace plait {
+
+struct SysfsSocket {
+  std::string model;   // "AMD EPYC 7742 64-Core Processor"
+  std::string vendor;  // "AuthenticAMD"
+  int cores = 0;
+  double memory_gb = 0;
+};
+
+struct SysfsPciLink {
+  double gigatransfers = 0;  // the most that a port can do; 0 where unknown
+  int lanes = 0;
+};
+
+struct SysfsPci {
+  std::vector<std::string> bridges;  // bus ids from the root port down, the device itself not included
+  std::vector<SysfsPciLink> ports;   // of each bridge, and last of the device
+  int socket = -1;                   // -1 where unknown
+};
+
+struct SysfsNic {
+  std::string name;  // "mlx5_0"
+  std::string bus_id;
+  double port_gbps = 0;  // of the ports that are active
+};
+
+class Sysfs {
+ public:
+  // `root` is "/sys" or a copy of it, `cpuinfo` "/proc/cpuinfo". Whatever is missing is left out.
+  Sysfs(std::string root, std::string cpuinfo);
+
+  // CPUs that share a package or a NUMA node, so that neither virtual machines with a package for each core nor several
+  // NUMA nodes in a package multiply sockets. At least one.
+  const std::vector<SysfsSocket>& sockets() const { return sockets_; }
+  // Everything between a device and its CPU; false where the bus does not show it.
+  bool find_pci(const std::string& bus_id, SysfsPci& pci) const;
+  // Devices of class infiniband, by bus id.
+  std::vector<SysfsNic> nics() const;
+
+ private:
+  void read_sockets();
+  std::string root_;
+  std::string cpuinfo_;
+  std::vector<SysfsSocket> sockets_;
+  std::map<int, int> socket_of_numa_;
+};
+
+}  // namespace plait

@@ -1,0 +1,13 @@
+// A whole text file in memory, with the refusals that a user meets: no such file, a directory, too large, not UTF-8.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace plait {
+
+// Reads at most `max_bytes`; a larger file fails before more than that is held. Fails with kInvalidInput. "-" is
+// standard input.
+std::string read_text_file(const std::string& path, size_t max_bytes);
+
+}  // namespace plait

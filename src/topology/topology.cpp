@@ -1,0 +1,167 @@
+#include "topology/topology.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <unordered_set>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::array<const char*, kDeviceKindCount> kDeviceKindNames = {"gpu",        "cpu", "nvswitch",
+                                                                        "pcieswitch", "nic", "netswitch"};
+constexpr std::array<const char*, kLinkKindCount> kLinkKindNames = {"nvlink", "pcie", "socket", "network"};
+
+template <class Kind, size_t kCount>
+bool parse_kind(std::string_view text, const std::array<const char*, kCount>& names, Kind& kind) {
+  for (size_t i = 0; i < kCount; ++i) {
+    if (text == names[i]) {
+      kind = static_cast<Kind>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Which kinds of device may stand at the ends of a link.
+bool may_join(LinkKind link, DeviceKind device) {
+  switch (link) {
+    case LinkKind::kNvlink:
+      return device == DeviceKind::kGpu || device == DeviceKind::kCpu || device == DeviceKind::kNvSwitch;
+    case LinkKind::kPcie:
+      return device != DeviceKind::kNvSwitch && device != DeviceKind::kNetSwitch;
+    case LinkKind::kSocket:
+      return device == DeviceKind::kCpu;
+    case LinkKind::kNetwork:
+      return device == DeviceKind::kNic || device == DeviceKind::kNetSwitch;
+  }
+  return false;
+}
+
+void validate_devices(const Topology& topology) {
+  std::unordered_set<std::string_view> names;
+  for (const Device& device : topology.devices) {
+    const auto refuse = [&](const auto&... what) {
+      fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": device \"", device.name, "\": ", what...);
+    };
+    if (device.name.empty()) refuse("a device must have a name");
+    if (!names.insert(device.name).second) refuse("this name is used twice");
+    const bool placeless = device.kind == DeviceKind::kNetSwitch && device.node == kNoNode;
+    if (!placeless && (device.node < 0 || device.node >= topology.nodes)) {
+      refuse("node ", device.node, " is not one of the ", topology.nodes, " nodes");
+    }
+    if (device.cores < 0) refuse("cores is negative");
+    if (!(device.memory_gb >= 0) || !std::isfinite(device.memory_gb)) refuse("memory_gb must be a size");
+    if (!(device.port_gbps >= 0) || !std::isfinite(device.port_gbps)) refuse("port_gbps must be a bandwidth");
+  }
+}
+
+void validate_links(const Topology& topology) {
+  const int count = static_cast<int>(topology.devices.size());
+  std::set<std::tuple<int, int, LinkKind>> seen;
+  for (size_t i = 0; i < topology.links.size(); ++i) {
+    const Link& link = topology.links[i];
+    if (link.a < 0 || link.a >= count || link.b < 0 || link.b >= count) {
+      fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": link ", i, " ends at a device that does not exist");
+    }
+    const Device& a = topology.devices[static_cast<size_t>(link.a)];
+    const Device& b = topology.devices[static_cast<size_t>(link.b)];
+    const auto refuse = [&](const auto&... what) {
+      fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": ", name(link.kind), " link ", a.name, "-", b.name,
+           ": ", what...);
+    };
+    if (link.a == link.b) refuse("joins a device to itself");
+    if (link.width < 1) refuse("width must be at least 1 lane, not ", link.width);
+    if (!(link.gbps > 0) || !std::isfinite(link.gbps)) refuse("gbps must be positive and finite, not ", link.gbps);
+    if (!may_join(link.kind, a.kind)) refuse("cannot end at a ", name(a.kind));
+    if (!may_join(link.kind, b.kind)) refuse("cannot end at a ", name(b.kind));
+    if (link.kind != LinkKind::kNetwork && a.node != b.node) refuse("leaves its node; only network links do");
+    if (!seen.insert({std::min(link.a, link.b), std::max(link.a, link.b), link.kind}).second) {
+      refuse("is there twice; write one link with the lanes and bandwidth of both");
+    }
+  }
+}
+
+}  // namespace
+
+const char* name(DeviceKind kind) { return kDeviceKindNames[static_cast<size_t>(kind)]; }
+const char* name(LinkKind kind) { return kLinkKindNames[static_cast<size_t>(kind)]; }
+bool parse(std::string_view text, DeviceKind& kind) { return parse_kind(text, kDeviceKindNames, kind); }
+bool parse(std::string_view text, LinkKind& kind) { return parse_kind(text, kLinkKindNames, kind); }
+
+int Topology::add_device(Device device) {
+  devices.push_back(std::move(device));
+  return static_cast<int>(devices.size()) - 1;
+}
+
+void validate(const Topology& topology) {
+  if (topology.nodes < 1) fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": needs at least one node");
+  const Network& network = topology.network;
+  if (network.rack_nodes < 0) {
+    fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": network: rack_nodes is negative");
+  }
+  if (!(network.bisection > 0 && network.bisection <= 1)) {
+    fail(ErrorCode::kInvalidInput, "topology ", topology.name,
+         ": network: bisection must be above 0 and at most 1, not ", network.bisection);
+  }
+  validate_devices(topology);
+  validate_links(topology);
+}
+
+std::vector<int> devices_of(const Topology& topology, DeviceKind kind) {
+  std::vector<int> found;
+  for (size_t i = 0; i < topology.devices.size(); ++i) {
+    if (topology.devices[i].kind == kind) found.push_back(static_cast<int>(i));
+  }
+  return found;
+}
+
+std::vector<int> devices_of(const Topology& topology, DeviceKind kind, int node) {
+  std::vector<int> found = devices_of(topology, kind);
+  std::erase_if(found, [&](int i) { return topology.devices[static_cast<size_t>(i)].node != node; });
+  return found;
+}
+
+int device_named(const Topology& topology, std::string_view wanted) {
+  std::string known;
+  for (size_t i = 0; i < topology.devices.size(); ++i) {
+    const Device& device = topology.devices[i];
+    if (device.name == wanted) return static_cast<int>(i);
+    if (known.size() < 400) known += (known.empty() ? "" : " ") + device.name;
+  }
+  fail(ErrorCode::kInvalidArgument, "topology ", topology.name, " has no device \"", wanted, "\"; it has: ", known);
+}
+
+Topology select(const Topology& topology, const std::vector<int>& gpus) {
+  std::vector<bool> kept(topology.devices.size());
+  for (const int gpu : gpus) {
+    if (gpu < 0 || static_cast<size_t>(gpu) >= topology.devices.size() ||
+        topology.devices[static_cast<size_t>(gpu)].kind != DeviceKind::kGpu) {
+      fail(ErrorCode::kInvalidArgument, "select: device ", gpu, " of topology ", topology.name, " is not a GPU");
+    }
+    if (kept[static_cast<size_t>(gpu)]) {
+      fail(ErrorCode::kInvalidArgument, "select: ", topology.devices[static_cast<size_t>(gpu)].name,
+           " is listed twice");
+    }
+    kept[static_cast<size_t>(gpu)] = true;
+  }
+  Topology result = topology;
+  result.devices.clear();
+  result.links.clear();
+  std::vector<int> renumbered(topology.devices.size(), -1);
+  for (size_t i = 0; i < topology.devices.size(); ++i) {
+    if (topology.devices[i].kind != DeviceKind::kGpu || kept[i]) renumbered[i] = result.add_device(topology.devices[i]);
+  }
+  for (Link link : topology.links) {
+    link.a = renumbered[static_cast<size_t>(link.a)];
+    link.b = renumbered[static_cast<size_t>(link.b)];
+    if (link.a >= 0 && link.b >= 0) result.add_link(std::move(link));
+  }
+  return result;
+}
+
+}  // namespace plait

@@ -1,0 +1,95 @@
+// The machine as a graph: devices joined by links (NVG-33). A plain value; readers make it, everything else only reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plait {
+
+enum class DeviceKind : uint8_t { kGpu, kCpu, kNvSwitch, kPcieSwitch, kNic, kNetSwitch };
+inline constexpr int kDeviceKindCount = 6;
+// Socket links join CPU sockets: X-bus, UPI, QPI, Infinity Fabric.
+enum class LinkKind : uint8_t { kNvlink, kPcie, kSocket, kNetwork };
+inline constexpr int kLinkKindCount = 4;
+
+// "gpu", "cpu", "nvswitch", "pcieswitch", "nic", "netswitch"; also the start of a device's name.
+const char* name(DeviceKind kind);
+const char* name(LinkKind kind);  // "nvlink", "pcie", "socket", "network"
+// The reverse of name(); false where the text names nothing.
+bool parse(std::string_view text, DeviceKind& kind);
+bool parse(std::string_view text, LinkKind& kind);
+
+// The node of a device that belongs to no node, such as a network switch.
+inline constexpr int kNoNode = -1;
+
+struct Device {
+  DeviceKind kind = DeviceKind::kGpu;
+  std::string name;  // unique in the topology: "gpu0", or "n1.gpu0" where there are several nodes
+  int node = 0;
+  std::string model;     // for people; empty where unknown
+  std::string bus_id;    // PCI address "0000:17:00.0" in small letters; empty where unknown
+  int cores = 0;         // of a CPU socket; 0 where unknown
+  double memory_gb = 0;  // 10^9 bytes of a CPU socket; 0 where unknown
+  double port_gbps = 0;  // what a NIC's ports carry per direction, 10^9 bytes/s; 0 where unknown
+  std::string source;    // where these facts come from
+  bool operator==(const Device&) const = default;
+};
+
+struct Link {
+  int a = 0, b = 0;  // indices into Topology::devices; the link works in both directions
+  LinkKind kind = LinkKind::kPcie;
+  int width = 1;       // lanes
+  double gbps = 0;     // 10^9 bytes/s per direction, all lanes together
+  std::string source;  // where these facts come from
+  bool operator==(const Link&) const = default;
+};
+
+// How copies of a machine are joined into a cluster; see replicate().
+struct Network {
+  // 0: one switch with full bisection joins all nodes. Else: racks of so many nodes, each with a switch of its own, and
+  // uplinks to one top switch.
+  int rack_nodes = 0;
+  // Bandwidth of a rack's uplink over the bandwidth of all NICs of a full rack, in (0, 1] (UEN-29: 1/3).
+  double bisection = 1;
+  std::string source;
+  bool operator==(const Network&) const = default;
+};
+
+struct Topology {
+  std::string name;
+  std::string source;  // where the whole comes from, and what was assumed
+  int nodes = 1;
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  Network network;
+
+  int add_device(Device device);  // gives its index
+  void add_link(Link link) { links.push_back(std::move(link)); }
+  bool operator==(const Topology&) const = default;
+};
+
+// Throws kInvalidInput, naming the device or link, unless: names are unique and not empty; every device lies in a node
+// below `nodes` or, for network switches, in none; links join two different known devices of kinds that fit the link's
+// kind, at most once per kind; widths are at least 1 and bandwidths positive and finite; inside a node only.
+void validate(const Topology& topology);
+
+// Indices of all devices of one kind, in order; of one node where `node` is given.
+std::vector<int> devices_of(const Topology& topology, DeviceKind kind);
+std::vector<int> devices_of(const Topology& topology, DeviceKind kind, int node);
+// The device of that name; fails with kInvalidArgument and the names of that kind of device.
+int device_named(const Topology& topology, std::string_view name);
+
+// `nodes` copies of a machine of one node, joined as topology.network says: network switches become devices, so that
+// links that paths share can be seen. Devices are renamed "n0.gpu0", "n1.gpu0", …; one node stays as it is. Fails with
+// kInvalidArgument where the machine has several nodes already or no NIC of known speed.
+Topology replicate(const Topology& machine, int nodes);
+// Joins the NICs of a topology whose nodes are there but not yet the network; what replicate() does after copying.
+void join_nodes(Topology& topology);
+
+// The same machine with only these GPUs (indices of devices, each once, in any order). Everything else stays, and the
+// GPUs keep their names and their order.
+Topology select(const Topology& topology, const std::vector<int>& gpus);
+
+}  // namespace plait

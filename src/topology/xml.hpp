@@ -1,0 +1,31 @@
+// The part of XML that topology files use: elements and attributes. Comments, the prolog, processing instructions,
+// CDATA and text between elements are skipped; document types are refused, so there are no entities but the five
+// built-in ones and character numbers, and nothing can expand.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plait {
+
+struct XmlElement {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> attributes;
+  std::vector<XmlElement> children;
+  int line = 0;
+
+  // The attribute's text; null where it is missing.
+  const std::string* find(std::string_view attribute) const;
+};
+
+struct XmlLimits {
+  int max_depth = 64;
+  size_t max_elements = 1'000'000;
+};
+
+// Parses one document. Throws kInvalidInput, `FILE:LINE: expected X, found Y`; `file` is only used in messages.
+XmlElement parse_xml(std::string_view text, const std::string& file, const XmlLimits& limits = {});
+
+}  // namespace plait

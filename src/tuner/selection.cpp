@@ -1,0 +1,96 @@
+// The host's choice of algorithms.
+#include "tuner/selection.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+// Below this many bytes one exchange of everything beats two exchanges of parts: measured with
+// `plait bench all_reduce -n 2` and `-n 4`, see docs/benchmarks.md. The second figure is per rank beyond two, since
+// one-shot reads the whole message of every rank.
+constexpr size_t kOneShotBytes = 8 << 10;
+
+int parse_number(std::string_view text, std::string_view whole) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) {
+    fail(ErrorCode::kInvalidArgument, "'", text, "' in algorithm '", whole, "' is not a positive number");
+  }
+  return value;
+}
+
+}  // namespace
+
+Choice parse_choice(std::string_view text, Collective collective) {
+  Choice choice;
+  const size_t open = text.find('(');
+  choice.algorithm = text.substr(0, open);
+  choice.arguments.collective = collective;
+  choice.reason = join("asked for as '", text, "'");
+  find_algorithm(choice.algorithm, collective);
+  if (open == std::string_view::npos) return choice;
+  if (text.back() != ')' || open + 2 > text.size() - 1) {
+    fail(ErrorCode::kInvalidArgument, "algorithm '", text, "' should look like name, name(depth) or name(4x2)");
+  }
+  const std::string_view inside = text.substr(open + 1, text.size() - open - 2);
+  std::vector<int> numbers;
+  for (size_t start = 0; start <= inside.size();) {
+    const size_t end = std::min(inside.find('x', start), inside.size());
+    numbers.push_back(parse_number(inside.substr(start, end - start), text));
+    start = end + 1;
+  }
+  if (choice.algorithm == "hierarchical_ring") {
+    choice.arguments.factors = numbers;
+  } else if (numbers.size() == 1) {
+    choice.arguments.pipeline = numbers[0];
+  } else {
+    fail(ErrorCode::kInvalidArgument, "algorithm '", choice.algorithm, "' takes one depth, not '", inside, "'");
+  }
+  return choice;
+}
+
+AlgorithmOverrides AlgorithmOverrides::parse(std::string_view text) {
+  AlgorithmOverrides overrides;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find(',', start), text.size());
+    const std::string_view entry = text.substr(start, end - start);
+    const size_t colon = entry.find(':');
+    if (colon == std::string_view::npos) {
+      fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM: '", entry, "' should look like collective:algorithm");
+    }
+    const Collective collective = parse_collective(entry.substr(0, colon));
+    overrides.choices_[collective] = parse_choice(entry.substr(colon + 1), collective);
+    start = end + 1;
+  }
+  return overrides;
+}
+
+const Choice* AlgorithmOverrides::find(Collective collective) const {
+  const auto it = choices_.find(collective);
+  return it == choices_.end() ? nullptr : &it->second;
+}
+
+Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides) {
+  Choice choice;
+  if (const Choice* forced = overrides.find(query.collective)) {
+    choice = *forced;
+  } else if (query.collective == Collective::kAllReduce && query.bytes <= kOneShotBytes) {
+    choice.algorithm = "one_shot";
+    choice.reason = join("messages to ", kOneShotBytes, " bytes: one exchange has the least latency");
+  } else {
+    choice.algorithm = "flat";
+    choice.reason = "every rank reaches every other's memory alike: two stages move the least bytes in the fewest steps";
+  }
+  choice.arguments.collective = query.collective;
+  choice.arguments.ranks = query.ranks;
+  choice.arguments.root = has_root(query.collective) ? query.root : 0;
+  choice.arguments.engine = Engine::kCpu;
+  choice.arguments.reach = Reach::kStaged;
+  return choice;
+}
+
+}  // namespace plait

@@ -1,0 +1,48 @@
+// Which algorithm a call gets. A pure function of arguments that are equal on all ranks, so that all choose alike.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "algorithms/algorithm.hpp"
+
+namespace plait {
+
+// What a choice may depend on.
+struct SelectionQuery {
+  Collective collective = Collective::kAllReduce;
+  size_t bytes = 0;      // of the whole message
+  int ranks = 1;
+  int root = 0;
+  bool crowded = false;  // ranks outnumber cores
+};
+
+// An algorithm and its parameters; equal choices are equal plans.
+struct Choice {
+  std::string algorithm;
+  AlgorithmArguments arguments;
+  std::string reason;  // one sentence, for `--explain`
+};
+
+// Algorithms that the user insists on, by collective: PLAIT_ALGORITHM such as "all_reduce:ring,broadcast:chain(8)".
+// What stands in parentheses are factors ("hierarchical_ring(4x2)") or, as a single number, the pipeline depth.
+class AlgorithmOverrides {
+ public:
+  // Throws kInvalidArgument with the expected form.
+  static AlgorithmOverrides parse(std::string_view text);
+  // Null where the user leaves the choice to the library.
+  const Choice* find(Collective collective) const;
+
+ private:
+  std::map<Collective, Choice> choices_;
+};
+
+// Reads "ring" or "hierarchical_ring(4x2)" into a choice for `collective`; checks that the algorithm serves it.
+Choice parse_choice(std::string_view text, Collective collective);
+
+// The choice for ranks that share one host's memory.
+Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides);
+
+}  // namespace plait

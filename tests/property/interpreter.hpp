@@ -1,0 +1,149 @@
+// Executes plans on real numbers, one operation of a random lane at a time. It shares no code with the verifier, so
+// that each can find the other's mistakes.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace plait::test {
+
+// T is the element type; reductions are sums.
+template <class T>
+class Interpreter {
+ public:
+  static constexpr int kWidth = 2;  // elements of a chunk
+
+  Interpreter(const Plan& plan, bool in_place) : plan_(plan), in_place_(in_place) {
+    for (int rank = 0; rank < plan.rank_count(); ++rank) {
+      const RankPlan& rank_plan = plan.ranks[rank];
+      Memory memory;
+      memory.input.assign(plan.chunk_count() * kWidth, T{});
+      memory.output.assign(plan.chunk_count() * kWidth, T{-77777});
+      memory.scratch.assign(rank_plan.scratch_slots * kWidth, T{-88888});
+      memory.host.assign(rank_plan.host_slots * kWidth, T{-99999});
+      memories_.push_back(std::move(memory));
+      signals_.emplace_back(rank_plan.signals, false);
+      messages_.emplace_back(rank_plan.messages);
+      next_.emplace_back(rank_plan.lanes.size(), 0);
+    }
+  }
+
+  // Element `i` of chunk `chunk`; set inputs before run(), look at outputs after.
+  T& input(int rank, int chunk, int i) { return at({rank, Buffer::kInput, 0}, chunk, 0)[i]; }
+  T& output(int rank, int chunk, int i) { return at({rank, Buffer::kOutput, 0}, chunk, 0)[i]; }
+
+  // Runs all lanes to their ends in a random order; throws where no lane can go on.
+  void run(std::mt19937_64& random) {
+    std::vector<std::pair<int, int>> alive;
+    for (int rank = 0; rank < plan_.rank_count(); ++rank) {
+      for (size_t lane = 0; lane < plan_.ranks[rank].lanes.size(); ++lane) alive.emplace_back(rank, lane);
+    }
+    // Some runs favour a few lanes, so that they get far ahead of the others.
+    const bool bursts = random() % 2 == 0;
+    while (!alive.empty()) {
+      std::shuffle(alive.begin(), alive.end(), random);
+      bool moved = false;
+      for (const auto& [rank, lane] : alive) {
+        int turns = bursts ? static_cast<int>(random() % 64) : 1;
+        while (turns-- > 0 && step(rank, lane)) moved = true;
+        if (moved && !bursts) break;
+      }
+      const bool none_could =
+          !moved && std::none_of(alive.begin(), alive.end(), [&](const auto& it) { return step(it.first, it.second); });
+      std::erase_if(alive, [&](const auto& it) { return finished(it.first, it.second); });
+      if (none_could && !alive.empty()) throw std::runtime_error("deadlock in " + plan_.algorithm);
+    }
+  }
+
+ private:
+  struct Memory {
+    std::vector<T> input, output, scratch, host;
+  };
+
+  bool finished(int rank, int lane) const {
+    return next_[rank][lane] == plan_.ranks[rank].lanes[lane].operations.size();
+  }
+
+  bool has_output(int rank, int chunk) const {
+    switch (plan_.collective) {
+      case Collective::kReduce:
+        return rank == plan_.root;
+      case Collective::kReduceScatter:
+        return chunk / plan_.chunks_per_block == rank;
+      default:
+        return true;
+    }
+  }
+
+  T* at(const Place& place, int chunk, int offset) {
+    Memory& memory = memories_.at(place.rank);
+    switch (place.buffer) {
+      case Buffer::kInput:
+        if (in_place_ && has_output(place.rank, chunk + offset)) return &memory.output.at((chunk + offset) * kWidth);
+        return &memory.input.at((chunk + offset) * kWidth);
+      case Buffer::kOutput:
+        return &memory.output.at((chunk + offset) * kWidth);
+      case Buffer::kScratch:
+        return &memory.scratch.at((place.slot + offset) * kWidth);
+      case Buffer::kHost:
+        return &memory.host.at((place.slot + offset) * kWidth);
+    }
+    throw std::logic_error("no such buffer");
+  }
+
+  // Performs the lane's next operation; false where it has to wait or is at its end.
+  bool step(int rank, int lane) {
+    if (finished(rank, lane)) return false;
+    const Operation& operation = plan_.ranks[rank].lanes[lane].operations[next_[rank][lane]];
+    if (operation.kind == OpKind::kWait && !signals_[rank].at(operation.number)) return false;
+    if (operation.kind == OpKind::kReceive && !messages_[rank].at(operation.number)) return false;
+    perform(rank, operation);
+    ++next_[rank][lane];
+    return true;
+  }
+
+  void perform(int rank, const Operation& operation) {
+    switch (operation.kind) {
+      case OpKind::kSignal:
+        signals_[operation.peer_rank].at(operation.number) = true;
+        return;
+      case OpKind::kWait:
+        return;
+      case OpKind::kSend:  // the source is read when the message is received: as late as a transport may
+        messages_[operation.peer_rank].at(operation.number) = operation.sources.at(0);
+        return;
+      case OpKind::kReceive:
+        fold(operation, operation.destinations, {*messages_[rank].at(operation.number)});
+        return;
+      case OpKind::kFold:
+        fold(operation, operation.destinations, operation.sources);
+        return;
+    }
+  }
+
+  void fold(const Operation& operation, const std::vector<Place>& destinations, const std::vector<Place>& sources) {
+    for (int offset = 0; offset < operation.chunks; ++offset) {
+      for (int i = 0; i < kWidth; ++i) {
+        T sum = at(sources.at(0), operation.chunk, offset)[i];
+        for (size_t s = 1; s < sources.size(); ++s) sum += at(sources[s], operation.chunk, offset)[i];
+        for (const Place& place : destinations) at(place, operation.chunk, offset)[i] = sum;
+      }
+    }
+  }
+
+  const Plan& plan_;
+  const bool in_place_;
+  std::vector<Memory> memories_;
+  std::vector<std::vector<bool>> signals_;                   // [receiver][number]: sent
+  std::vector<std::vector<std::optional<Place>>> messages_;  // [receiver][number]: the source, once sent
+  std::vector<std::vector<size_t>> next_;                    // [rank][lane]
+};
+
+}  // namespace plait::test

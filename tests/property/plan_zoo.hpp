@@ -1,0 +1,319 @@
+// Valid plans of many kinds, written by hand, for tests that need plans which do not come from src/algorithms.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/builder.hpp"
+#include "plan/plan.hpp"
+
+namespace plait::test {
+
+// Ring reduce-scatter and all-gather with a slot a step; `lanes` lanes a rank share the chunks.
+inline Plan ring_all_reduce(int ranks, int lanes = 1) {
+  PlanBuilder b({"zoo ring", Collective::kAllReduce, ranks, 0, ranks * lanes});
+  const auto mod = [&](int x) { return ((x % ranks) + ranks) % ranks; };
+  for (int ring = 0; ring < lanes; ++ring) {
+    std::vector<LaneId> lane;
+    std::vector<Place> in;
+    for (int r = 0; r < ranks; ++r) {
+      lane.push_back(b.add_lane(r, Engine::kCpu));
+      in.push_back(b.take_scratch(r, 2 * (ranks - 1)));
+    }
+    std::vector<SignalId> arrived(ranks);
+    for (int step = 0; step < 2 * (ranks - 1); ++step) {
+      std::vector<SignalId> sent(ranks);
+      for (int r = 0; r < ranks; ++r) {
+        const int next = mod(r + 1), chunk = mod(r - step) + ring * ranks;
+        if (step > 0) b.wait(arrived[r]);
+        const Place to = slot_after(in[next], step), mine = slot_after(in[r], step - 1);
+        if (step == 0) {
+          b.copy(lane[r], to, input_of(r), chunk);
+        } else if (step < ranks - 1) {
+          b.fold(lane[r], {to}, {mine, input_of(r)}, chunk);
+        } else {
+          b.fold(lane[r], {to, output_of(r)}, step == ranks - 1 ? std::vector{mine, input_of(r)} : std::vector{mine},
+                 chunk);
+        }
+        sent[next] = b.signal(lane[r], lane[next]);
+      }
+      arrived = sent;
+    }
+    for (int r = 0; r < ranks; ++r) {
+      b.wait(arrived[r]);
+      b.copy(lane[r], output_of(r), slot_after(in[r], 2 * (ranks - 1) - 1), mod(r + 2) + ring * ranks);
+    }
+  }
+  return b.finish();
+}
+
+// All ranks tell all others that they came (or finished).
+inline void meet(PlanBuilder& b, const std::vector<LaneId>& lanes) {
+  std::vector<SignalId> signals;
+  for (const LaneId& from : lanes) {
+    for (const LaneId& to : lanes) {
+      if (from.rank != to.rank) signals.push_back(b.signal(from, to));
+    }
+  }
+  for (const SignalId& signal : signals) b.wait(signal);
+}
+
+// One shot: every rank copies its input into a slot at every peer, then folds all in the order of the ranks.
+inline Plan one_shot_all_reduce(int ranks, int chunks = 2) {
+  PlanBuilder b({"zoo one_shot", Collective::kAllReduce, ranks, 0, chunks});
+  std::vector<LaneId> lanes;
+  std::vector<Place> slots;
+  for (int r = 0; r < ranks; ++r) {
+    lanes.push_back(b.add_lane(r, Engine::kSm));
+    slots.push_back(b.take_scratch(r, ranks * chunks));
+  }
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<Place> to;
+    for (int peer = 0; peer < ranks; ++peer) to.push_back(slot_after(slots[peer], r * chunks));
+    b.fold(lanes[r], to, {input_of(r)}, 0, chunks);
+  }
+  meet(b, lanes);
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<Place> from;
+    for (int peer = 0; peer < ranks; ++peer) from.push_back(slot_after(slots[r], peer * chunks));
+    b.fold(lanes[r], {output_of(r)}, from, 0, chunks);
+  }
+  return b.finish();
+}
+
+// Two shots within peer reach: rank r folds chunk r from all inputs into all outputs. Right in place too: nobody else
+// touches chunk r.
+inline Plan direct_all_reduce(int ranks) {
+  PlanBuilder b({"zoo direct", Collective::kAllReduce, ranks, 0, ranks, Reach::kPeer});
+  std::vector<LaneId> lanes;
+  for (int r = 0; r < ranks; ++r) lanes.push_back(b.add_lane(r, Engine::kSm));
+  meet(b, lanes);
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<Place> from, to;
+    for (int peer = 0; peer < ranks; ++peer) {
+      from.push_back(input_of((r + peer) % ranks));
+      to.push_back(output_of(peer));
+    }
+    b.fold(lanes[r], to, from, r);
+  }
+  meet(b, lanes);
+  return b.finish();
+}
+
+// The root's input runs along a chain through slots that are used again for every second chunk, so that the receiver
+// has to tell when a slot is free.
+inline Plan chain_broadcast(int ranks, int root, int chunks, Engine engine = Engine::kCpu, bool host = false) {
+  PlanBuilder b({"zoo chain", Collective::kBroadcast, ranks, root, chunks});
+  std::vector<LaneId> lanes;
+  std::vector<Place> slots;
+  for (int i = 0; i < ranks; ++i) {
+    const int r = (root + i) % ranks;
+    lanes.push_back(b.add_lane(r, engine));
+    slots.push_back(host ? b.take_host(r, 2) : b.take_scratch(r, 2));
+  }
+  std::vector<std::vector<SignalId>> full(ranks, std::vector<SignalId>(chunks)), free = full;
+  for (int c = 0; c < chunks; ++c) {
+    for (int i = 0; i < ranks; ++i) {
+      const int r = (root + i) % ranks;
+      if (i > 0) b.wait(full[i][c]);
+      const Place from = i == 0 ? input_of(r) : slot_after(slots[i], c % 2);
+      if (i + 1 < ranks) {
+        if (c >= 2) b.wait(free[i + 1][c - 2]);
+        b.copy(lanes[i], slot_after(slots[i + 1], c % 2), from, c);
+        full[i + 1][c] = b.signal(lanes[i], lanes[i + 1]);
+      }
+      b.copy(lanes[i], output_of(r), from, c);
+      if (i > 0 && c + 2 < chunks) free[i][c] = b.signal(lanes[i], lanes[i - 1]);
+    }
+  }
+  return b.finish();
+}
+
+// Binary tree towards the root; every inner rank folds its children's slots and its input.
+inline Plan tree_reduce(int ranks, int root) {
+  PlanBuilder b({"zoo tree", Collective::kReduce, ranks, root, 1});
+  std::vector<LaneId> lanes;
+  std::vector<Place> slots;
+  for (int i = 0; i < ranks; ++i) {
+    lanes.push_back(b.add_lane((root + i) % ranks, Engine::kSm));
+    slots.push_back(b.take_scratch((root + i) % ranks, 2));
+  }
+  std::vector<SignalId> up(ranks);
+  for (int i = ranks - 1; i >= 0; --i) {
+    const int r = (root + i) % ranks;
+    std::vector<Place> from = {input_of(r)};
+    for (const int child : {2 * i + 1, 2 * i + 2}) {
+      if (child >= ranks) continue;
+      b.wait(up[child]);
+      from.push_back(slot_after(slots[i], child - 2 * i - 1));
+    }
+    const int parent = (i - 1) / 2;
+    const Place to = i == 0 ? output_of(r) : slot_after(slots[parent], i - 2 * parent - 1);
+    b.fold(lanes[i], {to}, from, 0);
+    if (i > 0) up[i] = b.signal(lanes[i], lanes[parent]);
+  }
+  return b.finish();
+}
+
+// Pull within peer reach: everybody gathers from everybody's input, and nobody leaves before all are done. The own block
+// is copied first: in place that stores to what the others read.
+inline Plan pull_all_gather(int ranks, int chunks_per_block, Engine engine) {
+  PlanBuilder b({"zoo pull", Collective::kAllGather, ranks, 0, chunks_per_block, Reach::kPeer});
+  std::vector<LaneId> lanes;
+  for (int r = 0; r < ranks; ++r) lanes.push_back(b.add_lane(r, engine));
+  const auto gather = [&](int r, int peer) {
+    b.copy(lanes[r], output_of(r), input_of(peer), peer * chunks_per_block, chunks_per_block);
+  };
+  for (int r = 0; r < ranks; ++r) gather(r, r);
+  meet(b, lanes);
+  for (int r = 0; r < ranks; ++r) {
+    for (int i = 1; i < ranks; ++i) gather(r, (r + i) % ranks);
+  }
+  meet(b, lanes);
+  return b.finish();
+}
+
+// Every rank pushes each block's chunk to its owner's slots; two lanes a rank: one pushes, one folds.
+inline Plan push_reduce_scatter(int ranks, int chunks_per_block) {
+  PlanBuilder b({"zoo push", Collective::kReduceScatter, ranks, 0, chunks_per_block});
+  std::vector<LaneId> push, fold;
+  std::vector<Place> slots;
+  for (int r = 0; r < ranks; ++r) {
+    push.push_back(b.add_lane(r, Engine::kCopy));
+    fold.push_back(b.add_lane(r, Engine::kSm));
+    slots.push_back(b.take_scratch(r, ranks * chunks_per_block));
+  }
+  std::vector<std::vector<SignalId>> arrived(ranks);
+  for (int r = 0; r < ranks; ++r) {
+    for (int i = 1; i < ranks; ++i) {
+      const int owner = (r + i) % ranks;
+      b.copy(push[r], slot_after(slots[owner], r * chunks_per_block), input_of(r), owner * chunks_per_block,
+             chunks_per_block);
+      arrived[owner].push_back(b.signal(push[r], fold[owner]));
+    }
+  }
+  for (int r = 0; r < ranks; ++r) {
+    for (const SignalId& signal : arrived[r]) b.wait(signal);
+    std::vector<Place> from;
+    for (int peer = 0; peer < ranks; ++peer) {
+      from.push_back(peer == r ? input_of(r) : slot_after(slots[r], peer * chunks_per_block));
+    }
+    b.fold(fold[r], {output_of(r)}, from, r * chunks_per_block, chunks_per_block);
+  }
+  return b.finish();
+}
+
+// Two nodes: fold within the node at its first rank, exchange by messages, fold again in the same order on both sides,
+// hand out within the node.
+inline Plan two_node_all_reduce(int ranks_per_node, int chunks) {
+  const int ranks = 2 * ranks_per_node;
+  std::vector<int> node_of(ranks);
+  for (int r = 0; r < ranks; ++r) node_of[r] = r / ranks_per_node;
+  PlanBuilder b({"zoo two_nodes", Collective::kAllReduce, ranks, 0, chunks, Reach::kStaged, node_of});
+  std::vector<LaneId> work, net;
+  std::vector<Place> local, here, there, result;
+  for (int r = 0; r < ranks; ++r) {
+    work.push_back(b.add_lane(r, Engine::kCpu));
+    result.push_back(b.take_scratch(r, chunks));
+  }
+  for (int node = 0; node < 2; ++node) {
+    const int leader = node * ranks_per_node;
+    net.push_back(b.add_lane(leader, Engine::kNet));
+    local.push_back(b.take_scratch(leader, ranks_per_node * chunks));
+    here.push_back(b.take_host(leader, chunks));
+    there.push_back(b.take_host(leader, chunks));
+  }
+  std::vector<SignalId> reduced(2), received(2);
+  for (int node = 0; node < 2; ++node) {
+    const int leader = node * ranks_per_node;
+    std::vector<Place> from = {input_of(leader)};
+    for (int i = 1; i < ranks_per_node; ++i) {
+      from.push_back(slot_after(local[node], i * chunks));
+      b.copy(work[leader + i], from.back(), input_of(leader + i), 0, chunks);
+      b.wait(b.signal(work[leader + i], work[leader]));
+    }
+    b.fold(work[leader], {here[node]}, from, 0, chunks);
+    reduced[node] = b.signal(work[leader], net[node]);
+    b.wait(reduced[node]);
+  }
+  b.send_receive(net[0], here[0], net[1], there[1], 0, chunks);
+  b.send_receive(net[1], here[1], net[0], there[0], 0, chunks);
+  for (int node = 0; node < 2; ++node) {
+    const int leader = node * ranks_per_node;
+    received[node] = b.signal(net[node], work[leader]);
+    b.wait(received[node]);
+    std::vector<Place> to = {output_of(leader)};
+    for (int i = 1; i < ranks_per_node; ++i) to.push_back(result[leader + i]);
+    b.fold(work[leader], to, node == 0 ? std::vector{here[0], there[0]} : std::vector{there[1], here[1]}, 0, chunks);
+    for (int i = 1; i < ranks_per_node; ++i) {
+      b.wait(b.signal(work[leader], work[leader + i]));
+      b.copy(work[leader + i], output_of(leader + i), result[leader + i], 0, chunks);
+    }
+  }
+  return b.finish();
+}
+
+// The root's chunks go through two ranges of its own slots before they go to the others, several chunks an operation.
+inline Plan staged_broadcast(int ranks, int chunks) {
+  PlanBuilder b({"zoo staged", Collective::kBroadcast, ranks, 0, chunks});
+  const LaneId root = b.add_lane(0, Engine::kCpu);
+  const Place second = b.take_scratch(0, chunks), first = b.take_scratch(0, chunks);
+  b.copy(root, first, input_of(0), 0, chunks);
+  b.copy(root, second, first, 0, chunks);
+  b.copy(root, output_of(0), input_of(0), 0, chunks);
+  for (int r = 1; r < ranks; ++r) {
+    const LaneId lane = b.add_lane(r, Engine::kCpu);
+    b.wait(b.signal(root, lane));
+    b.copy(lane, output_of(r), second, 0, chunks);
+  }
+  return b.finish();
+}
+
+// Right only with buffers apart: every rank stores its sum before its neighbour has read its input.
+inline Plan swap_all_reduce(int chunks) {
+  PlanBuilder b({"zoo swap", Collective::kAllReduce, 2, 0, chunks, Reach::kPeer});
+  std::vector<LaneId> lanes = {b.add_lane(0, Engine::kSm), b.add_lane(1, Engine::kSm)};
+  meet(b, lanes);
+  for (int r = 0; r < 2; ++r) b.fold(lanes[r], {output_of(r)}, {input_of(0), input_of(1)}, 0, chunks);
+  meet(b, lanes);
+  b.not_in_place();
+  return b.finish();
+}
+
+inline Plan dissemination_barrier(int ranks) {
+  PlanBuilder b({"zoo barrier", Collective::kBarrier, ranks});
+  std::vector<LaneId> lanes;
+  for (int r = 0; r < ranks; ++r) lanes.push_back(b.add_lane(r, Engine::kCpu));
+  for (int distance = 1; distance < ranks; distance *= 2) {
+    std::vector<SignalId> signals;
+    for (int r = 0; r < ranks; ++r) signals.push_back(b.signal(lanes[r], lanes[(r + distance) % ranks]));
+    for (const SignalId& signal : signals) b.wait(signal);
+  }
+  return b.finish();
+}
+
+inline std::vector<Plan> zoo() {
+  std::vector<Plan> plans;
+  plans.push_back(ring_all_reduce(2));
+  plans.push_back(ring_all_reduce(3));
+  plans.push_back(ring_all_reduce(4));
+  plans.push_back(ring_all_reduce(3, 2));
+  plans.push_back(one_shot_all_reduce(2));
+  plans.push_back(one_shot_all_reduce(4));
+  plans.push_back(direct_all_reduce(3));
+  plans.push_back(chain_broadcast(3, 1, 5));
+  plans.push_back(chain_broadcast(4, 0, 3, Engine::kCopy, true));
+  plans.push_back(tree_reduce(6, 2));
+  plans.push_back(pull_all_gather(3, 2, Engine::kCopy));
+  plans.push_back(push_reduce_scatter(4, 1));
+  plans.push_back(push_reduce_scatter(2, 3));
+  plans.push_back(two_node_all_reduce(2, 2));
+  plans.push_back(two_node_all_reduce(3, 1));
+  plans.push_back(staged_broadcast(3, 4));
+  plans.push_back(swap_all_reduce(2));
+  plans.push_back(dissemination_barrier(5));
+  return plans;
+}
+
+}  // namespace plait::test

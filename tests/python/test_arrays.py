@@ -1,0 +1,182 @@
+"""What counts as an array, what does not, and what the errors say."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ranks import in_threads
+
+import plait
+
+
+@pytest.fixture
+def alone():
+    """A communicator of one rank: results are the arrays themselves."""
+    with plait.in_process(1)[0] as communicator:
+        yield communicator
+
+
+class DLPackOnly:
+    """A tensor that has nothing but DLPack."""
+
+    def __init__(self, values, device=(1, 0), versions=True):
+        self.values, self.device, self.versions = values, device, versions
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **arguments):
+        if arguments and not self.versions:
+            raise TypeError("no such argument")
+        return self.values.__dlpack__(**arguments)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: array.array("i", [1, 2, 3]),
+        lambda: memoryview(array.array("i", [1, 2, 3])),
+        lambda: (ctypes.c_int * 3)(1, 2, 3),
+        lambda: np.array([1, 2, 3], np.int32),
+        lambda: DLPackOnly(np.array([1, 2, 3], np.int32)),
+        lambda: DLPackOnly(np.array([1, 2, 3], np.int32), versions=False),
+    ],
+)
+def test_kinds_of_arrays(make):
+    def rank(communicator):
+        fresh = communicator.all_reduce(make())
+        own = make()
+        assert communicator.all_reduce(own, out=own) is own
+        return fresh, own.values if isinstance(own, DLPackOnly) else own
+
+    for fresh, own in in_threads(2, rank):
+        assert isinstance(fresh, np.ndarray) and fresh.dtype == np.int32
+        assert list(fresh) == [2, 4, 6]
+        assert list(own) == [2, 4, 6]
+
+
+def test_bytes_are_read_as_any_type():
+    def rank(communicator):
+        buffer = bytearray(np.array([1.5, 2.5], np.float32).tobytes())
+        fresh = communicator.all_reduce(buffer, dtype="float32")
+        communicator.all_reduce(buffer, out=buffer, dtype=np.float32)
+        return fresh, buffer
+
+    for fresh, buffer in in_threads(2, rank):
+        assert fresh.dtype == np.float32 and list(fresh) == [3, 5]
+        assert list(np.frombuffer(buffer, np.float32)) == [3, 5]
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+
+    def rank(communicator):
+        ones = torch.ones(5, dtype=torch.bfloat16)
+        fresh = communicator.all_reduce(ones)
+        communicator.all_reduce(ones, out=ones)
+        with pytest.raises(plait.InvalidArgument, match="detach"):
+            communicator.all_reduce(torch.ones(1, requires_grad=True))
+        return fresh, ones
+
+    for fresh, ones in in_threads(2, rank):
+        assert fresh.dtype == torch.bfloat16 and fresh.tolist() == [2] * 5
+        assert ones.tolist() == [2] * 5
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.float32, np.dtype("f4"), "float", "f32"])
+def test_ways_to_name_a_type(alone, dtype):
+    assert alone.all_reduce(bytearray(8), dtype=dtype).dtype == np.float32
+
+
+def test_new_arrays_do_not_share_memory(alone):
+    mine = np.arange(4.0)
+    other = alone.all_reduce(mine)
+    mine[:] = 0
+    assert list(other) == [0, 1, 2, 3]
+
+
+BAD = [
+    (lambda c: c.all_reduce([1, 2]), "array: a list is no array"),
+    (lambda c: c.all_reduce(1.5), "array: a float is no array"),
+    (lambda c: c.all_reduce(None), "NoneType is no array"),
+    (lambda c: c.all_reduce(np.arange(6)[::2]), "ascontiguousarray"),
+    (lambda c: c.all_reduce(np.ones((2, 3)).T), "ascontiguousarray"),
+    (lambda c: c.all_reduce(np.ones(2, complex)), "'Zd' are not known"),
+    (lambda c: c.all_reduce(np.ones(2, bool)), r"'\?' are not known"),
+    (lambda c: c.all_reduce(np.ones(2, ">f4")), "'>f' are not known"),
+    (lambda c: c.all_reduce(np.ones(2, "datetime64[s]")), "datetime64.* are not known"),
+    (lambda c: c.all_reduce(np.array([None])), "'O' are not known"),
+    (lambda c: c.all_reduce(np.ones(2, np.uint16), dtype="float32"), "have 2 bytes and cannot be read as float32"),
+    (lambda c: c.all_reduce(bytearray(7), dtype="float32"), "cannot be read as float32"),
+    (lambda c: c.all_reduce(np.ones(2), dtype="float33"), "dtype 'float33' is none of: int8"),
+    (lambda c: c.all_reduce(np.ones(2), "add"), "op 'add' is none of: sum, prod, max, min, avg"),
+    (lambda c: c.all_reduce(np.ones(2), out=np.ones(3)), r"out: the shape is \(3,\), but all_reduce of \(2,\)"),
+    (lambda c: c.all_reduce(np.ones(2), out=np.ones((1, 2))), r"out: the shape is \(1, 2\)"),
+    (lambda c: c.all_reduce(np.ones(2), out=np.ones(2, "f4")), "out: its elements are float32, those of array float64"),
+    (lambda c: c.all_reduce(np.ones(2), out=bytes(16)), "out: the array is read-only"),
+    (lambda c: c.all_reduce(np.ones(2), out=[0, 0]), "out: a list is no array"),
+    (lambda c: c.all_reduce(DLPackOnly(np.ones(2), device=(2, 0))), r"memory of a device .* array.cpu\(\)"),
+    (lambda c: c.reduce_scatter(np.ones(())), "reduce_scatter over 1 ranks needs a first axis"),
+    (lambda c: c.broadcast(np.ones(2), 1), "root 1 is not one of the 1 ranks"),
+    (lambda c: c.reduce(np.ones(2), root=-1), "root -1"),
+    (lambda c: c.plan_for("all_reduced", 5), "all_reduced"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_arguments(alone, call, message):
+    with pytest.raises(plait.InvalidArgument, match=message) as caught:
+        call(alone)
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, plait.Error)
+    assert caught.value.code == "invalid argument"
+    assert alone.all_reduce(np.ones(1))[0] == 1  # nothing broke
+
+
+def test_read_only_output(alone):
+    frozen = np.ones(2)
+    frozen.flags.writeable = False
+    assert list(alone.all_reduce(frozen)) == [1, 1]
+    with pytest.raises(plait.InvalidArgument, match="read-only"):
+        alone.all_reduce(np.ones(2), out=frozen)
+
+
+def test_reduce_scatter_needs_a_divisible_axis():
+    def rank(communicator):
+        with pytest.raises(plait.InvalidArgument, match=r"first axis that 2 divides, but the shape is \(3,\)"):
+            communicator.reduce_scatter(np.ones(3))
+
+    in_threads(2, rank)
+
+
+def test_overlapping_arrays():
+    def rank(communicator):
+        memory = np.ones(12)
+        with pytest.raises(plait.InvalidArgument, match="overlap"):
+            communicator.all_reduce(memory[:8], out=memory[4:])
+
+    in_threads(2, rank)
+
+
+def test_buffers_are_let_go(alone):
+    buffer = bytearray(8)
+    alone.all_reduce(buffer, out=buffer)
+    with pytest.raises(plait.InvalidArgument):
+        alone.all_reduce(buffer, dtype="nonsense")
+    buffer.extend(b"x")  # fails while somebody holds the buffer
+    values = np.ones(3)
+    before = sys.getrefcount(values)
+    for _ in range(10):
+        alone.all_reduce(DLPackOnly(values))
+    assert sys.getrefcount(values) == before
+
+
+def test_import_does_not_need_numpy():
+    code = "import sys, plait; assert 'numpy' not in sys.modules; print(plait.__version__)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == plait.__version__

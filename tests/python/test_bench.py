@@ -1,0 +1,212 @@
+"""`plait bench`: nccl-tests' table to the letter, figures that fit together, and peers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from ranks import cli, command
+
+from plait.cli.bench_table import fit
+
+HEADER = [
+    "#                                                              out-of-place                       in-place          ",
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong ",
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         ",
+]
+
+
+def bench(*arguments, **environment):
+    return cli("bench", *arguments, **environment)
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def test_table():
+    result = bench("all_reduce", "-n", 2, "-b", 8, "-e", "8K", "-f", 32, "--iters", 3, "-w", 1)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if line in HEADER] == HEADER
+    step = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8192 step: 32(factor) warmup iters: 1 iters: 3 agg iters: 1"
+    assert any(line.startswith(step) for line in lines)
+    table = rows(result.stdout)
+    assert [row[:5] for row in table] == [
+        ["8", "2", "float", "sum", "-1"],
+        ["256", "64", "float", "sum", "-1"],
+        ["8192", "2048", "float", "sum", "-1"],
+    ]
+    assert all(len(row) == 13 and row[8] == row[12] == "0" for row in table)
+    assert "# Out of bounds values : 0 OK" in lines
+    average = next(line for line in lines if line.startswith("# Avg bus bandwidth    : "))
+    assert float(average.split(":")[1]) > 0
+    assert lines[-1] == "# Collective test concluded: plait bench all_reduce"
+
+
+def test_row_has_the_columns_of_nccl_tests():
+    result = bench("all_reduce", "-n", 1, "-b", 4096, "-e", 4096, "--iters", 1)
+    (line,) = (line for line in result.stdout.splitlines() if line and not line.startswith("#"))
+    ends = [len(HEADER[1][: HEADER[1].index(" ", start)]) for start in (8, 20, 35, 43, 51)]
+    assert [line[:end].split()[-1] for end in ends] == ["4096", "1024", "float", "sum", "-1"]
+    assert len(line) == len(HEADER[1].rstrip())
+
+
+@pytest.mark.parametrize(
+    ("collective", "size", "count", "redop", "root"),
+    [
+        ("reduce", "4096", "1024", "sum", "1"),
+        ("broadcast", "4096", "1024", "none", "1"),
+        ("reduce_scatter", "3984", "332", "sum", "-1"),  # 16-byte blocks, as in nccl-tests
+        ("all_gather", "3984", "332", "none", "-1"),
+        ("barrier", "0", "0", "none", "-1"),
+    ],
+)
+def test_collectives(collective, size, count, redop, root):
+    result = bench(collective, "-n", 3, "-b", "4K", "-e", "4K", "--iters", 2, "-r", 1)
+    assert result.returncode == 0, result.stderr
+    (row,) = rows(result.stdout)
+    assert row[:2] == [size, count] and row[3:5] == [redop, root]
+    assert row[8] == row[12] == "0"
+
+
+def test_all_types_and_operations():
+    result = bench("all_reduce", "-n", 2, "-b", 512, "-e", 512, "--iters", 1, "-w", 0, "-d", "all", "-o", "all")
+    assert result.returncode == 0, result.stderr
+    table = rows(result.stdout)
+    types = "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 int16 uint16".split()
+    assert [(row[2], row[3]) for row in table] == [(t, op) for t in types for op in ("sum", "prod", "max", "min", "avg")]
+    assert all(row[8] == row[12] == "0" for row in table)
+
+
+def test_unchecked():
+    result = bench("all_reduce", "-n", 1, "-b", 8, "-e", 8, "-c", 0, "--iters", 1)
+    (row,) = rows(result.stdout)
+    assert row[8] == row[12] == "N/A"
+
+
+def test_json(tmp_path):
+    file = tmp_path / "result.json"
+    result = bench(
+        "all_gather", "-n", 2, "-b", "1K", "-e", "3K", "-i", "1K", "--iters", 2, "--cycles", 3, "--json", file
+    )
+    assert result.returncode == 0, result.stderr
+    report = json.loads(file.read_text())
+    assert report["command"].startswith("plait bench all_gather -n 2")
+    assert report["config"]["cycles"] == 3 and report["config"]["ranks"] == 2
+    assert {device["rank"] for device in report["devices"]} == {0, 1}
+    assert len({device["pid"] for device in report["devices"]}) == 2
+    assert report["machine"]["cpu"] and report["machine"]["words"]
+    assert [row["size"] for row in report["results"]] == [1024, 2048, 3072]
+    for row in report["results"]:
+        for place in ("out_of_place", "in_place"):
+            figures = row[place]
+            assert len(figures["cycles_us"]) == 3
+            assert figures["time"] == sorted(figures["cycles_us"])[1]
+            assert figures["spread_us"] == [min(figures["cycles_us"]), max(figures["cycles_us"])]
+            assert figures["alg_bw"] == pytest.approx(row["size"] / figures["time"] / 1e3)
+            assert figures["bus_bw"] == pytest.approx(figures["alg_bw"] / 2)
+            assert figures["nwrong"] == 0
+    busses = [row[place]["bus_bw"] for row in report["results"] for place in ("out_of_place", "in_place")]
+    assert report["average_bus_bandwidth"]["bandwidth"] == pytest.approx(sum(busses) / len(busses))
+
+
+def test_copy_bound():
+    result = bench("all_reduce", "-n", 2, "-b", "64K", "-e", "64K", "--iters", 3, "--copy-bound")
+    assert result.returncode == 0, result.stderr
+    assert "# Beside copying" in result.stdout
+    assert len(rows(result.stdout)[0]) == 13
+
+
+def test_unwritable_json():
+    result = bench("all_reduce", "-n", 1, "-b", 8, "-e", 8, "--json", "/no/such/folder/x.json")
+    assert result.returncode == 1
+    assert "plait: error: " in result.stderr and "/no/such/folder/x.json" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_as_ranks_of_another_launcher():
+    result = cli("run", "-n", 2, "--", *command("bench", "barrier", "--iters", 2))
+    assert result.returncode == 0, result.stderr
+    assert len(rows(result.stdout)) == 1
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no MPI here")
+def test_beside_mpi(tmp_path):
+    file = tmp_path / "result.json"
+    result = bench(
+        "all_reduce", "-n", 2, "-b", 64, "-e", 256, "-f", 4, "--iters", 5, "--cycles", 2, "--vs", "mpi", "--json", file
+    )
+    assert result.returncode == 0, result.stderr
+    assert all(len(row) == 13 for row in rows(result.stdout)) and len(rows(result.stdout)) == 2
+    assert "# Beside " in result.stdout and "Geometric mean of ratios" in result.stdout
+    report = json.loads(file.read_text())
+    assert len(report["contestants"]) == 2
+    (peer,) = report["results"][0]["in_place"]["peers"].values()
+    assert len(peer["cycles_us"]) == 2 and peer["nwrong"] == 0
+    ratio = peer["ratio"]
+    assert ratio["least"] <= ratio["most"]
+    assert ratio["median"] == pytest.approx(peer["time"] / report["results"][0]["in_place"]["time"])
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no MPI here")
+def test_what_mpi_lacks_is_not_available():
+    result = bench("all_reduce", "-n", 2, "-b", 64, "-e", 64, "--iters", 2, "-d", "bfloat16", "--vs", "mpi")
+    assert result.returncode == 0, result.stderr
+    assert "out-of-place N/A, in-place N/A" in result.stdout
+
+
+def test_gloo_is_measured_or_missed_in_words():
+    result = bench("all_reduce", "-n", 2, "-b", 64, "-e", 64, "--iters", 2, "--vs", "gloo")
+    if result.returncode == 0:
+        assert "# Beside Gloo" in result.stdout
+    else:
+        assert result.returncode == 2
+        assert "found no Gloo; install it" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COLLECTIVE"),
+        (["all_reduced", "-n", "2"], "invalid choice: 'all_reduced'"),
+        (["all_reduce"], "how many ranks?"),
+        (["all_reduce", "-n", "2", "-d", "float33"], "dtype 'float33' is none of"),
+        (["all_reduce", "-n", "2", "-o", "xor"], "op 'xor' is none of"),
+        (["all_reduce", "-n", "2", "-b", "1T"], "'1T' is no size"),
+        (["all_reduce", "-n", "2", "-b", "2M", "-e", "1M"], "is more than -e"),
+        (["all_reduce", "-n", "2", "-b", "0", "-f", "2"], "-b 0 stays 0"),
+        (["all_reduce", "-n", "2", "-i", "0"], "-i 0 never"),
+        (["broadcast", "-n", "2", "-r", "2"], "root 2 is not one of 2 ranks"),
+        (["broadcast", "-n", "2", "--copy-bound"], "--copy-bound is for all_reduce"),
+        (["all_reduce", "-n", "2", "--vs", "nccl"], "invalid choice: 'nccl'"),
+        (["all_reduce", "-n", "2", "-x"], "unrecognized arguments: -x"),
+    ],
+)
+def test_usage(arguments, message):
+    result = bench(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_missing_mpi():
+    result = bench("all_reduce", "-n", "2", "--vs", "mpi", PATH="/nowhere")
+    assert result.returncode == 2
+    assert "needs mpirun, which is not there" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "width", "text"),
+    [
+        (1.234, 7, "   1.23"),
+        (12345.678, 7, "12345.7"),
+        (1234567.8, 7, "1234568"),
+        (12345678.9, 7, "1.2e+07"),
+        (0, 6, "  0.00"),
+        (9999.99, 6, " 10000"),
+    ],
+)
+def test_figures_fit_their_columns(value, width, text):
+    assert fit(value, width) == text

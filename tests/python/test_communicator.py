@@ -1,0 +1,204 @@
+"""How communicators come to be, fail and end."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from ranks import in_threads, launch, settings
+
+import plait
+
+
+def test_alone_without_a_launcher(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("PLAIT_", "OMPI_", "PMI", "SLURM_")) or name in ("RANK", "WORLD_SIZE"):
+            monkeypatch.delenv(name)
+    with plait.init() as communicator:
+        assert (communicator.rank, communicator.size) == (0, 1)
+        assert repr(communicator) == "<plait.Communicator, rank 0 of 1>"
+        communicator.barrier()
+    assert communicator.closed
+    assert repr(communicator) == "<plait.Communicator, closed>"
+    communicator.close()
+    communicator.abort("too late to matter")
+    with pytest.raises(plait.InvalidArgument, match="closed"):
+        communicator.barrier()
+    with pytest.raises(plait.InvalidArgument, match="closed"):
+        _ = communicator.rank
+
+
+def test_unique_id():
+    id = plait.create_unique_id()
+    assert len(bytes(id)) == 128
+    assert plait.UniqueId.from_bytes(bytes(id)) == id
+    assert plait.UniqueId.parse(str(id)) == id
+    assert pickle.loads(pickle.dumps(id)) == id
+    assert hash(plait.UniqueId.parse(str(id))) == hash(id)
+    assert id != plait.create_unique_id()
+    assert str(id) not in repr(id)
+    with pytest.raises(plait.InvalidArgument, match="128 bytes, not 3"):
+        plait.UniqueId.from_bytes(b"abc")
+    with pytest.raises(plait.InvalidArgument):
+        plait.UniqueId.from_bytes(bytes(128))
+    with pytest.raises(plait.InvalidInput):
+        plait.UniqueId.parse("nonsense")
+
+
+def test_explicit_communicator():
+    id = plait.create_unique_id()
+    totals = {}
+
+    def rank(number):
+        with plait.Communicator(id, number, 3, settings()) as communicator:
+            totals[number] = int(communicator.all_reduce(np.array([number + 1]))[0])
+
+    threads = [threading.Thread(target=rank, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert totals == {0: 6, 1: 6, 2: 6}
+
+
+def test_missing_ranks_time_out():
+    with pytest.raises(plait.Timeout, match="rank") as caught:
+        plait.Communicator(plait.create_unique_id(), 0, 2, settings(bootstrap_timeout_seconds=0.2))
+    assert isinstance(caught.value, TimeoutError)
+
+
+def test_settings():
+    made = plait.Settings()
+    made.timeout_seconds = 5
+    made.wait_policy = "sleep"
+    made.log_level = "error"
+    assert (made.timeout_seconds, made.wait_policy, made.log_level) == (5, "sleep", "error")
+    with pytest.raises(plait.InvalidArgument, match="auto, spin, yield, sleep"):
+        made.wait_policy = "nap"
+    with pytest.raises(plait.InvalidArgument, match="info"):
+        made.log_level = "loud"
+
+
+def test_settings_from_environment(monkeypatch):
+    monkeypatch.setenv("PLAIT_TIMEOUT_SEC", "7")
+    assert plait.Settings.from_environment().timeout_seconds == 7
+    monkeypatch.setenv("PLAIT_TIMEOUT_SEC", "soon")
+    with pytest.raises(plait.InvalidInput, match="PLAIT_TIMEOUT_SEC"):
+        plait.in_process(1)
+
+
+def test_plan_for():
+    def rank(communicator):
+        plan = communicator.plan_for("all_reduce", 1 << 20)
+        assert plan.collective == "all_reduce" and plan.ranks == 3
+        assert "plan " in str(plan)
+        return plan.algorithm, communicator.reason_for("all_reduce", 1 << 20)
+
+    results = in_threads(3, rank)
+    assert len(set(results)) == 1
+    assert all(results[0])
+
+
+def test_pinned_algorithm():
+    def rank(communicator):
+        assert communicator.plan_for("all_reduce", 1 << 20).algorithm.startswith("ring")
+        return communicator.all_reduce(np.arange(50))
+
+    for result in in_threads(3, rank, algorithm="all_reduce:ring"):
+        np.testing.assert_array_equal(result, np.arange(50) * 3)
+
+
+def test_different_calls_are_a_mismatch():
+    def rank(communicator):
+        with pytest.raises(plait.Mismatch, match="differs between ranks") as caught:
+            communicator.all_reduce(np.ones(5 + communicator.rank))
+        assert caught.value.code == "mismatched call"
+        with pytest.raises(plait.Mismatch):
+            communicator.barrier()
+
+    in_threads(2, rank)
+
+
+def test_a_rank_that_does_not_come_times_out():
+    def rank(communicator):
+        if communicator.rank == 0:
+            with pytest.raises(plait.Timeout, match=r"(?s)waited more than 0.3 s.*rank 1"):
+                communicator.all_reduce(np.ones(5))
+        else:
+            time.sleep(1)
+
+    in_threads(2, rank, timeout_seconds=0.3)
+
+
+def test_abort_from_another_thread():
+    def rank(communicator):
+        if communicator.rank == 0:
+            threading.Timer(0.1, communicator.abort, ["had enough"]).start()
+        else:
+            time.sleep(0.3)
+        with pytest.raises(plait.PeerFailed, match="had enough"):
+            communicator.barrier()
+
+    in_threads(2, rank)
+
+
+def test_leaving_by_an_error_ends_the_others():
+    def rank(communicator):
+        if communicator.rank == 0:
+            raise KeyError("mine alone")
+        communicator.barrier()
+
+    with pytest.raises((KeyError, plait.PeerFailed)) as caught:
+        in_threads(2, rank)
+    assert "mine alone" in str(caught.value)
+
+
+def test_one_thread_at_a_time():
+    first, second = plait.in_process(2, settings())
+    waiting = threading.Thread(target=first.barrier)
+    waiting.start()
+    deadline = time.monotonic() + 10
+    try:
+        with pytest.raises(plait.InvalidArgument, match="another thread"):
+            while time.monotonic() < deadline:
+                first.plan_for("all_reduce", 5)
+        with pytest.raises(plait.InvalidArgument, match="another thread"):
+            first.close()
+    finally:
+        second.barrier()
+        waiting.join(20)
+    first.close()
+
+
+def test_a_killed_rank_is_named():
+    script = f"""
+        import os, numpy as np, plait
+        communicator = plait.init()
+        communicator.barrier()
+        if communicator.rank == 1:
+            os.kill(os.getpid(), {int(signal.SIGKILL)})
+        try:
+            communicator.all_reduce(np.ones(10))
+        except plait.PeerFailed as error:
+            assert "rank 1" in str(error), error
+            print("rank", communicator.rank, "knows")
+        """
+    result = launch(3, script)
+    assert result.returncode == 128 + signal.SIGKILL
+    assert sorted(result.stdout.splitlines()) == ["rank 0 knows", "rank 2 knows"]
+    assert "rank 1 (process" in result.stderr and "SIGKILL" in result.stderr
+
+
+def test_several_communicators_of_one_job():
+    script = """
+        import numpy as np, plait
+        with plait.init() as first, plait.init(sequence=1) as second:
+            assert first.all_reduce(np.ones(1))[0] == second.all_reduce(np.ones(1))[0] == first.size
+        """
+    result = launch(2, script)
+    assert result.returncode == 0, result.stderr

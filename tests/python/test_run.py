@@ -1,0 +1,205 @@
+"""`plait run`: what ranks get, what comes back, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ranks import TIMEOUT, cli, command, environment, launch
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, what: str) -> None:
+    end = time.monotonic() + TIMEOUT / 2
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def pids_in(folder: Path, count: int) -> list[int]:
+    """The process ids that `count` processes wrote to files of their own."""
+
+    def read() -> list[int]:
+        return [int(file.read_text()) for file in folder.iterdir() if file.read_text().endswith("\n")]
+
+    wait_until(lambda: len(read()) == count, "ranks did not start")
+    return read()
+
+
+# Each rank, and a child of each, says its process id in a file and then sleeps.
+SLEEPERS = ["sh", "-c", 'sh -c "echo \\$\\$ > $0/child$PLAIT_RANK; exec sleep 300" & echo $$ > $0/rank$PLAIT_RANK; wait']
+
+
+def start_sleepers(folder: Path, *options: str) -> subprocess.Popen[str]:
+    folder.mkdir(exist_ok=True)
+    arguments = command("run", "-n", 2, *options, "--", *SLEEPERS, folder)
+    return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment())
+
+
+def test_environment_of_ranks():
+    script = """
+        import os
+        print(*(os.environ["PLAIT_" + name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "JOB")))
+        """
+    result = launch(3, script)
+    assert result.returncode == 0, result.stderr
+    rows = sorted(line.split() for line in result.stdout.splitlines())
+    assert [row[:3] for row in rows] == [[str(rank), "3", str(rank)] for rank in range(3)]
+    jobs = {row[3] for row in rows}
+    assert len(jobs) == 1 and len(jobs.pop()) >= 16
+
+
+def test_output_is_passed_on_in_whole_lines():
+    script = """
+        import os, sys
+        for i in range(200):
+            for part in ("line ", str(i), "\\n"):
+                sys.stdout.write(part)
+                sys.stdout.flush()
+        print("to stderr", file=sys.stderr)
+        sys.stdout.write("no end")
+        """
+    result = launch(2, script)
+    assert sorted(set(result.stdout.splitlines())) == sorted([*(f"line {i}" for i in range(200)), "no end"])
+    assert len(result.stdout.splitlines()) == 402
+    assert result.stderr.splitlines() == ["to stderr"] * 2
+
+
+def test_tag():
+    result = cli("run", "-n", 2, "--tag", "--", "sh", "-c", "echo one; echo two")
+    assert sorted(result.stdout.splitlines()) == ["[0] one", "[0] two", "[1] one", "[1] two"]
+
+
+def test_command_without_dashes_and_with_options_of_its_own():
+    result = cli("run", "-n", 1, "echo", "-n", "--tag", "x")
+    assert result.stdout == "--tag x\n"
+
+
+def test_standard_input_goes_to_rank_0():
+    result = cli("run", "-n", 2, "--tag", "--", "cat", input="hello\n")
+    assert result.stdout == "[0] hello\n"
+
+
+def test_status_of_the_first_rank_that_fails():
+    result = cli("run", "-n", 3, "--", "sh", "-c", "[ $PLAIT_RANK = 1 ] && exit 7; sleep 1; exit 9")
+    assert result.returncode == 7
+    assert result.stderr.count("plait: ") == 1
+    assert "rank 1" in result.stderr and "ended with status 7; the others have 10 s to end" in result.stderr
+
+
+def test_killed_rank():
+    result = cli("run", "-n", 2, "--grace", "0.2", "--", "sh", "-c", "[ $PLAIT_RANK = 1 ] && kill -KILL $$; sleep 300")
+    assert result.returncode == 128 + signal.SIGKILL
+    assert "was ended by SIGKILL" in result.stderr
+    assert "ending them with SIGTERM" in result.stderr
+
+
+def test_rank_that_ignores_sigterm():
+    script = """
+        import os, signal, sys, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.environ["PLAIT_RANK"] == "0":
+            sys.exit(3)
+        time.sleep(300)
+        """
+    result = launch(2, script, "--grace", "0.2")
+    assert result.returncode == 3
+
+
+def test_timeout():
+    result = cli("run", "-n", 2, "--timeout", "0.3", "--", "sleep", "300")
+    assert result.returncode == 124
+    assert "ran for more than 0.3 s" in result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_passed_on(tmp_path, number):
+    job = start_sleepers(tmp_path / "pids")
+    pids = pids_in(tmp_path / "pids", 4)
+    job.send_signal(number)
+    assert job.wait(TIMEOUT) == 128 + number
+    assert not any(map(alive, pids))
+    assert job.stderr.read() == ""
+
+
+def test_nothing_survives_a_killed_launcher(tmp_path):
+    job = start_sleepers(tmp_path / "pids")
+    pids = pids_in(tmp_path / "pids", 4)
+    assert all(map(alive, pids))
+    job.kill()
+    assert job.wait(TIMEOUT) == -signal.SIGKILL
+    wait_until(lambda: not any(map(alive, pids)), "ranks survived their launcher")
+
+
+def test_nothing_survives_a_killed_launcher_and_guard(tmp_path):
+    job = start_sleepers(tmp_path / "pids")
+    ranks = [pid for pid in pids_in(tmp_path / "pids", 4) if parent(pid) == job.pid]
+    guard = os.getpgid(ranks[0])
+    assert parent(guard) == job.pid and len(ranks) == 2
+    os.kill(guard, signal.SIGSTOP)
+    job.kill()
+    job.wait(TIMEOUT)
+    wait_until(lambda: not any(map(alive, ranks)), "ranks survived their launcher")
+    os.kill(guard, signal.SIGCONT)
+    wait_until(lambda: not alive(guard), "the guard survived")
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_nothing_survives_a_finished_job(tmp_path):
+    result = cli("run", "-n", 2, "--", "sh", "-c", "sleep 300 > /dev/null 2>&1 & echo $!")
+    assert result.returncode == 0
+    assert not any(alive(int(pid)) for pid in result.stdout.split())
+
+
+def test_closed_output_ends_the_job(tmp_path):
+    arguments = command("run", "-n", 2, "--", "sh", "-c", "while :; do echo y; done")
+    job = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert job.stdout.readline() == "y\n"
+    job.stdout.close()
+    assert job.wait(TIMEOUT) == 141
+    assert job.stderr.read() == ""
+
+
+def test_what_cannot_be_started():
+    result = cli("run", "-n", 2, "--", "./no-such-program")
+    assert result.returncode == 127
+    assert result.stderr == "plait: error: cannot start './no-such-program': No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: -n/--ranks"),
+        (["-n", "0", "--", "true"], "'0' is not a whole number from 1"),
+        (["-n", "x", "--", "true"], "'x' is not a whole number from 1"),
+        (["-n", "2"], "what to run is missing"),
+        (["-n", "2", "--"], "what to run is missing"),
+        (["-n", "2", "--timeout", "never", "true"], "'never' is no time in seconds"),
+    ],
+)
+def test_usage(arguments, message):
+    result = cli("run", *arguments)
+    assert result.returncode == 2
+    assert "plait: error: " in result.stderr and message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_launchers_nest():
+    inner = f"{sys.executable} -m plait run -n 2 -- sh -c 'echo $PLAIT_RANK of $PLAIT_WORLD_SIZE'"
+    result = cli("run", "-n", 1, "--", "sh", "-c", inner)
+    assert sorted(result.stdout.splitlines()) == ["0 of 2", "1 of 2"]

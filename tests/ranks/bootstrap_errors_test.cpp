@@ -1,0 +1,295 @@
+// Every failure of the bootstrap must reach every rank, with its reason, in bounded time.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ranks/rank_processes.hpp"
+#include "runtime/rendezvous.hpp"
+
+namespace plait {
+namespace {
+
+TEST(BootstrapErrors, MissingRanksAreNamedToAll) {
+  const UniqueId id = new_job();
+  const auto begin = Clock::now();
+  const Outcomes outcomes = run_processes(5, [&](int rank) {
+    if (rank == 2 || rank == 4) return;
+    Bootstrap::create(id, rank, 5, within(0.4));
+  });
+  const std::string reason =
+      "ranks 2 and 4 of 5 did not arrive within 0.4 s (PLAIT_BOOTSTRAP_TIMEOUT_SEC); "
+      "started with another id, or not started?";
+  EXPECT_EQ(outcomes[0], "timeout: rank 0: " + reason);
+  EXPECT_EQ(outcomes[1], "timeout: rank 1: told by rank 0: " + reason);
+  EXPECT_EQ(outcomes[3], "timeout: rank 3: told by rank 0: " + reason);
+  EXPECT_LT(seconds_since(begin), 2);
+}
+
+TEST(BootstrapErrors, ManyMissingRanksAreCounted) {
+  EXPECT_TRUE(has(outcome_of([](int) { Bootstrap::create(new_job(), 0, 64, within(0.05)); }, 0),
+                  "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 55 more of 64 did not arrive"));
+}
+
+TEST(BootstrapErrors, RankZeroMissing) {
+  const auto begin = Clock::now();
+  const UniqueId job = new_job();
+  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(job, 1, 2, within(0.2)); }, 0),
+                  "timeout: rank 1 of 2: rank 0 did not take part within 0.2 s"));
+  // Somebody listens, but nobody calls.
+  const RendezvousPoint point = RendezvousPoint::create();
+  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(0.2)); }, 0),
+                  "timeout: rank 1 of 2: rank 0 did not take part within 0.2 s"));
+  EXPECT_LT(seconds_since(begin), 2);
+}
+
+TEST(BootstrapErrors, AnIdWhoseMakerIsGoneFailsAtOnce) {
+  UniqueId id;
+  {
+    id = RendezvousPoint::create().id();
+  }
+  const auto begin = Clock::now();
+  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(10)); }, 0),
+                  "peer failed: rank 1: nobody waits for ranks with this id any more"));
+  EXPECT_LT(seconds_since(begin), 1);
+}
+
+TEST(BootstrapErrors, ADuplicateRankIsToldToAll) {
+  const UniqueId id = new_job();
+  const Outcomes outcomes = run_processes(4, [&](int process) {
+    if (process == 3) sleep_seconds(0.2);  // when the others are in
+    Bootstrap::create(id, process == 3 ? 1 : process, 5, within(5));
+  });
+  for (const std::string& outcome : outcomes) {
+    EXPECT_TRUE(has(outcome, "mismatched call: rank "));
+    EXPECT_TRUE(has(outcome, "two processes say that they are rank 1 of 5 (pids "));
+  }
+}
+
+TEST(BootstrapErrors, AnotherSizeIsToldToAll) {
+  const UniqueId id = new_job();
+  const Outcomes outcomes =
+      run_processes(3, [&](int rank) { Bootstrap::create(id, rank, rank == 2 ? 7 : 3, within(0.5)); });
+  for (const std::string& outcome : {outcomes[0], outcomes[2]}) {
+    EXPECT_TRUE(has(outcome, "mismatched call: rank "));
+    EXPECT_TRUE(has(outcome, " was started with 7 ranks, rank 0 with 3; give all ranks the same size"));
+  }
+  EXPECT_NE(outcomes[1], "");
+}
+
+TEST(BootstrapErrors, ASecondRankZeroIsRefused) {
+  const UniqueId id = new_job();
+  const RendezvousPoint first = RendezvousPoint::claim(id);
+  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(id, 0, 2, within(5)); }, 0),
+                  "mismatched call: rank 0: another process already waits for the ranks of this job as rank 0"));
+}
+
+TEST(BootstrapErrors, ArgumentsThatCannotBeRight) {
+  const auto outcome = [](const UniqueId& id, int rank, int size, double seconds) {
+    return outcome_of([&](int) { Bootstrap::create(id, rank, size, within(seconds)); }, 0);
+  };
+  const UniqueId id = new_job();
+  EXPECT_TRUE(has(outcome(UniqueId(), 0, 1, 1), "these 128 bytes are no Plait id"));
+  EXPECT_TRUE(has(outcome(id, 3, 3, 1), "rank 3 of 3 ranks; they are 0 to 2"));
+  EXPECT_TRUE(has(outcome(id, -1, 3, 1), "rank -1 of 3 ranks"));
+  EXPECT_TRUE(has(outcome(id, 0, 0, 1), "a communicator of 0 ranks"));
+  EXPECT_TRUE(has(outcome(id, 0, 1 << 20, 1), "a communicator of 1048576 ranks"));
+  EXPECT_TRUE(has(outcome(id, 0, 1, 0), "a bootstrap timeout of 0 s"));
+  EXPECT_TRUE(has(outcome(id, 0, 1, std::nan("")), "a bootstrap timeout of nan s"));
+}
+
+TEST(BootstrapErrors, ARankThatIsKilledIsNamedToAll) {
+  const UniqueId id = new_job();
+  const auto begin = Clock::now();
+  const Outcomes outcomes = run_processes(4, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 4, within(10));
+    bootstrap.barrier();
+    if (rank == 2) ::raise(SIGKILL);
+    bootstrap.barrier();
+  });
+  EXPECT_EQ(outcomes[2], "killed");
+  for (const int rank : {0, 1, 3}) {
+    const std::string& outcome = outcomes[static_cast<size_t>(rank)];
+    EXPECT_TRUE(has(outcome, "peer failed: rank " + std::to_string(rank)));
+    EXPECT_TRUE(has(outcome, "rank 2 (pid "));
+    EXPECT_TRUE(has(outcome, "of 4 ended or closed its communicator during barrier"));
+  }
+  EXPECT_LT(seconds_since(begin), 5);
+}
+
+TEST(BootstrapErrors, RankZeroKilledIsNamedToAll) {
+  const UniqueId id = new_job();
+  const auto begin = Clock::now();
+  const Outcomes outcomes = run_processes(3, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 3, within(10));
+    if (rank == 0) ::raise(SIGKILL);
+    bootstrap.all_gather(rank);
+  });
+  for (const int rank : {1, 2}) {
+    EXPECT_TRUE(has(outcomes[static_cast<size_t>(rank)], ": rank 0 (pid "));
+    EXPECT_TRUE(has(outcomes[static_cast<size_t>(rank)], "ended or closed its communicator during all_gather"));
+  }
+  EXPECT_LT(seconds_since(begin), 5);
+}
+
+TEST(BootstrapErrors, ARankThatIsKilledBeforeAllHaveArrivedEndsTheWait) {
+  const UniqueId id = new_job();
+  const auto begin = Clock::now();
+  const Outcomes outcomes = run_processes(3, [&](int rank) {
+    if (rank == 2) return;
+    if (rank == 1) ::ualarm(200000, 0);  // ends the process, as SIGKILL would
+    Bootstrap::create(id, rank, 3, within(10));
+  });
+  EXPECT_TRUE(has(outcomes[0], "peer failed: rank 0: rank 1 (pid "));
+  EXPECT_TRUE(has(outcomes[0], "during rendezvous"));
+  EXPECT_LT(seconds_since(begin), 5);
+}
+
+TEST(BootstrapErrors, ARankThatDoesNotCallIsNamedToAll) {
+  const UniqueId id = new_job();
+  const Outcomes outcomes = run_threads(3, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 3, within(0.3));
+    if (rank == 1) return sleep_seconds(0.6);
+    bootstrap.barrier();
+  });
+  const std::string reason = "rank 1 of 3 did not reach barrier within 0.3 s (PLAIT_BOOTSTRAP_TIMEOUT_SEC)";
+  EXPECT_TRUE(has(outcomes[0], "timeout: rank 0: " + reason));
+  EXPECT_TRUE(has(outcomes[2], "timeout: rank 2: told by rank 0: " + reason));
+}
+
+TEST(BootstrapErrors, RankZeroThatDoesNotCallIsNamed) {
+  const UniqueId id = new_job();
+  const Outcomes outcomes = run_threads(2, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 2, within(0.1));
+    if (rank == 0) return sleep_seconds(0.8);
+    bootstrap.barrier();
+  });
+  EXPECT_TRUE(has(outcomes[1], "timeout: rank 1 of 2: rank 0 (pid "));
+  EXPECT_TRUE(has(outcomes[1], "did not answer in barrier within 0.1 s"));
+}
+
+// Runs two ranks that make different calls; both must hear of it.
+Outcomes run_differing(const std::function<void(Bootstrap&)>& rank_zero, const std::function<void(Bootstrap&)>& other) {
+  const UniqueId id = new_job();
+  return run_threads(2, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 2, within(0.5));
+    (rank == 0 ? rank_zero : other)(bootstrap);
+  });
+}
+
+TEST(BootstrapErrors, DifferentCallsAreNamed) {
+  Outcomes outcomes =
+      run_differing([](Bootstrap& b) { b.all_gather(int64_t{1}); }, [](Bootstrap& b) { b.all_gather(int32_t{1}); });
+  for (const std::string& outcome : outcomes) {
+    EXPECT_TRUE(has(outcome, "mismatched call: "));
+    EXPECT_TRUE(has(outcome, "is in all_gather with 4 bytes a rank, rank 0 in all_gather with 8"));
+  }
+  outcomes = run_differing([](Bootstrap& b) { b.all_gather(1); }, [](Bootstrap& b) { b.barrier(); });
+  for (const std::string& outcome : outcomes) {
+    EXPECT_TRUE(has(outcome, "is in barrier with 0 bytes a rank, rank 0 in all_gather with 4"));
+  }
+  outcomes = run_differing([](Bootstrap& b) { b.broadcast_descriptor(0); }, [](Bootstrap& b) { b.barrier(); });
+  EXPECT_TRUE(has(outcomes[1], "rank 1 is in barrier with 0 bytes a rank, rank 0 in broadcast_descriptor"));
+  outcomes = run_differing([](Bootstrap& b) { b.barrier(); }, [](Bootstrap& b) { b.broadcast_descriptor(-1); });
+  EXPECT_TRUE(has(outcomes[0], "timeout: rank 0: rank 1 of 2 did not reach barrier"));
+}
+
+TEST(BootstrapErrors, WhatRankZeroCannotDoFailsEverywhere) {
+  const UniqueId id = new_job();
+  const auto begin = Clock::now();
+  const Outcomes outcomes =
+      run_threads(3, [&](int rank) { Bootstrap::create(id, rank, 3, within(10)).broadcast_descriptor(-1); });
+  EXPECT_TRUE(has(outcomes[0], "invalid argument: rank 0 broadcasts -1, which is no descriptor"));
+  EXPECT_TRUE(has(outcomes[1], "told by rank 0: rank 0 failed during broadcast_descriptor"));
+  EXPECT_TRUE(has(outcomes[2], "told by rank 0: rank 0 failed during broadcast_descriptor"));
+  EXPECT_LT(seconds_since(begin), 5);
+}
+
+TEST(BootstrapErrors, BuffersThatDoNotFitFailEverywhere) {
+  const UniqueId id = new_job();
+  const Outcomes outcomes = run_threads(3, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 3, within(10));
+    std::vector<std::byte> mine(8), all(rank == 1 ? 16 : 24);
+    bootstrap.all_gather(mine, all);
+  });
+  EXPECT_TRUE(has(outcomes[0], "rank 1 (pid"));
+  EXPECT_TRUE(has(outcomes[1], "invalid argument: rank 1: all_gather of 8 bytes into 16; it needs 3 times as many"));
+  EXPECT_TRUE(has(outcomes[2], "rank 1 (pid"));
+}
+
+TEST(BootstrapErrors, AClosedBootstrapSaysWhy) {
+  Bootstrap closed = Bootstrap::alone();
+  closed.close();
+  closed.close();
+  EXPECT_TRUE(has(outcome_of([&](int) { closed.barrier(); }, 0), "this communicator's bootstrap is closed"));
+  Bootstrap failed = Bootstrap::alone();
+  EXPECT_NE(outcome_of([&](int) { failed.broadcast_descriptor(-1); }, 0), "");
+  EXPECT_TRUE(has(outcome_of([&](int) { failed.barrier(); }, 0), "it failed before: rank 0 broadcasts -1"));
+}
+
+// --- ranks that know the secret and are wrong all the same ---
+
+// Rank 0 of two, and one caller with this hello and a good proof; returns what rank 0 and the caller were told.
+Outcomes meet_with_hello(const Hello& hello) {
+  const UniqueId id = new_job();
+  return run_threads(2, [&](int rank) {
+    if (rank == 0) {
+      Bootstrap::create(id, 0, 2, within(5));
+      return;
+    }
+    const UniqueFd socket = knock(id);
+    const Deadline deadline = Deadline::after(5);
+    Challenge challenge;
+    Frame frame;
+    send_all(socket.get(), bytes_of(hello), deadline);
+    require(receive_all(socket.get(), writable_bytes_of(challenge), deadline) == Progress::kDone, "a challenge");
+    const Proof proof = make_proof(id.secret, hello, challenge);
+    send_all(socket.get(), bytes_of(proof), deadline);
+    require(receive_all(socket.get(), writable_bytes_of(frame), deadline) == Progress::kDone, "a frame");
+    require(frame.kind == Frame::Kind::kFailure, "a failure");
+    receive_failure(socket.get(), hello.rank, deadline);
+  });
+}
+
+TEST(BootstrapErrors, AnotherVersionIsNamedToBoth) {
+  Hello hello;
+  hello.version = 7;
+  hello.rank = 1;
+  hello.size = 2;
+  for (const std::string& outcome : meet_with_hello(hello)) {
+    EXPECT_TRUE(has(outcome, "mismatched call: "));
+    EXPECT_TRUE(has(outcome, "speaks version 7 of the bootstrap's protocol, rank 0 version 1; use one build"));
+  }
+}
+
+TEST(BootstrapErrors, AnotherVersionOfRankZeroIsNamed) {
+  const UniqueId id = new_job();
+  const UniqueFd listener = listen_at(id.rendezvous_name());
+  std::thread rank_zero([&] {
+    play_rank_zero(listener.get(), [&](const Hello& hello) {
+      // The tag covers the version, so a newer library makes it over its own.
+      return make_challenge(id.secret, hello, random_key(), kBootstrapVersion + 1);
+    });
+  });
+  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(5)); }, 0),
+                  "rank 1 speaks version 1 of the bootstrap's protocol, rank 0 version 2; use one build"));
+  rank_zero.join();
+}
+
+TEST(BootstrapErrors, ARankOutOfRangeIsNamedToBoth) {
+  for (const int rank : {0, 2, -5}) {
+    Hello hello;
+    hello.rank = rank;
+    hello.size = 2;
+    for (const std::string& outcome : meet_with_hello(hello)) {
+      EXPECT_TRUE(has(outcome, "says that it is rank " + std::to_string(rank) + " of 2; beside rank 0"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,192 @@
+// Ranks must meet in time whatever strangers do at the door, and nobody must be taken for a rank who is none.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ranks/rank_processes.hpp"
+
+namespace plait {
+namespace {
+
+// True where rank 0 hangs up within `seconds`, having sent at most a challenge.
+bool is_refused(int socket, double seconds) {
+  std::array<std::byte, sizeof(Challenge) + 1> bytes;
+  return receive_all(socket, bytes, Deadline::after(seconds)) == Progress::kGone;
+}
+
+// Four ranks meet while processes of `stranger` are at the door; the last rank comes when they have all begun. Rank 0
+// must not be held up: the ranks meet well before a silent caller's two seconds are over.
+void meet_despite(int strangers, const std::function<void(const UniqueId&)>& stranger, double within_seconds = 1.5) {
+  const UniqueId id = new_job();
+  const Outcomes outcomes = run_processes(4 + strangers, [&](int process) {
+    if (process >= 4) return stranger(id);
+    if (process == 3) sleep_seconds(0.3);
+    const auto begin = Clock::now();
+    Bootstrap bootstrap = Bootstrap::create(id, process, 4, within(10));
+    check_all_gather(bootstrap);
+    require(seconds_since(begin) < within_seconds, "strangers do not delay the ranks");
+  });
+  expect_all_well(outcomes);
+}
+
+TEST(BootstrapStrangers, WhoSendsGarbageIsRefused) {
+  meet_despite(3, [](const UniqueId& id) {
+    const UniqueFd socket = knock(id);
+    const std::vector<std::byte> garbage(4096, std::byte{0xff});
+    send_all(socket.get(), garbage, Deadline::after(1));
+    require(is_refused(socket.get(), 1), "garbage is refused at once");
+  });
+}
+
+TEST(BootstrapStrangers, WhoStaysSilentDoesNotHoldUpTheRanks) {
+  meet_despite(3, [](const UniqueId& id) {
+    const UniqueFd socket = knock(id);
+    require(is_refused(socket.get(), 5), "silence ends when the ranks have met");
+  });
+}
+
+TEST(BootstrapStrangers, WhoSendsHalfAHelloDoesNotHoldUpTheRanks) {
+  meet_despite(3, [](const UniqueId& id) {
+    const UniqueFd socket = knock(id);
+    const Hello hello;
+    send_all(socket.get(), bytes_of(hello).first(17), Deadline::after(1));
+    require(is_refused(socket.get(), 5), "half a hello is refused in the end");
+  });
+}
+
+TEST(BootstrapStrangers, WhoLeavesEarlyIsForgotten) {
+  meet_despite(3, [](const UniqueId& id) {
+    for (int i = 0; i < 50; ++i) {
+      const UniqueFd socket = knock(id);
+      const Hello hello;
+      if (i % 2 == 0) send_all(socket.get(), bytes_of(hello).first(static_cast<size_t>(i) % 40), Deadline::after(1));
+    }
+  });
+}
+
+TEST(BootstrapStrangers, AThousandSilentConnectionsDoNotHoldUpTheRanks) {
+  meet_despite(2, [](const UniqueId& id) {
+    std::vector<UniqueFd> sockets;
+    // Holds all of them, and comes back again and again, until the ranks have met.
+    for (const Deadline deadline = Deadline::after(5); !deadline.passed();) {
+      SocketOrError connection = connect_to(id.rendezvous_name());
+      if (connection.error == ECONNREFUSED && !sockets.empty()) return;
+      if (connection.error == 0) sockets.push_back(std::move(connection.socket));
+      if (connection.error != 0 || sockets.size() > 500) sleep_seconds(0.001);
+    }
+    throw std::runtime_error("the ranks have not met");
+  });
+}
+
+TEST(BootstrapStrangers, WhoKnowsTheProtocolButNotTheSecretIsRefused) {
+  meet_despite(2, [](const UniqueId& id) {
+    const UniqueFd socket = knock(id);
+    Hello hello;
+    hello.rank = 2;
+    hello.size = 4;
+    Challenge challenge;
+    const Deadline deadline = Deadline::after(2);
+    send_all(socket.get(), bytes_of(hello), deadline);
+    require(receive_all(socket.get(), writable_bytes_of(challenge), deadline) == Progress::kDone, "a challenge");
+    require(is_genuine(id.secret, hello, challenge), "rank 0 proves itself first");
+    const Proof proof = make_proof(random_key(), hello, challenge);
+    send_all(socket.get(), bytes_of(proof), deadline);
+    require(is_refused(socket.get(), 1), "a wrong proof is refused at once");
+  });
+}
+
+TEST(BootstrapStrangers, RankZerosOwnTagIsNoProof) {
+  meet_despite(1, [](const UniqueId& id) {
+    const UniqueFd socket = knock(id);
+    Hello hello;
+    hello.rank = 1;
+    hello.size = 4;
+    Challenge challenge;
+    const Deadline deadline = Deadline::after(2);
+    send_all(socket.get(), bytes_of(hello), deadline);
+    receive_all(socket.get(), writable_bytes_of(challenge), deadline);
+    const Proof proof{challenge.mac};
+    send_all(socket.get(), bytes_of(proof), deadline);
+    require(is_refused(socket.get(), 1), "a reflected tag is refused");
+  });
+}
+
+TEST(BootstrapStrangers, ASilentCallerIsDroppedAfterTwoSeconds) {
+  const UniqueId id = new_job();
+  const Outcomes outcomes = run_processes(2, [&](int process) {
+    if (process == 0) {
+      Bootstrap::create(id, 0, 2, within(2.6));
+      return;
+    }
+    const UniqueFd socket = knock(id);
+    const auto begin = Clock::now();
+    require(is_refused(socket.get(), 4), "dropped");
+    require(seconds_since(begin) > 1.5 && seconds_since(begin) < 2.5, "after two seconds");
+  });
+  EXPECT_TRUE(has(outcomes[0], "rank 1 of 2 did not arrive within 2.6 s"));
+  EXPECT_TRUE(has(outcomes[0], "refused 1 connections that could not prove to be a rank"));
+  EXPECT_EQ(outcomes[1], "");
+}
+
+TEST(BootstrapStrangers, AnotherUserIsRefusedAtOnceAndTakesNoPlace) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs the right to become another user";
+  meet_despite(2, [](const UniqueId& id) {
+    require(::setuid(65534) == 0, "setuid");
+    const UniqueFd socket = knock(id);
+    const Hello hello;
+    send_all(socket.get(), bytes_of(hello), Deadline::after(1));
+    std::byte answer;
+    require(receive_all(socket.get(), std::span(&answer, 1), Deadline::after(2)) == Progress::kGone,
+            "another user gets no answer at all");
+  });
+}
+
+TEST(BootstrapStrangers, AMeetingPlaceOfAnotherUserIsNotEntered) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs the right to become another user";
+  const UniqueId id = new_job();
+  const Outcomes outcomes = run_processes(2, [&](int process) {
+    if (process == 1) Bootstrap::create(id, 1, 2, within(5));
+    if (process == 1) return;
+    require(::setuid(65534) == 0, "setuid");
+    const UniqueFd listener = listen_at(id.rendezvous_name());
+    sleep_seconds(0.5);
+  });
+  EXPECT_TRUE(has(outcomes[1], "is held by pid "));
+  EXPECT_TRUE(has(outcomes[1], "of user 65534, this process belongs to user 0"));
+}
+
+TEST(BootstrapStrangers, AFalseRankZeroIsRecognised) {
+  const UniqueId id = new_job();
+  const UniqueFd listener = listen_at(id.rendezvous_name());
+  std::thread impostor([&] {
+    play_rank_zero(listener.get(),
+                   [](const Hello& hello) { return make_challenge(random_key(), hello, random_key()); });
+  });
+  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(5)); }, 0),
+                  "what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0"));
+  impostor.join();
+}
+
+TEST(BootstrapStrangers, TheSecretIsNeverSaid) {
+  const UniqueId id = new_job();
+  const UniqueFd listener = listen_at(id.rendezvous_name());
+  std::string said;
+  std::thread listening([&] {
+    said = play_rank_zero(listener.get(),
+                          [&](const Hello& hello) { return make_challenge(id.secret, hello, random_key()); });
+  });
+  EXPECT_NE(outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(0.3)); }, 0), "");
+  listening.join();
+  ASSERT_EQ(said.size(), sizeof(Hello) + sizeof(Proof));
+  for (size_t at = 0; at + 4 <= id.secret.size(); ++at) {
+    EXPECT_EQ(said.find(std::string(reinterpret_cast<const char*>(id.secret.data()) + at, 4)), said.npos);
+  }
+}
+
+}  // namespace
+}  // namespace plait

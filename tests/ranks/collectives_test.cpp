@@ -1,0 +1,232 @@
+// Random sequences of collectives on ranks that are threads or processes: results right to the bit, nothing else
+// written, whatever the type, the count, the alignment, the algorithm and the memory at hand.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "api/communicator.hpp"
+#include "support/random_calls.hpp"
+#include "support/rank_processes.hpp"
+#include "support/rank_threads.hpp"
+#include "support/seed.hpp"
+
+namespace plait::test {
+namespace {
+
+constexpr size_t kMostBytes = 200'000;  // of a message
+constexpr double kLimitSeconds = 60;    // for one sequence; far more than it takes
+
+void run_as_threads(const Sequence& sequence) {
+  expect_all_well(run_threads(sequence.ranks, sequence.settings,
+                              [&](Communicator& communicator) { SequenceRunner(communicator, sequence).run(); }));
+}
+
+void run_as_processes(const Sequence& sequence) {
+  const UniqueId id = new_id();
+  expect_all_well(run_processes(sequence.ranks, kLimitSeconds, [&](int rank) {
+    Communicator communicator = Communicator::create(id, rank, sequence.ranks, sequence.settings);
+    SequenceRunner(communicator, sequence).run();
+  }));
+}
+
+// Fixed seeds first, then one that is new in every run.
+std::vector<uint64_t> seeds(int fixed, int fresh) {
+  std::vector<uint64_t> all;
+  for (int i = 0; i < fixed; ++i) all.push_back(1000 + static_cast<uint64_t>(i));
+  for (int i = 0; i < fresh; ++i) all.push_back(hash(run_seed() + static_cast<uint64_t>(i)));
+  return all;
+}
+
+int ranks_for(uint64_t seed) { return 1 + static_cast<int>(hash(seed) % 9); }
+
+TEST(Collectives, RandomSequencesOnThreads) {
+  for (const uint64_t seed : seeds(12, 24)) {
+    run_as_threads(random_sequence(seed, ranks_for(seed), 40, kMostBytes));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Collectives, RandomSequencesOnProcesses) {
+  for (const uint64_t seed : seeds(6, 12)) {
+    run_as_processes(random_sequence(seed, ranks_for(seed), 40, kMostBytes));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Collectives, ManyRanks) {
+  Random random(run_seed());
+  for (const int ranks : {13, 32, 64}) {
+    run_as_threads(random_sequence(random(), ranks, 12, 30'000));
+    run_as_processes(random_sequence(random(), ranks, 12, 30'000));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// Every collective with every type and every operation that it has, with exact and with random input.
+TEST(Collectives, AllTypesAndOperations) {
+  Random random(run_seed());
+  for (const int ranks : {1, 2, 5}) {
+    Sequence sequence;
+    sequence.name = join("all types, ", ranks, " ranks");
+    sequence.seed = random();
+    sequence.ranks = ranks;
+    sequence.settings.scratch_bytes = 16 * 1024;
+    for (int c = 0; c < kCollectiveCount; ++c) {
+      for (int type = 0; type < kDataTypeCount; ++type) {
+        for (int op = 0; op < kReduceOpCount; ++op) {
+          Step step;
+          step.call.collective = static_cast<Collective>(c);
+          if (step.call.collective != Collective::kBarrier) {
+            step.call.type = static_cast<DataType>(type);
+            step.call.count = between(random, 1, 700);
+          }
+          if (!reduces(step.call.collective) && op > 0) continue;
+          step.call.op = static_cast<ReduceOp>(op);
+          if (has_root(step.call.collective)) step.call.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+          step.layout = random_layout(random);
+          for (const bool exact : {true, false}) {
+            step.exact = exact;
+            sequence.steps.push_back(step);
+          }
+        }
+      }
+    }
+    run_as_threads(sequence);
+  }
+}
+
+// Every algorithm that serves a collective, pinned, with several slices.
+TEST(Collectives, AllAlgorithms) {
+  Random random(run_seed());
+  std::set<std::string> used;
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (const std::string& algorithm : algorithms_for(collective)) {
+      used.insert(algorithm);
+      for (const int ranks : {1, 2, 3, 4, 6, 7}) {
+        Sequence sequence;
+        sequence.ranks = ranks;
+        sequence.seed = random();
+        sequence.settings.scratch_bytes = 16 * 1024;
+        sequence.settings.algorithm =
+            join(name(collective), ":", with_random_parameters(random, algorithm, ranks));
+        sequence.name = join(sequence.settings.algorithm, ", ", ranks, " ranks");
+        RandomCounts counts(random, sequence.settings, ranks, kMostBytes);
+        for (int i = 0; i < 8; ++i) {
+          Step step;
+          do step.call = random_call(random, ranks);
+          while (step.call.collective != collective);
+          if (collective != Collective::kBarrier) step.call.count = counts.draw(step.call);
+          step.layout = random_layout(random);
+          step.exact = i % 2 == 0;
+          sequence.steps.push_back(step);
+        }
+        run_as_threads(sequence);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_EQ(used.size(), algorithms().size());
+}
+
+// Messages that are written past the caches.
+TEST(Collectives, LargeMessages) {
+  Sequence sequence;
+  sequence.name = "large messages";
+  sequence.ranks = 2;
+  const size_t count = (size_t{16} << 20) / 4 + 13;
+  sequence.steps.push_back({{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}, {false, 0, 4}});
+  sequence.steps.push_back({{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}, {true, 3, 0}});
+  sequence.steps.push_back({{Collective::kAllGather, DataType::kUint8, ReduceOp::kSum, 0, count * 2}, {false, 0, 1}});
+  sequence.steps.push_back({{Collective::kBroadcast, DataType::kFloat16, ReduceOp::kSum, 1, count * 2}, {false, 0, 2}});
+  run_as_threads(sequence);
+  run_as_processes(sequence);
+}
+
+// Calls that do not synchronise let a rank run ahead; signals and scratch of an epoch must not be used too early.
+TEST(Collectives, RanksThatRunAhead) {
+  Random random(run_seed());
+  for (const int ranks : {2, 3, 5}) {
+    for (const char* algorithms : {"", "broadcast:binomial,reduce:binomial", "broadcast:chain(3),reduce:binomial(3)"}) {
+      Sequence sequence;
+      sequence.ranks = ranks;
+      sequence.seed = random();
+      sequence.name = join("running ahead, ", ranks, " ranks, seed ", sequence.seed);
+      sequence.settings.scratch_bytes = 16 * 1024;
+      sequence.settings.algorithm = algorithms;
+      sequence.settings.timeout_seconds = 20;
+      for (int i = 0; i < 150; ++i) {
+        Step step;
+        step.call.collective = one_in(random, 15)  ? Collective::kAllReduce
+                               : one_in(random, 2) ? Collective::kBroadcast
+                                                   : Collective::kReduce;
+        step.call.type = DataType::kInt32;
+        // The same root for a while, then another one.
+        step.call.root = i / 10 % ranks;
+        step.call.count = one_in(random, 5) ? between(random, 1, 9000) : 33;
+        step.variant = i;
+        sequence.steps.push_back(step);
+      }
+      run_as_threads(sequence);
+    }
+  }
+}
+
+// A rank's end may go while others still read what it left for them.
+TEST(Collectives, ARankLeavesAtOnceAfterItsLastCall) {
+  for (int round = 0; round < 20; ++round) {
+    Sequence sequence;
+    sequence.name = "leaving at once";
+    sequence.ranks = 4;
+    sequence.seed = static_cast<uint64_t>(round);
+    sequence.settings.scratch_bytes = 16 * 1024;
+    sequence.steps.push_back(
+        {{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, round % 4, 1500}, {}, round});
+    sequence.steps.push_back(
+        {{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 400}, {}, round});
+    sequence.steps.push_back(
+        {{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, round % 4, 1500}, {}, round});
+    run_as_threads(sequence);
+    run_as_processes(sequence);
+  }
+}
+
+TEST(Collectives, TwoCommunicatorsAtOnceInOneProcess) {
+  const Sequence left = random_sequence(7001, 3, 30, 20'000), right = random_sequence(7002, 3, 30, 20'000);
+  const UniqueId left_id = new_id(), right_id = new_id();
+  expect_all_well(run_processes(3, kLimitSeconds, [&](int rank) {
+    Communicator a = Communicator::create(left_id, rank, 3, left.settings);
+    Communicator b = Communicator::create(right_id, 2 - rank, 3, right.settings);
+    SequenceRunner(a, left).run();
+    SequenceRunner(b, right).run();
+    SequenceRunner(a, left).run();
+  }));
+}
+
+TEST(Collectives, ACommunicatorMoves) {
+  expect_all_well(run_threads(2, Settings{}, [](Communicator& communicator) {
+    const int32_t input = 1 + communicator.rank();
+    int32_t output = 0;
+    communicator.all_reduce(&input, &output, 1, DataType::kInt32, ReduceOp::kSum);
+    require(output == 3, "before");
+    Communicator moved = std::move(communicator);
+    moved.all_reduce(&input, &output, 1, DataType::kInt32, ReduceOp::kProduct);
+    require(output == 2, "after");
+    communicator = std::move(moved);
+    communicator.all_reduce(&input, &output, 1, DataType::kInt32, ReduceOp::kMax);
+    require(output == 2, "and back");
+  }));
+}
+
+TEST(Collectives, PlansAndReasonsCanBeAskedFor) {
+  Settings settings;
+  settings.algorithm = "all_reduce:ring";
+  Communicator communicator = std::move(Communicator::in_process(2, settings)[0]);
+  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 100};
+  EXPECT_EQ(communicator.plan_for(call).plan().algorithm, "ring");
+  EXPECT_NE(communicator.reason_for(call).find("ring"), std::string::npos);
+  EXPECT_GE(communicator.shared_bytes(), 2 * settings.scratch_bytes);
+}
+
+}  // namespace
+}  // namespace plait::test

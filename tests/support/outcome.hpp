@@ -1,0 +1,85 @@
+// How one rank of a test ended, and what a test says about that.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace plait::test {
+
+struct Outcome {
+  enum class End {
+    kReturned,    // its function returned
+    kError,       // it threw a plait::Error
+    kOtherError,  // it threw something else: a test's own require(), or a defect
+    kKilled,      // a signal ended the process before it could tell
+    kHung,        // it was still running at the limit and was killed by the harness
+  };
+  End end = End::kReturned;
+  ErrorCode code = ErrorCode::kInternal;  // of a plait::Error
+  std::string text;                       // of the error
+  double seconds = 0;                     // from its start to its end
+
+  bool well() const { return end == End::kReturned; }
+};
+using Outcomes = std::vector<Outcome>;
+using RankBody = std::function<void(int rank)>;
+
+inline std::string describe(const Outcome& outcome) {
+  constexpr const char* kEnds[] = {"returned", "error", "other error", "killed by a signal", "hung"};
+  std::string text = kEnds[static_cast<int>(outcome.end)];
+  if (outcome.end == Outcome::End::kError) text += join(" (", name(outcome.code), ")");
+  return join(text, " after ", outcome.seconds, " s: ", outcome.text);
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Calls the body of one rank and catches what it throws.
+inline Outcome outcome_of(const RankBody& body, int rank) {
+  const auto begin = std::chrono::steady_clock::now();
+  Outcome outcome;
+  try {
+    body(rank);
+  } catch (const Error& error) {
+    outcome = {Outcome::End::kError, error.code(), error.what()};
+  } catch (const std::exception& error) {
+    outcome = {Outcome::End::kOtherError, ErrorCode::kInternal, error.what()};
+  }
+  outcome.seconds = seconds_since(begin);
+  return outcome;
+}
+
+// What a rank throws where it sees something wrong: assertions of GoogleTest do not leave a forked process.
+template <class... Parts>
+void require(bool good, const Parts&... what) {
+  if (!good) throw std::runtime_error(join("requirement failed: ", what...));
+}
+
+inline void expect_all_well(const Outcomes& outcomes, const std::string& context = "") {
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    EXPECT_TRUE(outcomes[rank].well()) << context << " rank " << rank << ": " << describe(outcomes[rank]);
+  }
+}
+
+// The rank got an Error with this code, whose text has all of these parts.
+inline void expect_error(const Outcomes& outcomes, int rank, ErrorCode code, std::initializer_list<std::string> parts) {
+  const Outcome& outcome = outcomes.at(static_cast<size_t>(rank));
+  EXPECT_EQ(outcome.end, Outcome::End::kError) << "rank " << rank << ": " << describe(outcome);
+  if (outcome.end != Outcome::End::kError) return;
+  EXPECT_EQ(outcome.code, code) << "rank " << rank << ": " << describe(outcome);
+  for (const std::string& part : parts) {
+    EXPECT_NE(outcome.text.find(part), std::string::npos)
+        << "rank " << rank << " does not say \"" << part << "\": " << describe(outcome);
+  }
+}
+
+}  // namespace plait::test

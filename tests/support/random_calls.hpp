@@ -1,0 +1,369 @@
+// Random sequences of calls, the same on every rank.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "runtime/host/bound_plan.hpp"
+#include "support/call_buffers.hpp"
+#include "support/reference_reduction.hpp"
+#include "support/seed.hpp"
+#include "tuner/selection.hpp"
+
+namespace plait::test {
+
+struct Step {
+  Call call;
+  BufferLayout layout;
+  int variant = 0;
+  bool exact = true;     // inputs whose result is known; else random ones, compared with the plan's own order
+  bool repeated = false;  // called twice with the same input
+};
+
+struct Sequence {
+  std::string name;  // for messages
+  uint64_t seed = 0;
+  int ranks = 1;
+  Settings settings;
+  std::vector<Step> steps;
+};
+
+inline std::string describe(const Step& step) {
+  return join(to_text(step.call), step.layout.in_place ? ", in place" : "", ", offsets ", step.layout.input_offset, "/",
+              step.layout.output_offset, step.exact ? "" : ", random input");
+}
+
+// ---- Generation.
+
+// A random way to write `number` as a product: "4x2".
+inline std::string random_factors(Random& random, int number) {
+  std::string text;
+  for (int rest = number; rest > 1;) {
+    int factor = 2 + static_cast<int>(random() % static_cast<uint64_t>(rest - 1));
+    while (rest % factor != 0) ++factor;
+    text += (text.empty() ? "" : "x") + std::to_string(factor);
+    rest /= factor;
+  }
+  return text.empty() ? "1" : text;
+}
+
+inline std::vector<std::string> algorithms_for(Collective collective) {
+  std::vector<std::string> names;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (std::count(algorithm.collectives.begin(), algorithm.collectives.end(), collective) > 0) {
+      names.emplace_back(algorithm.name);
+    }
+  }
+  return names;
+}
+
+// "chain(4)", "hierarchical_ring(3x2)": an algorithm with parameters that suit it.
+inline std::string with_random_parameters(Random& random, const std::string& algorithm, int ranks) {
+  if (algorithm == "hierarchical_ring") {
+    return one_in(random, 3) ? algorithm : join(algorithm, "(", random_factors(random, ranks), ")");
+  }
+  // Deep pipelines over many ranks need more signals than a rank has.
+  return ranks > 16 || one_in(random, 2) ? algorithm : join(algorithm, "(", between(random, 1, 7), ")");
+}
+
+// Pins about half of the collectives.
+inline std::string random_overrides(Random& random, int ranks) {
+  std::string text;
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    if (one_in(random, 2)) continue;
+    const auto collective = static_cast<Collective>(c);
+    std::vector<std::string> names = algorithms_for(collective);
+    text += join(text.empty() ? "" : ",", name(collective), ":",
+                 with_random_parameters(random, any_of(random, names), ranks));
+  }
+  return text;
+}
+
+// As Communicator divides the scratch memory.
+inline BindLimits limits_of(const Settings& settings) {
+  return {std::max<size_t>(settings.scratch_bytes / 2, 4096), 1 << 20, 0};
+}
+
+inline Choice choice_for(const Call& call, int ranks, const Settings& settings) {
+  return select_for_host({call.collective, message_bytes(call, ranks), ranks, call.root, false},
+                         AlgorithmOverrides::parse(settings.algorithm));
+}
+
+// Elements of a block in each slice but the last; `call.count` where there is one slice only.
+inline size_t slice_elements(const VerifiedPlan& plan, const Call& call, const Settings& settings) {
+  const BoundPlan bound = bind(plan, call, 0, limits_of(settings));
+  return bound.slices > 1 ? bound.slice_bytes / size_of(call.type) : call.count;
+}
+
+// Counts at and around the borders of slices and chunks, and small ones.
+class RandomCounts {
+ public:
+  RandomCounts(Random& random, const Settings& settings, int ranks, size_t most_bytes)
+      : random_(random), settings_(settings), ranks_(ranks), most_bytes_(most_bytes) {}
+
+  size_t draw(Call call) {
+    const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(ranks_) : 1;
+    const size_t most = most_bytes_ / size_of(call.type) / copies;
+    size_t count = 0;
+    switch (random_() % 6) {
+      case 0:
+        return random_() % 4;
+      case 1:
+        count = between(random_, 1, 300);
+        break;
+      case 2:
+        count = between(random_, 1, most);
+        break;
+      default:
+        count = near_border(call, most);
+    }
+    return std::min(count, most);
+  }
+
+ private:
+  size_t near_border(Call call, size_t most) {
+    call.count = most;
+    const Choice choice = choice_for(call, ranks_, settings_);
+    auto& plan = plans_[join(choice.algorithm, " ", name(call.collective), " ", call.root)];
+    if (!plan) plan = std::make_unique<VerifiedPlan>(verify(make_plan(choice.algorithm, choice.arguments)));
+    const size_t slice = slice_elements(*plan, call, settings_);
+    const size_t chunk = chunk_elements_for(slice, std::max(1, plan->plan().chunks_per_block), size_of(call.type));
+    const size_t border = one_in(random_, 2) ? slice * between(random_, 1, 3) : chunk * between(random_, 1, 9);
+    const size_t distance = any_of(random_, kDistances);
+    return one_in(random_, 2) ? border + distance : border - std::min(border, distance);
+  }
+
+  static constexpr size_t kDistances[] = {0, 1, 2, 17};
+  friend auto& any_of(Random& random, const size_t (&from)[4]) { return from[random() % 4]; }
+
+  Random& random_;
+  const Settings& settings_;
+  const int ranks_;
+  const size_t most_bytes_;
+  std::map<std::string, std::unique_ptr<VerifiedPlan>> plans_;
+};
+
+inline BufferLayout random_layout(Random& random) {
+  BufferLayout layout;
+  layout.in_place = one_in(random, 3);
+  if (one_in(random, 2)) layout.input_offset = random() % 67;
+  if (one_in(random, 2)) layout.output_offset = random() % 67;
+  layout.null_where_unused = one_in(random, 2);
+  return layout;
+}
+
+inline Call random_call(Random& random, int ranks) {
+  Call call;
+  call.collective = static_cast<Collective>(random() % kCollectiveCount);
+  if (call.collective == Collective::kBarrier) return call;
+  call.type = static_cast<DataType>(random() % kDataTypeCount);
+  if (reduces(call.collective)) call.op = static_cast<ReduceOp>(random() % kReduceOpCount);
+  if (has_root(call.collective)) call.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+  return call;
+}
+
+inline Sequence random_sequence(uint64_t seed, int ranks, int steps, size_t most_bytes) {
+  Random random(seed);
+  Sequence sequence;
+  sequence.seed = seed;
+  sequence.ranks = ranks;
+  sequence.settings.timeout_seconds = 30;
+  sequence.settings.bootstrap_timeout_seconds = 30;
+  sequence.settings.scratch_bytes = size_t{1024} << between(random, ranks > 9 ? 6 : 4, 8);
+  sequence.settings.wait_policy = static_cast<WaitPolicy>(random() % 4);
+  sequence.settings.algorithm = random_overrides(random, ranks);
+  RandomCounts counts(random, sequence.settings, ranks, most_bytes);
+  for (int i = 0; i < steps; ++i) {
+    Step step;
+    step.call = random_call(random, ranks);
+    if (step.call.collective != Collective::kBarrier) step.call.count = counts.draw(step.call);
+    step.layout = random_layout(random);
+    step.variant = static_cast<int>(random() % 1000);
+    step.exact = one_in(random, 2);
+    step.repeated = one_in(random, 4);
+    sequence.steps.push_back(step);
+  }
+  sequence.name = join("seed ", seed, ", ", ranks, " ranks, scratch ", sequence.settings.scratch_bytes, ", wait ",
+                       name(sequence.settings.wait_policy), ", '", sequence.settings.algorithm, "'");
+  return sequence;
+}
+
+// ---- Random inputs: a pure function, so that every rank knows what every other gives.
+
+inline uint64_t hash(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// Bits of exponent and mantissa of a floating type; {0, 0} for integers.
+inline std::pair<int, int> float_format(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return {5, 10};
+    case DataType::kBfloat16:
+      return {8, 7};
+    case DataType::kFloat32:
+      return {8, 23};
+    case DataType::kFloat64:
+      return {11, 52};
+    case DataType::kFloat8E4M3:
+      return {4, 3};
+    case DataType::kFloat8E5M2:
+      return {5, 2};
+    default:
+      return {0, 0};
+  }
+}
+
+// Element `i` of the message as `rank` gives it: mostly numbers of similar size, whose sums have to be rounded, and
+// sometimes any bits at all (NaN, infinity, subnormal numbers).
+inline uint64_t random_code(DataType type, uint64_t seed, int rank, size_t i) {
+  const uint64_t bits = hash(hash(seed + static_cast<uint64_t>(rank) * 0x9e3779b97f4a7c15ULL) + i);
+  const uint64_t mask = size_of(type) == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * size_of(type)) - 1;
+  const auto [exponent_bits, mantissa_bits] = float_format(type);
+  if (exponent_bits == 0 || hash(bits) % 16 == 0) return bits & mask;
+  const uint64_t bias = (uint64_t{1} << (exponent_bits - 1)) - 1;
+  const uint64_t exponent = bias - 2 + (bits >> 55) % 5;
+  const uint64_t mantissa = bits & ((uint64_t{1} << mantissa_bits) - 1);
+  return (bits >> 63) << (exponent_bits + mantissa_bits) | exponent << mantissa_bits | mantissa;
+}
+
+// ---- Performing a sequence as one rank.
+
+class SequenceRunner {
+ public:
+  SequenceRunner(Communicator& communicator, const Sequence& sequence)
+      : communicator_(communicator),
+        sequence_(sequence),
+        rank_(communicator.rank()),
+        ranks_(communicator.size()),
+        random_(sequence.seed * 64 + static_cast<uint64_t>(rank_)) {}
+
+  // Throws at the first thing that is wrong.
+  void run() {
+    for (size_t i = 0; i < sequence_.steps.size(); ++i) {
+      const Step& step = sequence_.steps[i];
+      linger();
+      try {
+        perform(step, i);
+      } catch (const Error& error) {
+        throw Error(error.code(), join(place(i), ": ", error.what()));
+      } catch (const std::exception& error) {
+        throw std::runtime_error(join(place(i), ": ", error.what()));
+      }
+    }
+  }
+
+ private:
+  std::string place(size_t i) const {
+    return join("[", sequence_.name, "] step ", i, ", ", describe(sequence_.steps[i]), ", rank ", rank_);
+  }
+
+  // Ranks come at different times.
+  void linger() {
+    if (!one_in(random_, 12)) return;
+    const timespec time{0, static_cast<long>(random_() % 300'000)};
+    nanosleep(&time, nullptr);
+  }
+
+  void perform(const Step& step, size_t index) {
+    if (step.call.collective == Collective::kBarrier) return communicator_.barrier();
+    std::vector<std::byte> first;
+    for (int round = 0; round < (step.repeated ? 2 : 1); ++round) {
+      CallBuffers buffers(step.call, ranks_, rank_, step.layout);
+      fill(step, index, buffers.input());
+      buffers.remember();
+      communicator_.run(step.call, buffers.input(), buffers.output());
+      buffers.require_untouched_surroundings();
+      check(step, index, buffers.output());
+      const std::vector<std::byte> output(buffers.output(), buffers.output() + buffers.output_bytes());
+      require(round == 0 || output == first, "a repeated call gave other bits");
+      first = output;
+    }
+  }
+
+  // Element `i` of a rank's buffer is this element of the message.
+  size_t message_index(const Call& call, size_t i, bool output) const {
+    const bool own_block = call.collective == (output ? Collective::kReduceScatter : Collective::kAllGather);
+    return own_block ? static_cast<size_t>(rank_) * call.count + i : i;
+  }
+
+  void fill(const Step& step, size_t index, std::byte* input) const {
+    if (input == nullptr) return;
+    if (step.exact) return fill_input(step.call, ranks_, rank_, step.variant, input);
+    const size_t bytes = size_of(step.call.type);
+    for (size_t i = 0; i < input_elements(step.call, ranks_, rank_); ++i) {
+      const uint64_t code = random_code(step.call.type, sequence_.seed + index, rank_, message_index(step.call, i, false));
+      std::memcpy(input + i * bytes, &code, bytes);
+    }
+  }
+
+  void check(const Step& step, size_t index, const std::byte* output) {
+    const size_t elements = output_elements(step.call, ranks_, rank_);
+    if (elements == 0) return;
+    if (step.exact) {
+      const size_t wrong = count_wrong(step.call, ranks_, rank_, step.variant, output);
+      require(wrong == 0, wrong, " of ", elements, " elements are wrong");
+    } else if (reduces(step.call.collective)) {
+      check_reduction(step, index, output, elements);
+    } else {
+      for (size_t i = 0; i < elements; ++i) {
+        const size_t at = message_index(step.call, i, true);
+        const int source =
+            step.call.collective == Collective::kBroadcast ? step.call.root : static_cast<int>(at / step.call.count);
+        require_code(step, output, i, random_code(step.call.type, sequence_.seed + index, source, at));
+      }
+    }
+  }
+
+  // All elements of short messages, a sample of long ones.
+  void check_reduction(const Step& step, size_t index, const std::byte* output, size_t elements) {
+    constexpr size_t kSample = 300;
+    const Call& call = step.call;
+    const VerifiedPlan& plan = communicator_.plan_for(call);
+    auto& reference = references_[&plan];
+    if (!reference) reference = std::make_unique<ReferenceReduction>(plan.plan());
+    const size_t slice = slice_elements(plan, call, sequence_.settings);
+    std::vector<uint64_t> codes(static_cast<size_t>(ranks_));
+    for (size_t n = 0; n < std::min(elements, kSample); ++n) {
+      const size_t i = elements <= kSample ? n : random_() % elements;
+      const size_t at = message_index(call, i, true);
+      for (int rank = 0; rank < ranks_; ++rank) {
+        codes[static_cast<size_t>(rank)] = random_code(call.type, sequence_.seed + index, rank, at);
+      }
+      const uint64_t code = reference->result(chunk_of(plan.plan(), call, slice, at), call.type, call.op, codes);
+      require_code(step, output, i, code);
+    }
+  }
+
+  // The chunk that element `at` of the message is in.
+  int chunk_of(const Plan& plan, const Call& call, size_t slice, size_t at) const {
+    const size_t in_block = at % call.count;
+    const size_t slice_begin = in_block / slice * slice;
+    const size_t in_slice = std::min(slice, call.count - slice_begin);
+    const size_t chunk = chunk_elements_for(in_slice, plan.chunks_per_block, size_of(call.type));
+    return static_cast<int>(at / call.count) * plan.chunks_per_block +
+           static_cast<int>((in_block - slice_begin) / chunk);
+  }
+
+  void require_code(const Step& step, const std::byte* output, size_t i, uint64_t expected) const {
+    const size_t bytes = size_of(step.call.type);
+    uint64_t code = 0;
+    std::memcpy(&code, output + i * bytes, bytes);
+    require(code == expected, "element ", i, " of the output is ", std::hex, code, ", not ", expected);
+  }
+
+  Communicator& communicator_;
+  const Sequence& sequence_;
+  const int rank_;
+  const int ranks_;
+  Random random_;  // of this rank alone
+  std::map<const VerifiedPlan*, std::unique_ptr<ReferenceReduction>> references_;
+};
+
+}  // namespace plait::test

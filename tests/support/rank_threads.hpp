@@ -1,0 +1,32 @@
+// Ranks of a test as threads: the sanitizers see all of them at once. A rank that hangs is ended by the communicator's
+// own timeout, and else by the limit that ctest sets.
+#pragma once
+
+#include <thread>
+
+#include "api/communicator.hpp"
+#include "support/outcome.hpp"
+
+namespace plait::test {
+
+// Calls the body once for each rank, each in a thread of its own.
+inline Outcomes run_threads(int ranks, const RankBody& body) {
+  Outcomes outcomes(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] { outcomes[static_cast<size_t>(rank)] = outcome_of(body, rank); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+// Gives each rank its communicator, which ends with the rank's thread as it would with a process.
+inline Outcomes run_threads(int ranks, const Settings& settings, const std::function<void(Communicator&)>& body) {
+  std::vector<Communicator> communicators = Communicator::in_process(ranks, settings);
+  return run_threads(ranks, [&](int rank) {
+    Communicator own = std::move(communicators[static_cast<size_t>(rank)]);
+    body(own);
+  });
+}
+
+}  // namespace plait::test

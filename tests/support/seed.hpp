@@ -1,0 +1,35 @@
+// Random tests that can be repeated.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+namespace plait::test {
+
+// A fresh seed in every run, or PLAIT_TEST_SEED; printed once a program, so that a failure can be repeated.
+inline uint64_t run_seed() {
+  static const uint64_t seed = [] {
+    const char* text = std::getenv("PLAIT_TEST_SEED");
+    std::random_device device;
+    const uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 0) : (uint64_t{device()} << 32 | device());
+    std::printf("PLAIT_TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
+    std::fflush(stdout);
+    return value;
+  }();
+  return seed;
+}
+
+using Random = std::mt19937_64;
+
+// A whole number from `least` to `most`.
+inline uint64_t between(Random& random, uint64_t least, uint64_t most) { return least + random() % (most - least + 1); }
+inline bool one_in(Random& random, uint64_t n) { return random() % n == 0; }
+template <class Container>
+auto& any_of(Random& random, Container& from) {
+  return from[random() % from.size()];
+}
+
+}  // namespace plait::test

@@ -1,0 +1,162 @@
+// The registry, and what all algorithms refuse.
+#include "algorithms/algorithm.hpp"
+
+#include <gtest/gtest.h>
+
+#include "unit/algorithms/plans.hpp"
+
+namespace plait {
+namespace {
+
+using test::expect_invalid;
+
+AlgorithmArguments four_ranks(Collective collective = Collective::kAllReduce) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = 4;
+  return arguments;
+}
+
+TEST(Registry, HoldsEveryAlgorithmInOrder) {
+  std::vector<std::string> names;
+  for (const Algorithm& algorithm : algorithms()) {
+    names.emplace_back(algorithm.name);
+    EXPECT_FALSE(algorithm.summary.empty());
+    EXPECT_FALSE(algorithm.source.empty());
+    ASSERT_FALSE(algorithm.collectives.empty());
+    for (const Collective collective : algorithm.collectives) {
+      EXPECT_EQ(&find_algorithm(algorithm.name, collective), &algorithm);
+      const Plan plan = make_plan(algorithm.name, four_ranks(collective));
+      EXPECT_EQ(plan.algorithm.find(algorithm.name), 0U) << plan.algorithm;
+      EXPECT_EQ(plan.rank_count(), 4);
+    }
+  }
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(names.size(), 9U);
+}
+
+TEST(Registry, SaysWhatItKnows) {
+  expect_invalid([] { find_algorithm("rings", Collective::kBroadcast); }, "binomial, chain, flat");
+  expect_invalid([] { find_algorithm("ring", Collective::kBroadcast); }, "use one of: binomial, chain, flat");
+  expect_invalid([] { find_algorithm("", Collective::kBarrier); }, "flat, recursive_doubling");
+  expect_invalid([] { make_plan("chain", four_ranks()); }, "does not serve all_reduce");
+}
+
+TEST(Registry, NamesParameters) {
+  AlgorithmArguments arguments = four_ranks();
+  arguments.factors = {1, 4, 1};
+  EXPECT_EQ(make_plan("hierarchical_ring", arguments).algorithm, "hierarchical_ring(4)");
+  arguments.factors = {2, 2};
+  arguments.pipeline = 3;
+  EXPECT_EQ(make_plan("hierarchical_ring", arguments).algorithm, "hierarchical_ring(2x2, pipeline 3)");
+  EXPECT_EQ(make_plan("ring", arguments).algorithm, "ring(pipeline 3)");
+}
+
+// Each algorithm by its own entry, without the registry's look-up.
+class EveryAlgorithm : public ::testing::TestWithParam<size_t> {
+ protected:
+  const Algorithm& algorithm() const { return algorithms()[GetParam()]; }
+  AlgorithmArguments legal() const { return four_ranks(algorithm().collectives[0]); }
+  void expect_refused(const AlgorithmArguments& arguments, const std::string& part) {
+    expect_invalid([&] { algorithm().make(arguments); }, part);
+  }
+};
+
+TEST_P(EveryAlgorithm, RefusesWhatNobodyCanUse) {
+  AlgorithmArguments arguments = legal();
+  EXPECT_NO_THROW(verify(algorithm().make(arguments)));
+  arguments.ranks = 0;
+  expect_refused(arguments, "at least one rank");
+  arguments.ranks = -3;
+  expect_refused(arguments, "at least one rank");
+  arguments = legal();
+  arguments.pipeline = 0;
+  expect_refused(arguments, "from 1 on");
+  arguments = legal();
+  arguments.node_of = {0, 0, 0};
+  expect_refused(arguments, "3 ranks");
+  arguments = legal();
+  for (const Engine engine : {Engine::kCopy, Engine::kNet}) {
+    arguments.engine = engine;
+    expect_refused(arguments, "use sm or cpu");
+  }
+}
+
+TEST_P(EveryAlgorithm, RefusesGroupsThatAreNoPartition) {
+  AlgorithmArguments arguments = legal();
+  arguments.groups = {{0, 1}, {2}};
+  expect_refused(arguments, "rank 3 is in 0 groups");
+  arguments.groups = {{0, 1}, {2, 1, 3}};
+  expect_refused(arguments, "rank 1 is in 2 groups");
+  arguments.groups = {{0, 1, 2, 3}, {}};
+  expect_refused(arguments, "empty");
+  arguments.groups = {{0, 1, 2, 3, 4}};
+  expect_refused(arguments, "rank 4 of a group does not exist");
+  arguments.groups = {{0, 1, 2, -1}};
+  expect_refused(arguments, "rank -1");
+}
+
+TEST_P(EveryAlgorithm, RefusesOtherCollectivesAndRoots) {
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    const Collective collective = static_cast<Collective>(i);
+    const auto& served = algorithm().collectives;
+    AlgorithmArguments arguments = four_ranks(collective);
+    if (std::find(served.begin(), served.end(), collective) == served.end()) {
+      expect_refused(arguments, "does not serve");
+    } else if (has_root(collective)) {
+      arguments.root = 4;
+      expect_refused(arguments, "root 4");
+      arguments.root = -1;
+      expect_refused(arguments, "root -1");
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, RefusesPipelinesWithoutEnd) {
+  AlgorithmArguments arguments = legal();
+  arguments.pipeline = 1 << 30;
+  if (algorithm().name == "one_shot" || algorithm().name == "recursive_doubling") {
+    EXPECT_NO_THROW(algorithm().make(arguments));  // they have none
+  } else {
+    expect_refused(arguments, "smaller pipeline");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, ::testing::Range(size_t{0}, algorithms().size()),
+                         [](const auto& info) { return std::string(algorithms()[info.param].name); });
+
+TEST(SeveralNodes, RefusedWhereLoadAndStoreHaveToReach) {
+  AlgorithmArguments arguments = four_ranks();
+  arguments.node_of = {0, 0, 1, 1};
+  expect_invalid([&] { make_plan("flat", arguments); }, "ranks 0 and 2 are on different nodes");
+  expect_invalid([&] { make_plan("one_shot", arguments); }, "ranks 0 and 2 are on different nodes");
+  arguments.groups = {{0, 2}, {1, 3}};
+  expect_invalid([&] { make_plan("nvgroup_ring", arguments); }, "ranks 0 and 2 are in one group");
+  arguments.collective = Collective::kBarrier;
+  expect_invalid([&] { make_plan("recursive_doubling", arguments); }, "different nodes");
+}
+
+TEST(SeveralNodes, ServedByTheOthers) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.name == "flat" || algorithm.name == "one_shot") continue;
+    for (const Collective collective : algorithm.collectives) {
+      if (collective == Collective::kBarrier) continue;
+      AlgorithmArguments arguments = four_ranks(collective);
+      arguments.node_of = {5, 5, -1, -1};
+      const VerifiedPlan plan = test::verified(algorithm.name, arguments);
+      EXPECT_GT(test::count(plan.plan(), OpKind::kSend), 0) << algorithm.name;
+      for (const RankPlan& rank : plan.plan().ranks) {  // messages have lanes of their own
+        for (const Lane& lane : rank.lanes) {
+          for (const Operation& operation : lane.operations) {
+            const bool message = operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive;
+            EXPECT_EQ(message && lane.engine != Engine::kNet, false) << algorithm.name;
+            EXPECT_EQ(operation.kind == OpKind::kFold && lane.engine == Engine::kNet, false) << algorithm.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plait

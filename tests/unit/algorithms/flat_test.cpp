@@ -1,0 +1,134 @@
+// Flat algorithms (TEM-17, TEM-18, BLK-03) and one_shot.
+#include <gtest/gtest.h>
+
+#include "unit/algorithms/plans.hpp"
+
+namespace plait {
+namespace {
+
+AlgorithmArguments flat_of(int ranks, Collective collective, Reach reach) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.root = ranks - 1;
+  arguments.reach = reach;
+  return arguments;
+}
+
+TEST(Flat, PeerAllReduceIsOneFoldARank) {
+  const VerifiedPlan plan = test::verified("flat", flat_of(4, Collective::kAllReduce, Reach::kPeer));
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, 0);
+    const auto folds = test::operations(plan.plan(), rank, OpKind::kFold);
+    ASSERT_EQ(folds.size(), 1U);
+    EXPECT_EQ(folds[0].chunk, rank);
+    ASSERT_EQ(folds[0].sources.size(), 4U);
+    ASSERT_EQ(folds[0].destinations.size(), 4U);
+    for (int i = 0; i < 4; ++i) {  // combined in the order of the ranks, stored from the own rank on
+      EXPECT_EQ(folds[0].sources[i], (Place{i, Buffer::kInput, 0}));
+      EXPECT_EQ(folds[0].destinations[i], (Place{(rank + i) % 4, Buffer::kOutput, 0}));
+    }
+  }
+}
+
+TEST(Flat, StagedAllReducePublishesInTwoCopiesAndBeginsWithTheNextRank) {
+  const VerifiedPlan plan = test::verified("flat", flat_of(5, Collective::kAllReduce, Reach::kStaged));
+  for (int rank = 0; rank < 5; ++rank) {
+    EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, 5);
+    const auto& operations = plan.plan().ranks[rank].lanes[0].operations;
+    const auto first_signal =
+        std::find_if(operations.begin(), operations.end(), [](auto& o) { return o.kind == OpKind::kSignal; });
+    EXPECT_LE(first_signal - operations.begin(), 2);
+    int published = 0;
+    for (auto it = operations.begin(); it != first_signal; ++it) published += it->chunks;
+    EXPECT_EQ(published, 4);
+    for (int d = 1; d < 5; ++d) EXPECT_EQ((first_signal + d - 1)->peer_rank, (rank + d) % 5);
+    const auto waits = test::operations(plan.plan(), rank, OpKind::kWait);
+    ASSERT_EQ(waits.size(), 8U);
+    for (int d = 1; d < 5; ++d) {
+      EXPECT_EQ(waits[d - 1].peer_rank, (rank + d) % 5);
+      EXPECT_EQ(waits[d + 3].peer_rank, (rank + d) % 5);
+    }
+  }
+}
+
+// TEM-18: the next part is published before the current one is reduced.
+TEST(Flat, PipelinePublishesAhead) {
+  AlgorithmArguments arguments = flat_of(3, Collective::kAllReduce, Reach::kStaged);
+  arguments.pipeline = 4;
+  const VerifiedPlan plan = test::verified("flat", arguments);
+  EXPECT_EQ(plan.plan().chunk_count(), 12);
+  for (int rank = 0; rank < 3; ++rank) {
+    int published = -1, reduced = -1;
+    for (const Operation& fold : test::operations(plan.plan(), rank, OpKind::kFold)) {
+      const int part = fold.chunk / 3;
+      if (fold.sources.size() == 3) {
+        EXPECT_EQ(part, reduced + 1);
+        reduced = part;
+        EXPECT_GE(published, std::min(part + 1, 3));
+      } else if (fold.sources[0].buffer == Buffer::kInput) {
+        published = part;
+      }
+    }
+    EXPECT_EQ(reduced, 3);
+  }
+}
+
+// BLK-03: on four ranks every directed link between different ranks but those into the root carries a third once.
+TEST(Flat, BroadcastUsesAllLinksOnce) {
+  for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+    const VerifiedPlan plan = test::verified("flat", flat_of(4, Collective::kBroadcast, reach));
+    EXPECT_EQ(plan.plan().chunk_count(), 3);
+    EXPECT_EQ(plan.report().traffic.size(), 9U);
+    for (const Traffic& traffic : plan.report().traffic) {
+      EXPECT_NE(traffic.to.rank, 3);
+      EXPECT_EQ(traffic.chunks, 1);
+    }
+  }
+}
+
+TEST(Flat, SlotsAreAsDocumented) {
+  const auto slots = [](Collective collective, Reach reach, int rank) {
+    return make_plan("flat", flat_of(6, collective, reach)).ranks[rank].scratch_slots;
+  };
+  const int root = 5;
+  EXPECT_EQ(slots(Collective::kReduceScatter, Reach::kStaged, 0), 6);
+  EXPECT_EQ(slots(Collective::kAllGather, Reach::kStaged, 0), 1);
+  EXPECT_EQ(slots(Collective::kReduce, Reach::kStaged, 0), 6);
+  EXPECT_EQ(slots(Collective::kBroadcast, Reach::kStaged, root), 5);
+  EXPECT_EQ(slots(Collective::kBroadcast, Reach::kStaged, 0), 1);
+  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather, Collective::kReduce,
+                                      Collective::kBroadcast, Collective::kBarrier}) {
+    for (const int rank : {0, root}) EXPECT_EQ(slots(collective, Reach::kPeer, rank), 0);
+  }
+}
+
+TEST(Flat, BarrierOnlySignals) {
+  const VerifiedPlan plan = test::verified("flat", flat_of(6, Collective::kBarrier, Reach::kStaged));
+  EXPECT_EQ(test::count(plan.plan(), OpKind::kSignal), 30);
+  EXPECT_EQ(test::count(plan.plan(), OpKind::kFold), 0);
+  EXPECT_TRUE(plan.report().synchronizes);
+}
+
+TEST(OneShot, OneStepOneSlot) {
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    const VerifiedPlan plan = test::verified("one_shot", flat_of(ranks, Collective::kAllReduce, Reach::kStaged));
+    EXPECT_EQ(plan.report().steps, 1);
+    EXPECT_TRUE(plan.report().synchronizes);
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, 1);
+      EXPECT_EQ(test::operations(plan.plan(), rank, OpKind::kFold).size(), 2U);
+      EXPECT_EQ(plan.report().chunks_read[rank], ranks + 1);
+      EXPECT_EQ(plan.report().chunks_written[rank], 2);
+    }
+  }
+}
+
+TEST(OneShot, AloneOnlyCopies) {
+  const VerifiedPlan plan = test::verified("one_shot", flat_of(1, Collective::kAllReduce, Reach::kStaged));
+  EXPECT_EQ(plan.plan().ranks[0].scratch_slots, 0);
+  EXPECT_EQ(test::count(plan.plan(), OpKind::kFold), 1);
+}
+
+}  // namespace
+}  // namespace plait

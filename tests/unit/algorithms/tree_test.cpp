@@ -1,0 +1,124 @@
+// Broadcast and reduce along trees: binomial (AWA-13, AWA-11) and chain (UEN-X1).
+#include "algorithms/tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "unit/algorithms/plans.hpp"
+
+namespace plait {
+namespace {
+
+AlgorithmArguments tree_of(int ranks, Collective collective, int root = 0) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.root = root;
+  return arguments;
+}
+
+TEST(Tree, BinomialOfEight) {
+  Tree tree(0, 8);
+  std::vector<int> ranks(8);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  add_binomial(tree, ranks);
+  EXPECT_EQ(tree.parent, (std::vector{-1, 0, 0, 2, 0, 4, 4, 6}));
+  EXPECT_EQ(tree.children[0], (std::vector{4, 2, 1}));  // the largest subtree first
+  EXPECT_EQ(tree.children[4], (std::vector{6, 5}));
+  EXPECT_EQ(tree.order.size(), 8U);
+}
+
+TEST(Tree, BinomialOfAnySize) {
+  for (int ranks = 1; ranks <= 40; ++ranks) {
+    std::vector<int> names(ranks);
+    std::iota(names.begin(), names.end(), 0);
+    Tree tree(0, ranks);
+    add_binomial(tree, names);
+    std::vector<bool> reached(ranks, false);
+    reached[0] = true;
+    for (size_t i = 1; i < tree.order.size(); ++i) {
+      EXPECT_TRUE(reached[tree.parent[tree.order[i]]]);
+      EXPECT_FALSE(reached[tree.order[i]]);
+      reached[tree.order[i]] = true;
+    }
+    EXPECT_EQ(std::count(reached.begin(), reached.end(), true), ranks);
+  }
+}
+
+TEST(Binomial, EveryRankReceivesOnceFromAnyRoot) {
+  for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+    for (int root = 0; root < 11; ++root) {
+      AlgorithmArguments arguments = tree_of(11, Collective::kBroadcast, root);
+      arguments.reach = reach;
+      const VerifiedPlan plan = test::verified("binomial", arguments);
+      std::vector<int64_t> received(11, 0);
+      for (const Traffic& traffic : plan.report().traffic) received[traffic.to.rank] += traffic.chunks;
+      for (int rank = 0; rank < 11; ++rank) EXPECT_EQ(received[rank], rank == root ? 0 : 1);
+    }
+  }
+}
+
+// AWA-11: every node is entered once, also where the root leads no node.
+TEST(Binomial, EntersEveryNodeOnce) {
+  for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+    AlgorithmArguments arguments = tree_of(16, collective, 6);
+    arguments.node_of = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
+    const VerifiedPlan plan = test::verified("binomial", arguments);
+    EXPECT_EQ(test::count(plan.plan(), OpKind::kSend), 3);
+    EXPECT_EQ(plan.report().steps, 2 + 2);
+    EXPECT_EQ(test::operations(plan.plan(), 6, collective == Collective::kBroadcast ? OpKind::kSend : OpKind::kReceive)
+                  .size(),
+              2U);
+  }
+}
+
+TEST(Binomial, ReduceCombinesAllChildrenInOneFold) {
+  const VerifiedPlan plan = test::verified("binomial", tree_of(8, Collective::kReduce));
+  const auto folds = test::operations(plan.plan(), 0, OpKind::kFold);
+  ASSERT_EQ(folds.size(), 1U);
+  EXPECT_EQ(folds[0].sources.size(), 4U);
+  for (int rank = 1; rank < 8; ++rank) EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, 1);
+  EXPECT_EQ(plan.plan().ranks[0].scratch_slots, 0);
+}
+
+TEST(Binomial, PeerReadsLeavesInPlace) {
+  AlgorithmArguments arguments = tree_of(8, Collective::kReduce);
+  arguments.reach = Reach::kPeer;
+  const VerifiedPlan plan = test::verified("binomial", arguments);
+  for (int rank = 0; rank < 8; ++rank) {
+    const bool sums_up = rank == 2 || rank == 4 || rank == 6;
+    EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, sums_up ? 1 : 0);
+  }
+}
+
+// A rank passes a part on before it takes the next.
+TEST(Chain, PartsFollowOneAnother) {
+  AlgorithmArguments arguments = tree_of(4, Collective::kBroadcast, 2);
+  arguments.pipeline = 5;
+  const VerifiedPlan plan = test::verified("chain", arguments);
+  EXPECT_EQ(plan.report().steps, 3);
+  const auto& operations = plan.plan().ranks[3].lanes[0].operations;
+  ASSERT_EQ(operations.size(), 15U);
+  for (int part = 0; part < 5; ++part) {
+    EXPECT_EQ(operations[3 * part].kind, OpKind::kWait);
+    EXPECT_EQ(operations[3 * part].peer_rank, 2);
+    EXPECT_EQ(operations[3 * part + 1].chunk, part);
+    EXPECT_EQ(operations[3 * part + 2].kind, OpKind::kSignal);
+    EXPECT_EQ(operations[3 * part + 2].peer_rank, 0);
+  }
+  EXPECT_EQ(plan.plan().ranks[3].scratch_slots, 5);
+  EXPECT_EQ(plan.plan().ranks[1].scratch_slots, 0);  // the end of the chain
+}
+
+TEST(Chain, PeerStoresStraightToOutputs) {
+  AlgorithmArguments arguments = tree_of(5, Collective::kBroadcast);
+  arguments.reach = Reach::kPeer;
+  const VerifiedPlan plan = test::verified("chain", arguments);
+  EXPECT_EQ(plan.report().steps, 5);
+  for (const RankPlan& rank : plan.plan().ranks) EXPECT_EQ(rank.scratch_slots, 0);
+  EXPECT_EQ(test::count(plan.plan(), OpKind::kFold), 5);
+}
+
+}  // namespace
+}  // namespace plait

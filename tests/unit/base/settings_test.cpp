@@ -1,0 +1,176 @@
+#include "base/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+namespace plait {
+namespace {
+
+testing::AssertionResult has(const std::string& text, const std::string& part) {
+  if (text.find(part) != text.npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "\"" << text << "\" has no \"" << part << "\"";
+}
+
+// The message of the Error that reading `environment` throws; empty where it throws none.
+std::string error_of(const Environment& environment) {
+  try {
+    Settings::from_environment(environment);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
+    return error.what();
+  }
+  return "";
+}
+
+std::string warnings_of(const Environment& environment) {
+  testing::internal::CaptureStderr();
+  Settings::from_environment(environment);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Settings, AnEmptyEnvironmentGivesTheDefaults) {
+  const Settings settings = Settings::from_environment(Environment{});
+  EXPECT_EQ(settings.timeout_seconds, 60);
+  EXPECT_EQ(settings.bootstrap_timeout_seconds, 60);
+  EXPECT_EQ(settings.scratch_bytes, 4096u * 1024);
+  EXPECT_EQ(settings.shared_memory_directory, "");
+  EXPECT_EQ(settings.wait_policy, WaitPolicy::kAuto);
+  EXPECT_EQ(settings.algorithm, "");
+  EXPECT_EQ(settings.log_level, LogLevel::kWarn);
+}
+
+TEST(Settings, EveryFieldIsReadFromItsVariable) {
+  const Settings settings = Settings::from_environment({{"PLAIT_TIMEOUT_SEC", "2.5"},
+                                                        {"PLAIT_BOOTSTRAP_TIMEOUT_SEC", "7"},
+                                                        {"PLAIT_SCRATCH_KIB", "64"},
+                                                        {"PLAIT_SHM_DIR", "/dev/shm"},
+                                                        {"PLAIT_WAIT", "sleep"},
+                                                        {"PLAIT_ALGORITHM", "all_reduce:ring"},
+                                                        {"PLAIT_LOG", "debug"}});
+  EXPECT_EQ(settings.timeout_seconds, 2.5);
+  EXPECT_EQ(settings.bootstrap_timeout_seconds, 7);
+  EXPECT_EQ(settings.scratch_bytes, 65536u);
+  EXPECT_EQ(settings.shared_memory_directory, "/dev/shm");
+  EXPECT_EQ(settings.wait_policy, WaitPolicy::kSleep);
+  EXPECT_EQ(settings.algorithm, "all_reduce:ring");
+  EXPECT_EQ(settings.log_level, LogLevel::kDebug);
+}
+
+TEST(Settings, EveryNamedChoiceReadsBack) {
+  for (const auto policy : {WaitPolicy::kAuto, WaitPolicy::kSpin, WaitPolicy::kYield, WaitPolicy::kSleep}) {
+    EXPECT_EQ(Settings::from_environment({{"PLAIT_WAIT", name(policy)}}).wait_policy, policy);
+  }
+  for (const auto level : {LogLevel::kError, LogLevel::kWarn, LogLevel::kInfo, LogLevel::kDebug}) {
+    EXPECT_EQ(Settings::from_environment({{"PLAIT_LOG", name(level)}}).log_level, level);
+  }
+}
+
+TEST(Settings, AnEmptyValueIsTheDefault) {
+  for (const SettingRow& row : settings_table()) EXPECT_EQ(error_of({{row.name, ""}}), "") << row.name;
+  EXPECT_EQ(Settings::from_environment({{"PLAIT_TIMEOUT_SEC", ""}}).timeout_seconds, 60);
+}
+
+TEST(Settings, ABadValueNamesVariableValueAndExpectation) {
+  const std::string error = error_of({{"PLAIT_TIMEOUT_SEC", "soon"}});
+  EXPECT_TRUE(has(error, "PLAIT_TIMEOUT_SEC is \"soon\""));
+  EXPECT_TRUE(has(error, "expected seconds"));
+}
+
+TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
+  for (const char* text : {"0", "-1", "60s", " 60", "60 ", "inf", "nan", "1e999", "604801", "0x10", "+5"}) {
+    EXPECT_NE(error_of({{"PLAIT_TIMEOUT_SEC", text}}), "") << text;
+    EXPECT_NE(error_of({{"PLAIT_BOOTSTRAP_TIMEOUT_SEC", text}}), "") << text;
+  }
+  for (const char* text : {"0", "63", "-64", "64.5", "4096K", "67108865", "18446744073709551616"}) {
+    EXPECT_NE(error_of({{"PLAIT_SCRATCH_KIB", text}}), "") << text;
+  }
+  EXPECT_EQ(Settings::from_environment({{"PLAIT_SCRATCH_KIB", "67108864"}}).scratch_bytes, size_t{1} << 36);
+  EXPECT_NE(error_of({{"PLAIT_WAIT", "Spin"}}), "");
+  EXPECT_NE(error_of({{"PLAIT_LOG", "trace"}}), "");
+  EXPECT_NE(error_of({{"PLAIT_SHM_DIR", "dev/shm"}}), "");
+}
+
+TEST(Settings, AMisspelledVariableIsWarnedAboutWithTheNearestName) {
+  EXPECT_EQ(warnings_of({{"PLAIT_TIMOUT_SEC", "5"}}),
+            "plait: warn: environment variable PLAIT_TIMOUT_SEC is unknown and has no effect; "
+            "did you mean PLAIT_TIMEOUT_SEC?\n");
+  EXPECT_TRUE(has(warnings_of({{"PLAIT_BOOTSTRAP_TIMEOUT_MS", "5"}}), "PLAIT_BOOTSTRAP_TIMEOUT_SEC?"));
+  EXPECT_TRUE(has(warnings_of({{"PLAIT_", "5"}}), "PLAIT_ is unknown"));
+}
+
+TEST(Settings, KnownAndForeignVariablesAreNotWarnedAbout) {
+  Environment environment{{"PLAITS", "1"}, {"PLAID_LOG", "info"}, {"plait_log", "x"}, {"NCCL_DEBUG", "INFO"}};
+  for (const SettingRow& row : settings_table()) environment[row.name] = "";
+  EXPECT_EQ(warnings_of(environment), "");
+  EXPECT_EQ(warnings_of({{"PLAIT_TYPO", "1"}, {"PLAIT_LOG", "error"}}), "");
+}
+
+TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
+  Settings changed;
+  changed.timeout_seconds = 1.5;
+  changed.scratch_bytes = 128 * 1024;
+  changed.wait_policy = WaitPolicy::kYield;
+  changed.algorithm = "all_gather:ring";
+  changed.shared_memory_directory = "/tmp";
+  changed.log_level = LogLevel::kInfo;
+  Environment environment;
+  std::set<std::string> names;
+  for (const SettingRow& row : settings_table(changed)) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_TRUE(row.name.starts_with("PLAIT_"));
+    EXPECT_FALSE(row.expected.empty());
+    EXPECT_FALSE(row.meaning.empty());
+    environment[row.name] = row.value;
+  }
+  const Settings read = Settings::from_environment(environment);
+  EXPECT_EQ(read.timeout_seconds, 1.5);
+  EXPECT_EQ(read.scratch_bytes, 128u * 1024);
+  EXPECT_EQ(read.wait_policy, WaitPolicy::kYield);
+  EXPECT_EQ(read.algorithm, "all_gather:ring");
+  EXPECT_EQ(read.shared_memory_directory, "/tmp");
+  EXPECT_EQ(read.log_level, LogLevel::kInfo);
+  EXPECT_EQ(settings_table()[0].default_value, "60");
+  EXPECT_EQ(settings_table(changed)[0].default_value, "60");
+  EXPECT_EQ(settings_table(changed)[0].value, "1.5");
+}
+
+TEST(Settings, TheProcessEnvironmentIsReadWithValuesThatHoldEqualsSigns) {
+  ASSERT_EQ(setenv("PLAIT_ALGORITHM", "a=b", 1), 0);
+  EXPECT_EQ(process_environment().at("PLAIT_ALGORITHM"), "a=b");
+  EXPECT_EQ(Settings::from_environment().algorithm, "a=b");
+  unsetenv("PLAIT_ALGORITHM");
+}
+
+TEST(Logger, WritesOneLineWithRankAndLevelAndHidesTheRest) {
+  testing::internal::CaptureStderr();
+  const Logger log = Logger(LogLevel::kWarn).with_rank(3);
+  log.error("first");
+  log.warn("second ", 2, "\nstill second");
+  log.info("hidden");
+  log.debug("hidden");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "plait: [rank 3] error: first\nplait: [rank 3] warn: second 2 still second\n");
+}
+
+TEST(Logger, LinesOfSeveralThreadsDoNotMix) {
+  testing::internal::CaptureStderr();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank) {
+    threads.emplace_back([log = Logger(LogLevel::kInfo, rank)] {
+      for (int i = 0; i < 50; ++i) log.info(std::string(100, 'x'));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_EQ(line.size(), std::string("plait: [rank 0] info: ").size() + 100);
+  }
+  EXPECT_EQ(count, 200);
+}
+
+}  // namespace
+}  // namespace plait

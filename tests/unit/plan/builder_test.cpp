@@ -1,0 +1,88 @@
+// What the builder numbers and what it refuses.
+#include "plan/builder.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "plan/conditions.hpp"
+
+namespace plait {
+namespace {
+
+TEST(PlanBuilder, ShapeFollowsTheCollective) {
+  const auto shape = [](Collective collective) {
+    return PlanBuilder({"x", collective, 3, 2, 4}).finish();
+  };
+  const Plan all_reduce = shape(Collective::kAllReduce);
+  EXPECT_EQ(all_reduce.blocks, 1);
+  EXPECT_EQ(all_reduce.chunk_count(), 4);
+  EXPECT_EQ(all_reduce.root, 0);  // it has none
+  EXPECT_EQ(all_reduce.node_of, (std::vector<int>{0, 0, 0}));
+  EXPECT_TRUE(all_reduce.in_place);
+  EXPECT_EQ(shape(Collective::kBroadcast).root, 2);
+  EXPECT_EQ(shape(Collective::kReduce).root, 2);
+  EXPECT_EQ(shape(Collective::kAllGather).blocks, 3);
+  EXPECT_EQ(shape(Collective::kAllGather).chunk_count(), 12);
+  EXPECT_EQ(shape(Collective::kReduceScatter).chunk_count(), 12);
+  EXPECT_EQ(shape(Collective::kBarrier).chunk_count(), 0);
+}
+
+TEST(PlanBuilder, WindowsOfTheBuffers) {
+  const auto plan = [](Collective collective) { return PlanBuilder({"x", collective, 3, 2, 4}).finish(); };
+  EXPECT_EQ(input_window(plan(Collective::kAllReduce), 1), (ChunkRange{0, 4}));
+  EXPECT_EQ(input_window(plan(Collective::kBroadcast), 1), (ChunkRange{0, 0}));
+  EXPECT_EQ(input_window(plan(Collective::kBroadcast), 2), (ChunkRange{0, 4}));
+  EXPECT_EQ(input_window(plan(Collective::kAllGather), 1), (ChunkRange{4, 4}));
+  EXPECT_EQ(output_window(plan(Collective::kAllGather), 1), (ChunkRange{0, 12}));
+  EXPECT_EQ(output_window(plan(Collective::kReduceScatter), 1), (ChunkRange{4, 4}));
+  EXPECT_EQ(output_window(plan(Collective::kReduce), 1), (ChunkRange{0, 0}));
+  EXPECT_EQ(output_window(plan(Collective::kReduce), 2), (ChunkRange{0, 4}));
+  EXPECT_EQ(output_window(plan(Collective::kBarrier), 0), (ChunkRange{0, 0}));
+}
+
+TEST(PlanBuilder, NumbersSlotsSignalsAndMessages) {
+  PlanBuilder b({"x", Collective::kAllReduce, 2});
+  const LaneId a = b.add_lane(0, Engine::kCpu), second = b.add_lane(0, Engine::kNet), c = b.add_lane(1, Engine::kNet);
+  EXPECT_EQ(a.lane, 0);
+  EXPECT_EQ(second.lane, 1);
+  EXPECT_EQ(c.lane, 0);
+  EXPECT_EQ(b.take_scratch(0, 3).slot, 0);
+  EXPECT_EQ(b.take_scratch(0).slot, 3);
+  EXPECT_EQ(b.take_scratch(1).slot, 0);
+  EXPECT_EQ(b.take_host(0, 2).slot, 0);
+  EXPECT_EQ(slot_after(b.take_host(0), 4), (Place{0, Buffer::kHost, 6}));
+  EXPECT_EQ(b.signal(a, c).number, 0);
+  EXPECT_EQ(b.signal(c, a).number, 0);
+  EXPECT_EQ(b.signal(second, c).number, 1);
+  b.send_receive(second, input_of(0), c, {1, Buffer::kScratch, 0}, 0);
+  b.send_receive(second, input_of(0), c, {1, Buffer::kScratch, 0}, 0);
+  const Plan plan = b.finish();
+  EXPECT_EQ(plan.ranks[0].scratch_slots, 4);
+  EXPECT_EQ(plan.ranks[0].host_slots, 3);
+  EXPECT_EQ(plan.ranks[1].signals, 2);
+  EXPECT_EQ(plan.ranks[0].signals, 1);
+  EXPECT_EQ(plan.ranks[1].messages, 2);
+  EXPECT_EQ(plan.ranks[1].lanes[0].operations[2].number, 1);
+}
+
+TEST(PlanBuilder, RefusesImpossibleShapes) {
+  const auto code = [](PlanBuilder::Shape shape) {
+    try {
+      PlanBuilder builder(std::move(shape));
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kInternal;
+  };
+  EXPECT_EQ(code({"x", Collective::kAllReduce, 0}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({"x", Collective::kAllReduce, -1}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({"x", Collective::kAllReduce, 2147483647}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({"x", Collective::kBroadcast, 2, 2}), ErrorCode::kInvalidPlan);
+  EXPECT_EQ(code({"x", Collective::kBroadcast, 2, -1}), ErrorCode::kInvalidPlan);
+  EXPECT_EQ(code({"x", Collective::kAllReduce, 2, 0, 0}), ErrorCode::kInvalidPlan);
+  EXPECT_EQ(code({"x", Collective::kAllGather, 1000, 0, 2147483647}), ErrorCode::kInvalidPlan);
+  EXPECT_EQ(code({"x", Collective::kAllReduce, 2, 0, 1, Reach::kStaged, {0}}), ErrorCode::kInvalidPlan);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,60 @@
+// Plans in words.
+#include "plan/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include "plan/builder.hpp"
+#include "property/plan_zoo.hpp"
+
+namespace plait {
+namespace {
+
+TEST(PlanText, PlacesNameSlotsOnlyWhereThereAreSlots) {
+  EXPECT_EQ(to_text(Place{2, Buffer::kScratch, 3}), "r2.scratch[3]");
+  EXPECT_EQ(to_text(Place{0, Buffer::kHost, 0}), "r0.host[0]");
+  EXPECT_EQ(to_text(Place{0, Buffer::kInput, 0}), "r0.input");
+  EXPECT_EQ(to_text(Place{11, Buffer::kOutput, 0}), "r11.output");
+}
+
+TEST(PlanText, Operations) {
+  PlanBuilder b({"x", Collective::kAllReduce, 2, 0, 4, Reach::kPeer});
+  const LaneId a = b.add_lane(0, Engine::kCpu), c = b.add_lane(1, Engine::kCpu);
+  const Place scratch = b.take_scratch(1, 2);
+  b.fold(a, {output_of(0), scratch}, {input_of(0), input_of(1)}, 3);
+  b.copy(a, scratch, input_of(0), 1, 2);
+  b.wait(b.signal(a, c));
+  b.send_receive(a, input_of(0), c, scratch, 0, 2);
+  const Plan plan = b.finish();
+  const auto& left = plan.ranks[0].lanes[0].operations;
+  const auto& right = plan.ranks[1].lanes[0].operations;
+  EXPECT_EQ(to_text(left[0]), "fold r0.output, r1.scratch[0] <- r0.input + r1.input : chunk 3");
+  EXPECT_EQ(to_text(left[1]), "fold r1.scratch[0] <- r0.input : chunks 1..2");
+  EXPECT_EQ(to_text(left[2]), "signal 0 of r1 lane 0");
+  EXPECT_EQ(to_text(left[3]), "send r0.input as message 0 to r1 lane 0 : chunks 0..1");
+  EXPECT_EQ(to_text(right[0]), "wait 0 from r0 lane 0");
+  EXPECT_EQ(to_text(right[1]), "receive r1.scratch[0] as message 0 from r0 lane 0 : chunks 0..1");
+}
+
+TEST(PlanText, WholePlan) {
+  EXPECT_EQ(to_text(test::chain_broadcast(2, 1, 1)),
+            "plan zoo chain: broadcast over 2 ranks, root 1, 1 chunks, reach staged, in place or not\n"
+            "rank 0 (node 0, 2 scratch slots, 0 host slots, 1 signals)\n"
+            "  lane 0 (cpu)\n"
+            "    0: wait 0 from r1 lane 0\n"
+            "    1: fold r0.output <- r0.scratch[0] : chunk 0\n"
+            "rank 1 (node 0, 2 scratch slots, 0 host slots, 0 signals)\n"
+            "  lane 0 (cpu)\n"
+            "    0: fold r0.scratch[0] <- r1.input : chunk 0\n"
+            "    1: signal 0 of r0 lane 0\n"
+            "    2: fold r1.output <- r1.input : chunk 0\n");
+}
+
+TEST(PlanText, AbsurdRangesPrintWithoutOverflow) {
+  Operation fold;
+  fold.chunk = 2147483647;
+  fold.chunks = 2147483647;
+  EXPECT_EQ(to_text(fold), "fold  <-  : chunks 2147483647..4294967293");
+}
+
+}  // namespace
+}  // namespace plait

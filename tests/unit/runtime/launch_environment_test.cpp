@@ -1,0 +1,238 @@
+// The environments below are what each launcher sets, cut down to what is read: Open MPI 4.1.4 and MPICH 5.0 as seen
+// from `mpirun -n 2 env`, torchrun, Slurm and Open MPI 5 after their documentation.
+#include "runtime/launch_environment.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+std::string no_ancestor(const std::string&) { return ""; }
+
+LaunchEnvironment detect(const Environment& environment, const AncestorFinder& ancestor = no_ancestor) {
+  const auto launch = detect_launch_environment(environment, ancestor);
+  EXPECT_TRUE(launch.has_value());
+  return launch.value_or(LaunchEnvironment{});
+}
+
+testing::AssertionResult refused(const Environment& environment, const std::string& reason) {
+  try {
+    detect_launch_environment(environment, no_ancestor);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
+    if (std::string(error.what()).find(reason) != std::string::npos) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "\"" << error.what() << "\" has no \"" << reason << "\"";
+  }
+  return testing::AssertionFailure() << "nothing was thrown";
+}
+
+Environment with(Environment environment, const Environment& changes) {
+  for (const auto& [name, value] : changes) environment[name] = value;
+  return environment;
+}
+
+Environment without(Environment environment, const std::string& name) {
+  environment.erase(name);
+  return environment;
+}
+
+const Environment& plait_run() {
+  static const Environment kEnvironment{
+      {"PLAIT_RANK", "1"}, {"PLAIT_WORLD_SIZE", "4"}, {"PLAIT_LOCAL_RANK", "1"}, {"PLAIT_JOB", "d1c7"}};
+  return kEnvironment;
+}
+
+const Environment& torchrun() {
+  static const Environment kEnvironment{{"RANK", "2"},
+                                        {"WORLD_SIZE", "4"},
+                                        {"LOCAL_RANK", "2"},
+                                        {"LOCAL_WORLD_SIZE", "4"},
+                                        {"MASTER_ADDR", "127.0.0.1"},
+                                        {"MASTER_PORT", "29500"},
+                                        {"TORCHELASTIC_RUN_ID", "none"},
+                                        {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  return kEnvironment;
+}
+
+const Environment& open_mpi_4() {
+  static const Environment kEnvironment{{"OMPI_COMM_WORLD_RANK", "1"},
+                                        {"OMPI_COMM_WORLD_SIZE", "2"},
+                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                        {"OMPI_MCA_ess_base_jobid", "2129461249"},
+                                        {"OMPI_MCA_orte_precondition_transports", "1fa46b78712bbe95-7f10d1707c00e8ce"},
+                                        {"PMIX_NAMESPACE", "2129461249"},
+                                        {"PMIX_RANK", "1"}};
+  return kEnvironment;
+}
+
+const Environment& mpich() {
+  static const Environment kEnvironment{
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", "9"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  return kEnvironment;
+}
+
+const Environment& slurm() {
+  static const Environment kEnvironment{
+      {"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "4"},         {"SLURM_LOCALID", "3"},       {"SLURM_JOB_ID", "77"},
+      {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_NUM_NODES", "1"}};
+  return kEnvironment;
+}
+
+TEST(LaunchEnvironment, WithoutALauncherThereIsNone) {
+  EXPECT_FALSE(detect_launch_environment({}, no_ancestor).has_value());
+  EXPECT_FALSE(detect_launch_environment({{"PATH", "/bin"}, {"LOCAL_RANK", "0"}, {"PLAIT_JOB", "x"}}, no_ancestor));
+}
+
+TEST(LaunchEnvironment, PlaitRun) {
+  const LaunchEnvironment launch = detect(plait_run());
+  EXPECT_EQ(launch.launcher, "plait run");
+  EXPECT_EQ(launch.rank, 1);
+  EXPECT_EQ(launch.size, 4);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_NE(launch.job_key.find("d1c7"), std::string::npos);
+  EXPECT_EQ(detect(without(plait_run(), "PLAIT_LOCAL_RANK")).local_rank, 1);
+}
+
+TEST(LaunchEnvironment, Torchrun) {
+  const LaunchEnvironment launch = detect(torchrun());
+  EXPECT_EQ(launch.launcher, "torchrun");
+  EXPECT_EQ(launch.rank, 2);
+  EXPECT_EQ(launch.size, 4);
+  EXPECT_EQ(launch.local_rank, 2);
+  EXPECT_EQ(launch.job_key,
+            "torchrun/MASTER_ADDR=127.0.0.1/MASTER_PORT=29500/TORCHELASTIC_RUN_ID=none/TORCHELASTIC_RESTART_COUNT=0");
+  // Set by hand, as for init_method="env://".
+  EXPECT_EQ(detect({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}).local_rank, 1);
+}
+
+TEST(LaunchEnvironment, ARestartedJobIsAnotherJob) {
+  EXPECT_NE(detect(torchrun()).job_key, detect(with(torchrun(), {{"TORCHELASTIC_RESTART_COUNT", "1"}})).job_key);
+  EXPECT_NE(detect(slurm()).job_key, detect(with(slurm(), {{"SLURM_STEP_ID", "1"}})).job_key);
+}
+
+TEST(LaunchEnvironment, OpenMpi) {
+  const LaunchEnvironment launch = detect(open_mpi_4());
+  EXPECT_EQ(launch.launcher, "Open MPI");
+  EXPECT_EQ(launch.rank, 1);
+  EXPECT_EQ(launch.size, 2);
+  EXPECT_EQ(launch.local_rank, 1);
+  const LaunchEnvironment version_5 = detect({{"OMPI_COMM_WORLD_RANK", "0"},
+                                              {"OMPI_COMM_WORLD_SIZE", "2"},
+                                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                              {"PMIX_NAMESPACE", "prterun-host-4242@1"}});
+  EXPECT_EQ(version_5.job_key, "Open MPI/PMIX_NAMESPACE=prterun-host-4242@1");
+  EXPECT_NE(launch.job_key, detect(with(open_mpi_4(), {{"PMIX_NAMESPACE", "2129461250"}})).job_key);
+}
+
+TEST(LaunchEnvironment, MpichAsksForTheProxyAboveAllRanks) {
+  std::string asked;
+  const LaunchEnvironment launch = detect(mpich(), [&](const std::string& prefix) {
+    asked = prefix;
+    return "hydra_pmi_proxy 4242 99";
+  });
+  EXPECT_EQ(launch.launcher, "MPICH");
+  EXPECT_EQ(launch.rank, 1);
+  EXPECT_EQ(launch.size, 2);
+  EXPECT_EQ(launch.job_key, "MPICH/hydra_pmi_proxy 4242 99");
+  EXPECT_EQ(asked, "hydra_");
+  EXPECT_EQ(detect(with(mpich(), {{"PMI_JOBID", "77.0"}})).job_key, "MPICH/PMI_JOBID=77.0");
+}
+
+TEST(LaunchEnvironment, Slurm) {
+  const LaunchEnvironment launch = detect(slurm());
+  EXPECT_EQ(launch.launcher, "Slurm");
+  EXPECT_EQ(launch.rank, 3);
+  EXPECT_EQ(launch.size, 4);
+  EXPECT_EQ(launch.local_rank, 3);
+  EXPECT_EQ(launch.job_key, "Slurm/SLURM_JOB_ID=77/SLURM_STEP_ID=0");
+  // The step decides, not the allocation around it.
+  EXPECT_EQ(detect(with(slurm(), {{"SLURM_NTASKS", "16"}})).size, 4);
+  EXPECT_EQ(detect(without(slurm(), "SLURM_STEP_NUM_TASKS")).size, 4);
+}
+
+TEST(LaunchEnvironment, ASlurmBatchScriptIsNoRank) {
+  EXPECT_FALSE(detect_launch_environment(
+      {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "77"}}, no_ancestor));
+}
+
+TEST(LaunchEnvironment, TheInnermostLauncherIsAskedFirst) {
+  Environment all = with(slurm(), mpich());
+  EXPECT_EQ(detect(all, [](const std::string&) { return "proxy"; }).launcher, "MPICH");
+  all = with(all, open_mpi_4());
+  EXPECT_EQ(detect(all).launcher, "Open MPI");
+  all = with(all, torchrun());
+  EXPECT_EQ(detect(all).launcher, "torchrun");
+  all = with(all, plait_run());
+  EXPECT_EQ(detect(all).launcher, "plait run");
+}
+
+TEST(LaunchEnvironment, RanksOfOneJobComputeOneIdAndOtherJobsAnother) {
+  const UniqueId id = detect(torchrun()).id(0);
+  EXPECT_EQ(id, detect(with(torchrun(), {{"RANK", "0"}, {"LOCAL_RANK", "0"}})).id(0));
+  EXPECT_NE(id.secret, detect(torchrun()).id(1).secret);
+  EXPECT_NE(id.secret, detect(with(torchrun(), {{"MASTER_PORT", "29501"}})).id(0).secret);
+}
+
+TEST(LaunchEnvironment, PlaitJobIsTheKeyUnderEveryLauncher) {
+  for (const Environment& environment : {torchrun(), open_mpi_4(), mpich(), slurm()}) {
+    EXPECT_EQ(detect(with(environment, {{"PLAIT_JOB", "mine"}})).job_key, "job/PLAIT_JOB=mine");
+  }
+}
+
+TEST(LaunchEnvironment, AHalfSetEnvironmentIsAnError) {
+  EXPECT_TRUE(refused(without(plait_run(), "PLAIT_WORLD_SIZE"), "PLAIT_RANK is set but PLAIT_WORLD_SIZE is not"));
+  EXPECT_TRUE(refused(without(plait_run(), "PLAIT_RANK"), "PLAIT_WORLD_SIZE is set but PLAIT_RANK is not"));
+  EXPECT_TRUE(refused({{"RANK", "0"}}, "torchrun: environment variable RANK is set but WORLD_SIZE is not"));
+  EXPECT_TRUE(refused({{"WORLD_SIZE", "2"}}, "WORLD_SIZE is set but RANK is not"));
+  EXPECT_TRUE(refused({{"OMPI_COMM_WORLD_RANK", "0"}}, "OMPI_COMM_WORLD_SIZE is not"));
+  EXPECT_TRUE(refused({{"PMI_SIZE", "2"}}, "PMI_RANK is not"));
+  EXPECT_TRUE(refused({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}}, "SLURM_NTASKS is not"));
+}
+
+TEST(LaunchEnvironment, NumbersThatAreNoneAreAnError) {
+  for (const char* text : {"x", "-1", "1.0", " 1", "1 ", "99999999999"}) {
+    EXPECT_TRUE(refused(with(plait_run(), {{"PLAIT_RANK", text}}), "expected a whole number from 0")) << text;
+    EXPECT_TRUE(refused(with(torchrun(), {{"LOCAL_RANK", text}}), "torchrun: environment variable LOCAL_RANK")) << text;
+  }
+}
+
+TEST(LaunchEnvironment, RanksBeyondTheSizeAreAnError) {
+  EXPECT_TRUE(refused(with(plait_run(), {{"PLAIT_RANK", "4"}}), "PLAIT_RANK is 4 but PLAIT_WORLD_SIZE is 4"));
+  EXPECT_TRUE(refused(with(plait_run(), {{"PLAIT_RANK", "0"}, {"PLAIT_WORLD_SIZE", "0"}}), "PLAIT_WORLD_SIZE is 0"));
+  EXPECT_TRUE(refused(with(plait_run(), {{"PLAIT_LOCAL_RANK", "4"}}), "PLAIT_LOCAL_RANK is 4"));
+}
+
+TEST(LaunchEnvironment, SeveralHostsAreNotSupportedYet) {
+  const std::string reason = "ranks on several hosts are not supported yet";
+  EXPECT_TRUE(refused(with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}}), reason));
+  EXPECT_TRUE(refused(with(open_mpi_4(), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}), reason));
+  EXPECT_TRUE(refused(with(mpich(), {{"MPI_LOCALNRANKS", "1"}}), reason));
+  EXPECT_TRUE(refused(with(slurm(), {{"SLURM_STEP_NUM_NODES", "2"}}), reason));
+}
+
+TEST(LaunchEnvironment, AJobThatNothingTellsFromOthersIsAnErrorUnlessItIsOneRank) {
+  EXPECT_TRUE(refused(without(plait_run(), "PLAIT_JOB"), "set PLAIT_JOB to one random text on all ranks"));
+  EXPECT_TRUE(refused(without(torchrun(), "MASTER_PORT"), "set PLAIT_JOB"));
+  EXPECT_TRUE(refused(mpich(), "MPICH started rank 1 of 2, but nothing in the environment tells"));
+  EXPECT_EQ(detect({{"PLAIT_RANK", "0"}, {"PLAIT_WORLD_SIZE", "1"}}).size, 1);
+}
+
+TEST(FindAncestor, FindsAProcessAboveThisOne) {
+  std::ifstream file("/proc/" + std::to_string(::getppid()) + "/comm");
+  std::string parent;
+  std::getline(file, parent);
+  const std::string found = find_ancestor(parent);
+  EXPECT_TRUE(found.starts_with(parent + " " + std::to_string(::getppid()) + " ")) << found;
+  EXPECT_EQ(found, find_ancestor(parent));
+  EXPECT_EQ(find_ancestor("no process has this name"), "");
+}
+
+}  // namespace
+}  // namespace plait

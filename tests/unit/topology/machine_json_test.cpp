@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "topology/machines.hpp"
+#include "topology/readers.hpp"
+#include "unit/topology/expect_error.hpp"
+#include "unit/topology/samples.hpp"
+
+namespace plait {
+namespace {
+
+Topology parse(const std::string& text) { return parse_machine_json(text, "toy.json"); }
+
+// The sample with one piece of text replaced.
+std::string changed(const std::string& from, const std::string& to) {
+  std::string text = samples::kMachine;
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string refusal(const std::string& from, const std::string& to) {
+  return error_of([&] { parse(changed(from, to)); });
+}
+
+TEST(MachineJson, ReadsEverything) {
+  const Topology toy = parse(samples::kMachine);
+  EXPECT_EQ(toy.name, "toy");
+  EXPECT_EQ(toy.source, "a test");
+  ASSERT_EQ(toy.devices.size(), 7u);
+  EXPECT_EQ(toy.devices[1].name, "cpu1");
+  EXPECT_EQ(toy.devices[1].cores, 8);
+  EXPECT_EQ(toy.devices[1].memory_gb, 64.5);
+  EXPECT_EQ(toy.devices[3].bus_id, "0000:02:00.0");
+  EXPECT_EQ(toy.devices[6].port_gbps, 12.5);
+  EXPECT_EQ(toy.devices[6].source, "measured");
+  ASSERT_EQ(toy.links.size(), 7u);
+  EXPECT_EQ(toy.links[0], (Link{2, 3, LinkKind::kNvlink, 2, 50, "paper"}));
+  EXPECT_EQ(toy.links[6], (Link{0, 1, LinkKind::kSocket, 1, 38.4, ""}));
+  EXPECT_EQ(toy.network, (Network{4, 0.5, "assumed"}));
+}
+
+TEST(MachineJson, SurvivesARoundTrip) {
+  const Topology toy = parse(samples::kMachine);
+  EXPECT_EQ(parse(to_json(toy)), toy);
+  EXPECT_EQ(to_json(parse(to_json(toy))), to_json(toy));
+  const Topology cluster = replicate(toy, 6);
+  EXPECT_EQ(parse(to_json(cluster)), cluster);
+  for (const std::string& name : machine_names()) {
+    EXPECT_EQ(parse(to_json(machine(name))), machine(name)) << name;
+    EXPECT_EQ(parse(to_json(machine(name, 2))), machine(name, 2)) << name;
+  }
+}
+
+TEST(MachineJson, SaysWhereWhatWasExpectedAndFound) {
+  EXPECT_EQ(refusal("\"width\": 2", "\"width\": -2"),
+            "toy.json:12: expected an integer from 1 to 1048576, found the number -2");
+  EXPECT_EQ(refusal("\"width\": 2", "\"width\": 2.5"),
+            "toy.json:12: expected an integer from 1 to 1048576, found the number 2.5");
+  EXPECT_EQ(refusal("\"gbps\": 50", "\"gbps\": 0"), "toy.json:12: expected a bandwidth above 0, found the number 0");
+  EXPECT_EQ(refusal("\"gbps\": 38.4", "\"gbps\": \"fast\""),
+            "toy.json:15: expected a number, found the string \"fast\"");
+  EXPECT_EQ(refusal("\"gbps\": 38.4", "\"gpbs\": 38.4"),
+            "toy.json:15: expected one of the members kind, width, gbps, pairs, source, found \"gpbs\"");
+  EXPECT_EQ(refusal("[\"cpu1\", \"gpu2\"]", "[\"cpu1\", \"gpu9\"]"),
+            "toy.json:13: expected the name of a device of this machine, found the string \"gpu9\"");
+  EXPECT_EQ(refusal("[\"cpu1\", \"gpu2\"]", "[\"cpu1\", \"cpu1\"]"),
+            "toy.json:13: expected two different devices, found an array");
+  EXPECT_EQ(refusal("[\"cpu1\", \"gpu2\"]", "[\"cpu1\"]"),
+            "toy.json:13: expected an array of two device names, found an array");
+  EXPECT_EQ(refusal("\"gpu1\", \"gpu2\"]", "\"gpu1\", \"gpu1\"]"),
+            "toy.json:7: expected a name that no other device has, found the string \"gpu1\"");
+  EXPECT_EQ(refusal("\"kind\": \"nic\"", "\"kind\": \"nik\""),
+            "toy.json:9: expected gpu, cpu, nvswitch, pcieswitch, nic or netswitch, found the string \"nik\"");
+  EXPECT_EQ(refusal("\"plait-machine 1\"", "\"plait-machine 9\""),
+            "toy.json:2: expected \"plait-machine 1\", found the string \"plait-machine 9\"");
+  EXPECT_EQ(refusal("\"bus_ids\": [\"0000:01:00.0\", ", "\"bus_ids\": ["),
+            "toy.json:7: expected one bus id for each of the 3 names, found an array");
+  expect_contains(refusal("\"gbps\": 50", "\"gbps\": 1e999"), "toy.json:12: expected a number that a double can hold");
+  expect_contains(refusal("\"gbps\": 50", "\"gbps\": NaN"), "toy.json:12: expected a value, found 'N'");
+  expect_contains(refusal("\"bisection\": 0.5", "\"bisection\": 1.5"), "a fraction above 0 and at most 1");
+  expect_contains(refusal("\"kind\": \"socket\"", "\"kind\": \"network\""), "toy.json:1: ");
+  expect_contains(error_of([] { parse("[]"); }), "toy.json:1: expected an object, a machine, found an array");
+  expect_contains(error_of([] { parse("{}"); }), "expected a member \"format\"");
+}
+
+TEST(MachineJson, RefusesATruncatedFileAtEveryLength) {
+  const std::string whole = samples::kMachine;
+  const size_t end = whole.find_last_of('}');
+  for (size_t length = 0; length <= end; ++length) {
+    expect_contains(error_of([&] { parse(whole.substr(0, length)); }), "toy.json:");
+  }
+}
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("plait-readers-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(Files, AreRecognisedByTheirContent) {
+  EXPECT_EQ(read_topology(write("any.txt", samples::kMachine)).name, "toy");
+  EXPECT_EQ(read_topology(write("big.box.xml", samples::kXmlSwitched)).name, "big.box");
+  EXPECT_EQ(read_topology(write("matrix", samples::kMatrixNew)).name, "matrix");
+  EXPECT_EQ(read_topology(write("bom", std::string("\xef\xbb\xbf\n") + samples::kXmlPower)).name, "bom");
+}
+
+TEST_F(Files, ThatCannotBeReadSayWhy) {
+  const auto refused = [&](const std::string& path) { return error_of([&] { read_topology(path); }); };
+  expect_contains(refused((folder_ / "missing").string()), "missing: cannot be read: No such file or directory");
+  expect_contains(refused(folder_.string()), "Is a directory; name a file in it");
+  expect_contains(refused(write("empty", "")), "empty:1: expected a machine in JSON, an NCCL topology file (XML) or");
+  expect_contains(refused(write("spaces", " \n\t\n")), "found nothing");
+  expect_contains(refused(write("utf16", std::string("\xff\xfeG\0P\0", 6))),
+                  "found UTF-16; save the file again as UTF-8");
+  std::string junk;
+  std::mt19937 random(3);
+  for (int i = 0; i < 100'000; ++i) junk += static_cast<char>(random());
+  junk[0] = 'x';
+  expect_contains(refused(write("junk", junk)), "junk:1: expected a machine");
+}
+
+TEST_F(Files, OfAHundredMegabytesOfGarbageAreRefusedQuickly) {
+  const std::string path = write("huge", "");
+  {
+    std::ofstream out(path, std::ios::binary);
+    const std::string block(1 << 20, 'G');
+    for (int i = 0; i < 100; ++i) out << block;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  expect_contains(error_of([&] { read_topology(path); }), "expected at most 67108864 bytes, found more");
+  // Below the bound on the size, each reader gives up at the first thing that is wrong.
+  for (const char* first : {"{", "<", "GPU0 "}) {
+    std::string text = first;
+    text.append(60u << 20, 'G');
+    error_of([&] { parse_topology(text, "huge"); });
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(seconds.count(), 20);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,81 @@
+#include "topology/machines.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "topology/readers.hpp"
+#include "unit/topology/expect_error.hpp"
+
+namespace plait {
+namespace {
+
+TEST(Machines, AreAllThere) {
+  const std::vector<std::string> names = machine_names();
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  for (const char* wanted : {"summit", "lassen", "tsubame3", "dgx1-p100", "dgx1-v100", "dgx2", "abci", "mist", "cedar",
+                             "kesch", "hgx-h200-4", "hgx-h200-8", "pcie-4", "nvlink-pairs"}) {
+    EXPECT_TRUE(std::find(names.begin(), names.end(), wanted) != names.end()) << wanted;
+  }
+}
+
+TEST(Machines, AreValidAloneAndAsClusters) {
+  for (const std::string& name : machine_names()) {
+    SCOPED_TRACE(name);
+    EXPECT_NO_THROW(validate(machine(name)));
+    EXPECT_EQ(machine(name).name, name);
+    EXPECT_NO_THROW(validate(machine(name, 3)));
+  }
+}
+
+TEST(Machines, StateTheSourceOfEveryFact) {
+  for (const std::string& name : machine_names()) {
+    SCOPED_TRACE(name);
+    const Topology topology = machine(name);
+    EXPECT_FALSE(topology.source.empty());
+    EXPECT_FALSE(topology.network.source.empty());
+    for (const Device& device : topology.devices) EXPECT_FALSE(device.source.empty()) << device.name;
+    for (const Link& link : topology.links) EXPECT_FALSE(link.source.empty()) << link.a << "-" << link.b;
+  }
+}
+
+// The files are as to_json would write them, so that a changed file differs from the old one only where it changed.
+TEST(Machines, FilesAreInTheWritersLayoutAndEmbeddedUnchanged) {
+  for (const std::string& name : machine_names()) {
+    SCOPED_TRACE(name);
+    std::ifstream file(std::string(PLAIT_SOURCE_DIR) + "/machines/" + name + ".json");
+    std::stringstream text;
+    text << file.rdbuf();
+    EXPECT_EQ(to_json(machine(name)), text.str());
+  }
+}
+
+// BLK-09: four lanes at each P100, six at each V100.
+TEST(Machines, DgxOneHasTheRightNumberOfLanesAtEachGpu) {
+  for (const auto& [name, lanes, total] : {std::tuple("dgx1-p100", 4, 16), std::tuple("dgx1-v100", 6, 24)}) {
+    const Topology topology = machine(name);
+    int sum = 0;
+    for (const int gpu : devices_of(topology, DeviceKind::kGpu)) {
+      int degree = 0;
+      for (const Link& link : topology.links) {
+        if (link.kind == LinkKind::kNvlink && (link.a == gpu || link.b == gpu)) degree += link.width;
+      }
+      EXPECT_EQ(degree, lanes) << name << " " << gpu;
+      sum += degree;
+    }
+    EXPECT_EQ(sum / 2, total);
+  }
+}
+
+TEST(Machines, NamesTheNearestMatchOfAnUnknownOne) {
+  const std::string message = error_of([] { machine("sumit"); }, ErrorCode::kInvalidArgument);
+  expect_contains(message, "did you mean \"summit\"?");
+  expect_contains(message, "abci, cedar, dgx1-p100");
+  expect_contains(error_of([] { machine(""); }, ErrorCode::kInvalidArgument), "There are:");
+  EXPECT_LT(error_of([] { machine(std::string(1 << 20, 'x')); }, ErrorCode::kInvalidArgument).size(), 1000u);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+
+#include "topology/bandwidths.hpp"
+#include "topology/describe.hpp"
+#include "topology/paths.hpp"
+#include "topology/readers.hpp"
+#include "unit/topology/expect_error.hpp"
+#include "unit/topology/samples.hpp"
+
+namespace plait {
+namespace {
+
+const Link* find_link(const Topology& topology, const std::string& a, const std::string& b) {
+  const int first = device_named(topology, a), second = device_named(topology, b);
+  for (const Link& link : topology.links) {
+    if ((link.a == first && link.b == second) || (link.a == second && link.b == first)) return &link;
+  }
+  return nullptr;
+}
+
+std::string system(const std::string& inside) {
+  return "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n" + inside +
+         "\n</cpu></system>";
+}
+std::string pci(const std::string& bus_id, const std::string& inside, const std::string& more = "") {
+  return "<pci busid=\"" + bus_id +
+         "\" class=\"0x030200\" vendor=\"0x10de\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\" " + more + ">" +
+         inside + "</pci>\n";
+}
+Topology parse(const std::string& text) { return parse_nccl_xml(text, "dumps/box.xml"); }
+std::string refusal(const std::string& text) {
+  return error_of([&] { parse(text); });
+}
+
+TEST(NcclXml, ReadsASwitchedMachine) {
+  const Topology box = parse(samples::kXmlSwitched);
+  EXPECT_EQ(box.name, "box");
+  EXPECT_EQ(box.nodes, 1);
+  EXPECT_EQ(devices_of(box, DeviceKind::kCpu).size(), 2u);
+  EXPECT_EQ(devices_of(box, DeviceKind::kGpu).size(), 2u);
+  EXPECT_EQ(devices_of(box, DeviceKind::kNvSwitch).size(), 1u);
+  EXPECT_EQ(devices_of(box, DeviceKind::kPcieSwitch).size(), 1u);
+  EXPECT_EQ(devices_of(box, DeviceKind::kNic).size(), 3u);  // eth0 once, although both CPUs list it
+  const Device& gpu1 = box.devices[static_cast<size_t>(device_named(box, "gpu1"))];
+  EXPECT_EQ(gpu1.bus_id, "0000:2a:00.0");
+  const Link* nvlink = find_link(box, "gpu0", "nvswitch0");
+  ASSERT_TRUE(nvlink);
+  EXPECT_EQ(nvlink->width, 18);
+  EXPECT_DOUBLE_EQ(nvlink->gbps, 18 * 26.5625);
+  const Link* slot = find_link(box, "gpu0", "pcieswitch0");
+  ASSERT_TRUE(slot);
+  EXPECT_EQ(slot->width, 16);
+  EXPECT_NEAR(slot->gbps, 63.02, 0.01);
+  EXPECT_EQ(box.devices[static_cast<size_t>(device_named(box, "nic0"))].port_gbps, 50);
+  const Device& two_ports = box.devices[static_cast<size_t>(device_named(box, "nic1"))];
+  EXPECT_EQ(two_ports.port_gbps, 25);
+  EXPECT_EQ(two_ports.model.substr(0, 13), "mlx5_1 mlx5_2");
+  EXPECT_TRUE(find_link(box, "cpu0", "cpu1"));
+  EXPECT_EQ(to_text(box, find_groups(box, GroupRule::kNvGroup)), "group 0: gpu0 gpu1\n");
+  // Both NICs of real speed are there, so that a cluster of such machines can be made.
+  EXPECT_NO_THROW(validate(replicate(box, 4)));
+}
+
+TEST(NcclXml, ReadsAPowerMachineWithItsCpusInTheGroups) {
+  const Topology power = parse(samples::kXmlPower);
+  EXPECT_EQ(to_text(power, find_groups(power, GroupRule::kNvGroup)),
+            "group 0: gpu0 gpu1 cpu0\ngroup 1: gpu2 gpu3 cpu1\n");
+  const Link* to_host = find_link(power, "gpu2", "cpu1");
+  ASSERT_TRUE(to_host);
+  EXPECT_EQ(to_host->width, 3);  // two entries of one CPU add up
+  EXPECT_EQ(find_link(power, "gpu0", "gpu1")->gbps, 75);
+  const PathFinder finder(power);
+  const auto paths = finder.between(device_named(power, "gpu0"), device_named(power, "gpu1"));
+  ASSERT_EQ(paths.size(), 2u);
+  EXPECT_EQ(paths[1].gbps, 75);
+}
+
+TEST(NcclXml, TakesHiddenSwitchesAndChipToChipLinks) {
+  const Topology hidden = parse(
+      system(pci("0009:01:00.0",
+                 "<gpu dev=\"0\" sm=\"103\"><nvlink target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/>"
+                 "<c2c bw=\"44712\" count=\"5\"/></gpu>") +
+             pci("0008:01:00.0", "<gpu dev=\"1\" sm=\"103\"><nvlink target=\"fffffff:ffff:ff\" count=\"18\"/></gpu>")));
+  EXPECT_EQ(find_link(hidden, "gpu0", "nvswitch0")->gbps, 18 * 53.125);
+  bool chip_to_chip = false;
+  for (const Link& link : hidden.links)
+    chip_to_chip |= link.kind == LinkKind::kNvlink && std::abs(link.gbps - 223.56) < 1e-9;
+  EXPECT_TRUE(chip_to_chip);
+  EXPECT_EQ(find_groups(hidden, GroupRule::kGpuOnly).size(), 1u);
+}
+
+TEST(NcclXml, TakesHandWrittenFilesThatListOnlyTheTree) {
+  // Files for virtual machines often have PCI devices only, with classes but without GPUs and NICs in them.
+  const Topology box = parse(
+      "<system version=\"1\"><cpu numaid=\"0\">"
+      "<pci busid=\"ffff:ff:01.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">"
+      "<pci busid=\"0001:00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>"
+      "<pci busid=\"0101:00:00.0\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"/>"
+      "</pci><pci busid=\"0000:00:1b.0\"/></cpu></system>");
+  EXPECT_EQ(devices_of(box, DeviceKind::kGpu).size(), 1u);
+  EXPECT_EQ(devices_of(box, DeviceKind::kNic).size(), 1u);
+  EXPECT_EQ(devices_of(box, DeviceKind::kPcieSwitch).size(), 1u);
+}
+
+TEST(NcclXml, AssumesAFullSlotWhereTheSpeedIsUnknown) {
+  const Topology box =
+      parse(system("<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"Unknown speed\" link_width=\"0\"><gpu "
+                   "dev=\"0\" sm=\"80\"/></pci>"));
+  EXPECT_DOUBLE_EQ(find_link(box, "gpu0", "cpu0")->gbps, pcie_gbps(16, 16));
+  expect_contains(find_link(box, "gpu0", "cpu0")->source, "assumed");
+}
+
+TEST(NcclXml, NumbersCpusByNumaNodeAndGpusByDevice) {
+  const Topology box =
+      parse("<system version=\"1\"><cpu numaid=\"3\">" + pci("0000:03:00.0", "<gpu dev=\"5\" sm=\"80\"/>") +
+            "</cpu><cpu numaid=\"1\">" + pci("0000:01:00.0", "<gpu dev=\"2\" sm=\"80\"/>") + "</cpu></system>");
+  EXPECT_TRUE(find_link(box, "gpu5", "cpu1"));
+  EXPECT_TRUE(find_link(box, "gpu2", "cpu0"));
+}
+
+TEST(NcclXml, TakesSeveralHostsAsNodes) {
+  const auto host = [](const std::string& hash) {
+    return "<cpu host_hash=\"" + hash + "\" numaid=\"0\">" + pci("0000:01:00.0", "<gpu dev=\"0\" sm=\"90\"/>") +
+           "<pci busid=\"0000:02:00.0\" class=\"0x020700\"><nic><net name=\"mlx5_0\" "
+           "speed=\"200000\"/></nic></pci></cpu>";
+  };
+  const Topology cluster = parse("<system version=\"1\">" + host("0x1") + host("0x2") + "</system>");
+  EXPECT_EQ(cluster.nodes, 2);
+  const PathFinder finder(cluster);
+  const auto path = finder.best(device_named(cluster, "n0.gpu0"), device_named(cluster, "n1.gpu0"));
+  ASSERT_TRUE(path);
+  EXPECT_EQ(path->kind, PathKind::kNet);
+  EXPECT_EQ(path->gbps, 25);
+}
+
+TEST(NcclXml, RefusesWhatDoesNotFit) {
+  const auto nvlink = [](const std::string& attributes) {
+    return system(pci("0000:01:00.0", "<gpu dev=\"0\" sm=\"70\">\n<nvlink " + attributes + "/></gpu>"));
+  };
+  EXPECT_EQ(refusal("<graphs version=\"1\"/>"), "dumps/box.xml:1: expected <system>, an NCCL topology, found <graphs>");
+  expect_contains(refusal("<system version=\"1\"/>"), "expected at least one <cpu> in <system>");
+  // An unknown GPU is an error; an unknown switch is not.
+  expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"1\" tclass=\"0x030200\"")),
+                  "dumps/box.xml:4: expected the target of an nvlink to be the busid of a <gpu> in this file");
+  expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"1\"")), "\"0000:99:00.0\" of class \"\"");
+  EXPECT_NO_THROW(parse(nvlink("target=\"0000:99:00.0\" count=\"1\" tclass=\"0x068000\"")));
+  EXPECT_EQ(refusal(nvlink("target=\"0000:99:00.0\" count=\"-2\" tclass=\"0x068000\"")),
+            "dumps/box.xml:4: expected count to be a whole number from 1 to 1024, found \"-2\"");
+  expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"99999999999\" tclass=\"0x068000\"")), "count");
+  expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"two\" tclass=\"0x068000\"")), "count");
+  expect_contains(refusal(nvlink("target=\"0000:01:00.0\" count=\"1\" tclass=\"0x030200\"")), "found the GPU itself");
+  // A device below itself, or twice.
+  expect_contains(refusal(system("<pci busid=\"0000:01:00.0\" class=\"0x060400\">\n" +
+                                 pci("0000:01:00.0", "<gpu dev=\"0\"/>") + "</pci>")),
+                  "dumps/box.xml:4: expected each busid once, found 0000:01:00.0 again");
+  expect_contains(refusal(system("<pci class=\"0x030200\"><gpu dev=\"0\"/></pci>")), "expected a busid in <pci>");
+  expect_contains(refusal(system("<pci busid=\"a\" link_speed=\"1e400 GT/s\" link_width=\"16\" class=\"0x030200\"/>")),
+                  "link_speed");
+  expect_contains(refusal(system("<pci busid=\"a\" link_speed=\"-8 GT/s\" link_width=\"16\" class=\"0x030200\"/>")),
+                  "link_speed");
+  expect_contains(refusal(system("<pci busid=\"a\" link_speed=\"8 GT/s\" link_width=\"-16\" class=\"0x030200\"/>")),
+                  "link_width");
+}
+
+TEST(NcclXml, RefusesATruncatedFileAtEveryLength) {
+  const std::string whole = samples::kXmlPower;
+  for (size_t length = 0; length + 2 < whole.size(); length += 7) {
+    expect_contains(error_of([&] { parse(whole.substr(0, length)); }), "dumps/box.xml:");
+  }
+}
+
+}  // namespace
+}  // namespace plait

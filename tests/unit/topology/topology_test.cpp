@@ -1,0 +1,156 @@
+#include "topology/topology.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "topology/machines.hpp"
+#include "unit/topology/expect_error.hpp"
+
+namespace plait {
+namespace {
+
+Topology pair_of_gpus() {
+  Topology topology;
+  topology.name = "pair";
+  Device device;
+  device.name = "gpu0";
+  topology.add_device(device);
+  device.name = "gpu1";
+  topology.add_device(device);
+  topology.add_link({0, 1, LinkKind::kNvlink, 2, 50, ""});
+  return topology;
+}
+
+std::string refusal(const Topology& topology) {
+  return error_of([&] { validate(topology); });
+}
+
+TEST(Validate, AcceptsAPlainMachine) { EXPECT_NO_THROW(validate(pair_of_gpus())); }
+
+TEST(Validate, RefusesBadDevices) {
+  Topology topology = pair_of_gpus();
+  topology.devices[1].name = "gpu0";
+  expect_contains(refusal(topology), "\"gpu0\": this name is used twice");
+  topology.devices[1].name = "";
+  expect_contains(refusal(topology), "must have a name");
+  topology = pair_of_gpus();
+  topology.devices[1].node = 1;
+  expect_contains(refusal(topology), "node 1 is not one of the 1 nodes");
+  topology.devices[1].node = kNoNode;
+  expect_contains(refusal(topology), "node -1");
+  topology = pair_of_gpus();
+  topology.devices[0].port_gbps = std::nan("");
+  expect_contains(refusal(topology), "port_gbps");
+  topology = pair_of_gpus();
+  topology.nodes = 0;
+  expect_contains(refusal(topology), "at least one node");
+}
+
+TEST(Validate, RefusesBadLinks) {
+  const auto with = [](auto change) {
+    Topology topology = pair_of_gpus();
+    change(topology.links[0]);
+    return refusal(topology);
+  };
+  expect_contains(with([](Link& link) { link.b = 0; }), "joins a device to itself");
+  expect_contains(with([](Link& link) { link.b = 2; }), "does not exist");
+  expect_contains(with([](Link& link) { link.a = -1; }), "does not exist");
+  expect_contains(with([](Link& link) { link.width = 0; }), "width must be at least 1");
+  expect_contains(with([](Link& link) { link.width = -4; }), "not -4");
+  expect_contains(with([](Link& link) { link.gbps = 0; }), "gbps must be positive");
+  expect_contains(with([](Link& link) { link.gbps = -1; }), "gbps must be positive");
+  expect_contains(with([](Link& link) { link.gbps = std::nan(""); }), "gbps must be positive");
+  expect_contains(with([](Link& link) { link.gbps = std::numeric_limits<double>::infinity(); }), "finite");
+  expect_contains(with([](Link& link) { link.kind = LinkKind::kSocket; }), "cannot end at a gpu");
+  Topology twice = pair_of_gpus();
+  twice.add_link({1, 0, LinkKind::kNvlink, 1, 25, ""});
+  expect_contains(refusal(twice), "is there twice");
+  Topology far = pair_of_gpus();
+  far.nodes = 2;
+  far.devices[1].node = 1;
+  expect_contains(refusal(far), "leaves its node");
+}
+
+TEST(DeviceNamed, ListsWhatIsThere) {
+  const Topology topology = pair_of_gpus();
+  EXPECT_EQ(device_named(topology, "gpu1"), 1);
+  expect_contains(error_of([&] { device_named(topology, "gpu7"); }, ErrorCode::kInvalidArgument), "it has: gpu0 gpu1");
+}
+
+TEST(Select, KeepsNamesOrderAndTheRest) {
+  const Topology summit = machine("summit");
+  const Topology part = select(summit, {device_named(summit, "gpu4"), device_named(summit, "gpu1")});
+  EXPECT_NO_THROW(validate(part));
+  const std::vector<int> gpus = devices_of(part, DeviceKind::kGpu);
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(part.devices[static_cast<size_t>(gpus[0])].name, "gpu1");
+  EXPECT_EQ(part.devices[static_cast<size_t>(gpus[1])].name, "gpu4");
+  EXPECT_EQ(devices_of(part, DeviceKind::kCpu).size(), 2u);
+  EXPECT_EQ(devices_of(part, DeviceKind::kNic).size(), 2u);
+  // Of the links, those of the two GPUs to their CPUs stay, and those without GPUs: two NICs and the X-bus.
+  EXPECT_EQ(part.links.size(), 5u);
+  EXPECT_EQ(select(summit, devices_of(summit, DeviceKind::kGpu)), summit);
+}
+
+TEST(Select, RefusesWhatIsNotAGpu) {
+  const Topology summit = machine("summit");
+  EXPECT_THROW(select(summit, {device_named(summit, "cpu0")}), Error);
+  EXPECT_THROW(select(summit, {-1}), Error);
+  EXPECT_THROW(select(summit, {1000}), Error);
+  const int gpu = device_named(summit, "gpu0");
+  expect_contains(error_of([&] { select(summit, {gpu, gpu}); }, ErrorCode::kInvalidArgument), "gpu0 is listed twice");
+}
+
+TEST(Replicate, OneNodeStaysAsItIs) { EXPECT_EQ(replicate(machine("mist"), 1), machine("mist")); }
+
+TEST(Replicate, AbciHasRacksWithAThirdOfTheBandwidthBetweenThem) {
+  const Topology abci = machine("abci", 64);
+  EXPECT_NO_THROW(validate(abci));
+  EXPECT_EQ(abci.nodes, 64);
+  EXPECT_EQ(devices_of(abci, DeviceKind::kGpu).size(), 256u);
+  EXPECT_EQ(devices_of(abci, DeviceKind::kGpu, 63).size(), 4u);
+  EXPECT_EQ(abci.devices[static_cast<size_t>(devices_of(abci, DeviceKind::kGpu, 63)[2])].name, "n63.gpu2");
+  ASSERT_EQ(devices_of(abci, DeviceKind::kNetSwitch).size(), 3u);
+  const int rack0 = device_named(abci, "netswitch0"), rack1 = device_named(abci, "netswitch1");
+  const int top = device_named(abci, "netswitch2");
+  int in_rack0 = 0, uplinks = 0;
+  for (const Link& link : abci.links) {
+    if (link.kind != LinkKind::kNetwork) continue;
+    if (link.b == top) {
+      EXPECT_TRUE(link.a == rack0 || link.a == rack1);
+      EXPECT_NEAR(link.gbps, 32 * 2 * 12.5 / 3, 1e-9);
+      ++uplinks;
+    } else {
+      EXPECT_EQ(link.gbps, 12.5);
+      EXPECT_EQ(link.b, abci.devices[static_cast<size_t>(link.a)].node < 32 ? rack0 : rack1);
+      in_rack0 += link.b == rack0;
+    }
+  }
+  EXPECT_EQ(in_rack0, 64);
+  EXPECT_EQ(uplinks, 2);
+}
+
+TEST(Replicate, OneRackNeedsNoTopSwitchAndAPartOfARackHasTheUplinkOfAWholeOne) {
+  EXPECT_EQ(devices_of(machine("abci", 32), DeviceKind::kNetSwitch).size(), 1u);
+  const Topology abci = machine("abci", 33);
+  for (const Link& link : abci.links) {
+    if (link.b == device_named(abci, "netswitch2")) {
+      EXPECT_NEAR(link.gbps, 32 * 2 * 12.5 / 3, 1e-9);
+    }
+  }
+}
+
+TEST(Replicate, SaysWhyItCannot) {
+  const auto refused = [](const Topology& topology, int nodes) {
+    return error_of([&] { replicate(topology, nodes); }, ErrorCode::kInvalidArgument);
+  };
+  expect_contains(refused(pair_of_gpus(), 2), "no NIC with a known bandwidth");
+  expect_contains(refused(machine("summit", 2), 2), "has 2 nodes already");
+  expect_contains(refused(machine("summit"), 0), "from 1 to");
+  expect_contains(refused(machine("summit"), 1 << 20), "from 1 to");
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Installs what one step of the Makefile needs, says so first, and does nothing where it is there already.
+
+    tools/prepare.py build test
+
+From the Python package index into .venv: the pinned tools/requirements-<set>.txt. From the system's packages, only
+where the system lacks them: a C++20 compiler, Python's headers, Python's venv and GoogleTest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import nvcc
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+STAMPS = VENV / "plait-stamps.json"
+BASE_PYTHON = getattr(sys, "_base_executable", None) or sys.executable
+PYTHON_NAME = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+OLDEST_PYTHON = (3, 10)
+OLDEST_CMAKE = (3, 24)
+OLDEST_NINJA = (1, 10)
+
+# What a step asks for: sets of Python packages, and things of the system.
+STEPS = {
+    "build": (["build", "run"], ["compiler", "headers"]),
+    "test": (["test"], ["googletest"]),
+    "demo": (["demo"], []),
+    "lint": (["lint"], []),
+    "tidy": (["tidy"], []),
+    "sanitize": ([], ["compiler", "googletest"]),  # C++ only
+}
+
+
+def say(text: str) -> None:
+    print(f"[prepare] {text}", flush=True)
+
+
+def stop(text: str) -> None:
+    sys.exit(f"[prepare] {text}")
+
+
+# --- the system ------------------------------------------------------------------------------------------------------
+
+
+def compiles(source: str) -> bool:
+    command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
+    try:
+        return subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def has_compiler() -> bool:
+    return compiles("#include <barrier>\n#include <concepts>\n#include <span>\n")
+
+
+def has_headers() -> bool:
+    return Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
+def has_googletest() -> bool:
+    elsewhere = any(os.environ.get(name) for name in ("GTEST_ROOT", "GTest_ROOT", "GTest_DIR", "CMAKE_PREFIX_PATH"))
+    return elsewhere or compiles("#include <gtest/gtest.h>\n")
+
+
+def has_venv() -> bool:
+    """Debian and Ubuntu leave ensurepip out of Python; a pip of the system can take its place."""
+    return any(importlib.util.find_spec(name) for name in ("ensurepip", "pip"))
+
+
+# Name: (probe, Debian's package, what it is for).
+SYSTEM = {
+    "compiler": (has_compiler, "g++", "a compiler that knows C++20 ($CXX or c++)"),
+    "headers": (has_headers, f"{PYTHON_NAME}-dev", f"the headers of {PYTHON_NAME}, for the Python module"),
+    "venv": (has_venv, f"{PYTHON_NAME}-venv", "Python's ensurepip, to make .venv"),
+    "googletest": (has_googletest, "libgtest-dev", "GoogleTest, for the C++ tests only"),
+}
+
+
+def ensure_system(names: list[str], stamps: dict) -> None:
+    """Installs what is missing with apt-get, where that needs no password; else stops with the command to run."""
+    missing = [name for name in names if name not in stamps["system"] and not SYSTEM[name][0]()]
+    if missing:
+        install_system(missing)
+        importlib.invalidate_caches()
+    for name in missing:
+        if not SYSTEM[name][0]():
+            stop(f"still missing after the installation: {SYSTEM[name][2]}. Another Python? See PYTHON= in `make help`")
+    stamps["system"] = sorted({*stamps["system"], *names})
+
+
+def install_system(missing: list[str]) -> None:
+    for name in missing:
+        say(f"this system lacks {SYSTEM[name][2]}")
+    packages = [SYSTEM[name][1] for name in missing]
+    if not shutil.which("apt-get"):
+        stop(f"install the counterparts of these Debian packages, then try again: {' '.join(packages)}")
+    update = ["apt-get", "update", "-qq"]
+    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
+    if os.geteuid() != 0:
+        may_sudo = shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0
+        if not may_sudo:
+            stop(f"run this, then try again:\n    sudo apt-get update && sudo apt-get install -y {' '.join(packages)}")
+        update, install = ["sudo", "-n", *update], ["sudo", "-n", *install]
+    say(f"installs system packages: {' '.join(install)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (update, install):
+        if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode != 0:
+            stop(f"this failed: {' '.join(command)}")
+
+
+def tool_version(tool: str) -> tuple[int, ...]:
+    """Version of a program of the system (not of .venv); () where there is none."""
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != VENV / "bin"]
+    path = shutil.which(tool, path=os.pathsep.join(folders))
+    if not path:
+        return ()
+    found = re.search(r"\d+(?:\.\d+)+", subprocess.run([path, "--version"], capture_output=True, text=True).stdout)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+# --- .venv -----------------------------------------------------------------------------------------------------------
+
+
+def read_stamps() -> dict:
+    """What was done already; empty where .venv is missing, unfinished, moved or made by another Python."""
+    key = f"{sys.version} {sys.base_prefix} {VENV}"
+    empty = {"python": key, "venv": False, "system": [], "sets": {}}
+    try:
+        stamps = json.loads(STAMPS.read_text())
+    except (OSError, ValueError):
+        return empty
+    return stamps if stamps.get("python") == key else empty
+
+
+def write_stamps(stamps: dict) -> None:
+    STAMPS.write_text(json.dumps(stamps, indent=1) + "\n")
+
+
+def make_venv() -> None:
+    """A fresh .venv with pip, in which `import plait` and `plait` work straight from the tree."""
+    say(f"makes .venv with {BASE_PYTHON}")
+    if importlib.util.find_spec("ensurepip"):
+        run_or_stop([BASE_PYTHON, "-m", "venv", "--clear", str(VENV)])
+    else:
+        run_or_stop([BASE_PYTHON, "-m", "venv", "--clear", "--without-pip", str(VENV)])
+        run_or_stop([BASE_PYTHON, "-m", "pip", "--python", str(VENV_PYTHON), "install", "-q", "pip"])
+    packages = Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(VENV)}))
+    (packages / "plait-tree.pth").write_text(f"{ROOT / 'python'}\n")
+    script = VENV / "bin" / "plait"
+    script.write_text(f"#!{VENV_PYTHON}\nimport sys\n\nfrom plait.__main__ import main\n\nsys.exit(main())\n")
+    script.chmod(0o755)
+
+
+def install_sets(names: list[str], stamps: dict) -> None:
+    for name in names:
+        path = ROOT / "tools" / f"requirements-{name}.txt"
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if stamps["sets"].get(name) == digest:
+            continue
+        pins = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+        say(f"installs into .venv: {', '.join(pins)}")
+        pip = [str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "-q", "--prefer-binary"]
+        run_or_stop([*pip, "-r", str(path)], "pip could not install it. Is the package index within reach?")
+        stamps["sets"][name] = digest
+        write_stamps(stamps)
+
+
+def run_or_stop(command: list[str], hint: str = "") -> None:
+    if subprocess.run(command).returncode != 0:
+        stop(f"this failed: {' '.join(command)}\n{hint}".rstrip())
+
+
+def needed_sets(steps: list[str]) -> list[str]:
+    names = [name for step in steps for name in STEPS[step][0]]
+    if {"build", "sanitize"} & set(steps) and (
+        tool_version("cmake") < OLDEST_CMAKE or tool_version("ninja") < OLDEST_NINJA
+    ):
+        names.append("cmake")
+    if "build" in steps and wants_cuda_wheels():
+        names.append("cuda")
+    return names
+
+
+def wants_cuda_wheels() -> bool:
+    """Asked for, or useful: a GPU is here and no compiler for it."""
+    if nvcc.mode() == "auto":
+        return nvcc.wheels_exist() and Path("/dev/nvidiactl").exists() and nvcc.system_nvcc() is None
+    return nvcc.mode() == "wheel"
+
+
+def main() -> None:
+    steps = sys.argv[1:]
+    unknown = sorted(set(steps) - set(STEPS))
+    if unknown or not steps:
+        stop(f"usage: tools/prepare.py STEP..., with steps out of {', '.join(STEPS)}; unknown: {unknown}")
+    if sys.version_info < OLDEST_PYTHON:
+        stop(f"{PYTHON_NAME} is too old; Plait needs Python 3.10 or later: make PYTHON=/path/of/python3")
+
+    stamps = read_stamps()
+    ensure_system([*(name for step in steps for name in STEPS[step][1]), "venv"], stamps)
+    if not stamps["venv"]:
+        make_venv()
+        stamps["venv"] = True
+    install_sets(needed_sets(steps), stamps)
+    write_stamps(stamps)
+
+
+if __name__ == "__main__":
+    main()
