@@ -163,6 +163,8 @@ def make_venv() -> None:
     script = VENV / "bin" / "plait"
     script.write_text(f"#!{VENV_PYTHON}\nimport sys\n\nfrom plait.__main__ import main\n\nsys.exit(main())\n")
     script.chmod(0o755)
+    # CMake remembers where it found Python; that was another one.
+    (ROOT / "build" / "release" / "CMakeCache.txt").unlink(missing_ok=True)
 
 
 def install_sets(names: list[str], stamps: dict) -> None:

@@ -104,7 +104,7 @@ void bind_communicator(nb::module_& module) {
       .def("run",
            [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, const char* op,
               int root) { return run_collective(handle, parse_collective(collective), array, out, dtype, op, root); },
-           nb::arg("collective"), nb::arg("array"), nb::arg("out").none(), nb::arg("dtype").none(), nb::arg("op"),
+           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(), nb::arg("op"),
            nb::arg("root"))
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
       .def("plan_for",

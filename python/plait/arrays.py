@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # importing typing takes longer than all of Plait
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def new_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:

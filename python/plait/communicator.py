@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from . import _core
 
+TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any
 
 Settings = _core.Settings
 UniqueId = _core.UniqueId

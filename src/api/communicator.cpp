@@ -105,7 +105,7 @@ struct Communicator::Impl {
         crowded(ranks_crowded),
         overrides(AlgorithmOverrides::parse(own_settings.algorithm)),
         shared_bytes(segment->shape().total_bytes()),
-        limits{segment->shape().scratch_bytes, segment->shape().signals, kStreamingBytes},
+        limits{segment->shape().scratch_bytes, segment->shape().signals, 512, kStreamingBytes},
         host(std::move(segment), own_rank, std::move(peers),
              {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {}
 

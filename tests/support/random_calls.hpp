@@ -133,12 +133,9 @@ class RandomCounts {
     const size_t slice = slice_elements(*plan, call, settings_);
     const size_t chunk = chunk_elements_for(slice, std::max(1, plan->plan().chunks_per_block), size_of(call.type));
     const size_t border = one_in(random_, 2) ? slice * between(random_, 1, 3) : chunk * between(random_, 1, 9);
-    const size_t distance = any_of(random_, kDistances);
+    const size_t distance = one_in(random_, 3) ? 17 : random_() % 3;
     return one_in(random_, 2) ? border + distance : border - std::min(border, distance);
   }
-
-  static constexpr size_t kDistances[] = {0, 1, 2, 17};
-  friend auto& any_of(Random& random, const size_t (&from)[4]) { return from[random() % 4]; }
 
   Random& random_;
   const Settings& settings_;

@@ -1,11 +1,13 @@
 // Ranks of a test as forked processes, under a time limit: nothing that a rank does can hang the test.
 #pragma once
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <new>

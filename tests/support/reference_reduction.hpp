@@ -21,10 +21,7 @@ class Expression {
   // The contribution of a rank; negative: a place that nobody wrote.
   explicit Expression(int rank) : rank_(rank) {}
 
-  Expression& operator+=(const Expression& right) {
-    *this = Expression(std::make_shared<Pair>(*this, right));
-    return *this;
-  }
+  Expression& operator+=(const Expression& other);
 
   bool is_contribution() const { return pair_ == nullptr; }
   int rank() const {
@@ -35,12 +32,14 @@ class Expression {
   template <class T, class Read>
   T evaluate(ReduceOp op, const Read& read) const {
     if (!pair_) return read(rank());
-    const T left = pair_->left.evaluate<T>(op, read);
-    return oracle::combine<T>(op, left, pair_->right.evaluate<T>(op, read));
+    const T value = left().template evaluate<T>(op, read);
+    return oracle::combine<T>(op, value, right().template evaluate<T>(op, read));
   }
 
  private:
   struct Pair;
+  const Expression& left() const;
+  const Expression& right() const;
   explicit Expression(std::shared_ptr<const Pair> pair) : pair_(std::move(pair)) {}
 
   int rank_ = -1;
@@ -51,6 +50,13 @@ struct Expression::Pair {
   Pair(Expression l, Expression r) : left(std::move(l)), right(std::move(r)) {}
   Expression left, right;
 };
+
+inline Expression& Expression::operator+=(const Expression& other) {
+  *this = Expression(std::make_shared<const Pair>(*this, other));
+  return *this;
+}
+inline const Expression& Expression::left() const { return pair_->left; }
+inline const Expression& Expression::right() const { return pair_->right; }
 
 class ReferenceReduction {
  public:

@@ -23,6 +23,6 @@ def _run(options: argparse.Namespace) -> int:
     width = max(len(row.name) for row in rows)
     for row in rows:
         changed = "*" if row.value != row.default_value else " "
-        print(f"{row.name:{width}} {changed} {row.value or '-'}")
-        print(f"{'':{width}}     {row.meaning}; {row.expected}")
+        print(f"{row.name:{width}}{changed} {row.value or '-'}")
+        print(f"    {row.meaning}; {row.expected}")
     return 0

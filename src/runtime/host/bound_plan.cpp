@@ -20,6 +20,7 @@ class Binder {
   void bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout, BoundSlice& slice,
                  std::vector<BoundOperation>& lane) const;
   BoundPlace bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const;
+  bool is_streamed(const Place& place, size_t elements) const;
   size_t largest_slice() const;
   SliceLayout layout_for(size_t block_elements) const;
   bool is_wide(bool partial) const { return partial && accumulates_in_float32(call_.type); }
@@ -154,12 +155,10 @@ void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const
       it.first_place = slice.places.size();
       it.first_flag = slice.source_is_wide.size();
       it.elements = elements;
-      const bool streaming = limits_.streaming_bytes > 0 &&
-                             message_bytes(call_, plan_.rank_count()) >= limits_.streaming_bytes;
       for (size_t d = 0; d < operation.destinations.size(); ++d) {
         const Place& place = operation.destinations[d];
         slice.places.push_back(bind_place(place, chunk, chunk - operation.chunk, layout));
-        if (streaming && place.buffer == Buffer::kOutput && d < 32) it.streaming_destinations |= 1u << d;
+        if (d < 32 && is_streamed(place, elements)) it.streaming_destinations |= 1u << d;
       }
       for (size_t s = 0; s < operation.sources.size(); ++s) {
         slice.places.push_back(bind_place(operation.sources[s], chunk, chunk - operation.chunk, layout));
@@ -171,6 +170,17 @@ void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const
     }
     chunk = piece_end;
   }
+}
+
+// Scratch is read by other cores, so their caches hold the lines of the epoch before last. Taking such lines back one by
+// one costs ten times what it costs to write past the caches (docs/benchmarks.md, "Stores to shared memory"); a peer reads
+// either equally fast. The caller's output is streamed only where the caches could not hold it anyway.
+bool Binder::is_streamed(const Place& place, size_t elements) const {
+  if (place.buffer == Buffer::kOutput) {
+    return limits_.streaming_output_bytes > 0 &&
+           message_bytes(call_, plan_.rank_count()) >= limits_.streaming_output_bytes;
+  }
+  return elements * element_bytes_ >= limits_.streaming_scratch_bytes;
 }
 
 BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const {

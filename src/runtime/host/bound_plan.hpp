@@ -59,7 +59,8 @@ struct BoundPlan {
 struct BindLimits {
   size_t scratch_bytes = 0;      // per rank and epoch parity
   int signals = 0;               // per rank and epoch parity
-  size_t streaming_bytes = 0;    // messages from this size on are written past the caches
+size_t streaming_scratch_bytes = 512;  // pieces from this size on are written to scratch past the caches
+  size_t streaming_output_bytes = 0;     // messages from this size on are written to the output past the caches; 0: none
 };
 
 // Throws kResources where a plan does not fit the limits at all.

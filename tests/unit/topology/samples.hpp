@@ -7,9 +7,9 @@ namespace plait::samples {
 inline constexpr const char* kXmlSwitched = R"(<?xml version="1.0"?>
 <!-- dumped by a test -->
 <system version="1">
-  <cpu host_hash="0x1a2b" numaid="0" affinity="ffffffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
-    <pci busid="0000:16:00.0" class="0x060400" vendor="0x1000" device="0xc030" subsystem_vendor="0x1" link_speed="32.0 GT/s PCIe" link_width="16">
-      <pci busid="0000:18:00.0" class="0x030200" vendor="0x10de" device="0x2335" link_speed="32.0 GT/s PCIe" link_width="16">
+  <cpu host_hash="0x1a2b" numaid="0" affinity="ffffffff" arch="x86_64" vendor="GenuineIntel" familyid="6">
+    <pci busid="0000:16:00.0" class="0x060400" vendor="0x1000" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:18:00.0" class="0x030200" vendor="0x10de" link_speed="32.0 GT/s PCIe" link_width="16">
         <gpu dev="0" sm="90" rank="0" gdr="1">
           <nvlink target="0000:07:00.0" count="5" tclass="0x068000"/>
           <nvlink target="0000:06:00.0" count="5" tclass="0x068000"/>
@@ -17,7 +17,7 @@ inline constexpr const char* kXmlSwitched = R"(<?xml version="1.0"?>
           <nvlink target="0000:08:00.0" count="4" tclass="0x068000"/>
         </gpu>
       </pci>
-      <pci busid="0000:2A:00.0" class="0x030200" vendor="0x10de" device="0x2335" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:2A:00.0" class="0x030200" vendor="0x10de" link_speed="32.0 GT/s PCIe" link_width="16">
         <gpu dev="1" sm="90" rank="1" gdr="1">
           <nvlink target="0000:07:00.0" count="5" tclass="0x068000"/>
           <nvlink target="0000:06:00.0" count="5" tclass="0x068000"/>
@@ -25,7 +25,7 @@ inline constexpr const char* kXmlSwitched = R"(<?xml version="1.0"?>
           <nvlink target="0000:08:00.0" count="4" tclass="0x068000"/>
         </gpu>
       </pci>
-      <pci busid="0000:19:00.0" class="0x020700" vendor="0x15b3" device="0x1021" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:19:00.0" class="0x020700" vendor="0x15b3" link_speed="32.0 GT/s PCIe" link_width="16">
         <nic>
           <net name="mlx5_0" dev="0" speed="400000" port="1" latency="0.000000" guid="0xa8" maxconn="131072" gdr="1"/>
         </nic>
@@ -41,7 +41,7 @@ inline constexpr const char* kXmlSwitched = R"(<?xml version="1.0"?>
       <net name="eth0" dev="3" speed="10000" port="0" latency="0" guid="0x0" maxconn="65536" gdr="0"/>
     </nic>
   </cpu>
-  <cpu host_hash="0x1a2b" numaid="1" affinity="ffffffff,00000000" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+  <cpu host_hash="0x1a2b" numaid="1" affinity="ffff,00000000" arch="x86_64" vendor="GenuineIntel" familyid="6">
     <nic>
       <net name="eth0" dev="3" speed="10000" port="0" latency="0" guid="0x0" maxconn="65536" gdr="0"/>
     </nic>
@@ -131,7 +131,7 @@ inline constexpr const char* kMachine = R"({
   ],
   "links": [
     {"kind": "nvlink", "width": 2, "gbps": 50, "pairs": [["gpu0", "gpu1"]], "source": "paper"},
-    {"kind": "pcie", "width": 16, "gbps": 16, "pairs": [["pcieswitch0", "gpu0"], ["pcieswitch0", "gpu1"], ["cpu1", "gpu2"]]},
+    {"kind": "pcie", "gbps": 16, "pairs": [["pcieswitch0", "gpu0"], ["pcieswitch0", "gpu1"], ["cpu1", "gpu2"]]},
     {"kind": "pcie", "width": 16, "gbps": 16, "pairs": [["cpu0", "pcieswitch0"], ["cpu0", "nic0"]]},
     {"kind": "socket", "gbps": 38.4, "pairs": [["cpu0", "cpu1"]]}
   ],
