@@ -32,7 +32,7 @@ const char* name(WaitPolicy policy);  // "auto", "spin", "yield", "sleep"
 struct Settings {
   double timeout_seconds = 60;            // how long a collective waits for a peer before it fails
   double bootstrap_timeout_seconds = 60;  // how long ranks wait for each other when a communicator is made
-  size_t scratch_bytes = 4096 * 1024;     // staging memory of one rank
+  size_t scratch_bytes = 2048 * 1024;     // staging memory of one rank
   std::string shared_memory_directory;    // where shared memory is a file; empty: an anonymous memory file
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses

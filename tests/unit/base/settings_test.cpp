@@ -35,7 +35,7 @@ TEST(Settings, AnEmptyEnvironmentGivesTheDefaults) {
   const Settings settings = Settings::from_environment(Environment{});
   EXPECT_EQ(settings.timeout_seconds, 60);
   EXPECT_EQ(settings.bootstrap_timeout_seconds, 60);
-  EXPECT_EQ(settings.scratch_bytes, 4096u * 1024);
+  EXPECT_EQ(settings.scratch_bytes, 2048u * 1024);
   EXPECT_EQ(settings.shared_memory_directory, "");
   EXPECT_EQ(settings.wait_policy, WaitPolicy::kAuto);
   EXPECT_EQ(settings.algorithm, "");
