@@ -19,7 +19,7 @@ export PLAIT_CUDA
 VENV := $(CURDIR)/.venv
 IN_VENV := PATH="$(VENV)/bin:$$PATH"
 PREPARE := @$(PYTHON) tools/prepare.py
-CMAKE := $(IN_VENV) cmake --log-level=NOTICE -S . -G Ninja -DPLAIT_WERROR=$(WERROR)
+CMAKE := $(IN_VENV) cmake --log-level=NOTICE --no-warn-unused-cli -S . -G Ninja -DPLAIT_WERROR=$(WERROR)
 COMPILE := $(IN_VENV) cmake --build
 CTEST := $(IN_VENV) ctest --output-on-failure -j $(JOBS)
 comma := ,
@@ -32,7 +32,8 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python examples benchmarks)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test demo bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+GPU_BUILD ?= build/gpu
+.PHONY: build test gpu-test demo bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -48,6 +49,13 @@ test:  ## build, then run the C++ tests and the Python tests
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
 	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
+
+# Needs no package beyond CMake, Ninja and nvcc, so that it runs on machines without network.
+gpu-test:  ## build and run the tests that need a GPU; says what it skipped
+	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=OFF -DPLAIT_GPU_TESTS=ON -DPLAIT_CUDA=system \
+	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target lane_kernel_test
+	ctest --test-dir $(GPU_BUILD) --output-on-failure -V -R '^gpu/'
 
 demo: build  ## run examples/demo.py
 	$(PREPARE) demo

@@ -21,8 +21,9 @@ namespace {
 
 // Signals a rank and epoch parity: enough for flat plans over 64 ranks and chains of 500 chunks.
 constexpr int kSignals = 512;
-// Messages that do not stay in the caches anyway are written past them.
-constexpr size_t kStreamingBytes = 16 << 20;
+// From these sizes on, pieces of scratch and whole outputs are written past the caches (docs/benchmarks.md).
+constexpr size_t kStreamingScratchBytes = 512;
+constexpr size_t kStreamingOutputBytes = 16 << 20;
 // Calls whose binding is remembered.
 constexpr size_t kMostBoundCalls = 256;
 constexpr int kMostRanks = 1024;
@@ -91,6 +92,16 @@ SegmentShape shape_for(int size, const Settings& settings) {
   return {size, std::max<size_t>(settings.scratch_bytes / 2, 4096), kSignals};
 }
 
+BindLimits limits_for(const SegmentShape& shape) {
+  BindLimits limits;
+  limits.signal_stride = Segment::kSignalStride;
+  limits.scratch_bytes = shape.scratch_bytes;
+  limits.signals = shape.signals;
+  limits.streaming_scratch_bytes = kStreamingScratchBytes;
+  limits.streaming_output_bytes = kStreamingOutputBytes;
+  return limits;
+}
+
 bool overlap(const std::byte* a, size_t a_bytes, const std::byte* b, size_t b_bytes) {
   return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
@@ -105,7 +116,7 @@ struct Communicator::Impl {
         crowded(ranks_crowded),
         overrides(AlgorithmOverrides::parse(own_settings.algorithm)),
         shared_bytes(segment->shape().total_bytes()),
-        limits{segment->shape().scratch_bytes, segment->shape().signals, 512, kStreamingBytes},
+        limits(limits_for(segment->shape())),
         host(std::move(segment), own_rank, std::move(peers),
              {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {}
 
@@ -211,9 +222,10 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   const size_t out_bytes = scatters ? block : whole;
   const bool in_place = gathers ? in == out + rank * block : scatters ? out == in + rank * block : in == out;
   if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
-    refuse("input and output overlap without being in place",
-           gathers ? "; in place means input = output + rank * count"
-                   : scatters ? "; in place means output = input + rank * count" : "");
+    refuse("input and output overlap without being in place", gathers ? "; in place means input = output + rank * count"
+                                                              : scatters
+                                                                  ? "; in place means output = input + rank * count"
+                                                                  : "");
   }
 }
 
@@ -229,27 +241,28 @@ Communicator Communicator::from_environment(const Settings& settings, uint64_t s
 }
 
 std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
-  if (size < 1 || size > kMostRanks) fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks");
+  if (size < 1 || size > kMostRanks)
+    fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks");
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
-                                                        settings, crowded)));
+    ranks.push_back(Communicator(
+        std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())), settings, crowded)));
   }
   return ranks;
 }
 
 Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings) {
   const Logger log(settings.log_level, 0);
-  return Communicator(Impl::join_ranks(
-      Bootstrap::lead(std::move(point), size, {settings.bootstrap_timeout_seconds, log}), settings));
+  return Communicator(
+      Impl::join_ranks(Bootstrap::lead(std::move(point), size, {settings.bootstrap_timeout_seconds, log}), settings));
 }
 
 Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings) {
   const Logger log(settings.log_level, rank);
-  return Communicator(Impl::join_ranks(
-      Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings));
+  return Communicator(
+      Impl::join_ranks(Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings));
 }
 
 int Communicator::rank() const { return impl_->rank; }

@@ -65,7 +65,8 @@ std::string summarize(const VerifiedPlan& verified, size_t message_bytes) {
     received[traffic.to.rank] += traffic.chunks;
     pairs[{traffic.from.rank, traffic.to.rank}] += traffic.chunks;
   }
-  std::string text = join("steps    ", report.steps, report.synchronizes ? ", every rank waits for every other" : "", "\n");
+  std::string text =
+      join("steps    ", report.steps, report.synchronizes ? ", every rank waits for every other" : "", "\n");
   text += join("memory   a rank reads ", amounts.most(report.chunks_read), " and writes ",
                amounts.most(report.chunks_written), "\n");
   text += join("between  a rank sends ", amounts.most(sent), " and receives ", amounts.most(received), "\n");

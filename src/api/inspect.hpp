@@ -8,8 +8,8 @@
 
 namespace plait {
 
-// Steps, what ranks read, write, send and receive, and the busiest pair of ranks, in four lines. Amounts are multiples of
-// the message S, and bytes as well where `message_bytes` is not 0.
+// Steps, what ranks read, write, send and receive, and the busiest pair of ranks, in four lines. Amounts are multiples
+// of the message S, and bytes as well where `message_bytes` is not 0.
 std::string summarize(const VerifiedPlan& plan, size_t message_bytes = 0);
 
 }  // namespace plait

@@ -1,5 +1,5 @@
-// Libraries that perform a call, so that Plait and its peers can be timed in one run, in the same processes, on the same
-// buffers.
+// Libraries that perform a call, so that Plait and its peers can be timed in one run, in the same processes, on the
+// same buffers.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ class Contestant {
 };
 
 std::unique_ptr<Contestant> make_plait_contestant(Communicator& communicator);
-// The MPI library that launched this process (Open MPI, MPICH or a relative), opened at run time: nothing is linked. Throws
-// kInvalidArgument with what to install or how to launch where there is none.
+// The MPI library that launched this process (Open MPI, MPICH or a relative), opened at run time: nothing is linked.
+// Throws kInvalidArgument with what to install or how to launch where there is none.
 std::unique_ptr<Contestant> make_mpi_contestant(Communicator& communicator);
 // Gloo over its TCP transport on the loopback interface. Throws kInvalidArgument where this build has no Gloo.
 std::unique_ptr<Contestant> make_gloo_contestant(Communicator& communicator);

@@ -17,8 +17,8 @@ uint64_t encode_float(int value, int exponent_bits, int mantissa_bits) {
   const int exponent = std::bit_width(magnitude) - 1;
   const uint64_t bias = (uint64_t{1} << (exponent_bits - 1)) - 1;
   const uint64_t fraction = magnitude ^ (uint64_t{1} << exponent);
-  const uint64_t mantissa = mantissa_bits >= exponent ? fraction << (mantissa_bits - exponent)
-                                                      : fraction >> (exponent - mantissa_bits);
+  const uint64_t mantissa =
+      mantissa_bits >= exponent ? fraction << (mantissa_bits - exponent) : fraction >> (exponent - mantissa_bits);
   return sign | (static_cast<uint64_t>(exponent) + bias) << mantissa_bits | mantissa;
 }
 
@@ -101,8 +101,8 @@ uint64_t payload(int rank, size_t i, int variant) {
 
 // The element of the message that element `i` of a rank's buffer is.
 size_t message_index(const Call& call, int rank, size_t i, bool output) {
-  const bool own_block = output ? call.collective == Collective::kReduceScatter
-                                : call.collective == Collective::kAllGather;
+  const bool own_block =
+      output ? call.collective == Collective::kReduceScatter : call.collective == Collective::kAllGather;
   return own_block ? static_cast<size_t>(rank) * call.count + i : i;
 }
 

@@ -113,7 +113,8 @@ std::unique_ptr<Contestant> make_gloo_contestant(Communicator& communicator) {
 namespace plait {
 
 std::unique_ptr<Contestant> make_gloo_contestant(Communicator&) {
-  fail(ErrorCode::kInvalidArgument, "this build of Plait found no Gloo; install it (Debian: libgloo-dev) and build again");
+  fail(ErrorCode::kInvalidArgument,
+       "this build of Plait found no Gloo; install it (Debian: libgloo-dev) and build again");
 }
 
 }  // namespace plait

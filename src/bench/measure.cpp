@@ -47,8 +47,14 @@ T over_ranks(Communicator& communicator, T value, DataType type, ReduceOp op) {
 class Stage {
  public:
   Stage(Communicator& communicator, const Call& call, bool in_place)
-      : communicator_(communicator), call_(call), in_place_(in_place), ranks_(communicator.size()),
-        rank_(communicator.rank()), whole_(message_bytes(call, ranks_)), first_(whole_), second_(in_place ? 1 : whole_) {
+      : communicator_(communicator),
+        call_(call),
+        in_place_(in_place),
+        ranks_(communicator.size()),
+        rank_(communicator.rank()),
+        whole_(message_bytes(call, ranks_)),
+        first_(whole_),
+        second_(in_place ? 1 : whole_) {
     const size_t block = call.count * size_of(call.type);
     std::byte* other = in_place ? first_.get() : second_.get();
     input_ = first_.get();
@@ -62,8 +68,8 @@ class Stage {
     contestant.run(call_, input_, output_);
     // MPI broadcasts in the root's input and leaves its output alone, which is right for MPI.
     const bool same_as_input = call_.collective == Collective::kBroadcast && rank_ == call_.root;
-    const auto wrong = static_cast<int64_t>(
-        count_wrong(call_, ranks_, rank_, variant, same_as_input ? input_ : output_));
+    const auto wrong =
+        static_cast<int64_t>(count_wrong(call_, ranks_, rank_, variant, same_as_input ? input_ : output_));
     return static_cast<long>(over_ranks(communicator_, wrong, DataType::kInt64, ReduceOp::kSum));
   }
 
@@ -113,8 +119,8 @@ std::vector<Measurement> measure(Communicator& communicator, const std::vector<C
     if (options.check) results[c].wrong = stage.count_wrong_after(*contestants[c], static_cast<int>(c));
     const double estimate = stage.time_loop(*contestants[c], std::max(1, options.warmup));
     const double fitting = options.loop_seconds / std::max(estimate, 1e-9);
-    results[c].iterations = options.iterations > 0 ? options.iterations
-                                                   : static_cast<int>(std::clamp(fitting, 20.0, 1e6));
+    results[c].iterations =
+        options.iterations > 0 ? options.iterations : static_cast<int>(std::clamp(fitting, 20.0, 1e6));
   }
   for (int cycle = 0; cycle < std::max(1, options.cycles); ++cycle) {
     for (size_t c = 0; c < contestants.size(); ++c) {

@@ -9,9 +9,9 @@
 namespace plait {
 
 struct MeasureOptions {
-  int iterations = 0;     // of one timed loop; 0: as many as fill about loop_seconds, at least 20
+  int iterations = 0;  // of one timed loop; 0: as many as fill about loop_seconds, at least 20
   int warmup = 5;
-  int cycles = 1;         // timed loops of each contestant, in turn: A B A B …
+  int cycles = 1;  // timed loops of each contestant, in turn: A B A B …
   bool in_place = false;
   bool check = true;
   double loop_seconds = 0.02;
@@ -28,8 +28,8 @@ struct Measurement {
 std::vector<Measurement> measure(Communicator& communicator, const std::vector<Contestant*>& contestants,
                                  const Call& call, const MeasureOptions& options);
 
-// Bytes a second that this machine copies while `communicator`'s ranks all copy at once, each between two buffers of its
-// own of `bytes` bytes: the yardstick for large messages. The mean over ranks.
+// Bytes a second that this machine copies while `communicator`'s ranks all copy at once, each between two buffers of
+// its own of `bytes` bytes: the yardstick for large messages. The mean over ranks.
 double measure_copy_bandwidth(Communicator& communicator, size_t bytes);
 
 }  // namespace plait

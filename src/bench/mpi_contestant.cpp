@@ -12,7 +12,8 @@
 namespace plait {
 namespace {
 
-// Both families pass handles in one machine word: Open MPI's are pointers, MPICH's are ints (the upper half is ignored).
+// Both families pass handles in one machine word: Open MPI's are pointers, MPICH's are ints (the upper half is
+// ignored).
 using Handle = void*;
 
 class Mpi : public Contestant {

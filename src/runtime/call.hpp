@@ -15,8 +15,8 @@ struct Call {
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;  // reducing collectives only
   int root = 0;                  // rooted collectives only
-  size_t count = 0;              // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
-                                 // the whole message
+  size_t count = 0;  // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
+                     // the whole message
 
   friend bool operator==(const Call&, const Call&) = default;
 };

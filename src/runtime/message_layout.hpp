@@ -11,8 +11,8 @@
 namespace plait {
 
 struct SliceLayout {
-  size_t block_elements = 0;   // of this slice
-  size_t block_stride = 0;     // elements from one block of the user's buffer to the next
+  size_t block_elements = 0;  // of this slice
+  size_t block_stride = 0;    // elements from one block of the user's buffer to the next
   size_t chunk_elements = 0;
   int chunks_per_block = 1;
 

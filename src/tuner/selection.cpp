@@ -83,7 +83,8 @@ Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& ov
     choice.reason = join("messages to ", kOneShotBytes, " bytes: one exchange has the least latency");
   } else {
     choice.algorithm = "flat";
-    choice.reason = "every rank reaches every other's memory alike: two stages move the least bytes in the fewest steps";
+    choice.reason =
+        "every rank reaches every other's memory alike: two stages move the least bytes in the fewest steps";
   }
   choice.arguments.collective = query.collective;
   choice.arguments.ranks = query.ranks;

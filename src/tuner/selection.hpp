@@ -13,7 +13,7 @@ namespace plait {
 // What a choice may depend on.
 struct SelectionQuery {
   Collective collective = Collective::kAllReduce;
-  size_t bytes = 0;      // of the whole message
+  size_t bytes = 0;  // of the whole message
   int ranks = 1;
   int root = 0;
   bool crowded = false;  // ranks outnumber cores

@@ -33,14 +33,14 @@ std::atomic<uint64_t>& word(std::byte* signals, size_t offset) {
 // What advance_lane needs to perform one slice on this rank.
 class HostRank::LaneEngine {
  public:
-  LaneEngine(HostRank& rank, const BoundPlan& bound, const BoundSlice& slice, uint64_t epoch, uint32_t signature)
+  LaneEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch)
       : slice_(slice),
-        fold_(bound.fold),
+        fold_(find_fold(call.type, call.op)),
         bases_(rank.bases_[epoch & 1].data()),
         signals_(rank.signals_[epoch & 1].data()),
         own_signals_(rank.signals_[epoch & 1][rank.rank_]),
         pointers_(rank.pointers_.data()),
-        value_(signal_value(signature, epoch)) {}
+        value_(signal_value(signature(call), epoch)) {}
 
   void fold(const BoundOperation& operation) {
     const BoundPlace* places = slice_.places.data() + operation.first_place;
@@ -125,7 +125,7 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
 
   const size_t lanes = slice.lanes.size();
   next_.assign(lanes, 0);
-  LaneEngine engine(*this, bound, slice, epoch, signature(call));
+  LaneEngine engine(*this, slice, call, epoch);
   Backoff backoff(options_.wait_policy, options_.crowded);
   double waiting_since = 0;
   for (;;) {
@@ -220,9 +220,9 @@ void HostRank::examine_peer(int peer, const Call& call) {
   const RankBoard& board = segment_->board(peer);
   Call theirs;
   if (look_up(board, call_number_, theirs) && theirs != call) {
-    fail_all(ErrorCode::kMismatch, join("call ", call_number_, " differs between ranks: rank ", rank_, " called ",
-                                        to_text(call), ", rank ", peer, " called ", to_text(theirs),
-                                        "; all ranks must make the same calls in the same order"));
+    fail_all(ErrorCode::kMismatch,
+             join("call ", call_number_, " differs between ranks: rank ", rank_, " called ", to_text(call), ", rank ",
+                  peer, " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
   }
   if (board.completed_call.load(std::memory_order_acquire) >= call_number_) return;  // it has given what it had to give
   const bool closed = board.state.load(std::memory_order_acquire) == RankState::kClosed;

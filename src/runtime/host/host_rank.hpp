@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/settings.hpp"
-#include "runtime/host/bound_plan.hpp"
+#include "runtime/bound_plan.hpp"
+#include "runtime/call.hpp"
+#include "runtime/host/fold.hpp"
 #include "runtime/host/peers.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/host/waiting.hpp"
@@ -60,11 +62,11 @@ class HostRank {
   RankBoard& board_;
   uint64_t call_number_ = 0;
   uint64_t epoch_ = 0;
-  uint64_t everyone_completed_ = 0;           // the last epoch that every rank is known to be done with
-  std::vector<std::byte*> bases_[2];          // by epoch parity, see bound_plan.hpp
+  uint64_t everyone_completed_ = 0;   // the last epoch that every rank is known to be done with
+  std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
   std::vector<std::byte*> signals_[2];
-  std::vector<void*> pointers_;               // of the fold at hand
-  std::vector<int> next_;                     // of every lane: its next operation
+  std::vector<void*> pointers_;  // of the fold at hand
+  std::vector<int> next_;        // of every lane: its next operation
 };
 
 }  // namespace plait

@@ -10,8 +10,8 @@ namespace plait {
 
 class Peers {
  public:
-  // Process ids by rank. Ranks of this very process (threads) always count as alive, and so do those whose id is 0: they
-  // live in a process namespace that this one cannot see.
+  // Process ids by rank. Ranks of this very process (threads) always count as alive, and so do those whose id is 0:
+  // they live in a process namespace that this one cannot see.
   explicit Peers(std::vector<int> pids);
 
   bool alive(int rank) const;

@@ -28,12 +28,11 @@ size_t rank_bytes(const SegmentShape& shape) {
 
 [[noreturn]] void fail_for_lack_of_memory(const SegmentShape& shape, const std::string& where, int error_number) {
   const size_t mib = (shape.total_bytes() + (1 << 20) - 1) >> 20;
-  fail(ErrorCode::kResources, "cannot get ", mib, " MiB of shared memory for ", shape.ranks, " ranks from ", where, ": ",
-       std::strerror(error_number),
-       where == "an anonymous memory file"
-           ? join(". Raise the memory limit of this process or container by that much")
-           : join(". Give the directory more room (containers: --shm-size=", mib + 1,
-                  "m), or unset PLAIT_SHM_DIR to use anonymous memory"),
+  fail(ErrorCode::kResources, "cannot get ", mib, " MiB of shared memory for ", shape.ranks, " ranks from ", where,
+       ": ", std::strerror(error_number),
+       where == "an anonymous memory file" ? join(". Raise the memory limit of this process or container by that much")
+                                           : join(". Give the directory more room (containers: --shm-size=", mib + 1,
+                                                  "m), or unset PLAIT_SHM_DIR to use anonymous memory"),
        ", or lower PLAIT_SCRATCH_KIB (now ", shape.scratch_bytes >> 10, ")");
 }
 

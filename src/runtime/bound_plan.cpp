@@ -1,11 +1,10 @@
 // Binding of plans to calls.
-#include "runtime/host/bound_plan.hpp"
+#include "runtime/bound_plan.hpp"
 
 #include <algorithm>
 
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
-#include "runtime/host/segment.hpp"
 
 namespace plait {
 namespace {
@@ -69,8 +68,7 @@ size_t Binder::largest_slice() const {
   const size_t slot_bytes = limits_.scratch_bytes / slots_ / kChunkAlignment * kChunkAlignment;
   if (slot_bytes == 0) {
     fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", slots_, " scratch slots of at least ",
-         kChunkAlignment, " bytes, but a rank has only ", limits_.scratch_bytes,
-         " bytes; raise PLAIT_SCRATCH_KIB");
+         kChunkAlignment, " bytes, but a rank has only ", limits_.scratch_bytes, " bytes; raise PLAIT_SCRATCH_KIB");
   }
   // Granules are counted in the caller's elements, so leave room for them in the wider slots.
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
@@ -91,7 +89,6 @@ SliceLayout Binder::layout_for(size_t block_elements) const {
 BoundPlan Binder::bind() {
   BoundPlan bound;
   bound.plan = &verified_;
-  bound.fold = find_fold(call_.type, call_.op);
   bound.slices = 1;
   if (plan_.blocks == 0 || call_.count == 0) {  // signals only
     bound.last = bind_slice({0, 0, 1, std::max(1, plan_.chunks_per_block)});
@@ -126,7 +123,7 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) const {
       BoundOperation it;
       it.kind = operation.kind;
       it.peer_rank = operation.peer_rank;
-      it.word_offset = static_cast<size_t>(operation.number) * Segment::kSignalStride;
+      it.word_offset = static_cast<size_t>(operation.number) * limits_.signal_stride;
       it.operation = static_cast<int>(i);
       bound.push_back(it);
     }
@@ -136,9 +133,9 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) const {
 
 // One operation of the plan may become several: a piece must be contiguous in every place. Blocks are apart in the
 // caller's buffers, and slots are apart where they are wider than what they hold.
-void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout,
-                       BoundSlice& slice, std::vector<BoundOperation>& lane) const {
-  const bool slots_apart = slot_element_bytes_ != element_bytes_;
+void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout, BoundSlice& slice,
+                       std::vector<BoundOperation>& lane) const {
+  const bool slots_apart = slot_element_bytes_ != element_bytes_ || limits_.chunk_by_chunk;
   int chunk = operation.chunk;
   const int end = operation.chunk + operation.chunks;
   while (chunk < end) {
@@ -172,9 +169,9 @@ void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const
   }
 }
 
-// Scratch is read by other cores, so their caches hold the lines of the epoch before last. Taking such lines back one by
-// one costs ten times what it costs to write past the caches (docs/benchmarks.md, "Stores to shared memory"); a peer reads
-// either equally fast. The caller's output is streamed only where the caches could not hold it anyway.
+// Scratch is read by other cores, so their caches hold the lines of the epoch before last. Taking such lines back one
+// by one costs ten times what it costs to write past the caches (docs/benchmarks.md, "Stores to shared memory"); a peer
+// reads either equally fast. The caller's output is streamed only where the caches could not hold it anyway.
 bool Binder::is_streamed(const Place& place, size_t elements) const {
   if (place.buffer == Buffer::kOutput) {
     return limits_.streaming_output_bytes > 0 &&
@@ -201,7 +198,8 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
     default: {
       const int host_after = place.buffer == Buffer::kHost ? plan_.ranks[place.rank].scratch_slots : 0;
       const size_t slot = static_cast<size_t>(host_after + place.slot + chunks_before);
-      return {kFirstScratchBase + static_cast<uint32_t>(place.rank), slot * layout.chunk_elements * slot_element_bytes_};
+      return {kFirstScratchBase + static_cast<uint32_t>(place.rank),
+              slot * layout.chunk_elements * slot_element_bytes_};
     }
   }
 }

@@ -1,0 +1,66 @@
+"""What Plait does, in a minute: this machine, a network trained on four ranks, and a comparison with MPI.
+
+    make demo
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+RANKS = 4
+HERE = os.path.dirname(os.path.abspath(__file__))
+BENCHMARK = os.path.join(HERE, "..", "benchmarks", "resnet50_all_reduce.py")
+TRAINING = os.path.join(HERE, "train_digits.py")
+PLAIT = [sys.executable, "-m", "plait"]
+# Rounding: the same sums in another order, over 200 steps of float32.
+TOLERANCE = 1e-4
+
+
+def title(text):
+    print(f"\n== {text}", flush=True)
+
+
+def run(command, **extra):
+    """Runs a command; its failure is the demo's."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    result = subprocess.run(command, env=environment, check=False, **extra)
+    if result.returncode != 0:
+        sys.exit(f"demo: `{' '.join(command)}` failed with status {result.returncode}")
+
+
+def show_machine():
+    title("this machine")
+    run([*PLAIT, "topo"])
+    run([*PLAIT, "topo", "--groups"])
+    title("a machine of the papers: Summit's groups, and why a flat ring is not enough there")
+    run([*PLAIT, "topo", "--machine", "summit", "--groups"])
+    run([*PLAIT, "plan", "all_reduce", "--algorithm", "ring", "--machine", "summit", "--explain"])
+
+
+def train():
+    with tempfile.TemporaryDirectory() as folder:
+        several, one = (os.path.join(folder, name) for name in ("several.json", "one.json"))
+        title(f"training on the handwritten digits, {RANKS} ranks, gradients averaged by Plait")
+        run([*PLAIT, "run", "-n", str(RANKS), "--", sys.executable, TRAINING, "--losses", several])
+        title("the same in one process on the whole batch")
+        run([sys.executable, TRAINING, "--shares", str(RANKS), "--losses", one])
+        losses = [json.load(open(path, encoding="utf-8")) for path in (several, one)]
+    difference = max(abs(a - b) for a, b in zip(*losses, strict=True))
+    equal = difference < TOLERANCE
+    print(f"\nlargest difference between the two loss curves: {difference:.1e} ({'equal' if equal else 'NOT equal'} to rounding)")
+    if not equal:
+        sys.exit("demo: the losses differ by more than rounding")
+
+
+def main():
+    show_machine()
+    train()
+    title(f"all-reduce of ResNet-50's gradients (float32, {RANKS} ranks): microseconds, and how many times as fast")
+    run([sys.executable, BENCHMARK, "-n", str(RANKS)])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

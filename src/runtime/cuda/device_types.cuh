@@ -1,0 +1,77 @@
+// Element types on the device: how each is loaded into the type it accumulates in, and rounded back.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+
+#include "base/types.hpp"
+
+namespace plait {
+
+// Storage: how an element lies in memory. Accumulator: what it is combined in. Rounding is to nearest even, and the
+// 8-bit types saturate, as the host's folds do.
+template <DataType type>
+struct DeviceType;
+
+template <class T>
+struct PlainDeviceType {
+  using Storage = T;
+  using Accumulator = T;
+  static __device__ T widen(T value) { return value; }
+  static __device__ T narrow(T value) { return value; }
+};
+
+template <>
+struct DeviceType<DataType::kInt8> : PlainDeviceType<int8_t> {};
+template <>
+struct DeviceType<DataType::kUint8> : PlainDeviceType<uint8_t> {};
+template <>
+struct DeviceType<DataType::kInt16> : PlainDeviceType<int16_t> {};
+template <>
+struct DeviceType<DataType::kUint16> : PlainDeviceType<uint16_t> {};
+template <>
+struct DeviceType<DataType::kInt32> : PlainDeviceType<int32_t> {};
+template <>
+struct DeviceType<DataType::kUint32> : PlainDeviceType<uint32_t> {};
+template <>
+struct DeviceType<DataType::kInt64> : PlainDeviceType<int64_t> {};
+template <>
+struct DeviceType<DataType::kUint64> : PlainDeviceType<uint64_t> {};
+template <>
+struct DeviceType<DataType::kFloat32> : PlainDeviceType<float> {};
+template <>
+struct DeviceType<DataType::kFloat64> : PlainDeviceType<double> {};
+
+template <>
+struct DeviceType<DataType::kFloat16> {
+  using Storage = __half;
+  using Accumulator = float;
+  static __device__ float widen(__half value) { return __half2float(value); }
+  static __device__ __half narrow(float value) { return __float2half_rn(value); }
+};
+
+template <>
+struct DeviceType<DataType::kBfloat16> {
+  using Storage = __nv_bfloat16;
+  using Accumulator = float;
+  static __device__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
+  static __device__ __nv_bfloat16 narrow(float value) { return __float2bfloat16_rn(value); }
+};
+
+template <__nv_fp8_interpretation_t format>
+struct Float8DeviceType {
+  using Storage = __nv_fp8_storage_t;
+  using Accumulator = float;
+  static __device__ float widen(Storage value) { return __half2float(__half(__nv_cvt_fp8_to_halfraw(value, format))); }
+  static __device__ Storage narrow(float value) { return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, format); }
+};
+
+template <>
+struct DeviceType<DataType::kFloat8E4M3> : Float8DeviceType<__NV_E4M3> {};
+template <>
+struct DeviceType<DataType::kFloat8E5M2> : Float8DeviceType<__NV_E5M2> {};
+
+}  // namespace plait
