@@ -55,6 +55,16 @@ class CtaEngine {
     const size_t last = min(elements, first + part);
     const BoundPlace* destinations = lane_.places + operation.first_place;
     const BoundPlace* sources = destinations + operation.destination_count;
+    const bool source_is_wide = operation.has_wide_source && lane_.source_is_wide[operation.first_flag] != 0;
+    if (operation.source_count == 1 && source_is_wide == operation.result_is_wide && operation.divisor == 0) {
+      // A copy keeps every bit, also of a NaN, which widening and rounding would not.
+      if (operation.result_is_wide) {
+        copy<Accumulator>(operation, destinations, sources[0], first, last);
+      } else {
+        copy<Storage>(operation, destinations, sources[0], first, last);
+      }
+      return;
+    }
     for (size_t i = first + threadIdx.x; i < last; i += blockDim.x) {
       Accumulator value = load(operation, sources, 0, i);
       for (int s = 1; s < operation.source_count; ++s) {
@@ -90,6 +100,18 @@ class CtaEngine {
   }
 
  private:
+  template <class Element>
+  __device__ void copy(const BoundOperation& operation, const BoundPlace* destinations, const BoundPlace& source,
+                       size_t first, size_t last) const {
+    const auto* from = reinterpret_cast<const Element*>(lane_.bases[source.base] + source.offset);
+    for (size_t i = first + threadIdx.x; i < last; i += blockDim.x) {
+      const Element value = from[i];
+      for (int d = 0; d < operation.destination_count; ++d) {
+        reinterpret_cast<Element*>(lane_.bases[destinations[d].base] + destinations[d].offset)[i] = value;
+      }
+    }
+  }
+
   __device__ Accumulator load(const BoundOperation& operation, const BoundPlace* sources, int s, size_t i) const {
     const std::byte* base = lane_.bases[sources[s].base] + sources[s].offset;
     if (operation.has_wide_source && lane_.source_is_wide[operation.first_flag + s] != 0) {
