@@ -158,7 +158,8 @@ ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role) : rol
   } else if (nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__")) {
     take_dlpack(array);
   } else {
-    refuse("a ", class_of(array), " is no array; pass a numpy array, a tensor of host memory (DLPack), or what has the "
+    refuse("a ", class_of(array),
+           " is no array; pass a numpy array, a tensor of host memory (DLPack), or what has the "
            "buffer protocol, such as bytearray");
   }
   read_as(dtype);
@@ -255,15 +256,17 @@ void ArrayView::take_dlpack(nb::handle array) {
 void ArrayView::read_as(nb::handle dtype) {
   if (dtype.is_none()) {
     if (known_type_) return;
-    refuse("elements of type '", item_name_, "' are not known; convert the array, or pass dtype= to read its memory as"
-           " one of: ", known_types());
+    refuse("elements of type '", item_name_,
+           "' are not known; convert the array, or pass dtype= to read its memory as"
+           " one of: ",
+           known_types());
   }
   type_ = data_type_of(dtype);
   if (item_bytes_ == size_of(type_)) return;
   const size_t bytes = elements() * item_bytes_;
   if (item_bytes_ != 1 || shape_.size() != 1 || bytes % size_of(type_) != 0) {
-    refuse("elements of type '", item_name_, "' have ", item_bytes_, " bytes and cannot be read as ", name(type_), " of ",
-           size_of(type_), " bytes");
+    refuse("elements of type '", item_name_, "' have ", item_bytes_, " bytes and cannot be read as ", name(type_),
+           " of ", size_of(type_), " bytes");
   }
   shape_ = {bytes / size_of(type_)};
 }

@@ -24,8 +24,9 @@ std::unique_ptr<Entrant> enter(CommunicatorHandle& handle) {
   return std::make_unique<Entrant>(Entrant{std::move(communicator), std::move(contestant)});
 }
 
-std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants, const Call& call,
-                                      int iterations, int warmup, int cycles, bool in_place, bool check) {
+std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
+                                      const Call& call, int iterations, int warmup, int cycles, bool in_place,
+                                      bool check) {
   std::vector<Contestant*> contestants;
   for (Entrant* entrant : entrants) contestants.push_back(entrant->contestant.get());
   MeasureOptions options;
@@ -42,8 +43,9 @@ std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vec
 void bind_bench(nb::module_& module) {
   nb::class_<Entrant>(module, "Contestant", "A library that performs calls on the ranks of one communicator.")
       .def_prop_ro("name", [](const Entrant& entrant) { return entrant.contestant->name(); })
-      .def("serves", [](const Entrant& entrant, const Call& call) { return entrant.contestant->serves(call); },
-           nb::arg("call"))
+      .def(
+          "serves", [](const Entrant& entrant, const Call& call) { return entrant.contestant->serves(call); },
+          nb::arg("call"))
       .def_static("plait", &enter<make_plait_contestant>, nb::arg("communicator"))
       .def_static("mpi", &enter<make_mpi_contestant>, nb::arg("communicator"))
       .def_static("gloo", &enter<make_gloo_contestant>, nb::arg("communicator"));
@@ -55,12 +57,12 @@ void bind_bench(nb::module_& module) {
   module.def("measure", &measure_call, nb::arg("communicator"), nb::arg("contestants"), nb::arg("call"),
              nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
              "Times one call with each contestant in turn; collective. One Measurement a contestant.");
-  module.def("measure_copy_bandwidth",
-             [](CommunicatorHandle& handle, size_t bytes) {
-               return handle.use([&](Communicator& communicator) { return measure_copy_bandwidth(communicator, bytes); });
-             },
-             nb::arg("communicator"), nb::arg("bytes"),
-             "Bytes a second that each rank copies while all do; collective.");
+  module.def(
+      "measure_copy_bandwidth",
+      [](CommunicatorHandle& handle, size_t bytes) {
+        return handle.use([&](Communicator& communicator) { return measure_copy_bandwidth(communicator, bytes); });
+      },
+      nb::arg("communicator"), nb::arg("bytes"), "Bytes a second that each rank copies while all do; collective.");
 }
 
 }  // namespace plait::python

@@ -21,8 +21,8 @@ Shape output_shape(Collective collective, const Shape& input, size_t ranks) {
   }
   if (collective == Collective::kReduceScatter) {
     if (shape.empty() || shape[0] % ranks != 0) {
-      refuse("array: reduce_scatter over ", ranks, " ranks needs a first axis that ", ranks, " divides, but the shape is ",
-             shape_text(shape));
+      refuse("array: reduce_scatter over ", ranks, " ranks needs a first axis that ", ranks,
+             " divides, but the shape is ", shape_text(shape));
     }
     shape[0] /= ranks;
   }
@@ -51,7 +51,8 @@ nb::object new_like(nb::handle input, const Shape& shape, DataType type) {
 void check_output(const ArrayView& output, const ArrayView& input) {
   if (output.read_only()) refuse("out: the array is read-only");
   if (output.type() != input.type()) {
-    refuse("out: its elements are ", name(output.type()), ", those of array ", name(input.type()), "; they must be equal");
+    refuse("out: its elements are ", name(output.type()), ", those of array ", name(input.type()),
+           "; they must be equal");
   }
 }
 

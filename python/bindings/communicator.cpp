@@ -4,6 +4,7 @@
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -40,8 +41,8 @@ std::unique_ptr<Handle> from_environment(const Settings& settings, uint64_t sequ
   return std::make_unique<Handle>(Communicator::from_environment(settings, sequence));
 }
 
-nb::list in_process(int size, const Settings& settings) {
-  nb::list handles;
+nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
+  nb::typed<nb::list, Handle> handles;
   for (Communicator& rank : Communicator::in_process(size, settings)) {
     handles.append(std::make_unique<Handle>(std::move(rank)));
   }
@@ -62,13 +63,12 @@ void bind_unique_id(nb::module_& module) {
       .def("__str__", &UniqueId::text)
       .def("__repr__", [](const UniqueId&) { return "<plait.UniqueId>"; })  // the secret is not for logs
       .def("__hash__", [](const UniqueId& id) { return nb::hash(bytes_of(id)); })
-      .def("__reduce__",
-           [](nb::handle self) {
-             return nb::make_tuple(self.type().attr("from_bytes"), nb::make_tuple(bytes_of(nb::cast<UniqueId&>(self))));
-           })
+      .def("__getstate__", &bytes_of)
+      .def("__setstate__", [](UniqueId& self, const nb::bytes& bytes) { new (&self) UniqueId(id_from_bytes(bytes)); })
       .def(nb::self == nb::self);
-  module.def("create_unique_id", [] { return RendezvousPoint::create().release(); },
-             "A new id. Rank 0 of its communicator must then be made in this process.");
+  module.def(
+      "create_unique_id", [] { return RendezvousPoint::create().release(); },
+      "A new id. Rank 0 of its communicator must then be made in this process.");
 }
 
 }  // namespace
@@ -76,22 +76,26 @@ void bind_unique_id(nb::module_& module) {
 void bind_communicator(nb::module_& module) {
   bind_unique_id(module);
   nb::class_<Call>(module, "Call", "One call of a collective, as every rank must make it.")
-      .def("__init__",
-           [](Call* self, const std::string& collective, size_t count, nb::handle dtype, const std::string& op, int root) {
-             new (self) Call(make_call(collective, count, dtype, op, root));
-           },
-           nb::arg("collective"), nb::arg("count"), nb::arg("dtype") = "float32", nb::arg("op") = "sum",
-           nb::arg("root") = 0)
+      .def(
+          "__init__",
+          [](Call* self, const std::string& collective, size_t count, nb::handle dtype, const std::string& op,
+             int root) { new (self) Call(make_call(collective, count, dtype, op, root)); },
+          nb::arg("collective"), nb::arg("count"), nb::arg("dtype") = "float32", nb::arg("op") = "sum",
+          nb::arg("root") = 0)
       .def_ro("count", &Call::count)
       .def_ro("root", &Call::root)
-      .def("message_bytes", [](const Call& call, int ranks) { return message_bytes(call, ranks); }, nb::arg("ranks"))
+      .def(
+          "message_bytes", [](const Call& call, int ranks) { return message_bytes(call, ranks); }, nb::arg("ranks"))
       .def("__str__", [](const Call& call) { return to_text(call); });
-  module.def("size_of", [](nb::handle dtype) { return size_of(data_type_of(dtype)); }, nb::arg("dtype"),
-             "Bytes of one element.");
-  module.def("data_type_name", [](nb::handle dtype) { return name(data_type_of(dtype)); }, nb::arg("dtype"),
-             "The one name of a type: \"float32\" for \"float\". Raises InvalidArgument.");
-  module.def("reduce_op_name", [](const std::string& op) { return name(reduce_op_of(op)); }, nb::arg("op"),
-             "The one name of a reduction: \"avg\" for \"mean\". Raises InvalidArgument.");
+  module.def(
+      "size_of", [](nb::handle dtype) { return size_of(data_type_of(dtype)); }, nb::arg("dtype"),
+      "Bytes of one element.");
+  module.def(
+      "data_type_name", [](nb::handle dtype) { return name(data_type_of(dtype)); }, nb::arg("dtype"),
+      "The one name of a type: \"float32\" for \"float\". Raises InvalidArgument.");
+  module.def(
+      "reduce_op_name", [](const std::string& op) { return name(reduce_op_of(op)); }, nb::arg("op"),
+      "The one name of a reduction: \"avg\" for \"mean\". Raises InvalidArgument.");
 
   nb::class_<Handle>(module, "Communicator")
       .def_static("create", &create, nb::arg("id"), nb::arg("rank"), nb::arg("size"), nb::arg("settings"))
@@ -101,22 +105,25 @@ void bind_communicator(nb::module_& module) {
       .def_prop_ro("size", [](const Handle& handle) { return handle.open()->size(); })
       .def_prop_ro("closed", &Handle::closed)
       .def_prop_ro("shared_bytes", [](const Handle& handle) { return handle.open()->shared_bytes(); })
-      .def("run",
-           [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, const char* op,
-              int root) { return run_collective(handle, parse_collective(collective), array, out, dtype, op, root); },
-           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(), nb::arg("op"),
-           nb::arg("root"))
+      .def(
+          "run",
+          [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, const char* op,
+             int root) { return run_collective(handle, parse_collective(collective), array, out, dtype, op, root); },
+          nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(), nb::arg("op"),
+          nb::arg("root"))
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
-      .def("plan_for",
-           [](Handle& handle, const Call& call) {
-             return handle.use([&](Communicator& communicator) { return VerifiedPlan(communicator.plan_for(call)); });
-           },
-           nb::arg("call"))
-      .def("reason_for",
-           [](Handle& handle, const Call& call) {
-             return handle.use([&](Communicator& communicator) { return communicator.reason_for(call); });
-           },
-           nb::arg("call"))
+      .def(
+          "plan_for",
+          [](Handle& handle, const Call& call) {
+            return handle.use([&](Communicator& communicator) { return VerifiedPlan(communicator.plan_for(call)); });
+          },
+          nb::arg("call"))
+      .def(
+          "reason_for",
+          [](Handle& handle, const Call& call) {
+            return handle.use([&](Communicator& communicator) { return communicator.reason_for(call); });
+          },
+          nb::arg("call"))
       .def("abort", &Handle::abort, nb::arg("reason"))
       .def("close", &Handle::close);
 }

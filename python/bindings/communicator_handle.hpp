@@ -48,7 +48,8 @@ class CommunicatorHandle {
   struct Claim {
     explicit Claim(CommunicatorHandle& of) : handle(of) {
       if (handle.busy_.exchange(true)) {
-        fail(ErrorCode::kInvalidArgument, "this communicator is in a call of another thread; a rank makes one call at a ",
+        fail(ErrorCode::kInvalidArgument,
+             "this communicator is in a call of another thread; a rank makes one call at a ",
              "time, and ranks that are threads need a communicator each (plait.in_process)");
       }
     }

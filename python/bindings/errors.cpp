@@ -1,8 +1,7 @@
 // plait::Error as the exceptions of plait.errors.
-#include "base/error.hpp"
-
 #include <exception>
 
+#include "base/error.hpp"
 #include "bindings/bindings.hpp"
 
 namespace plait::python {

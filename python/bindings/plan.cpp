@@ -7,9 +7,11 @@
 
 #include "algorithms/algorithm.hpp"
 #include "api/inspect.hpp"
+#include "api/machine_plan.hpp"
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
 #include "plan/json.hpp"
+#include "plan/picture.hpp"
 #include "plan/text.hpp"
 #include "plan/verifier.hpp"
 
@@ -38,8 +40,15 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
   return verify(make_plan(algorithm, arguments));
 }
 
-nb::list algorithm_table() {
-  nb::list table;
+MachinePlan make_for_machine(const Topology& topology, const std::string& collective, const std::string& algorithm,
+                             int ranks, int root, const std::vector<int>& factors, int pipeline,
+                             const std::string& reach) {
+  return plan_for_machine(
+      topology, {parse_collective(collective), algorithm, ranks, root, factors, pipeline, parse_reach(reach)});
+}
+
+nb::typed<nb::list, Algorithm> algorithm_table() {
+  nb::typed<nb::list, Algorithm> table;
   for (const Algorithm& algorithm : algorithms()) table.append(nb::cast(algorithm));
   return table;
 }
@@ -67,31 +76,56 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); })
       .def_prop_ro("root", [](const VerifiedPlan& plan) { return plan.plan().root; })
       .def_prop_ro("reach", [](const VerifiedPlan& plan) { return name(plan.plan().reach); })
-      .def_prop_ro("chunks", [](const VerifiedPlan& plan) { return plan.plan().chunk_count(); },
-                   "how many parts the message is cut into")
-      .def_prop_ro("steps", [](const VerifiedPlan& plan) { return plan.report().steps; },
-                   "signals and messages between ranks on the longest chain")
-      .def_prop_ro("chunks_read", [](const VerifiedPlan& plan) { return plan.report().chunks_read; }, "by rank")
-      .def_prop_ro("chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; }, "by rank")
+      .def_prop_ro(
+          "chunks", [](const VerifiedPlan& plan) { return plan.plan().chunk_count(); },
+          "how many parts the message is cut into")
+      .def_prop_ro(
+          "steps", [](const VerifiedPlan& plan) { return plan.report().steps; },
+          "signals and messages between ranks on the longest chain")
+      .def_prop_ro(
+          "chunks_read", [](const VerifiedPlan& plan) { return plan.report().chunks_read; }, "by rank")
+      .def_prop_ro(
+          "chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; }, "by rank")
       .def("summary", &summarize, nb::arg("message_bytes") = 0,
            "Steps, bytes per rank and traffic, in a few lines; 0 bytes: as multiples of the message.")
-      .def("to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); }, "What plan_from_json() reads.")
+      .def(
+          "to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); }, "What plan_from_json() reads.")
+      .def(
+          "to_svg", [](const VerifiedPlan& plan) { return to_svg(plan); }, "A picture for a browser.")
+      .def(
+          "to_picture", [](const VerifiedPlan& plan) { return to_ascii_picture(plan.plan()); },
+          "A picture for a terminal.")
       .def("__str__", [](const VerifiedPlan& plan) { return to_text(plan.plan()); })
       .def("__repr__", [](const VerifiedPlan& plan) { return join("<plait.Plan ", plan.plan().algorithm, ">"); })
       .def("__eq__", [](const VerifiedPlan& a, const VerifiedPlan& b) { return a.plan() == b.plan(); });
 
+  nb::class_<MachinePlan>(module, "MachinePlan", "A plan for the links of a machine, and why it was chosen.")
+      .def_ro("plan", &MachinePlan::plan)
+      .def_ro("topology", &MachinePlan::topology)
+      .def_ro("reason", &MachinePlan::reason, "one sentence")
+      .def("explain", &MachinePlan::explain, nb::arg("message_bytes") = 0,
+           "What the plan does to every link, its bound, and what other algorithms would do.");
+  module.def("plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"),
+             nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
+             nb::arg("factors") = std::vector<int>(), nb::arg("pipeline") = 1, nb::arg("reach") = "staged",
+             nb::call_guard<nb::gil_scoped_release>(),
+             "The plan of an algorithm on a machine, one rank a GPU. Without a name: of the algorithm with the "
+             "best bound. Raises InvalidArgument.");
+
   module.def("algorithms", &algorithm_table, "All algorithms.");
-  module.def("make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
-             nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("pipeline") = 1,
-             nb::arg("reach") = "staged", nb::arg("groups") = std::vector<std::vector<int>>(),
-             nb::arg("node_of") = std::vector<int>(), nb::call_guard<nb::gil_scoped_release>(),
-             "The verified plan of an algorithm. `factors`: hierarchy, such as [4, 2]; `pipeline`: parts under way at "
-             "once; `reach`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of ranks, the leader first; `node_of`: "
-             "node of each rank. Raises InvalidArgument that says what is legal.");
-  module.def("plan_from_json",
-             [](const std::string& text, const std::string& file) { return verify(plan_from_json(text, file)); },
-             nb::arg("text"), nb::arg("file") = "text",
-             "Reads and verifies a plan. Raises InvalidInput where the text is no plan, InvalidPlan where the plan is wrong.");
+  module.def(
+      "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
+      nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("pipeline") = 1,
+      nb::arg("reach") = "staged", nb::arg("groups") = std::vector<std::vector<int>>(),
+      nb::arg("node_of") = std::vector<int>(), nb::call_guard<nb::gil_scoped_release>(),
+      "The verified plan of an algorithm. `factors`: hierarchy, such as [4, 2]; `pipeline`: parts under way at "
+      "once; `reach`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of ranks, the leader first; `node_of`: "
+      "node of each rank. Raises InvalidArgument that says what is legal.");
+  module.def(
+      "plan_from_json",
+      [](const std::string& text, const std::string& file) { return verify(plan_from_json(text, file)); },
+      nb::arg("text"), nb::arg("file") = "text",
+      "Reads and verifies a plan. Raises InvalidInput where the text is no plan, InvalidPlan where the plan is wrong.");
 }
 
 }  // namespace plait::python

@@ -32,8 +32,9 @@ void bind_settings(nb::module_& module) {
                        "What a communicator may be told: the table that `plait settings` prints. Settings() are the "
                        "defaults; Settings.from_environment() reads the PLAIT_* variables.")
       .def(nb::init<>())
-      .def_static("from_environment", [] { return Settings::from_environment(); },
-                  "The defaults, changed by the PLAIT_* variables of this process. Raises InvalidInput.")
+      .def_static(
+          "from_environment", [] { return Settings::from_environment(); },
+          "The defaults, changed by the PLAIT_* variables of this process. Raises InvalidInput.")
       .def_rw("timeout_seconds", &Settings::timeout_seconds, "how long a collective waits for a peer before it fails")
       .def_rw("bootstrap_timeout_seconds", &Settings::bootstrap_timeout_seconds,
               "how long ranks wait for each other when a communicator is made")
@@ -55,16 +56,18 @@ void bind_settings(nb::module_& module) {
       .def_ro("default_value", &SettingRow::default_value)
       .def_ro("value", &SettingRow::value)
       .def_ro("meaning", &SettingRow::meaning);
-  module.def("settings_table", &settings_table, nb::arg("settings"), "All variables, in the order of the documentation.");
+  module.def("settings_table", &settings_table, nb::arg("settings"),
+             "All variables, in the order of the documentation.");
 
   nb::class_<LaunchEnvironment>(module, "LaunchEnvironment", "What a launcher told this process about the ranks.")
       .def_ro("launcher", &LaunchEnvironment::launcher)
       .def_ro("rank", &LaunchEnvironment::rank)
       .def_ro("size", &LaunchEnvironment::size)
       .def_ro("local_rank", &LaunchEnvironment::local_rank);
-  module.def("launch_environment", [] { return detect_launch_environment(); },
-             "Rank and size as `plait run`, torchrun, mpirun or srun gave them; None where none of them started this "
-             "process. Raises InvalidInput.");
+  module.def(
+      "launch_environment", [] { return detect_launch_environment(); },
+      "Rank and size as `plait run`, torchrun, mpirun or srun gave them; None where none of them started this "
+      "process. Raises InvalidInput.");
 }
 
 }  // namespace plait::python

@@ -101,15 +101,17 @@ void bind_topology(nb::module_& module) {
       .def_ro("nodes", &Topology::nodes)
       .def_ro("devices", &Topology::devices)
       .def_ro("links", &Topology::links)
-      .def("to_json", [](const Topology& topology) { return to_json(topology); },
-           "The machine in Plait's own form, which read() takes.")
+      .def(
+          "to_json", [](const Topology& topology) { return to_json(topology); },
+          "The machine in Plait's own form, which read() takes.")
       .def("groups", &named_groups, nb::arg("rule") = "nvgroup",
            "Divides the GPUs into groups. `rule`: \"nvgroup\" (with the CPU where NVLink joins it) or \"gpu-only\".")
-      .def("groups_text",
-           [](const Topology& topology, const std::string& rule) {
-             return to_text(topology, find_groups(topology, parse_rule(rule)));
-           },
-           nb::arg("rule") = "nvgroup", "One line a group: \"group 0: gpu0 gpu1 cpu0\".")
+      .def(
+          "groups_text",
+          [](const Topology& topology, const std::string& rule) {
+            return to_text(topology, find_groups(topology, parse_rule(rule)));
+          },
+          nb::arg("rule") = "nvgroup", "One line a group: \"group 0: gpu0 gpu1 cpu0\".")
       .def("paths", &path_texts, nb::arg("source"), nb::arg("destination"),
            "All paths between two memories, by names of devices, in words; the best first.")
       .def("select", &select_numbers, nb::arg("gpus"), "The same machine with only these GPUs, numbered from 0.")
@@ -118,16 +120,18 @@ void bind_topology(nb::module_& module) {
       .def("__str__", [](const Topology& topology) { return to_text(topology); })
       .def("__repr__", [](const Topology& topology) { return join("<plait.topology.Topology ", topology.name, ">"); });
   module.def("machine_names", &machine_names, "The machines that Plait comes with.");
-  module.def("machine", [](const std::string& name, int nodes) { return machine(name, nodes); }, nb::arg("name"),
-             nb::arg("nodes") = 1, "A described machine. Raises InvalidArgument that lists the names.");
+  module.def(
+      "machine", [](const std::string& name, int nodes) { return machine(name, nodes); }, nb::arg("name"),
+      nb::arg("nodes") = 1, "A described machine. Raises InvalidArgument that lists the names.");
   module.def("read_topology", &read_topology, nb::arg("path"),
              "A machine from a file (\"-\": standard input): Plait's JSON, NCCL's XML, or `nvidia-smi topo -m`. Raises "
              "InvalidInput.");
-  module.def("parse_topology",
-             [](const std::string& text, const std::string& file) { return parse_topology(text, file); }, nb::arg("text"),
-             nb::arg("file") = "text", "The same from a text; `file` is what messages call it.");
-  module.def("live_topology", [] { return read_live(); }, nb::call_guard<nb::gil_scoped_release>(),
-             "The machine that this process runs on.");
+  module.def(
+      "parse_topology", [](const std::string& text, const std::string& file) { return parse_topology(text, file); },
+      nb::arg("text"), nb::arg("file") = "text", "The same from a text; `file` is what messages call it.");
+  module.def(
+      "live_topology", [] { return read_live(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "The machine that this process runs on.");
 }
 
 }  // namespace plait::python

@@ -22,8 +22,8 @@ class Communicator:
 
     Arrays are whatever lies in host memory without gaps: numpy arrays, tensors that give DLPack (torch), and what has
     the buffer protocol (array.array, bytearray, memoryview). They are never copied. `out=None` gives a new array: a
-    torch tensor where a torch tensor was given, else a numpy array. `out=array` works in place. `dtype="bfloat16"`, say,
-    reads uint16 memory as that type; bytes can be read as any.
+    torch tensor where a torch tensor was given, else a numpy array. `out=array` works in place. `dtype="bfloat16"`
+    reads uint16 memory as that type, say; bytes can be read as any.
 
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2.
     Operations: "sum", "prod", "max", "min", "avg". 16- and 8-bit floats add up in float32 and are rounded once.
@@ -37,8 +37,8 @@ class Communicator:
     def __init__(self, id: UniqueId, rank: int, size: int, settings: Settings | None = None) -> None:
         """Joins `size` ranks as `rank`; returns when all are there.
 
-        `id` is the same on all ranks; rank 0 must be in the process that made it. Raises Timeout naming the ranks that did
-        not come, Mismatch for two ranks of one number or different sizes.
+        `id` is the same on all ranks; rank 0 must be in the process that made it. Raises Timeout naming the ranks that
+        did not come, Mismatch for two ranks of one number or different sizes.
         """
         self._core = _core.Communicator.create(id, rank, size, _given(settings))
 
@@ -112,9 +112,7 @@ class Communicator:
         """
         return self._core.plan_for(_core.Call(collective, count, dtype, op, root))
 
-    def reason_for(
-        self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0
-    ) -> str:
+    def reason_for(self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0) -> str:
         """Why plan_for() gives that plan, in a sentence."""
         return self._core.reason_for(_core.Call(collective, count, dtype, op, root))
 

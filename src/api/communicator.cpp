@@ -2,6 +2,7 @@
 #include "api/communicator.hpp"
 
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,19 +61,64 @@ bool is_crowded(const std::vector<cpu_set_t>& cores) {
   return false;
 }
 
+template <size_t size>
+void copy_text(char (&to)[size], const std::string& text) {
+  std::strncpy(to, text.c_str(), size - 1);
+}
+
+// How a step went on one rank, for the others: what one cannot do fails on all, with the reason. Plain bytes.
+struct Verdict {
+  int32_t failure_code = -1;
+  char failure[1024] = {};
+};
+
+template <class Step>
+Verdict attempt(Step step) {
+  Verdict verdict;
+  try {
+    step();
+  } catch (const Error& error) {
+    verdict.failure_code = static_cast<int32_t>(error.code());
+    copy_text(verdict.failure, error.what());
+  } catch (const std::bad_alloc&) {
+    verdict.failure_code = static_cast<int32_t>(ErrorCode::kResources);
+    copy_text(verdict.failure, "no memory left to make a communicator");
+  }
+  return verdict;
+}
+
+void throw_failure(const Verdict& verdict, size_t rank) {
+  if (verdict.failure_code < 0) return;
+  fail(static_cast<ErrorCode>(verdict.failure_code), "rank ", rank, ": ", verdict.failure);
+}
+
 // What every rank tells every other before memory is shared. Plain bytes of a fixed size.
 struct Introduction {
   uint64_t scratch_bytes = 0;
   cpu_set_t cores = {};
   char algorithm[256] = {};
-  // Of rank 0, which makes the memory: why it could not.
-  int32_t failure_code = -1;
-  char failure[1024] = {};
+  uint64_t process_namespace = 0;  // in which
+  int32_t process_id = 0;          // is the rank's
+  Verdict memory;                  // of rank 0, which makes it
 };
 
-template <size_t size>
-void copy_text(char (&to)[size], const std::string& text) {
-  std::strncpy(to, text.c_str(), size - 1);
+// Names the set of processes that this one can see; 0 where the kernel does not say.
+uint64_t own_process_namespace() {
+  struct stat status{};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+// The processes of all ranks by the numbers that `own` knows them by; 0 where it cannot see them, as between
+// containers. `as_rank_zero` are the numbers by which rank 0 knows them.
+std::vector<int> process_ids(const Introduction& own, const std::vector<Introduction>& all,
+                             const std::vector<pid_t>& as_rank_zero) {
+  std::vector<int> ids;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const bool same = all[rank].process_namespace == own.process_namespace;
+    const bool as_zero = all[0].process_namespace == own.process_namespace;
+    ids.push_back(same ? all[rank].process_id : as_zero ? as_rank_zero[rank] : 0);
+  }
+  return ids;
 }
 
 // All ranks must derive the same plans and the same layout.
@@ -153,26 +199,27 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   own.scratch_bytes = settings.scratch_bytes;
   own.cores = own_cores();
   copy_text(own.algorithm, settings.algorithm);
+  own.process_namespace = own_process_namespace();
+  own.process_id = getpid();
   UniqueFd file;
   if (bootstrap.rank() == 0) {
-    try {
-      file = Segment::create(shape, settings.shared_memory_directory);
-    } catch (const Error& error) {
-      own.failure_code = static_cast<int32_t>(error.code());
-      copy_text(own.failure, error.what());
-    }
+    own.memory = attempt([&] { file = Segment::create(shape, settings.shared_memory_directory); });
   }
   const std::vector<Introduction> all = bootstrap.all_gather(own);
   check_equal_settings(all);
-  if (all[0].failure_code >= 0) fail(static_cast<ErrorCode>(all[0].failure_code), all[0].failure);
+  throw_failure(all[0].memory, 0);
 
   const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
-  auto segment = std::make_shared<Segment>(shape, shared);
   std::vector<cpu_set_t> cores;
   for (const Introduction& rank : all) cores.push_back(rank.cores);
-  auto impl = std::make_unique<Impl>(std::move(segment), bootstrap.rank(), Peers(bootstrap.process_ids()), settings,
-                                     is_crowded(cores));
-  bootstrap.barrier();  // every rank has mapped the memory and said that it is present
+  std::unique_ptr<Impl> impl;
+  const Verdict joined = attempt([&] {
+    impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(),
+                                  Peers(process_ids(own, all, bootstrap.process_ids())), settings, is_crowded(cores));
+  });
+  // No rank goes on before every rank has mapped the memory and said that it is present.
+  const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
+  for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
   return impl;
 }
 
@@ -188,7 +235,10 @@ const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
   if (last != nullptr && last->first == call) return last->second;
   auto it = bound.find(call);
   if (it == bound.end()) {
-    if (bound.size() >= kMostBoundCalls) bound.clear();
+    if (bound.size() >= kMostBoundCalls) {
+      last = nullptr;
+      bound.clear();
+    }
     it = bound.emplace(call, bind(plan_for(choose(call)), call, rank, limits)).first;
   }
   last = &*it;
@@ -229,6 +279,16 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   }
 }
 
+namespace {
+
+template <class Impl>
+Impl& held(const std::unique_ptr<Impl>& impl) {
+  if (!impl) fail(ErrorCode::kInvalidArgument, "this communicator was moved from; use the one that it was moved to");
+  return *impl;
+}
+
+}  // namespace
+
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
@@ -265,10 +325,10 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
       Impl::join_ranks(Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings));
 }
 
-int Communicator::rank() const { return impl_->rank; }
-int Communicator::size() const { return impl_->size; }
-const Settings& Communicator::settings() const { return impl_->settings; }
-size_t Communicator::shared_bytes() const { return impl_->shared_bytes; }
+int Communicator::rank() const { return held(impl_).rank; }
+int Communicator::size() const { return held(impl_).size; }
+const Settings& Communicator::settings() const { return held(impl_).settings; }
+size_t Communicator::shared_bytes() const { return held(impl_).shared_bytes; }
 
 void Communicator::all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
   run({Collective::kAllReduce, type, op, 0, count}, input, output);
@@ -293,15 +353,16 @@ void Communicator::all_gather(const void* input, void* output, size_t count, Dat
 void Communicator::barrier() { run({}, nullptr, nullptr); }
 
 void Communicator::run(const Call& call, const void* input, void* output) {
-  impl_->check(call, input, output);
-  impl_->host.run(impl_->bound_for(call), call, input, output);
+  Impl& impl = held(impl_);
+  impl.check(call, input, output);
+  impl.host.run(impl.bound_for(call), call, input, output);
 }
 
-const VerifiedPlan& Communicator::plan_for(const Call& call) { return impl_->plan_for(impl_->choose(call)); }
-std::string Communicator::reason_for(const Call& call) { return impl_->choose(call).reason; }
+const VerifiedPlan& Communicator::plan_for(const Call& call) { return held(impl_).plan_for(impl_->choose(call)); }
+std::string Communicator::reason_for(const Call& call) { return held(impl_).choose(call).reason; }
 
 void Communicator::abort(const std::string& reason) {
-  impl_->host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));
+  held(impl_).host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));
 }
 
 }  // namespace plait

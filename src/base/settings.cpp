@@ -102,6 +102,9 @@ constexpr Setting kSettings[] = {
     {"PLAIT_LOCAL_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank within this host"},
     {"PLAIT_JOB", "any text that no other job has", nullptr, nullptr,
      "set by the launcher: how ranks of one job recognise each other"},
+    {"PLAIT_CUDA", "auto, wheel, system or off", nullptr, nullptr,
+     "read when Plait is built: where its CUDA compiler comes from"},
+    {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
 
 // Levenshtein distance: how many letters to insert, delete or replace.

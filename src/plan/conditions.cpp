@@ -65,7 +65,8 @@ void check_shape(const Plan& plan) {
   }
   if (plan.collective == Collective::kBarrier) {
     if (plan.blocks != 0 || plan.chunks_per_block != 0) {
-      refuse("a barrier moves no data, but the plan has ", plan.blocks, " blocks of ", plan.chunks_per_block, " chunks");
+      refuse("a barrier moves no data, but the plan has ", plan.blocks, " blocks of ", plan.chunks_per_block,
+             " chunks");
     }
     return;
   }

@@ -77,7 +77,7 @@ class Execution {
   void launch(LaneState& lane, InFlight& it, const OperationId& to);
   void arrive(LaneState& lane, InFlight& it, const OperationId& from);
   void count_fold(const LaneState& lane, const Operation& operation);
-  void add_traffic(const Endpoint& from, const Endpoint& to, int64_t chunks);
+  void count_traffic(const LaneState& lane, const Operation& operation);
   void report_deadlock() const;
   void finish();
 
@@ -226,19 +226,13 @@ void Execution::check_widths(const LaneState& lane, const Operation& operation, 
 void Execution::count_fold(const LaneState& lane, const Operation& operation) {
   report_.chunks_read[lane.rank] += static_cast<int64_t>(operation.sources.size()) * operation.chunks;
   report_.chunks_written[lane.rank] += static_cast<int64_t>(operation.destinations.size()) * operation.chunks;
-  const auto endpoint = [](const Place& place) { return Endpoint{place.rank, place.buffer == Buffer::kHost}; };
-  if (plan_.ranks[lane.rank].lanes[lane.lane].engine == Engine::kCopy) {
-    // The bytes do not pass through the rank's own memory.
-    add_traffic(endpoint(operation.sources[0]), endpoint(operation.destinations[0]), operation.chunks);
-    return;
-  }
-  const Endpoint processor{lane.rank, false};
-  for (const Place& place : operation.sources) add_traffic(endpoint(place), processor, operation.chunks);
-  for (const Place& place : operation.destinations) add_traffic(processor, endpoint(place), operation.chunks);
+  count_traffic(lane, operation);
 }
 
-void Execution::add_traffic(const Endpoint& from, const Endpoint& to, int64_t chunks) {
-  if (from != to) traffic_[{from, to}] += chunks;
+void Execution::count_traffic(const LaneState& lane, const Operation& operation) {
+  for (const Transfer& crossing : transfers(plan_, pairing_, id_of(lane))) {
+    traffic_[{crossing.from, crossing.to}] += operation.chunks;
+  }
 }
 
 void Execution::launch(LaneState& lane, InFlight& it, const OperationId& to) {
@@ -285,11 +279,7 @@ bool Execution::receive(LaneState& lane, const Operation& operation) {
   facts_of(lane) = {{partial}, partial, false};
   message.values = {};
   report_.chunks_written[lane.rank] += operation.chunks;
-  // Messages are counted where they arrive; the two memories are those that the operations name.
-  const Place& source = operation_at(plan_, from).sources[0];
-  const Place& destination = operation.destinations[0];
-  add_traffic({source.rank, source.buffer == Buffer::kHost}, {destination.rank, destination.buffer == Buffer::kHost},
-              operation.chunks);
+  count_traffic(lane, operation);
   return true;
 }
 

@@ -32,6 +32,11 @@ class OperationCheck {
       : plan_(plan), at_(at), operation_(operation_at(plan, at)), engine_(plan.ranks[at.rank].lanes[at.lane].engine) {}
 
   void run() const {
+    for (const auto* places : {&operation_.sources, &operation_.destinations}) {
+      for (const Place& place : *places) {
+        if (place.buffer > Buffer::kHost) refuse_nameless("unknown buffer");
+      }
+    }
     switch (operation_.kind) {
       case OpKind::kFold:
         return fold();
@@ -47,7 +52,7 @@ class OperationCheck {
       case OpKind::kWait:
         return signal();
     }
-    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, ", ", to_text(at_), ": unknown kind of operation");
+    refuse_nameless("unknown kind of operation");
   }
 
  private:
@@ -55,6 +60,8 @@ class OperationCheck {
   [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_operation(plan_, false, at_, parts...);
   }
+  // For what has no text form.
+  [[noreturn]] void refuse_nameless(const char* what) const { refuse_plan(plan_, to_text(at_), ": ", what); }
 
   void fold() const {
     if (operation_.sources.empty() || operation_.destinations.empty()) {
@@ -178,8 +185,10 @@ class OperationCheck {
 void check_counts(const Plan& plan, int64_t operations) {
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const RankPlan& it = plan.ranks[rank];
-    for (const auto& [count, what] : {std::pair{it.scratch_slots, "scratch slots"}, {it.host_slots, "host slots"},
-                                      {it.signals, "signals"}, {it.messages, "messages"}}) {
+    for (const auto& [count, what] : {std::pair{it.scratch_slots, "scratch slots"},
+                                      {it.host_slots, "host slots"},
+                                      {it.signals, "signals"},
+                                      {it.messages, "messages"}}) {
       if (count < 0) refuse_plan(plan, "rank ", rank, " counts ", count, " ", what);
     }
     if (std::max(it.signals, it.messages) > operations) {

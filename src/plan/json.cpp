@@ -78,7 +78,8 @@ void append_rank(std::string& out, const RankPlan& rank) {
   append_member(out, "messages", rank.messages);
   out += ", \"lanes\": [";
   for (size_t lane = 0; lane < rank.lanes.size(); ++lane) {
-    out += join(lane == 0 ? "\n" : ",\n", "      {\"engine\": \"", name(rank.lanes[lane].engine), "\", \"operations\": [");
+    out +=
+        join(lane == 0 ? "\n" : ",\n", "      {\"engine\": \"", name(rank.lanes[lane].engine), "\", \"operations\": [");
     const auto& operations = rank.lanes[lane].operations;
     for (size_t i = 0; i < operations.size(); ++i) {
       out += i == 0 ? "\n        " : ",\n        ";

@@ -69,7 +69,8 @@ OperationId Memory::id_of(const Access& access) const {
 ValueTable::Id Memory::read(const Actor& actor, const Place& place, int offset) {
   const int chunk = operation_at(plan_, actor.id).chunk + offset;
   Cell& cell = cells_[index(place, chunk, offset)];
-  if (!cell.written) refuse(actor, "reads chunk ", chunk, " from ", to_text(place), " before anything was written there");
+  if (!cell.written)
+    refuse(actor, "reads chunk ", chunk, " from ", to_text(place), " before anything was written there");
   if (!before(cell.writer, *actor.clock)) {
     refuse(actor, "reads chunk ", chunk, " from ", to_text(place), " without having heard of ",
            cell.writer.operation < 0 ? "the call by " : "the write by ", to_text(id_of(cell.writer)));
@@ -125,9 +126,9 @@ void Memory::check_end(int rank, const Clock& end) const {
 void Memory::check_output(int rank, int chunk) const {
   const Cell& cell = output_cell(rank, chunk);
   const auto refuse_output = [&](const auto&... parts) {
-    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, in_place_ ? " (in place)" : "", ", rank ", rank,
-         ", chunk ", chunk, ": its output", cell.written ? join(", last written by ", to_text(id_of(cell.writer)), ",") : "",
-         " ", parts...);
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, in_place_ ? " (in place)" : "", ", rank ", rank, ", chunk ",
+         chunk, ": its output", cell.written ? join(", last written by ", to_text(id_of(cell.writer)), ",") : "", " ",
+         parts...);
   };
   if (!cell.written) refuse_output("was never written");
   // read() lets no chunk pass for another. So where nothing is reduced, all that can come here is the one input that

@@ -47,8 +47,7 @@ std::string to_text(const Operation& operation) {
       break;
     case OpKind::kReceive:
       append_places(out, operation.destinations, ", ");
-      out << " as message " << operation.number << " from r" << operation.peer_rank << " lane "
-          << operation.peer_lane;
+      out << " as message " << operation.number << " from r" << operation.peer_rank << " lane " << operation.peer_lane;
       append_chunks(out, operation);
       break;
     case OpKind::kSignal:
@@ -69,8 +68,8 @@ std::string to_text(const Plan& plan) {
       << (plan.in_place ? ", in place or not" : ", never in place") << "\n";
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const RankPlan& rank_plan = plan.ranks[rank];
-    out << "rank " << rank << " (node " << plan.node_of.at(rank) << ", " << rank_plan.scratch_slots << " scratch slots, "
-        << rank_plan.host_slots << " host slots, " << rank_plan.signals << " signals)\n";
+    out << "rank " << rank << " (node " << plan.node_of.at(rank) << ", " << rank_plan.scratch_slots
+        << " scratch slots, " << rank_plan.host_slots << " host slots, " << rank_plan.signals << " signals)\n";
     for (size_t lane = 0; lane < rank_plan.lanes.size(); ++lane) {
       out << "  lane " << lane << " (" << name(rank_plan.lanes[lane].engine) << ")\n";
       const auto& operations = rank_plan.lanes[lane].operations;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "plan/plan.hpp"
+#include "plan/traffic.hpp"
 
 namespace plait {
 
@@ -30,14 +31,6 @@ struct FoldFacts {
   friend bool operator==(const FoldFacts&, const FoldFacts&) = default;
 };
 
-// Where bytes cross from: the memory next to a rank.
-struct Endpoint {
-  int rank = 0;
-  bool host = false;  // host memory next to the rank, else the rank's own
-
-  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
-};
-
 // Chunks that cross from one memory (or engine) to another in one execution of the plan.
 struct Traffic {
   Endpoint from;
@@ -46,10 +39,10 @@ struct Traffic {
 };
 
 struct PlanReport {
-  int steps = 0;               // signals and messages between ranks on the longest chain
-  bool synchronizes = false;   // every rank's return follows every rank's call
-  std::vector<Traffic> traffic;        // between different endpoints, sorted
-  std::vector<int64_t> chunks_read;    // of each rank's engines, in chunks
+  int steps = 0;                     // signals and messages between ranks on the longest chain
+  bool synchronizes = false;         // every rank's return follows every rank's call
+  std::vector<Traffic> traffic;      // between different endpoints, sorted
+  std::vector<int64_t> chunks_read;  // of each rank's engines, in chunks
   std::vector<int64_t> chunks_written;
   std::vector<std::vector<std::vector<FoldFacts>>> facts;  // [rank][lane][operation]
 };

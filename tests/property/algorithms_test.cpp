@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <numeric>
 #include <random>
@@ -425,9 +425,9 @@ TEST_P(EveryAlgorithm, HundredsOfRanksVerifyInSeconds) {
   if (algorithm.name != "flat" && algorithm.name != "one_shot") {
     for (int rank = 0; rank < arguments.ranks; ++rank) arguments.node_of.push_back(rank / 4);
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: other load on the machine does not count
   const VerifiedPlan plan = verify(algorithm.make(arguments));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::cout << plan.plan().algorithm << " of 128 ranks: " << plan.report().steps << " steps, made and verified in "
             << seconds << " s\n";
   EXPECT_LT(seconds, 5.0);

@@ -20,7 +20,9 @@ struct Spot {
 };
 
 inline Operation& at(Plan& plan, const Spot& s) { return plan.ranks[s.rank].lanes[s.lane].operations[s.operation]; }
-inline std::vector<Operation>& lane_at(Plan& plan, const Spot& s) { return plan.ranks[s.rank].lanes[s.lane].operations; }
+inline std::vector<Operation>& lane_at(Plan& plan, const Spot& s) {
+  return plan.ranks[s.rank].lanes[s.lane].operations;
+}
 
 template <class Wanted>
 bool find_spot(Plan& plan, Random& random, Spot& spot, Wanted wanted) {
@@ -65,13 +67,17 @@ inline void erase(Plan& plan, const Spot& s) { lane_at(plan, s).erase(lane_at(pl
 // The other end of a signal or message; false where there is none.
 inline bool find_partner(Plan& plan, Random& random, const Operation& o, int rank, Spot& partner) {
   const bool sends = o.kind == OpKind::kSignal || o.kind == OpKind::kSend;
-  const OpKind other = o.kind == OpKind::kSignal ? OpKind::kWait : o.kind == OpKind::kWait ? OpKind::kSignal
-                       : o.kind == OpKind::kSend ? OpKind::kReceive : OpKind::kSend;
+  const OpKind other = o.kind == OpKind::kSignal ? OpKind::kWait
+                       : o.kind == OpKind::kWait ? OpKind::kSignal
+                       : o.kind == OpKind::kSend ? OpKind::kReceive
+                                                 : OpKind::kSend;
   const int receiver = sends ? o.peer_rank : rank;
-  return find_spot(plan, random, partner, [&](const Operation& p) {
-    if (p.kind != other || p.number != o.number) return false;
-    return sends ? true : p.peer_rank == receiver;
-  }) && (sends ? partner.rank == receiver : at(plan, partner).peer_rank == receiver);
+  return find_spot(plan, random, partner,
+                   [&](const Operation& p) {
+                     if (p.kind != other || p.number != o.number) return false;
+                     return sends ? true : p.peer_rank == receiver;
+                   }) &&
+         (sends ? partner.rank == receiver : at(plan, partner).peer_rank == receiver);
 }
 
 // Removes signal `number` of `rank` from the numbering.
@@ -109,9 +115,8 @@ inline bool drop_signal_and_wait(Plan& plan, Random& random) {
   if (wait.peer_rank >= plan.rank_count() || plan.ranks[w.rank].signals == 0) return false;
   for (int lane = 0; lane < static_cast<int>(plan.ranks[wait.peer_rank].lanes.size()); ++lane) {
     auto& operations = plan.ranks[wait.peer_rank].lanes[lane].operations;
-    std::erase_if(operations, [&](const Operation& o) {
-      return is_signal(o) && o.peer_rank == w.rank && o.number == wait.number;
-    });
+    std::erase_if(operations,
+                  [&](const Operation& o) { return is_signal(o) && o.peer_rank == w.rank && o.number == wait.number; });
   }
   auto& operations = plan.ranks[w.rank].lanes[w.lane].operations;
   std::erase_if(operations, [&](const Operation& o) { return is_wait(o) && o.number == wait.number; });
@@ -318,8 +323,10 @@ inline bool alias_slots(Plan& plan, Random& random) {
   for (RankPlan& rank : plan.ranks) {
     for (Lane& lane : rank.lanes) {
       for (Operation& operation : lane.operations) {
-        for (Place& place : operation.sources) if (place == from) place.slot = to;
-        for (Place& place : operation.destinations) if (place == from) place.slot = to;
+        for (Place& place : operation.sources)
+          if (place == from) place.slot = to;
+        for (Place& place : operation.destinations)
+          if (place == from) place.slot = to;
       }
     }
   }

@@ -4,7 +4,8 @@
 // The machine it plays is as unkind as a real one may be:
 //  - every chunk has two elements; a fold loads and stores them in any order, and other lanes work in between;
 //  - places that nothing was written to hold garbage;
-//  - unfinished reductions take twice the width, so element 1 of one is where the end of a chunk of the caller's type is;
+//  - unfinished reductions take twice the width, so element 1 of one is where the end of a chunk of the caller's type
+//  is;
 //  - ranks call late and return at once; a caller's buffers are its own before the call and after the return.
 // What a result must be is told by random 64-bit contributions with a wrapping sum (which: each once) and by a hash
 // that neither commutes nor associates (in which order).
@@ -75,7 +76,8 @@ class PlanOracle {
     return {scramble(id), scramble(id * 31), 1};
   }
   static Value combine(const Value& a, const Value& b) {
-    return {a.sum + b.sum, scramble(scramble(a.order) + 5 * b.order), a.count == 0 || b.count == 0 ? 0 : a.count + b.count};
+    return {a.sum + b.sum, scramble(scramble(a.order) + 5 * b.order),
+            a.count == 0 || b.count == 0 ? 0 : a.count + b.count};
   }
   bool is_wide(const Value& v) const { return v.count > 1 && v.count < plan_.rank_count(); }
 
@@ -310,8 +312,8 @@ class PlanOracle {
           for (int e = 0; e < 2 && oracle_.gets(rank, chunk); ++e, ++i) {
             const Value& mine = results_[rank][i];
             const auto [it, fresh] = of_chunk.emplace(2 * chunk + e, mine);
-            if (!fresh && it->second.order != mine.order) harm_ = "ranks combine chunk " + std::to_string(chunk) +
-                                                                  " in different orders";
+            if (!fresh && it->second.order != mine.order)
+              harm_ = "ranks combine chunk " + std::to_string(chunk) + " in different orders";
             if (first_ != nullptr && !(first_->results_[rank][i] == mine)) {
               harm_ = "chunk " + std::to_string(chunk) + " depends on the interleaving";
             }
@@ -540,8 +542,8 @@ class PlanOracle {
     std::vector<std::vector<std::vector<Widths>>> widths_;  // [rank][lane][operation]
     std::vector<LaneRun> lanes_;
     std::vector<bool> called_, returned_;
-    std::vector<int> unfinished_;               // lanes of each rank
-    std::vector<std::vector<Value>> results_;   // of each rank, in the order of its output
+    std::vector<int> unfinished_;              // lanes of each rank
+    std::vector<std::vector<Value>> results_;  // of each rank, in the order of its output
     std::optional<std::string> harm_;
   };
 

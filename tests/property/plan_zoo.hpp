@@ -101,6 +101,21 @@ inline Plan direct_all_reduce(int ranks) {
   return b.finish();
 }
 
+// Rank r folds block r from all inputs within peer reach. A rank's output is its own block only.
+inline Plan direct_reduce_scatter(int ranks) {
+  PlanBuilder b({"zoo direct_scatter", Collective::kReduceScatter, ranks, 0, 1, Reach::kPeer});
+  std::vector<LaneId> lanes;
+  for (int r = 0; r < ranks; ++r) lanes.push_back(b.add_lane(r, Engine::kSm));
+  meet(b, lanes);
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<Place> from;
+    for (int peer = 0; peer < ranks; ++peer) from.push_back(input_of(peer));
+    b.fold(lanes[r], {output_of(r)}, from, r);
+  }
+  meet(b, lanes);
+  return b.finish();
+}
+
 // The root's input runs along a chain through slots that are used again for every second chunk, so that the receiver
 // has to tell when a slot is free.
 inline Plan chain_broadcast(int ranks, int root, int chunks, Engine engine = Engine::kCpu, bool host = false) {
@@ -156,8 +171,8 @@ inline Plan tree_reduce(int ranks, int root) {
   return b.finish();
 }
 
-// Pull within peer reach: everybody gathers from everybody's input, and nobody leaves before all are done. The own block
-// is copied first: in place that stores to what the others read.
+// Pull within peer reach: everybody gathers from everybody's input, and nobody leaves before all are done. The own
+// block is copied first: in place that stores to what the others read.
 inline Plan pull_all_gather(int ranks, int chunks_per_block, Engine engine) {
   PlanBuilder b({"zoo pull", Collective::kAllGather, ranks, 0, chunks_per_block, Reach::kPeer});
   std::vector<LaneId> lanes;
@@ -302,6 +317,7 @@ inline std::vector<Plan> zoo() {
   plans.push_back(one_shot_all_reduce(2));
   plans.push_back(one_shot_all_reduce(4));
   plans.push_back(direct_all_reduce(3));
+  plans.push_back(direct_reduce_scatter(3));
   plans.push_back(chain_broadcast(3, 1, 5));
   plans.push_back(chain_broadcast(4, 0, 3, Engine::kCopy, true));
   plans.push_back(tree_reduce(6, 2));

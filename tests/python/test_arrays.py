@@ -8,10 +8,9 @@ import subprocess
 import sys
 
 import numpy as np
+import plait
 import pytest
 from ranks import in_threads
-
-import plait
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranks import in_threads, launch
 
-NUMPY_TYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+NUMPY_TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+NUMPY_TYPES += ["float16", "float32", "float64"]
 REDUCTIONS = {
     "sum": np.add,
     "prod": np.multiply,

@@ -19,15 +19,15 @@ TEST(BootstrapErrors, MissingRanksAreNamedToAll) {
   const auto begin = Clock::now();
   const Outcomes outcomes = run_processes(5, [&](int rank) {
     if (rank == 2 || rank == 4) return;
-    Bootstrap::create(id, rank, 5, within(0.4));
+    Bootstrap::create(id, rank, 5, within(1));
   });
   const std::string reason =
-      "ranks 2 and 4 of 5 did not arrive within 0.4 s (PLAIT_BOOTSTRAP_TIMEOUT_SEC); "
+      "ranks 2 and 4 of 5 did not arrive within 1 s (PLAIT_BOOTSTRAP_TIMEOUT_SEC); "
       "started with another id, or not started?";
   EXPECT_EQ(outcomes[0], "timeout: rank 0: " + reason);
   EXPECT_EQ(outcomes[1], "timeout: rank 1: told by rank 0: " + reason);
   EXPECT_EQ(outcomes[3], "timeout: rank 3: told by rank 0: " + reason);
-  EXPECT_LT(seconds_since(begin), 2);
+  EXPECT_LT(seconds_since(begin), 5);
 }
 
 TEST(BootstrapErrors, ManyMissingRanksAreCounted) {
@@ -60,25 +60,22 @@ TEST(BootstrapErrors, AnIdWhoseMakerIsGoneFailsAtOnce) {
 
 TEST(BootstrapErrors, ADuplicateRankIsToldToAll) {
   const UniqueId id = new_job();
-  const Outcomes outcomes = run_processes(4, [&](int process) {
-    if (process == 3) sleep_seconds(0.2);  // when the others are in
-    Bootstrap::create(id, process == 3 ? 1 : process, 5, within(5));
-  });
+  const Outcomes outcomes =
+      run_processes(3, [&](int process) { Bootstrap::create(id, process == 2 ? 1 : process, 3, within(5)); });
   for (const std::string& outcome : outcomes) {
     EXPECT_TRUE(has(outcome, "mismatched call: rank "));
-    EXPECT_TRUE(has(outcome, "two processes say that they are rank 1 of 5 (pids "));
+    EXPECT_TRUE(has(outcome, "two processes say that they are rank 1 of 3 (pids "));
   }
 }
 
 TEST(BootstrapErrors, AnotherSizeIsToldToAll) {
   const UniqueId id = new_job();
   const Outcomes outcomes =
-      run_processes(3, [&](int rank) { Bootstrap::create(id, rank, rank == 2 ? 7 : 3, within(0.5)); });
-  for (const std::string& outcome : {outcomes[0], outcomes[2]}) {
+      run_processes(2, [&](int rank) { Bootstrap::create(id, rank, rank == 1 ? 7 : 3, within(5)); });
+  for (const std::string& outcome : outcomes) {
     EXPECT_TRUE(has(outcome, "mismatched call: rank "));
     EXPECT_TRUE(has(outcome, " was started with 7 ranks, rank 0 with 3; give all ranks the same size"));
   }
-  EXPECT_NE(outcomes[1], "");
 }
 
 TEST(BootstrapErrors, ASecondRankZeroIsRefused) {
@@ -152,11 +149,11 @@ TEST(BootstrapErrors, ARankThatIsKilledBeforeAllHaveArrivedEndsTheWait) {
 TEST(BootstrapErrors, ARankThatDoesNotCallIsNamedToAll) {
   const UniqueId id = new_job();
   const Outcomes outcomes = run_threads(3, [&](int rank) {
-    Bootstrap bootstrap = Bootstrap::create(id, rank, 3, within(0.3));
-    if (rank == 1) return sleep_seconds(0.6);
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 3, within(0.7));
+    if (rank == 1) return sleep_seconds(2);
     bootstrap.barrier();
   });
-  const std::string reason = "rank 1 of 3 did not reach barrier within 0.3 s (PLAIT_BOOTSTRAP_TIMEOUT_SEC)";
+  const std::string reason = "rank 1 of 3 did not reach barrier within 0.7 s (PLAIT_BOOTSTRAP_TIMEOUT_SEC)";
   EXPECT_TRUE(has(outcomes[0], "timeout: rank 0: " + reason));
   EXPECT_TRUE(has(outcomes[2], "timeout: rank 2: told by rank 0: " + reason));
 }
@@ -164,19 +161,20 @@ TEST(BootstrapErrors, ARankThatDoesNotCallIsNamedToAll) {
 TEST(BootstrapErrors, RankZeroThatDoesNotCallIsNamed) {
   const UniqueId id = new_job();
   const Outcomes outcomes = run_threads(2, [&](int rank) {
-    Bootstrap bootstrap = Bootstrap::create(id, rank, 2, within(0.1));
-    if (rank == 0) return sleep_seconds(0.8);
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 2, within(0.7));
+    if (rank == 0) return sleep_seconds(2);
     bootstrap.barrier();
   });
   EXPECT_TRUE(has(outcomes[1], "timeout: rank 1 of 2: rank 0 (pid "));
-  EXPECT_TRUE(has(outcomes[1], "did not answer in barrier within 0.1 s"));
+  EXPECT_TRUE(has(outcomes[1], "did not answer in barrier within 0.7 s"));
 }
 
 // Runs two ranks that make different calls; both must hear of it.
-Outcomes run_differing(const std::function<void(Bootstrap&)>& rank_zero, const std::function<void(Bootstrap&)>& other) {
+Outcomes run_differing(const std::function<void(Bootstrap&)>& rank_zero, const std::function<void(Bootstrap&)>& other,
+                       double seconds = 5) {
   const UniqueId id = new_job();
   return run_threads(2, [&](int rank) {
-    Bootstrap bootstrap = Bootstrap::create(id, rank, 2, within(0.5));
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 2, within(seconds));
     (rank == 0 ? rank_zero : other)(bootstrap);
   });
 }
@@ -194,7 +192,7 @@ TEST(BootstrapErrors, DifferentCallsAreNamed) {
   }
   outcomes = run_differing([](Bootstrap& b) { b.broadcast_descriptor(0); }, [](Bootstrap& b) { b.barrier(); });
   EXPECT_TRUE(has(outcomes[1], "rank 1 is in barrier with 0 bytes a rank, rank 0 in broadcast_descriptor"));
-  outcomes = run_differing([](Bootstrap& b) { b.barrier(); }, [](Bootstrap& b) { b.broadcast_descriptor(-1); });
+  outcomes = run_differing([](Bootstrap& b) { b.barrier(); }, [](Bootstrap& b) { b.broadcast_descriptor(-1); }, 0.7);
   EXPECT_TRUE(has(outcomes[0], "timeout: rank 0: rank 1 of 2 did not reach barrier"));
 }
 

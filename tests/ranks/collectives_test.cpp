@@ -13,8 +13,8 @@
 namespace plait::test {
 namespace {
 
-constexpr size_t kMostBytes = 200'000;  // of a message
-constexpr double kLimitSeconds = 60;    // for one sequence; far more than it takes
+constexpr size_t kMostBytes = 60'000;  // of a message: several slices of the scratch memory at hand
+constexpr double kLimitSeconds = 60;   // for one sequence; far more than it takes
 
 void run_as_threads(const Sequence& sequence) {
   expect_all_well(run_threads(sequence.ranks, sequence.settings,
@@ -40,14 +40,14 @@ std::vector<uint64_t> seeds(int fixed, int fresh) {
 int ranks_for(uint64_t seed) { return 1 + static_cast<int>(hash(seed) % 9); }
 
 TEST(Collectives, RandomSequencesOnThreads) {
-  for (const uint64_t seed : seeds(12, 24)) {
+  for (const uint64_t seed : seeds(5, 11)) {
     run_as_threads(random_sequence(seed, ranks_for(seed), 40, kMostBytes));
     if (testing::Test::HasFailure()) return;
   }
 }
 
 TEST(Collectives, RandomSequencesOnProcesses) {
-  for (const uint64_t seed : seeds(6, 12)) {
+  for (const uint64_t seed : seeds(2, 6)) {
     run_as_processes(random_sequence(seed, ranks_for(seed), 40, kMostBytes));
     if (testing::Test::HasFailure()) return;
   }
@@ -56,8 +56,8 @@ TEST(Collectives, RandomSequencesOnProcesses) {
 TEST(Collectives, ManyRanks) {
   Random random(run_seed());
   for (const int ranks : {13, 32, 64}) {
-    run_as_threads(random_sequence(random(), ranks, 12, 30'000));
-    run_as_processes(random_sequence(random(), ranks, 12, 30'000));
+    run_as_threads(random_sequence(random(), ranks, 6, 20'000));
+    run_as_processes(random_sequence(random(), ranks, 6, 20'000));
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -65,7 +65,7 @@ TEST(Collectives, ManyRanks) {
 // Every collective with every type and every operation that it has, with exact and with random input.
 TEST(Collectives, AllTypesAndOperations) {
   Random random(run_seed());
-  for (const int ranks : {1, 2, 5}) {
+  for (const int ranks : {1, 3}) {
     Sequence sequence;
     sequence.name = join("all types, ", ranks, " ranks");
     sequence.seed = random();
@@ -78,11 +78,12 @@ TEST(Collectives, AllTypesAndOperations) {
           step.call.collective = static_cast<Collective>(c);
           if (step.call.collective != Collective::kBarrier) {
             step.call.type = static_cast<DataType>(type);
-            step.call.count = between(random, 1, 700);
+            step.call.count = between(random, 1, 200);
           }
           if (!reduces(step.call.collective) && op > 0) continue;
           step.call.op = static_cast<ReduceOp>(op);
-          if (has_root(step.call.collective)) step.call.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+          if (has_root(step.call.collective))
+            step.call.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
           step.layout = random_layout(random);
           for (const bool exact : {true, false}) {
             step.exact = exact;
@@ -103,16 +104,15 @@ TEST(Collectives, AllAlgorithms) {
     const auto collective = static_cast<Collective>(c);
     for (const std::string& algorithm : algorithms_for(collective)) {
       used.insert(algorithm);
-      for (const int ranks : {1, 2, 3, 4, 6, 7}) {
+      for (const int ranks : {1, 2, 3, 4, 6}) {
         Sequence sequence;
         sequence.ranks = ranks;
         sequence.seed = random();
         sequence.settings.scratch_bytes = 16 * 1024;
-        sequence.settings.algorithm =
-            join(name(collective), ":", with_random_parameters(random, algorithm, ranks));
+        sequence.settings.algorithm = join(name(collective), ":", with_random_parameters(random, algorithm, ranks));
         sequence.name = join(sequence.settings.algorithm, ", ", ranks, " ranks");
         RandomCounts counts(random, sequence.settings, ranks, kMostBytes);
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < 5; ++i) {
           Step step;
           do step.call = random_call(random, ranks);
           while (step.call.collective != collective);
@@ -180,12 +180,9 @@ TEST(Collectives, ARankLeavesAtOnceAfterItsLastCall) {
     sequence.ranks = 4;
     sequence.seed = static_cast<uint64_t>(round);
     sequence.settings.scratch_bytes = 16 * 1024;
-    sequence.steps.push_back(
-        {{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, round % 4, 1500}, {}, round});
-    sequence.steps.push_back(
-        {{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 400}, {}, round});
-    sequence.steps.push_back(
-        {{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, round % 4, 1500}, {}, round});
+    sequence.steps.push_back({{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, round % 4, 1500}, {}, round});
+    sequence.steps.push_back({{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 400}, {}, round});
+    sequence.steps.push_back({{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, round % 4, 1500}, {}, round});
     run_as_threads(sequence);
     run_as_processes(sequence);
   }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <functional>
-#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -70,15 +69,24 @@ inline void expect_all_well(const Outcomes& outcomes, const std::string& context
   }
 }
 
-// The rank got an Error with this code, whose text has all of these parts.
-inline void expect_error(const Outcomes& outcomes, int rank, ErrorCode code, std::initializer_list<std::string> parts) {
-  const Outcome& outcome = outcomes.at(static_cast<size_t>(rank));
-  EXPECT_EQ(outcome.end, Outcome::End::kError) << "rank " << rank << ": " << describe(outcome);
-  if (outcome.end != Outcome::End::kError) return;
-  EXPECT_EQ(outcome.code, code) << "rank " << rank << ": " << describe(outcome);
+// Why this is not an Error with this code whose text has all of these parts; empty where it is.
+inline std::string objection(const Outcome& outcome, ErrorCode code, const std::vector<std::string>& parts) {
+  if (outcome.end != Outcome::End::kError) return "is no error: " + describe(outcome);
+  if (outcome.code != code) return join("should be '", name(code), "': ", describe(outcome));
   for (const std::string& part : parts) {
-    EXPECT_NE(outcome.text.find(part), std::string::npos)
-        << "rank " << rank << " does not say \"" << part << "\": " << describe(outcome);
+    if (outcome.text.find(part) == std::string::npos) return join("does not say \"", part, "\": ", describe(outcome));
+  }
+  return "";
+}
+
+inline void expect_error(const Outcomes& outcomes, int rank, ErrorCode code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(objection(outcomes.at(static_cast<size_t>(rank)), code, parts), "") << "rank " << rank;
+}
+
+// The same for all ranks but `except`.
+inline void expect_errors(const Outcomes& outcomes, int except, ErrorCode code, const std::vector<std::string>& parts) {
+  for (int rank = 0; rank < static_cast<int>(outcomes.size()); ++rank) {
+    if (rank != except) expect_error(outcomes, rank, code, parts);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "api/communicator.hpp"
-#include "runtime/host/bound_plan.hpp"
+#include "runtime/bound_plan.hpp"
 #include "support/call_buffers.hpp"
 #include "support/reference_reduction.hpp"
 #include "support/seed.hpp"
@@ -20,7 +20,7 @@ struct Step {
   Call call;
   BufferLayout layout;
   int variant = 0;
-  bool exact = true;     // inputs whose result is known; else random ones, compared with the plan's own order
+  bool exact = true;      // inputs whose result is known; else random ones, compared with the plan's own order
   bool repeated = false;  // called twice with the same input
 };
 
@@ -70,27 +70,43 @@ inline std::string with_random_parameters(Random& random, const std::string& alg
   return ranks > 16 || one_in(random, 2) ? algorithm : join(algorithm, "(", between(random, 1, 7), ")");
 }
 
-// Pins about half of the collectives.
-inline std::string random_overrides(Random& random, int ranks) {
-  std::string text;
-  for (int c = 0; c < kCollectiveCount; ++c) {
-    if (one_in(random, 2)) continue;
-    const auto collective = static_cast<Collective>(c);
-    std::vector<std::string> names = algorithms_for(collective);
-    text += join(text.empty() ? "" : ",", name(collective), ":",
-                 with_random_parameters(random, any_of(random, names), ranks));
-  }
-  return text;
-}
-
 // As Communicator divides the scratch memory.
 inline BindLimits limits_of(const Settings& settings) {
-  return {std::max<size_t>(settings.scratch_bytes / 2, 4096), 1 << 20, 0};
+  BindLimits limits;
+  limits.scratch_bytes = std::max<size_t>(settings.scratch_bytes / 2, 4096);
+  limits.signals = 1 << 20;
+  return limits;
 }
 
 inline Choice choice_for(const Call& call, int ranks, const Settings& settings) {
   return select_for_host({call.collective, message_bytes(call, ranks), ranks, call.root, false},
                          AlgorithmOverrides::parse(settings.algorithm));
+}
+
+// Whether an algorithm's slots fit the scratch memory, also where they are widest.
+inline bool fits(Collective collective, int ranks, const Settings& settings) {
+  const Call call{collective, DataType::kFloat8E4M3, ReduceOp::kSum, 0, 1};
+  const Choice choice = choice_for(call, ranks, settings);
+  try {
+    bind(verify(make_plan(choice.algorithm, choice.arguments)), call, 0, limits_of(settings));
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResources) throw;
+    return false;
+  }
+}
+
+// Pins about half of the collectives.
+inline void pin_random_algorithms(Random& random, int ranks, Settings& settings) {
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    if (one_in(random, 2)) continue;
+    const auto collective = static_cast<Collective>(c);
+    std::vector<std::string> names = algorithms_for(collective);
+    const std::string before = settings.algorithm;
+    settings.algorithm += join(before.empty() ? "" : ",", name(collective), ":",
+                               with_random_parameters(random, any_of(random, names), ranks));
+    if (ranks <= 16 && !fits(collective, ranks, settings)) settings.algorithm = before;
+  }
 }
 
 // Elements of a block in each slice but the last; `call.count` where there is one slice only.
@@ -170,9 +186,9 @@ inline Sequence random_sequence(uint64_t seed, int ranks, int steps, size_t most
   sequence.ranks = ranks;
   sequence.settings.timeout_seconds = 30;
   sequence.settings.bootstrap_timeout_seconds = 30;
-  sequence.settings.scratch_bytes = size_t{1024} << between(random, ranks > 9 ? 6 : 4, 8);
+  sequence.settings.scratch_bytes = size_t{1024} << between(random, ranks > 9 ? 7 : 4, 7);
   sequence.settings.wait_policy = static_cast<WaitPolicy>(random() % 4);
-  sequence.settings.algorithm = random_overrides(random, ranks);
+  pin_random_algorithms(random, ranks, sequence.settings);
   RandomCounts counts(random, sequence.settings, ranks, most_bytes);
   for (int i = 0; i < steps; ++i) {
     Step step;
@@ -295,7 +311,8 @@ class SequenceRunner {
     if (step.exact) return fill_input(step.call, ranks_, rank_, step.variant, input);
     const size_t bytes = size_of(step.call.type);
     for (size_t i = 0; i < input_elements(step.call, ranks_, rank_); ++i) {
-      const uint64_t code = random_code(step.call.type, sequence_.seed + index, rank_, message_index(step.call, i, false));
+      const uint64_t code =
+          random_code(step.call.type, sequence_.seed + index, rank_, message_index(step.call, i, false));
       std::memcpy(input + i * bytes, &code, bytes);
     }
   }

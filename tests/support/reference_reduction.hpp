@@ -68,7 +68,7 @@ class ReferenceReduction {
     std::mt19937_64 random(1);
     interpreter.run(random);
     for (int chunk = 0; chunk < plan.chunk_count(); ++chunk) {
-      const int owner = plan.collective == Collective::kReduce           ? plan.root
+      const int owner = plan.collective == Collective::kReduce          ? plan.root
                         : plan.collective == Collective::kReduceScatter ? chunk / plan.chunks_per_block
                                                                         : 0;
       results_.push_back(interpreter.output(owner, chunk, 0));
@@ -79,7 +79,7 @@ class ReferenceReduction {
   uint64_t result(int chunk, DataType type, ReduceOp op, const std::vector<uint64_t>& codes) const {
     const Expression& expression = results_.at(static_cast<size_t>(chunk));
     if (expression.is_contribution()) return codes.at(static_cast<size_t>(expression.rank()));
-    if (accumulates_in_float32(type)) return narrow_result(expression, oracle::Format(type), op, codes);
+    if (accumulates_in_float32(type)) return narrow_result(expression, format_of(type), op, codes);
     switch (type) {
       case DataType::kInt8:
         return native_result<int8_t>(expression, op, codes);
@@ -107,6 +107,15 @@ class ReferenceReduction {
   }
 
  private:
+  static const oracle::Format& format_of(DataType type) {
+    static const oracle::Format float16(DataType::kFloat16), bfloat16(DataType::kBfloat16);
+    static const oracle::Format e4m3(DataType::kFloat8E4M3), e5m2(DataType::kFloat8E5M2);
+    return type == DataType::kFloat16      ? float16
+           : type == DataType::kBfloat16   ? bfloat16
+           : type == DataType::kFloat8E4M3 ? e4m3
+                                           : e5m2;
+  }
+
   int divisor(ReduceOp op) const { return op == ReduceOp::kAverage ? ranks_ : 0; }
 
   uint64_t narrow_result(const Expression& expression, const oracle::Format& format, ReduceOp op,

@@ -17,8 +17,8 @@ EXIT_USAGE = 2
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
 
-_DESCRIPTION = """Collective communication for GPUs and CPUs over every useful path of a machine at once: look at machines,
-make and prove plans, start ranks, and measure."""
+_DESCRIPTION = """Collective communication for GPUs and CPUs over every useful path of a machine at once: look at
+machines, make and prove plans, start ranks, and measure."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,9 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
     for module in (topo, plan, verify, run, bench, settings):
         command = module.add_parser(commands)
         command.add_argument("--version", action="version", version=f"plait {__version__}", help=argparse.SUPPRESS)
-        command.add_argument(
-            "--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
+        command.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 
@@ -72,8 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(error: Exception) -> int:
     if isinstance(error, UsageError):
         text, status = str(error), EXIT_USAGE
-    elif isinstance(error, (Error, OSError)):
+    elif isinstance(error, Error):
         text, status = str(error), EXIT_ERROR
+    elif isinstance(error, OSError):
+        text, status = f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_ERROR
     else:
         text = f"a defect of plait ({type(error).__name__}: {error}); --traceback shows where"
         status = EXIT_ERROR

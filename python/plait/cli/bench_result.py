@@ -90,7 +90,6 @@ class Run:
 
     options: argparse.Namespace
     contestants: list[str]
-    cycles: int
     communicator: Communicator
     rows: list[Row] = field(default_factory=list)
 
@@ -133,7 +132,7 @@ class Run:
                 "step_factor": options.stepfactor,
                 "iterations": options.iters,
                 "warmup_iterations": options.warmup_iters,
-                "cycles": self.cycles,
+                "cycles": options.cycles,
                 "validation": options.check,
                 "timeout_seconds": options.timeout,
                 "settings": {row.name: row.value for row in _core.settings_table(_core.Settings.from_environment())},

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 
 from .. import __version__, _core
-from .bench_result import Case, Run, Row, ratio, seconds
+from .bench_result import Case, Row, Run, ratio, seconds
 
 # Where nccl-tests has names of its own.
 _TYPE_NAMES = {
@@ -17,6 +17,12 @@ _TYPE_NAMES = {
     "float8_e5m2": "f8e5m2",
 }
 _COLUMNS = "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}" + "  {:>7}  {:>6}  {:>6}  {:>6}" * 2 + " "
+
+
+# What stands beside peers and copies: tables of our own, after nccl-tests'.
+_TITLES = "# {:>10}  {:>12}  {:>8}  {:>6}  {:^48}  {:^48}"
+_BESIDE = "# {:>10}  {:>12}  {:>8}  {:>6}" + "  {:>9}  {:>9}  {:>8}  {:>16}" * 2
+_COPIES = "# {:>10}  {:>12}  {:>8}  {:>9}  {:>18}  {:>14}"
 
 
 def type_name(dtype: str) -> str:
@@ -38,9 +44,7 @@ def header(run: Run) -> Iterator[str]:
     for rank, pid in enumerate(run.pids):
         yield f"#  Rank {rank:2} Group {0:2} Pid {pid:6} on {socket.gethostname():>10} device {rank:2} [cpu] {run.cpu}"
     yield "#"
-    yield "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place          ".format(
-        *[""] * 5
-    )
+    yield "#" + " " * 62 + "out-of-place                       in-place          "
     figures = ("time", "algbw", "busbw", "#wrong")
     yield _COLUMNS.format("size", "count", "type", "redop", "root", *figures, *figures)
     units = ("(us)", "(GB/s)", "(GB/s)", "")
@@ -86,43 +90,39 @@ def footer(run: Run) -> Iterator[str]:
 
 def _beside(run: Run, peer: int) -> Iterator[str]:
     name = run.contestants[peer]
-    yield f"# Beside {name}, in turn in the same processes: medians of {run.cycles} cycles. ratio = its time / Plait's,"
-    yield "# from least to most over cycles; above 1, Plait is faster."
+    yield f"# Beside {name}, in turn in the same processes: medians of {run.options.cycles} cycles."
+    yield "# ratio = its time / Plait's: above 1, Plait is faster. least..most: over cycles."
     yield _TITLES.format("", "", "", "", "out-of-place", "in-place")
     figures = ("Plait(us)", "peer(us)", "ratio", "least..most")
     yield _BESIDE.format("size(B)", "count", "type", "redop", *figures, *figures)
     for row in run.rows:
         case = row.case
-        cells: list[str] = []
-        for place in row.places():
-            found = ratio(place[peer], place[0])
-            cells.append(fit(seconds(place[0]) * 1e6, 9).strip())
-            if found is None:
-                cells += ["N/A", "N/A", "N/A"]
-            else:
-                cells += [fit(seconds(place[peer]) * 1e6, 9).strip(), f"{found.median:.2f}"]
-                cells.append(f"{found.least:.2f}..{found.most:.2f}")
-            if place[peer].wrong > 0:
-                cells[-1] += f" ({place[peer].wrong} wrong)"
-        yield _BESIDE.format(case.size, case.count, type_name(case.dtype), case.op, *cells).rstrip()
+        cells = [cell for place in row.places() for cell in _comparison(place[0], place[peer])]
+        yield _BESIDE.format(case.size, case.count, type_name(case.dtype), case.op, *cells)
     means = [run.mean_ratio(peer, place) for place in (0, 1)]
     words = ["N/A" if mean is None else f"{mean:.3f}" for mean in means]
     yield f"# Geometric mean of ratios, {name} / Plait: out-of-place {words[0]}, in-place {words[1]}"
     yield "#"
 
 
-_TITLES = "# {:>10}  {:>12}  {:>8}  {:>6}  {:^42}  {:^42}"
-_BESIDE = "# {:>10}  {:>12}  {:>8}  {:>6}" + "  {:>9}  {:>9}  {:>6}  {:>12}" * 2
+def _comparison(ours: _core.Measurement, peers: _core.Measurement) -> list[str]:
+    """Both times, their ratio, and its spread."""
+    time = f"{seconds(ours) * 1e6:.2f}"
+    found = ratio(peers, ours)
+    if found is None:
+        return [time, "N/A", "N/A", "N/A"]
+    wrong = f" {peers.wrong} WRONG" if peers.wrong > 0 else ""
+    spread = f"{found.least:.2f}..{found.most:.2f}{wrong}"
+    return [time, f"{seconds(peers) * 1e6:.2f}", f"{found.median:.2f}", spread]
 
 
 def _beside_copies(run: Run) -> Iterator[str]:
     yield "# Beside copying: bound = (bytes that the busiest rank of the plan reads and writes) / 2 / (bandwidth of"
     yield "# memcpy on all ranks at once, between buffers of that size)."
-    form = "# {:>10}  {:>12}  {:>8}  {:>9}  {:>18}  {:>14}"
-    yield form.format("size(B)", "count", "type", "bound(us)", "out-of-place/bound", "in-place/bound")
+    yield _COPIES.format("size(B)", "count", "type", "bound(us)", "out-of-place/bound", "in-place/bound")
     for row in run.rows:
         bound = row.copy_bound_seconds
         if bound:
             times = [f"{seconds(place[0]) / bound:.2f}" for place in row.places()]
-            yield form.format(row.case.size, row.case.count, type_name(row.case.dtype), fit(bound * 1e6, 9), *times)
+            yield _COPIES.format(row.case.size, row.case.count, type_name(row.case.dtype), fit(bound * 1e6, 9), *times)
     yield "#"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 import select
 import selectors
 import signal
@@ -24,7 +23,7 @@ EXIT_CANNOT_START = 127
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _PR_SET_PDEATHSIG = 1
-_SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL
+_SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL, at most
 _SECONDS_TO_DRAIN = 1.0  # for output that a process outside the group still holds back
 _LONGEST_LINE = 1 << 16
 
@@ -52,7 +51,7 @@ class Job:
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._ended: set[int] = set()
         self._status = 0
-        self._stop = _Stop()
+        self._stop = _Stop(min(grace, _SECONDS_TO_DIE))
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> int:
@@ -72,7 +71,7 @@ class Job:
         return self._status or self._stop.status
 
     def _start(self) -> bool:
-        job = secrets.token_hex(16)
+        job = os.urandom(16).hex()
         prepare = _preparation(self._guard.group)
         for rank in range(self._size):
             variables = {"PLAIT_RANK": rank, "PLAIT_WORLD_SIZE": self._size, "PLAIT_LOCAL_RANK": rank, "PLAIT_JOB": job}
@@ -171,7 +170,8 @@ class Job:
 class _Stop:
     """When to end the ranks: SIGTERM at the earliest time that was set, SIGKILL a little later."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds_to_die: float) -> None:
+        self._seconds_to_die = seconds_to_die
         self.expected = False  # whether nobody wonders any more when ranks end
         self.status = 0  # of the job, where it was ended for a reason that has one
         self._at: float | None = None
@@ -193,7 +193,7 @@ class _Stop:
         if self._at is None or time.monotonic() < self._at:
             return None
         now, self._signal = self._signal, signal.SIGKILL
-        self._at = time.monotonic() + _SECONDS_TO_DIE
+        self._at = time.monotonic() + self._seconds_to_die
         if now == signal.SIGTERM:
             _say(f"{self._reason}; ending them with SIGTERM, then SIGKILL")
             self.status = self._status_of_reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import os
 
 from .. import topology
 from . import usage
@@ -25,7 +25,7 @@ def read_machine(options: argparse.Namespace) -> topology.Topology:
     name = options.machine
     if name is None:
         found = topology.live()
-    elif name in topology.machine_names() or not (name == "-" or "." in name or "/" in name or Path(name).exists()):
+    elif name in topology.machine_names() or not (name == "-" or "." in name or "/" in name or os.path.exists(name)):
         found = topology.machine(name)
     else:
         found = topology.read(name)

@@ -1,5 +1,114 @@
-"""`plait plan`: a machine, its links and its groups."""
+"""`plait plan`: makes a plan for a machine, proves it right, and shows it."""
+
 from __future__ import annotations
+
 import argparse
-def add_parser(commands):
-    return commands.add_parser("plan")
+import sys
+
+from .. import plans
+from . import usage
+from .machine_options import add_machine_options, read_machine
+
+COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier")
+FORMATS = ("text", "json", "svg", "ascii")
+
+_DESCRIPTION = """\
+Makes a plan for the ranks of a machine, one a GPU, proves it right, and prints it: as text, one line an operation; as
+JSON, which `plait verify` reads; or as a picture, for a browser (svg) or a terminal (ascii).
+
+Without --algorithm, takes the one with the best bound on this machine, which decides for large messages."""
+
+_EPILOG = """\
+examples:
+  plait plan all_reduce --machine dgx1-v100 --explain
+  plait plan all_reduce --algorithm hierarchical_ring --factors 4x2 --machine dgx2 --gpus 0-7 --format svg -o plan.svg
+  plait plan broadcast --algorithm chain --pipeline 8 --ranks 4
+  plait plan --list"""
+
+
+def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        "plan",
+        help="make, prove and show a plan for a machine",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("collective", nargs="?", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
+    add("--list", action="store_true", help="list the algorithms")
+    add("--algorithm", metavar="NAME", help="one of --list (default: the one with the best bound)")
+    add_machine_options(parser, "default: this machine")
+    add("--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
+    add("--root", type=usage.natural, default=0, metavar="R", help="root of broadcast and reduce (default 0)")
+    add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
+    add("--pipeline", type=usage.positive, default=1, metavar="K", help="parts under way at once (default 1)")
+    add(
+        "--reach", choices=("staged", "peer"), default="staged", help="what engines load and store (default staged)"
+    )
+    add("--format", choices=FORMATS, help="default text; with --explain only the explanation")
+    add("-o", "--output", metavar="FILE", help="write the plan to FILE")
+    add("--explain", action="store_true", help="what the plan does to every link, and what others would do")
+    add("--bytes", type=usage.size, default=0, metavar="SIZE", help="show amounts for a message of this size as well")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.list:
+        _list_algorithms()
+        return 0
+    if options.collective is None:
+        raise usage.UsageError(f"plan: which collective? One of {', '.join(COLLECTIVES)}")
+    made = plans.for_machine(
+        read_machine(options),
+        options.collective,
+        options.algorithm or "",
+        ranks=options.ranks,
+        root=options.root,
+        factors=options.factors,
+        pipeline=options.pipeline,
+        reach=options.reach,
+    )
+    shown = None if options.explain and options.format is None and options.output is None else _show(made.plan, options)
+    # What other programs read stays alone on stdout.
+    words = sys.stderr if options.output is None and options.format in ("json", "svg") else sys.stdout
+    _print_verified(made, options, words)
+    if options.output is not None:
+        with open(options.output, "w", encoding="utf-8") as file:
+            file.write(shown)
+        print(f"written  {options.output}")
+    elif shown is not None:
+        if words is sys.stdout:
+            print()
+        print(shown, end="")
+    if options.explain:
+        print(file=words)
+        print(made.explain(options.bytes), end="", file=words)
+    return 0
+
+
+def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
+    plan = made.plan
+    print(
+        f"verified {plan.algorithm}: {plan.collective} over {plan.ranks} ranks of {made.topology.name} "
+        f"in {plan.chunks} chunks",
+        file=words,
+    )
+    if options.algorithm is None:
+        print(f"why      {made.reason}", file=words)
+    print(plan.summary(options.bytes), end="", file=words)
+
+
+def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
+    forms = {"json": plan.to_json, "svg": plan.to_svg, "ascii": plan.to_picture, "text": plan.__str__}
+    return forms[options.format or "text"]()
+
+
+def _list_algorithms() -> None:
+    algorithms = plans.algorithms()
+    width = max(len(algorithm.name) for algorithm in algorithms)
+    for algorithm in algorithms:
+        print(f"{algorithm.name:{width}}  {algorithm.summary}")
+        print(f"{'':{width}}  for {', '.join(algorithm.collectives)}; {algorithm.source}")

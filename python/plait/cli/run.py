@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 
 from . import usage
-from .launcher import Job
+
+_DESCRIPTION = """\
+Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its environment, from
+which `plait.init()` makes a communicator. Passes on their output line by line, and the signals that it gets itself.
+When a rank fails, the others get a grace time, in which they find out and say what happened, and are then ended.
+Nothing that was started outlives `plait run`, however it ends."""
+
+_EPILOG = """\
+exit status: 0 when all ranks ended with 0; else that of the first rank that failed (128 + its number for a signal);
+124 after --timeout; 127 when COMMAND cannot be started
+
+example: plait run -n 4 -- python train.py"""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -15,16 +25,8 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         help="start N ranks of a program on this host",
         usage="plait run -n N [--timeout S] [--grace S] [--tag] -- COMMAND...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=textwrap.dedent("""\
-            Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its
-            environment, from which `plait.init()` makes a communicator. Passes on their output line by line, and the
-            signals that it gets itself. When a rank fails, the others get a grace time, in which they find out and say
-            what happened, and are then ended. Nothing that was started outlives `plait run`, however it ends."""),
-        epilog=textwrap.dedent("""\
-            exit status: 0 when all ranks ended with 0; else that of the first rank that failed (128 + its number for a
-            signal); 124 after --timeout; 127 when COMMAND cannot be started
-
-            example: plait run -n 4 -- python train.py"""),
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
     )
     parser.add_argument("-n", "--ranks", type=usage.positive, required=True, metavar="N", help="number of ranks")
     parser.add_argument("--timeout", type=usage.seconds, metavar="S", help="end the job after S seconds")
@@ -41,5 +43,7 @@ def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not program:
         raise usage.UsageError("run: what to run is missing; write `plait run -n 4 -- COMMAND`")
+    from .launcher import Job
+
     job = Job(program, options.ranks, timeout=options.timeout, grace=options.grace, tag=options.tag)
     return job.run()

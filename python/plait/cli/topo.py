@@ -12,8 +12,8 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "topo",
         help="show a machine: devices, links, paths, groups",
-        description="Shows a machine: this one, one that Plait knows, or one from a file. Bandwidths are in 10^9 bytes/s per "
-        "direction.",
+        description="Shows a machine: this one, one that Plait knows, or one from a file. Bandwidths are in 10^9 "
+        "bytes/s per direction.",
         allow_abbrev=False,
     )
     add_machine_options(parser, "default: this machine")
@@ -41,9 +41,9 @@ def _run(options: argparse.Namespace) -> int:
     elif options.groups:
         print(machine.groups_text(options.rule), end="")
     else:
-        print(machine, end="")
-        print()
-        print(machine.groups_text(options.rule), end="")
+        groups = machine.groups_text(options.rule)
+        print(machine, end="\n" if groups else "")
+        print(groups, end="")
     return 0
 
 

@@ -1,5 +1,47 @@
-"""`plait verify`: a machine, its links and its groups."""
+"""`plait verify`: proves a plan right, or says where it is wrong."""
+
 from __future__ import annotations
+
 import argparse
-def add_parser(commands):
-    return commands.add_parser("verify")
+import sys
+
+from .. import plans
+from ..errors import InvalidInput
+from . import usage
+
+
+def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        "verify",
+        help="prove a plan right, or show where it is wrong",
+        description="Reads a plan in JSON, as `plait plan --format json` writes it, and executes it symbolically: "
+        "every output must end with exactly the contributions that the collective demands, and nothing may be read "
+        "too early, written too early, or waited for in vain.",
+        epilog="exit status: 0 where the plan is right; 1, with the reason on stderr, where it is wrong or unreadable",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", help="the plan; - is standard input")
+    parser.add_argument(
+        "--bytes", type=usage.size, default=0, metavar="SIZE", help="show amounts for a message of this size as well"
+    )
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    plan = plans.from_json(*read_text(options.file))
+    print(f"ok: {plan.algorithm}, {plan.collective} over {plan.ranks} ranks in {plan.chunks} chunks")
+    print(plan.summary(options.bytes), end="")
+    return 0
+
+
+def read_text(path: str) -> tuple[str, str]:
+    """The text of a file, and what messages call it."""
+    name = "standard input" if path == "-" else path
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode(), name
+        with open(path, encoding="utf-8") as file:
+            return file.read(), name
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{name}: not a text: {error}") from None

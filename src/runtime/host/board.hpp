@@ -21,6 +21,9 @@ struct alignas(64) CallRecord {
   std::atomic<int32_t> root{0};
 };
 
+inline constexpr int64_t kNotWaiting = -1;
+inline constexpr int64_t kWaitingForScratch = -2;  // until others are done with an earlier call
+
 inline constexpr int kCallHistory = 16;  // calls of a rank that peers can look up
 
 struct RankBoard {
@@ -31,7 +34,7 @@ struct RankBoard {
   std::atomic<uint64_t> completed_call{0};
   std::atomic<RankState> state{RankState::kAbsent};
   std::atomic<int32_t> pid{0};
-  std::atomic<int64_t> waiting{-1};  // while it waits for long: lane << 32 | operation, else -1
+  std::atomic<int64_t> waiting{kNotWaiting};  // while it waits for long: lane << 32 | operation, or why else
 
   CallRecord history[kCallHistory];
 };

@@ -18,11 +18,38 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A signal word carries the call's signature and the epoch: a signal of another call never passes for the awaited one.
-constexpr int kEpochBits = 40;
-uint64_t signal_value(uint32_t signature, uint64_t epoch) {
-  return static_cast<uint64_t>(signature) << kEpochBits | (epoch & ((uint64_t{1} << kEpochBits) - 1));
-}
+// The fingerprint of a call and of all calls before it: ranks that once called differently never agree again, also
+// where nobody waited for anybody in that call.
+uint64_t after_call(uint64_t calls, const Call& call) { return (calls ^ signature(call)) * 0x9e3779b97f4a7c15ULL; }
+
+// A signal word carries the fingerprint's upper bits and the epoch: a signal of another call never passes for the
+// awaited one.
+constexpr uint64_t kEpochMask = (uint64_t{1} << 40) - 1;
+uint64_t signal_value(uint64_t calls, uint64_t epoch) { return (calls & ~kEpochMask) | (epoch & kEpochMask); }
+
+// How long a rank has waited, by its own looks. A longer gap between two looks counts as kLongestGap: whoever was
+// stopped meanwhile, by a shell or a debugger, with the peers perhaps, could not see them come.
+class WaitClock {
+ public:
+  bool is_running() const { return last_look_ != 0; }
+  void reset() { *this = {}; }
+  // Seconds waited since the first look.
+  double look() {
+    const double now = seconds_now();
+    if (is_running()) waited_ += std::min(now - last_look_, kLongestGap);
+    last_look_ = now;
+    return waited_;
+  }
+
+ private:
+  static constexpr double kLongestGap = 0.25;
+
+  double last_look_ = 0;
+  double waited_ = 0;
+};
+
+// Waits from here on are long enough to compare old calls, too.
+constexpr double kLongWaitSeconds = 0.01;
 
 std::atomic<uint64_t>& word(std::byte* signals, size_t offset) {
   return *reinterpret_cast<std::atomic<uint64_t>*>(signals + offset);
@@ -40,7 +67,7 @@ class HostRank::LaneEngine {
         signals_(rank.signals_[epoch & 1].data()),
         own_signals_(rank.signals_[epoch & 1][rank.rank_]),
         pointers_(rank.pointers_.data()),
-        value_(signal_value(signature(call), epoch)) {}
+        value_(signal_value(rank.calls_, epoch)) {}
 
   void fold(const BoundOperation& operation) {
     const BoundPlace* places = slice_.places.data() + operation.first_place;
@@ -94,21 +121,27 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
     }
   }
   board_.pid.store(getpid(), std::memory_order_relaxed);
-  board_.waiting.store(-1, std::memory_order_relaxed);
+  board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
   board_.state.store(RankState::kPresent, std::memory_order_release);
 }
 
-HostRank::~HostRank() { board_.state.store(RankState::kClosed, std::memory_order_release); }
+HostRank::~HostRank() {
+  // A forked child that ends is not the rank.
+  if (board_.pid.load(std::memory_order_relaxed) != getpid()) return;
+  board_.state.store(RankState::kClosed, std::memory_order_release);
+}
 
 void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
   throw_if_failed();
   ++call_number_;
+  calls_ = after_call(calls_, call);
   publish(board_, call_number_, call);
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
   for (size_t i = 0; i < bound.slices; ++i) {
     const size_t offset = i * bound.slice_bytes;
-    run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in + offset, out + offset);
+    run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in == nullptr ? in : in + offset,
+              out == nullptr ? out : out + offset);
   }
   board_.completed_call.store(call_number_, std::memory_order_release);
 }
@@ -127,7 +160,11 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   next_.assign(lanes, 0);
   LaneEngine engine(*this, slice, call, epoch);
   Backoff backoff(options_.wait_policy, options_.crowded);
-  double waiting_since = 0;
+  WaitClock clock;
+  const auto stop_waiting = [&] {
+    if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
+    clock.reset();
+  };
   for (;;) {
     size_t done = 0;
     size_t blocked = 0;
@@ -146,20 +183,19 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
     if (done == lanes) break;
     if (moved) {
       backoff.reset();
-      waiting_since = 0;
+      stop_waiting();
       continue;
     }
     if (!backoff.pause()) continue;
-    const double now = seconds_now();
-    if (waiting_since == 0) waiting_since = now;
+    const double waited = clock.look();
     const BoundOperation& operation = slice.lanes[blocked][next_[blocked]];
     board_.waiting.store(static_cast<int64_t>(blocked) << 32 | operation.operation, std::memory_order_relaxed);
     const Operation& in_plan = bound.plan->plan().ranks[rank_].lanes[blocked].operations[operation.operation];
-    examine(now - waiting_since, call,
+    examine(waited, call,
             join("plan ", bound.plan->plan().algorithm, ", lane ", blocked, ", operation ", operation.operation, " `",
                  to_text(in_plan), "`"));
   }
-  if (waiting_since != 0) board_.waiting.store(-1, std::memory_order_relaxed);
+  stop_waiting();
   board_.completed_epoch.store(epoch, std::memory_order_release);
   // Whoever has entered an epoch is done with the one before.
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
@@ -167,15 +203,15 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
 
 void HostRank::await_completion(uint64_t epoch, const Call& call) {
   Backoff backoff(options_.wait_policy, options_.crowded);
-  double waiting_since = 0;
+  WaitClock clock;
   for (int peer = 0; peer < ranks_; ++peer) {
     while (segment_->board(peer).completed_epoch.load(std::memory_order_acquire) < epoch) {
       if (!backoff.pause()) continue;
-      const double now = seconds_now();
-      if (waiting_since == 0) waiting_since = now;
-      examine(now - waiting_since, call, join("until rank ", peer, " is done with an earlier call"));
+      board_.waiting.store(kWaitingForScratch, std::memory_order_relaxed);
+      examine(clock.look(), call, join("the wait for rank ", peer, " to be done with an earlier call"));
     }
   }
+  if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
   everyone_completed_ = epoch;
 }
 
@@ -211,19 +247,28 @@ void HostRank::fail_all(ErrorCode code, const std::string& message) {
 void HostRank::examine(double waited_seconds, const Call& call, const std::string& where) {
   throw_if_failed();
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) examine_peer(peer, call);
+    if (peer == rank_) continue;
+    if (waited_seconds > kLongWaitSeconds) {  // oldest first: what followed a difference may differ for no other reason
+      for (uint64_t age = std::min<uint64_t>(kCallHistory, call_number_) - 1; age > 0; --age) {
+        compare_calls(peer, call_number_ - age);
+      }
+    }
+    examine_peer(peer, call);
   }
   if (waited_seconds > options_.timeout_seconds) give_up(call, where);
 }
 
+void HostRank::compare_calls(int peer, uint64_t number) {
+  Call own, theirs;
+  if (!look_up(board_, number, own) || !look_up(segment_->board(peer), number, theirs) || own == theirs) return;
+  fail_all(ErrorCode::kMismatch,
+           join("call ", number, " differs between ranks: rank ", rank_, " called ", to_text(own), ", rank ", peer,
+                " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
+}
+
 void HostRank::examine_peer(int peer, const Call& call) {
   const RankBoard& board = segment_->board(peer);
-  Call theirs;
-  if (look_up(board, call_number_, theirs) && theirs != call) {
-    fail_all(ErrorCode::kMismatch,
-             join("call ", call_number_, " differs between ranks: rank ", rank_, " called ", to_text(call), ", rank ",
-                  peer, " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
-  }
+  compare_calls(peer, call_number_);
   if (board.completed_call.load(std::memory_order_acquire) >= call_number_) return;  // it has given what it had to give
   const bool closed = board.state.load(std::memory_order_acquire) == RankState::kClosed;
   if (!closed && peers_.alive(peer)) return;
@@ -246,24 +291,30 @@ std::string HostRank::last_act(int peer) const {
   const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
   return join("entered call ", entered, text,
               waiting >= 0 ? join(" and waits there (lane ", waiting >> 32, ", operation ", waiting & 0xffffffff, ")")
-                           : std::string(" and has not finished it"));
+              : waiting == kWaitingForScratch
+                  ? std::string(" and waits there for others to be done with an earlier call")
+                  : std::string(" and has not finished it"));
+}
+
+// Most waits end at a rank that waits itself. The culprits are those that have not come or were stopped, or else those
+// that do not wait, or else all that are not done.
+std::vector<int> HostRank::culprits() const {
+  std::vector<int> absent, busy, late;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const RankBoard& board = segment_->board(peer);
+    if (peer == rank_ || board.completed_call.load(std::memory_order_acquire) >= call_number_) continue;
+    const bool entered = board.entered_call.load(std::memory_order_acquire) >= call_number_;
+    if (!entered || peers_.state(peer).starts_with("stopped")) absent.push_back(peer);
+    if (board.waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
+    late.push_back(peer);
+  }
+  return !absent.empty() ? absent : !busy.empty() ? busy : late;
 }
 
 void HostRank::give_up(const Call& call, const std::string& where) {
-  // Most waits end at a rank that waits itself. The culprits are those that have not come, or else do not wait.
-  std::vector<int> culprits;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (segment_->board(peer).entered_call.load(std::memory_order_acquire) < call_number_) culprits.push_back(peer);
-  }
-  for (int peer = 0; culprits.empty() && peer < ranks_; ++peer) {
-    const RankBoard& board = segment_->board(peer);
-    const bool busy = board.completed_call.load(std::memory_order_acquire) < call_number_ &&
-                      board.waiting.load(std::memory_order_relaxed) < 0;
-    if (peer != rank_ && busy) culprits.push_back(peer);
-  }
   std::string message = join("rank ", rank_, " waited more than ", options_.timeout_seconds,
                              " s (PLAIT_TIMEOUT_SEC) in call ", call_number_, ", ", to_text(call), ", at ", where);
-  for (const int peer : culprits) {
+  for (const int peer : culprits()) {
     message += join("; rank ", peer, " (process ", peers_.pid(peer), ", ", peers_.state(peer), ") ", last_act(peer));
   }
   fail_all(ErrorCode::kTimeout, message);

@@ -50,6 +50,8 @@ class HostRank {
   void examine(double waited_seconds, const Call& call, const std::string& where);
   void throw_if_failed() const;
   void examine_peer(int peer, const Call& call);
+  void compare_calls(int peer, uint64_t number);
+  std::vector<int> culprits() const;
   [[noreturn]] void give_up(const Call& call, const std::string& where);
   [[noreturn]] void fail_all(ErrorCode code, const std::string& message);
   std::string last_act(int peer) const;
@@ -61,6 +63,7 @@ class HostRank {
   Options options_;
   RankBoard& board_;
   uint64_t call_number_ = 0;
+  uint64_t calls_ = 0;  // a fingerprint of all calls so far
   uint64_t epoch_ = 0;
   uint64_t everyone_completed_ = 0;   // the last epoch that every rank is known to be done with
   std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,14 +27,33 @@ size_t rank_bytes(const SegmentShape& shape) {
   return board_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape);
 }
 
+size_t mebibytes(const SegmentShape& shape) { return (shape.total_bytes() + (1 << 20) - 1) >> 20; }
+
 [[noreturn]] void fail_for_lack_of_memory(const SegmentShape& shape, const std::string& where, int error_number) {
-  const size_t mib = (shape.total_bytes() + (1 << 20) - 1) >> 20;
+  const size_t mib = mebibytes(shape);
   fail(ErrorCode::kResources, "cannot get ", mib, " MiB of shared memory for ", shape.ranks, " ranks from ", where,
        ": ", std::strerror(error_number),
        where == "an anonymous memory file" ? join(". Raise the memory limit of this process or container by that much")
                                            : join(". Give the directory more room (containers: --shm-size=", mib + 1,
                                                   "m), or unset PLAIT_SHM_DIR to use anonymous memory"),
-       ", or lower PLAIT_SCRATCH_KIB (now ", shape.scratch_bytes >> 10, ")");
+       ", or lower PLAIT_SCRATCH_KIB (now ", 2 * shape.scratch_bytes >> 10, ")");
+}
+
+// A file that grows beyond the limit would not fail but kill the process with SIGXFSZ.
+void check_file_size_limit(const SegmentShape& shape) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (shape.total_bytes() <= limit.rlim_cur) return;
+  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ", shape.ranks,
+       " ranks: files of this process may have ", limit.rlim_cur >> 10,
+       " KiB only. Raise that limit (ulimit -f), or lower PLAIT_SCRATCH_KIB (now ", 2 * shape.scratch_bytes >> 10, ")");
+}
+
+[[noreturn]] void fail_to_map(const SegmentShape& shape, int error_number) {
+  fail(ErrorCode::kResources, "cannot map ", mebibytes(shape), " MiB of shared memory of ", shape.ranks,
+       " ranks: ", std::strerror(error_number),
+       ". Raise the limit on this process's address space (ulimit -v) by that much, or lower PLAIT_SCRATCH_KIB (now ",
+       2 * shape.scratch_bytes >> 10, ")");
 }
 
 // A file in `directory` that no longer has a name by the time it is returned.
@@ -56,6 +76,7 @@ size_t SegmentShape::total_bytes() const { return header_bytes() + static_cast<s
 
 UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory) {
   const size_t bytes = shape.total_bytes();
+  check_file_size_limit(shape);
   if (directory.empty()) {
     UniqueFd file(static_cast<int>(memfd_create("plait", MFD_CLOEXEC)));
     // An anonymous memory file takes pages from the process's memory as they are touched; there is no quota to ask for.
@@ -66,21 +87,22 @@ UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory
   }
   UniqueFd file = open_unnamed_file(shape, directory);
   // Take the room now: a full file system would otherwise kill the ranks with SIGBUS in the middle of a collective.
-  const int error_number = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  int error_number = EINTR;
+  while (error_number == EINTR) error_number = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   if (error_number != 0) fail_for_lack_of_memory(shape, directory, error_number);
   return file;
 }
 
 Segment::Segment(const SegmentShape& shape, const UniqueFd& file) : shape_(shape) {
   void* address = mmap(nullptr, shape.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) fail_for_lack_of_memory(shape, "an anonymous memory file", errno);
+  if (address == MAP_FAILED) fail_to_map(shape, errno);
   base_ = static_cast<std::byte*>(address);
 }
 
 Segment::Segment(const SegmentShape& shape) : shape_(shape) {
   void* address =
       mmap(nullptr, shape.total_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (address == MAP_FAILED) fail_for_lack_of_memory(shape, "an anonymous memory file", errno);
+  if (address == MAP_FAILED) fail_to_map(shape, errno);
   base_ = static_cast<std::byte*>(address);
 }
 

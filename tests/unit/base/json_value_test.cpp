@@ -1,5 +1,3 @@
-#include "base/json.hpp"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -8,6 +6,7 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 
 namespace plait {
 namespace {

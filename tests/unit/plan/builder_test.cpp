@@ -10,9 +10,7 @@ namespace plait {
 namespace {
 
 TEST(PlanBuilder, ShapeFollowsTheCollective) {
-  const auto shape = [](Collective collective) {
-    return PlanBuilder({"x", collective, 3, 2, 4}).finish();
-  };
+  const auto shape = [](Collective collective) { return PlanBuilder({"x", collective, 3, 2, 4}).finish(); };
   const Plan all_reduce = shape(Collective::kAllReduce);
   EXPECT_EQ(all_reduce.blocks, 1);
   EXPECT_EQ(all_reduce.chunk_count(), 4);

@@ -92,10 +92,12 @@ TEST(PlanJson, ReadsWhatPeopleWrite) {
 }
 
 TEST(PlanJson, OneOperationALine) {
-  EXPECT_NE(to_json(test::ring_all_reduce(3)).find(
-                "\n        {\"op\": \"fold\", \"to\": [\"r1.scratch[1]\"], \"from\": [\"r0.scratch[0]\", \"r0.input\"], "
-                "\"chunk\": 2},\n"),
-            std::string::npos);
+  EXPECT_NE(
+      to_json(test::ring_all_reduce(3))
+          .find(
+              "\n        {\"op\": \"fold\", \"to\": [\"r1.scratch[1]\"], \"from\": [\"r0.scratch[0]\", \"r0.input\"], "
+              "\"chunk\": 2},\n"),
+      std::string::npos);
 }
 
 TEST(PlanJson, FaultsNameFileLineAndWhatWasExpected) {
@@ -123,9 +125,9 @@ TEST(PlanJson, FaultsNameFileLineAndWhatWasExpected) {
 }
 
 TEST(PlanJson, PlacesAreReadStrictly) {
-  for (const char* bad : {"\"\"", "\"r\"", "\"r0\"", "\"0.input\"", "\"r0.inputs\"", "\"r0.scratch\"", "\"r0.scratch[]\"",
-                          "\"r0.scratch[1\"", "\"r0.scratch[1]x\"", "\"r0.scratch[99999999999]\"", "\"r 0.input\"",
-                          "\"r0.input \"", "\"r0x.input\"", "7", "null", "[]"}) {
+  for (const char* bad : {"\"\"", "\"r\"", "\"r0\"", "\"0.input\"", "\"r0.inputs\"", "\"r0.scratch\"",
+                          "\"r0.scratch[]\"", "\"r0.scratch[1\"", "\"r0.scratch[1]x\"", "\"r0.scratch[99999999999]\"",
+                          "\"r 0.input\"", "\"r0.input \"", "\"r0x.input\"", "7", "null", "[]"}) {
     expect_fault(replaced(kPair, "[\"r0.input\"]", std::string("[") + bad + "]"), "14", "a place such as");
   }
 }

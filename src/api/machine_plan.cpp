@@ -1,0 +1,93 @@
+// Choosing by the links.
+#include "api/machine_plan.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "model/explain.hpp"
+#include "model/link_load.hpp"
+
+namespace plait {
+namespace {
+
+constexpr double kSame = 1.01;  // bounds that differ by less than this factor count as equal
+
+struct Candidate {
+  VerifiedPlan plan;
+  double seconds;  // at least, for each byte of the message
+};
+
+std::string bandwidth_text(double seconds) {
+  if (seconds <= 0) return "no link";
+  char text[48];
+  std::snprintf(text, sizeof text, "%.3g GB/s", 1e-9 / seconds);
+  return text;
+}
+
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.seconds * kSame < b.seconds) return true;
+  return a.seconds <= b.seconds * kSame && a.plan.report().steps < b.plan.report().steps;
+}
+
+std::vector<Candidate> candidates(const Topology& topology, const Placement& placement,
+                                  const AlgorithmArguments& arguments) {
+  std::vector<Candidate> all;
+  std::string refusals;
+  for (const Algorithm& algorithm : algorithms()) {
+    const auto& served = algorithm.collectives;
+    if (std::find(served.begin(), served.end(), arguments.collective) == served.end()) continue;
+    try {
+      VerifiedPlan plan = verify(algorithm.make(arguments));
+      const double seconds = link_load(plan, topology, placement).lower_bound(1);
+      all.push_back({std::move(plan), seconds});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument) throw;
+      refusals += join("\n  ", error.what());
+    }
+  }
+  if (all.empty()) {
+    fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(arguments.collective), " fits this machine:", refusals);
+  }
+  return all;
+}
+
+// The best candidate, and why.
+std::pair<VerifiedPlan, std::string> choose(std::vector<Candidate> all) {
+  const auto best = std::min_element(all.begin(), all.end(), better);
+  const int steps = best->plan.report().steps;
+  const std::string figures =
+      join(bandwidth_text(best->seconds), " of message at most, in ", steps, steps == 1 ? " step" : " steps");
+  const std::string reason = all.size() == 1 ? join("the only algorithm that fits: ", figures)
+                                             : join("the best bound of ", all.size(),
+                                                    " algorithms that fit, then the fewest steps: ", figures);
+  return {best->plan, reason};
+}
+
+}  // namespace
+
+std::string MachinePlan::explain(double message_bytes) const {
+  return plait::explain(plan, topology, placement, arguments, message_bytes);
+}
+
+MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request) {
+  const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+  if (request.ranks < 1 && gpus == 0) {
+    fail(ErrorCode::kInvalidArgument, topology.name, " has no GPUs, so say how many ranks its CPUs shall have");
+  }
+  Placement placement = place_ranks(topology, request.ranks < 1 ? gpus : request.ranks);
+  AlgorithmArguments arguments = arguments_for(topology, placement, request.collective);
+  arguments.root = request.root;
+  arguments.factors = request.factors;
+  arguments.pipeline = request.pipeline;
+  arguments.reach = request.reach;
+  auto [plan, reason] = request.algorithm.empty()
+                            ? choose(candidates(topology, placement, arguments))
+                            : std::pair(verify(make_plan(request.algorithm, arguments)), std::string("asked for"));
+  return {topology, std::move(placement), std::move(arguments), std::move(plan), std::move(reason)};
+}
+
+}  // namespace plait

@@ -1,0 +1,47 @@
+// What a plan asks of the links of a machine, and how fast it can be at best.
+//
+// Every crossing of the plan is laid over paths of the topology: directly where that is possible, else by way of a host
+// or another GPU, whichever has more bandwidth, and through NICs between nodes. Where several direct or net paths are
+// equally good (NVSwitches, rails), each carries its part. Amounts are in bytes per byte of the message, so one answer
+// serves all sizes. Only links are looked at: neither memories nor engines nor latency.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "model/placement.hpp"
+#include "plan/verifier.hpp"
+#include "topology/paths.hpp"
+#include "topology/topology.hpp"
+
+namespace plait {
+
+// The paths that carry what goes from one device to another, in equal parts. Throws kInvalidArgument where none exists.
+std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& finder, int from, int to);
+
+// All that goes from one device to another.
+struct Flow {
+  int from = 0, to = 0;     // devices
+  double bytes = 0;         // per byte of the message
+  std::vector<Path> paths;  // each carries an equal part
+};
+
+struct LinkLoad {
+  std::vector<Flow> flows;                   // between different devices, sorted by device
+  double local_bytes = 0;                    // per byte of the message: between memories of one device, over no link
+  std::vector<std::array<double, 2>> bytes;  // [link][0: a to b, 1: b to a], per byte of the message
+
+  std::optional<DirectedLink> busiest;  // needs the most time; nothing where no link is used
+  double busiest_seconds = 0;           // that it needs for each byte of the message: no run of the plan can be faster
+  // The longest chain of operations that wait for each other, each at the full speed of its paths, in seconds for each
+  // byte of the message. Where this is more than busiest_seconds, the links idle while the plan waits for itself.
+  double chain_seconds = 0;
+
+  // The least time that the plan can take for a message of so many bytes.
+  double lower_bound(double message_bytes) const;
+};
+
+LinkLoad link_load(const VerifiedPlan& plan, const Topology& topology, const Placement& placement);
+
+}  // namespace plait

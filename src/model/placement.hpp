@@ -1,0 +1,29 @@
+// Which device of a machine each rank is, and what algorithms may know of that.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "topology/groups.hpp"
+#include "topology/topology.hpp"
+
+namespace plait {
+
+struct Placement {
+  std::vector<int> device_of_rank;  // index into Topology::devices: a GPU or, on machines without, a CPU socket
+  std::vector<int> cpu_of_rank;     // the CPU socket whose memory is next to the rank; its own where it is a CPU
+};
+
+// Ranks on these devices: all GPUs, each once, or all CPU sockets, each as often as it has ranks. Throws
+// kInvalidArgument that names the device, also where a GPU reaches no CPU (then cpu_of_rank could not be told).
+Placement place_ranks(const Topology& topology, std::vector<int> device_of_rank);
+// `ranks` ranks in the order of the devices: one a GPU, or on machines without GPUs in equal blocks over the CPU
+// sockets. Throws kInvalidArgument where there are fewer GPUs.
+Placement place_ranks(const Topology& topology, int ranks);
+
+// What algorithms ask of the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each rank, and NVLink
+// groups as lists of ranks, lowest first (NVG-34). The reach is staged, which works everywhere.
+AlgorithmArguments arguments_for(const Topology& topology, const Placement& placement, Collective collective,
+                                 GroupRule rule = GroupRule::kNvGroup);
+
+}  // namespace plait

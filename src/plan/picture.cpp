@@ -1,0 +1,391 @@
+// Plans as SVG.
+#include "plan/picture.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <sstream>
+#include <vector>
+
+#include "plan/layout.hpp"
+#include "plan/shorthand.hpp"
+
+namespace plait {
+namespace {
+
+// All in pixels.
+constexpr double kMargin = 28, kTitleHeight = 64, kHeaderHeight = 44, kBoxHeight = 38, kGap = 40, kEmptyRow = 8;
+constexpr double kRankGap = 14, kLegendLine = 24;
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+// Numbers with at most one decimal, the same everywhere.
+std::string px(double value) {
+  const int64_t tenths = std::llround(value * 10);
+  const std::string sign = tenths < 0 ? "-" : "";
+  const int64_t size = tenths < 0 ? -tenths : tenths;
+  return sign + std::to_string(size / 10) + (size % 10 != 0 ? join(".", size % 10) : "");
+}
+
+// Neighbouring chunks get colours far apart on the wheel: the golden angle. As #rrggbb, which every viewer knows;
+// saturation and lightness in [0, 1].
+std::string colour(int chunk, double saturation, double lightness) {
+  const double hue = std::fmod(205 + 137.508 * chunk, 360) / 30;
+  std::string text = "#";
+  for (const double shift : {0.0, 8.0, 4.0}) {
+    const double k = std::fmod(shift + hue, 12);
+    const double part =
+        lightness - saturation * std::min(lightness, 1 - lightness) * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
+    const int byte = static_cast<int>(std::lround(part * 255));
+    text += "0123456789abcdef"[byte / 16];
+    text += "0123456789abcdef"[byte % 16];
+  }
+  return text;
+}
+
+enum class Stage { kRaw, kUnfinished, kFinished };
+
+class Picture {
+ public:
+  explicit Picture(const VerifiedPlan& verified)
+      : plan_(verified.plan()), report_(verified.report()), layout_(lay_out(plan_)) {
+    shown_ranks_ = std::min(plan_.rank_count(), kMaxPictureRanks);
+    shown_gaps_ = std::min(layout_.gaps, kMaxPictureRows);
+    place_columns();
+    place_rows();
+  }
+
+  std::string svg() {
+    const double legend_top = row_top(shown_gaps_) + 26;
+    const double height = legend_top + (plan_.chunk_count() == 0 ? 1 : 3) * kLegendLine + kMargin / 2;
+    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << px(width_) << " " << px(height)
+         << "\" width=\"" << px(width_) << "\" height=\"" << px(height)
+         << "\" font-family=\"Inter,Helvetica,Arial,sans-serif\">\n";
+    define_arrows();
+    out_ << "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+    draw_title();
+    draw_columns();
+    draw_signals();
+    draw_data();
+    draw_boxes();
+    draw_legend(legend_top);
+    out_ << "</svg>\n";
+    return out_.str();
+  }
+
+ private:
+  // --- geometry ---
+
+  void place_columns() {
+    int lanes = 0;
+    for (int rank = 0; rank < shown_ranks_; ++rank) {
+      lanes += std::max<int>(1, static_cast<int>(plan_.ranks[rank].lanes.size()));
+    }
+    lane_width_ = lanes <= 6 ? 170 : lanes <= 10 ? 138 : lanes <= 18 ? 112 : 92;
+    double x = kMargin;
+    for (int rank = 0; rank < shown_ranks_; ++rank) {
+      rank_left_.push_back(x);
+      x += lane_width_ * static_cast<double>(std::max<size_t>(1, plan_.ranks[rank].lanes.size())) + kRankGap;
+    }
+    rank_left_.push_back(x);
+    width_ = std::max(x - kRankGap + kMargin, 760.0);
+  }
+
+  void place_rows() {
+    std::vector<bool> used(shown_gaps_, false);
+    for (int rank = 0; rank < shown_ranks_; ++rank) {
+      for (size_t lane = 0; lane < plan_.ranks[rank].lanes.size(); ++lane) {
+        const auto& operations = plan_.ranks[rank].lanes[lane].operations;
+        for (size_t i = 0; i < operations.size(); ++i) {
+          const int row = layout_.position[rank][lane][i];
+          if (is_box(operations[i]) && row < shown_gaps_) used[row] = true;
+        }
+      }
+    }
+    double y = kTitleHeight + kHeaderHeight;
+    for (int row = 0; row < shown_gaps_; ++row) {
+      row_top_.push_back(y + kGap);
+      y += kGap + (used[row] ? kBoxHeight : kEmptyRow);
+    }
+    row_top_.push_back(y + kGap);
+  }
+
+  static bool is_box(const Operation& o) { return o.kind != OpKind::kSignal && o.kind != OpKind::kWait; }
+  double row_top(int row) const { return row_top_[std::min<size_t>(row, row_top_.size() - 1)]; }
+  double gap_top(int gap) const { return row_top(gap) - kGap; }
+  bool shown(int rank, int row) const { return rank < shown_ranks_ && row < shown_gaps_; }
+  double lane_center(int rank, int lane) const { return rank_left_[rank] + lane_width_ * (lane + 0.5); }
+
+  // Where data lands at another rank below `row`: at the lane of that rank that reads it first, else at lane 0.
+  double landing(const Place& place, int row) const {
+    int lane = 0, first = layout_.gaps;
+    const auto& lanes = plan_.ranks[place.rank].lanes;
+    for (size_t l = 0; l < lanes.size(); ++l) {
+      const auto& operations = lanes[l].operations;
+      for (size_t i = 0; i < operations.size(); ++i) {
+        const int read_at = layout_.position[place.rank][l][i];
+        if (read_at <= row || read_at >= first) continue;
+        const auto& sources = operations[i].sources;
+        if (std::find(sources.begin(), sources.end(), place) == sources.end()) continue;
+        first = read_at;
+        lane = static_cast<int>(l);
+      }
+    }
+    return lane_center(place.rank, lane);
+  }
+
+  // --- parts ---
+
+  void define_arrows() {
+    const auto marker = [&](const char* id, const char* fill, int size) {
+      out_ << "<marker id=\"" << id << "\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerUnits=\"userSpaceOnUse\""
+           << " markerWidth=\"" << size << "\" markerHeight=\"" << size
+           << "\" orient=\"auto\"><path d=\"M0 0.8L10 5L0 9.2z\" fill=\"" << fill << "\"/></marker>\n";
+    };
+    out_ << "<defs>\n";
+    marker("data", "#334155", 9);
+    marker("signal", "#94a3b8", 6);
+    marker("net", "#b45309", 9);
+    out_ << "</defs>\n";
+  }
+
+  void text(double x, double y, const std::string& what, const char* style) {
+    out_ << "<text x=\"" << px(x) << "\" y=\"" << px(y) << "\" " << style << ">" << escaped(what) << "</text>\n";
+  }
+
+  void draw_title() {
+    text(kMargin, 32, join(plan_.algorithm, ": ", name(plan_.collective)),
+         "font-size=\"20\" font-weight=\"600\" fill=\"#0f172a\"");
+    std::string facts = join(plan_.rank_count(), plan_.rank_count() == 1 ? " rank" : " ranks");
+    if (has_root(plan_.collective)) facts += join(", root ", plan_.root);
+    if (plan_.chunk_count() > 0)
+      facts += join(", ", plan_.chunk_count(), plan_.chunk_count() == 1 ? " chunk" : " chunks");
+    facts += join(", ", report_.steps, report_.steps == 1 ? " step" : " steps", " between ranks, reach ",
+                  name(plan_.reach), plan_.in_place ? ", in place or not" : ", never in place");
+    if (shown_ranks_ < plan_.rank_count()) {
+      facts += join("; ranks ", shown_ranks_, " to ", plan_.rank_count() - 1, " are not drawn");
+    }
+    if (shown_gaps_ < layout_.gaps) facts += join("; ", layout_.gaps - shown_gaps_, " more rows are not drawn");
+    text(kMargin, 52, facts, "font-size=\"12.5\" fill=\"#475569\"");
+  }
+
+  void draw_columns() {
+    const double top = kTitleHeight, bottom = row_top(shown_gaps_);
+    for (int rank = 0; rank < shown_ranks_; ++rank) {
+      const double left = rank_left_[rank], wide = rank_left_[rank + 1] - kRankGap - left;
+      out_ << "<rect x=\"" << px(left) << "\" y=\"" << px(top) << "\" width=\"" << px(wide) << "\" height=\""
+           << px(bottom - top) << "\" rx=\"8\" fill=\"" << (plan_.node_of[rank] % 2 == 0 ? "#f1f5f9" : "#f5f3ec")
+           << "\"/>\n";
+      const bool nodes = plan_.node_of.front() != plan_.node_of.back();
+      text(left + wide / 2, top + 19,
+           nodes ? join("rank ", rank, " · node ", plan_.node_of[rank]) : join("rank ", rank),
+           "font-size=\"13\" font-weight=\"600\" fill=\"#0f172a\" text-anchor=\"middle\"");
+      const auto& lanes = plan_.ranks[rank].lanes;
+      for (size_t lane = 0; lane < lanes.size(); ++lane) {
+        const double x = lane_center(rank, static_cast<int>(lane));
+        text(x, top + 35,
+             lanes.size() == 1 ? name(lanes[lane].engine) : join("lane ", lane, " · ", name(lanes[lane].engine)),
+             "font-size=\"10.5\" fill=\"#64748b\" text-anchor=\"middle\"");
+        out_ << "<path d=\"M" << px(x) << " " << px(top + kHeaderHeight) << "V" << px(bottom - 8)
+             << "\" stroke=\"#cbd5e1\" stroke-width=\"1\"/>\n";
+      }
+    }
+  }
+
+  void line(double x0, double y0, double x1, double y1, const char* style) {
+    const double bend = (y1 - y0) * 0.55;
+    out_ << "<path d=\"M" << px(x0) << " " << px(y0) << "C" << px(x0) << " " << px(y0 + bend) << " " << px(x1) << " "
+         << px(y1 - bend) << " " << px(x1) << " " << px(y1) << "\" fill=\"none\" " << style << "/>\n";
+  }
+
+  // From the gap `from` of one lane to the gap `to` of another: across in the first gap, then down beside the boxes.
+  void hop(const OperationId& a, int from, const OperationId& b, int to, double offset, const char* style) {
+    const double x0 = lane_center(a.rank, a.lane) + offset, x1 = lane_center(b.rank, b.lane) + offset;
+    if (from == to) return line(x0, gap_top(from), x1, row_top(to) - 1, style);
+    const double side = lane_center(b.rank, b.lane) + lane_width_ / 2 - 5;
+    const double turn = row_top(from), y0 = gap_top(from), last = gap_top(to), y1 = row_top(to) - 1;
+    out_ << "<path d=\"M" << px(x0) << " " << px(y0) << "C" << px(x0) << " " << px((y0 + turn) / 2) << " " << px(side)
+         << " " << px((y0 + turn) / 2) << " " << px(side) << " " << px(turn) << "V" << px(last) << "C" << px(side)
+         << " " << px((last + y1) / 2) << " " << px(x1) << " " << px((last + y1) / 2) << " " << px(x1) << " " << px(y1)
+         << "\" fill=\"none\" " << style << "/>\n";
+  }
+
+  template <class Visit>
+  void for_each_shown(Visit visit) const {
+    for (int rank = 0; rank < shown_ranks_; ++rank) {
+      for (size_t lane = 0; lane < plan_.ranks[rank].lanes.size(); ++lane) {
+        const auto& operations = plan_.ranks[rank].lanes[lane].operations;
+        for (size_t i = 0; i < operations.size(); ++i) {
+          const OperationId id{rank, static_cast<int>(lane), static_cast<int>(i)};
+          if (layout_.at(id) < shown_gaps_) visit(id, operations[i]);
+        }
+      }
+    }
+  }
+
+  void draw_signals() {
+    out_ << "<g>\n";
+    for_each_shown([&](const OperationId& id, const Operation& o) {
+      if (o.kind != OpKind::kSignal) return;
+      const OperationId& to = layout_.pairing.signals[o.peer_rank][o.number].to;
+      if (!shown(to.rank, layout_.at(to))) return;
+      hop(id, layout_.at(id), to, layout_.at(to), 10,
+          "stroke=\"#94a3b8\" stroke-width=\"1\" stroke-dasharray=\"3 2\" marker-end=\"url(#signal)\"");
+    });
+    out_ << "</g>\n";
+  }
+
+  // Bytes that cross to another rank: above a box what it loads, below it what it stores.
+  void draw_data() {
+    const char* style = "stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\"";
+    for_each_shown([&](const OperationId& id, const Operation& o) {
+      if (!is_box(o)) return;
+      const int row = layout_.at(id);
+      const double x = lane_center(id.rank, id.lane) - 6, top = row_top(row), bottom = top + kBoxHeight;
+      if (o.kind == OpKind::kSend) {
+        const OperationId& to = layout_.pairing.messages[o.peer_rank][o.number].to;
+        if (shown(to.rank, layout_.at(to))) {
+          hop(id, row + 1, to, layout_.at(to), -6, "stroke=\"#b45309\" stroke-width=\"2\" marker-end=\"url(#net)\"");
+        }
+        return;
+      }
+      for (const Place& place : o.sources) {
+        if (place.rank == id.rank || place.rank >= shown_ranks_) continue;
+        const double from = lane_center(place.rank, 0) - 6;
+        dot(from, top - kGap + 8);
+        line(from, top - kGap + 8, x, top - 1, style);
+      }
+      for (const Place& place : o.destinations) {
+        if (place.rank == id.rank || place.rank >= shown_ranks_) continue;
+        line(x, bottom, landing(place, row) - 6, bottom + kGap - 6, style);
+      }
+    });
+  }
+
+  void dot(double x, double y) {
+    out_ << "<circle cx=\"" << px(x) << "\" cy=\"" << px(y) << "\" r=\"2.6\" fill=\"#334155\"/>\n";
+  }
+
+  Stage stage_of(const OperationId& id) const {
+    const FoldFacts& facts = report_.facts[id.rank][id.lane][id.operation];
+    if (facts.result_is_partial) return Stage::kUnfinished;
+    return facts.finishes ? Stage::kFinished : Stage::kRaw;
+  }
+
+  void box(double x, double y, double wide, double high, int chunk, Stage stage) {
+    const double lightness = stage == Stage::kFinished ? 0.74 : stage == Stage::kUnfinished ? 0.87 : 0.97;
+    out_ << "<rect x=\"" << px(x) << "\" y=\"" << px(y) << "\" width=\"" << px(wide) << "\" height=\"" << px(high)
+         << "\" rx=\"5\" fill=\"" << colour(chunk, 0.78, lightness) << "\" stroke=\"" << colour(chunk, 0.55, 0.45)
+         << "\" stroke-width=\"" << (stage == Stage::kFinished ? "2" : "1.2") << "\"/>\n";
+  }
+
+  void draw_boxes() {
+    for_each_shown([&](const OperationId& id, const Operation& o) {
+      if (!is_box(o)) return;
+      const double wide = lane_width_ - 26, x = lane_center(id.rank, id.lane), y = row_top(layout_.at(id));
+      out_ << "<g><title>" << escaped(join(to_text(id), ": ", to_text(o))) << "</title>\n";
+      box(x - wide / 2, y, wide, kBoxHeight, o.chunk, stage_of(id));
+      text(x, y + 15.5, join(o.chunks == 1 ? "chunk " : "chunks ", chunk_text(o)),
+           "font-size=\"11.5\" font-weight=\"600\" fill=\"#0f172a\" text-anchor=\"middle\"");
+      text(x, y + 30, fitting(o, id.rank, wide - 8),
+           "font-size=\"10\" fill=\"#1e293b\" text-anchor=\"middle\" font-family=\"ui-monospace,Menlo,DejaVu Sans "
+           "Mono,monospace\"");
+      out_ << "</g>\n";
+    });
+  }
+
+  // As much of what goes where as fits: a letter of the small font is 6 pixels wide.
+  static std::string fitting(const Operation& o, int rank, double wide) {
+    for (const size_t most : {4, 3, 2, 1}) {
+      const std::string whole = movement(o, rank, most, "→");
+      if (static_cast<double>(whole.size() - 2) * 6 <= wide) return whole;  // the arrow has three bytes
+    }
+    return join(o.sources.size(), " → ", o.destinations.size());
+  }
+
+  void draw_legend(double top) {
+    double x = kMargin;
+    const char* style = "font-size=\"11.5\" fill=\"#334155\"";
+    const auto item = [&](const std::string& what, double wide) {
+      text(x + 32, top + 4, what, style);
+      x += 32 + wide;
+    };
+    const auto sample = [&](Stage stage, const std::string& what, double wide) {
+      box(x, top - 8, 24, 16, 0, stage);
+      item(what, wide);
+    };
+    if (reduces(plan_.collective)) {
+      sample(Stage::kRaw, "copy", 52);
+      sample(Stage::kUnfinished, "unfinished reduction", 136);
+      sample(Stage::kFinished, "finishes the reduction", 146);
+    } else if (plan_.chunk_count() > 0) {
+      sample(Stage::kRaw, "copy", 52);
+    }
+    const auto arrow = [&](const char* how, const std::string& what, double wide) {
+      out_ << "<path d=\"M" << px(x) << " " << px(top) << "h24\" fill=\"none\" " << how << "/>\n";
+      item(what, wide);
+    };
+    if (plan_.chunk_count() > 0) {
+      arrow("stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\"", "data, by load or store", 142);
+    }
+    const bool messages =
+        std::any_of(plan_.ranks.begin(), plan_.ranks.end(), [](const RankPlan& r) { return r.messages > 0; });
+    if (messages) arrow("stroke=\"#b45309\" stroke-width=\"2\" marker-end=\"url(#net)\"", "data, by message", 110);
+    arrow("stroke=\"#94a3b8\" stroke-width=\"1\" stroke-dasharray=\"3 2\" marker-end=\"url(#signal)\"", "signal", 60);
+    draw_places(top + kLegendLine, style);
+  }
+
+  void draw_places(double y, const char* style) {
+    if (plan_.chunk_count() == 0) return;
+    text(kMargin, y + 4,
+         "in, out: the rank's input and output; s3, h3: slot 3 of its scratch and of its host buffer; r2.s3: slot 3 of "
+         "rank 2",
+         style);
+    double x = kMargin;
+    const int shown = std::min(plan_.chunk_count(), 16);
+    for (int chunk = 0; chunk < shown; ++chunk) {
+      box(x, y + kLegendLine - 8, 16, 16, chunk, Stage::kFinished);
+      x += 20;
+    }
+    text(x + 4, y + kLegendLine + 4,
+         plan_.chunk_count() == 1      ? "chunk 0"
+         : shown < plan_.chunk_count() ? join("chunks 0 to ", shown - 1, " of ", plan_.chunk_count())
+                                       : join("chunks 0 to ", shown - 1),
+         style);
+  }
+
+  const Plan& plan_;
+  const PlanReport& report_;
+  const PlanLayout layout_;
+  int shown_ranks_ = 0, shown_gaps_ = 0;
+  double lane_width_ = 0, width_ = 0;
+  std::vector<double> rank_left_, row_top_;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string to_svg(const VerifiedPlan& plan) { return Picture(plan).svg(); }
+
+}  // namespace plait

@@ -1,0 +1,81 @@
+// Explanations of plans.
+#include "model/explain.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "property/plan_zoo.hpp"
+#include "topology/machines.hpp"
+
+namespace plait {
+namespace {
+
+std::string explained(const char* machine_name, int ranks, const char* algorithm,
+                      Collective collective = Collective::kAllReduce, double bytes = 0) {
+  const Topology topology = machine(machine_name);
+  const Placement placement = place_ranks(topology, ranks);
+  const AlgorithmArguments arguments = arguments_for(topology, placement, collective);
+  return explain(verify(make_plan(algorithm, arguments)), topology, placement, arguments, bytes);
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+}
+
+TEST(Explain, TheFlatRingOnSummit) {
+  const std::string text = explained("summit", 6, "ring");
+  expect_part(text, "ring: all_reduce over 6 ranks of summit, 10 steps\n");
+  expect_part(text, "bound     at most 30 GB/s of message: gpu0 -> gpu1 (nvlink, 50 GB/s) carries 1.67 bytes for each");
+  expect_part(text, "so it can come close to that");
+  expect_part(text, "  nvlink   8 of 12 used ");
+  expect_part(text, "  pcie     0 of 2 used ");
+  expect_part(text, "  gpu0 -> gpu1  nvlink   1.67   50 GB/s    100 %\n");
+  expect_part(text, "  cpu0 -> cpu1  socket   1.67   64 GB/s    78 %\n");
+  expect_part(text,
+              "unused    nvlink: gpu0-gpu2, gpu3-gpu5, cpu0-gpu1, cpu1-gpu4\n          pcie: cpu0-nic0, cpu1-nic1\n");
+  expect_part(text, "  <- this plan\n");
+  expect_part(text, "why       ");
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Explain, TellsTimeWhereTheSizeIsKnown) {
+  expect_part(explained("summit", 6, "ring", Collective::kAllReduce, 3e9),
+              "bound     at least 100 ms (30 GB/s of message)");
+  expect_part(explained("summit", 6, "ring", Collective::kAllReduce, 3e5),
+              "bound     at least 10 us (30 GB/s of message)");
+}
+
+TEST(Explain, NamesABetterAlgorithm) {
+  expect_part(explained("tsubame3", 4, "ring"),
+              "why       one_shot would be better: 1 step, not 6, and a bound 1.5 times as good.\n");
+  expect_part(explained("tsubame3", 4, "one_shot"),
+              "why       one_shot: none of the others has a better bound or fewer steps.\n");
+}
+
+TEST(Explain, ChainsThatWait) {
+  const Topology topology = machine("tsubame3");
+  const Placement placement = place_ranks(topology, 4);
+  const AlgorithmArguments arguments = arguments_for(topology, placement, Collective::kBroadcast);
+  expect_part(explain(verify(test::chain_broadcast(4, 0, 1)), topology, placement, arguments),
+              "but its operations wait for each other for 3 times as long: 6.67 GB/s of message\n");
+}
+
+TEST(Explain, NothingToMove) {
+  const std::string text = explained("summit", 4, "recursive_doubling", Collective::kBarrier);
+  expect_part(text, "no link is used\n");
+  expect_part(text, "no link");
+}
+
+TEST(Explain, EveryAlgorithmOnEveryMachine) {
+  for (const std::string& name : machine_names()) {
+    const int gpus = static_cast<int>(devices_of(machine(name), DeviceKind::kGpu).size());
+    const std::string text = explained(name.c_str(), std::min(gpus, 8), "ring");
+    expect_part(text, "why       ");
+    EXPECT_EQ(text.find("nan"), std::string::npos) << text;
+    EXPECT_EQ(text.find("inf"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace plait

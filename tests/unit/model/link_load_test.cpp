@@ -1,0 +1,205 @@
+// Plans on the links of described machines.
+#include "model/link_load.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "property/plan_zoo.hpp"
+#include "topology/machines.hpp"
+
+namespace plait {
+namespace {
+
+struct OnMachine {
+  Topology topology;
+  Placement placement;
+  AlgorithmArguments arguments;
+
+  OnMachine(Topology machine, int ranks, Collective collective = Collective::kAllReduce)
+      : topology(std::move(machine)),
+        placement(place_ranks(topology, ranks)),
+        arguments(arguments_for(topology, placement, collective)) {}
+
+  LinkLoad load(const char* algorithm) const { return load(make_plan(algorithm, arguments)); }
+  LinkLoad load(Plan plan) const { return link_load(verify(std::move(plan)), topology, placement); }
+
+  std::string link_name(int link) const {
+    return topology.devices[topology.links[link].a].name + "-" + topology.devices[topology.links[link].b].name;
+  }
+  // Both directions together, by the names of the ends.
+  double bytes(const LinkLoad& load, const std::string& a, const std::string& b) const {
+    for (size_t i = 0; i < topology.links.size(); ++i) {
+      if (link_name(static_cast<int>(i)) == a + "-" + b) return load.bytes[i][0] + load.bytes[i][1];
+    }
+    ADD_FAILURE() << "no link " << a << "-" << b;
+    return 0;
+  }
+  std::set<std::string> unused(const LinkLoad& load, LinkKind kind) const {
+    std::set<std::string> names;
+    for (size_t i = 0; i < topology.links.size(); ++i) {
+      if (topology.links[i].kind != kind || load.bytes[i][0] + load.bytes[i][1] > 0) continue;
+      names.insert(link_name(static_cast<int>(i)));
+    }
+    return names;
+  }
+};
+
+// NVG-05, Fig. 2: what NV-Group's authors measured with NCCL follows from the graph alone.
+TEST(LinkLoad, AFlatRingOnSummitUses8Of12NvLinks) {
+  const OnMachine summit(machine("summit"), 6);
+  const LinkLoad load = summit.load("ring");
+  EXPECT_EQ(summit.unused(load, LinkKind::kNvlink),
+            (std::set<std::string>{"gpu0-gpu2", "gpu3-gpu5", "cpu0-gpu1", "cpu1-gpu4"}));
+  EXPECT_TRUE(summit.unused(load, LinkKind::kSocket).empty());
+  // Every hop of the ring carries 2 (p - 1) / p of the message, in one direction.
+  const double hop = 2.0 * 5 / 6;
+  EXPECT_DOUBLE_EQ(summit.bytes(load, "gpu0", "gpu1"), hop);
+  EXPECT_DOUBLE_EQ(summit.bytes(load, "cpu0", "gpu2"), hop);
+  EXPECT_DOUBLE_EQ(summit.bytes(load, "cpu0", "cpu1"), 2 * hop);  // there and back
+  EXPECT_EQ(load.flows.size(), 6u);
+  ASSERT_TRUE(load.busiest.has_value());
+  EXPECT_EQ(summit.topology.links[load.busiest->link].kind, LinkKind::kNvlink);
+  EXPECT_DOUBLE_EQ(load.busiest_seconds, hop / 50e9);
+  EXPECT_NEAR(load.chain_seconds, load.busiest_seconds, load.busiest_seconds * 1e-9);
+  EXPECT_DOUBLE_EQ(load.lower_bound(3e9), 3e9 * hop / 50e9);
+}
+
+// Between groups the message crosses host memory, and every GPU uses its own link to the host.
+TEST(LinkLoad, NvGroupRingOnSummitUsesAll12NvLinks) {
+  const OnMachine summit(machine("summit"), 6);
+  ASSERT_EQ(summit.arguments.groups, (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 5}}));
+  const LinkLoad load = summit.load("nvgroup_ring");
+  EXPECT_TRUE(summit.unused(load, LinkKind::kNvlink).empty());
+  EXPECT_TRUE(summit.unused(load, LinkKind::kSocket).empty());
+  // 2 (G - 1) / G of the message each way between the two groups.
+  EXPECT_DOUBLE_EQ(summit.bytes(load, "cpu0", "cpu1"), 2 * 1.0);
+}
+
+TEST(LinkLoad, SwitchesShareEvenly) {
+  const OnMachine dgx2(machine("dgx2"), 16);
+  const LinkLoad load = dgx2.load("ring");
+  std::set<double> amounts;
+  for (size_t i = 0; i < dgx2.topology.links.size(); ++i) {
+    if (dgx2.topology.links[i].kind != LinkKind::kNvlink) continue;
+    for (const double bytes : load.bytes[i]) amounts.insert(bytes);
+  }
+  EXPECT_EQ(amounts.size(), 1u);  // a ring asks the same of every lane
+  EXPECT_GT(*amounts.begin(), 0);
+  EXPECT_TRUE(dgx2.unused(load, LinkKind::kNvlink).empty());
+  // All that leaves a GPU: 2 (p - 1) / p of the message, over all its lanes together.
+  double out = 0, gbps = 0;
+  for (const Link& link : dgx2.topology.links) {
+    if (link.kind != LinkKind::kNvlink) continue;
+    if (dgx2.topology.devices[link.a].name != "gpu0" && dgx2.topology.devices[link.b].name != "gpu0") continue;
+    out += *amounts.begin();
+    gbps += link.gbps;
+  }
+  EXPECT_NEAR(out, 2.0 * 15 / 16, 1e-12);
+  EXPECT_NEAR(load.busiest_seconds, out / (gbps * 1e9), 1e-20);
+}
+
+TEST(LinkLoad, NodesAreJoinedByTheNetwork) {
+  const OnMachine summit(machine("summit", 2), 12);
+  EXPECT_EQ(summit.arguments.node_of, (std::vector<int>{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(summit.arguments.groups.size(), 4u);
+  const LinkLoad load = summit.load("ring");
+  int net = 0;
+  for (const Flow& flow : load.flows) {
+    if (flow.paths[0].kind != PathKind::kNet) continue;
+    ++net;
+    EXPECT_NEAR(flow.bytes, 2.0 * 11 / 12, 1e-12);
+    EXPECT_NE(summit.topology.devices[flow.from].node, summit.topology.devices[flow.to].node);
+  }
+  EXPECT_EQ(net, 2);
+  EXPECT_EQ(summit.topology.links[load.busiest->link].kind, LinkKind::kNetwork);
+}
+
+TEST(LinkLoad, RanksOnSocketsUseTheLinkBetweenThem) {
+  Topology cpus;
+  cpus.name = "two sockets";
+  for (const char* name : {"cpu0", "cpu1"}) {
+    Device socket;
+    socket.kind = DeviceKind::kCpu;
+    socket.name = name;
+    cpus.add_device(socket);
+  }
+  cpus.add_link({0, 1, LinkKind::kSocket, 1, 40, ""});
+  const OnMachine host(cpus, 4);
+  EXPECT_EQ(host.placement.device_of_rank, (std::vector<int>{0, 0, 1, 1}));
+  EXPECT_EQ(host.placement.cpu_of_rank, (std::vector<int>{0, 0, 1, 1}));
+  EXPECT_EQ(host.arguments.engine, Engine::kCpu);
+  EXPECT_TRUE(host.arguments.groups.empty());
+  const LinkLoad load = host.load(test::ring_all_reduce(4));
+  EXPECT_DOUBLE_EQ(load.local_bytes, 2 * 1.5);  // r0 -> r1 and r2 -> r3 stay within a socket
+  EXPECT_DOUBLE_EQ(load.bytes[0][0], 1.5);
+  EXPECT_DOUBLE_EQ(load.bytes[0][1], 1.5);
+  EXPECT_DOUBLE_EQ(load.busiest_seconds, 1.5 / 40e9);
+}
+
+// A plan in which ranks wait for each other needs longer than its links do.
+TEST(LinkLoad, ChainsOfWaits) {
+  const OnMachine summit(machine("summit"), 3, Collective::kBroadcast);
+  const LinkLoad whole = summit.load(test::chain_broadcast(3, 0, 1));
+  EXPECT_DOUBLE_EQ(whole.busiest_seconds, 1 / 50e9);
+  EXPECT_DOUBLE_EQ(whole.chain_seconds, 2 / 50e9);  // the second hop follows the first
+  EXPECT_DOUBLE_EQ(whole.lower_bound(1), 2 / 50e9);
+  const LinkLoad parts = summit.load(test::chain_broadcast(3, 0, 10));
+  EXPECT_NEAR(parts.chain_seconds, 1.1 / 50e9, 1e-20);  // they overlap but for one part
+}
+
+// Two loads over one link in one fold take the sum of their times, over two links the longer one.
+TEST(LinkLoad, CrossingsOfOneOperation) {
+  const OnMachine summit(machine("summit"), 3);
+  const LinkLoad load = summit.load(test::one_shot_all_reduce(3, 1));
+  EXPECT_DOUBLE_EQ(load.chain_seconds, 1 / 50e9);  // each rank stores to two peers at once
+  EXPECT_DOUBLE_EQ(load.busiest_seconds, 1 / 50e9);
+}
+
+TEST(LinkLoad, ABarrierMovesNothing) {
+  const OnMachine summit(machine("summit"), 4, Collective::kBarrier);
+  const LinkLoad load = summit.load(test::dissemination_barrier(4));
+  EXPECT_TRUE(load.flows.empty());
+  EXPECT_FALSE(load.busiest.has_value());
+  EXPECT_EQ(load.lower_bound(1e9), 0);
+}
+
+// Every algorithm has a report on every described machine (NVG-05: "per-link report exists for every algorithm").
+TEST(LinkLoad, EveryAlgorithmOnEveryMachine) {
+  for (const std::string& name : machine_names()) {
+    const Topology topology = machine(name);
+    const int gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+    for (const Algorithm& algorithm : algorithms()) {
+      for (const Collective collective : algorithm.collectives) {
+        const OnMachine on(topology, std::min(gpus, 8), collective);
+        SCOPED_TRACE(name + ", " + std::string(algorithm.name) + ", " + plait::name(collective));
+        Plan plan;
+        try {
+          plan = algorithm.make(on.arguments);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+          continue;
+        }
+        const LinkLoad load = on.load(std::move(plan));
+        EXPECT_EQ(load.busiest.has_value(), collective != Collective::kBarrier && on.arguments.ranks > 1);
+        EXPECT_GE(load.lower_bound(1), load.busiest_seconds);
+        double most = 0;
+        for (size_t i = 0; i < load.bytes.size(); ++i) {
+          for (const double bytes : load.bytes[i]) most = std::max(most, bytes / (topology.links[i].gbps * 1e9));
+        }
+        EXPECT_NEAR(load.busiest_seconds, most, most * 1e-8);
+      }
+    }
+  }
+}
+
+TEST(LinkLoad, NeedsAPlaceForEveryRank) {
+  const OnMachine summit(machine("summit"), 4);
+  EXPECT_THROW(summit.load(test::ring_all_reduce(5)), Error);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,103 @@
+// Ranks on devices.
+#include "model/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "topology/machines.hpp"
+
+namespace plait {
+namespace {
+
+template <class Call>
+void expect_invalid(const Call& call, const std::string& part) {
+  try {
+    call();
+    ADD_FAILURE() << "no error, but one with '" << part << "' was due";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+std::vector<std::string> names(const Topology& topology, const std::vector<int>& devices) {
+  std::vector<std::string> names;
+  for (const int device : devices) names.push_back(topology.devices[device].name);
+  return names;
+}
+
+TEST(Placement, OneRankAGpuWithTheCpuNextToIt) {
+  const Topology summit = machine("summit");
+  const Placement placement = place_ranks(summit, 6);
+  EXPECT_EQ(names(summit, placement.device_of_rank),
+            (std::vector<std::string>{"gpu0", "gpu1", "gpu2", "gpu3", "gpu4", "gpu5"}));
+  EXPECT_EQ(names(summit, placement.cpu_of_rank),
+            (std::vector<std::string>{"cpu0", "cpu0", "cpu0", "cpu1", "cpu1", "cpu1"}));
+}
+
+TEST(Placement, BehindPcieSwitchesAndOnSeveralNodes) {
+  const Topology dgx = machine("dgx1-v100", 2);
+  const Placement placement = place_ranks(dgx, 16);
+  for (int rank = 0; rank < 16; ++rank) {
+    const Device& gpu = dgx.devices[placement.device_of_rank[rank]];
+    const Device& cpu = dgx.devices[placement.cpu_of_rank[rank]];
+    EXPECT_EQ(cpu.kind, DeviceKind::kCpu);
+    EXPECT_EQ(gpu.node, rank / 8);
+    EXPECT_EQ(cpu.node, gpu.node);
+    EXPECT_EQ(cpu.name.back(), rank % 8 < 4 ? '0' : '1') << gpu.name;
+  }
+}
+
+TEST(Placement, AListInAnyOrder) {
+  const Topology summit = machine("summit");
+  std::vector<int> gpus = devices_of(summit, DeviceKind::kGpu);
+  const std::vector<int> order = {gpus[4], gpus[0], gpus[3]};
+  const Placement placement = place_ranks(summit, order);
+  EXPECT_EQ(placement.device_of_rank, order);
+  const AlgorithmArguments arguments = arguments_for(summit, placement, Collective::kReduce);
+  EXPECT_EQ(arguments.groups, (std::vector<std::vector<int>>{{0, 2}, {1}}));
+  EXPECT_EQ(arguments.ranks, 3);
+  EXPECT_EQ(arguments.engine, Engine::kSm);
+  EXPECT_EQ(arguments.reach, Reach::kStaged);
+  EXPECT_EQ(arguments.collective, Collective::kReduce);
+}
+
+// NVG-34: the groups that the paper names.
+TEST(Placement, GroupsBecomeRanks) {
+  const auto groups = [](const char* name, int ranks) {
+    const Topology topology = machine(name);
+    return arguments_for(topology, place_ranks(topology, ranks), Collective::kAllReduce).groups;
+  };
+  EXPECT_EQ(groups("summit", 6), (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 5}}));
+  EXPECT_EQ(groups("lassen", 4), (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
+  EXPECT_EQ(groups("tsubame3", 4), (std::vector<std::vector<int>>{{0, 1, 2, 3}}));
+  EXPECT_EQ(groups("dgx2", 16).size(), 1u);
+  EXPECT_EQ(groups("pcie-4", 4), (std::vector<std::vector<int>>{{0}, {1}, {2}, {3}}));
+}
+
+TEST(Placement, ErrorsNameTheDevice) {
+  const Topology summit = machine("summit");
+  const std::vector<int> gpus = devices_of(summit, DeviceKind::kGpu);
+  const int cpu = devices_of(summit, DeviceKind::kCpu)[0], nic = devices_of(summit, DeviceKind::kNic)[0];
+  expect_invalid([&] { place_ranks(summit, 7); }, "summit has 6 GPUs, too few for 7 ranks");
+  expect_invalid([&] { place_ranks(summit, 0); }, "at least one rank");
+  expect_invalid([&] { place_ranks(summit, std::vector<int>{}); }, "at least one rank");
+  expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[0], 99}); }, "summit has no device 99");
+  expect_invalid([&] { place_ranks(summit, std::vector<int>{-1}); }, "summit has no device -1");
+  expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[2], gpus[2]}); }, "ranks 0 and 1 are both on gpu2");
+  expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[2], nic}); }, "rank 1 cannot run on nic0");
+  expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[2], cpu}); }, "rank 1 is on cpu0 and rank 0 on gpu2");
+  Topology lonely;
+  lonely.name = "lonely";
+  Device gpu;
+  gpu.name = "gpu0";
+  lonely.add_device(gpu);
+  expect_invalid([&] { place_ranks(lonely, 1); }, "gpu0 of lonely reaches no CPU");
+  expect_invalid([&] { place_ranks(Topology{}, 1); }, "neither GPUs nor CPUs");
+}
+
+}  // namespace
+}  // namespace plait

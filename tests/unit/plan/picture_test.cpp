@@ -1,0 +1,165 @@
+// Pictures of plans.
+#include "plan/picture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "plan/builder.hpp"
+#include "plan/layout.hpp"
+#include "property/plan_zoo.hpp"
+
+namespace plait {
+namespace {
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+// Elements are closed in the order in which they were opened, and quotes are paired.
+void expect_well_formed(const std::string& svg) {
+  std::vector<std::string> open;
+  for (size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+    const size_t end = svg.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = svg.substr(at + 1, end - at - 1);
+    ASSERT_EQ(count(tag, "\"") % 2, 0) << tag;
+    const std::string name = tag.substr(tag[0] == '/' ? 1 : 0, tag.find_first_of(" /", 1) - (tag[0] == '/' ? 1 : 0));
+    if (tag[0] == '/') {
+      ASSERT_FALSE(open.empty()) << tag;
+      ASSERT_EQ("/" + open.back(), tag);
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(name);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+int boxes(const Plan& plan) {
+  int boxes = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Lane& lane : rank.lanes) {
+      for (const Operation& o : lane.operations) boxes += o.kind != OpKind::kSignal && o.kind != OpKind::kWait;
+    }
+  }
+  return boxes;
+}
+
+TEST(Picture, EveryPlanOfTheZooIsDrawnWhole) {
+  for (const Plan& plan : test::zoo()) {
+    const std::string svg = to_svg(verify(plan));
+    SCOPED_TRACE(plan.algorithm);
+    expect_well_formed(svg);
+    EXPECT_EQ(count(svg, "<title>"), boxes(plan));
+    EXPECT_NE(svg.find(">" + plan.algorithm + ": " + name(plan.collective) + "</text>"), std::string::npos);
+    EXPECT_EQ(svg.find("not drawn"), std::string::npos);
+    for (int rank = 0; rank < plan.rank_count(); ++rank) {
+      EXPECT_NE(svg.find(">rank " + std::to_string(rank)), std::string::npos);
+    }
+  }
+}
+
+TEST(Picture, BoxesTellTheirOperation) {
+  const std::string svg = to_svg(verify(test::ring_all_reduce(3)));
+  EXPECT_NE(
+      svg.find("<title>rank 0 lane 0 operation 3: fold r1.scratch[1] &lt;- r0.scratch[0] + r0.input : chunk 2</title>"),
+      std::string::npos);
+  EXPECT_NE(svg.find(">s0+in → r1.s1</text>"), std::string::npos);
+  EXPECT_EQ(count(svg, "stroke-width=\"1.8\" marker-end=\"url(#data)\""), 3 * 4 + 1);  // and the legend's
+  EXPECT_EQ(count(svg, "marker-end=\"url(#signal)\""), 3 * 4 + 1);
+}
+
+TEST(Picture, MessagesHaveArrowsOfTheirOwn) {
+  const std::string svg = to_svg(verify(test::two_node_all_reduce(2, 1)));
+  EXPECT_EQ(count(svg, "marker-end=\"url(#net)\""), 2 + 1);
+  EXPECT_NE(svg.find("rank 2 · node 1"), std::string::npos);
+}
+
+TEST(Picture, NamesAreEscaped) {
+  Plan plan = test::chain_broadcast(2, 0, 1);
+  plan.algorithm = "a<b & \"c\"\n";
+  const std::string svg = to_svg(verify(plan));
+  expect_well_formed(svg);
+  EXPECT_NE(svg.find("a&lt;b &amp; &quot;c&quot; : broadcast"), std::string::npos);
+}
+
+TEST(Picture, LargePlansAreAbbreviated) {
+  const std::string svg = to_svg(verify(test::ring_all_reduce(48)));
+  expect_well_formed(svg);
+  EXPECT_NE(svg.find("ranks 16 to 47 are not drawn"), std::string::npos);
+  EXPECT_NE(svg.find("more rows are not drawn"), std::string::npos);
+  EXPECT_EQ(count(svg, "<title>"), kMaxPictureRanks * kMaxPictureRows);
+  EXPECT_EQ(svg.find(">rank 16<"), std::string::npos);
+}
+
+TEST(AsciiPicture, ARing) {
+  EXPECT_EQ(to_ascii_picture(test::ring_all_reduce(3)),
+            "zoo ring: all_reduce over 3 ranks\n"
+            "step | rank 0                | rank 1                | rank 2\n"
+            "-----+-----------------------+-----------------------+----------------------\n"
+            "   0 | 0: in > r1.s0         | 1: in > r2.s0         | 2: in > r0.s0\n"
+            "   1 | 2: s0+in > r1.s1      | 0: s0+in > r2.s1      | 1: s0+in > r0.s1\n"
+            "   2 | 1: s1+in > r1.s2, out | 2: s1+in > r2.s2, out | 0: s1+in > r0.s2, out\n"
+            "   3 | 0: s2 > r1.s3, out    | 1: s2 > r2.s3, out    | 2: s2 > r0.s3, out\n"
+            "   4 | 2: s3 > out           | 0: s3 > out           | 1: s3 > out\n");
+}
+
+TEST(AsciiPicture, ABarrierShowsItsSignals) {
+  EXPECT_EQ(to_ascii_picture(test::dissemination_barrier(2)),
+            "zoo barrier: barrier over 2 ranks\n"
+            "step | rank 0      | rank 1\n"
+            "-----+-------------+------------\n"
+            "   0 | signal r1   | signal r0\n"
+            "     | wait for r1 | wait for r0\n");
+}
+
+TEST(AsciiPicture, MessagesAndSeveralLanes) {
+  const std::string text = to_ascii_picture(test::two_node_all_reduce(1, 1));
+  EXPECT_NE(text.find("0: h0 > net r1"), std::string::npos) << text;
+  EXPECT_NE(text.find("0: net r0 > h1"), std::string::npos) << text;
+  const std::string lanes = to_ascii_picture(test::ring_all_reduce(2, 2));
+  EXPECT_NE(
+      lanes.find("\n   0 | 0: in > r1.s0         | 1: in > r0.s0\n     | 2: in > r1.s2         | 3: in > r0.s2\n"),
+      std::string::npos)
+      << lanes;
+}
+
+TEST(AsciiPicture, LargePlansAreAbbreviated) {
+  const std::string text = to_ascii_picture(test::ring_all_reduce(64));
+  EXPECT_NE(text.find("... and 47 more steps\n... and 56 more ranks\n"), std::string::npos) << text;
+  EXPECT_LT(count(text, "\n"), kMaxPictureRows + 8);
+}
+
+TEST(AsciiPicture, DrawsPlansThatAreWrongButNotThoseThatStandStill) {
+  Plan plan = test::ring_all_reduce(2);
+  plan.ranks[0].lanes[0].operations.erase(plan.ranks[0].lanes[0].operations.begin());  // the first copy
+  EXPECT_NO_THROW(to_ascii_picture(plan));
+  Plan stuck = test::dissemination_barrier(2);
+  for (RankPlan& rank : stuck.ranks) std::swap(rank.lanes[0].operations[0], rank.lanes[0].operations[1]);
+  EXPECT_THROW(to_ascii_picture(stuck), Error);
+}
+
+TEST(Layout, RowsFollowTheLongestChain) {
+  const PlanLayout ring = lay_out(test::ring_all_reduce(4));
+  EXPECT_EQ(ring.rows, 7);
+  EXPECT_EQ(ring.at({2, 0, 0}), 0);
+  EXPECT_EQ(ring.at({2, 0, 1}), 1);  // the signal leaves below row 0
+  EXPECT_EQ(ring.at({2, 0, 2}), 1);  // and what comes is there above row 1
+  EXPECT_EQ(ring.at({2, 0, 3}), 1);
+  const PlanLayout barrier = lay_out(test::dissemination_barrier(8));
+  EXPECT_EQ(barrier.rows, 0);
+  EXPECT_EQ(barrier.gaps, 3);
+  const PlanLayout chain = lay_out(test::chain_broadcast(4, 0, 1));
+  EXPECT_EQ(chain.at({0, 0, 0}), 0);
+  EXPECT_EQ(chain.at({3, 0, 1}), 3);
+}
+
+}  // namespace
+}  // namespace plait
