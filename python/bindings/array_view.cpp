@@ -157,6 +157,8 @@ ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role) : rol
     take_array_interface(array);
   } else if (nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__")) {
     take_dlpack(array);
+  } else if (!refusal_.empty()) {
+    refuse("a ", class_of(array), " does not give its memory: ", refusal_);
   } else {
     refuse("a ", class_of(array),
            " is no array; pass a numpy array, a tensor of host memory (DLPack), or what has the "
@@ -176,12 +178,11 @@ void ArrayView::refuse(const Parts&... parts) const {
   fail(ErrorCode::kInvalidArgument, role_, ": ", parts...);
 }
 
-// False where the elements have no letter in the buffer protocol (bfloat16 of ml_dtypes).
+// False where the array does not give its buffer: its elements have no letter (bfloat16 of ml_dtypes), say.
 bool ArrayView::take_buffer(nb::handle array) {
   Py_buffer& view = buffer_.view;
   if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_RECORDS_RO) != 0) {
-    if (!nb::hasattr(array, "__array_interface__")) throw nb::python_error();
-    PyErr_Clear();
+    refusal_ = text_of(nb::python_error().value());
     return false;
   }
   buffer_.held = true;

@@ -60,7 +60,8 @@ class ArrayView {
   DataType type_ = DataType::kUint8;
   bool read_only_ = false;
   Buffer buffer_;
-  nb::object owner_;  // a DLPack capsule, which frees what it names; or the array
+  std::string refusal_;  // why the array did not give its buffer
+  nb::object owner_;     // a DLPack capsule, which frees what it names; or the array
 };
 
 // "(2, 3)", "(4,)", "()".

@@ -76,8 +76,12 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
     handle.use([&](Communicator& c) { c.run(call, from.data(), nullptr); });
     return nb::none();
   }
-  if (output.is_none()) output = new_like(input, shape, from.type());
-  const ArrayView to(output, dtype, "out");
+  nb::object output_type = nb::borrow(dtype);
+  if (output.is_none()) {
+    output = new_like(input, shape, from.type());
+    output_type = nb::str(name(from.type()));  // numpy may have had to carry it as another
+  }
+  const ArrayView to(output, output_type, "out");
   check_output(to, from);
   if (!fits(collective, to.shape(), shape, from.shape(), ranks)) {
     refuse("out: the shape is ", shape_text(to.shape()), ", but ", name(collective), " of ", shape_text(from.shape()),

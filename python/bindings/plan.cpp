@@ -93,7 +93,7 @@ void bind_plan(nb::module_& module) {
       .def(
           "to_svg", [](const VerifiedPlan& plan) { return to_svg(plan); }, "A picture for a browser.")
       .def(
-          "to_picture", [](const VerifiedPlan& plan) { return to_ascii_picture(plan.plan()); },
+          "to_picture", [](const VerifiedPlan& plan) { return to_text_picture(plan.plan()); },
           "A picture for a terminal.")
       .def("__str__", [](const VerifiedPlan& plan) { return to_text(plan.plan()); })
       .def("__repr__", [](const VerifiedPlan& plan) { return join("<plait.Plan ", plan.plan().algorithm, ">"); })

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._core import size_of
+
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
     from typing import Any
@@ -11,22 +13,17 @@ def new_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """An uninitialised array of `shape` for elements of type `dtype`, of the kind of `array`.
 
     Torch tensors give torch tensors, everything else gives numpy arrays. numpy has no bfloat16 and no float8: where the
-    array is of another package's type (ml_dtypes) or holds their bits as unsigned integers, so does the new one.
+    array has a numpy type for them (from ml_dtypes, or unsigned integers that hold their bits), so has the new one.
     """
     if type(array).__module__.partition(".")[0] == "torch":
         return array.new_empty(shape)
     import numpy
 
-    if isinstance(array, numpy.ndarray) and array.itemsize == _item_bytes(dtype):
-        return numpy.empty(shape, array.dtype)
+    given = getattr(array, "dtype", None)
+    if isinstance(given, numpy.dtype) and given.itemsize == size_of(dtype):
+        return numpy.empty(shape, given)
     return numpy.empty(shape, _CARRIERS.get(dtype, dtype))
 
 
 # Where numpy has no type of that name: the unsigned integers of its size.
 _CARRIERS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
-
-
-def _item_bytes(dtype: str) -> int:
-    from ._core import size_of
-
-    return size_of(dtype)

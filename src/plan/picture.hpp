@@ -11,7 +11,7 @@ namespace plait {
 // Pictures show the first so many ranks and rows and say what they leave out.
 inline constexpr int kMaxPictureRanks = 16;
 inline constexpr int kMaxPictureRows = 80;
-inline constexpr int kMaxAsciiPictureRanks = 8;
+inline constexpr int kMaxTextPictureRanks = 8;
 
 // An SVG picture that needs nothing else: a column a lane, a box a fold, send or receive in the colour of its chunk,
 // thick arrows for data that crosses to another rank, thin ones for signals. Every box tells its operation in words
@@ -21,6 +21,6 @@ std::string to_svg(const VerifiedPlan& plan);
 // The same for a terminal: a column a rank, a row a step; `0: in+s1 > r2.s1` is chunk 0, from the rank's input and its
 // scratch slot 1 to scratch slot 1 of rank 2. Throws kInvalidPlan where the form of the plan is wrong or its lanes wait
 // for ever.
-std::string to_ascii_picture(const Plan& plan);
+std::string to_text_picture(const Plan& plan);
 
 }  // namespace plait

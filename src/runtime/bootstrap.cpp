@@ -14,8 +14,8 @@
 #include "base/deadline.hpp"
 #include "base/error.hpp"
 #include "runtime/bootstrap_messages.hpp"
-#include "runtime/local_socket.hpp"
 #include "runtime/rendezvous.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait {
 namespace {
@@ -101,18 +101,18 @@ class Bootstrap::RankZero : public Bootstrap::End {
       size_t received = 0;
     };
     std::vector<Incoming> incoming(links_.size());
-    drive_all(POLLIN, [&](int rank) {
+    drive_all(links_, POLLIN, [&](int rank, int socket) {
       auto& [frame, received] = incoming[static_cast<size_t>(rank)];
       if (received < sizeof frame) {
         std::span<std::byte> rest = writable_bytes_of(frame).subspan(received);
-        const Progress progress = receive_some(socket(rank), rest);
+        const Progress progress = receive_some(socket, rest);
         received = sizeof frame - rest.size();
         if (progress != Progress::kDone) return progress;
         check_contribution(rank, frame, mine.size());
       }
       const auto part = all.subspan(static_cast<size_t>(rank) * mine.size(), mine.size());
       std::span<std::byte> rest = part.subspan(received - sizeof frame);
-      const Progress progress = receive_some(socket(rank), rest);
+      const Progress progress = receive_some(socket, rest);
       received = sizeof frame + part.size() - rest.size();
       return progress;
     });
@@ -120,20 +120,23 @@ class Bootstrap::RankZero : public Bootstrap::End {
   }
 
   UniqueFd broadcast(int descriptor) override {
-    begin(Stage::kBroadcastDescriptor);
+    gather(Stage::kBroadcastDescriptor, {}, {});
     UniqueFd mine(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     if (!mine) {
       if (errno == EBADF)
         fail(ErrorCode::kInvalidArgument, "rank 0 broadcasts ", descriptor, ", which is no descriptor");
       fail_system(errno, "cannot duplicate the descriptor to broadcast");
     }
-    const Frame message = frame(Frame::Kind::kResult, stage_, 0);
-    std::vector<std::span<const std::byte>> rest(links_.size(), bytes_of(message));
-    drive_all(POLLOUT, [&](int rank) {
-      auto& left = rest[static_cast<size_t>(rank)];
-      const bool begun = left.size() < sizeof message;
-      return begun ? send_some(socket(rank), left) : send_some_with_descriptor(socket(rank), left, mine.get());
-    });
+    if (size_ == 1) return mine;
+    if (passes_descriptors(link(1).socket.get())) {
+      send_descriptor(links_, mine.get());
+      return mine;
+    }
+    // The ranks met over TCP: they meet once more, at a name. Only ranks learn the secret of that meeting.
+    RendezvousPoint point = RendezvousPoint::create_at_name();
+    send_to_all(packed(frame(Frame::Kind::kResult, stage_, sizeof(UniqueId)), bytes_of(point.id())));
+    send_descriptor(gather_ranks_again(std::move(point), links_, stage_, options_.timeout_seconds, options_.log),
+                    mine.get());
     return mine;
   }
 
@@ -149,8 +152,20 @@ class Bootstrap::RankZero : public Bootstrap::End {
     ++sequence_;
   }
 
+  void send_descriptor(std::span<const RankLink> links, int descriptor) {
+    const Frame message = frame(Frame::Kind::kResult, stage_, 0);
+    std::vector<std::span<const std::byte>> rest(links.size(), bytes_of(message));
+    drive_all(links, POLLOUT, [&](int rank, int socket) {
+      auto& left = rest[static_cast<size_t>(rank)];
+      const bool begun = left.size() < sizeof message;
+      return begun ? send_some(socket, left) : send_some_with_descriptor(socket, left, descriptor);
+    });
+  }
+
   // Calls `step` for each rank whenever its connection is ready, until it is done for all.
-  void drive_all(short events, const std::function<Progress(int rank)>& step) {
+  void drive_all(std::span<const RankLink> links, short events,
+                 const std::function<Progress(int rank, int socket)>& step) {
+    const auto socket = [&](int rank) { return links[static_cast<size_t>(rank)].socket.get(); };
     const Deadline deadline = Deadline::after(options_.timeout_seconds);
     std::vector<int> pending(links_.size() - 1);
     std::iota(pending.begin(), pending.end(), 1);
@@ -163,7 +178,7 @@ class Bootstrap::RankZero : public Bootstrap::End {
       }
       std::vector<int> still;
       for (size_t i = 0; i < pending.size(); ++i) {
-        const Progress progress = polled[i].revents != 0 ? step(pending[i]) : Progress::kMore;
+        const Progress progress = polled[i].revents != 0 ? step(pending[i], socket(pending[i])) : Progress::kMore;
         if (progress == Progress::kGone) give_up(about(Reason::kLeft, pending[i]));
         if (progress == Progress::kMore) still.push_back(pending[i]);
       }
@@ -174,7 +189,8 @@ class Bootstrap::RankZero : public Bootstrap::End {
 
   void send_to_all(std::span<const std::byte> message) {
     std::vector<std::span<const std::byte>> rest(links_.size(), message);
-    drive_all(POLLOUT, [&](int rank) { return send_some(socket(rank), rest[static_cast<size_t>(rank)]); });
+    drive_all(links_, POLLOUT,
+              [&](int rank, int socket) { return send_some(socket, rest[static_cast<size_t>(rank)]); });
   }
 
   void check_contribution(int rank, const Frame& theirs, size_t bytes) {
@@ -212,7 +228,6 @@ class Bootstrap::RankZero : public Bootstrap::End {
   }
 
   const RankLink& link(int rank) const { return links_[static_cast<size_t>(rank)]; }
-  int socket(int rank) const { return link(rank).socket.get(); }
 
   std::vector<RankLink> links_;  // by rank; that of rank 0 is empty
   Stage stage_ = Stage::kRendezvous;
@@ -243,13 +258,16 @@ class Bootstrap::OtherRank : public Bootstrap::End {
   }
 
   UniqueFd broadcast(int) override {
-    begin(Stage::kBroadcastDescriptor, options_.timeout_seconds);
-    Frame theirs;
-    UniqueFd descriptor;
-    expect(receive_all_with_descriptor(socket(), writable_bytes_of(theirs), descriptor, deadline_));
-    check_result(theirs, 0);
-    if (!descriptor) fail(ErrorCode::kInternal, "rank ", rank_, ": rank 0 sent no descriptor");
-    return descriptor;
+    gather(Stage::kBroadcastDescriptor, {}, {});
+    wait_at_most(options_.timeout_seconds);
+    if (passes_descriptors(socket())) return receive_descriptor(socket());
+    UniqueId meeting;
+    receive_frame(sizeof meeting);
+    receive(writable_bytes_of(meeting));
+    double seconds_left = 0;
+    const RankLink second = reach_rank_zero(meeting, rank_, size_, options_.timeout_seconds, seconds_left);
+    wait_at_most(seconds_left);
+    return receive_descriptor(second.socket.get());
   }
 
   // The closing connection says it.
@@ -258,19 +276,35 @@ class Bootstrap::OtherRank : public Bootstrap::End {
  private:
   void begin(Stage stage, double seconds) {
     stage_ = stage;
+    ++sequence_;
+    wait_at_most(seconds);
+  }
+
+  void wait_at_most(double seconds) {
     seconds_ = seconds;
     deadline_ = Deadline::after(seconds + kGraceSeconds);
-    ++sequence_;
+  }
+
+  UniqueFd receive_descriptor(int from) {
+    Frame theirs;
+    UniqueFd descriptor;
+    const Progress progress = receive_all_with_descriptor(from, writable_bytes_of(theirs), descriptor, deadline_);
+    // Where rank 0 has given up, its reason comes over the first connection.
+    if (progress == Progress::kGone) receive_frame(0);
+    expect(progress);
+    check_result(theirs, 0, from);
+    if (!descriptor) fail(ErrorCode::kInternal, "rank ", rank_, ": rank 0 sent no descriptor");
+    return descriptor;
   }
 
   void receive_frame(size_t bytes) {
     Frame theirs;
     receive(writable_bytes_of(theirs));
-    check_result(theirs, bytes);
+    check_result(theirs, bytes, socket());
   }
 
-  void check_result(const Frame& theirs, size_t bytes) {
-    if (theirs.kind == Frame::Kind::kFailure) receive_failure(socket(), rank_, deadline_);
+  void check_result(const Frame& theirs, size_t bytes, int from) {
+    if (theirs.kind == Frame::Kind::kFailure) receive_failure(from, rank_, deadline_);
     if (theirs.kind == Frame::Kind::kResult && theirs.stage == stage_ && theirs.sequence == sequence_ &&
         theirs.bytes == bytes) {
       return;

@@ -48,7 +48,8 @@ class Bootstrap {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // By rank, as rank 0 sees them; 0 where a rank is in a process namespace that rank 0 cannot see.
+  // By rank, as rank 0 sees them; 0 where rank 0 cannot see a rank's process, or over TCP cannot tell which it is: in
+  // another process namespace.
   const std::vector<pid_t>& process_ids() const { return process_ids_; }
 
   // Every rank gives `mine.size()` bytes, the same number on all; `all` (size() times as many) gets them by rank.

@@ -1,9 +1,11 @@
 #include "runtime/bootstrap_messages.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/local_socket.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait {
 namespace {
@@ -13,16 +15,17 @@ struct Transcript {
   std::array<char, 8> speaker{};
   Hello hello;
   uint32_t challenge_version = 0;
-  uint32_t reserved = 0;
+  int32_t challenge_process_id = 0;
   Nonce challenge_nonce{};
 };
-static_assert(sizeof(Transcript) == 72);
+static_assert(sizeof(Transcript) == 80);
 
 SipDigest tag(const SipKey& secret, const char (&speaker)[9], const Hello& hello, const Challenge& challenge) {
   Transcript transcript;
   std::memcpy(transcript.speaker.data(), speaker, transcript.speaker.size());
   transcript.hello = hello;
   transcript.challenge_version = challenge.version;
+  transcript.challenge_process_id = challenge.process_id;
   transcript.challenge_nonce = challenge.nonce;
   return siphash128(secret, bytes_of(transcript));
 }
@@ -48,6 +51,7 @@ std::string timed_out_text(const Failure& failure, const std::string& ranks) {
 Challenge make_challenge(const SipKey& secret, const Hello& hello, const Nonce& nonce, uint32_t version) {
   Challenge challenge;
   challenge.version = version;
+  challenge.process_id = ::getpid();
   challenge.nonce = nonce;
   challenge.mac = tag(secret, "rank 0  ", hello, challenge);
   return challenge;

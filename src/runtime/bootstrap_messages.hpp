@@ -17,10 +17,10 @@ inline constexpr uint32_t kBootstrapVersion = 1;
 // --- the handshake: three messages whose layout no version may change, so that versions can tell each other apart ---
 //
 //   rank r                                   rank 0
-//     Hello {version, r, p, nonce a}   ─────►           a claim, not believed yet
-//                                      ◄─────  Challenge {version, nonce b, MAC("0", Hello, b)}   rank 0 knows the
-//                                      secret
-//     Proof {MAC("r", Hello, b)}       ─────►           rank r knows it, and said what the Hello says
+//     Hello {version, r, p, pid, nonce a}  ────►         a claim, not believed yet
+//                                          ◄────  Challenge {version, pid, nonce b, MAC("0", Hello, b)}
+//                                                        rank 0 knows the secret
+//     Proof {MAC("r", Hello, b)}           ────►         rank r knows it, and said what the Hello says
 //
 // Both tags are keyed by the secret and cover both nonces, so neither side's tag can be replayed or played back to it.
 
@@ -32,14 +32,17 @@ struct Hello {
   uint32_t version = kBootstrapVersion;
   int32_t rank = 0;
   int32_t size = 0;
-  uint32_t reserved = 0;
+  // The sender, and the process namespace (as the kernel numbers them) in which it goes by this number: what rank 0
+  // believes where the kernel does not vouch for it.
+  int32_t process_id = 0;
+  uint64_t process_namespace = 0;
   Nonce nonce{};
 };
-static_assert(sizeof(Hello) == 40);
+static_assert(sizeof(Hello) == 48);
 
 struct Challenge {
   uint32_t version = kBootstrapVersion;
-  uint32_t reserved = 0;
+  int32_t process_id = 0;  // of rank 0, for messages
   Nonce nonce{};
   SipDigest mac{};
 };

@@ -1,15 +1,17 @@
 #include "runtime/rendezvous.hpp"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <system_error>
 #include <thread>
 
-#include "runtime/local_socket.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait {
 namespace {
@@ -27,13 +29,26 @@ void require_one_user(const PeerCredentials& peer) {
        ", this process belongs to user ", ::geteuid(), "; all ranks of a job must run as one user");
 }
 
+// Names the set of processes that this one can see; 0 where the kernel does not say.
+uint64_t own_process_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
 // A connection whose other end has not yet proved to be a rank.
 struct Caller {
-  explicit Caller(UniqueFd connection, pid_t process)
-      : socket(std::move(connection)), process_id(process), deadline(Deadline::after(kHandshakeSeconds)) {}
+  Caller(UniqueFd connection, std::optional<PeerCredentials> credentials)
+      : socket(std::move(connection)), peer(credentials), deadline(Deadline::after(kHandshakeSeconds)) {}
+
+  // As this process would write it; 0 where it cannot see that process. To be believed once the caller has proved
+  // itself.
+  pid_t process_id() const {
+    if (peer) return peer->process_id;
+    return hello.process_namespace == own_process_namespace() ? hello.process_id : 0;
+  }
 
   UniqueFd socket;
-  pid_t process_id;
+  std::optional<PeerCredentials> peer;
   Deadline deadline;
   bool greeted = false;  // the Hello is whole and was answered
   size_t received = 0;   // of the message at hand
@@ -53,10 +68,13 @@ Progress receive_message(Caller& caller, Message& message) {
 // Rank 0's side: one poll() over the door, the callers and the ranks that are already in.
 class Gathering {
  public:
-  Gathering(RendezvousPoint point, int size, double timeout_seconds, const Logger& log)
+  Gathering(RendezvousPoint point, int size, Stage stage, std::span<const RankLink> met, double timeout_seconds,
+            const Logger& log)
       : point_(std::move(point)),
         secret_(point_.id().secret),
         size_(size),
+        stage_(stage),
+        met_(met),
         seconds_(timeout_seconds),
         deadline_(Deadline::after(timeout_seconds)),
         log_(log),
@@ -67,6 +85,7 @@ class Gathering {
       while (arrived_ < size_ - 1) one_round();
     } catch (...) {
       Failure failure = told_;
+      failure.stage = stage_;
       failure.size = size_;
       send_failure(links_, failure);
       point_.shut_down();
@@ -79,25 +98,31 @@ class Gathering {
 
  private:
   void one_round() {
-    // In this order in `polled`: the door, the ranks, the callers.
+    // In this order in `polled`: the door, the ranks (poll() passes over -1), the callers.
     std::vector<pollfd> polled{{point_.listener(), POLLIN, 0}};
-    std::vector<int> ranks;
-    for (int rank = 1; rank < size_; ++rank) {
-      if (!link(rank).socket) continue;
-      ranks.push_back(rank);
-      polled.push_back({link(rank).socket.get(), POLLIN, 0});
-    }
+    for (int rank = 1; rank < size_; ++rank) polled.push_back({connection_of(rank), POLLIN, 0});
     for (const Caller& caller : callers_) polled.push_back({caller.socket.get(), POLLIN, 0});
     if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0 && errno != EINTR) {
       fail_system(errno, "cannot poll the ranks' connections");
     }
     // A rank has nothing to say before all are here: whatever is readable is the end of its connection.
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      if (polled[1 + i].revents != 0) give_up(about(Reason::kLeft, ranks[i], link(ranks[i]).process_id));
+    for (int rank = 1; rank < size_; ++rank) {
+      if (polled[static_cast<size_t>(rank)].revents != 0) give_up(about(Reason::kLeft, rank, process_of(rank)));
     }
-    serve_callers(std::span(polled).subspan(1 + ranks.size()));
+    serve_callers(std::span(polled).subspan(static_cast<size_t>(size_)));
     if (polled[0].revents != 0) accept_callers();
     if (deadline_.passed() && arrived_ < size_ - 1) give_up(missing_ranks());
+  }
+
+  // To rank `rank`: its own, once it is in, else the one from before; -1 where there is none.
+  int connection_of(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return links_[at].socket || met_.empty() ? links_[at].socket.get() : met_[at].socket.get();
+  }
+
+  pid_t process_of(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return links_[at].socket || met_.empty() ? links_[at].process_id : met_[at].process_id;
   }
 
   int milliseconds_to_wait() const {
@@ -144,7 +169,7 @@ class Gathering {
   // The caller knows the secret, so its mistakes are mistakes of the job: they end the rendezvous for everyone.
   void admit(Caller& caller) {
     const Hello& hello = caller.hello;
-    Failure failure = about(Reason::kWrongVersion, hello.rank, caller.process_id);
+    Failure failure = about(Reason::kWrongVersion, hello.rank, caller.process_id());
     failure.found = hello.version;
     failure.expected = kBootstrapVersion;
     if (hello.version != kBootstrapVersion) turn_away(caller, failure);
@@ -165,8 +190,8 @@ class Gathering {
     std::span<const std::byte> rest = bytes_of(frame);
     // One that is gone by now never was in: it may come back.
     if (send_some(caller.socket.get(), rest) != Progress::kDone) return;
-    log_.debug("bootstrap: rank ", caller.hello.rank, " arrived, pid ", caller.process_id);
-    link(caller.hello.rank) = {std::move(caller.socket), caller.process_id};
+    log_.debug("bootstrap: rank ", caller.hello.rank, " arrived, pid ", caller.process_id());
+    link(caller.hello.rank) = {std::move(caller.socket), caller.process_id()};
     ++arrived_;
   }
 
@@ -175,13 +200,13 @@ class Gathering {
       SocketOrError accepted = accept_from(point_.listener());
       if (accepted.error == EAGAIN) return;
       if (accepted.error != 0) return make_room(accepted.error);
-      const PeerCredentials peer = peer_of(accepted.socket.get());
-      if (peer.user_id != ::geteuid()) {
+      const std::optional<PeerCredentials> peer = peer_of(accepted.socket.get());
+      if (peer && peer->user_id != ::geteuid()) {
         ++refused_;
         continue;
       }
       if (callers_.size() >= kMostCallers) make_room(0);
-      Caller caller(std::move(accepted.socket), peer.process_id);
+      Caller caller(std::move(accepted.socket), peer);
       // A rank speaks first, so its Hello is most often here already.
       if (serve(caller)) {
         callers_.push_back(std::move(caller));
@@ -206,6 +231,7 @@ class Gathering {
   Failure about(Reason reason, int rank, pid_t process_id) const {
     Failure failure;
     failure.reason = reason;
+    failure.stage = stage_;
     failure.size = size_;
     failure.set_ranks(std::span(&rank, 1));
     failure.process_id = process_id;
@@ -219,6 +245,7 @@ class Gathering {
     }
     Failure failure;
     failure.reason = Reason::kTimedOut;
+    failure.stage = stage_;
     failure.size = size_;
     failure.set_ranks(missing);
     failure.seconds = seconds_;
@@ -227,7 +254,7 @@ class Gathering {
   }
 
   [[noreturn]] void turn_away(Caller& caller, const Failure& failure) {
-    const RankLink offender{std::move(caller.socket), caller.process_id};
+    const RankLink offender{std::move(caller.socket), caller.process_id()};
     send_failure(std::span(&offender, 1), failure);
     give_up(failure);
   }
@@ -242,6 +269,8 @@ class Gathering {
   RendezvousPoint point_;
   SipKey secret_;
   int size_;
+  Stage stage_;
+  std::span<const RankLink> met_;  // by rank; empty where this is the first time
   double seconds_;
   Deadline deadline_;
   Logger log_;
@@ -259,17 +288,19 @@ class Approach {
       : id_(id), seconds_(timeout_seconds), deadline_(Deadline::after(timeout_seconds)) {
     hello_.rank = rank;
     hello_.size = size;
+    hello_.process_id = ::getpid();
+    hello_.process_namespace = own_process_namespace();
   }
 
   RankLink run(double& seconds_left) {
-    const std::string name = id_.rendezvous_name();
+    const SocketAddress place = id_.meeting_place();
     for (double pause = kFirstPauseSeconds;; pause = std::min(2 * pause, kLongestPauseSeconds)) {
-      SocketOrError connection = connect_to(name);
+      SocketOrError connection = connect_to(place);
       if (connection.error == 0) {
-        const PeerCredentials peer = peer_of(connection.socket.get());
-        require_one_user(peer);
+        const std::optional<PeerCredentials> peer = peer_of(connection.socket.get());
+        if (peer) require_one_user(*peer);
         if (shake_hands(connection.socket.get(), seconds_left)) {
-          return {std::move(connection.socket), peer.process_id};
+          return {std::move(connection.socket), challenge_.process_id};
         }
       } else if (connection.error == ECONNREFUSED && id_.origin == UniqueId::Origin::kProcess) {
         fail(ErrorCode::kPeerFailed, "rank ", hello_.rank,
@@ -285,19 +316,20 @@ class Approach {
   // False where rank 0 hung up: it was too busy, so try again.
   bool shake_hands(int socket, double& seconds_left) {
     hello_.nonce = random_key();
-    Challenge challenge;
     if (!move(send_all(socket, bytes_of(hello_), deadline_))) return false;
-    if (!move(receive_all(socket, writable_bytes_of(challenge), deadline_))) return false;
-    if (!is_genuine(id_.secret, hello_, challenge)) {
+    if (!move(receive_all(socket, writable_bytes_of(challenge_), deadline_))) return false;
+    if (!is_genuine(id_.secret, hello_, challenge_)) {
       fail(ErrorCode::kMismatch, "rank ", hello_.rank,
-           ": what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0");
+           ": what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0, or not "
+           "any more");
     }
-    const Proof proof = make_proof(id_.secret, hello_, challenge);
+    const Proof proof = make_proof(id_.secret, hello_, challenge_);
     if (!move(send_all(socket, bytes_of(proof), deadline_))) return false;
-    if (challenge.version != kBootstrapVersion) {
+    if (challenge_.version != kBootstrapVersion) {
       // Rank 0 has the proof and says the same on its side; what else it sends, this version may not understand.
       fail(ErrorCode::kMismatch, "rank ", hello_.rank, " speaks version ", kBootstrapVersion,
-           " of the bootstrap's protocol, rank 0 version ", challenge.version, "; use one build of Plait in all ranks");
+           " of the bootstrap's protocol, rank 0 version ", challenge_.version,
+           "; use one build of Plait in all ranks");
     }
     Frame frame;
     if (!move(receive_all(socket, writable_bytes_of(frame), deadline_))) return false;
@@ -321,12 +353,18 @@ class Approach {
   double seconds_;
   Deadline deadline_;
   Hello hello_;
+  Challenge challenge_;
 };
 
 }  // namespace
 
 std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, double timeout_seconds, const Logger& log) {
-  return Gathering(std::move(point), size, timeout_seconds, log).run();
+  return Gathering(std::move(point), size, Stage::kRendezvous, {}, timeout_seconds, log).run();
+}
+
+std::vector<RankLink> gather_ranks_again(RendezvousPoint point, std::span<const RankLink> met, Stage stage,
+                                         double timeout_seconds, const Logger& log) {
+  return Gathering(std::move(point), static_cast<int>(met.size()), stage, met, timeout_seconds, log).run();
 }
 
 RankLink reach_rank_zero(const UniqueId& id, int rank, int size, double timeout_seconds, double& seconds_left) {

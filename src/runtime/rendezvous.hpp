@@ -22,11 +22,16 @@ struct RankLink {
 };
 
 // Rank 0: waits until all ranks have proved who they are. Links by rank; that of rank 0 is empty. Closes the point.
-// Strangers are refused without disturbing the ranks: other users at once, whoever is silent or wrong after two seconds
-// at most, and there is room for kMostCallers unproven connections at a time. Throws what went wrong, having told every
-// rank that has arrived: ranks missing (kTimeout), a rank that ended (kPeerFailed), a duplicate rank, another size or
-// another version (kMismatch).
+// Strangers are refused without disturbing the ranks: other users at once where the kernel tells, whoever is wrong at
+// once, whoever is silent after two seconds, and there is room for kMostCallers unproven connections at a time. Throws
+// what went wrong, having told every rank that has arrived: ranks missing (kTimeout), a rank that ended (kPeerFailed),
+// a duplicate rank, another size or another version (kMismatch).
 std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, double timeout_seconds, const Logger& log);
+
+// The same for ranks that have met before, during `stage`, to have other connections as well. One of them that ends
+// before it is here again shows at its link in `met`, over which nothing may be under way.
+std::vector<RankLink> gather_ranks_again(RendezvousPoint point, std::span<const RankLink> met, Stage stage,
+                                         double timeout_seconds, const Logger& log);
 
 // Other ranks: connects to rank 0. Where rank 0 of a job is not there yet, tries again until the time is over.
 // `seconds_left` becomes how long rank 0 still waits for the others. Throws where rank 0 does not come (kTimeout), can

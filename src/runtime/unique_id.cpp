@@ -1,5 +1,6 @@
 #include "runtime/unique_id.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -10,7 +11,7 @@
 #include <span>
 
 #include "base/error.hpp"
-#include "runtime/local_socket.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait {
 namespace {
@@ -23,9 +24,11 @@ struct TextForm {
   SipKey secret;
   int32_t creator_process_id;
   int32_t creator_descriptor;
+  uint16_t port;
+  uint16_t reserved;
   uint32_t check;
 };
-static_assert(sizeof(TextForm) == 32);
+static_assert(sizeof(TextForm) == 36);
 
 // Constant keys serve where a hash is wanted and no secret is at hand.
 SipKey public_key(const char (&label)[17]) {
@@ -72,12 +75,11 @@ UniqueId new_id(UniqueId::Origin origin, const SipKey& secret) {
 
 // The released socket of `id`, out of this process's table of descriptors.
 UniqueFd take_released_listener(const UniqueId& id) {
-  const std::string name = id.rendezvous_name();
   // Two threads that claim one id must not both close its descriptor. A socket name is the one lock that needs no
   // state of ours: the second to bind it is refused.
-  const UniqueFd lock = listen_at(name + "-claim");
+  const UniqueFd lock = listen_at(SocketAddress::at_name(id.rendezvous_name() + "-claim"));
   if (!lock) fail(ErrorCode::kInvalidArgument, "two callers use one id as rank 0 at the same time");
-  if (listening_name(id.creator_descriptor) == name) {
+  if (listens_at(id.creator_descriptor, id.meeting_place())) {
     UniqueFd mine(::fcntl(id.creator_descriptor, F_DUPFD_CLOEXEC, 0));
     if (!mine) fail_system(errno, "cannot take over the socket of an id");
     // Closed under the lock: to the next claimant the number in the id is no longer this socket.
@@ -113,7 +115,7 @@ UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
 
 std::string UniqueId::text() const {
   check();
-  TextForm form{origin, secret, creator_process_id, creator_descriptor, 0};
+  TextForm form{origin, secret, creator_process_id, creator_descriptor, port, 0, 0};
   form.check = check_of(form);
   return std::string(kTextPrefix) + hex(bytes_of(form));
 }
@@ -128,6 +130,7 @@ UniqueId UniqueId::parse(std::string_view text) {
   UniqueId id = new_id(form.origin, form.secret);
   id.creator_process_id = form.creator_process_id;
   id.creator_descriptor = form.creator_descriptor;
+  id.port = form.port;
   id.check();
   return id;
 }
@@ -142,6 +145,10 @@ void UniqueId::check() const {
   }
 }
 
+SocketAddress UniqueId::meeting_place() const {
+  return port == 0 ? SocketAddress::at_name(rendezvous_name()) : SocketAddress::at_port(ntohs(port));
+}
+
 std::string UniqueId::rendezvous_name() const {
   constexpr std::string_view kLabel = "rendezvous name";
   const SipDigest digest = siphash128(secret, std::as_bytes(std::span(kLabel)));
@@ -149,18 +156,27 @@ std::string UniqueId::rendezvous_name() const {
 }
 
 RendezvousPoint RendezvousPoint::create() {
-  UniqueId id = new_id(UniqueId::Origin::kProcess, random_key());
-  UniqueFd listener = listen_at(id.rendezvous_name());
-  if (!listener) fail(ErrorCode::kInternal, "a fresh random socket name is already taken");
+  return listen(SocketAddress::at_port(0), new_id(UniqueId::Origin::kProcess, random_key()));
+}
+
+RendezvousPoint RendezvousPoint::create_at_name() {
+  const UniqueId id = new_id(UniqueId::Origin::kProcess, random_key());
+  return listen(id.meeting_place(), id);
+}
+
+RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId id) {
+  UniqueFd listener = listen_at(address);
+  if (!listener) fail(ErrorCode::kResources, "no port of 127.0.0.1 is free for ranks to meet at");
   id.creator_process_id = ::getpid();
   id.creator_descriptor = listener.get();
+  id.port = htons(SocketAddress::of(listener.get()).port());
   return RendezvousPoint(id, std::move(listener));
 }
 
 RendezvousPoint RendezvousPoint::claim(const UniqueId& id) {
   id.check();
   if (id.origin == UniqueId::Origin::kProcess) return RendezvousPoint(id, take_released_listener(id));
-  UniqueFd listener = listen_at(id.rendezvous_name());
+  UniqueFd listener = listen_at(id.meeting_place());
   if (!listener) {
     fail(ErrorCode::kMismatch,
          "rank 0: another process already waits for the ranks of this job as rank 0; "

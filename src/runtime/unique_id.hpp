@@ -1,6 +1,5 @@
-// What the ranks of one communicator share so that they find each other and nobody else: a secret. Where they meet, a
-// name of the abstract socket namespace, follows from the secret; the secret itself never leaves a process through the
-// library. See docs/bootstrap.md.
+// What the ranks of one communicator share so that they find each other and nobody else: a place to meet, and a secret.
+// The secret itself never leaves a process through the library. See docs/bootstrap.md.
 #pragma once
 
 #include <array>
@@ -11,6 +10,7 @@
 
 #include "base/siphash.hpp"
 #include "base/unique_fd.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait {
 
@@ -29,7 +29,8 @@ struct UniqueId {
   SipKey secret{};
   int32_t creator_process_id = 0;   // kProcess: who listens, for messages
   int32_t creator_descriptor = -1;  // kProcess: its listening socket, see RendezvousPoint::claim
-  std::array<uint8_t, 88> reserved{};
+  uint16_t port = 0;                // of 127.0.0.1, in network order; 0: they meet at rendezvous_name()
+  std::array<uint8_t, 86> reserved{};
 
   // The id that all ranks of one user's job compute alike. `sequence` tells apart the communicators that one job makes
   // one after another: 0, 1, 2, … on every rank.
@@ -42,7 +43,10 @@ struct UniqueId {
   // Throws kInvalidArgument where these bytes are no id, or one of another version of the library.
   void check() const;
 
-  // Where the ranks meet. Whoever reads it (it shows in /proc/net/unix) learns nothing about the secret.
+  // Where the ranks meet: this alone decides between a port and a name.
+  SocketAddress meeting_place() const;
+
+  // A name that follows from the secret. Whoever reads it (it shows in /proc/net/unix) learns nothing about the secret.
   std::string rendezvous_name() const;
 
   friend bool operator==(const UniqueId&, const UniqueId&) = default;
@@ -53,15 +57,18 @@ static_assert(sizeof(UniqueId) == 128 && std::is_trivially_copyable_v<UniqueId>)
 // the point, and hands it to rank 0's Bootstrap, which must therefore be in the same process.
 class RendezvousPoint {
  public:
-  // A new id with a fresh random secret, listening from now on.
+  // A new id with a fresh random secret, listening from now on at a free port of 127.0.0.1.
   static RendezvousPoint create();
+
+  // The same at a name, where descriptors can be passed.
+  static RendezvousPoint create_at_name();
 
   // For interfaces that have nothing but the 128 bytes (C, NCCL's). Returns the point of an id whose point was
   // release()d in this process; for an id of a job, starts to listen. Throws where another process made the id
   // (kInvalidArgument), where the id was already used, or where another rank 0 listens (kMismatch).
   //
   // No table of ids is kept for this: the id says which descriptor listens, and the kernel's table of descriptors tells
-  // whether that is so, by the socket's name. A number that means something else by now does not pass.
+  // whether that is so, by the socket's address. A number that means something else by now does not pass.
   static RendezvousPoint claim(const UniqueId& id);
 
   // Leaves the socket open in this process for claim(). One that nobody ever claims stays open until the process ends.
@@ -74,6 +81,7 @@ class RendezvousPoint {
   void shut_down();
 
  private:
+  static RendezvousPoint listen(const SocketAddress& address, UniqueId id);
   RendezvousPoint(const UniqueId& id, UniqueFd listener) : id_(id), listener_(std::move(listener)) {}
 
   UniqueId id_;

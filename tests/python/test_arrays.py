@@ -153,6 +153,25 @@ def test_reduce_scatter_needs_a_divisible_axis():
     in_threads(2, rank)
 
 
+def released():
+    view = memoryview(bytearray(8))
+    view.release()
+    return view
+
+
+class NoBuffer(DLPackOnly):
+    """A tensor whose elements the buffer protocol has no letter for, as bfloat16 ones of jax."""
+
+    def __buffer__(self, flags):
+        raise BufferError("no letter")
+
+
+def test_arrays_that_do_not_give_their_buffer(alone):
+    with pytest.raises(plait.InvalidArgument, match="a memoryview does not give its memory: .* released"):
+        alone.all_reduce(released())
+    assert list(alone.all_reduce(NoBuffer(np.ones(2)))) == [1, 1]
+
+
 def test_overlapping_arrays():
     def rank(communicator):
         memory = np.ones(12)

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -56,7 +57,7 @@ TEST_P(Worlds, MeetAsProcesses) {
   const int size = GetParam();
   const UniqueId id = new_id();
   expect_all_well(run_processes(size, [&](int rank) { check_everything(id, rank, size); }));
-  RendezvousPoint::claim(id);  // closes this process's copy of the socket
+  ::close(id.creator_descriptor);  // this process's copy of the socket
 }
 
 TEST_P(Worlds, MeetAsThreads) {
@@ -81,10 +82,29 @@ TEST(Bootstrap, AWorldOfOneNeedsNoId) {
 }
 
 TEST(Bootstrap, EveryRankKnowsEveryProcess) {
-  const UniqueId id = new_job();
-  expect_all_well(run_processes(4, [&](int rank) {
-    Bootstrap bootstrap = Bootstrap::create(id, rank, 4, within(10));
-    require(bootstrap.all_gather(::getpid()) == bootstrap.process_ids(), "process ids are those of the ranks");
+  const UniqueId made = new_id(), job = new_job();
+  for (const UniqueId& id : {made, job}) {
+    expect_all_well(run_processes(4, [&](int rank) {
+      Bootstrap bootstrap = Bootstrap::create(id, rank, 4, within(10));
+      require(bootstrap.all_gather(::getpid()) == bootstrap.process_ids(), "process ids are those of the ranks");
+    }));
+  }
+}
+
+// A number that means another process, or none, where rank 0 looks must not be taken for a rank's.
+TEST(Bootstrap, ARankOfAnotherProcessNamespaceHasNoNumber) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs the right to make a process namespace";
+  const UniqueId id = new_id();
+  expect_all_well(run_processes(2, [&](int rank) {
+    const auto meet = [&](int) {
+      const Bootstrap bootstrap = Bootstrap::create(id, rank, 2, within(10));
+      require(bootstrap.process_ids()[1] == 0, "rank 0 does not know rank 1's process");
+      require(bootstrap.process_ids()[0] > 1, "rank 0 knows its own");
+    };
+    if (rank == 0) return meet(0);
+    require(::unshare(CLONE_NEWPID) == 0, "unshare");
+    const std::string outcome = outcome_of(start_process(meet, 0));  // the first process of the new namespace
+    require(outcome.empty(), outcome);
   }));
 }
 

@@ -21,7 +21,7 @@
 #include "base/unique_fd.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/bootstrap_messages.hpp"
-#include "runtime/local_socket.hpp"
+#include "runtime/stream_socket.hpp"
 #include "runtime/unique_id.hpp"
 
 namespace plait {
@@ -124,11 +124,30 @@ inline BootstrapOptions within(double seconds) {
   return options;
 }
 
-// An id whose socket any forked child finds in its table of descriptors.
+// An id, of a port, whose socket any forked child finds in its table of descriptors.
 inline UniqueId new_id() { return RendezvousPoint::create().release(); }
 
 // An id of a job that nothing else on this machine has.
 inline UniqueId new_job(uint64_t sequence = 0) { return UniqueId::for_job(new_id().text(), sequence); }
+
+// The three ways to meet, which must not differ in anything that a rank or a stranger can see.
+enum class Meeting { kPort, kName, kJob };
+
+inline std::string name_of(const testing::TestParamInfo<Meeting>& info) {
+  constexpr const char* kNames[] = {"Port", "Name", "Job"};
+  return kNames[static_cast<int>(info.param)];
+}
+
+class EveryMeeting : public testing::TestWithParam<Meeting> {
+ protected:
+  // Somebody listens where the ranks of a new id meet.
+  static RendezvousPoint new_point() {
+    if (GetParam() == Meeting::kJob) return RendezvousPoint::claim(new_job());
+    return GetParam() == Meeting::kPort ? RendezvousPoint::create() : RendezvousPoint::create_at_name();
+  }
+  // Rank 0 can claim it, in this process or a forked one.
+  static UniqueId new_meeting() { return GetParam() == Meeting::kJob ? new_job() : new_point().release(); }
+};
 
 struct Greeting {
   int rank;
@@ -151,7 +170,7 @@ inline void check_all_gather(Bootstrap& bootstrap) {
 inline UniqueFd knock(const UniqueId& id) {
   const Deadline deadline = Deadline::after(5);
   for (;;) {
-    SocketOrError connection = connect_to(id.rendezvous_name());
+    SocketOrError connection = connect_to(id.meeting_place());
     if (connection.error == 0) return std::move(connection.socket);
     if (deadline.passed()) throw std::runtime_error("no rank 0 to disturb");
     sleep_seconds(0.001);

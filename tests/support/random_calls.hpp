@@ -196,7 +196,9 @@ inline Sequence random_sequence(uint64_t seed, int ranks, int steps, size_t most
     if (step.call.collective != Collective::kBarrier) step.call.count = counts.draw(step.call);
     step.layout = random_layout(random);
     step.variant = static_cast<int>(random() % 1000);
-    step.exact = one_in(random, 2);
+    // The sums of an average of int8 overflow over many ranks; the exact inputs do not count with that.
+    const bool overflows = step.call.type == DataType::kInt8 && step.call.op == ReduceOp::kAverage && ranks > 42;
+    step.exact = !overflows && one_in(random, 2);
     step.repeated = one_in(random, 4);
     sequence.steps.push_back(step);
   }

@@ -59,7 +59,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("-i", "--stepbytes", type=usage.size, default=1 << 20, metavar="SIZE", help="from one size to the next (1M)")
     add("-f", "--stepfactor", type=usage.positive, default=1, metavar="F", help="from one size to the next, if over 1")
     add("--iters", type=usage.natural, default=0, metavar="N", help="calls in a loop (default 0: 20 ms, at least 20)")
-    add("-w", "--warmup_iters", type=usage.natural, default=5, metavar="N", help="calls before all loops (default 5)")
+    add("-w", "--warmup_iters", type=usage.natural, default=5, metavar="N", help="warm-up calls (default 5)")
     add("-c", "--check", type=usage.natural, default=1, metavar="0/1", help="check results (default 1)")
     add("-o", "--op", default="sum", metavar="OP", help=f"{', '.join(OPS)} or all (default sum)")
     add("-d", "--datatype", default="float", metavar="TYPE", help=f"{', '.join(TYPES)} or all (default float)")

@@ -44,9 +44,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--root", type=usage.natural, default=0, metavar="R", help="root of broadcast and reduce (default 0)")
     add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
     add("--pipeline", type=usage.positive, default=1, metavar="K", help="parts under way at once (default 1)")
-    add(
-        "--reach", choices=("staged", "peer"), default="staged", help="what engines load and store (default staged)"
-    )
+    add("--reach", choices=("staged", "peer"), default="staged", help="what engines load and store (default staged)")
     add("--format", choices=FORMATS, help="default text; with --explain only the explanation")
     add("-o", "--output", metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")

@@ -32,11 +32,11 @@ void stream(char* destination, const char* source, size_t bytes) {
 }
 #endif
 
-}  // namespace
-
 bool is_streaming(const FoldArguments& arguments, int destination) {
   return destination < 32 && ((arguments.streaming_destinations >> destination) & 1u) != 0;
 }
+
+}  // namespace
 
 void copy_block(void* destination, const void* source, size_t bytes, bool streaming) {
   if (destination == source || bytes == 0) return;

@@ -7,9 +7,6 @@
 
 namespace plait {
 
-// Whether destination d is to be written past the caches.
-bool is_streaming(const FoldArguments& arguments, int destination);
-
 // Copies `bytes` bytes to memory that does not overlap; past the caches if `streaming`.
 void copy_block(void* destination, const void* source, size_t bytes, bool streaming);
 

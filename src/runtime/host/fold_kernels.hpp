@@ -105,6 +105,11 @@ size_t element_bytes(bool wide) {
   return wide ? sizeof(typename Element::Accumulator) : sizeof(typename Element::Stored);
 }
 
+// Inlined here: a call for every register would cost more than the register.
+inline bool streams(const FoldArguments& a, int destination) {
+  return destination < 32 && ((a.streaming_destinations >> destination) & 1u) != 0;
+}
+
 // ---- Steps: K registers of N lanes, beginning with element `at`.
 
 template <class Element, int N, int K, class Access>
@@ -126,6 +131,13 @@ inline void write(const FoldArguments& a, size_t at, Access access,
   for (int k = 0; k < K; ++k) results[k] = Element::template narrow<N>(values[k]);
   for (int d = 0; d < a.destination_count; ++d) {
     auto* to = static_cast<char*>(a.destinations[d]) + at * sizeof(Stored);
+    if constexpr (Access::kStreams) {
+      if (streams(a, d)) {
+#pragma GCC unroll 4
+        for (int k = 0; k < K; ++k) access.stream(to + k * N * sizeof(Stored), results[k]);
+        continue;
+      }
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < K; ++k) access.store(to + k * N * sizeof(Stored), results[k]);
   }
@@ -166,18 +178,45 @@ inline void step(const FoldArguments& a, size_t at, Access access) {
   }
 }
 
-// Everything in one pass, with cached stores and without the division of integers.
-template <class Element, class Op>
-void combine(const FoldArguments& arguments) {
+// Elements [at, end). Only whole registers go through `access`.
+template <class Element, class Op, class Access>
+inline void run(const FoldArguments& a, size_t at, size_t end, Access access) {
   constexpr int kLanes = kVectorBytes / sizeof(typename Element::Accumulator);
   constexpr int kUnroll = 4;
-  const FoldArguments a = arguments;  // a copy that no store can alias
-  size_t at = 0;
-  for (; a.elements - at >= kLanes * kUnroll; at += kLanes * kUnroll) {
-    step<Element, Op, kLanes, kUnroll>(a, at, Whole{});
+  for (; end - at >= kLanes * kUnroll; at += kLanes * kUnroll) step<Element, Op, kLanes, kUnroll>(a, at, access);
+  for (; end - at >= kLanes; at += kLanes) step<Element, Op, kLanes, 1>(a, at, access);
+  if (at < end) step<Element, Op, kLanes, 1>(a, at, Part{end - at});
+}
+
+// How many elements come before all streaming destinations are at the start of a cache line; kNever where they never
+// are at the same time.
+constexpr size_t kNever = ~size_t{0};
+
+template <class Element>
+size_t elements_before_line(const FoldArguments& a) {
+  constexpr size_t kLineBytes = 64;
+  const size_t bytes = element_bytes<Element>(writes_wide<Element>(a));
+  size_t before = kNever;
+  for (int d = 0; d < a.destination_count; ++d) {
+    if (!streams(a, d)) continue;
+    const size_t gap = -reinterpret_cast<uintptr_t>(a.destinations[d]) % kLineBytes;
+    if (gap % bytes != 0 || (before != kNever && before != gap / bytes)) return kNever;
+    before = gap / bytes;
   }
-  for (; a.elements - at >= kLanes; at += kLanes) step<Element, Op, kLanes, 1>(a, at, Whole{});
-  if (at < a.elements) step<Element, Op, kLanes, 1>(a, at, Part{a.elements - at});
+  return before;
+}
+
+// Everything in one pass, without the division of integers. Streaming destinations must be able to meet a line
+// together.
+template <class Element, class Op>
+void combine(const FoldArguments& arguments) {
+  const FoldArguments a = arguments;  // a copy that no store can alias
+  if (a.streaming_destinations == 0) return run<Element, Op>(a, 0, a.elements, Whole{});
+  const size_t before = elements_before_line<Element>(a);
+  const size_t head = before < a.elements ? before : a.elements;
+  run<Element, Op>(a, 0, head, Whole{});
+  run<Element, Op>(a, head, a.elements, Streamed{});
+  finish_streaming();
 }
 
 // ---- What one pass does not do.
@@ -245,7 +284,7 @@ template <class Element, class Op, class Value>
     }
     for (int d = 0; d < a.destination_count; ++d) {
       auto* destination = static_cast<char*>(a.destinations[d]) + begin * bytes;
-      copy_block(destination, result, count * bytes, is_streaming(a, d));
+      copy_block(destination, result, count * bytes, streams(a, d));
     }
   }
   if (a.streaming_destinations != 0) finish_streaming();
@@ -256,7 +295,8 @@ void fold(const FoldArguments& a) {
   const bool divides_integers = std::is_integral_v<Value> && a.divisor != 0;
   if (a.source_count == 1 && a.divisor == 0 && is_wide<Element>(a, 0) == writes_wide<Element>(a)) {
     copy_to_all(a, element_bytes<Element>(writes_wide<Element>(a)));
-  } else if (a.source_count <= kSourcesAtOnce && a.streaming_destinations == 0 && !divides_integers) {
+  } else if (a.source_count <= kSourcesAtOnce && !divides_integers &&
+             (a.streaming_destinations == 0 || elements_before_line<Element>(a) != kNever)) {
     combine<Element, Op>(a);
   } else {
     fold_in_blocks<Element, Op, Value>(a);

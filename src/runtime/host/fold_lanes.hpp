@@ -48,6 +48,8 @@ inline To bits_as(From from) {
 // ---- Whole registers and parts of them: how a step reaches memory. Any alignment will do.
 
 struct Whole {
+  static constexpr bool kStreams = false;
+
   template <class T, int N>
   Lanes<T, N> load(const char* from) const {
     Lanes<T, N> lanes;
@@ -57,6 +59,25 @@ struct Whole {
   template <class V>
   void store(char* to, V lanes) const {
     std::memcpy(to, &lanes, sizeof(lanes));
+  }
+};
+
+// As Whole, but able to store past the caches, to addresses that are a multiple of the register's size.
+struct Streamed : Whole {
+  static constexpr bool kStreams = true;
+
+  template <class V>
+  void stream(char* to, V lanes) const {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), bits_as<__m512i>(lanes));
+#endif
+#if defined(__AVX2__)
+    if constexpr (sizeof(V) == 32) return _mm256_stream_si256(reinterpret_cast<__m256i*>(to), bits_as<__m256i>(lanes));
+#endif
+#if defined(__SSE2__)
+    if constexpr (sizeof(V) == 16) return _mm_stream_si128(reinterpret_cast<__m128i*>(to), bits_as<__m128i>(lanes));
+#endif
+    store(to, lanes);
   }
 };
 
@@ -116,6 +137,8 @@ inline Lanes<uint8_t, Size> load_fewer_than(const char* from, size_t bytes) {
 
 // The first `count` lanes of a register, fewer than all; the others are zero, and memory beyond is left alone.
 struct Part {
+  static constexpr bool kStreams = false;
+
   size_t count;
 
   template <class T, int N>

@@ -99,8 +99,8 @@ TEST(Picture, LargePlansAreAbbreviated) {
   EXPECT_EQ(svg.find(">rank 16<"), std::string::npos);
 }
 
-TEST(AsciiPicture, ARing) {
-  EXPECT_EQ(to_ascii_picture(test::ring_all_reduce(3)),
+TEST(TextPicture, ARing) {
+  EXPECT_EQ(to_text_picture(test::ring_all_reduce(3)),
             "zoo ring: all_reduce over 3 ranks\n"
             "step | rank 0                | rank 1                | rank 2\n"
             "-----+-----------------------+-----------------------+----------------------\n"
@@ -111,8 +111,8 @@ TEST(AsciiPicture, ARing) {
             "   4 | 2: s3 > out           | 0: s3 > out           | 1: s3 > out\n");
 }
 
-TEST(AsciiPicture, ABarrierShowsItsSignals) {
-  EXPECT_EQ(to_ascii_picture(test::dissemination_barrier(2)),
+TEST(TextPicture, ABarrierShowsItsSignals) {
+  EXPECT_EQ(to_text_picture(test::dissemination_barrier(2)),
             "zoo barrier: barrier over 2 ranks\n"
             "step | rank 0      | rank 1\n"
             "-----+-------------+------------\n"
@@ -120,30 +120,30 @@ TEST(AsciiPicture, ABarrierShowsItsSignals) {
             "     | wait for r1 | wait for r0\n");
 }
 
-TEST(AsciiPicture, MessagesAndSeveralLanes) {
-  const std::string text = to_ascii_picture(test::two_node_all_reduce(1, 1));
+TEST(TextPicture, MessagesAndSeveralLanes) {
+  const std::string text = to_text_picture(test::two_node_all_reduce(1, 1));
   EXPECT_NE(text.find("0: h0 > net r1"), std::string::npos) << text;
   EXPECT_NE(text.find("0: net r0 > h1"), std::string::npos) << text;
-  const std::string lanes = to_ascii_picture(test::ring_all_reduce(2, 2));
+  const std::string lanes = to_text_picture(test::ring_all_reduce(2, 2));
   EXPECT_NE(
       lanes.find("\n   0 | 0: in > r1.s0         | 1: in > r0.s0\n     | 2: in > r1.s2         | 3: in > r0.s2\n"),
       std::string::npos)
       << lanes;
 }
 
-TEST(AsciiPicture, LargePlansAreAbbreviated) {
-  const std::string text = to_ascii_picture(test::ring_all_reduce(64));
+TEST(TextPicture, LargePlansAreAbbreviated) {
+  const std::string text = to_text_picture(test::ring_all_reduce(64));
   EXPECT_NE(text.find("... and 47 more steps\n... and 56 more ranks\n"), std::string::npos) << text;
   EXPECT_LT(count(text, "\n"), kMaxPictureRows + 8);
 }
 
-TEST(AsciiPicture, DrawsPlansThatAreWrongButNotThoseThatStandStill) {
+TEST(TextPicture, DrawsPlansThatAreWrongButNotThoseThatStandStill) {
   Plan plan = test::ring_all_reduce(2);
   plan.ranks[0].lanes[0].operations.erase(plan.ranks[0].lanes[0].operations.begin());  // the first copy
-  EXPECT_NO_THROW(to_ascii_picture(plan));
+  EXPECT_NO_THROW(to_text_picture(plan));
   Plan stuck = test::dissemination_barrier(2);
   for (RankPlan& rank : stuck.ranks) std::swap(rank.lanes[0].operations[0], rank.lanes[0].operations[1]);
-  EXPECT_THROW(to_ascii_picture(stuck), Error);
+  EXPECT_THROW(to_text_picture(stuck), Error);
 }
 
 TEST(Layout, RowsFollowTheLongestChain) {

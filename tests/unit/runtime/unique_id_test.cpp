@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,7 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "runtime/local_socket.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait {
 namespace {
@@ -92,7 +94,7 @@ TEST(RendezvousPoint, AReleasedOneIsClaimedOnce) {
   {
     const RendezvousPoint point = RendezvousPoint::claim(id);
     EXPECT_EQ(point.id(), id);
-    EXPECT_EQ(listening_name(point.listener()), id.rendezvous_name());
+    EXPECT_TRUE(listens_at(point.listener(), id.meeting_place()));
     EXPECT_NE(::fcntl(point.listener(), F_GETFD) & FD_CLOEXEC, 0);
   }
   EXPECT_TRUE(has(error_of([&] { RendezvousPoint::claim(id); }, ErrorCode::kInvalidArgument), "was already used"));
@@ -104,7 +106,7 @@ TEST(RendezvousPoint, ADescriptorThatMeansSomethingElseByNowIsLeftAlone) {
   const RendezvousPoint other = RendezvousPoint::create();
   ASSERT_EQ(other.listener(), id.creator_descriptor) << "the system gives the lowest free number";
   EXPECT_NE(error_of([&] { RendezvousPoint::claim(id); }, ErrorCode::kInvalidArgument), "");
-  EXPECT_EQ(listening_name(other.listener()), other.id().rendezvous_name());
+  EXPECT_TRUE(listens_at(other.listener(), other.id().meeting_place()));
 }
 
 TEST(RendezvousPoint, AnIdOfAnotherProcessCannotBeClaimed) {
@@ -137,11 +139,87 @@ TEST(RendezvousPoint, OfManyThreadsThatClaimOneIdOneGetsIt) {
 
 TEST(RendezvousPoint, OneThatIsShutDownRefusesEvenWhereACopyOfItsSocketIsOpen) {
   RendezvousPoint point = RendezvousPoint::create();
-  const std::string name = point.id().rendezvous_name();
+  const SocketAddress place = point.id().meeting_place();
   const UniqueFd copy(::fcntl(point.listener(), F_DUPFD_CLOEXEC, 0));
-  EXPECT_EQ(connect_to(name).error, 0);
+  EXPECT_EQ(connect_to(place).error, 0);
   point.shut_down();
-  EXPECT_EQ(connect_to(name).error, ECONNREFUSED);
+  EXPECT_EQ(connect_to(place).error, ECONNREFUSED);
+  EXPECT_FALSE(listens_at(copy.get(), place));
+}
+
+TEST(RendezvousPoint, ANewIdListensAtAPortOfThisHostOnly) {
+  const RendezvousPoint point = RendezvousPoint::create();
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::getsockname(point.listener(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  EXPECT_EQ(address.sin_family, AF_INET);
+  EXPECT_EQ(address.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+  EXPECT_NE(address.sin_port, 0);
+  EXPECT_EQ(address.sin_port, point.id().port) << "network order in both";
+}
+
+TEST(RendezvousPoint, AtANameAndOfAJobThereIsNoPort) {
+  const RendezvousPoint at_name = RendezvousPoint::create_at_name();
+  const RendezvousPoint of_job = RendezvousPoint::claim(UniqueId::for_job(at_name.id().text(), 0));
+  for (const RendezvousPoint* point : {&at_name, &of_job}) {
+    EXPECT_EQ(point->id().port, 0);
+    EXPECT_TRUE(listens_at(point->listener(), SocketAddress::at_name(point->id().rendezvous_name())));
+  }
+  EXPECT_NE(at_name.id().rendezvous_name(), of_job.id().rendezvous_name());
+}
+
+bool sends_at_once(int socket) {
+  int on = 0;
+  socklen_t length = sizeof on;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, &length) == 0 && on != 0;
+}
+
+TEST(StreamSocket, BothEndsOverAPortSendAtOnceAndTellNobody) {
+  const RendezvousPoint point = RendezvousPoint::create();
+  const SocketOrError caller = connect_to(point.id().meeting_place());
+  const SocketOrError accepted = accept_from(point.listener());
+  ASSERT_EQ(caller.error, 0);
+  ASSERT_EQ(accepted.error, 0);
+  for (const int socket : {caller.socket.get(), accepted.socket.get()}) {
+    EXPECT_TRUE(sends_at_once(socket));
+    EXPECT_FALSE(passes_descriptors(socket));
+    EXPECT_FALSE(peer_of(socket).has_value());
+  }
+}
+
+TEST(StreamSocket, OverANameTheKernelTellsWhoItIs) {
+  const RendezvousPoint point = RendezvousPoint::create_at_name();
+  const SocketOrError caller = connect_to(point.id().meeting_place());
+  const SocketOrError accepted = accept_from(point.listener());
+  ASSERT_EQ(caller.error, 0);
+  ASSERT_EQ(accepted.error, 0);
+  for (const int socket : {caller.socket.get(), accepted.socket.get()}) {
+    EXPECT_TRUE(passes_descriptors(socket));
+    ASSERT_TRUE(peer_of(socket).has_value());
+    EXPECT_EQ(peer_of(socket)->process_id, ::getpid());
+    EXPECT_EQ(peer_of(socket)->user_id, ::geteuid());
+  }
+}
+
+TEST(StreamSocket, APlaceThatIsTakenIsNotListenedAtTwice) {
+  for (const RendezvousPoint& point : {RendezvousPoint::create(), RendezvousPoint::create_at_name()}) {
+    EXPECT_FALSE(listen_at(point.id().meeting_place()));
+    EXPECT_FALSE(listens_at(-1, point.id().meeting_place()));
+    EXPECT_FALSE(listens_at(0, point.id().meeting_place()));
+  }
+}
+
+TEST(StreamSocket, WhereAQueueIsFullACallerIsToldToComeAgain) {
+  // listen(2) with another length shortens the queue of a socket that listens already.
+  const RendezvousPoint at_port = RendezvousPoint::create(), at_name = RendezvousPoint::create_at_name();
+  for (const RendezvousPoint* point : {&at_port, &at_name}) {
+    ASSERT_EQ(::listen(point->listener(), 1), 0);
+    std::vector<SocketOrError> callers;
+    do {
+      callers.push_back(connect_to(point->id().meeting_place()));
+    } while (callers.back().error == 0 && callers.size() < 10);
+    EXPECT_EQ(callers.back().error, EAGAIN);
+  }
 }
 
 }  // namespace

@@ -13,10 +13,10 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // The lines of each rank in each row; where no data moves, what is signalled in each gap.
-class AsciiPicture {
+class TextPicture {
  public:
-  explicit AsciiPicture(const Plan& plan) : plan_(plan), layout_(lay_out(plan)) {
-    shown_ranks_ = std::min(plan.rank_count(), kMaxAsciiPictureRanks);
+  explicit TextPicture(const Plan& plan) : plan_(plan), layout_(lay_out(plan)) {
+    shown_ranks_ = std::min(plan.rank_count(), kMaxTextPictureRanks);
     shown_rows_ = std::min(signals_only() ? layout_.gaps : layout_.rows, kMaxPictureRows);
     cells_.assign(shown_rows_, std::vector<Lines>(shown_ranks_));
     for (int rank = 0; rank < shown_ranks_; ++rank) {
@@ -89,6 +89,6 @@ class AsciiPicture {
 
 }  // namespace
 
-std::string to_ascii_picture(const Plan& plan) { return AsciiPicture(plan).text(); }
+std::string to_text_picture(const Plan& plan) { return TextPicture(plan).text(); }
 
 }  // namespace plait

@@ -1,11 +1,14 @@
-// Stream sockets between processes of one host, at names of the abstract namespace of unix(7): nothing is ever in a
-// file system, and a name is free again when its last holder ends, however it ends. The kernel vouches for who is at
-// the other end. Every socket here is non-blocking and closes on exec; waiting is poll() with a Deadline.
+// Stream sockets between processes of one host, at a port or at a name. Which of the two decides SocketAddress, and
+// nothing after connect_to() and accept_from() differs, but for peer_of() and descriptors. Every socket here is
+// non-blocking and closes on exec; waiting is poll() with a Deadline.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -15,11 +18,36 @@
 
 namespace plait {
 
-// Listens at `name` (1 to 100 bytes). Empty where another socket already has the name.
-UniqueFd listen_at(const std::string& name);
+// Where a socket listens.
+//   name  of the abstract namespace of unix(7): never in a file system, and free again when its last holder ends,
+//   however
+//         it ends. The kernel vouches for who is at the other end, and passes descriptors.
+//   port  of 127.0.0.1, so that no other host reaches it. The kernel finds a free one; any process of this host may
+//   call.
+class SocketAddress {
+ public:
+  static SocketAddress at_name(const std::string& name);  // 1 to 100 bytes
+  static SocketAddress at_port(uint16_t port);            // 0, to listen: any that is free
+  // Where `socket` is bound, of whatever family it is.
+  static SocketAddress of(int socket);
 
-// The name at which `descriptor` listens; empty where it is no listening socket of this kind.
-std::string listening_name(int descriptor);
+  uint16_t port() const;  // 0 where this is no port of IPv4
+  int family() const { return storage_.ss_family; }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  socklen_t length() const { return length_; }
+
+  friend bool operator==(const SocketAddress& a, const SocketAddress& b);
+
+ private:
+  sockaddr_storage storage_{};
+  socklen_t length_ = 0;
+};
+
+// Empty where another socket already listens there, or no port is free.
+UniqueFd listen_at(const SocketAddress& address);
+
+// Whether `descriptor` is a socket that listens at `address`. Any number will do.
+bool listens_at(int descriptor, const SocketAddress& address);
 
 // A socket, or the reason why there is none: an errno value that the caller may want to wait out.
 struct SocketOrError {
@@ -27,18 +55,19 @@ struct SocketOrError {
   int error = 0;
 };
 
-// ECONNREFUSED: nobody listens at `name`. EAGAIN: too many are waiting there. Anything else is thrown.
-SocketOrError connect_to(const std::string& name);
+// ECONNREFUSED: nobody listens at `address`. EAGAIN: too many are waiting there. Anything else is thrown.
+SocketOrError connect_to(const SocketAddress& address);
 
 // EAGAIN: nobody is waiting. EMFILE, ENFILE, ENOMEM: the system has no descriptor or memory left. Else thrown.
 SocketOrError accept_from(int listener);
 
-// Who connected, or who listens where this side connected; the process id as this process would write it.
+// Who connected, or who listens where this side connected; the process id as this process would write it, 0 where it
+// cannot see that process. None over TCP, where the kernel does not say.
 struct PeerCredentials {
   pid_t process_id = 0;
   uid_t user_id = 0;
 };
-PeerCredentials peer_of(int socket);
+std::optional<PeerCredentials> peer_of(int socket);
 
 enum class Progress {
   kDone,  // all bytes were moved
@@ -53,6 +82,9 @@ Progress send_some(int socket, std::span<const std::byte>& rest);
 // Moves everything, waiting until `deadline` at the longest.
 Progress receive_all(int socket, std::span<std::byte> bytes, const Deadline& deadline);
 Progress send_all(int socket, std::span<const std::byte> bytes, const Deadline& deadline);
+
+// Whether descriptors can travel over this connection.
+bool passes_descriptors(int socket);
 
 // Like send_some, with a duplicate of `descriptor` attached to the first byte.
 Progress send_some_with_descriptor(int socket, std::span<const std::byte>& rest, int descriptor);

@@ -1,0 +1,267 @@
+#include "runtime/stream_socket.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+// Over loopback the kernel connects at once, or not at all where too many wait; what it would do then, to try again
+// after a second, is too slow for a rank.
+constexpr double kConnectSeconds = 0.1;
+
+UniqueFd new_socket(int family) {
+  UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) fail_system(errno, "cannot make a socket");
+  // Small messages, each awaited by the other side, must not wait to become larger ones. What a listener accepts
+  // inherits this.
+  const int on = 1;
+  if (family == AF_INET && ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0) {
+    fail_system(errno, "cannot set a socket to send at once");
+  }
+  return socket;
+}
+
+// How a connect() that was begun has ended: 0 or an errno value; EAGAIN where it has not in time.
+int end_of_connecting(int socket) {
+  const Deadline deadline = Deadline::after(kConnectSeconds);
+  pollfd entry{socket, POLLOUT, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&entry, 1, deadline.poll_milliseconds());
+  } while (ready < 0 && errno == EINTR);
+  if (ready < 0) fail_system(errno, "cannot poll a socket");
+  if (ready == 0) return EAGAIN;
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) < 0) fail_system(errno, "cannot ask about a socket");
+  return error;
+}
+
+// Errors that mean "the other side is not there any more".
+bool means_gone(int error) { return error == ECONNRESET || error == EPIPE || error == ENOTCONN || error == ETIMEDOUT; }
+
+bool means_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+Progress failed_progress(const char* what) {
+  if (means_wait(errno)) return Progress::kMore;
+  if (means_gone(errno)) return Progress::kGone;
+  fail_system(errno, what);
+}
+
+// False once the deadline has passed.
+bool wait_for(int socket, short events, const Deadline& deadline) {
+  if (deadline.passed()) return false;
+  pollfd entry{socket, events, 0};
+  if (::poll(&entry, 1, deadline.poll_milliseconds()) < 0 && errno != EINTR) fail_system(errno, "cannot poll a socket");
+  return true;
+}
+
+// Room for one descriptor, aligned as the kernel wants it.
+union DescriptorMessage {
+  cmsghdr header;
+  char space[CMSG_SPACE(sizeof(int))];
+};
+
+// Takes every descriptor of a message; keeps the last.
+void take_descriptors(msghdr& message, UniqueFd& descriptor) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(part), sizeof number);
+    descriptor.reset(number);
+  }
+  if (message.msg_flags & MSG_CTRUNC) {
+    fail(ErrorCode::kResources, "no file descriptor left for one that another rank sent; raise the limit (ulimit -n)");
+  }
+}
+
+}  // namespace
+
+// A name begins with a zero byte and ends where the address's length says, not at a zero byte.
+SocketAddress SocketAddress::at_name(const std::string& name) {
+  if (name.empty() || name.size() > 100) fail(ErrorCode::kInternal, "bad socket name \"", name, "\"");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  SocketAddress result;
+  std::memcpy(&result.storage_, &address, sizeof address);
+  result.length_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return result;
+}
+
+SocketAddress SocketAddress::at_port(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  SocketAddress result;
+  std::memcpy(&result.storage_, &address, sizeof address);
+  result.length_ = sizeof address;
+  return result;
+}
+
+SocketAddress SocketAddress::of(int socket) {
+  SocketAddress result;
+  result.length_ = sizeof result.storage_;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&result.storage_), &result.length_) < 0) {
+    fail_system(errno, "cannot ask for a socket's address");
+  }
+  return result;
+}
+
+uint16_t SocketAddress::port() const {
+  if (family() != AF_INET) return 0;
+  sockaddr_in address;
+  std::memcpy(&address, &storage_, sizeof address);
+  return ntohs(address.sin_port);
+}
+
+bool operator==(const SocketAddress& a, const SocketAddress& b) {
+  return a.length_ == b.length_ && std::memcmp(&a.storage_, &b.storage_, a.length_) == 0;
+}
+
+UniqueFd listen_at(const SocketAddress& address) {
+  UniqueFd socket = new_socket(address.family());
+  if (::bind(socket.get(), address.get(), address.length()) < 0) {
+    if (errno == EADDRINUSE) return {};
+    fail_system(errno, "cannot bind a socket");
+  }
+  if (::listen(socket.get(), SOMAXCONN) < 0) fail_system(errno, "cannot listen at a socket");
+  return socket;
+}
+
+bool listens_at(int descriptor, const SocketAddress& address) {
+  int listening = 0;
+  socklen_t length = sizeof listening;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) < 0 || !listening) return false;
+  return SocketAddress::of(descriptor) == address;
+}
+
+SocketOrError connect_to(const SocketAddress& address) {
+  UniqueFd socket = new_socket(address.family());
+  int error = ::connect(socket.get(), address.get(), address.length()) < 0 ? errno : 0;
+  if (error == EINPROGRESS) error = end_of_connecting(socket.get());
+  switch (error) {
+    case 0:
+      // A free port that the kernel lends to the caller is at times the one that it calls: TCP then connects the socket
+      // to itself.
+      if (SocketAddress::of(socket.get()) == address) return {{}, ECONNREFUSED};
+      return {std::move(socket), 0};
+    case ECONNREFUSED:
+      return {{}, ECONNREFUSED};
+    case EAGAIN:
+    case EINTR:
+    case ECONNRESET:  // the listener went away at this moment
+    case ETIMEDOUT:
+    case EADDRNOTAVAIL:  // a flood of callers has used up the ports to call from
+      return {{}, EAGAIN};
+    default:
+      fail_system(error, "cannot connect a socket");
+  }
+}
+
+SocketOrError accept_from(int listener) {
+  UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket) return {std::move(socket), 0};
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED || errno == EPROTO) {
+    return {{}, EAGAIN};
+  }
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) return {{}, errno};
+  fail_system(errno, "cannot accept a connection");
+}
+
+std::optional<PeerCredentials> peer_of(int socket) {
+  if (!passes_descriptors(socket)) return std::nullopt;  // to TCP, the kernel answers with nonsense, not an error
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) {
+    fail_system(errno, "cannot ask who is at the other end of a socket");
+  }
+  return PeerCredentials{credentials.pid, credentials.uid};
+}
+
+Progress receive_some(int socket, std::span<std::byte>& rest) {
+  while (!rest.empty()) {
+    const ssize_t count = ::recv(socket, rest.data(), rest.size(), 0);
+    if (count < 0) return failed_progress("cannot receive from a socket");
+    if (count == 0) return Progress::kGone;
+    rest = rest.subspan(static_cast<size_t>(count));
+  }
+  return Progress::kDone;
+}
+
+Progress send_some(int socket, std::span<const std::byte>& rest) {
+  while (!rest.empty()) {
+    const ssize_t count = ::send(socket, rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (count < 0) return failed_progress("cannot send to a socket");
+    rest = rest.subspan(static_cast<size_t>(count));
+  }
+  return Progress::kDone;
+}
+
+Progress receive_all(int socket, std::span<std::byte> bytes, const Deadline& deadline) {
+  for (;;) {
+    const Progress progress = receive_some(socket, bytes);
+    if (progress != Progress::kMore || !wait_for(socket, POLLIN, deadline)) return progress;
+  }
+}
+
+Progress send_all(int socket, std::span<const std::byte> bytes, const Deadline& deadline) {
+  for (;;) {
+    const Progress progress = send_some(socket, bytes);
+    if (progress != Progress::kMore || !wait_for(socket, POLLOUT, deadline)) return progress;
+  }
+}
+
+bool passes_descriptors(int socket) { return SocketAddress::of(socket).family() == AF_UNIX; }
+
+Progress send_some_with_descriptor(int socket, std::span<const std::byte>& rest, int descriptor) {
+  DescriptorMessage control{};
+  iovec data{const_cast<std::byte*>(rest.data()), rest.size()};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = &control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  const ssize_t count = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+  if (count < 0) return failed_progress("cannot send a descriptor");
+  rest = rest.subspan(static_cast<size_t>(count));
+  return send_some(socket, rest);
+}
+
+Progress receive_all_with_descriptor(int socket, std::span<std::byte> bytes, UniqueFd& descriptor,
+                                     const Deadline& deadline) {
+  while (!bytes.empty()) {
+    DescriptorMessage control{};
+    iovec data{bytes.data(), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof control;
+    const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (count > 0) {
+      take_descriptors(message, descriptor);
+      bytes = bytes.subspan(static_cast<size_t>(count));
+      continue;
+    }
+    const Progress progress = count == 0 ? Progress::kGone : failed_progress("cannot receive a descriptor");
+    if (progress != Progress::kMore || !wait_for(socket, POLLIN, deadline)) return progress;
+  }
+  return Progress::kDone;
+}
+
+}  // namespace plait

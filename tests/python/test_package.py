@@ -1,0 +1,61 @@
+"""The package as a whole: its names, its types, and what it costs to import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import plait
+import plait.plans
+import plait.topology
+import pytest
+from plait import _core, errors
+
+
+def public(names) -> set[str]:
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_stub_has_the_names_of_the_module():
+    tree = ast.parse((Path(plait.__file__).parent / "_core.pyi").read_text())
+    defined = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    assert public(node.name for node in defined) == public(dir(_core))
+    for node in defined:
+        if isinstance(node, ast.ClassDef):
+            members = {member.name for member in node.body if isinstance(member, ast.FunctionDef)}
+            assert public(members) == public(dir(getattr(_core, node.name))), node.name
+
+
+@pytest.mark.parametrize("module", [plait, plait.plans, plait.topology])
+def test_all_names_are_there_and_documented(module):
+    assert module.__doc__
+    for name in module.__all__:
+        thing = getattr(module, name)
+        assert name in {"__version__", "Device", "Link"} or thing.__doc__, name
+
+
+def test_every_error_has_its_code():
+    for name in ("InvalidArgument", "InvalidInput", "InvalidPlan", "Mismatch", "PeerFailed", "Timeout"):
+        cls = getattr(errors, name)
+        assert errors.class_of_code(cls.code) is cls
+        assert issubclass(cls, plait.Error) and issubclass(plait.Error, RuntimeError)
+    assert errors.class_of_code("system error") is plait.Error
+
+
+def test_errors_of_the_core_have_their_class_and_code():
+    with pytest.raises(plait.InvalidInput) as caught:
+        plait.plans.from_json("{", "some.json")
+    assert caught.value.code == "invalid input"
+    assert str(caught.value).startswith("some.json:1: ")
+
+
+def test_import_takes_little_with_it():
+    code = "import sys, plait; print(*{'numpy', 'typing', 'argparse', 'subprocess'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    if result.returncode:  # the package is not beside the standard library
+        path = str(Path(plait.__file__).parent.parent)
+        code = f"import sys; sys.path.insert(0, {path!r}); " + code.replace("import sys, ", "import ")
+        result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []

@@ -1,0 +1,198 @@
+"""Plans from Python, `plait plan` and `plait verify`."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree
+
+import plait
+import pytest
+from plait import plans, topology
+from plait.cli import main
+from ranks import cli
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command; gives its exit status and what it prints."""
+
+    def run(*arguments):
+        try:
+            status = main(list(map(str, arguments)))
+        except SystemExit as exit:
+            status = exit.code
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_make():
+    plan = plans.make("all_reduce", "ring", 4)
+    assert (plan.algorithm, plan.collective, plan.ranks, plan.reach) == ("ring", "all_reduce", 4, "staged")
+    assert plan.steps == 6
+    assert str(plan).startswith("plan ring: all_reduce over 4 ranks")
+    assert len(plan.chunks_read) == len(plan.chunks_written) == 4
+    assert repr(plan) == "<plait.Plan ring>"
+    hierarchical = plans.make("all_reduce", "hierarchical_ring", 8, factors=[4, 2])
+    assert hierarchical.algorithm == "hierarchical_ring(4x2)" and hierarchical != plan
+    assert plans.make("broadcast", "chain", 3, root=2, pipeline=4).root == 2
+    grouped = plans.make("all_reduce", "three_stage", 4, groups=[[0, 1], [2, 3]], node_of=[0, 0, 1, 1])
+    assert grouped.ranks == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("all_reduce", "rings", 4), {}, "algorithm 'rings' is not known; for all_reduce use one of: flat"),
+        (("broadcast", "ring", 4), {}, "does not serve broadcast; use one of"),
+        (("all_reduced", "ring", 4), {}, "all_reduced"),
+        (("all_reduce", "ring", 0), {}, "at least one rank"),
+        (("broadcast", "chain", 4), {"root": 4}, "root 4 does not exist"),
+        (("all_reduce", "hierarchical_ring", 8), {"factors": [3, 2]}, "product of the factors"),
+        (("broadcast", "chain", 4), {"pipeline": 0}, "pipeline is 0"),
+        (("all_reduce", "ring", 4), {"reach": "far"}, "staged, peer"),
+        (("all_reduce", "three_stage", 4), {"groups": [[0, 1], [1, 2]]}, "rank 1 is in 2 groups"),
+    ],
+)
+def test_make_errors(arguments, options, message):
+    with pytest.raises(plait.InvalidArgument, match=message):
+        plans.make(*arguments, **options)
+
+
+@pytest.mark.parametrize("algorithm", plans.algorithms(), ids=lambda algorithm: algorithm.name)
+def test_every_algorithm_reads_back(algorithm):
+    assert algorithm.summary and algorithm.source
+    for collective in algorithm.collectives:
+        plan = plans.make(collective, algorithm.name, 4)
+        assert plans.from_json(plan.to_json()) == plan
+
+
+def test_for_machine():
+    made = plans.for_machine(topology.machine("dgx1-v100"), "all_reduce")
+    assert made.plan.ranks == 8 and "best bound of" in made.reason
+    assert made.plan.algorithm in made.explain(1 << 20)
+    ring = plans.for_machine(topology.machine("summit", 2), "all_reduce", "ring")
+    assert ring.plan.ranks == 12 and ring.reason == "asked for"
+    with pytest.raises(plait.InvalidArgument, match="ranks"):
+        plans.for_machine(topology.machine("dgx1-v100"), "all_reduce", ranks=9)
+
+
+def test_plan_text_says_verified(run):
+    status, out, err = run("plan", "all_reduce", "--algorithm", "ring", "--machine", "dgx1-v100", "--gpus", "0-3")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "verified ring: all_reduce over 4 ranks of dgx1-v100 in 4 chunks"
+    assert lines[1].startswith("steps    6")
+    assert "plan ring: all_reduce over 4 ranks, 4 chunks, reach staged, in place or not" in lines
+
+
+def test_plan_chooses_and_says_why(run):
+    status, out, _ = run("plan", "all_reduce", "--machine", "dgx2", "--format", "ascii")
+    assert status == 0
+    assert out.splitlines()[1].startswith("why      the best bound of ")
+    assert "step | rank 0" in out
+
+
+def test_plan_explains(run):
+    status, out, _ = run("plan", "reduce_scatter", "--machine", "summit", "--explain", "--bytes", "64M")
+    assert status == 0
+    assert "verified " in out and "by link" in out and "choices" in out
+    assert "lane 0" not in out  # the plan itself was not asked for
+    status, out, _ = run("plan", "reduce_scatter", "--machine", "summit", "--explain", "--format", "text")
+    assert "by link" in out and "lane 0" in out
+
+
+def test_plan_json_goes_through_verify(run, tmp_path):
+    file = tmp_path / "plan.json"
+    options = ["--algorithm", "hierarchical_ring", "--factors", "4x2", "--machine", "dgx2", "--gpus", "0-7"]
+    status, out, _ = run("plan", "all_reduce", *options, "--format", "json", "-o", file)
+    assert status == 0 and out.splitlines()[-1] == f"written  {file}"
+    status, out, err = run("verify", file, "--bytes", "64M")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "ok: hierarchical_ring(4x2), all_reduce over 8 ranks in 8 chunks"
+    assert "1.75 S (117.4 MB)" in out and "r0 -> r1" in out
+    status, out, err = run("plan", "all_reduce", *options, "--format", "json")
+    assert json.loads(out) == json.loads(file.read_text())
+    assert err.startswith("verified ")
+
+
+def test_plan_svg(run):
+    options = ["--algorithm", "chain", "--pipeline", 2, "--ranks", 3, "--format", "svg"]
+    status, out, err = run("plan", "broadcast", *options)
+    assert status == 0 and "verified chain(pipeline 2)" in err
+    assert xml.etree.ElementTree.fromstring(out).tag.endswith("svg")
+
+
+def test_plan_peer_reach_and_root(run):
+    status, out, _ = run("plan", "reduce", "--machine", "dgx2", "--root", 3, "--reach", "peer", "--algorithm", "flat")
+    assert status == 0 and "root 3" in out and "reach peer" in out
+
+
+def test_plan_list(run):
+    status, out, _ = run("plan", "--list")
+    assert status == 0
+    for algorithm in plans.algorithms():
+        assert algorithm.name in out and algorithm.summary in out and algorithm.source in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["plan"], 2, "which collective?"),
+        (["plan", "all_reduced"], 2, "invalid choice: 'all_reduced'"),
+        (["plan", "all_reduce", "--algorithm", "rings", "--ranks", 4], 1, "algorithm 'rings' is not known"),
+        (["plan", "all_reduce", "--machine", "nowhere"], 1, 'no described machine "nowhere"'),
+        (["plan", "all_reduce", "--machine", "dgx2", "--ranks", 17], 1, "16"),
+        (["plan", "all_reduce", "--factors", "4x"], 2, "'4x' is no list of factors"),
+        (["plan", "broadcast", "--machine", "dgx2", "--root", 16], 1, "root 16"),
+        (["plan", "all_reduce", "--machine", "dgx2", "--format", "pdf"], 2, "invalid choice: 'pdf'"),
+        (["plan", "all_reduce", "--machine", "dgx2", "-o", "/no/such/plan"], 1, "/no/such/plan: No such file"),
+        (["verify"], 2, "required: FILE"),
+        (["verify", "/no/such/plan"], 1, "/no/such/plan: No such file"),
+    ],
+)
+def test_errors(arguments, status, message, run):
+    found, _, err = run(*arguments)
+    assert found == status
+    assert "plait: error: " in err and message in err
+
+
+def test_verify_refuses_a_wrong_plan(run, tmp_path):
+    plan = json.loads(plans.make("all_reduce", "ring", 3).to_json())
+    lane = plan["ranks"][1]["lanes"][0]["operations"]
+    wait = next(number for number, operation in enumerate(lane) if operation["op"] == "wait")
+    del lane[wait]
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps(plan))
+    status, out, err = run("verify", file)
+    assert (status, out) == (1, "")
+    assert err.startswith("plait: error: plan ring")
+    with pytest.raises(plait.InvalidPlan, match="plan ring"):
+        plans.from_json(file.read_text())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"plait_plan": 1}', "\x00", '{"plait_plan": 99}'])
+def test_verify_refuses_what_is_no_plan(text, tmp_path, run):
+    file = tmp_path / "no-plan.json"
+    file.write_text(text)
+    status, out, err = run("verify", file)
+    assert (status, out) == (1, "")
+    assert err.startswith(f"plait: error: {file}:")
+
+
+def test_verify_refuses_what_is_no_text(tmp_path, run):
+    file = tmp_path / "bytes"
+    file.write_bytes(b"\xff\xfe\x00")
+    status, _, err = run("verify", file)
+    assert status == 1 and "not a text" in err
+
+
+def test_verify_reads_standard_input():
+    text = plans.make("barrier", "flat", 2).to_json()
+    result = cli("verify", "-", input=text)
+    assert result.returncode == 0
+    assert result.stdout.startswith("ok: flat, barrier over 2 ranks")
+    result = cli("verify", "-", input="nonsense")
+    assert result.returncode == 1
+    assert result.stderr.startswith("plait: error: standard input:1: ")

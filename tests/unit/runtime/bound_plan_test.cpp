@@ -1,0 +1,325 @@
+// Binding, against an independent computation of where every chunk of every operation must lie.
+#include "runtime/bound_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "algorithms/algorithm.hpp"
+#include "plan/builder.hpp"
+#include "support/outcome.hpp"
+#include "support/seed.hpp"
+
+namespace plait {
+namespace {
+
+BindLimits limits_of(size_t scratch_bytes, int signals = 10'000) {
+  BindLimits limits;
+  limits.scratch_bytes = scratch_bytes;
+  limits.signals = signals;
+  return limits;
+}
+
+VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int pipeline = 1, int root = 0) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.pipeline = pipeline;
+  arguments.root = root;
+  return verify(make_plan(algorithm, arguments));
+}
+
+// ---- The independent computation.
+
+class Expected {
+ public:
+  Expected(const VerifiedPlan& verified, const Call& call, int rank, size_t slice)
+      : verified_(verified), plan_(verified.plan()), call_(call), rank_(rank), slice_(slice) {
+    const size_t granule = 128 / element();
+    const size_t parts = static_cast<size_t>(plan_.chunks_per_block);
+    chunk_ = (slice + parts - 1) / parts;
+    chunk_ = (chunk_ + granule - 1) / granule * granule;
+    bool wide = false;
+    for (const auto& lanes : verified.report().facts) {
+      for (const auto& lane : lanes) {
+        for (const FoldFacts& facts : lane) wide |= facts.result_is_partial;
+      }
+    }
+    slot_bytes_ = chunk_ * (wide ? accumulator_size_of(call.type) : element());
+  }
+
+  size_t element() const { return size_of(call_.type); }
+  size_t slot_bytes() const { return slot_bytes_; }
+
+  size_t elements(int chunk) const {
+    const size_t begin = within_block(chunk) * chunk_;
+    return begin >= slice_ ? 0 : std::min(chunk_, slice_ - begin);
+  }
+
+  // Where chunk `chunk` of an operation that begins with chunk `first` lies.
+  BoundPlace place(const Place& place, int first, int chunk) const {
+    if (place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput) {
+      const bool is_input = place.buffer == Buffer::kInput;
+      const bool own_block_only = plan_.collective == (is_input ? Collective::kAllGather : Collective::kReduceScatter);
+      const size_t block = own_block_only ? 0 : static_cast<size_t>(chunk / plan_.chunks_per_block);
+      return {is_input ? 0u : 1u, (block * call_.count + within_block(chunk) * chunk_) * element()};
+    }
+    const int before = place.buffer == Buffer::kHost ? plan_.ranks[place.rank].scratch_slots : 0;
+    return {2 + static_cast<uint32_t>(place.rank),
+            static_cast<size_t>(before + place.slot + chunk - first) * slot_bytes_};
+  }
+
+  // The bound operations of a lane must be the plan's, in order, each fold cut into contiguous pieces.
+  void expect_lane(const BoundSlice& slice, size_t lane, bool chunk_by_chunk) const {
+    const std::vector<BoundOperation>& bound = slice.lanes.at(lane);
+    const auto& operations = plan_.ranks[rank_].lanes.at(lane).operations;
+    size_t next = 0;
+    for (size_t i = 0; i < operations.size(); ++i) {
+      if (operations[i].kind == OpKind::kFold) {
+        expect_fold(slice, lane, i, chunk_by_chunk, next);
+        continue;
+      }
+      ASSERT_LT(next, bound.size());
+      EXPECT_EQ(bound[next].kind, operations[i].kind);
+      EXPECT_EQ(bound[next].peer_rank, operations[i].peer_rank);
+      EXPECT_EQ(bound[next].word_offset, static_cast<size_t>(operations[i].number) * 64);
+      EXPECT_EQ(bound[next].operation, static_cast<int>(i));
+      ++next;
+    }
+    EXPECT_EQ(next, bound.size());
+  }
+
+ private:
+  size_t within_block(int chunk) const { return static_cast<size_t>(chunk % plan_.chunks_per_block); }
+
+  void expect_fold(const BoundSlice& slice, size_t lane, size_t i, bool chunk_by_chunk, size_t& next) const {
+    const Operation& operation = plan_.ranks[rank_].lanes[lane].operations[i];
+    const FoldFacts& facts = verified_.report().facts[rank_][lane][i];
+    for (int chunk = operation.chunk; chunk < operation.chunk + operation.chunks;) {
+      if (elements(chunk) == 0) {
+        ++chunk;
+        continue;
+      }
+      ASSERT_LT(next, slice.lanes[lane].size());
+      const BoundOperation& bound = slice.lanes[lane][next++];
+      ASSERT_EQ(bound.kind, OpKind::kFold);
+      EXPECT_EQ(bound.operation, static_cast<int>(i));
+      expect_facts(slice, bound, facts);
+      const int first = chunk;
+      for (size_t done = 0; done < bound.elements; ++chunk) {
+        ASSERT_LT(chunk, operation.chunk + operation.chunks) << "a piece is longer than its operation";
+        expect_places(slice, bound, operation, chunk, done);
+        done += elements(chunk);
+        ASSERT_LE(done, bound.elements) << "a piece ends within a chunk";
+      }
+      if (chunk_by_chunk) EXPECT_EQ(chunk, first + 1);
+    }
+  }
+
+  void expect_facts(const BoundSlice& slice, const BoundOperation& bound, const FoldFacts& facts) const {
+    const bool narrow = accumulates_in_float32(call_.type);
+    EXPECT_EQ(bound.result_is_wide, narrow && facts.result_is_partial);
+    EXPECT_EQ(bound.divisor, call_.op == ReduceOp::kAverage && facts.finishes ? plan_.rank_count() : 0);
+    bool any = false;
+    for (int s = 0; s < bound.source_count; ++s) {
+      const bool wide = slice.source_is_wide.at(bound.first_flag + static_cast<size_t>(s)) != 0;
+      EXPECT_EQ(wide, narrow && facts.source_is_partial[static_cast<size_t>(s)] != 0);
+      any |= wide;
+    }
+    EXPECT_EQ(bound.has_wide_source, any);
+  }
+
+  // Element `done` of the piece is the first of `chunk`, in every place.
+  void expect_places(const BoundSlice& slice, const BoundOperation& bound, const Operation& operation, int chunk,
+                     size_t done) const {
+    std::vector<Place> places = operation.destinations;
+    places.insert(places.end(), operation.sources.begin(), operation.sources.end());
+    ASSERT_EQ(static_cast<size_t>(bound.destination_count), operation.destinations.size());
+    ASSERT_EQ(static_cast<size_t>(bound.source_count), operation.sources.size());
+    ASSERT_LE(static_cast<int>(places.size()), slice.most_places);
+    for (size_t p = 0; p < places.size(); ++p) {
+      const BoundPlace& actual = slice.places.at(bound.first_place + p);
+      const BoundPlace expected = place(places[p], operation.chunk, chunk);
+      const bool destination = p < operation.destinations.size();
+      const bool wide = destination
+                            ? bound.result_is_wide
+                            : slice.source_is_wide.at(bound.first_flag + p - operation.destinations.size()) != 0;
+      EXPECT_EQ(actual.base, expected.base);
+      EXPECT_EQ(actual.offset + done * (wide ? accumulator_size_of(call_.type) : element()), expected.offset)
+          << "chunk " << chunk << " of place " << p;
+    }
+  }
+
+  const VerifiedPlan& verified_;
+  const Plan& plan_;
+  const Call& call_;
+  const int rank_;
+  const size_t slice_;
+  size_t chunk_ = 0;  // elements
+  size_t slot_bytes_ = 0;
+};
+
+void expect_slice(const VerifiedPlan& plan, const Call& call, int rank, const BoundSlice& slice, size_t elements,
+                  const BindLimits& limits) {
+  const Expected expected(plan, call, rank, elements);
+  ASSERT_EQ(slice.lanes.size(), plan.plan().ranks[static_cast<size_t>(rank)].lanes.size());
+  for (size_t lane = 0; lane < slice.lanes.size(); ++lane) expected.expect_lane(slice, lane, limits.chunk_by_chunk);
+  for (const RankPlan& ranks : plan.plan().ranks) {
+    EXPECT_LE(static_cast<size_t>(ranks.scratch_slots + ranks.host_slots) * expected.slot_bytes(),
+              limits.scratch_bytes);
+  }
+}
+
+void expect_right(const VerifiedPlan& plan, const Call& call, const BindLimits& limits) {
+  SCOPED_TRACE(plan.plan().algorithm + ", " + to_text(call) + ", scratch " + std::to_string(limits.scratch_bytes));
+  for (int rank = 0; rank < plan.plan().rank_count(); ++rank) {
+    const BoundPlan bound = bind(plan, call, rank, limits);
+    ASSERT_GE(bound.slices, 1u);
+    const size_t full = bound.slice_bytes / size_of(call.type);
+    const size_t before_last = (bound.slices - 1) * full;
+    if (bound.slices > 1) {
+      ASSERT_LT(before_last, call.count);
+      ASSERT_LE(call.count - before_last, full);
+      expect_slice(plan, call, rank, bound.full, full, limits);
+    }
+    expect_slice(plan, call, rank, bound.last, call.count - before_last, limits);
+  }
+}
+
+// ---- Tests.
+
+TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
+  test::Random random(test::run_seed());
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const Collective collective : algorithm.collectives) {
+      if (collective == Collective::kBarrier) continue;
+      for (const int ranks : {1, 2, 3, 6}) {
+        const int pipeline = static_cast<int>(test::between(random, 1, 3));
+        const int root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+        const VerifiedPlan plan = plan_of(std::string(algorithm.name), collective, ranks, pipeline, root);
+        for (int i = 0; i < 8; ++i) {
+          Call call{collective, static_cast<DataType>(random() % kDataTypeCount), ReduceOp::kSum, root, 0};
+          if (reduces(collective)) call.op = static_cast<ReduceOp>(random() % kReduceOpCount);
+          call.count = test::one_in(random, 3) ? random() % 9 : random() % 30'000;
+          BindLimits limits = limits_of(32'768 + 1000 * (random() % 60));
+          limits.chunk_by_chunk = test::one_in(random, 2);
+          expect_right(plan, call, limits);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(BoundPlan, CutsAMessageIntoEvenSlicesThatFit) {
+  const VerifiedPlan plan = plan_of("one_shot", Collective::kAllReduce, 2);
+  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 2500};
+  const BoundPlan bound = bind(plan, call, 0, limits_of(4096));  // 1024 elements a slice at most
+  EXPECT_EQ(bound.slices, 3u);
+  EXPECT_EQ(bound.slice_bytes, 864u * 4);  // 2500 / 3, up to 128 bytes
+  EXPECT_EQ(
+      bind(plan, {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1024}, 0, limits_of(4096)).slices, 1u);
+  EXPECT_EQ(
+      bind(plan, {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1025}, 0, limits_of(4096)).slices, 2u);
+}
+
+TEST(BoundPlan, SlotsOfUnfinishedReductionsAreWide) {
+  const VerifiedPlan plan = plan_of("recursive_doubling", Collective::kAllReduce, 4);
+  const size_t narrow =
+      bind(plan, {Collective::kAllReduce, DataType::kInt16, ReduceOp::kSum, 0, 1 << 20}, 0, limits_of(1 << 16))
+          .slice_bytes;
+  const size_t wide =
+      bind(plan, {Collective::kAllReduce, DataType::kFloat16, ReduceOp::kSum, 0, 1 << 20}, 0, limits_of(1 << 16))
+          .slice_bytes;
+  EXPECT_NEAR(static_cast<double>(narrow) / static_cast<double>(wide), 2, 0.1);
+}
+
+TEST(BoundPlan, AllRanksCutAlike) {
+  for (const char* algorithm : {"binomial", "flat"}) {
+    const VerifiedPlan plan = plan_of(algorithm, Collective::kReduce, 7, 1, 3);
+    const Call call{Collective::kReduce, DataType::kFloat8E5M2, ReduceOp::kMax, 3, 123'457};
+    const BoundPlan first = bind(plan, call, 0, limits_of(20'000));
+    EXPECT_GT(first.slices, 1u);
+    for (int rank = 1; rank < 7; ++rank) {
+      const BoundPlan other = bind(plan, call, rank, limits_of(20'000));
+      EXPECT_EQ(other.slices, first.slices);
+      EXPECT_EQ(other.slice_bytes, first.slice_bytes);
+    }
+  }
+}
+
+TEST(BoundPlan, NothingToMoveLeavesTheSignals) {
+  const VerifiedPlan plan = plan_of("ring", Collective::kAllReduce, 3);
+  const Call call{Collective::kAllReduce, DataType::kInt64, ReduceOp::kSum, 0, 0};
+  for (int rank = 0; rank < 3; ++rank) {
+    const BoundPlan bound = bind(plan, call, rank, limits_of(4096));
+    EXPECT_EQ(bound.slices, 1u);
+    size_t signals = 0, expected = 0;
+    for (const BoundOperation& operation : bound.last.lanes[0]) {
+      EXPECT_NE(operation.kind, OpKind::kFold);
+      ++signals;
+    }
+    for (const Operation& operation : plan.plan().ranks[static_cast<size_t>(rank)].lanes[0].operations) {
+      expected += operation.kind != OpKind::kFold;
+    }
+    EXPECT_EQ(signals, expected);
+  }
+}
+
+TEST(BoundPlan, LargeMessagesGoPastTheCachesToTheOutput) {
+  const VerifiedPlan plan = plan_of("flat", Collective::kAllReduce, 2);
+  BindLimits limits = limits_of(1 << 16);
+  limits.streaming_output_bytes = 4000;
+  limits.streaming_scratch_bytes = SIZE_MAX;
+  for (const size_t count : {size_t{999}, size_t{1000}}) {
+    const BoundPlan bound = bind(plan, {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count}, 0, limits);
+    size_t to_output = 0, streamed = 0;
+    for (const BoundOperation& operation : bound.last.lanes[0]) {
+      for (int d = 0; operation.kind == OpKind::kFold && d < operation.destination_count; ++d) {
+        const bool output = bound.last.places[operation.first_place + static_cast<size_t>(d)].base == kOutputBase;
+        const bool streams = (operation.streaming_destinations >> d & 1) != 0;
+        to_output += output;
+        streamed += streams;
+        if (streams) EXPECT_TRUE(output);
+      }
+    }
+    EXPECT_GT(to_output, 0u);
+    EXPECT_EQ(streamed, count == 1000 ? to_output : 0);
+  }
+}
+
+void expect_refused(const VerifiedPlan& plan, const Call& call, const BindLimits& limits, ErrorCode code,
+                    const std::vector<std::string>& parts) {
+  EXPECT_EQ(test::objection(test::outcome_of([&](int) { bind(plan, call, 0, limits); }, 0), code, parts), "");
+}
+
+TEST(BoundPlan, PlansThatDoNotFitAreRefused) {
+  const VerifiedPlan ring = plan_of("ring", Collective::kAllReduce, 8);
+  const Call call{Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 10};
+  expect_refused(ring, call, limits_of(500), ErrorCode::kResources,
+                 {"ring", "scratch slots", "500 bytes", "SCRATCH_KIB"});
+  // One byte each, but four while they add up.
+  const Call wide{Collective::kAllReduce, DataType::kFloat8E4M3, ReduceOp::kSum, 0, 10};
+  bind(ring, call, 0, limits_of(8 * 128));
+  expect_refused(ring, wide, limits_of(8 * 128), ErrorCode::kResources, {"8 scratch slots of 512 bytes"});
+  bind(ring, wide, 0, limits_of(8 * 512));
+  const int needed = ring.plan().ranks[0].signals;
+  bind(ring, call, 0, limits_of(4096, needed));
+  expect_refused(ring, call, limits_of(4096, needed - 1), ErrorCode::kResources,
+                 {join("needs ", needed, " signals"), "fewer chunks"});
+}
+
+TEST(BoundPlan, PlansForOtherMachinesAreRefused) {
+  AlgorithmArguments arguments;
+  arguments.ranks = 4;
+  arguments.node_of = {0, 0, 1, 1};
+  const Call call{Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 1000};
+  expect_refused(verify(make_plan("ring", arguments)), call, limits_of(1 << 16), ErrorCode::kInvalidPlan, {"node"});
+  arguments.node_of.clear();
+  arguments.reach = Reach::kPeer;
+  expect_refused(verify(make_plan("ring", arguments)), call, limits_of(1 << 16), ErrorCode::kInvalidPlan, {"reach"});
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,71 @@
+// Calls in words and as fingerprints.
+#include "runtime/call.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "support/seed.hpp"
+
+namespace plait {
+namespace {
+
+const Call kCall{Collective::kReduce, DataType::kBfloat16, ReduceOp::kAverage, 3, 1000};
+
+TEST(Call, InWords) {
+  EXPECT_EQ(to_text(kCall), "reduce of 1000 bfloat16 (avg), root 3");
+  EXPECT_EQ(to_text({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1}),
+            "all_reduce of 1 float32 (sum)");
+  EXPECT_EQ(to_text({Collective::kAllGather, DataType::kUint8, ReduceOp::kSum, 0, 0}), "all_gather of 0 uint8");
+  EXPECT_EQ(to_text({Collective::kBroadcast, DataType::kInt64, ReduceOp::kSum, 1, 5}), "broadcast of 5 int64, root 1");
+  EXPECT_EQ(to_text(Call{}), "barrier");
+}
+
+TEST(Call, EveryFieldCountsForTheSignature) {
+  std::set<uint32_t> signatures;
+  Call call = kCall;
+  signatures.insert(signature(call));
+  call.collective = Collective::kBroadcast;
+  signatures.insert(signature(call));
+  call = kCall;
+  call.type = DataType::kFloat16;
+  signatures.insert(signature(call));
+  call = kCall;
+  call.op = ReduceOp::kSum;
+  signatures.insert(signature(call));
+  call = kCall;
+  call.root = 2;
+  signatures.insert(signature(call));
+  call = kCall;
+  call.count = 1001;
+  signatures.insert(signature(call));
+  EXPECT_EQ(signatures.size(), 6u);
+  EXPECT_EQ(signature(kCall), signature(Call(kCall)));
+}
+
+// The runtime uses only part of the bits, so every part must tell calls apart.
+TEST(Call, SignaturesSpread) {
+  std::set<uint32_t> all, low, high;
+  for (size_t count = 0; count < 20'000; ++count) {
+    Call call = kCall;
+    call.count = count;
+    const uint32_t value = signature(call);
+    ASSERT_NE(value, 0u);
+    all.insert(value);
+    low.insert(value & 0xffffff);
+    high.insert(value >> 8);
+  }
+  EXPECT_GE(all.size(), 19'997u);  // a random function would lose 0.05
+  EXPECT_GE(low.size(), 19'950u);  // and 12 here
+  EXPECT_GE(high.size(), 19'950u);
+}
+
+TEST(Call, BytesOfTheMessage) {
+  EXPECT_EQ(message_bytes(kCall, 4), 2000u);
+  EXPECT_EQ(message_bytes({Collective::kAllGather, DataType::kFloat64, ReduceOp::kSum, 0, 10}, 4), 320u);
+  EXPECT_EQ(message_bytes({Collective::kReduceScatter, DataType::kInt8, ReduceOp::kSum, 0, 10}, 4), 40u);
+  EXPECT_EQ(message_bytes(Call{}, 4), 0u);
+}
+
+}  // namespace
+}  // namespace plait

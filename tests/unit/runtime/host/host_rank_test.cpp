@@ -1,0 +1,170 @@
+// One rank at a time, where the order of events can be forced: stale signals, failure records, early ends.
+#include "runtime/host/host_rank.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "algorithms/algorithm.hpp"
+#include "support/outcome.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kSignals = 16;
+
+const Call kCall{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 0, 8};
+
+VerifiedPlan broadcast_plan() {
+  AlgorithmArguments arguments;
+  arguments.collective = Collective::kBroadcast;
+  arguments.ranks = 2;
+  return verify(make_plan("binomial", arguments));
+}
+
+// Two ranks in this process; rank 0 broadcasts.
+class Pair {
+ public:
+  explicit Pair(double timeout_seconds = 20)
+      : segment_(std::make_shared<Segment>(SegmentShape{2, 4096, kSignals})), plan_(broadcast_plan()) {
+    BindLimits limits;
+    limits.scratch_bytes = 4096;
+    limits.signals = kSignals;
+    limits.signal_stride = Segment::kSignalStride;
+    HostRank::Options options;
+    options.timeout_seconds = timeout_seconds;
+    options.wait_policy = WaitPolicy::kSleep;
+    for (int rank = 0; rank < 2; ++rank) {
+      bound_.push_back(bind(plan_, kCall, rank, limits));
+      ranks_.push_back(std::make_unique<HostRank>(segment_, rank, Peers({::getpid(), ::getpid()}), options));
+    }
+  }
+
+  Segment& segment() { return *segment_; }
+  HostRank& rank(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  void close(int rank) { ranks_[static_cast<size_t>(rank)].reset(); }
+
+  void send(const std::vector<int32_t>& message) {
+    std::vector<int32_t> output(message.size());
+    rank(0).run(bound_[0], kCall, message.data(), output.data());
+  }
+  std::vector<int32_t> receive() {
+    std::vector<int32_t> output(kCall.count);
+    rank(1).run(bound_[1], kCall, nullptr, output.data());
+    return output;
+  }
+
+ private:
+  std::shared_ptr<Segment> segment_;
+  const VerifiedPlan plan_;
+  std::vector<BoundPlan> bound_;
+  std::vector<std::unique_ptr<HostRank>> ranks_;
+};
+
+std::vector<int32_t> message(int32_t value) { return std::vector<int32_t>(8, value); }
+
+TEST(HostRank, SignalsOfEarlierEqualCallsAreNotTakenForNewOnes) {
+  Pair pair;
+  // From the third call on, both halves of the signal words hold what equal calls left there; the root is always late.
+  for (int32_t i = 1; i <= 6; ++i) {
+    std::thread root([&] {
+      ::usleep(20'000);
+      pair.send(message(i));
+    });
+    EXPECT_EQ(pair.receive(), message(i));
+    root.join();
+  }
+}
+
+TEST(HostRank, GarbageInSignalWordsIsNoSignal) {
+  Pair pair(0.3);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const uint32_t parity : {0u, 1u}) {
+      for (int signal = 0; signal < kSignals; ++signal) {
+        auto* word =
+            reinterpret_cast<uint64_t*>(pair.segment().signals(rank, parity) + signal * Segment::kSignalStride);
+        *word = signal % 2 == 0 ? 1 : ~uint64_t{0};
+      }
+    }
+  }
+  const auto outcome = test::outcome_of([&](int) { pair.receive(); }, 1);
+  EXPECT_EQ(
+      test::objection(outcome, ErrorCode::kTimeout,
+                      {"rank 1 waited more than 0.3 s", "plan binomial, lane 0, operation 0 `wait 0 from r0 lane 0`",
+                       "rank 0", "never made a call"}),
+      "");
+}
+
+TEST(HostRank, TheFirstFailureWinsAndStays) {
+  Pair pair;
+  pair.rank(1).abort(ErrorCode::kPeerFailed, "first");
+  pair.rank(0).abort(ErrorCode::kTimeout, "second");
+  for (int i = 0; i < 2; ++i) {
+    const auto outcome = test::outcome_of([&](int) { pair.send(message(1)); }, 0);
+    EXPECT_EQ(test::objection(outcome, ErrorCode::kPeerFailed, {"first (found by rank 1)"}), "");
+  }
+}
+
+TEST(HostRank, LongReasonsAreCut) {
+  Pair pair;
+  pair.rank(1).abort(ErrorCode::kPeerFailed, std::string(5000, 'x'));
+  EXPECT_EQ(test::outcome_of([&](int) { pair.receive(); }, 1).text, std::string(999, 'x'));
+}
+
+// Killed between the first and the last word of its reason.
+TEST(HostRank, ARankThatDiedWhileItWroteTheFailure) {
+  Pair pair;
+  pair.segment().failure().state = FailureRecord::kWriting;
+  const auto outcome = test::outcome_of([&](int) { pair.receive(); }, 1);
+  EXPECT_EQ(test::objection(outcome, ErrorCode::kPeerFailed, {"given up this communicator and died"}), "");
+  EXPECT_LT(outcome.seconds, 10);
+}
+
+TEST(HostRank, ARankThatCloses) {
+  Pair pair;
+  pair.send(message(7));
+  EXPECT_EQ(pair.segment().board(0).state.load(), RankState::kPresent);
+  pair.close(0);
+  EXPECT_EQ(pair.segment().board(0).state.load(), RankState::kClosed);
+  EXPECT_EQ(pair.receive(), message(7));  // what it left is still there
+  const auto outcome = test::outcome_of([&](int) { pair.receive(); }, 1);
+  EXPECT_EQ(test::objection(outcome, ErrorCode::kPeerFailed,
+                            {"rank 0", "closed its communicator while rank 1 was in call 2",
+                             "last completed call 1, broadcast of 8 int32, root 0"}),
+            "");
+}
+
+// A rank may be two epochs ahead of another, but not three.
+TEST(HostRank, NobodyOverwritesWhatASlowRankStillReads) {
+  Pair pair(0.3);
+  for (const int32_t i : {1, 2}) pair.send(message(i));
+  const auto outcome = test::outcome_of([&](int) { pair.send(message(3)); }, 0);
+  EXPECT_EQ(test::objection(outcome, ErrorCode::kTimeout,
+                            {"the wait for rank 1 to be done with an earlier call", "never made a call"}),
+            "");
+}
+
+TEST(HostRank, ARankThatWaitsSaysSo) {
+  Pair pair;
+  test::Outcome outcome;
+  std::thread waiter([&] { outcome = test::outcome_of([&](int) { pair.receive(); }, 1); });
+  while (pair.segment().board(1).waiting.load() == kNotWaiting) ::usleep(100);
+  EXPECT_EQ(pair.segment().board(1).waiting.load(), 0);  // lane 0, operation 0
+  pair.rank(0).abort(ErrorCode::kPeerFailed, "enough");
+  waiter.join();
+  EXPECT_EQ(outcome.text, "enough (found by rank 0)");
+}
+
+// ... and no longer says so when it has gone on, however short its later waits are.
+TEST(HostRank, ARankThatHasWaitedNoLongerSaysSo) {
+  Pair pair;
+  std::thread waiter([&] { EXPECT_EQ(pair.receive(), message(1)); });
+  while (pair.segment().board(1).waiting.load() == kNotWaiting) ::usleep(100);
+  pair.send(message(1));
+  waiter.join();
+  EXPECT_EQ(pair.segment().board(1).waiting.load(), kNotWaiting);
+}
+
+}  // namespace
+}  // namespace plait

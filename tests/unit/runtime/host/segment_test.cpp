@@ -1,0 +1,103 @@
+// The shared memory: everything has a place of its own, and every rank sees the same.
+#include "runtime/host/segment.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/error.hpp"
+#include "support/system.hpp"
+
+namespace plait {
+namespace {
+
+struct Range {
+  const std::byte* begin;
+  size_t bytes;
+  size_t alignment;
+};
+
+std::vector<Range> ranges_of(const Segment& segment) {
+  const SegmentShape& shape = segment.shape();
+  std::vector<Range> ranges = {{reinterpret_cast<std::byte*>(&segment.failure()), sizeof(FailureRecord), 64}};
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
+    for (const uint32_t parity : {0u, 1u}) {
+      const size_t signal_bytes = static_cast<size_t>(shape.signals) * Segment::kSignalStride;
+      ranges.push_back({segment.signals(rank, parity), signal_bytes, 64});
+      ranges.push_back({segment.scratch(rank, parity), shape.scratch_bytes, 4096});
+    }
+  }
+  return ranges;
+}
+
+TEST(Segment, EverythingHasAPlaceOfItsOwn) {
+  for (const int ranks : {1, 2, 7, 64}) {
+    for (const size_t scratch : {size_t{0}, size_t{1}, size_t{4096}, size_t{10'001}}) {
+      for (const int signals : {0, 1, 64, 513}) {
+        const Segment segment({ranks, scratch, signals});
+        std::vector<Range> ranges = ranges_of(segment);
+        std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+        const auto* base = reinterpret_cast<std::byte*>(&segment.failure());
+        for (size_t i = 0; i < ranges.size(); ++i) {
+          EXPECT_EQ(reinterpret_cast<uintptr_t>(ranges[i].begin) % ranges[i].alignment, 0u);
+          EXPECT_GE(ranges[i].begin, base);
+          const std::byte* end = ranges[i].begin + ranges[i].bytes;
+          EXPECT_LE(end, base + segment.shape().total_bytes());
+          if (i + 1 < ranges.size() && ranges[i].bytes > 0) EXPECT_LE(end, ranges[i + 1].begin);
+        }
+      }
+    }
+  }
+}
+
+TEST(Segment, EveryMappingSeesTheSame) {
+  const test::TemporaryDirectory directory;
+  for (const std::string& where : {std::string(), directory.path()}) {
+    const SegmentShape shape{3, 5000, 20};
+    const UniqueFd file = Segment::create(shape, where);
+    EXPECT_NE(::fcntl(file.get(), F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_TRUE(test::files_in(directory.path()).empty());
+    const Segment left(shape, file), right(shape, file);
+    const auto a = ranges_of(left), b = ranges_of(right);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_NE(a[i].begin, b[i].begin);
+      for (size_t at = 0; at < a[i].bytes; ++at) {  // what boards begin with is zero in memory, too
+        ASSERT_EQ(a[i].begin[at], std::byte{0});
+      }
+      std::memset(const_cast<std::byte*>(a[i].begin), static_cast<int>(i + 1), a[i].bytes);
+    }
+    for (size_t i = 0; i < b.size(); ++i) {
+      for (size_t at = 0; at < b[i].bytes; ++at) ASSERT_EQ(b[i].begin[at], static_cast<std::byte>(i + 1));
+    }
+  }
+}
+
+TEST(Segment, RoomInADirectoryIsTakenAtOnce) {
+  const test::TemporaryDirectory directory;
+  const SegmentShape shape{2, 100'000, 20};
+  const UniqueFd file = Segment::create(shape, directory.path());
+  struct stat status{};
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  EXPECT_EQ(status.st_size, static_cast<off_t>(shape.total_bytes()));
+  EXPECT_GE(static_cast<size_t>(status.st_blocks) * 512, shape.total_bytes());
+  EXPECT_EQ(status.st_nlink, 0u);
+  EXPECT_EQ(status.st_mode & 077, 0u);  // nobody else's business
+}
+
+TEST(Segment, BadDirectories) {
+  const test::TemporaryDirectory directory;
+  test::write_text(directory.path() + "/file", "x");
+  for (const std::string& where : {std::string("/no/such/directory"), directory.path() + "/file"}) {
+    const auto outcome = test::outcome_of([&](int) { Segment::create({2, 4096, 8}, where); }, 0);
+    EXPECT_EQ(test::objection(outcome, ErrorCode::kResources, {where, "PLAIT_SHM_DIR"}), "");
+  }
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,63 @@
+// How a waiting rank pauses, and how often it looks for what is wrong.
+#include "runtime/host/waiting.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace plait {
+namespace {
+
+// Pauses until the next look.
+int pauses_to_look(Backoff& backoff) {
+  for (int pauses = 1; pauses < 1'000'000; ++pauses) {
+    if (backoff.pause()) return pauses;
+  }
+  return -1;
+}
+
+TEST(Backoff, EveryPolicyLooksEveryNowAndThen) {
+  for (const auto policy : {WaitPolicy::kAuto, WaitPolicy::kSpin, WaitPolicy::kYield, WaitPolicy::kSleep}) {
+    for (const bool crowded : {false, true}) {
+      Backoff backoff(policy, crowded);
+      for (int look = 0; look < 60; ++look) {
+        const int pauses = pauses_to_look(backoff);
+        EXPECT_GE(pauses, 1);
+        EXPECT_LE(pauses, 5000) << name(policy);
+      }
+    }
+  }
+}
+
+TEST(Backoff, ShortWaitsAreNotLookedAt) {
+  Backoff alone(WaitPolicy::kAuto, false), crowded(WaitPolicy::kAuto, true), sleeper(WaitPolicy::kSleep, false);
+  EXPECT_GT(pauses_to_look(alone), 1000);  // spins first
+  EXPECT_EQ(pauses_to_look(crowded), 64);  // leaves the core at once
+  EXPECT_EQ(pauses_to_look(sleeper), 1);
+}
+
+TEST(Backoff, ResetBeginsAgain) {
+  Backoff backoff(WaitPolicy::kAuto, true);
+  for (int i = 0; i < 2100; ++i) backoff.pause();  // it sleeps by now
+  EXPECT_EQ(pauses_to_look(backoff), 1);
+  backoff.reset();
+  EXPECT_EQ(pauses_to_look(backoff), 64);
+}
+
+// However long it has waited, it must not sleep through the moment that it waits for.
+TEST(Backoff, SleepsAreShort) {
+  Backoff backoff(WaitPolicy::kSleep, true);
+  for (int i = 0; i < 250; ++i) backoff.pause();
+  double shortest = 1;
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    backoff.pause();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    shortest = std::min(shortest, seconds.count());
+  }
+  EXPECT_GE(shortest, 0.0009);
+  EXPECT_LT(shortest, 0.1);
+}
+
+}  // namespace
+}  // namespace plait

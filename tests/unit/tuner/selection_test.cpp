@@ -1,0 +1,100 @@
+// PLAIT_ALGORITHM and what is chosen without it.
+#include "tuner/selection.hpp"
+
+#include <gtest/gtest.h>
+
+#include "plan/verifier.hpp"
+#include "support/outcome.hpp"
+
+namespace plait {
+namespace {
+
+void expect_refused(const std::string& text, const std::vector<std::string>& parts) {
+  const test::Outcome outcome = test::outcome_of([&](int) { AlgorithmOverrides::parse(text); }, 0);
+  EXPECT_EQ(test::objection(outcome, ErrorCode::kInvalidArgument, parts), "") << "'" << text << "'";
+}
+
+TEST(Overrides, NoneWhereNothingIsSaid) {
+  const AlgorithmOverrides none = AlgorithmOverrides::parse("");
+  for (int c = 0; c < kCollectiveCount; ++c) EXPECT_EQ(none.find(static_cast<Collective>(c)), nullptr);
+}
+
+TEST(Overrides, NamesAndParameters) {
+  const AlgorithmOverrides overrides =
+      AlgorithmOverrides::parse("all_reduce:hierarchical_ring(4x2x3),broadcast:chain(8),reduce:binomial");
+  const Choice* all_reduce = overrides.find(Collective::kAllReduce);
+  ASSERT_NE(all_reduce, nullptr);
+  EXPECT_EQ(all_reduce->algorithm, "hierarchical_ring");
+  EXPECT_EQ(all_reduce->arguments.factors, (std::vector<int>{4, 2, 3}));
+  EXPECT_EQ(all_reduce->arguments.pipeline, 1);
+  const Choice* broadcast = overrides.find(Collective::kBroadcast);
+  ASSERT_NE(broadcast, nullptr);
+  EXPECT_EQ(broadcast->algorithm, "chain");
+  EXPECT_EQ(broadcast->arguments.pipeline, 8);
+  EXPECT_TRUE(broadcast->arguments.factors.empty());
+  ASSERT_NE(overrides.find(Collective::kReduce), nullptr);
+  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.pipeline, 1);
+  EXPECT_EQ(overrides.find(Collective::kAllGather), nullptr);
+  EXPECT_EQ(
+      AlgorithmOverrides::parse("all_reduce:hierarchical_ring(6)").find(Collective::kAllReduce)->arguments.factors,
+      std::vector<int>{6});
+}
+
+TEST(Overrides, BadTexts) {
+  expect_refused("ring", {"'ring'", "collective:algorithm"});
+  expect_refused(",", {"collective:algorithm"});
+  expect_refused("all_reduce:ring,,broadcast:chain", {"collective:algorithm"});
+  expect_refused("all_reduce:", {"one_shot", "ring"});
+  expect_refused(":ring", {"all_reduce"});
+  expect_refused("everything:ring", {"everything", "all_reduce"});
+  expect_refused("all_reduce:magic", {"magic", "one_shot", "ring"});
+  expect_refused("all_reduce: ring", {" ring"});
+  expect_refused("broadcast:ring", {"ring does not serve broadcast", "chain"});
+  expect_refused("broadcast:chain(", {"chain("});
+  expect_refused("broadcast:chain()", {"chain()", "name(depth)"});
+  expect_refused("broadcast:chain(2", {"chain(2"});
+  expect_refused("broadcast:chain(2)x", {"chain(2)x"});
+  expect_refused("broadcast:chain(two)", {"two", "positive number"});
+  expect_refused("broadcast:chain(0)", {"'0'", "positive number"});
+  expect_refused("broadcast:chain(-3)", {"'-3'"});
+  expect_refused("broadcast:chain(+3)", {"'+3'"});
+  expect_refused("broadcast:chain(3.5)", {"'3.5'"});
+  expect_refused("broadcast:chain(99999999999)", {"99999999999"});
+  expect_refused("broadcast:chain(2x3)", {"one depth", "2x3"});
+  expect_refused("all_reduce:hierarchical_ring(4x)", {"4x"});
+  expect_refused("all_reduce:hierarchical_ring(x4)", {"x4"});
+  expect_refused("all_reduce:hierarchical_ring(4xx2)", {"4xx2"});
+}
+
+TEST(Selection, WhatIsAskedForWins) {
+  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_reduce:ring(3)");
+  const Choice choice = select_for_host({Collective::kAllReduce, 4, 5, 0, false}, overrides);
+  EXPECT_EQ(choice.algorithm, "ring");
+  EXPECT_EQ(choice.arguments.pipeline, 3);
+  EXPECT_EQ(choice.arguments.ranks, 5);
+  EXPECT_NE(choice.reason.find("ring(3)"), std::string::npos);
+}
+
+// Whatever is chosen can be run: a right plan for processes of one host.
+TEST(Selection, EveryChoiceIsARunnablePlan) {
+  const AlgorithmOverrides none;
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{8} << 10, (size_t{8} << 10) + 1, size_t{1} << 30}) {
+      for (const int ranks : {1, 2, 3, 8}) {
+        for (const bool crowded : {false, true}) {
+          const auto collective = static_cast<Collective>(c);
+          const Choice choice = select_for_host({collective, bytes, ranks, ranks - 1, crowded}, none);
+          EXPECT_FALSE(choice.reason.empty());
+          const VerifiedPlan plan = verify(make_plan(choice.algorithm, choice.arguments));
+          EXPECT_EQ(plan.plan().collective, collective);
+          EXPECT_EQ(plan.plan().rank_count(), ranks);
+          EXPECT_EQ(plan.plan().reach, Reach::kStaged);
+          EXPECT_EQ(plan.plan().root, has_root(collective) ? ranks - 1 : 0);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plait
