@@ -17,7 +17,12 @@ namespace nb = nanobind;
 class CommunicatorHandle {
  public:
   explicit CommunicatorHandle(Communicator communicator)
-      : communicator_(std::make_shared<Communicator>(std::move(communicator))) {}
+      : communicator_(std::make_shared<Communicator>(std::move(communicator))) {
+    communicator_->set_interrupt_check([] {
+      const nb::gil_scoped_acquire acquire;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C, most of the time
+    });
+  }
 
   // Throws kInvalidArgument once it is closed.
   std::shared_ptr<Communicator> open() const {

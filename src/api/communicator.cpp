@@ -141,6 +141,7 @@ SegmentShape shape_for(int size, const Settings& settings) {
 BindLimits limits_for(const SegmentShape& shape) {
   BindLimits limits;
   limits.signal_stride = Segment::kSignalStride;
+  limits.signal_payload = Segment::kSignalPayload;
   limits.scratch_bytes = shape.scratch_bytes;
   limits.signals = shape.signals;
   limits.streaming_scratch_bytes = kStreamingScratchBytes;
@@ -196,6 +197,10 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const int size = bootstrap.size();
   const SegmentShape shape = shape_for(size, settings);
   Introduction own;
+  if (settings.algorithm.size() >= sizeof(own.algorithm)) {
+    fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is ", settings.algorithm.size(), " letters long; it may have ",
+         sizeof(own.algorithm) - 1);
+  }
   own.scratch_bytes = settings.scratch_bytes;
   own.cores = own_cores();
   copy_text(own.algorithm, settings.algorithm);
@@ -363,6 +368,10 @@ std::string Communicator::reason_for(const Call& call) { return held(impl_).choo
 
 void Communicator::abort(const std::string& reason) {
   held(impl_).host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));
+}
+
+void Communicator::set_interrupt_check(std::function<void()> check) {
+  impl_->host.set_interrupt_check(std::move(check));
 }
 
 }  // namespace plait

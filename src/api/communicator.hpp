@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,6 +65,10 @@ class Communicator {
 
   // Ends the calls of all ranks, now and later, with an error. Safe from any thread.
   void abort(const std::string& reason);
+
+  // Calls `check` some 20 times a second while this rank waits for others. What it throws ends the call here, and the
+  // communicator for all ranks: for interpreters that want to hear Ctrl-C.
+  void set_interrupt_check(std::function<void()> check);
 
   // Bytes of shared memory that the whole communicator uses.
   size_t shared_bytes() const;

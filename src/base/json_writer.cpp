@@ -1,3 +1,4 @@
+// Writing of JSON.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

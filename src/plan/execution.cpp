@@ -213,13 +213,16 @@ void Execution::fold(LaneState& lane, const Operation& operation) {
 // Unfinished reductions may be wider than the caller's type. Then element i of the result is not where element i of
 // the source was, and a fold onto its own source would overwrite elements that are still to be read.
 void Execution::check_widths(const LaneState& lane, const Operation& operation, const FoldFacts& facts) const {
+  std::vector<Place> changed;  // sources whose elements may differ in width from those of the result
   for (size_t i = 0; i < operation.sources.size(); ++i) {
-    if ((facts.source_is_partial[i] != 0) == facts.result_is_partial) continue;
-    for (const Place& place : operation.destinations) {
-      if (!(place == operation.sources[i])) continue;
-      refuse(lane, "writes chunk ", operation.chunk, " onto its source ", to_text(place), ", but one of them is an ",
-             "unfinished reduction and the other is not, so that their elements may differ in width; use another slot");
-    }
+    if ((facts.source_is_partial[i] != 0) != facts.result_is_partial) changed.push_back(operation.sources[i]);
+  }
+  std::sort(changed.begin(), changed.end());
+  for (const Place& place : operation.destinations) {
+    if (!std::binary_search(changed.begin(), changed.end(), place)) continue;
+    refuse(lane, "writes chunk ", operation.chunk, " onto its source ", to_text(place),
+           ", but one of them is an unfinished reduction and the other is not, so that their elements may differ in ",
+           "width; use another slot");
   }
 }
 

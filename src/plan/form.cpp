@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
 #include "plan/conditions.hpp"
@@ -145,26 +146,31 @@ class OperationCheck {
   // The elements of a fold are worked on in any order, so each may share memory only with itself: the same place may
   // be source and destination, but places that overlap in part would be read after they were written.
   void overlaps() const {
-    const auto& destinations = operation_.destinations;
-    for (size_t i = 0; i < destinations.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        if (shared_slots(destinations[i], destinations[j]) == 0) continue;
-        refuse("writes chunk ", operation_.chunk, " on to ", to_text(destinations[j]), " and ",
-               to_text(destinations[i]), ", which ",
-               destinations[i] == destinations[j] ? "are the same place" : "overlap");
-      }
-      for (const Place& source : operation_.sources) {
-        if (source == destinations[i] || shared_slots(source, destinations[i]) == 0) continue;
-        refuse("source ", to_text(source), " and destination ", to_text(destinations[i]), " overlap in part for the ",
-               operation_.chunks, " chunks from chunk ", operation_.chunk, " on");
-      }
+    std::vector<Place> stores = operation_.destinations;
+    std::sort(stores.begin(), stores.end());
+    for (size_t i = 1; i < stores.size(); ++i) {
+      if (!share_slots(stores[i - 1], stores[i])) continue;
+      refuse("writes chunk ", operation_.chunk, " on to ", to_text(stores[i - 1]), " and ", to_text(stores[i]),
+             ", which ", stores[i - 1] == stores[i] ? "are the same place" : "overlap");
+    }
+    for (const Place& source : operation_.sources) {
+      const auto next = std::lower_bound(stores.begin(), stores.end(), source);
+      if (next != stores.end() && *next == source) continue;
+      if (next != stores.end()) check_apart(source, *next);
+      if (next != stores.begin()) check_apart(source, *std::prev(next));
     }
   }
 
-  int64_t shared_slots(const Place& a, const Place& b) const {
-    if (a.rank != b.rank || a.buffer != b.buffer) return 0;
+  void check_apart(const Place& source, const Place& destination) const {
+    if (!share_slots(source, destination)) return;
+    refuse("source ", to_text(source), " and destination ", to_text(destination), " overlap in part for the ",
+           operation_.chunks, " chunks from chunk ", operation_.chunk, " on");
+  }
+
+  bool share_slots(const Place& a, const Place& b) const {
+    if (a.rank != b.rank || a.buffer != b.buffer) return false;
     const int64_t distance = static_cast<int64_t>(a.slot) - b.slot;
-    return std::max<int64_t>(0, operation_.chunks - (distance < 0 ? -distance : distance));
+    return std::max(distance, -distance) < operation_.chunks;
   }
 
   void peer() const {

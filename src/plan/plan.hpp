@@ -8,6 +8,7 @@
 // collective runs in place. Scratch and host buffers have slots, each as large as the largest chunk.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,7 +45,7 @@ struct Place {
   Buffer buffer = Buffer::kInput;
   int slot = 0;  // scratch and host: the slot of the operation's first chunk. Input and output: 0, the chunk says where
 
-  friend bool operator==(const Place&, const Place&) = default;
+  friend auto operator<=>(const Place&, const Place&) = default;
 };
 
 enum class OpKind : uint8_t {
@@ -57,7 +58,7 @@ enum class OpKind : uint8_t {
 
 struct Operation {
   OpKind kind = OpKind::kFold;
-  int chunk = 0;   // fold, send, receive: the chunks [chunk, chunk + chunks) of the message
+  int chunk = 0;  // fold, send, receive: the chunks [chunk, chunk + chunks) of the message
   int chunks = 0;
   std::vector<Place> destinations;
   std::vector<Place> sources;

@@ -12,6 +12,9 @@
 //  - all places are in bounds and in reach of the engine; unfinished reductions stay out of the caller's buffers (they
 //    may be wider than the caller's type);
 //  - all of this also holds where input and output share memory, if the plan claims so.
+//
+// It takes for granted that a send is over once its source may be overwritten, without waiting for its receive, and it
+// looks at one call: that nobody uses the library's slots of the last call any more is the runtime's affair.
 #pragma once
 
 #include <cstdint>

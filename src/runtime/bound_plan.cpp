@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
+#include "runtime/signal_payload.hpp"
 
 namespace plait {
 namespace {
@@ -15,7 +16,7 @@ class Binder {
   BoundPlan bind();
 
  private:
-  BoundSlice bind_slice(const SliceLayout& layout) const;
+  BoundSlice bind_slice(const SliceLayout& layout);
   void bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout, BoundSlice& slice,
                  std::vector<BoundOperation>& lane) const;
   BoundPlace bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const;
@@ -29,6 +30,7 @@ class Binder {
   const Call& call_;
   const int rank_;
   const BindLimits& limits_;
+  bool data_in_signals_ = false;  // of the slice at hand
   const size_t element_bytes_;
   size_t slot_element_bytes_;  // scratch slots are as wide as the widest element that any of them holds
   int slots_ = 0;              // the most of any rank, so that all ranks cut the message alike
@@ -107,8 +109,10 @@ BoundPlan Binder::bind() {
   return bound;
 }
 
-BoundSlice Binder::bind_slice(const SliceLayout& layout) const {
+BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   BoundSlice slice;
+  const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * element_bytes_;
+  data_in_signals_ = chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && publishes_once(plan_);
   const auto& lanes = plan_.ranks[rank_].lanes;
   for (size_t l = 0; l < lanes.size(); ++l) {
     auto& bound = slice.lanes.emplace_back();
@@ -125,6 +129,11 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) const {
       it.peer_rank = operation.peer_rank;
       it.word_offset = static_cast<size_t>(operation.number) * limits_.signal_stride;
       it.operation = static_cast<int>(i);
+      if (operation.kind == OpKind::kSignal && data_in_signals_) {
+        it.carries_data = true;
+        it.first_place = slice.places.size();
+        slice.places.push_back({kFirstScratchBase + static_cast<uint32_t>(rank_), 0});
+      }
       bound.push_back(it);
     }
   }
@@ -196,6 +205,11 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
     case Buffer::kOutput:
       return {kOutputBase, within(output_window(plan_, place.rank))};
     default: {
+      if (data_in_signals_ && place.rank != rank_) {
+        const auto number = static_cast<size_t>(signal_from(plan_, rank_, place.rank));
+        return {kFirstScratchBase + static_cast<uint32_t>(plan_.rank_count()),
+                number * limits_.signal_stride + sizeof(uint64_t)};
+      }
       const int host_after = place.buffer == Buffer::kHost ? plan_.ranks[place.rank].scratch_slots : 0;
       const size_t slot = static_cast<size_t>(host_after + place.slot + chunks_before);
       return {kFirstScratchBase + static_cast<uint32_t>(place.rank),

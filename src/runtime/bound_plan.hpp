@@ -13,7 +13,8 @@
 
 namespace plait {
 
-// Base pointers are kept in a table: 0 the caller's input, 1 its output, 2 + r the scratch of rank r.
+// Base pointers are kept in a table: 0 the caller's input, 1 its output, 2 + r the scratch of rank r, and behind the
+// last scratch the rank's own signals.
 inline constexpr uint32_t kInputBase = 0;
 inline constexpr uint32_t kOutputBase = 1;
 inline constexpr uint32_t kFirstScratchBase = 2;
@@ -34,9 +35,10 @@ struct BoundOperation {
   size_t first_place = 0;  // destinations, then sources, in BoundSlice::places
   size_t first_flag = 0;   // of source_is_wide, in BoundSlice::source_is_wide
   size_t elements = 0;
-  int peer_rank = -1;      // signal: whose word; wait: whom to blame
-  size_t word_offset = 0;  // signal and wait: bytes into the waiting rank's signals
-  int operation = 0;       // index in the plan's lane, for messages
+  int peer_rank = -1;         // signal: whose word; wait: whom to blame
+  size_t word_offset = 0;     // signal and wait: bytes into the waiting rank's signals
+  bool carries_data = false;  // signal: with what lies at places[first_place], see BindLimits::signal_payload
+  int operation = 0;          // index in the plan's lane, for messages
 };
 
 // One run of the plan, for slices of one size.
@@ -60,7 +62,10 @@ struct BindLimits {
   int signals = 0;                       // per rank and epoch parity
   size_t streaming_scratch_bytes = 512;  // pieces from this size on are written to scratch past the caches
   size_t streaming_output_bytes = 0;  // messages from this size on are written to the output past the caches; 0: none
-  bool chunk_by_chunk = false;        // never join neighbouring chunks into one operation, see cuda/lane_kernel.hpp
+  // Bytes behind each signal word that may carry data. A rank that publishes no more than that, once, sends it with its
+  // signals, so that word and data cross between cores in one cache line: half the latency of a small message.
+  size_t signal_payload = 0;
+  bool chunk_by_chunk = false;  // never join neighbouring chunks into one operation, see cuda/lane_kernel.hpp
 };
 
 // Throws kResources where a plan does not fit the limits at all.

@@ -100,29 +100,24 @@ class Gathering {
   void one_round() {
     // In this order in `polled`: the door, the ranks (poll() passes over -1), the callers.
     std::vector<pollfd> polled{{point_.listener(), POLLIN, 0}};
-    for (int rank = 1; rank < size_; ++rank) polled.push_back({connection_of(rank), POLLIN, 0});
+    for (int rank = 1; rank < size_; ++rank) polled.push_back({known(rank).socket.get(), POLLIN, 0});
     for (const Caller& caller : callers_) polled.push_back({caller.socket.get(), POLLIN, 0});
     if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0 && errno != EINTR) {
       fail_system(errno, "cannot poll the ranks' connections");
     }
     // A rank has nothing to say before all are here: whatever is readable is the end of its connection.
     for (int rank = 1; rank < size_; ++rank) {
-      if (polled[static_cast<size_t>(rank)].revents != 0) give_up(about(Reason::kLeft, rank, process_of(rank)));
+      if (polled[static_cast<size_t>(rank)].revents != 0) give_up(about(Reason::kLeft, rank, known(rank).process_id));
     }
     serve_callers(std::span(polled).subspan(static_cast<size_t>(size_)));
     if (polled[0].revents != 0) accept_callers();
     if (deadline_.passed() && arrived_ < size_ - 1) give_up(missing_ranks());
   }
 
-  // To rank `rank`: its own, once it is in, else the one from before; -1 where there is none.
-  int connection_of(int rank) const {
+  // The link to a rank that is in; to one that is not yet, the link from before, where they have met before.
+  const RankLink& known(int rank) const {
     const auto at = static_cast<size_t>(rank);
-    return links_[at].socket || met_.empty() ? links_[at].socket.get() : met_[at].socket.get();
-  }
-
-  pid_t process_of(int rank) const {
-    const auto at = static_cast<size_t>(rank);
-    return links_[at].socket || met_.empty() ? links_[at].process_id : met_[at].process_id;
+    return links_[at].socket || met_.empty() ? links_[at] : met_[at];
   }
 
   int milliseconds_to_wait() const {

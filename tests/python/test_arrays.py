@@ -167,7 +167,7 @@ class NoBuffer(DLPackOnly):
 
 
 def test_arrays_that_do_not_give_their_buffer(alone):
-    with pytest.raises(plait.InvalidArgument, match="a memoryview does not give its memory: .* released"):
+    with pytest.raises(plait.InvalidArgument, match=r"a memoryview does not give its memory: .* released"):
         alone.all_reduce(released())
     assert list(alone.all_reduce(NoBuffer(np.ones(2)))) == [1, 1]
 

@@ -255,16 +255,18 @@ TEST(BootstrapErrorsAlone, ARankThatEndsBetweenTwoMeetingsIsNamedToAll) {
     double seconds_left = 0;
     const RankLink link = reach_rank_zero(id, 1, 3, 10, seconds_left);
     const Deadline deadline = Deadline::after(5);
+    const auto read_result = [&](size_t bytes) {
+      std::vector<std::byte> message(sizeof(Frame) + bytes);
+      require(receive_all(link.socket.get(), message, deadline) == Progress::kDone, "a result");
+    };
+    read_result(3 * sizeof(pid_t));
     Frame frame;
     frame.kind = Frame::Kind::kContribute;
     frame.stage = Stage::kBroadcastDescriptor;
     frame.sequence = 2;
     send_all(link.socket.get(), bytes_of(frame), deadline);
-    // The process ids, the end of the gathering, the second id.
-    for (const size_t bytes : {3 * sizeof(pid_t), size_t{0}, sizeof(UniqueId)}) {
-      std::vector<std::byte> message(sizeof frame + bytes);
-      require(receive_all(link.socket.get(), message, deadline) == Progress::kDone, "a message of rank 0");
-    }
+    read_result(0);
+    read_result(sizeof(UniqueId));  // where to meet again
   });
   EXPECT_TRUE(has(outcomes[0], "peer failed: rank 0: rank 1 (pid "));
   EXPECT_TRUE(has(outcomes[0], " of 3 ended or closed its communicator during broadcast_descriptor"));

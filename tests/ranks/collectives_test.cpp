@@ -55,11 +55,10 @@ TEST(Collectives, RandomSequencesOnProcesses) {
 
 TEST(Collectives, ManyRanks) {
   Random random(run_seed());
-  for (const int ranks : {13, 32, 64}) {
-    run_as_threads(random_sequence(random(), ranks, 6, 20'000));
-    run_as_processes(random_sequence(random(), ranks, 6, 20'000));
-    if (testing::Test::HasFailure()) return;
-  }
+  run_as_processes(random_sequence(random(), 11, 6, 20'000));
+  run_as_threads(random_sequence(random(), 19, 5, 20'000));
+  run_as_processes(random_sequence(random(), 32, 4, 20'000));
+  run_as_threads(random_sequence(random(), 64, 4, 20'000));
 }
 
 // Every collective with every type and every operation that it has, with exact and with random input.
@@ -131,15 +130,15 @@ TEST(Collectives, AllAlgorithms) {
 
 // Messages that are written past the caches.
 TEST(Collectives, LargeMessages) {
+  const size_t count = (size_t{16} << 20) / 4 + 13;
   Sequence sequence;
   sequence.name = "large messages";
   sequence.ranks = 2;
-  const size_t count = (size_t{16} << 20) / 4 + 13;
   sequence.steps.push_back({{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}, {false, 0, 4}});
-  sequence.steps.push_back({{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}, {true, 3, 0}});
-  sequence.steps.push_back({{Collective::kAllGather, DataType::kUint8, ReduceOp::kSum, 0, count * 2}, {false, 0, 1}});
-  sequence.steps.push_back({{Collective::kBroadcast, DataType::kFloat16, ReduceOp::kSum, 1, count * 2}, {false, 0, 2}});
   run_as_threads(sequence);
+  sequence.steps[0] = {{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kMax, 0, count}, {true, 3, 0}};
+  sequence.steps.push_back({{Collective::kAllGather, DataType::kFloat64, ReduceOp::kSum, 0, count / 4}, {false, 0, 1}});
+  sequence.steps.push_back({{Collective::kBroadcast, DataType::kFloat32, ReduceOp::kSum, 1, count}, {false, 0, 2}});
   run_as_processes(sequence);
 }
 

@@ -246,7 +246,10 @@ class _Signals:
         self._selector = selector
         selector.register(self._reader, selectors.EVENT_READ, self)
         self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._old = {number: signal.signal(number, lambda *_: None) for number in (*_FORWARDED, signal.SIGCHLD)}
+        heard = [*_FORWARDED, signal.SIGCHLD]
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup: ranks shall ignore it too
+            heard.remove(signal.SIGHUP)
+        self._old = {number: signal.signal(number, lambda *_: None) for number in heard}
 
     def take(self) -> list[int]:
         """The signals to pass on that came since the last call, in order."""

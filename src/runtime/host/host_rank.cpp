@@ -27,27 +27,6 @@ uint64_t after_call(uint64_t calls, const Call& call) { return (calls ^ signatur
 constexpr uint64_t kEpochMask = (uint64_t{1} << 40) - 1;
 uint64_t signal_value(uint64_t calls, uint64_t epoch) { return (calls & ~kEpochMask) | (epoch & kEpochMask); }
 
-// How long a rank has waited, by its own looks. A longer gap between two looks counts as kLongestGap: whoever was
-// stopped meanwhile, by a shell or a debugger, with the peers perhaps, could not see them come.
-class WaitClock {
- public:
-  bool is_running() const { return last_look_ != 0; }
-  void reset() { *this = {}; }
-  // Seconds waited since the first look.
-  double look() {
-    const double now = seconds_now();
-    if (is_running()) waited_ += std::min(now - last_look_, kLongestGap);
-    last_look_ = now;
-    return waited_;
-  }
-
- private:
-  static constexpr double kLongestGap = 0.25;
-
-  double last_look_ = 0;
-  double waited_ = 0;
-};
-
 // Waits from here on are long enough to compare old calls, too.
 constexpr double kLongWaitSeconds = 0.01;
 
@@ -56,6 +35,34 @@ std::atomic<uint64_t>& word(std::byte* signals, size_t offset) {
 }
 
 }  // namespace
+
+// How long a rank has waited, by its own looks. A longer gap between two looks counts as kLongestGap: whoever was
+// stopped meanwhile, by a shell or a debugger, with the peers perhaps, could not see them come.
+class HostRank::WaitClock {
+ public:
+  bool is_running() const { return last_look_ != 0; }
+  void reset() { *this = {}; }
+  double waited() const { return waited_; }
+
+  // Counts the time since the last look. True where it is time to examine the peers: often at first, later seldom, for
+  // where ranks outnumber cores the examinations of many would slow down the one that they wait for.
+  bool look() {
+    const double now = seconds_now();
+    if (is_running()) waited_ += std::min(now - last_look_, kLongestGap);
+    last_look_ = now;
+    if (waited_ < next_examination_) return false;
+    next_examination_ = waited_ + std::min(waited_ / 4, kSeldomestExamination);
+    return true;
+  }
+
+ private:
+  static constexpr double kLongestGap = 0.25;
+  static constexpr double kSeldomestExamination = 0.02;
+
+  double last_look_ = 0;
+  double waited_ = 0;
+  double next_examination_ = 0;
+};
 
 // What advance_lane needs to perform one slice on this rank.
 class HostRank::LaneEngine {
@@ -89,7 +96,12 @@ class HostRank::LaneEngine {
   }
 
   void signal(const BoundOperation& operation) {
-    word(signals_[operation.peer_rank], operation.word_offset).store(value_, std::memory_order_release);
+    std::byte* line = signals_[operation.peer_rank] + operation.word_offset;
+    if (operation.carries_data) {  // all that fits: a copy of a fixed size takes no time, and scratch has room to read
+      const BoundPlace& data = slice_.places[operation.first_place];
+      std::memcpy(line + sizeof(uint64_t), bases_[data.base] + data.offset, Segment::kSignalPayload);
+    }
+    word(line, 0).store(value_, std::memory_order_release);
   }
 
   bool wait(const BoundOperation& operation) {
@@ -106,6 +118,23 @@ class HostRank::LaneEngine {
   const uint64_t value_;
 };
 
+template <class Where>
+void HostRank::examine(WaitClock& clock, const Call& call, const Where& where) {
+  throw_if_failed();
+  if (!clock.look()) return;
+  hear_interrupts(call);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    if (clock.waited() > kLongWaitSeconds) {  // oldest first: what followed a difference may differ for no other reason
+      for (uint64_t age = std::min<uint64_t>(kCallHistory, call_number_) - 1; age > 0; --age) {
+        compare_calls(peer, call_number_ - age);
+      }
+    }
+    examine_peer(peer, call);
+  }
+  if (clock.waited() > options_.timeout_seconds) give_up(call, where());
+}
+
 HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options)
     : segment_(std::move(segment)),
       rank_(rank),
@@ -114,7 +143,8 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       options_(options),
       board_(segment_->board(rank)) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
-    bases_[parity].assign(kFirstScratchBase + ranks_, nullptr);
+    bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);
+    bases_[parity].back() = segment_->signals(rank_, parity);
     for (int r = 0; r < ranks_; ++r) {
       bases_[parity][kFirstScratchBase + r] = segment_->scratch(r, parity);
       signals_[parity].push_back(segment_->signals(r, parity));
@@ -187,13 +217,13 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
       continue;
     }
     if (!backoff.pause()) continue;
-    const double waited = clock.look();
     const BoundOperation& operation = slice.lanes[blocked][next_[blocked]];
     board_.waiting.store(static_cast<int64_t>(blocked) << 32 | operation.operation, std::memory_order_relaxed);
-    const Operation& in_plan = bound.plan->plan().ranks[rank_].lanes[blocked].operations[operation.operation];
-    examine(waited, call,
-            join("plan ", bound.plan->plan().algorithm, ", lane ", blocked, ", operation ", operation.operation, " `",
-                 to_text(in_plan), "`"));
+    examine(clock, call, [&] {
+      const Plan& plan = bound.plan->plan();
+      return join("plan ", plan.algorithm, ", lane ", blocked, ", operation ", operation.operation, " `",
+                  to_text(plan.ranks[rank_].lanes[blocked].operations[operation.operation]), "`");
+    });
   }
   stop_waiting();
   board_.completed_epoch.store(epoch, std::memory_order_release);
@@ -208,7 +238,7 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
     while (segment_->board(peer).completed_epoch.load(std::memory_order_acquire) < epoch) {
       if (!backoff.pause()) continue;
       board_.waiting.store(kWaitingForScratch, std::memory_order_relaxed);
-      examine(clock.look(), call, join("the wait for rank ", peer, " to be done with an earlier call"));
+      examine(clock, call, [&] { return join("the wait for rank ", peer, " to be done with an earlier call"); });
     }
   }
   if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
@@ -244,26 +274,24 @@ void HostRank::fail_all(ErrorCode code, const std::string& message) {
   fail(code, message);
 }
 
-void HostRank::examine(double waited_seconds, const Call& call, const std::string& where) {
-  throw_if_failed();
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == rank_) continue;
-    if (waited_seconds > kLongWaitSeconds) {  // oldest first: what followed a difference may differ for no other reason
-      for (uint64_t age = std::min<uint64_t>(kCallHistory, call_number_) - 1; age > 0; --age) {
-        compare_calls(peer, call_number_ - age);
-      }
-    }
-    examine_peer(peer, call);
-  }
-  if (waited_seconds > options_.timeout_seconds) give_up(call, where);
-}
-
 void HostRank::compare_calls(int peer, uint64_t number) {
   Call own, theirs;
   if (!look_up(board_, number, own) || !look_up(segment_->board(peer), number, theirs) || own == theirs) return;
   fail_all(ErrorCode::kMismatch,
            join("call ", number, " differs between ranks: rank ", rank_, " called ", to_text(own), ", rank ", peer,
                 " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
+}
+
+void HostRank::hear_interrupts(const Call& call) {
+  constexpr double kSecondsBetween = 0.05;
+  if (!interrupt_check_ || seconds_now() - interrupt_checked_ < kSecondsBetween) return;
+  interrupt_checked_ = seconds_now();
+  try {
+    interrupt_check_();
+  } catch (...) {
+    abort(ErrorCode::kPeerFailed, join("rank ", rank_, " was interrupted in call ", call_number_, ", ", to_text(call)));
+    throw;
+  }
 }
 
 void HostRank::examine_peer(int peer, const Call& call) {

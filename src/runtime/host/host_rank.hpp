@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,20 +36,28 @@ class HostRank {
   // on every rank that still waits; after that the communicator is of no more use and every call throws the same.
   void run(const BoundPlan& bound, const Call& call, const void* input, void* output);
 
+  // Called now and then while this rank waits, some 20 times a second: what it throws ends the call here, and the
+  // communicator for all ranks. For interpreters that want to hear an interrupt.
+  void set_interrupt_check(std::function<void()> check) { interrupt_check_ = std::move(check); }
+
   // Ends all calls of all ranks, now and later, with this error. The first failure wins. Safe from any thread.
   void abort(ErrorCode code, const std::string& message);
 
  private:
   class LaneEngine;
   friend class LaneEngine;
+  class WaitClock;
 
   void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                  std::byte* output);
   void await_completion(uint64_t epoch, const Call& call);
 
-  // Looks for a reason why a wait takes so long: throws if there is one.
-  void examine(double waited_seconds, const Call& call, const std::string& where);
+  // Looks for a reason why a wait takes so long: throws if there is one. `where` says in words what is waited for; it
+  // is asked only if that is needed.
+  template <class Where>
+  void examine(WaitClock& clock, const Call& call, const Where& where);
   void throw_if_failed() const;
+  void hear_interrupts(const Call& call);
   void examine_peer(int peer, const Call& call);
   void compare_calls(int peer, uint64_t number);
   std::vector<int> culprits() const;
@@ -69,7 +78,9 @@ class HostRank {
   std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
   std::vector<std::byte*> signals_[2];
   std::vector<void*> pointers_;  // of the fold at hand
-  std::vector<int> next_;        // of every lane: its next operation
+  std::function<void()> interrupt_check_;
+  double interrupt_checked_ = 0;  // when it was last called
+  std::vector<int> next_;         // of every lane: its next operation
 };
 
 }  // namespace plait

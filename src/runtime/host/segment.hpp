@@ -48,6 +48,8 @@ class Segment {
 
   // One writer and one reader a word: each has a cache line of its own.
   static constexpr size_t kSignalStride = 64;
+  // What the line has room for behind the word.
+  static constexpr size_t kSignalPayload = kSignalStride - sizeof(uint64_t);
 
  private:
   std::byte* rank_base(int rank) const;

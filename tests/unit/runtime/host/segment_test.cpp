@@ -41,6 +41,7 @@ TEST(Segment, EverythingHasAPlaceOfItsOwn) {
       for (const int signals : {0, 1, 64, 513}) {
         const Segment segment({ranks, scratch, signals});
         std::vector<Range> ranges = ranges_of(segment);
+        std::erase_if(ranges, [](const Range& range) { return range.bytes == 0; });
         std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
         const auto* base = reinterpret_cast<std::byte*>(&segment.failure());
         for (size_t i = 0; i < ranges.size(); ++i) {
@@ -48,7 +49,7 @@ TEST(Segment, EverythingHasAPlaceOfItsOwn) {
           EXPECT_GE(ranges[i].begin, base);
           const std::byte* end = ranges[i].begin + ranges[i].bytes;
           EXPECT_LE(end, base + segment.shape().total_bytes());
-          if (i + 1 < ranges.size() && ranges[i].bytes > 0) EXPECT_LE(end, ranges[i + 1].begin);
+          EXPECT_LE(end, i + 1 < ranges.size() ? ranges[i + 1].begin : end);
         }
       }
     }
