@@ -11,6 +11,7 @@
 //  - every wait is met, every signal and message is awaited, no lane waits for ever;
 //  - all places are in bounds and in reach of the engine; unfinished reductions stay out of the caller's buffers (they
 //    may be wider than the caller's type);
+//  - places of one operation share memory wholly or not at all, and wholly only where their elements are of one width;
 //  - all of this also holds where input and output share memory, if the plan claims so.
 //
 // It takes for granted that a send is over once its source may be overwritten, without waiting for its receive, and it

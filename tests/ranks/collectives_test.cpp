@@ -107,8 +107,9 @@ TEST(Collectives, AllAlgorithms) {
         Sequence sequence;
         sequence.ranks = ranks;
         sequence.seed = random();
-        sequence.settings.scratch_bytes = 16 * 1024;
-        sequence.settings.algorithm = join(name(collective), ":", with_random_parameters(random, algorithm, ranks));
+        sequence.settings.scratch_bytes = 32 * 1024;
+        do sequence.settings.algorithm = join(name(collective), ":", with_random_parameters(random, algorithm, ranks));
+        while (!fits(collective, ranks, sequence.settings));
         sequence.name = join(sequence.settings.algorithm, ", ", ranks, " ranks");
         RandomCounts counts(random, sequence.settings, ranks, kMostBytes);
         for (int i = 0; i < 5; ++i) {

@@ -500,7 +500,7 @@ TEST(VerifierOverlap, DestinationsAreApart) {
   plan = pair_broadcast(2);
   plan.ranks[1].scratch_slots = 3;
   operation(plan, 0, 0, 0).destinations[0] = {1, Buffer::kScratch, 1};
-  expect_refused(plan, {"writes chunk 0 on to r1.scratch[1] and r1.scratch[0], which overlap"});
+  expect_refused(plan, {"writes chunk 0 on to r1.scratch[0] and r1.scratch[1], which overlap"});
 }
 
 TEST(VerifierOverlap, SourceAndDestinationOverlapWhollyOrNotAtAll) {
