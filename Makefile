@@ -11,9 +11,9 @@ PLAIT_CUDA ?= auto
 CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
 # Warnings are errors where a machine watches, not on a user's newer compiler.
 WERROR ?= $(if $(CI),ON,OFF)
-# Seconds that the tests of one sanitizer may take, and the folders of tests/ where threads meet.
+# Seconds that the tests of one sanitizer may take, and the tests in which threads meet.
 SANITIZE_SECONDS ?= 240
-THREAD_FOLDERS ?= unit/base unit/runtime unit/runtime/host property
+THREAD_TESTS ?= host_rank_test board_test segment_test waiting_test peers_test bootstrap_test collectives_test
 
 export PLAIT_CUDA
 VENV := $(CURDIR)/.venv
@@ -80,7 +80,7 @@ sanitize-address:
 	$(call sanitized,asan,address$(comma)undefined,all,^(unit|property)/)
 
 sanitize-thread:
-	$(call sanitized,tsan,thread,$(subst /,_,$(THREAD_FOLDERS:%=tests_%)),^($(subst $(space),|,$(THREAD_FOLDERS)))/[^/]*$$)
+	$(call sanitized,tsan,thread,$(THREAD_TESTS),/($(subst $(space),|,$(THREAD_TESTS)))$$)
 
 lint:  ## check formats, Python, walls between folders, and the tree
 	$(PREPARE) lint

@@ -14,10 +14,9 @@ import statistics
 import sys
 
 import plait
+import resnet50
 from plait import _core
 from plait.cli.launcher import Job
-
-import resnet50
 
 CYCLES = 5
 
@@ -86,7 +85,7 @@ def main():
         names = [contestant.name for contestant in contestants]
         rows = [(e, t, measure_size(communicator, contestants, e)) for e, t in resnet50.distinct_sizes()]
         if communicator.rank == 0:
-            shown = [elements for elements, _, _ in rows][::3] + [rows[-1][0]]
+            shown = [*[elements for elements, _, _ in rows][::3], rows[-1][0]]
             print_table(names, rows, shown)
             if arguments.json:
                 with open(arguments.json, "w", encoding="utf-8") as file:

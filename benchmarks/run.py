@@ -45,7 +45,9 @@ def bench(ranks, peers, file):
 def startup(file):
     """Runs startup.py and shows what it prints."""
     print("\n$ python benchmarks/startup.py", flush=True)
-    output = subprocess.run([sys.executable, os.path.join(HERE, "startup.py")], check=True, capture_output=True, text=True)
+    output = subprocess.run(
+        [sys.executable, os.path.join(HERE, "startup.py")], check=True, capture_output=True, text=True
+    )
     print(output.stdout, end="")
     if file:
         with open(file, "w", encoding="utf-8") as out:

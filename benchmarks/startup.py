@@ -30,7 +30,9 @@ def seconds(command):
 
 
 def show(what, times):
-    print(f"{what:34} median {statistics.median(times) * 1e3:6.1f} ms   {min(times) * 1e3:.1f} to {max(times) * 1e3:.1f}")
+    print(
+        f"{what:34} median {statistics.median(times) * 1e3:6.1f} ms   {min(times) * 1e3:.1f} to {max(times) * 1e3:.1f}"
+    )
 
 
 def main():

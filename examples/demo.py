@@ -1,6 +1,6 @@
 """What Plait does, in a minute: this machine, a network trained on four ranks, and a comparison with MPI.
 
-    make demo
+make demo
 """
 
 import json
@@ -30,6 +30,11 @@ def run(command, **extra):
         sys.exit(f"demo: `{' '.join(command)}` failed with status {result.returncode}")
 
 
+def read_losses(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def show_machine():
     title("this machine")
     run([*PLAIT, "topo"])
@@ -46,11 +51,11 @@ def train():
         run([*PLAIT, "run", "-n", str(RANKS), "--", sys.executable, TRAINING, "--losses", several])
         title("the same in one process on the whole batch")
         run([sys.executable, TRAINING, "--shares", str(RANKS), "--losses", one])
-        losses = [json.load(open(path, encoding="utf-8")) for path in (several, one)]
+        losses = [read_losses(path) for path in (several, one)]
     difference = max(abs(a - b) for a, b in zip(*losses, strict=True))
-    equal = difference < TOLERANCE
-    print(f"\nlargest difference between the two loss curves: {difference:.1e} ({'equal' if equal else 'NOT equal'} to rounding)")
-    if not equal:
+    verdict = "equal" if difference < TOLERANCE else "NOT equal"
+    print(f"\nlargest difference between the two loss curves: {difference:.1e} ({verdict} to rounding)")
+    if difference >= TOLERANCE:
         sys.exit("demo: the losses differ by more than rounding")
 
 

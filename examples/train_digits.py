@@ -12,9 +12,8 @@ import json
 import sys
 
 import numpy as np
-from sklearn.datasets import load_digits
-
 import plait
+from sklearn.datasets import load_digits
 
 HIDDEN = 64
 CLASSES = 10
@@ -43,7 +42,7 @@ class Network:
     def split(self, flat):
         """Views of a flat vector in the shapes of the parameters."""
         ends = np.cumsum(self.sizes)
-        return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self.shapes)]
+        return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self.shapes, strict=True)]
 
     def loss_and_gradient(self, images, labels):
         """Mean cross-entropy over the images, and its gradient as one flat float32 vector."""

@@ -32,10 +32,12 @@ constexpr std::array<TypeFacts, kDataTypeCount> kTypes = {{
 constexpr std::array<const char*, kReduceOpCount> kOps = {"sum", "prod", "max", "min", "avg"};
 
 constexpr std::pair<std::string_view, DataType> kTypeAliases[] = {
-    {"float", DataType::kFloat32},        {"f32", DataType::kFloat32},         {"half", DataType::kFloat16},
-    {"f16", DataType::kFloat16},          {"double", DataType::kFloat64},      {"f64", DataType::kFloat64},
-    {"bf16", DataType::kBfloat16},        {"int", DataType::kInt32},           {"fp8_e4m3", DataType::kFloat8E4M3},
-    {"f8e4m3", DataType::kFloat8E4M3},    {"f8e5m2", DataType::kFloat8E5M2},   {"fp8_e5m2", DataType::kFloat8E5M2},
+    {"float", DataType::kFloat32},          {"f32", DataType::kFloat32},
+    {"half", DataType::kFloat16},           {"f16", DataType::kFloat16},
+    {"double", DataType::kFloat64},         {"f64", DataType::kFloat64},
+    {"bf16", DataType::kBfloat16},          {"int", DataType::kInt32},
+    {"fp8_e4m3", DataType::kFloat8E4M3},    {"f8e4m3", DataType::kFloat8E4M3},
+    {"f8e5m2", DataType::kFloat8E5M2},      {"fp8_e5m2", DataType::kFloat8E5M2},
     {"float8_e4m3", DataType::kFloat8E4M3},
 };
 

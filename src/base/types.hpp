@@ -40,7 +40,8 @@ size_t accumulator_size_of(DataType type);
 // "float32", "bfloat16", "float8_e4m3fn", … (numpy's and ml_dtypes' names).
 const char* name(DataType type);
 const char* name(ReduceOp op);  // "sum", "prod", "max", "min", "avg", as nccl-tests prints them
-// Accepts the names above and the common short forms ("float", "half", "double", "bf16", "f32", "product", "average", …).
+// Accepts the names above and the common short forms ("float", "half", "double", "bf16", "f32", "product", "average",
+// …).
 std::optional<DataType> parse_data_type(std::string_view text);
 std::optional<ReduceOp> parse_reduce_op(std::string_view text);
 

@@ -35,8 +35,8 @@ TEST(NvGroupRing, SummitNodeUsesEveryLinkToTheHostAlike) {
   EXPECT_EQ(plan.plan().chunk_count(), 2 * 3);
   for (int rank = 0; rank < 6; ++rank) {
     const int leader = rank / 3 * 3;
-    // Its slice of M to the host; of M/2 (arrived) and of M (complete) from it. What the leader's cpu lane passes on is in
-    // host memory already.
+    // Its slice of M to the host; of M/2 (arrived) and of M (complete) from it. What the leader's cpu lane passes on is
+    // in host memory already.
     EXPECT_EQ(test::traffic_between(plan.report(), {rank}, {leader, true}), 2);
     EXPECT_EQ(test::traffic_between(plan.report(), {leader, true}, {rank}), 1 + 2);
   }
