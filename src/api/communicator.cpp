@@ -23,7 +23,7 @@ namespace {
 // Signals a rank and epoch parity: enough for flat plans over 64 ranks and chains of 500 chunks.
 constexpr int kSignals = 512;
 // From these sizes on, pieces of scratch and whole outputs are written past the caches (docs/benchmarks.md).
-constexpr size_t kStreamingScratchBytes = 512;
+constexpr size_t kStreamingScratchBytes = 8 << 10;
 constexpr size_t kStreamingOutputBytes = 16 << 20;
 // Calls whose binding is remembered.
 constexpr size_t kMostBoundCalls = 256;

@@ -289,6 +289,103 @@ TEST(BoundPlan, LargeMessagesGoPastTheCachesToTheOutput) {
   }
 }
 
+// ---- Data that travels in the cache lines of signals.
+
+BindLimits with_payload(size_t bytes) {
+  BindLimits limits = limits_of(1 << 16);
+  limits.signal_payload = bytes;
+  return limits;
+}
+
+bool carries_data(const VerifiedPlan& plan, const Call& call, int rank) {
+  bool carries = false;
+  const BoundPlan bound = bind(plan, call, rank, with_payload(56));
+  for (const BoundOperation& operation : bound.last.lanes[0]) carries |= operation.carries_data;
+  return carries;
+}
+
+TEST(BoundPlan, SmallMessagesTravelInTheirSignals) {
+  constexpr int kRanks = 4;
+  const VerifiedPlan plan = plan_of("one_shot", Collective::kAllReduce, kRanks);
+  const Call call{Collective::kAllReduce, DataType::kInt16, ReduceOp::kSum, 0, 28};
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const BoundPlan bound = bind(plan, call, rank, with_payload(56));
+    size_t signals = 0, read = 0;
+    std::vector<size_t> awaited;
+    for (const BoundOperation& operation : bound.last.lanes[0]) {
+      if (operation.kind == OpKind::kWait) awaited.push_back(operation.word_offset);
+      if (operation.kind == OpKind::kSignal) {
+        ++signals;
+        EXPECT_TRUE(operation.carries_data);
+        EXPECT_EQ(bound.last.places.at(operation.first_place).base, kFirstScratchBase + static_cast<uint32_t>(rank));
+        EXPECT_EQ(bound.last.places.at(operation.first_place).offset, 0u);
+      }
+      for (int p = 0; operation.kind == OpKind::kFold && p < operation.destination_count + operation.source_count;
+           ++p) {
+        const BoundPlace& place = bound.last.places.at(operation.first_place + static_cast<size_t>(p));
+        if (place.base != kFirstScratchBase + kRanks) continue;
+        ++read;  // right behind a word that was waited for
+        EXPECT_EQ(std::count(awaited.begin(), awaited.end(), place.offset - 8), 1);
+        awaited.erase(std::find(awaited.begin(), awaited.end(), place.offset - 8));
+      }
+    }
+    EXPECT_EQ(signals, static_cast<size_t>(kRanks - 1));
+    EXPECT_EQ(read, static_cast<size_t>(kRanks - 1));
+  }
+}
+
+TEST(BoundPlan, OnlyWhatFitsTravelsInSignals) {
+  const VerifiedPlan plan = plan_of("one_shot", Collective::kAllReduce, 3);
+  Call call{Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 56};
+  EXPECT_TRUE(carries_data(plan, call, 0));
+  call.count = 57;
+  EXPECT_FALSE(carries_data(plan, call, 0));
+  call.count = 0;
+  EXPECT_FALSE(carries_data(plan, call, 0));
+  call = {Collective::kAllReduce, DataType::kFloat64, ReduceOp::kSum, 0, 7};
+  EXPECT_TRUE(carries_data(plan, call, 0));
+  call.count = 8;
+  EXPECT_FALSE(carries_data(plan, call, 0));
+  const VerifiedPlan ring = plan_of("ring", Collective::kAllReduce, 3);
+  EXPECT_FALSE(carries_data(ring, {Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 3}, 0));
+}
+
+// Rank 1 publishes an unfinished sum, whose elements are wider than the caller's.
+VerifiedPlan plan_that_publishes_a_sum() {
+  PlanBuilder b({"sum in the middle", Collective::kAllReduce, 3, 0, 1});
+  std::vector<LaneId> lanes;
+  std::vector<Place> published;
+  for (int rank = 0; rank < 3; ++rank) {
+    lanes.push_back(b.add_lane(rank, Engine::kCpu));
+    published.push_back(b.take_scratch(rank));
+  }
+  b.copy(lanes[0], published[0], input_of(0), 0);
+  b.copy(lanes[2], published[2], input_of(2), 0);
+  b.wait(b.signal(lanes[0], lanes[1]));
+  b.fold(lanes[1], {published[1]}, {published[0], input_of(1)}, 0);
+  const SignalId from_two[] = {b.signal(lanes[2], lanes[0]), b.signal(lanes[2], lanes[1])};
+  const SignalId from_one[] = {b.signal(lanes[1], lanes[0]), b.signal(lanes[1], lanes[2])};
+  b.wait(from_one[0]);
+  b.wait(from_two[0]);
+  b.wait(from_two[1]);
+  b.wait(from_one[1]);
+  b.fold(lanes[0], {output_of(0)}, {published[1], published[2]}, 0);
+  b.fold(lanes[1], {output_of(1)}, {published[1], published[2]}, 0);
+  b.fold(lanes[2], {output_of(2)}, {published[1], input_of(2)}, 0);
+  return verify(b.finish());
+}
+
+TEST(BoundPlan, WideDataHasToFitInItsWidth) {
+  const VerifiedPlan plan = plan_that_publishes_a_sum();
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(carries_data(plan, {Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 56}, rank));
+    EXPECT_TRUE(carries_data(plan, {Collective::kAllReduce, DataType::kFloat8E5M2, ReduceOp::kSum, 0, 14}, rank));
+    EXPECT_FALSE(carries_data(plan, {Collective::kAllReduce, DataType::kFloat8E5M2, ReduceOp::kSum, 0, 15}, rank));
+  }
+}
+
+// ---- Plans that are refused.
+
 void expect_refused(const VerifiedPlan& plan, const Call& call, const BindLimits& limits, ErrorCode code,
                     const std::vector<std::string>& parts) {
   EXPECT_EQ(test::objection(test::outcome_of([&](int) { bind(plan, call, 0, limits); }, 0), code, parts), "");
