@@ -111,7 +111,7 @@ BoundPlan Binder::bind() {
 
 BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   BoundSlice slice;
-  const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * element_bytes_;
+  const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * slot_element_bytes_;
   data_in_signals_ = chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && publishes_once(plan_);
   const auto& lanes = plan_.ranks[rank_].lanes;
   for (size_t l = 0; l < lanes.size(); ++l) {
