@@ -11,6 +11,8 @@ Algorithm flat();
 Algorithm hierarchical_ring();
 Algorithm nvgroup_ring();
 Algorithm one_shot();
+Algorithm one_shot_push();
+Algorithm push();
 Algorithm recursive_doubling();
 Algorithm ring();
 Algorithm three_stage();

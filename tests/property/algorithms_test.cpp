@@ -70,6 +70,12 @@ std::vector<int> random_factors(Random& random, int ranks) {
   return factors;
 }
 
+// Load and store have to reach from every rank to every other.
+bool stays_on_one_node(const Algorithm& algorithm) {
+  const std::string_view name = algorithm.name;
+  return name == "flat" || name == "one_shot" || name == "push" || name == "one_shot_push";
+}
+
 AlgorithmArguments random_arguments(Random& random, const Algorithm& algorithm, int most_ranks) {
   AlgorithmArguments arguments;
   arguments.collective = algorithm.collectives[pick(random, 0, static_cast<int>(algorithm.collectives.size()) - 1)];
@@ -78,8 +84,7 @@ AlgorithmArguments random_arguments(Random& random, const Algorithm& algorithm, 
   arguments.engine = coin(random) ? Engine::kSm : Engine::kCpu;
   arguments.reach = coin(random) ? Reach::kPeer : Reach::kStaged;
   arguments.pipeline = coin(random) ? 1 : pick(random, 1, 7);
-  const bool one_node =
-      algorithm.name == "flat" || algorithm.name == "one_shot" || arguments.collective == Collective::kBarrier;
+  const bool one_node = stays_on_one_node(algorithm) || arguments.collective == Collective::kBarrier;
   if (!one_node && coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
   if (one_node && coin(random)) arguments.node_of.assign(arguments.ranks, 7);
   const bool within_nodes = algorithm.name == "nvgroup_ring";
@@ -185,7 +190,11 @@ Steps documented_steps(std::string_view algorithm, const AlgorithmArguments& a, 
     const int extras = p - (1 << floor_log2(p));
     return {floor_log2(p) + (extras > 0 ? 1 : 0) + (2 * extras > 1 << floor_log2(p) ? 1 : 0)};
   }
-  if (algorithm == "one_shot") return {1};
+  if (algorithm == "one_shot" || algorithm == "one_shot_push") return {1};
+  if (algorithm == "push") {
+    const bool two_stages = a.collective == Collective::kAllReduce || (has_root(a.collective) && p > 2);
+    return {two_stages ? 2 : 1};
+  }
   if (algorithm == "flat") return {flat_steps(a)};
   if (algorithm == "chain") return {p - 1 + peer, on_one_node(a) || peer == 0};
   if (algorithm == "binomial") {
@@ -232,6 +241,13 @@ int64_t documented_crossings(std::string_view algorithm, const AlgorithmArgument
     return core * floor_log2(a.ranks) + 2 * (p - core);
   }
   if (algorithm == "one_shot") return p * (p - 1);
+  if (algorithm == "one_shot_push") return (a.collective == Collective::kAllReduce ? p : 1) * (p - 1);
+  if (algorithm == "push") {
+    if (a.collective == Collective::kBarrier) return 0;
+    if (a.collective == Collective::kBroadcast) return (p - 1) * (p - 1);
+    if (a.collective == Collective::kReduce && p == 2) return 1;
+    return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
+  }
   if (algorithm == "chain" || algorithm == "binomial") return (p - 1) * parts;
   if (algorithm == "flat") {
     switch (a.collective) {
@@ -422,7 +438,7 @@ TEST_P(EveryAlgorithm, HundredsOfRanksVerifyInSeconds) {
   arguments.collective = algorithm.collectives[0];
   arguments.ranks = 128;
   if (algorithm.name == "hierarchical_ring") arguments.factors = {4, 8, 4};
-  if (algorithm.name != "flat" && algorithm.name != "one_shot") {
+  if (!stays_on_one_node(algorithm)) {
     for (int rank = 0; rank < arguments.ranks; ++rank) arguments.node_of.push_back(rank / 4);
   }
   const std::clock_t start = std::clock();  // of this process: other load on the machine does not count

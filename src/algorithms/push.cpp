@@ -1,0 +1,318 @@
+// Push: every rank looks after one chunk, as in `flat`, but data moves by stores into the memory of whoever needs it.
+#include <algorithm>
+
+#include "algorithms/arguments.hpp"
+#include "algorithms/carrier.hpp"
+#include "algorithms/catalog.hpp"
+
+namespace plait {
+namespace {
+
+// What all collectives of this file do. An engine loads from its own rank's memory only: a store over a link is posted
+// and needs no answer, while a load waits for one, and costs the other direction of the link as well. What arrives in
+// scratch is combined or copied by its owner. Every slot is written once, by one rank, so that a small message can
+// carry its flags inside the data instead of signals (runtime/cuda/packets.hpp).
+struct Push {
+  Push(const AlgorithmArguments& the_arguments, std::string label, int64_t chunks_per_block)
+      : arguments(the_arguments),
+        ranks(arguments.ranks),
+        builder(start_plan(arguments, std::move(label), chunks_per_block)),
+        lanes(add_lanes(builder, arguments)) {}
+
+  using Table = std::vector<std::vector<Place>>;
+
+  // A slot on every rank for every other: [to][from]. Own entries are never used.
+  Table take_inboxes() {
+    Table inboxes(ranks, std::vector<Place>(ranks));
+    for (int to = 0; to < ranks; ++to) {
+      for (int from = 0; from < ranks; ++from) {
+        if (from != to) inboxes[to][from] = builder.take_scratch(to);
+      }
+    }
+    return inboxes;
+  }
+
+  // What every other rank has pushed to `rank`, with the rank's own input, in the order of the ranks.
+  std::vector<Place> contributions(const Table& inboxes, int rank) const {
+    std::vector<Place> places = inboxes[rank];
+    places[rank] = input_of(rank);
+    return places;
+  }
+
+  // The slots that `from` writes on the ranks of `receivers`, the next rank's first.
+  std::vector<Place> outboxes(const Table& inboxes, int from) const {
+    std::vector<Place> places;
+    for (int d = 1; d < ranks; ++d) places.push_back(inboxes[(from + d) % ranks][from]);
+    return places;
+  }
+
+  // Every rank stores chunk q of its input at rank q.
+  void scatter(const Table& inboxes) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int d = 1; d < ranks; ++d) {
+        const int owner = (rank + d) % ranks;
+        builder.copy(lanes[rank], inboxes[owner][rank], input_of(rank), owner);
+      }
+    }
+  }
+
+  void meet() {
+    const SignalTable signals = signal_all(builder, lanes);
+    for (int rank = 0; rank < ranks; ++rank) wait_all(builder, signals, rank);
+  }
+
+  const AlgorithmArguments& arguments;
+  const int ranks;
+  PlanBuilder builder;
+  std::vector<LaneId> lanes;
+};
+
+std::vector<Place> with(Place first, std::vector<Place> others) {
+  others.insert(others.begin(), first);
+  return others;
+}
+
+// Chunk q is combined by rank q. Chunk 0 of four ranks:
+//
+//     stage 1: r1, r2, r3 --> scratch of r0, r0 combines     stage 2: r0 --> scratch of r1, r2, r3, who copy it out
+//
+// Steps: 2. Bytes stored per rank over links: 2(p-1)/p M. Scratch: 2(p-1) slots of M/p.
+Plan all_reduce(const AlgorithmArguments& arguments, std::string label) {
+  Push it(arguments, std::move(label), arguments.ranks);
+  const Push::Table parts = it.take_inboxes();
+  const Push::Table results = it.take_inboxes();
+  it.scatter(parts);
+  it.meet();
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    it.builder.fold(it.lanes[rank], with(output_of(rank), it.outboxes(results, rank)), it.contributions(parts, rank),
+                    rank);
+  }
+  const SignalTable ready = signal_all(it.builder, it.lanes);
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    for (int d = 1; d < it.ranks; ++d) {
+      const int owner = (rank + d) % it.ranks;
+      wait_one(it.builder, ready, rank, owner);
+      it.builder.copy(it.lanes[rank], output_of(rank), results[rank][owner], owner);
+    }
+  }
+  return it.builder.finish();
+}
+
+// Stage 1 alone. Steps: 1. Bytes stored per rank: p-1 blocks. Scratch: p-1 slots of a block.
+Plan reduce_scatter(const AlgorithmArguments& arguments, std::string label) {
+  Push it(arguments, std::move(label), 1);
+  const Push::Table parts = it.take_inboxes();
+  it.scatter(parts);
+  it.meet();
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    it.builder.fold(it.lanes[rank], {output_of(rank)}, it.contributions(parts, rank), rank);
+  }
+  return it.builder.finish();
+}
+
+// Stage 2 alone. Steps: 1. Bytes stored per rank: p-1 blocks. Scratch: p-1 slots of a block.
+Plan all_gather(const AlgorithmArguments& arguments, std::string label) {
+  Push it(arguments, std::move(label), 1);
+  const Push::Table blocks = it.take_inboxes();
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    it.builder.fold(it.lanes[rank], with(output_of(rank), it.outboxes(blocks, rank)), {input_of(rank)}, rank);
+  }
+  const SignalTable ready = signal_all(it.builder, it.lanes);
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    for (int d = 1; d < it.ranks; ++d) {
+      const int owner = (rank + d) % it.ranks;
+      wait_one(it.builder, ready, rank, owner);
+      it.builder.copy(it.lanes[rank], output_of(rank), blocks[rank][owner], owner);
+    }
+  }
+  return it.builder.finish();
+}
+
+// The ranks other than the root, from the root on; chunk c is the affair of the c-th of them.
+std::vector<int> owners_of(int ranks, int root) {
+  std::vector<int> owners;
+  for (int d = 1; d < ranks; ++d) owners.push_back((root + d) % ranks);
+  return owners;
+}
+
+// Chunk c goes to its owner, who combines it and stores the result at the root: so the root's incoming link, the
+// busiest, carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
+//
+// Steps: 2; 1 with two ranks. Bytes: every rank but the root stores M and the root (p-2 > 0) M. Scratch: p-1 slots of
+// M/(p-1) on each rank.
+Plan reduce(const AlgorithmArguments& arguments, std::string label) {
+  const int ranks = arguments.ranks, root = arguments.root;
+  const std::vector<int> owners = ranks == 2 ? std::vector<int>{root} : owners_of(ranks, root);
+  const int chunks = std::max(1, static_cast<int>(owners.size()));
+  Push it(arguments, std::move(label), chunks);
+  if (ranks == 1) {
+    it.builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
+    return it.builder.finish();
+  }
+  const Push::Table parts = it.take_inboxes();
+  const auto pushes = [&](int rank, const auto& act) {
+    for (int d = 0; d < chunks; ++d) {
+      const int chunk = (rank + d) % chunks;
+      if (owners[chunk] != rank) act(chunk);
+    }
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    pushes(rank, [&](int chunk) {
+      it.builder.copy(it.lanes[rank], parts[owners[chunk]][rank], input_of(rank), chunk);
+    });
+  }
+  std::vector<std::vector<SignalId>> ready(chunks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    pushes(rank, [&](int chunk) { ready[chunk].push_back(it.builder.signal(it.lanes[rank], it.lanes[owners[chunk]])); });
+  }
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int owner = owners[chunk];
+    for (const SignalId& signal : ready[chunk]) it.builder.wait(signal);
+    // The root combines nothing of its own unless it owns all: its inboxes are free for results.
+    const Place result = owner == root ? output_of(root) : parts[root][owner];
+    it.builder.fold(it.lanes[owner], {result}, it.contributions(parts, owner), chunk);
+  }
+  for (int chunk = 0; chunk < chunks && owners[chunk] != root; ++chunk) {
+    it.builder.wait(it.builder.signal(it.lanes[owners[chunk]], it.lanes[root]));
+    it.builder.copy(it.lanes[root], output_of(root), parts[root][owners[chunk]], chunk);
+  }
+  return it.builder.finish();
+}
+
+// The root stores chunk c at its owner, who shares it with the others (BLK-03).
+//
+// Steps: 2; 1 with two ranks. Bytes: the root stores M, every other rank (p-2)/(p-1) M and receives M. Scratch: p-1
+// slots of M/(p-1) on every rank but the root.
+Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
+  const int ranks = arguments.ranks, root = arguments.root;
+  const std::vector<int> owners = owners_of(ranks, root);
+  const int chunks = std::max(1, ranks - 1);
+  Push it(arguments, std::move(label), chunks);
+  PlanBuilder& builder = it.builder;
+  if (ranks == 1) {
+    builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
+    return builder.finish();
+  }
+  std::vector<std::vector<Place>> slots(ranks, std::vector<Place>(chunks));  // [rank][chunk]
+  for (const int rank : owners) {
+    for (int chunk = 0; chunk < chunks; ++chunk) slots[rank][chunk] = builder.take_scratch(rank);
+  }
+  std::vector<LaneId> others;
+  for (const int rank : owners) others.push_back(it.lanes[rank]);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    builder.copy(it.lanes[root], slots[owners[chunk]][chunk], input_of(root), chunk);
+  }
+  std::vector<SignalId> given;
+  for (int chunk = 0; chunk < chunks; ++chunk) given.push_back(builder.signal(it.lanes[root], others[chunk]));
+  builder.copy(it.lanes[root], output_of(root), input_of(root), 0, chunks);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int owner = owners[chunk];
+    builder.wait(given[chunk]);
+    std::vector<Place> places = {output_of(owner)};
+    for (int d = 1; d < chunks; ++d) places.push_back(slots[owners[(chunk + d) % chunks]][chunk]);
+    builder.fold(others[chunk], places, {slots[owner][chunk]}, chunk);
+  }
+  const SignalTable shared = signal_all(builder, others);
+  for (int i = 0; i < chunks; ++i) {
+    for (int d = 1; d < chunks; ++d) {
+      const int chunk = (i + d) % chunks;
+      wait_one(builder, shared, i, chunk);
+      builder.copy(others[i], output_of(owners[i]), slots[owners[i]][chunk], chunk);
+    }
+  }
+  return builder.finish();
+}
+
+Plan barrier(const AlgorithmArguments& arguments, std::string label) {
+  Push it(arguments, std::move(label), 1);
+  it.meet();
+  return it.builder.finish();
+}
+
+Plan make_push(const AlgorithmArguments& arguments) {
+  check_arguments(push(), arguments);
+  check_one_node(push(), arguments);
+  const std::string plain = label(push(), "", 1);
+  switch (arguments.collective) {
+    case Collective::kAllReduce:
+      return all_reduce(arguments, plain);
+    case Collective::kReduceScatter:
+      return reduce_scatter(arguments, plain);
+    case Collective::kAllGather:
+      return all_gather(arguments, plain);
+    case Collective::kReduce:
+      return reduce(arguments, plain);
+    case Collective::kBroadcast:
+      return broadcast(arguments, plain);
+    case Collective::kBarrier:
+      break;
+  }
+  return barrier(arguments, plain);
+}
+
+// Everybody stores everything at everybody, for messages so small that only the number of steps counts.
+//
+//     r0: input --> slot 0 of r1, r2        then fold: output <- slot 0 + slot 1 + slot 2
+//     r1: input --> slot 1 of r0, r2             (the own input in place of the own slot)
+//     r2: input --> slot 2 of r0, r1
+//
+// all_reduce: steps 1, bytes stored per rank (p-1) M, scratch p-1 slots of M.
+// reduce: everybody at the root; broadcast: the root at everybody. Steps 1, scratch where data arrives.
+Plan make_one_shot_push(const AlgorithmArguments& arguments) {
+  check_arguments(one_shot_push(), arguments);
+  check_one_node(one_shot_push(), arguments);
+  Push it(arguments, label(one_shot_push(), "", 1), 1);
+  const Push::Table inboxes = it.take_inboxes();
+  const int root = arguments.root;
+  const auto gives = [&](int from, int to) {
+    if (from == to) return false;
+    if (arguments.collective == Collective::kReduce) return to == root;
+    return arguments.collective == Collective::kAllReduce || from == root;
+  };
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    std::vector<Place> places;
+    for (int d = 1; d < it.ranks; ++d) {
+      const int to = (rank + d) % it.ranks;
+      if (gives(rank, to)) places.push_back(inboxes[to][rank]);
+    }
+    if (!places.empty()) it.builder.fold(it.lanes[rank], places, {input_of(rank)}, 0);
+  }
+  std::vector<std::vector<SignalId>> ready(it.ranks);
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    for (int d = 1; d < it.ranks; ++d) {
+      const int to = (rank + d) % it.ranks;
+      if (gives(rank, to)) ready[to].push_back(it.builder.signal(it.lanes[rank], it.lanes[to]));
+    }
+  }
+  for (int rank = 0; rank < it.ranks; ++rank) {
+    for (const SignalId& signal : ready[rank]) it.builder.wait(signal);
+    if (arguments.collective == Collective::kBroadcast) {
+      const Place source = rank == root ? input_of(root) : inboxes[rank][root];
+      it.builder.copy(it.lanes[rank], output_of(rank), source, 0);
+    } else if (arguments.collective == Collective::kAllReduce || rank == root) {
+      it.builder.fold(it.lanes[rank], {output_of(rank)}, it.contributions(inboxes, rank), 0);
+    }
+  }
+  return it.builder.finish();
+}
+
+}  // namespace
+
+Algorithm push() {
+  return {"push",
+          "each rank looks after one chunk; data moves by stores into the memory of whoever needs it",
+          "TEM-17, BLK-03, NVG-47",
+          {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
+           Collective::kAllGather, Collective::kBarrier},
+          make_push};
+}
+
+Algorithm one_shot_push() {
+  return {"one_shot_push",
+          "everybody stores its whole input at whoever needs it; one step",
+          "TEM-17 without its second stage",
+          {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast},
+          make_one_shot_push};
+}
+
+}  // namespace plait
