@@ -33,7 +33,8 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python examples benchmarks)
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
-.PHONY: build test gpu-test demo bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+PREFIX ?= /usr/local
+.PHONY: build test gpu-test demo install bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -54,12 +55,15 @@ test:  ## build, then run the C++ tests and the Python tests
 gpu-test:  ## build and run the tests that need a GPU; says what it skipped
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=OFF -DPLAIT_GPU_TESTS=ON -DPLAIT_CUDA=system \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
-	cmake --build $(GPU_BUILD) -j $(JOBS) --target lane_kernel_test
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target collectives_gpu_test c_api_gpu_test
 	ctest --test-dir $(GPU_BUILD) --output-on-failure -V -R '^gpu/'
 
 demo: build  ## run examples/demo.py
 	$(PREPARE) demo
 	@$(VENV)/bin/python examples/demo.py
+
+install: build  ## install the C and C++ interface to PREFIX (default /usr/local)
+	@$(IN_VENV) cmake --install build/release --prefix '$(PREFIX)' --component c
 
 bench: build  ## run the benchmarks of benchmarks/run.py; BENCH="..." passes arguments
 	@$(VENV)/bin/python benchmarks/run.py $(BENCH)
@@ -110,4 +114,4 @@ distclean: clean  ## remove .venv too
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PYTHON=python3  JOBS=cores  PLAIT_CUDA=auto|wheel|system|off  CUDA_ARCHITECTURES=list  CXX=compiler'
+	@echo 'Variables: PYTHON=python3  JOBS=cores  PLAIT_CUDA=auto|wheel|system|off  CUDA_ARCHITECTURES=list  CXX=compiler  PREFIX=folder'

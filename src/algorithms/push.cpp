@@ -8,16 +8,39 @@
 namespace plait {
 namespace {
 
-// What all collectives of this file do. An engine loads from its own rank's memory only: a store over a link is posted
-// and needs no answer, while a load waits for one, and costs the other direction of the link as well. What arrives in
-// scratch is combined or copied by its owner. Every slot is written once, by one rank, so that a small message can
-// carry its flags inside the data instead of signals (runtime/cuda/packets.hpp).
+// What all collectives of this file do, in one lane a rank, or with `pipeline` > 1 in a lane for each step. An engine
+// loads from its own rank's memory only: a store over a link is posted and needs no answer, while a load waits for one,
+// and costs the other direction of the link as well. What arrives in scratch is combined or copied by its owner. Every
+// slot is written once, by one rank, so that a small message can carry its flags inside the data instead of signals
+// (runtime/cuda/packets.hpp).
 struct Push {
   Push(const AlgorithmArguments& the_arguments, std::string label, int64_t chunks_per_block)
       : arguments(the_arguments),
         ranks(arguments.ranks),
         builder(start_plan(arguments, std::move(label), chunks_per_block)),
         lanes(add_lanes(builder, arguments)) {}
+
+  // The lane of a rank that acts after `steps` steps: one lane for all of them, or, with a pipeline, a lane for each,
+  // so that a lane may be a slice of the message ahead of the lane that comes after it.
+  LaneId lane(int rank, int steps) {
+    if (arguments.pipeline == 1 || steps == 0) return lanes[rank];
+    while (static_cast<int>(later.size()) < steps) {
+      auto& stage = later.emplace_back();
+      for (int r = 0; r < ranks; ++r) stage.push_back(builder.add_lane(r, arguments.engine));
+    }
+    return later[steps - 1][rank];
+  }
+
+  // Every rank tells every other, from one stage to the next: [i][d] is the signal from rank i to rank i + d.
+  SignalTable tell_all(int from, int to) {
+    SignalTable signals(ranks, std::vector<SignalId>(ranks));
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int d = 1; d < ranks; ++d) {
+        signals[rank][d] = builder.signal(lane(rank, from), lane((rank + d) % ranks, to));
+      }
+    }
+    return signals;
+  }
 
   using Table = std::vector<std::vector<Place>>;
 
@@ -56,8 +79,21 @@ struct Push {
     }
   }
 
-  void meet() {
-    const SignalTable signals = signal_all(builder, lanes);
+  // Copies what every rank q has stored, its chunk q, into the outputs, after that step.
+  void collect(const Table& inboxes, int steps) {
+    const SignalTable signals = tell_all(steps - 1, steps);
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int d = 1; d < ranks; ++d) {
+        const int owner = (rank + d) % ranks;
+        wait_one(builder, signals, rank, owner);
+        builder.copy(lane(rank, steps), output_of(rank), inboxes[rank][owner], owner);
+      }
+    }
+  }
+
+  // Everything that was stored in step `steps` is there.
+  void arrive(int steps) {
+    const SignalTable signals = tell_all(steps - 1, steps);
     for (int rank = 0; rank < ranks; ++rank) wait_all(builder, signals, rank);
   }
 
@@ -65,6 +101,7 @@ struct Push {
   const int ranks;
   PlanBuilder builder;
   std::vector<LaneId> lanes;
+  std::vector<std::vector<LaneId>> later;  // [step - 1][rank]
 };
 
 std::vector<Place> with(Place first, std::vector<Place> others) {
@@ -82,19 +119,12 @@ Plan all_reduce(const AlgorithmArguments& arguments, std::string label) {
   const Push::Table parts = it.take_inboxes();
   const Push::Table results = it.take_inboxes();
   it.scatter(parts);
-  it.meet();
+  it.arrive(1);
   for (int rank = 0; rank < it.ranks; ++rank) {
-    it.builder.fold(it.lanes[rank], with(output_of(rank), it.outboxes(results, rank)), it.contributions(parts, rank),
+    it.builder.fold(it.lane(rank, 1), with(output_of(rank), it.outboxes(results, rank)), it.contributions(parts, rank),
                     rank);
   }
-  const SignalTable ready = signal_all(it.builder, it.lanes);
-  for (int rank = 0; rank < it.ranks; ++rank) {
-    for (int d = 1; d < it.ranks; ++d) {
-      const int owner = (rank + d) % it.ranks;
-      wait_one(it.builder, ready, rank, owner);
-      it.builder.copy(it.lanes[rank], output_of(rank), results[rank][owner], owner);
-    }
-  }
+  it.collect(results, 2);
   return it.builder.finish();
 }
 
@@ -103,9 +133,9 @@ Plan reduce_scatter(const AlgorithmArguments& arguments, std::string label) {
   Push it(arguments, std::move(label), 1);
   const Push::Table parts = it.take_inboxes();
   it.scatter(parts);
-  it.meet();
+  it.arrive(1);
   for (int rank = 0; rank < it.ranks; ++rank) {
-    it.builder.fold(it.lanes[rank], {output_of(rank)}, it.contributions(parts, rank), rank);
+    it.builder.fold(it.lane(rank, 1), {output_of(rank)}, it.contributions(parts, rank), rank);
   }
   return it.builder.finish();
 }
@@ -117,14 +147,7 @@ Plan all_gather(const AlgorithmArguments& arguments, std::string label) {
   for (int rank = 0; rank < it.ranks; ++rank) {
     it.builder.fold(it.lanes[rank], with(output_of(rank), it.outboxes(blocks, rank)), {input_of(rank)}, rank);
   }
-  const SignalTable ready = signal_all(it.builder, it.lanes);
-  for (int rank = 0; rank < it.ranks; ++rank) {
-    for (int d = 1; d < it.ranks; ++d) {
-      const int owner = (rank + d) % it.ranks;
-      wait_one(it.builder, ready, rank, owner);
-      it.builder.copy(it.lanes[rank], output_of(rank), blocks[rank][owner], owner);
-    }
-  }
+  it.collect(blocks, 1);
   return it.builder.finish();
 }
 
@@ -157,24 +180,24 @@ Plan reduce(const AlgorithmArguments& arguments, std::string label) {
     }
   };
   for (int rank = 0; rank < ranks; ++rank) {
-    pushes(rank, [&](int chunk) {
-      it.builder.copy(it.lanes[rank], parts[owners[chunk]][rank], input_of(rank), chunk);
-    });
+    pushes(rank,
+           [&](int chunk) { it.builder.copy(it.lanes[rank], parts[owners[chunk]][rank], input_of(rank), chunk); });
   }
   std::vector<std::vector<SignalId>> ready(chunks);
   for (int rank = 0; rank < ranks; ++rank) {
-    pushes(rank, [&](int chunk) { ready[chunk].push_back(it.builder.signal(it.lanes[rank], it.lanes[owners[chunk]])); });
+    pushes(rank,
+           [&](int chunk) { ready[chunk].push_back(it.builder.signal(it.lanes[rank], it.lane(owners[chunk], 1))); });
   }
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int owner = owners[chunk];
     for (const SignalId& signal : ready[chunk]) it.builder.wait(signal);
     // The root combines nothing of its own unless it owns all: its inboxes are free for results.
     const Place result = owner == root ? output_of(root) : parts[root][owner];
-    it.builder.fold(it.lanes[owner], {result}, it.contributions(parts, owner), chunk);
+    it.builder.fold(it.lane(owner, 1), {result}, it.contributions(parts, owner), chunk);
   }
   for (int chunk = 0; chunk < chunks && owners[chunk] != root; ++chunk) {
-    it.builder.wait(it.builder.signal(it.lanes[owners[chunk]], it.lanes[root]));
-    it.builder.copy(it.lanes[root], output_of(root), parts[root][owners[chunk]], chunk);
+    it.builder.wait(it.builder.signal(it.lane(owners[chunk], 1), it.lane(root, 2)));
+    it.builder.copy(it.lane(root, 2), output_of(root), parts[root][owners[chunk]], chunk);
   }
   return it.builder.finish();
 }
@@ -197,27 +220,33 @@ Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
   for (const int rank : owners) {
     for (int chunk = 0; chunk < chunks; ++chunk) slots[rank][chunk] = builder.take_scratch(rank);
   }
-  std::vector<LaneId> others;
-  for (const int rank : owners) others.push_back(it.lanes[rank]);
+  std::vector<std::vector<SignalId>> shared(chunks);  // [chunk][d - 1]: to the d-th owner after the chunk's
   for (int chunk = 0; chunk < chunks; ++chunk) {
     builder.copy(it.lanes[root], slots[owners[chunk]][chunk], input_of(root), chunk);
   }
   std::vector<SignalId> given;
-  for (int chunk = 0; chunk < chunks; ++chunk) given.push_back(builder.signal(it.lanes[root], others[chunk]));
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    given.push_back(builder.signal(it.lanes[root], it.lane(owners[chunk], 1)));
+  }
   builder.copy(it.lanes[root], output_of(root), input_of(root), 0, chunks);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int owner = owners[chunk];
     builder.wait(given[chunk]);
     std::vector<Place> places = {output_of(owner)};
     for (int d = 1; d < chunks; ++d) places.push_back(slots[owners[(chunk + d) % chunks]][chunk]);
-    builder.fold(others[chunk], places, {slots[owner][chunk]}, chunk);
+    builder.fold(it.lane(owner, 1), places, {slots[owner][chunk]}, chunk);
   }
-  const SignalTable shared = signal_all(builder, others);
+  for (int d = 1; d < chunks; ++d) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int to = owners[(chunk + d) % chunks];
+      shared[chunk].push_back(builder.signal(it.lane(owners[chunk], 1), it.lane(to, 2)));
+    }
+  }
   for (int i = 0; i < chunks; ++i) {
     for (int d = 1; d < chunks; ++d) {
       const int chunk = (i + d) % chunks;
-      wait_one(builder, shared, i, chunk);
-      builder.copy(others[i], output_of(owners[i]), slots[owners[i]][chunk], chunk);
+      builder.wait(shared[chunk][wrap(i - chunk, chunks) - 1]);
+      builder.copy(it.lane(owners[i], 2), output_of(owners[i]), slots[owners[i]][chunk], chunk);
     }
   }
   return builder.finish();
@@ -225,14 +254,15 @@ Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
 
 Plan barrier(const AlgorithmArguments& arguments, std::string label) {
   Push it(arguments, std::move(label), 1);
-  it.meet();
+  const SignalTable signals = signal_all(it.builder, it.lanes);
+  for (int rank = 0; rank < it.ranks; ++rank) wait_all(it.builder, signals, rank);
   return it.builder.finish();
 }
 
 Plan make_push(const AlgorithmArguments& arguments) {
   check_arguments(push(), arguments);
   check_one_node(push(), arguments);
-  const std::string plain = label(push(), "", 1);
+  const std::string plain = label(push(), "", std::min(arguments.pipeline, 2));
   switch (arguments.collective) {
     case Collective::kAllReduce:
       return all_reduce(arguments, plain);
@@ -261,7 +291,7 @@ Plan make_push(const AlgorithmArguments& arguments) {
 Plan make_one_shot_push(const AlgorithmArguments& arguments) {
   check_arguments(one_shot_push(), arguments);
   check_one_node(one_shot_push(), arguments);
-  Push it(arguments, label(one_shot_push(), "", 1), 1);
+  Push it(arguments, label(one_shot_push(), "", std::min(arguments.pipeline, 2)), 1);
   const Push::Table inboxes = it.take_inboxes();
   const int root = arguments.root;
   const auto gives = [&](int from, int to) {
@@ -281,16 +311,18 @@ Plan make_one_shot_push(const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < it.ranks; ++rank) {
     for (int d = 1; d < it.ranks; ++d) {
       const int to = (rank + d) % it.ranks;
-      if (gives(rank, to)) ready[to].push_back(it.builder.signal(it.lanes[rank], it.lanes[to]));
+      if (gives(rank, to)) ready[to].push_back(it.builder.signal(it.lanes[rank], it.lane(to, 1)));
     }
   }
   for (int rank = 0; rank < it.ranks; ++rank) {
+    // In place the result takes the input's place, so it must have been given.
+    if (it.lane(rank, 1).lane != 0) ready[rank].push_back(it.builder.signal(it.lanes[rank], it.lane(rank, 1)));
     for (const SignalId& signal : ready[rank]) it.builder.wait(signal);
     if (arguments.collective == Collective::kBroadcast) {
       const Place source = rank == root ? input_of(root) : inboxes[rank][root];
-      it.builder.copy(it.lanes[rank], output_of(rank), source, 0);
+      it.builder.copy(it.lane(rank, 1), output_of(rank), source, 0);
     } else if (arguments.collective == Collective::kAllReduce || rank == root) {
-      it.builder.fold(it.lanes[rank], {output_of(rank)}, it.contributions(inboxes, rank), 0);
+      it.builder.fold(it.lane(rank, 1), {output_of(rank)}, it.contributions(inboxes, rank), 0);
     }
   }
   return it.builder.finish();

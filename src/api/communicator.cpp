@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "api/device_end.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "runtime/bootstrap.hpp"
@@ -97,6 +98,8 @@ struct Introduction {
   uint64_t scratch_bytes = 0;
   cpu_set_t cores = {};
   char algorithm[256] = {};
+  char launch[64] = {};
+  bool has_device = false;
   uint64_t process_namespace = 0;  // in which
   int32_t process_id = 0;          // is the rank's
   Verdict memory;                  // of rank 0, which makes it
@@ -131,6 +134,10 @@ void check_equal_settings(const std::vector<Introduction>& all) {
     };
     check("PLAIT_SCRATCH_KIB (in bytes)", all[rank].scratch_bytes, all[0].scratch_bytes);
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
+    check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
+    if (all[rank].has_device == all[0].has_device) continue;
+    fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
+         all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");
   }
 }
 
@@ -164,6 +171,7 @@ struct Communicator::Impl {
         overrides(AlgorithmOverrides::parse(own_settings.algorithm)),
         shared_bytes(segment->shape().total_bytes()),
         limits(limits_for(segment->shape())),
+        shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
              {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {}
 
@@ -172,7 +180,8 @@ struct Communicator::Impl {
   }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
-  static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings);
+  static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
+  DeviceEnd& device_end() const;
 
   const VerifiedPlan& plan_for(const Choice& choice);
   const BoundPlan& bound_for(const Call& call);
@@ -185,7 +194,9 @@ struct Communicator::Impl {
   const AlgorithmOverrides overrides;
   const size_t shared_bytes;
   const BindLimits limits;
+  const std::shared_ptr<Segment> shared;
   HostRank host;
+  std::unique_ptr<DeviceEnd> device;  // none where buffers are in host memory only
 
   using PlanKey = std::tuple<std::string, Collective, int, std::vector<int>, int>;
   std::map<PlanKey, std::unique_ptr<VerifiedPlan>> plans;
@@ -193,7 +204,8 @@ struct Communicator::Impl {
   const std::pair<const Call, BoundPlan>* last = nullptr;
 };
 
-std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings) {
+std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings,
+                                                                   int device) {
   const int size = bootstrap.size();
   const SegmentShape shape = shape_for(size, settings);
   Introduction own;
@@ -201,7 +213,10 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is ", settings.algorithm.size(), " letters long; it may have ",
          sizeof(own.algorithm) - 1);
   }
+  if (settings.launch.size() >= sizeof(own.launch)) parse_launch_shape(settings.launch);  // refuses it
+  own.has_device = device != kNoDevice;
   own.scratch_bytes = settings.scratch_bytes;
+  copy_text(own.launch, settings.launch);
   own.cores = own_cores();
   copy_text(own.algorithm, settings.algorithm);
   own.process_namespace = own_process_namespace();
@@ -225,7 +240,20 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
   for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
+  if (device != kNoDevice) {
+    impl->device = DeviceEnd::create(bootstrap, device, settings, impl->shared,
+                                     Peers(process_ids(own, all, bootstrap.process_ids())));
+    bootstrap.barrier();  // no call before every rank is ready for it
+  }
   return impl;
+}
+
+DeviceEnd& Communicator::Impl::device_end() const {
+  if (!device) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank,
+         ": this communicator was made without a GPU, so it takes no work on streams; name a device when you make it");
+  }
+  return *device;
 }
 
 const VerifiedPlan& Communicator::Impl::plan_for(const Choice& choice) {
@@ -299,10 +327,13 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-Communicator Communicator::from_environment(const Settings& settings, uint64_t sequence) {
+Communicator Communicator::from_environment(const Settings& settings, uint64_t sequence, int device) {
   const auto launched = detect_launch_environment();
-  if (!launched || launched->size == 1) return std::move(in_process(1, settings).front());
-  return create(launched->id(sequence), launched->rank, launched->size, settings);
+  if (launched && launched->size > 1) {
+    return create(launched->id(sequence), launched->rank, launched->size, settings, device);
+  }
+  if (device == kNoDevice) return std::move(in_process(1, settings).front());
+  return std::move(in_process(std::span(&device, 1), settings).front());
 }
 
 std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
@@ -318,22 +349,31 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   return ranks;
 }
 
-Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings) {
-  const Logger log(settings.log_level, 0);
-  return Communicator(
-      Impl::join_ranks(Bootstrap::lead(std::move(point), size, {settings.bootstrap_timeout_seconds, log}), settings));
+std::vector<Communicator> Communicator::in_process(std::span<const int> devices, const Settings& settings) {
+  std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings);
+  auto ends = DeviceEnd::in_process(devices, settings, ranks.front().impl_->shared);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
+  return ranks;
 }
 
-Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings) {
+Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings, int device) {
+  const Logger log(settings.log_level, 0);
+  return Communicator(Impl::join_ranks(
+      Bootstrap::lead(std::move(point), size, {settings.bootstrap_timeout_seconds, log}), settings, device));
+}
+
+Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings, int device) {
   const Logger log(settings.log_level, rank);
   return Communicator(
-      Impl::join_ranks(Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings));
+      Impl::join_ranks(Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings, device));
 }
 
 int Communicator::rank() const { return held(impl_).rank; }
 int Communicator::size() const { return held(impl_).size; }
 const Settings& Communicator::settings() const { return held(impl_).settings; }
 size_t Communicator::shared_bytes() const { return held(impl_).shared_bytes; }
+int Communicator::device() const { return held(impl_).device ? impl_->device->device() : kNoDevice; }
+size_t Communicator::device_bytes() const { return held(impl_).device ? impl_->device->device_bytes() : 0; }
 
 void Communicator::all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
   run({Collective::kAllReduce, type, op, 0, count}, input, output);
@@ -363,11 +403,33 @@ void Communicator::run(const Call& call, const void* input, void* output) {
   impl.host.run(impl.bound_for(call), call, input, output);
 }
 
-const VerifiedPlan& Communicator::plan_for(const Call& call) { return held(impl_).plan_for(impl_->choose(call)); }
-std::string Communicator::reason_for(const Call& call) { return held(impl_).choose(call).reason; }
+void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream) {
+  Impl& impl = held(impl_);
+  DeviceEnd& device = impl.device_end();
+  impl.check(call, input, output);
+  device.enqueue(call, input, output, stream);
+}
+
+std::optional<Error> Communicator::async_error() const {
+  return failure_in(held(impl_).shared->failure(), impl_->rank);
+}
+
+// Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.
+const VerifiedPlan& Communicator::plan_for(const Call& call) {
+  Impl& impl = held(impl_);
+  return impl.device ? impl.device->plan_for(call) : impl.plan_for(impl.choose(call));
+}
+
+std::string Communicator::reason_for(const Call& call) {
+  Impl& impl = held(impl_);
+  return (impl.device ? impl.device->choose(call).plan : impl.choose(call)).reason;
+}
+
+std::string Communicator::launch_for(const Call& call) { return to_text(held(impl_).device_end().choose(call).launch); }
 
 void Communicator::abort(const std::string& reason) {
   held(impl_).host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));
+  if (impl_->device) impl_->device->stop_waiting();
 }
 
 void Communicator::set_interrupt_check(std::function<void()> check) {

@@ -4,9 +4,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/settings.hpp"
 #include "base/types.hpp"
 #include "plan/verifier.hpp"
@@ -15,6 +18,9 @@
 #include "tuner/selection.hpp"
 
 namespace plait {
+
+// The `device` of a rank whose buffers are in host memory only.
+inline constexpr int kNoDevice = -1;
 
 // Collectives over ranks of one host. All ranks make the same calls in the same order, each rank from one thread at a
 // time. Counts are elements. Buffers may have any alignment; input and output are either apart or exactly in place
@@ -25,15 +31,18 @@ namespace plait {
 // ranks, and every later call throws the same again.
 class Communicator {
  public:
-  // Rank 0 of a new communicator hands over the point whose id() the other ranks got.
-  static Communicator create(RendezvousPoint point, int size, const Settings& settings);
+  // Rank 0 of a new communicator hands over the point whose id() the other ranks got. `device` is the CUDA ordinal of
+  // the GPU whose memory enqueue() will be given; all ranks have one, or none has. Several ranks may share a GPU.
+  static Communicator create(RendezvousPoint point, int size, const Settings& settings, int device = kNoDevice);
   // The other ranks; also rank 0 where the id was released in this process (see unique_id.hpp).
-  static Communicator create(const UniqueId& id, int rank, int size, const Settings& settings);
+  static Communicator create(const UniqueId& id, int rank, int size, const Settings& settings, int device = kNoDevice);
   // Rank and size from the launcher (`plait run`, torchrun, mpirun, srun), else a communicator of one. `sequence` tells
   // apart several communicators of one job: 0, 1, 2, … on every rank.
-  static Communicator from_environment(const Settings& settings, uint64_t sequence = 0);
+  static Communicator from_environment(const Settings& settings, uint64_t sequence = 0, int device = kNoDevice);
   // All ranks in this process, one for each thread to come.
   static std::vector<Communicator> in_process(int size, const Settings& settings);
+  // The same with GPUs: rank r on devices[r]. Nothing but enqueue() of all ranks may come from one thread.
+  static std::vector<Communicator> in_process(std::span<const int> devices, const Settings& settings);
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -41,6 +50,7 @@ class Communicator {
 
   int rank() const;
   int size() const;
+  int device() const;  // kNoDevice where it has none
   const Settings& settings() const;
 
   // Reduces `count` elements of every rank's input; every rank gets all of it.
@@ -59,6 +69,13 @@ class Communicator {
   // Any of the above.
   void run(const Call& call, const void* input, void* output);
 
+  // The same on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
+  // stream): returns at once. Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error() and in the
+  // next call. The calls of one communicator on several streams run one after the other. Any thread, one at a time.
+  void enqueue(const Call& call, const void* input, void* output, void* stream);
+  // The failure that ended the communicator, if one did.
+  std::optional<Error> async_error() const;
+
   // What a call runs: the verified plan, and why it was chosen.
   const VerifiedPlan& plan_for(const Call& call);
   std::string reason_for(const Call& call);
@@ -70,8 +87,13 @@ class Communicator {
   // communicator for all ranks: for interpreters that want to hear Ctrl-C.
   void set_interrupt_check(std::function<void()> check);
 
+  // How a call on the GPU is launched: "16 CTAs of 512 threads, signals".
+  std::string launch_for(const Call& call);
+
   // Bytes of shared memory that the whole communicator uses.
   size_t shared_bytes() const;
+  // Bytes of memory that this rank's GPU holds for the communicator.
+  size_t device_bytes() const;
 
  private:
   struct Impl;

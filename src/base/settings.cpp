@@ -50,6 +50,15 @@ bool read_wait_policy(std::string_view text, WaitPolicy& policy) {
   return false;
 }
 
+bool read_reach(std::string_view text, Settings& settings) {
+  for (const auto candidate : {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
+    if (text != name(candidate)) continue;
+    settings.reach = candidate;
+    return true;
+  }
+  return false;
+}
+
 bool read_scratch(std::string_view text, Settings& settings) {
   size_t kib = 0;
   if (!read_number(text, kib) || kib < kLeastScratchKib || kib > kMostScratchKib) return false;
@@ -95,6 +104,15 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.algorithm; },
      "pins algorithms, such as all_reduce:ring; unset: the tuner chooses"},
+    {"PLAIT_LAUNCH", "<signals|packets|lines>:<CTAs>x<threads>",
+     [](std::string_view text, Settings& settings) {
+       settings.launch = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.launch; },
+     "pins how collectives are launched on GPUs, such as packets:32x512; unset: the tuner chooses"},
+    {"PLAIT_REACH", "auto, vmm, ipc or host", read_reach,
+     [](const Settings& settings) { return std::string(name(settings.reach)); }, "how GPUs reach each other's memory"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
      [](const Settings& settings) { return std::string(name(settings.log_level)); }, "what is written to stderr"},
     {"PLAIT_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank of this process"},
@@ -151,6 +169,11 @@ Environment process_environment() {
 const char* name(WaitPolicy policy) {
   constexpr const char* kNames[] = {"auto", "spin", "yield", "sleep"};
   return kNames[static_cast<size_t>(policy)];
+}
+
+const char* name(ReachKind kind) {
+  constexpr const char* kNames[] = {"auto", "vmm", "ipc", "host"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Settings Settings::from_environment(const Environment& environment) {

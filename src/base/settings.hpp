@@ -28,6 +28,16 @@ enum class WaitPolicy {
 
 const char* name(WaitPolicy policy);  // "auto", "spin", "yield", "sleep"
 
+// How GPUs reach each other's memory.
+enum class ReachKind {
+  kAuto,  // the first of these that works for all ranks
+  kVmm,   // the driver's handles, passed as file descriptors
+  kIpc,   // CUDA's older handles, passed as bytes
+  kHost,  // pinned host memory, for GPUs that cannot reach each other
+};
+
+const char* name(ReachKind kind);  // "auto", "vmm", "ipc", "host"
+
 // The settings of one communicator. A plain value: whoever makes a communicator may change any field.
 struct Settings {
   double timeout_seconds = 60;            // how long a collective waits for a peer before it fails
@@ -36,6 +46,8 @@ struct Settings {
   std::string shared_memory_directory;    // where shared memory is a file; empty: an anonymous memory file
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
+  std::string launch;     // "packets:32x512" pins how GPUs are used; empty: the tuner chooses
+  ReachKind reach = ReachKind::kAuto;
   LogLevel log_level = LogLevel::kWarn;
 
   // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an

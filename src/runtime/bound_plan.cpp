@@ -96,12 +96,13 @@ BoundPlan Binder::bind() {
     bound.last = bind_slice({0, 0, 1, std::max(1, plan_.chunks_per_block)});
     return bound;
   }
-  // Slices of even size, cut where an element of the accumulator is aligned.
+  // Slices of even size, cut where an element of the accumulator is aligned; every strand gets equally many.
+  const auto divide = [](size_t a, size_t b) { return (a + b - 1) / b; };
   const size_t largest = largest_slice();
-  bound.slices = (call_.count + largest - 1) / largest;
+  const size_t rounds = divide(call_.count, largest * limits_.strands);
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
-  size_t even = (call_.count + bound.slices - 1) / bound.slices;
-  even = std::min(largest, (even + granule - 1) / granule * granule);
+  size_t even = std::max(divide(call_.count, rounds * limits_.strands), limits_.least_slice_bytes / element_bytes_);
+  even = std::min(largest, divide(std::max<size_t>(even, 1), granule) * granule);
   bound.slices = (call_.count + even - 1) / even;
   bound.slice_bytes = even * element_bytes_;
   if (bound.slices > 1) bound.full = bind_slice(layout_for(even));
@@ -111,6 +112,7 @@ BoundPlan Binder::bind() {
 
 BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   BoundSlice slice;
+  slice.layout = layout;
   const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * slot_element_bytes_;
   data_in_signals_ = chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && publishes_once(plan_);
   const auto& lanes = plan_.ranks[rank_].lanes;

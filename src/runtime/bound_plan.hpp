@@ -47,6 +47,7 @@ struct BoundSlice {
   std::vector<BoundPlace> places;
   std::vector<uint8_t> source_is_wide;
   int most_places = 0;  // of any operation
+  SliceLayout layout;
 };
 
 struct BoundPlan {
@@ -58,14 +59,18 @@ struct BoundPlan {
 
 struct BindLimits {
   size_t signal_stride = 64;             // bytes from one signal word to the next
-  size_t scratch_bytes = 0;              // per rank and epoch parity
+  size_t scratch_bytes = 0;              // per rank (or strand) and epoch parity
   int signals = 0;                       // per rank and epoch parity
   size_t streaming_scratch_bytes = 512;  // pieces from this size on are written to scratch past the caches
   size_t streaming_output_bytes = 0;  // messages from this size on are written to the output past the caches; 0: none
   // Bytes behind each signal word that may carry data. A rank that publishes no more than that, once, sends it with its
   // signals, so that word and data cross between cores in one cache line: half the latency of a small message.
   size_t signal_payload = 0;
-  bool chunk_by_chunk = false;  // never join neighbouring chunks into one operation, see cuda/lane_kernel.hpp
+  bool chunk_by_chunk = false;  // never join neighbouring chunks into one operation
+  // How many slices are under way at once (cuda/lane_kernel.hpp), each with scratch of its own: the message is cut into
+  // as many, or a multiple of it, as far as slices stay as large as `least_slice_bytes`.
+  size_t strands = 1;
+  size_t least_slice_bytes = 1;  // of a block
 };
 
 // Throws kResources where a plan does not fit the limits at all.

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "algorithms/algorithm.hpp"
+#include "tuner/launch_shape.hpp"
 
 namespace plait {
 
@@ -16,7 +18,8 @@ struct SelectionQuery {
   size_t bytes = 0;  // of the whole message
   int ranks = 1;
   int root = 0;
-  bool crowded = false;  // ranks outnumber cores
+  bool crowded = false;      // ranks outnumber cores
+  int ranks_per_device = 1;  // the most that share one GPU
 };
 
 // An algorithm and its parameters; equal choices are equal plans.
@@ -44,5 +47,13 @@ Choice parse_choice(std::string_view text, Collective collective);
 
 // The choice for ranks that share one host's memory.
 Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides);
+
+// The choice for ranks whose GPUs reach each other's memory, and how it is launched.
+struct CudaChoice {
+  Choice plan;
+  LaunchShape launch;
+};
+CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
+                           const std::optional<LaunchShape>& launch);
 
 }  // namespace plait

@@ -1,63 +1,60 @@
-// The lane loop on a GPU: one kernel launch performs all `sm` lanes of a bound plan.
+// The lane loop on a GPU: one kernel launch performs the `sm` lane of a rank (NVG-50, with the repairs of requirements
+// section 7.1).
 //
-// A lane is a set of CTAs. CTA c of a lane moves part c of every chunk and signals only CTA c of other lanes, so a lane
-// is as many independent strands as it has CTAs, and no barrier over the lane is ever needed (NVG-38, NVG-42). The plan
-// must therefore be bound chunk by chunk (BindLimits::chunk_by_chunk).
+// The message is cut into slices, and a strand (a CTA, see tuner/launch_shape.hpp) runs the whole plan on one slice
+// after the other; where the plan has several lanes a rank, a strand is a CTA for each, which may be a slice apart. A
+// strand waits only for strands of its own number on other ranks, within bounds, so a launch needs no barrier between
+// its CTAs, and ranks may be several launches apart.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/types.hpp"
-#include "runtime/bound_plan.hpp"
+#include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/lane_program.hpp"
+#include "tuner/launch_shape.hpp"
 
 namespace plait {
 
-// One lane as the kernel sees it. All pointers are device pointers.
-struct DeviceLane {
-  const BoundOperation* operations = nullptr;
-  int operation_count = 0;
-  const BoundPlace* places = nullptr;
-  const uint8_t* source_is_wide = nullptr;
-  std::byte* const* bases = nullptr;    // the table of the lane's rank, see bound_plan.hpp
-  std::byte* const* signals = nullptr;  // of every rank
-  std::byte* own_signals = nullptr;
+// A rank's end of a communicator, as the kernel sees it. Pointers are the device's unless said otherwise.
+struct DeviceRank {
+  int rank = 0;
+  int ranks = 1;
+  BlockLayout layout;
+  std::byte* blocks[kMostDeviceRanks] = {};  // of every rank
+  StrandState* states = nullptr;             // of every lane of every strand; this rank's own
+  StrandFailure* failures = nullptr;         // likewise; host memory
+  const uint32_t* aborted = nullptr;         // host memory: not 0 once the communicator has failed
+  uint64_t wait_nanoseconds = 0;             // a strand that waits longer gives up
 };
 
-// Why a launch ended early: written by the first CTA that gives up.
-struct DeviceFailure {
-  uint32_t state = 0;  // 0: none
-  int lane = 0;        // index into the launch's lanes
-  int cta = 0;
-  int operation = 0;  // of the bound lane
-  uint64_t expected = 0;
-  uint64_t seen = 0;
-};
-
-// How a launch is shaped: a plain value, chosen by a stateless function and open to change (NVG-52: few CTAs suffice).
-struct LaneLaunchShape {
-  int ctas_per_lane = 8;
-  int threads_per_cta = 512;
-};
-
-struct LaneLaunch {
-  const DeviceLane* lanes = nullptr;  // device memory, `lane_count` of them
-  int lane_count = 0;
-  DataType type = DataType::kFloat32;
+// One call, passed to the kernel by value. What a short program needs lies close together, since a launch begins with
+// none of it in a cache.
+template <int most_operations, int most_places, int most_words>
+struct LaunchOf {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  uint64_t slices = 0;
+  uint64_t slice_bytes = 0;
+  SliceProgram full[kMostLanes], last[kMostLanes];
+  uint32_t call = 0;  // its signature (24 bits): a signal of another call does not pass for one of this
   ReduceOp op = ReduceOp::kSum;
-  uint64_t signal_value = 0;         // of this epoch
-  uint64_t wait_nanoseconds = 0;     // a CTA that waits longer gives up
-  DeviceFailure* failure = nullptr;  // device or mapped host memory
-  LaneLaunchShape shape;
+  DeviceRank self;
+  DeviceOperation operations[most_operations];
+  DevicePlace places[most_places];
+  DeviceWord words[most_words];
 };
+using SignalLaunch = LaunchOf<160, 320, 160>;
+using FlaggedLaunch = LaunchOf<48, 128, 1>;  // packets and lines are for plans of few steps
 
-// Bytes from one signal to the next: a word for each CTA.
-inline constexpr size_t signal_stride(const LaneLaunchShape& shape) {
-  return (static_cast<size_t>(shape.ctas_per_lane) * sizeof(uint64_t) + 127) / 128 * 128;
-}
+// The kernel for a protocol and a type: what cudaLaunchKernel takes, with a SignalLaunch or, for packets and lines, a
+// FlaggedLaunch.
+const void* lane_kernel(Protocol protocol, DataType type);
 
-// Launches on `stream` (a cudaStream_t; null: the default stream). All CTAs must be resident at once, since they wait
-// for each other: throws kResources where the GPU cannot hold them. Throws kSystem where the launch fails.
-void launch_lanes(const LaneLaunch& launch, void* stream);
+// Threads that a CTA of the kernels may have: at least one for each lane of each rank.
+inline constexpr int kLeastThreads = 64;
+inline constexpr int kMostThreads = 512;
+static_assert(kLeastThreads >= kMostDeviceRanks * kMostLanes);
 
 }  // namespace plait

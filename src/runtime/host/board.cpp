@@ -3,8 +3,8 @@
 
 namespace plait {
 
-void publish(RankBoard& board, uint64_t number, const Call& call) {
-  CallRecord& record = board.history[number % kCallHistory];
+void publish(CallLog& log, uint64_t number, const Call& call) {
+  CallRecord& record = log.history[number % kCallHistory];
   // Clear, fill, then name: a reader that sees the number before and after its reads has read one call. (Release
   // stores keep the order; on x86 they are plain stores.)
   record.number.store(0, std::memory_order_relaxed);
@@ -14,11 +14,11 @@ void publish(RankBoard& board, uint64_t number, const Call& call) {
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
   record.number.store(number, std::memory_order_release);
-  board.entered_call.store(number, std::memory_order_release);
+  log.entered.store(number, std::memory_order_release);
 }
 
-bool look_up(const RankBoard& board, uint64_t number, Call& call) {
-  const CallRecord& record = board.history[number % kCallHistory];
+bool look_up(const CallLog& log, uint64_t number, Call& call) {
+  const CallRecord& record = log.history[number % kCallHistory];
   if (record.number.load(std::memory_order_acquire) != number) return false;
   const uint32_t kind = record.kind.load(std::memory_order_acquire);
   call.collective = static_cast<Collective>(kind & 0xff);

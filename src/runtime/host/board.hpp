@@ -26,34 +26,32 @@ inline constexpr int64_t kWaitingForScratch = -2;  // until others are done with
 
 inline constexpr int kCallHistory = 16;  // calls of a rank that peers can look up
 
+// The last calls of a rank, and how many it has made.
+struct CallLog {
+  alignas(64) std::atomic<uint64_t> entered{0};
+  CallRecord history[kCallHistory];
+};
+
 struct RankBoard {
   // The last slice of a message that this rank is done with. Peers that are about to reuse scratch memory read it.
   alignas(64) std::atomic<uint64_t> completed_epoch{0};
 
-  alignas(64) std::atomic<uint64_t> entered_call{0};
-  std::atomic<uint64_t> completed_call{0};
+  alignas(64) std::atomic<uint64_t> completed_call{0};
   std::atomic<RankState> state{RankState::kAbsent};
   std::atomic<int32_t> pid{0};
   std::atomic<int64_t> waiting{kNotWaiting};  // while it waits for long: lane << 32 | operation, or why else
 
-  CallRecord history[kCallHistory];
-};
-
-// The first failure that a rank saw; it ends the communicator for all.
-struct FailureRecord {
-  enum State : uint32_t { kNone, kWriting, kSet };
-  alignas(64) std::atomic<uint32_t> state{kNone};
-  int32_t code = 0;
-  int32_t reporter = -1;
-  char message[1000] = {};
+  CallLog calls;  // on host memory
+  CallLog
+      device_calls;  // on the memory of the rank's GPU, numbered by themselves: when they end, the host does not see
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
               "shared memory needs lock-free atomics");
 
-// Writes `call` as call `number` of the board's rank.
-void publish(RankBoard& board, uint64_t number, const Call& call);
-// Reads call `number`, if the board still has it.
-bool look_up(const RankBoard& board, uint64_t number, Call& call);
+// Writes `call` as call `number` of the log's rank.
+void publish(CallLog& log, uint64_t number, const Call& call);
+// Reads call `number`, if the log still has it.
+bool look_up(const CallLog& log, uint64_t number, Call& call);
 
 }  // namespace plait

@@ -165,7 +165,7 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   throw_if_failed();
   ++call_number_;
   calls_ = after_call(calls_, call);
-  publish(board_, call_number_, call);
+  publish(board_.calls, call_number_, call);
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
   for (size_t i = 0; i < bound.slices; ++i) {
@@ -246,26 +246,11 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
 }
 
 void HostRank::abort(ErrorCode code, const std::string& message) {
-  FailureRecord& failure = segment_->failure();
-  uint32_t none = FailureRecord::kNone;
-  if (!failure.state.compare_exchange_strong(none, FailureRecord::kWriting, std::memory_order_acquire)) return;
-  failure.code = static_cast<int32_t>(code);
-  failure.reporter = rank_;
-  std::strncpy(failure.message, message.c_str(), sizeof(failure.message) - 1);
-  failure.state.store(FailureRecord::kSet, std::memory_order_release);
+  set_failure(segment_->failure(), code, rank_, message);
 }
 
 void HostRank::throw_if_failed() const {
-  const FailureRecord& failure = segment_->failure();
-  if (failure.state.load(std::memory_order_acquire) == FailureRecord::kNone) return;
-  // Whoever writes the record takes microseconds, unless it is killed at it.
-  for (int tries = 0; failure.state.load(std::memory_order_acquire) == FailureRecord::kWriting; ++tries) {
-    if (tries == 1000) fail(ErrorCode::kPeerFailed, "another rank has given up this communicator and died at it");
-    const timespec pause{0, 100'000};
-    nanosleep(&pause, nullptr);
-  }
-  const std::string reported_by = failure.reporter == rank_ ? "" : join(" (found by rank ", failure.reporter, ")");
-  fail(static_cast<ErrorCode>(failure.code), failure.message, reported_by);
+  if (segment_->failure().is_set()) throw *failure_in(segment_->failure(), rank_);
 }
 
 void HostRank::fail_all(ErrorCode code, const std::string& message) {
@@ -276,7 +261,8 @@ void HostRank::fail_all(ErrorCode code, const std::string& message) {
 
 void HostRank::compare_calls(int peer, uint64_t number) {
   Call own, theirs;
-  if (!look_up(board_, number, own) || !look_up(segment_->board(peer), number, theirs) || own == theirs) return;
+  if (!look_up(board_.calls, number, own) || !look_up(segment_->board(peer).calls, number, theirs) || own == theirs)
+    return;
   fail_all(ErrorCode::kMismatch,
            join("call ", number, " differs between ranks: rank ", rank_, " called ", to_text(own), ", rank ", peer,
                 " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
@@ -310,11 +296,11 @@ void HostRank::examine_peer(int peer, const Call& call) {
 
 std::string HostRank::last_act(int peer) const {
   const RankBoard& board = segment_->board(peer);
-  const uint64_t entered = board.entered_call.load(std::memory_order_acquire);
+  const uint64_t entered = board.calls.entered.load(std::memory_order_acquire);
   const uint64_t completed = board.completed_call.load(std::memory_order_acquire);
   if (entered == 0) return "never made a call";
   Call call;
-  const std::string text = look_up(board, entered, call) ? join(", ", to_text(call)) : "";
+  const std::string text = look_up(board.calls, entered, call) ? join(", ", to_text(call)) : "";
   if (completed >= entered) return join("last completed call ", entered, text, ", and has called nothing since");
   const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
   return join("entered call ", entered, text,
@@ -331,7 +317,7 @@ std::vector<int> HostRank::culprits() const {
   for (int peer = 0; peer < ranks_; ++peer) {
     const RankBoard& board = segment_->board(peer);
     if (peer == rank_ || board.completed_call.load(std::memory_order_acquire) >= call_number_) continue;
-    const bool entered = board.entered_call.load(std::memory_order_acquire) >= call_number_;
+    const bool entered = board.calls.entered.load(std::memory_order_acquire) >= call_number_;
     if (!entered || peers_.state(peer).starts_with("stopped")) absent.push_back(peer);
     if (board.waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
     late.push_back(peer);

@@ -14,6 +14,7 @@
 
 #include "base/unique_fd.hpp"
 #include "runtime/host/board.hpp"
+#include "runtime/host/failure.hpp"
 
 namespace plait {
 

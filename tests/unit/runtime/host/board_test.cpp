@@ -18,25 +18,25 @@ Call call_for(uint64_t number) {
 TEST(Board, WhatIsPublishedIsFound) {
   const auto board = std::make_unique<RankBoard>();
   Call call;
-  EXPECT_FALSE(look_up(*board, 1, call));
+  EXPECT_FALSE(look_up(board->calls, 1, call));
   for (uint64_t number = 1; number <= 100; ++number) {
-    publish(*board, number, call_for(number));
-    EXPECT_EQ(board->entered_call.load(), number);
-    ASSERT_TRUE(look_up(*board, number, call));
+    publish(board->calls, number, call_for(number));
+    EXPECT_EQ(board->calls.entered.load(), number);
+    ASSERT_TRUE(look_up(board->calls, number, call));
     EXPECT_EQ(call, call_for(number));
-    EXPECT_FALSE(look_up(*board, number + 1, call));
+    EXPECT_FALSE(look_up(board->calls, number + 1, call));
   }
   for (uint64_t number = 1; number <= 100; ++number) {
-    EXPECT_EQ(look_up(*board, number, call), number > 100 - kCallHistory) << number;
+    EXPECT_EQ(look_up(board->calls, number, call), number > 100 - kCallHistory) << number;
   }
 }
 
 TEST(Board, ExtremeFields) {
   const auto board = std::make_unique<RankBoard>();
   const Call extreme{Collective::kBarrier, DataType::kUint16, ReduceOp::kAverage, -1, SIZE_MAX};
-  publish(*board, UINT64_MAX, extreme);
+  publish(board->calls, UINT64_MAX, extreme);
   Call call;
-  ASSERT_TRUE(look_up(*board, UINT64_MAX, call));
+  ASSERT_TRUE(look_up(board->calls, UINT64_MAX, call));
   EXPECT_EQ(call, extreme);
 }
 
@@ -44,14 +44,14 @@ TEST(Board, ReadersNeverSeeHalfACall) {
   const auto board = std::make_unique<RankBoard>();
   constexpr uint64_t kCalls = 40'000;
   std::thread writer([&] {
-    for (uint64_t number = 1; number <= kCalls; ++number) publish(*board, number, call_for(number));
+    for (uint64_t number = 1; number <= kCalls; ++number) publish(board->calls, number, call_for(number));
   });
   size_t found = 0;
   for (uint64_t entered = 0; entered < kCalls;) {
-    entered = board->entered_call.load(std::memory_order_acquire);
+    entered = board->calls.entered.load(std::memory_order_acquire);
     for (uint64_t age = 0; age < kCallHistory + 2; ++age) {
       Call call;
-      if (entered <= age || !look_up(*board, entered - age, call)) continue;
+      if (entered <= age || !look_up(board->calls, entered - age, call)) continue;
       ++found;
       EXPECT_EQ(call, call_for(entered - age));
     }

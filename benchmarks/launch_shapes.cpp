@@ -1,0 +1,186 @@
+// Times all launch shapes of a collective on the GPUs of this machine, one process driving all of them, calls replayed
+// from a CUDA graph: what src/tuner/cuda_selection.cpp is written from. It checks no results; the tests do.
+//
+//   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as signals:64x512]
+//
+// One line of JSON a figure; the fastest shape of each size last, as a table on stderr.
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
+#include "runtime/cuda/driver.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kCallsInGraph = 20;
+constexpr int kReplays = 7;
+
+size_t parse_bytes(const char* text) {
+  char* end = nullptr;
+  const double number = std::strtod(text, &end);
+  const size_t unit = *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : *end == 'G' ? 1 << 30 : 1;
+  return static_cast<size_t>(number * static_cast<double>(unit));
+}
+
+struct Gpu {
+  cudaStream_t stream = nullptr;
+  cudaEvent_t start = nullptr, stop = nullptr;
+  void* input = nullptr;
+  void* output = nullptr;
+};
+
+// Seconds of one call: the median over replays of the slowest GPU.
+double time_call(std::vector<Communicator>& ranks, std::vector<Gpu>& gpus, const Call& call) {
+  const size_t size = ranks.size();
+  std::vector<cudaGraphExec_t> graphs(size);
+  for (size_t r = 0; r < size; ++r) ranks[r].enqueue(call, gpus[r].input, gpus[r].output, gpus[r].stream);
+  for (size_t r = 0; r < size; ++r) {
+    const DeviceGuard guard(ranks[r].device());
+    cudaGraph_t graph;
+    check_cuda(cudaStreamBeginCapture(gpus[r].stream, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < kCallsInGraph; ++i) ranks[r].enqueue(call, gpus[r].input, gpus[r].output, gpus[r].stream);
+    check_cuda(cudaStreamEndCapture(gpus[r].stream, &graph), "end of capture");
+    check_cuda(cudaGraphInstantiate(&graphs[r], graph, 0), "graph");
+    check_cuda(cudaGraphUpload(graphs[r], gpus[r].stream), "upload of a graph");
+    cudaGraphDestroy(graph);
+  }
+  std::vector<double> seconds;
+  for (int replay = 0; replay <= kReplays; ++replay) {
+    for (size_t i = 0; i < size; ++i) {
+      const size_t r = size - 1 - i;
+      const DeviceGuard guard(ranks[r].device());
+      check_cuda(cudaEventRecord(gpus[r].start, gpus[r].stream), "event");
+      check_cuda(cudaGraphLaunch(graphs[r], gpus[r].stream), "replay");
+      check_cuda(cudaEventRecord(gpus[r].stop, gpus[r].stream), "event");
+    }
+    // Rank 0 starts last, so its clock does not count the others' start.
+    const DeviceGuard guard(ranks[0].device());
+    check_cuda(cudaEventSynchronize(gpus[0].stop), "replay");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, gpus[0].start, gpus[0].stop), "time");
+    if (replay > 0) seconds.push_back(milliseconds * 1e-3 / kCallsInGraph);
+    for (size_t r = 0; r < size; ++r) check_cuda(cudaStreamSynchronize(gpus[r].stream), "replay");
+  }
+  for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+  if (const auto error = ranks[0].async_error()) throw *error;
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+struct Trial {
+  std::string algorithm, launch;
+  size_t bytes = 0;
+  double seconds = 0;
+};
+
+int run(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: %s COLLECTIVE LEAST MOST [RANKS] [FACTOR] [LAUNCH]\n", argv[0]);
+    return 2;
+  }
+  const Collective collective = parse_collective(argv[1]);
+  const size_t least = parse_bytes(argv[2]), most = parse_bytes(argv[3]);
+  const int visible = cuda_device_count();
+  const int count = argc > 4 ? std::atoi(argv[4]) : visible;
+  const size_t factor = argc > 5 ? static_cast<size_t>(std::atoi(argv[5])) : 4;
+  if (visible < 1 || count < 1) {
+    std::fprintf(stderr, "no GPU\n");
+    return 77;
+  }
+  std::vector<int> devices;
+  std::vector<Gpu> gpus(count);
+  for (int r = 0; r < count; ++r) {
+    devices.push_back(r % visible);
+    const DeviceGuard guard(devices[r]);
+    check_cuda(cudaStreamCreateWithFlags(&gpus[r].stream, cudaStreamNonBlocking), "a stream");
+    check_cuda(cudaEventCreate(&gpus[r].start), "an event");
+    check_cuda(cudaEventCreate(&gpus[r].stop), "an event");
+    check_cuda(cudaMalloc(&gpus[r].input, most), "input");
+    check_cuda(cudaMalloc(&gpus[r].output, most), "output");
+    check_cuda(cudaMemset(gpus[r].input, 0, most), "input");
+  }
+  std::vector<std::string> algorithms = {"push", "push(2)"};
+  if (collective == Collective::kAllReduce || has_root(collective)) {
+    algorithms.push_back("one_shot_push");
+    algorithms.push_back("one_shot_push(2)");
+  }
+  std::vector<Trial> best;
+  for (const std::string& algorithm : algorithms) {
+    for (const char* protocol : {"packets", "lines", "signals"}) {
+      for (const int strands : {1, 2, 4, 8, 16, 24, 32, 48, 64}) {
+        for (const int threads : {64, 128, 256, 512}) {
+          Settings settings;
+          settings.timeout_seconds = 5;
+          settings.algorithm = std::string(name(collective)) + ":" + algorithm;
+          settings.launch = join(protocol, ":", strands, "x", threads);
+          if (argc > 6 && settings.launch != argv[6]) continue;
+          std::vector<Communicator> ranks = Communicator::in_process(devices, settings);
+          for (size_t bytes = least; bytes <= most; bytes *= factor) {
+            const bool packets = protocol[0] == 'p';
+            // What cannot win is not tried.
+            if (packets && bytes > (size_t{1} << 20)) continue;
+            if (protocol[0] == 'l' && (bytes > (size_t{64} << 20) || bytes < (size_t{16} << 10))) continue;
+            if (algorithm.starts_with("one_shot_push") && bytes > (size_t{1} << 20) && count > 2) continue;
+            const bool lanes = algorithm.ends_with("(2)");
+            if (lanes && (bytes < (size_t{1} << 20) || protocol[0] != 's')) continue;
+            const size_t per_thread = bytes / static_cast<size_t>(strands * threads);
+            if (per_thread > 4096 * 4 || (per_thread == 0 && strands > 1)) continue;
+            if (threads < 256 && bytes > (size_t{256} << 10)) continue;
+            if (strands < 16 && bytes > (size_t{8} << 20)) continue;
+            const size_t blocks = has_rank_blocks(collective) ? static_cast<size_t>(count) : 1;
+            const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, std::max<size_t>(1, bytes / 4 / blocks)};
+            double seconds = 0;
+            try {
+              seconds = time_call(ranks, gpus, call);
+            } catch (const Error& error) {
+              if (error.code() != ErrorCode::kResources) throw;
+              for (Gpu& gpu : gpus) cudaStreamEndCapture(gpu.stream, nullptr);
+              continue;  // more CTAs than the GPU holds at once
+            }
+            Trial trial{algorithm, settings.launch, bytes, seconds};
+            std::printf(
+                "{\"collective\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"algorithm\": \"%s\", \"launch\": \"%s\", "
+                "\"us\": %.3f}\n",
+                name(collective), count, bytes, algorithm.c_str(), trial.launch.c_str(), trial.seconds * 1e6);
+            best.push_back(trial);
+          }
+        }
+      }
+    }
+  }
+  std::fprintf(stderr, "%s over %d ranks\n", name(collective), count);
+  for (size_t bytes = least; bytes <= most; bytes *= factor) {
+    std::vector<Trial> here;
+    std::copy_if(best.begin(), best.end(), std::back_inserter(here), [&](const Trial& t) { return t.bytes == bytes; });
+    std::sort(here.begin(), here.end(), [](const Trial& a, const Trial& b) { return a.seconds < b.seconds; });
+    std::fprintf(stderr, "%10zu", bytes);
+    for (size_t i = 0; i < std::min<size_t>(here.size(), 4); ++i) {
+      std::fprintf(stderr, "  %8.2f us %s %s", here[i].seconds * 1e6, here[i].algorithm.c_str(),
+                   here[i].launch.c_str());
+    }
+    std::fprintf(stderr, "\n");
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace plait
+
+int main(int argc, char** argv) {
+  alarm(590);
+  try {
+    return plait::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    return 1;
+  }
+}

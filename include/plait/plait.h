@@ -1,0 +1,278 @@
+// Plait's C interface: collectives over the ranks of one machine, on GPU memory or on host memory.
+//
+// Names, arguments, numbers and rules are NCCL's wherever NCCL has them; docs/c_api.md lists the differences. This
+// header is C99 and C++, and needs no CUDA.
+//
+// Where the data is. Every communicator is of one of two kinds, the same on all of its ranks:
+//   device  A CUDA device was current and usable when it was made, or its config names one. Buffers are memory of that
+//           device. Collectives are asynchronous: they return at once, run in the order of `stream`, and may be
+//           captured in CUDA graphs. What goes wrong on the GPU shows in plaitCommGetAsyncError and in the next call.
+//   host    There was no usable device, or its config says PLAIT_DEVICE_HOST. Buffers are host memory, `stream` must be
+//           NULL, and collectives block until this rank's part is done.
+//
+// The one rule. All ranks of a communicator make the same calls, with the same counts, types, operations and roots, in
+// the same order. Ranks that do not are told so (plaitInvalidUsage), and a rank that dies or never comes ends the call
+// on all others (plaitRemoteError, plaitTimeout). After that the communicator is of no more use: every later call
+// returns the same error, and plaitCommDestroy or plaitCommAbort is all that is left to do.
+//
+// Buffers. Counts are elements, buffers may have any alignment, a count of 0 takes part like any other (its buffers may
+// be NULL). Sending and receiving buffer are either apart or exactly in place; the functions say what that means.
+// Results are equal bit for bit on all ranks and from run to run. 16- and 8-bit floating types add up in float32 and
+// are rounded once.
+//
+// Threads. Different communicators may be used by different threads at once. One communicator is used by any thread,
+// but by one at a time: a collective or split that finds another one under way returns plaitInvalidUsage. At any moment
+// and from any thread may be called: plaitCommGetAsyncError, plaitCommAbort, plaitCommCount, plaitCommUserRank and
+// plaitCommCuDevice. Groups, and the text of plaitGetLastError, belong to the calling thread.
+//
+// Errors. Every function returns a plaitResult_t. plaitInvalidArgument means that nothing has happened. No function
+// exits, throws or prints; plaitGetLastError says in words what was wrong, where, and what to do. A handle that is
+// NULL, was destroyed, or never was a communicator is plaitInvalidArgument everywhere.
+#ifndef PLAIT_PLAIT_H
+#define PLAIT_PLAIT_H
+
+#include <stddef.h>
+
+#define PLAIT_MAJOR 0
+#define PLAIT_MINOR 1
+#define PLAIT_PATCH 0
+// Versions as one number: PLAIT_VERSION_CODE >= PLAIT_VERSION(0, 1, 0).
+#define PLAIT_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
+#define PLAIT_VERSION_CODE PLAIT_VERSION(PLAIT_MAJOR, PLAIT_MINOR, PLAIT_PATCH)
+
+#if defined(__GNUC__)
+#define PLAIT_API __attribute__((visibility("default")))
+#else
+#define PLAIT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- Types ----------------------------------------------------------------------------------------------------------
+
+// The type of cudaStream_t, without its header.
+typedef struct CUstream_st* plaitStream_t;
+
+// One rank's end of a communicator.
+typedef struct plaitComm* plaitComm_t;
+
+typedef enum {
+  plaitSuccess = 0,
+  plaitUnhandledCudaError = 1,  // CUDA refused something
+  plaitSystemError = 2,         // no memory, descriptor or address, or another failure of a system call
+  plaitInternalError = 3,       // a defect of Plait
+  plaitInvalidArgument = 4,     // one argument cannot be used; nothing has happened
+  plaitInvalidUsage = 5,        // calls that do not fit together: ranks differ, groups are not balanced, …
+  plaitRemoteError = 6,         // another rank died, left or aborted
+  plaitInProgress = 7,          // kept for NCCL's number; calls of this version never return it
+  plaitTimeout = 8,             // a rank did not come in time
+  plaitNumResults = 9
+} plaitResult_t;
+
+typedef enum {
+  plaitInt8 = 0,
+  plaitChar = 0,
+  plaitUint8 = 1,
+  plaitInt32 = 2,
+  plaitInt = 2,
+  plaitUint32 = 3,
+  plaitInt64 = 4,
+  plaitUint64 = 5,
+  plaitFloat16 = 6,
+  plaitHalf = 6,
+  plaitFloat32 = 7,
+  plaitFloat = 7,
+  plaitFloat64 = 8,
+  plaitDouble = 8,
+  plaitBfloat16 = 9,
+  plaitFloat8e4m3 = 10,
+  plaitFloat8e5m2 = 11,
+  // Plait's own, past the numbers that NCCL may come to use.
+  plaitInt16 = 64,
+  plaitUint16 = 65
+} plaitDataType_t;
+
+typedef enum {
+  plaitSum = 0,
+  plaitProd = 1,
+  plaitMax = 2,
+  plaitMin = 3,
+  plaitAvg = 4,  // the sum divided by the number of ranks; of integers rounded towards zero
+  plaitNumOps = 5
+} plaitRedOp_t;
+
+#define PLAIT_UNIQUE_ID_BYTES 128
+// What the ranks of a new communicator share so that they find each other and nobody else. It holds a secret: copy it
+// to the other ranks by any means that strangers cannot read.
+typedef struct {
+  char internal[PLAIT_UNIQUE_ID_BYTES];
+} plaitUniqueId;
+
+// Values of plaitConfig_t::device besides CUDA's ordinals.
+#define PLAIT_DEVICE_HOST (-1)     // buffers are host memory
+#define PLAIT_DEVICE_CURRENT (-2)  // the current CUDA device where it is usable, else PLAIT_DEVICE_HOST
+
+// How a communicator works. Begin with PLAIT_CONFIG_INITIALIZER and set what should differ from it; what is set here
+// goes before environment variables. Later versions add fields at the end: a program runs with a newer library, and
+// with an older one as long as it sets no field that the older one lacks.
+typedef struct plaitConfig {
+  size_t size;           // set by the initializer,
+  unsigned int magic;    // like this
+  unsigned int version;  // and this
+
+  int device;    // CUDA ordinal, PLAIT_DEVICE_HOST or PLAIT_DEVICE_CURRENT
+  int reserved;  // 0
+  // How long a call waits for a peer. 0: PLAIT_TIMEOUT_SEC, else 60.
+  double timeoutSeconds;
+  // How long ranks wait for each other when they join. 0: PLAIT_BOOTSTRAP_TIMEOUT_SEC, else 60.
+  double bootstrapTimeoutSeconds;
+  // Staging memory of a rank on host memory, the same on all ranks. 0: PLAIT_SCRATCH_KIB, else 2 MiB.
+  size_t scratchBytes;
+  // Pins algorithms, such as "all_reduce:ring", on all ranks the same. NULL: PLAIT_ALGORITHM, else Plait chooses.
+  const char* algorithm;
+  // Pins how GPUs are used, such as "packets:32x512", on all ranks the same. NULL: PLAIT_LAUNCH, else Plait chooses.
+  const char* launch;
+} plaitConfig_t;
+
+#define PLAIT_CONFIG_MAGIC 0x506c6149u
+#define PLAIT_CONFIG_INITIALIZER \
+  {sizeof(plaitConfig_t), PLAIT_CONFIG_MAGIC, PLAIT_VERSION_CODE, PLAIT_DEVICE_CURRENT, 0, 0.0, 0.0, 0, NULL, NULL}
+
+// ---- Errors and version ---------------------------------------------------------------------------------------------
+
+// *version = the PLAIT_VERSION_CODE of the library, which may differ from that of this header.
+PLAIT_API plaitResult_t plaitGetVersion(int* version);
+
+// What a result means, in a few words. Never NULL; the text lives for ever.
+PLAIT_API const char* plaitGetErrorString(plaitResult_t result);
+
+// What went wrong last, in a sentence: with a communicator that has failed, why it failed; else (and with NULL) the
+// last error that a function returned to this thread. Never NULL, "" where there was none. The text lives until this
+// thread calls Plait again.
+PLAIT_API const char* plaitGetLastError(plaitComm_t comm);
+
+// ---- Making communicators -------------------------------------------------------------------------------------------
+
+// Makes an id for one new communicator. Rank 0 must be in this process, or in a child that it forks afterwards; the
+// other ranks, of the same machine and user, need only the bytes. An id serves once; one that serves nobody costs a
+// socket until the process ends. Any thread.
+PLAIT_API plaitResult_t plaitGetUniqueId(plaitUniqueId* uniqueId);
+
+// Joins the communicator of `nranks` ranks that `commId` stands for, as `rank` (0 to nranks - 1). Returns when all
+// ranks have joined; where one does not come, all that did come get the reason after PLAIT_BOOTSTRAP_TIMEOUT_SEC.
+// Settings come from the environment (`plait settings` lists the variables). Within a group it returns at once, *comm
+// is NULL, and plaitGroupEnd joins and sets *comm: so one thread makes several ranks. On an error *comm is NULL.
+PLAIT_API plaitResult_t plaitCommInitRank(plaitComm_t* comm, int nranks, plaitUniqueId commId, int rank);
+
+// The same with a config (NULL: plaitCommInitRank). Its texts need live only until this returns.
+PLAIT_API plaitResult_t plaitCommInitRankConfig(plaitComm_t* comm, int nranks, plaitUniqueId commId, int rank,
+                                                const plaitConfig_t* config);
+
+// Makes a whole communicator of `ndev` ranks in this process: comms[r] is rank r, on CUDA device devlist[r], or on
+// device r where devlist is NULL. Several ranks may share a device. Where no device is usable and devlist is NULL, or
+// where all of devlist is PLAIT_DEVICE_HOST, the ranks are on host memory. One thread that drives several ranks puts
+// each collective of all of them between plaitGroupStart and plaitGroupEnd. Never waits, also within a group.
+PLAIT_API plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const int* devlist);
+
+// A negative `color`: this rank will be in none of the new communicators.
+#define PLAIT_SPLIT_NOCOLOR (-1)
+
+// Divides a communicator: ranks that give the same `color` (0 or more) form a new one, in the order of their `key` and,
+// among equal keys, of their ranks in `comm`. *newcomm is NULL for ranks of PLAIT_SPLIT_NOCOLOR. All ranks of `comm`
+// call it; it blocks like plaitCommInitRank, and within a group is done by plaitGroupEnd. `comm` stays as it is. The
+// new communicators have the device and settings of `comm`, except where `config` (NULL: none) sets a field; its
+// `device` must be PLAIT_DEVICE_CURRENT or that of `comm`. Where one rank's arguments are wrong, all ranks are told.
+PLAIT_API plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, plaitComm_t* newcomm,
+                                       const plaitConfig_t* config);
+
+// ---- Ending communicators -------------------------------------------------------------------------------------------
+
+// Waits until this rank's calls on the GPU are done and gives back what they used. Collectives are plaitInvalidUsage
+// from now on; the handle still has to be destroyed. Concerns this rank alone: others go on until they need it. NULL:
+// nothing happens.
+PLAIT_API plaitResult_t plaitCommFinalize(plaitComm_t comm);
+
+// plaitCommFinalize, where that was not done, and the end of the handle. NULL: nothing happens.
+PLAIT_API plaitResult_t plaitCommDestroy(plaitComm_t comm);
+
+// Ends the communicator for all ranks, and the handle of this one. Calls under way, of any thread and any rank, return
+// plaitRemoteError soon, and kernels that wait for other ranks end. From any thread; a later call with this handle,
+// also one that another thread makes without knowing, returns plaitInvalidArgument. NULL: nothing happens.
+PLAIT_API plaitResult_t plaitCommAbort(plaitComm_t comm);
+
+// ---- Asking communicators -------------------------------------------------------------------------------------------
+
+// *asyncError = the failure that ended the communicator, plaitSuccess as long as there is none. plaitGetLastError(comm)
+// has the words.
+PLAIT_API plaitResult_t plaitCommGetAsyncError(plaitComm_t comm, plaitResult_t* asyncError);
+// *count = the number of ranks.
+PLAIT_API plaitResult_t plaitCommCount(plaitComm_t comm, int* count);
+// *device = the CUDA ordinal of its device, PLAIT_DEVICE_HOST where buffers are host memory.
+PLAIT_API plaitResult_t plaitCommCuDevice(plaitComm_t comm, int* device);
+// *rank = this rank.
+PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
+
+// ---- Groups ---------------------------------------------------------------------------------------------------------
+
+// Between these two, on this thread, collectives, plaitCommInitRank* and plaitCommSplit are only noted. The outermost
+// plaitGroupEnd first makes the communicators, all at the same time, and then issues the collectives: those on GPUs in
+// the order noted; those on host memory at the same time for different communicators, and in the order noted for each.
+// It returns the first error. Where noting a call failed, nothing of the group is done. Where issuing one fails, its
+// communicator is aborted, so that no rank waits for it, and the rest is issued. Groups nest.
+PLAIT_API plaitResult_t plaitGroupStart(void);
+PLAIT_API plaitResult_t plaitGroupEnd(void);
+
+// ---- Collectives ----------------------------------------------------------------------------------------------------
+
+// Reduces `count` elements of every rank's sendbuff; every rank gets all of it in recvbuff. In place: sendbuff =
+// recvbuff.
+PLAIT_API plaitResult_t plaitAllReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                       plaitRedOp_t op, plaitComm_t comm, plaitStream_t stream);
+
+// recvbuff of every rank becomes the `count` elements of sendbuff of `root`; sendbuff of other ranks is not looked at
+// and may be NULL. In place: sendbuff = recvbuff.
+PLAIT_API plaitResult_t plaitBroadcast(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                       int root, plaitComm_t comm, plaitStream_t stream);
+
+// plaitBroadcast in place.
+PLAIT_API plaitResult_t plaitBcast(void* buff, size_t count, plaitDataType_t datatype, int root, plaitComm_t comm,
+                                   plaitStream_t stream);
+
+// As plaitAllReduce, but only `root` gets the result; recvbuff of other ranks is not touched and may be NULL.
+PLAIT_API plaitResult_t plaitReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                    plaitRedOp_t op, int root, plaitComm_t comm, plaitStream_t stream);
+
+// Every rank gives `sendcount` elements; every rank gets those of all ranks, in the order of ranks: recvbuff has nranks
+// * sendcount elements. In place: sendbuff = recvbuff + rank * sendcount.
+PLAIT_API plaitResult_t plaitAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, plaitDataType_t datatype,
+                                       plaitComm_t comm, plaitStream_t stream);
+
+// Reduces nranks * recvcount elements of every rank's sendbuff; rank r gets the r-th recvcount of them. In place:
+// recvbuff = sendbuff + rank * recvcount.
+PLAIT_API plaitResult_t plaitReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                           plaitDataType_t datatype, plaitRedOp_t op, plaitComm_t comm,
+                                           plaitStream_t stream);
+
+// On host memory returns, and on a GPU lets `stream` go on, when every rank has come to it.
+PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
+
+// ---- Memory ---------------------------------------------------------------------------------------------------------
+
+// Memory for buffers: of the current CUDA device where one is usable, else of the host. At least 256-byte aligned. No
+// collective needs buffers from here. Any thread. `size` is bytes; 0 gives NULL.
+PLAIT_API plaitResult_t plaitMemAlloc(void** ptr, size_t size);
+// Gives back what plaitMemAlloc gave. NULL: nothing happens.
+PLAIT_API plaitResult_t plaitMemFree(void* ptr);
+
+// A hint that `size` bytes at `buff` will be used again and again. Never needed; this version makes no use of it.
+// *handle is for plaitCommDeregister.
+PLAIT_API plaitResult_t plaitCommRegister(plaitComm_t comm, void* buff, size_t size, void** handle);
+PLAIT_API plaitResult_t plaitCommDeregister(plaitComm_t comm, void* handle);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // PLAIT_PLAIT_H

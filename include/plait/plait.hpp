@@ -1,0 +1,191 @@
+// The C interface for C++20: communicators that end themselves, and errors that are thrown. Header only; everything is
+// explained in plait.h, and everything here is one call of it.
+#ifndef PLAIT_PLAIT_HPP
+#define PLAIT_PLAIT_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "plait/plait.h"
+
+namespace plait::api {
+
+class Error : public std::runtime_error {
+ public:
+  Error(plaitResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
+  plaitResult_t result() const { return result_; }
+
+ private:
+  plaitResult_t result_;
+};
+
+// Throws what `result` says unless it is plaitSuccess, with the words of plaitGetLastError.
+inline void check(plaitResult_t result) {
+  if (result != plaitSuccess) throw Error(result, plaitGetLastError(nullptr));
+}
+
+// The number of an element type that C++ itself has. The narrow floating types have none: pass theirs by name.
+template <class T>
+constexpr plaitDataType_t data_type() {
+  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,
+                "Plait has no such element type; pass a plaitDataType_t");
+  if constexpr (std::is_floating_point_v<T>) {
+    return sizeof(T) == 4 ? plaitFloat32 : plaitFloat64;
+  } else {
+    constexpr bool is_signed = std::is_signed_v<T>;
+    if constexpr (sizeof(T) == 1) return is_signed ? plaitInt8 : plaitUint8;
+    if constexpr (sizeof(T) == 2) return is_signed ? plaitInt16 : plaitUint16;
+    if constexpr (sizeof(T) == 4) return is_signed ? plaitInt32 : plaitUint32;
+    if constexpr (sizeof(T) == 8) return is_signed ? plaitInt64 : plaitUint64;
+  }
+}
+
+inline int version() {
+  int version = 0;
+  check(plaitGetVersion(&version));
+  return version;
+}
+
+inline plaitUniqueId unique_id() {
+  plaitUniqueId id;
+  check(plaitGetUniqueId(&id));
+  return id;
+}
+
+inline plaitConfig_t default_config() { return PLAIT_CONFIG_INITIALIZER; }
+
+// One rank's end of a communicator. Moves like a unique_ptr; empty where it was moved from, aborted, or made for no
+// color.
+class Communicator {
+ public:
+  Communicator() = default;
+  Communicator(int size, const plaitUniqueId& id, int rank) { check(plaitCommInitRank(&handle_, size, id, rank)); }
+  Communicator(int size, const plaitUniqueId& id, int rank, const plaitConfig_t& config) {
+    check(plaitCommInitRankConfig(&handle_, size, id, rank, &config));
+  }
+  // Takes over a handle.
+  explicit Communicator(plaitComm_t handle) : handle_(handle) {}
+  Communicator(Communicator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Communicator& operator=(Communicator&& other) noexcept {
+    if (this != &other) plaitCommDestroy(std::exchange(handle_, std::exchange(other.handle_, nullptr)));
+    return *this;
+  }
+  ~Communicator() { plaitCommDestroy(handle_); }
+
+  // All ranks in this process: on host memory, or on devices[r].
+  static std::vector<Communicator> all_on_host(int size) {
+    return all_on_devices(std::vector<int>(static_cast<size_t>(size < 0 ? 0 : size), PLAIT_DEVICE_HOST));
+  }
+  static std::vector<Communicator> all_on_devices(const std::vector<int>& devices) {
+    std::vector<plaitComm_t> handles(devices.size() + 1);  // never empty, so that the library answers for 0 ranks
+    check(plaitCommInitAll(handles.data(), static_cast<int>(devices.size()), devices.data()));
+    handles.pop_back();
+    return std::vector<Communicator>(handles.begin(), handles.end());
+  }
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  plaitComm_t get() const { return handle_; }
+  plaitComm_t release() { return std::exchange(handle_, nullptr); }
+
+  int rank() const { return ask(plaitCommUserRank); }
+  int size() const { return ask(plaitCommCount); }
+  int device() const { return ask(plaitCommCuDevice); }
+  plaitResult_t async_error() const {
+    plaitResult_t error = plaitSuccess;
+    check(plaitCommGetAsyncError(handle_, &error));
+    return error;
+  }
+
+  Communicator split(int color, int key) const { return split(color, key, nullptr); }
+  Communicator split(int color, int key, const plaitConfig_t& config) const { return split(color, key, &config); }
+  void finalize() { check(plaitCommFinalize(handle_)); }
+  // For other threads than the one that owns this: plaitCommAbort(get()).
+  void abort() { check(plaitCommAbort(release())); }
+
+  template <class T>
+  void all_reduce(const T* send, T* receive, size_t count, plaitRedOp_t op = plaitSum, plaitStream_t stream = {}) {
+    all_reduce(send, receive, count, data_type<T>(), op, stream);
+  }
+  void all_reduce(const void* send, void* receive, size_t count, plaitDataType_t type, plaitRedOp_t op = plaitSum,
+                  plaitStream_t stream = {}) {
+    check(plaitAllReduce(send, receive, count, type, op, handle_, stream));
+  }
+
+  template <class T>
+  void broadcast(const T* send, T* receive, size_t count, int root, plaitStream_t stream = {}) {
+    broadcast(send, receive, count, data_type<T>(), root, stream);
+  }
+  void broadcast(const void* send, void* receive, size_t count, plaitDataType_t type, int root,
+                 plaitStream_t stream = {}) {
+    check(plaitBroadcast(send, receive, count, type, root, handle_, stream));
+  }
+
+  template <class T>
+  void reduce(const T* send, T* receive, size_t count, plaitRedOp_t op, int root, plaitStream_t stream = {}) {
+    reduce(send, receive, count, data_type<T>(), op, root, stream);
+  }
+  void reduce(const void* send, void* receive, size_t count, plaitDataType_t type, plaitRedOp_t op, int root,
+              plaitStream_t stream = {}) {
+    check(plaitReduce(send, receive, count, type, op, root, handle_, stream));
+  }
+
+  // `send_count` elements from each rank.
+  template <class T>
+  void all_gather(const T* send, T* receive, size_t send_count, plaitStream_t stream = {}) {
+    all_gather(send, receive, send_count, data_type<T>(), stream);
+  }
+  void all_gather(const void* send, void* receive, size_t send_count, plaitDataType_t type, plaitStream_t stream = {}) {
+    check(plaitAllGather(send, receive, send_count, type, handle_, stream));
+  }
+
+  // `receive_count` elements for each rank.
+  template <class T>
+  void reduce_scatter(const T* send, T* receive, size_t receive_count, plaitRedOp_t op = plaitSum,
+                      plaitStream_t stream = {}) {
+    reduce_scatter(send, receive, receive_count, data_type<T>(), op, stream);
+  }
+  void reduce_scatter(const void* send, void* receive, size_t receive_count, plaitDataType_t type,
+                      plaitRedOp_t op = plaitSum, plaitStream_t stream = {}) {
+    check(plaitReduceScatter(send, receive, receive_count, type, op, handle_, stream));
+  }
+
+  void barrier(plaitStream_t stream = {}) { check(plaitBarrier(handle_, stream)); }
+
+ private:
+  int ask(plaitResult_t (*question)(plaitComm_t, int*)) const {
+    int answer = 0;
+    check(question(handle_, &answer));
+    return answer;
+  }
+  Communicator split(int color, int key, const plaitConfig_t* config) const {
+    plaitComm_t handle = nullptr;
+    check(plaitCommSplit(handle_, color, key, &handle, config));
+    return Communicator(handle);
+  }
+
+  plaitComm_t handle_ = nullptr;
+};
+
+// A group for the time of a call: group([&] { for (auto& rank : ranks) rank.all_reduce(...); }). What it makes of
+// communicators cannot be made with the constructors above, which need the handle at once: use plait.h for that.
+template <class Body>
+void group(const Body& body) {
+  check(plaitGroupStart());
+  try {
+    body();
+  } catch (...) {
+    // A call that the body could not note has failed the group; what else it threw leaves with what was noted done.
+    plaitGroupEnd();
+    throw;
+  }
+  check(plaitGroupEnd());
+}
+
+}  // namespace plait::api
+
+#endif  // PLAIT_PLAIT_HPP

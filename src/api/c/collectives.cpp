@@ -1,0 +1,119 @@
+// The collectives: their arguments become calls.
+#include "api/c/group.hpp"
+#include "api/c/handle.hpp"
+#include "api/c/result.hpp"
+
+namespace plait::c {
+namespace {
+
+DataType data_type(plaitDataType_t type) {
+  const int number = static_cast<int>(type);
+  if (number >= plaitInt8 && number <= plaitFloat8e5m2) return static_cast<DataType>(number);
+  if (number == plaitInt16) return DataType::kInt16;
+  if (number == plaitUint16) return DataType::kUint16;
+  refuse(plaitInvalidArgument, "datatype is ", number, "; it is none of plaitDataType_t");
+}
+static_assert(static_cast<int>(DataType::kInt8) == plaitInt8 && static_cast<int>(DataType::kUint8) == plaitUint8 &&
+              static_cast<int>(DataType::kInt32) == plaitInt32 && static_cast<int>(DataType::kUint32) == plaitUint32 &&
+              static_cast<int>(DataType::kInt64) == plaitInt64 && static_cast<int>(DataType::kUint64) == plaitUint64 &&
+              static_cast<int>(DataType::kFloat16) == plaitFloat16 &&
+              static_cast<int>(DataType::kFloat32) == plaitFloat32 &&
+              static_cast<int>(DataType::kFloat64) == plaitFloat64 &&
+              static_cast<int>(DataType::kBfloat16) == plaitBfloat16 &&
+              static_cast<int>(DataType::kFloat8E4M3) == plaitFloat8e4m3 &&
+              static_cast<int>(DataType::kFloat8E5M2) == plaitFloat8e5m2);
+
+ReduceOp reduce_op(plaitRedOp_t op) {
+  const int number = static_cast<int>(op);
+  if (number < 0 || number >= plaitNumOps) {
+    refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
+  }
+  return static_cast<ReduceOp>(number);
+}
+static_assert(static_cast<int>(ReduceOp::kSum) == plaitSum && static_cast<int>(ReduceOp::kProduct) == plaitProd &&
+              static_cast<int>(ReduceOp::kMax) == plaitMax && static_cast<int>(ReduceOp::kMin) == plaitMin &&
+              static_cast<int>(ReduceOp::kAverage) == plaitAvg && plaitNumOps == kReduceOpCount);
+
+// What can be known of a call before it is issued, in the words of the C interface; the communicator checks the rest.
+void check(const CollectiveCall& made) {
+  const Call& call = made.call;
+  const bool rooted = has_root(call.collective);
+  if (rooted && (call.root < 0 || call.root >= made.comm->size)) {
+    refuse(plaitInvalidArgument, "root is ", call.root, "; expected 0 to ", made.comm->size - 1);
+  }
+  if (made.comm->device == PLAIT_DEVICE_HOST && made.stream != nullptr) {
+    refuse(plaitInvalidArgument,
+           "stream is not NULL, but the buffers of this communicator are in host memory: it was made "
+           "without a CUDA device");
+  }
+  if (call.count == 0) return;
+  const bool elsewhere = rooted && call.root != made.comm->rank;
+  const bool needs_input = !elsewhere || call.collective != Collective::kBroadcast;
+  const bool needs_output = !elsewhere || call.collective != Collective::kReduce;
+  if (needs_input) require(made.input, "sendbuff");
+  if (needs_output) require(made.output, "recvbuff");
+}
+
+// `describe` makes a Call of the arguments; it may refuse them.
+template <class Describe>
+plaitResult_t issue(const char* function, plaitComm_t comm, const void* input, void* output, plaitStream_t stream,
+                    const Describe& describe) {
+  return Group::at_edge(function, [&] {
+    check_handle(comm);
+    const CollectiveCall call{function, comm, describe(), input, output, stream};
+    check(call);
+    Group::of_this_thread().issue(call);
+  });
+}
+
+}  // namespace
+}  // namespace plait::c
+
+using namespace plait::c;
+using plait::Call;
+using plait::Collective;
+using plait::ReduceOp;
+
+extern "C" plaitResult_t plaitAllReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                        plaitRedOp_t op, plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitAllReduce", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kAllReduce, data_type(datatype), reduce_op(op), 0, count}; });
+}
+
+extern "C" plaitResult_t plaitBroadcast(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                        int root, plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitBroadcast", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kBroadcast, data_type(datatype), ReduceOp::kSum, root, count}; });
+}
+
+extern "C" plaitResult_t plaitBcast(void* buff, size_t count, plaitDataType_t datatype, int root, plaitComm_t comm,
+                                    plaitStream_t stream) {
+  return issue("plaitBcast", comm, buff, buff, stream, [&] {
+    const Call call{Collective::kBroadcast, data_type(datatype), ReduceOp::kSum, root, count};
+    if (count > 0) require(buff, "buff");
+    return call;
+  });
+}
+
+extern "C" plaitResult_t plaitReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                     plaitRedOp_t op, int root, plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitReduce", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kReduce, data_type(datatype), reduce_op(op), root, count}; });
+}
+
+extern "C" plaitResult_t plaitAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                        plaitDataType_t datatype, plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitAllGather", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kAllGather, data_type(datatype), ReduceOp::kSum, 0, sendcount}; });
+}
+
+extern "C" plaitResult_t plaitReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                            plaitDataType_t datatype, plaitRedOp_t op, plaitComm_t comm,
+                                            plaitStream_t stream) {
+  return issue("plaitReduceScatter", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kReduceScatter, data_type(datatype), reduce_op(op), 0, recvcount}; });
+}
+
+extern "C" plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitBarrier", comm, nullptr, nullptr, stream, [] { return Call{}; });
+}

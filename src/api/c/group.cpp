@@ -1,0 +1,176 @@
+#include "api/c/group.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace plait::c {
+namespace {
+
+// The failure that came first; those after it are often its echoes on other ranks.
+class FirstFailure {
+ public:
+  void keep(const Answer& answer) {
+    const std::lock_guard lock(mutex_);
+    if (first_.result == plaitSuccess) first_ = answer;
+  }
+  const Answer& get() const { return first_; }
+
+ private:
+  std::mutex mutex_;
+  Answer first_;
+};
+
+// Something that may wait for what other jobs do.
+struct Job {
+  std::function<Answer()> work;   // keeps its failure itself where it ends others' waits by it
+  std::function<void()> give_up;  // ends the waits of others for this job, which cannot be started
+};
+
+void run(const Job& job, FirstFailure& failure) noexcept {
+  try {
+    failure.keep(job.work());
+  } catch (...) {
+    failure.keep({plaitSystemError, ""});  // no memory for the words
+  }
+}
+
+// Runs all jobs at the same time, the first of them on this thread.
+void run_together(const std::vector<Job>& jobs, FirstFailure& failure) {
+  std::vector<std::thread> helpers;
+  helpers.reserve(jobs.size());
+  for (size_t i = 1; i < jobs.size(); ++i) {
+    try {
+      helpers.emplace_back([&, i] { run(jobs[i], failure); });
+    } catch (const std::system_error& error) {
+      failure.keep({plaitSystemError, join("cannot start a thread for each of the ", jobs.size(),
+                                           " ranks of the group: ", error.what())});
+      jobs[i].give_up();
+    }
+  }
+  if (!jobs.empty()) run(jobs[0], failure);
+  for (std::thread& helper : helpers) helper.join();
+}
+
+void enqueue(Communicator& communicator, const CollectiveCall& call) {
+  try {
+    communicator.enqueue(call.call, call.input, call.output, call.stream);
+  } catch (const Error& error) {  // the system that an enqueueing call deals with is CUDA
+    if (error.code() == ErrorCode::kSystem) refuse(plaitUnhandledCudaError, error.what());
+    throw;
+  }
+}
+
+void perform(const CollectiveCall& call) {
+  const Use communicator(call.comm);
+  if (communicator->device() == kNoDevice) {
+    communicator->run(call.call, call.input, call.output);
+  } else {
+    enqueue(*communicator, call);
+  }
+}
+
+void abort(plaitComm_t comm, const std::string& reason) {
+  try {
+    if (const auto member = member_of(comm)) member->communicator.abort(reason);
+  } catch (const Refusal&) {
+    // Its handle has ended: nobody waits for it any more.
+  }
+}
+
+// One call of a group; where it fails its communicator ends, since ranks that wait for it may be driven by this thread.
+Answer perform_in_group(const CollectiveCall& call, FirstFailure& failure) {
+  Answer answer = attempt(call.function, [&] { perform(call); });
+  if (answer.result == plaitSuccess) return answer;
+  failure.keep(answer);
+  abort(call.comm, "a call of a group failed: " + answer.text);
+  return answer;
+}
+
+void make_all(const std::vector<CommunicatorToMake>& communicators, FirstFailure& failure) {
+  std::vector<Job> jobs;
+  for (const CommunicatorToMake& one : communicators) {
+    jobs.push_back({[&one] { return attempt(one.function, [&] { *one.where = one.make(); }); }, [] {}});
+  }
+  run_together(jobs, failure);
+}
+
+void perform_all(const std::vector<CollectiveCall>& calls, FirstFailure& failure) {
+  std::vector<plaitComm_t> on_host;  // in the order of their first calls
+  for (const CollectiveCall& call : calls) {
+    if (call.comm->device != PLAIT_DEVICE_HOST) {
+      perform_in_group(call, failure);
+    } else if (std::find(on_host.begin(), on_host.end(), call.comm) == on_host.end()) {
+      on_host.push_back(call.comm);
+    }
+  }
+  std::vector<Job> jobs;
+  for (const plaitComm_t comm : on_host) {
+    const auto work = [comm, &calls, &failure] {
+      Answer answer;
+      for (const CollectiveCall& call : calls) {
+        if (call.comm == comm && answer.result == plaitSuccess) answer = perform_in_group(call, failure);
+      }
+      return answer;
+    };
+    jobs.push_back({work, [comm] { abort(comm, "a group could not start a thread for this rank"); }});
+  }
+  run_together(jobs, failure);
+}
+
+}  // namespace
+
+void Group::keep_failure(plaitResult_t result) noexcept {
+  if (depth_ == 0 || notes_.failure.result != plaitSuccess) return;
+  notes_.failure.result = result;
+  try {
+    notes_.failure.text = last_error();
+  } catch (...) {
+    // No memory for the words; the result is what counts.
+  }
+}
+
+Group& Group::of_this_thread() {
+  static thread_local Group group;
+  return group;
+}
+
+void Group::end() {
+  if (depth_ == 0) refuse(plaitInvalidUsage, "there is no plaitGroupStart on this thread that it could end");
+  if (--depth_ > 0) return;
+  const Notes notes = std::exchange(notes_, {});
+  FirstFailure failure;
+  failure.keep(notes.failure);
+  if (failure.get().result == plaitSuccess) make_all(notes.communicators, failure);
+  if (failure.get().result == plaitSuccess) perform_all(notes.calls, failure);
+  if (failure.get().result != plaitSuccess) throw Refusal(failure.get().result, failure.get().text);
+}
+
+void Group::issue(const CollectiveCall& call) {
+  if (depth_ == 0) {
+    perform(call);
+  } else {
+    usable_member_of(call.comm);  // refused now, not when other ranks already wait
+    notes_.calls.push_back(call);
+  }
+}
+
+void Group::make(CommunicatorToMake communicator) {
+  if (depth_ == 0) {
+    *communicator.where = communicator.make();
+  } else {
+    notes_.communicators.push_back(std::move(communicator));
+  }
+}
+
+}  // namespace plait::c
+
+extern "C" plaitResult_t plaitGroupStart(void) {
+  return plait::c::at_edge("plaitGroupStart", [] { plait::c::Group::of_this_thread().start(); });
+}
+
+extern "C" plaitResult_t plaitGroupEnd(void) {
+  return plait::c::at_edge("plaitGroupEnd", [] { plait::c::Group::of_this_thread().end(); });
+}

@@ -1,0 +1,64 @@
+// Groups: what one thread notes between plaitGroupStart and plaitGroupEnd, and how it is done at the end.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "api/c/handle.hpp"
+#include "api/c/result.hpp"
+#include "runtime/call.hpp"
+
+namespace plait::c {
+
+// A collective as it was called.
+struct CollectiveCall {
+  const char* function;
+  plaitComm_t comm;
+  Call call;
+  const void* input;
+  void* output;
+  plaitStream_t stream;
+};
+
+// A communicator to be made, which waits for other ranks.
+struct CommunicatorToMake {
+  const char* function;
+  std::function<plaitComm_t()> make;
+  plaitComm_t* where;
+};
+
+class Group {
+ public:
+  static Group& of_this_thread();
+
+  void start() { ++depth_; }
+  // Throws the first failure as a Refusal.
+  void end();
+
+  // Within a group these note, else they do it at once.
+  void issue(const CollectiveCall& call);
+  void make(CommunicatorToMake communicator);
+
+  // The whole of a C function that may be noted: where it fails within a group, nothing of the group is to be done.
+  template <class Body>
+  static plaitResult_t at_edge(const char* function, const Body& body) noexcept {
+    const plaitResult_t result = c::at_edge(function, body);
+    if (result != plaitSuccess) of_this_thread().keep_failure(result);
+    return result;
+  }
+
+ private:
+  // What has been noted.
+  struct Notes {
+    std::vector<CommunicatorToMake> communicators;
+    std::vector<CollectiveCall> calls;
+    Answer failure;  // the first
+  };
+
+  void keep_failure(plaitResult_t result) noexcept;
+
+  int depth_ = 0;
+  Notes notes_;
+};
+
+}  // namespace plait::c

@@ -1,0 +1,72 @@
+// What a plaitComm_t points to, and how the functions of the C interface get from one to its communicator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "api/communicator.hpp"
+#include "plait/plait.h"
+
+namespace plait::c {
+
+// A communicator in use. Whoever holds a reference may use it also after its handle has ended; the last one ends it.
+struct Member {
+  explicit Member(Communicator its_communicator) : communicator(std::move(its_communicator)) {}
+  Communicator communicator;
+  std::atomic<bool> busy{false};  // a call that one thread at a time may make is under way
+};
+
+}  // namespace plait::c
+
+// Handles stay allocated when they have ended: some hundred bytes each, so that one that is stale, also because another
+// thread has just aborted it, is always known for what it is and never memory of somebody else.
+struct plaitComm {
+  static constexpr uint64_t kLive = 0x6d6f437469616c50;   // "PlaitCom" in memory
+  static constexpr uint64_t kEnded = 0x646e457469616c50;  // "PlaitEnd"
+
+  std::atomic<uint64_t> magic{kLive};
+  const int rank;
+  const int size;
+  const int device;                          // PLAIT_DEVICE_HOST where it has none
+  std::mutex mutex;                          // guards the next line
+  std::shared_ptr<plait::c::Member> member;  // none once finalized
+  plaitComm* older = nullptr;
+
+  // A new handle.
+  static plaitComm_t make(plait::Communicator communicator);
+
+ private:
+  explicit plaitComm(plait::Communicator communicator);
+};
+
+namespace plait::c {
+
+// `comm` where it is a handle that has not ended; refuses it else. `argument` names it in the refusal.
+plaitComm_t check_handle(plaitComm_t comm, const char* argument = "comm");
+
+// Its communicator, for calls that any thread may make at any time; none where it is finalized.
+std::shared_ptr<Member> member_of(plaitComm_t comm);
+// The same for collectives: refuses a handle that is finalized.
+std::shared_ptr<Member> usable_member_of(plaitComm_t comm);
+
+// Takes the communicator out of the handle, which is then finalized, and where `ends_handle` says so ended. None where
+// it was finalized.
+std::shared_ptr<Member> take_member(plaitComm_t comm, bool ends_handle);
+
+// A communicator for the time of one call. Refuses handles that are finalized or used by another thread at the moment.
+class Use {
+ public:
+  explicit Use(plaitComm_t comm);
+  ~Use();
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  Communicator& operator*() const { return member_->communicator; }
+  Communicator* operator->() const { return &member_->communicator; }
+
+ private:
+  std::shared_ptr<Member> member_;
+};
+
+}  // namespace plait::c

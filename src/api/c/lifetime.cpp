@@ -1,0 +1,108 @@
+// Making and ending communicators.
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "api/c/config.hpp"
+#include "api/c/device.hpp"
+#include "api/c/group.hpp"
+#include "api/c/handle.hpp"
+#include "api/c/result.hpp"
+
+namespace plait::c {
+namespace {
+
+static_assert(PLAIT_DEVICE_HOST == kNoDevice);
+
+plaitResult_t init_rank(const char* function, plaitComm_t* comm, int ranks, const plaitUniqueId& bytes, int rank,
+                        const plaitConfig_t* config) {
+  return Group::at_edge(function, [&] {
+    require(comm, "comm");
+    *comm = nullptr;
+    if (ranks < 1) refuse(plaitInvalidArgument, "nranks is ", ranks, "; a communicator has at least one rank");
+    if (rank < 0 || rank >= ranks) refuse(plaitInvalidArgument, "rank is ", rank, "; expected 0 to ", ranks - 1);
+    const auto id = std::bit_cast<UniqueId>(bytes);
+    id.check();
+    CommOptions base;
+    base.settings = Settings::from_environment();
+    const CommOptions options = options_from(config, base);
+    const auto make = [=] {
+      return plaitComm::make(Communicator::create(id, rank, ranks, options.settings, options.device));
+    };
+    Group::of_this_thread().make({function, make, comm});
+  });
+}
+
+// The device of every rank; none where all are on host memory.
+std::vector<int> devices_for(int ranks, const int* list) {
+  std::vector<int> devices;
+  const bool host_wanted = list != nullptr && std::count(list, list + ranks, PLAIT_DEVICE_HOST) == ranks;
+  const int usable = host_wanted ? 0 : device_count();
+  if (host_wanted || (list == nullptr && usable == 0)) return devices;
+  if (list == nullptr && ranks > usable) {
+    refuse(plaitInvalidArgument, "ndev is ", ranks, " and this process can use ", usable,
+           " CUDA devices; to have several ranks on one device, name it several times in devlist");
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int device = list == nullptr ? rank : list[rank];
+    if (device < 0 || device >= usable) {
+      refuse(plaitInvalidArgument, "devlist[", rank, "] is ", device, "; this process can use ", usable,
+             " CUDA devices, numbered from 0, and either all ranks have one or none has");
+    }
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+}  // namespace
+}  // namespace plait::c
+
+using namespace plait::c;
+
+extern "C" plaitResult_t plaitGetUniqueId(plaitUniqueId* id) {
+  return at_edge("plaitGetUniqueId", [&] {
+    require(id, "uniqueId");
+    *id = std::bit_cast<plaitUniqueId>(plait::RendezvousPoint::create().release());
+  });
+}
+
+extern "C" plaitResult_t plaitCommInitRank(plaitComm_t* comm, int nranks, plaitUniqueId id, int rank) {
+  return init_rank("plaitCommInitRank", comm, nranks, id, rank, nullptr);
+}
+
+extern "C" plaitResult_t plaitCommInitRankConfig(plaitComm_t* comm, int nranks, plaitUniqueId id, int rank,
+                                                 const plaitConfig_t* config) {
+  return init_rank("plaitCommInitRankConfig", comm, nranks, id, rank, config);
+}
+
+extern "C" plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const int* devlist) {
+  return at_edge("plaitCommInitAll", [&] {
+    require(comms, "comms");
+    if (ndev < 1) refuse(plaitInvalidArgument, "ndev is ", ndev, "; a communicator has at least one rank");
+    std::fill_n(comms, ndev, nullptr);
+    const std::vector<int> devices = devices_for(ndev, devlist);
+    const auto settings = plait::Settings::from_environment();
+    auto ranks = devices.empty() ? plait::Communicator::in_process(ndev, settings)
+                                 : plait::Communicator::in_process(devices, settings);
+    for (int rank = 0; rank < ndev; ++rank) comms[rank] = plaitComm::make(std::move(ranks[rank]));
+  });
+}
+
+extern "C" plaitResult_t plaitCommFinalize(plaitComm_t comm) {
+  return at_edge("plaitCommFinalize", [&] {
+    if (comm != nullptr) take_member(comm, false);
+  });
+}
+
+extern "C" plaitResult_t plaitCommDestroy(plaitComm_t comm) {
+  return at_edge("plaitCommDestroy", [&] {
+    if (comm != nullptr) take_member(comm, true);
+  });
+}
+
+extern "C" plaitResult_t plaitCommAbort(plaitComm_t comm) {
+  return at_edge("plaitCommAbort", [&] {
+    if (comm == nullptr) return;
+    if (const auto member = take_member(comm, true)) member->communicator.abort("plaitCommAbort was called");
+  });
+}

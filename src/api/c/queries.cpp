@@ -1,0 +1,72 @@
+// What can be asked of the library and of a communicator at any time.
+#include <optional>
+
+#include "api/c/handle.hpp"
+#include "api/c/result.hpp"
+
+static_assert(PLAIT_MAJOR == PLAIT_BUILT_MAJOR && PLAIT_MINOR == PLAIT_BUILT_MINOR && PLAIT_PATCH == PLAIT_BUILT_PATCH,
+              "include/plait/plait.h has another version than the file VERSION");
+
+namespace plait::c {
+namespace {
+
+std::optional<Error> failure_of(plaitComm_t comm) {
+  const auto member = member_of(comm);
+  return member ? member->communicator.async_error() : std::nullopt;
+}
+
+}  // namespace
+}  // namespace plait::c
+
+using namespace plait::c;
+
+extern "C" plaitResult_t plaitGetVersion(int* version) {
+  return at_edge("plaitGetVersion", [&] {
+    require(version, "version");
+    *version = PLAIT_VERSION_CODE;
+  });
+}
+
+extern "C" const char* plaitGetLastError(plaitComm_t comm) {
+  try {
+    if (comm != nullptr && comm->magic.load() == plaitComm::kLive) {
+      if (const auto failure = failure_of(comm)) remember({result_of(failure->code()), failure->what()});
+    }
+  } catch (...) {
+    // It ended meanwhile; what this thread knows is what there is.
+  }
+  return last_error();
+}
+
+extern "C" plaitResult_t plaitCommGetAsyncError(plaitComm_t comm, plaitResult_t* async_error) {
+  return at_edge("plaitCommGetAsyncError", [&] {
+    check_handle(comm);
+    require(async_error, "asyncError");
+    const auto failure = failure_of(comm);
+    *async_error = failure ? result_of(failure->code()) : plaitSuccess;
+  });
+}
+
+extern "C" plaitResult_t plaitCommCount(plaitComm_t comm, int* count) {
+  return at_edge("plaitCommCount", [&] {
+    check_handle(comm);
+    require(count, "count");
+    *count = comm->size;
+  });
+}
+
+extern "C" plaitResult_t plaitCommCuDevice(plaitComm_t comm, int* device) {
+  return at_edge("plaitCommCuDevice", [&] {
+    check_handle(comm);
+    require(device, "device");
+    *device = comm->device;
+  });
+}
+
+extern "C" plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank) {
+  return at_edge("plaitCommUserRank", [&] {
+    check_handle(comm);
+    require(rank, "rank");
+    *rank = comm->rank;
+  });
+}

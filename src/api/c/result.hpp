@@ -1,0 +1,70 @@
+// The edge between C++ and C: exceptions become results here, and nowhere else.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "base/error.hpp"
+#include "plait/plait.h"
+
+namespace plait::c {
+
+// What a function of the C interface answers: a result, and a sentence for plaitGetLastError.
+struct Answer {
+  plaitResult_t result = plaitSuccess;
+  std::string text;
+};
+
+// Thrown where the C interface itself refuses a call.
+class Refusal : public std::runtime_error {
+ public:
+  Refusal(plaitResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
+  plaitResult_t result() const { return result_; }
+
+ private:
+  plaitResult_t result_;
+};
+
+template <class... Parts>
+[[noreturn]] void refuse(plaitResult_t result, const Parts&... parts) {
+  throw Refusal(result, join(parts...));
+}
+
+template <class Pointer>
+void require(Pointer pointer, const char* argument) {
+  if (pointer == nullptr) refuse(plaitInvalidArgument, argument, " is NULL");
+}
+
+// The result that tells a C caller of this error.
+plaitResult_t result_of(ErrorCode code);
+
+// What the exception at hand says, with the function's name before it; to be called where one was caught.
+Answer answer_of_exception(const char* function);
+
+// Runs the body of the C function `function`.
+template <class Body>
+Answer attempt(const char* function, const Body& body) {
+  try {
+    body();
+    return {};
+  } catch (...) {
+    return answer_of_exception(function);
+  }
+}
+
+// This thread's last error in words.
+const char* last_error();
+// Keeps the words of an error for last_error(), and passes the result on.
+plaitResult_t remember(const Answer& answer) noexcept;
+
+// The whole of a C function.
+template <class Body>
+plaitResult_t at_edge(const char* function, const Body& body) noexcept {
+  try {
+    return remember(attempt(function, body));
+  } catch (...) {
+    return remember({plaitSystemError, ""});  // no memory for the words
+  }
+}
+
+}  // namespace plait::c

@@ -1,0 +1,123 @@
+// Dividing a communicator. Its ranks tell each other what they want, then the first rank of each new communicator makes
+// an id, and all ids go to all ranks.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "api/c/config.hpp"
+#include "api/c/group.hpp"
+#include "api/c/handle.hpp"
+#include "api/c/result.hpp"
+
+namespace plait::c {
+namespace {
+
+struct Wish {
+  int32_t color = PLAIT_SPLIT_NOCOLOR;
+  int32_t key = 0;
+  int32_t refused = 0;  // this rank's arguments are wrong
+};
+
+// A place to meet for the ranks of one new communicator.
+struct Offer {
+  UniqueId id;
+  int32_t failed = 0;
+};
+
+template <class T>
+std::vector<T> gather(Communicator& communicator, const T& mine) {
+  std::vector<T> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&mine, all.data(), sizeof(T), DataType::kUint8);
+  return all;
+}
+
+void check_wishes(const std::vector<Wish>& wishes) {
+  for (size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (wishes[rank].refused == 0) continue;
+    refuse(plaitInvalidUsage, "the arguments of rank ", rank, " cannot be used (it knows more); nothing was divided");
+  }
+}
+
+// The ranks of one new communicator, in its order.
+std::vector<int> ranks_of(const std::vector<Wish>& wishes, int color) {
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (wishes[rank].color == color) ranks.push_back(static_cast<int>(rank));
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) { return wishes[a].key < wishes[b].key; });
+  return ranks;
+}
+
+// One rank's arguments, checked; a refusal waits until the other ranks have heard of it.
+struct Request {
+  Wish wish;
+  CommOptions options;
+  Answer refusal;
+};
+
+Request request_for(plaitComm_t comm, int color, int key, const plaitConfig_t* config) {
+  Request request{{color, key, 0}, {}, {}};
+  request.refusal = attempt("plaitCommSplit", [&] {
+    if (color < 0 && color != PLAIT_SPLIT_NOCOLOR) {
+      refuse(plaitInvalidArgument, "color is ", color, "; expected 0 or more, or PLAIT_SPLIT_NOCOLOR");
+    }
+    const auto parent = member_of(comm);
+    if (!parent) return;  // Use says so
+    request.options = options_from(config, {comm->device, parent->communicator.settings()});
+    if (request.options.device != comm->device) {
+      refuse(plaitInvalidArgument, "config->device is ", request.options.device, ", that of comm is ", comm->device,
+             "; a divided communicator keeps its device");
+    }
+  });
+  request.wish.refused = request.refusal.result == plaitSuccess ? 0 : 1;
+  return request;
+}
+
+plaitComm_t split(plaitComm_t comm, const Request& request) {
+  const Use parent(comm);
+  const int rank = parent->rank();
+  const std::vector<Wish> wishes = gather(*parent, request.wish);
+  if (request.wish.refused != 0) throw Refusal(request.refusal.result, request.refusal.text);
+  check_wishes(wishes);
+
+  const bool joins = request.wish.color != PLAIT_SPLIT_NOCOLOR;
+  const std::vector<int> ranks = joins ? ranks_of(wishes, request.wish.color) : std::vector<int>();
+  Offer offer;
+  std::optional<RendezvousPoint> point;
+  Answer failure;
+  if (joins && ranks.front() == rank) {
+    failure = attempt("plaitCommSplit", [&] { point = RendezvousPoint::create(); });
+    if (point) offer.id = point->id();
+    offer.failed = point ? 0 : 1;
+  }
+  const std::vector<Offer> offers = gather(*parent, offer);
+  if (!joins) return nullptr;
+  if (failure.result != plaitSuccess) throw Refusal(failure.result, failure.text);
+
+  const CommOptions& options = request.options;
+  const int size = static_cast<int>(ranks.size());
+  if (point) return plaitComm::make(Communicator::create(std::move(*point), size, options.settings, options.device));
+  const Offer& taken = offers[static_cast<size_t>(ranks.front())];
+  if (taken.failed != 0) {
+    refuse(plaitRemoteError, "rank ", ranks.front(), " could not open a socket for the ranks of color ",
+           request.wish.color, " (it knows more)");
+  }
+  const int new_rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  return plaitComm::make(Communicator::create(taken.id, new_rank, size, options.settings, options.device));
+}
+
+}  // namespace
+}  // namespace plait::c
+
+using namespace plait::c;
+
+extern "C" plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, plaitComm_t* newcomm,
+                                        const plaitConfig_t* config) {
+  return Group::at_edge("plaitCommSplit", [&] {
+    check_handle(comm);
+    require(newcomm, "newcomm");
+    *newcomm = nullptr;
+    const auto make = [comm, request = request_for(comm, color, key, config)] { return split(comm, request); };
+    Group::of_this_thread().make({"plaitCommSplit", make, newcomm});
+  });
+}

@@ -1,0 +1,112 @@
+// Calls on GPUs, from their arguments to their launch.
+#ifdef PLAIT_HAVE_CUDA
+#include <unistd.h>
+
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "api/device_end.hpp"
+#include "base/error.hpp"
+#include "runtime/cuda/cuda_rank.hpp"
+#include "runtime/cuda/lane_program.hpp"
+
+namespace plait {
+namespace {
+
+// Calls that are kept ready. A captured launch has copied all that it needs.
+constexpr size_t kMostPreparedCalls = 256;
+
+struct CallHash {
+  size_t operator()(const Call& call) const { return signature(call); }
+};
+
+class CudaDeviceEnd final : public DeviceEnd {
+ public:
+  CudaDeviceEnd(PeerMemory memory, std::shared_ptr<Segment> segment, int rank, Peers peers, const Settings& settings)
+      : rank_(rank),
+        size_(segment->shape().ranks),
+        overrides_(AlgorithmOverrides::parse(settings.algorithm)),
+        state_(std::move(segment), rank, std::move(peers)),
+        cuda_(std::move(memory), state_, rank, size_, {settings.timeout_seconds}) {
+    if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
+  }
+
+  void enqueue(const Call& call, const void* input, void* output, void* stream) override {
+    if (last_ == nullptr || !(last_call_ == call)) {
+      last_ = prepared_for(call);
+      last_call_ = call;
+    }
+    cuda_.enqueue(*last_, input, output, stream);
+  }
+
+  CudaChoice choose(const Call& call) const override {
+    return select_for_cuda(
+        {call.collective, message_bytes(call, size_), size_, call.root, false, cuda_.ranks_per_device()}, overrides_,
+        launch_);
+  }
+
+  const VerifiedPlan& plan_for(const Call& call) override { return plan_for(choose(call).plan); }
+  void stop_waiting() override { cuda_.stop_waiting(); }
+  int device() const override { return cuda_.device(); }
+  size_t device_bytes() const override { return cuda_.device_bytes(); }
+
+ private:
+  const VerifiedPlan& plan_for(const Choice& choice) {
+    const AlgorithmArguments& arguments = choice.arguments;
+    auto& plan =
+        plans_[{choice.algorithm, arguments.collective, arguments.root, arguments.factors, arguments.pipeline}];
+    if (!plan) plan = std::make_unique<VerifiedPlan>(verify(make_plan(choice.algorithm, arguments)));
+    return *plan;
+  }
+
+  std::shared_ptr<CudaRank::Prepared> prepared_for(const Call& call) {
+    const auto found = prepared_.find(call);
+    if (found != prepared_.end()) return found->second;
+    CudaChoice choice = choose(call);
+    const VerifiedPlan& plan = plan_for(choice.plan);
+    // An algorithm that the user insists on may need signals, and a barrier always does.
+    const bool lines = choice.launch.protocol == Protocol::kLines;
+    if (!can_carry_flags(plan, call.type) || (lines && !cuda_.can_use_lines())) {
+      choice.launch.protocol = Protocol::kSignals;
+    }
+    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, size_));
+    if (prepared_.size() >= kMostPreparedCalls) prepared_.clear();
+    return prepared_[call] = cuda_.prepare(bound, call, choice.launch);
+  }
+
+  const int rank_;
+  const int size_;
+  const AlgorithmOverrides overrides_;
+  std::optional<LaunchShape> launch_;
+  DeviceCalls state_;
+  CudaRank cuda_;
+  std::map<std::tuple<std::string, Collective, int, std::vector<int>, int>, std::unique_ptr<VerifiedPlan>> plans_;
+  std::unordered_map<Call, std::shared_ptr<CudaRank::Prepared>, CallHash> prepared_;
+  std::shared_ptr<CudaRank::Prepared> last_;
+  Call last_call_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceEnd> DeviceEnd::create(Bootstrap& bootstrap, int device, const Settings& settings,
+                                             std::shared_ptr<Segment> segment, Peers peers) {
+  PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.reach);
+  return std::make_unique<CudaDeviceEnd>(std::move(memory), std::move(segment), bootstrap.rank(), std::move(peers),
+                                         settings);
+}
+
+std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const int> devices, const Settings& settings,
+                                                              const std::shared_ptr<Segment>& segment) {
+  std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.reach);
+  std::vector<std::unique_ptr<DeviceEnd>> ends;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    Peers peers(std::vector<int>(devices.size(), getpid()));
+    ends.push_back(std::make_unique<CudaDeviceEnd>(std::move(memories[rank]), segment, static_cast<int>(rank),
+                                                   std::move(peers), settings));
+  }
+  return ends;
+}
+
+}  // namespace plait
+#endif

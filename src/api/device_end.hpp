@@ -1,0 +1,38 @@
+// A communicator's end on a GPU: from a call to its plan, from the plan to its launch. Builds without CUDA have a
+// stand-in that refuses (no_device_end.cpp).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "plan/verifier.hpp"
+#include "runtime/bootstrap.hpp"
+#include "runtime/call.hpp"
+#include "runtime/host/device_calls.hpp"
+#include "tuner/selection.hpp"
+
+namespace plait {
+
+class DeviceEnd {
+ public:
+  // Collective over the ranks of `bootstrap`. Throws on all ranks where it fails on one.
+  static std::unique_ptr<DeviceEnd> create(Bootstrap& bootstrap, int device, const Settings& settings,
+                                           std::shared_ptr<Segment> segment, Peers peers);
+  // Of all ranks of this process.
+  static std::vector<std::unique_ptr<DeviceEnd>> in_process(std::span<const int> devices, const Settings& settings,
+                                                            const std::shared_ptr<Segment>& segment);
+
+  virtual ~DeviceEnd() = default;
+  virtual void enqueue(const Call& call, const void* input, void* output, void* stream) = 0;
+  virtual CudaChoice choose(const Call& call) const = 0;
+  virtual const VerifiedPlan& plan_for(const Call& call) = 0;
+  // Ends kernels that wait; the failure record says why.
+  virtual void stop_waiting() = 0;
+  virtual int device() const = 0;
+  virtual size_t device_bytes() const = 0;
+};
+
+}  // namespace plait

@@ -1,0 +1,27 @@
+// The stand-in for builds without CUDA.
+#ifndef PLAIT_HAVE_CUDA
+#include "api/device_end.hpp"
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(ErrorCode::kInvalidArgument,
+       "this build of Plait has no CUDA: communicators have no devices; build it with nvcc, "
+       "or with PLAIT_CUDA=wheel, and see what the build says of CUDA");
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceEnd> DeviceEnd::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers) {
+  refuse();
+}
+
+std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const int>, const Settings&,
+                                                              const std::shared_ptr<Segment>&) {
+  refuse();
+}
+
+}  // namespace plait
+#endif

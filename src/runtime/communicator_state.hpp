@@ -1,0 +1,32 @@
+// What a runtime that performs calls elsewhere than on the host needs to know and say about its communicator.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "runtime/call.hpp"
+
+namespace plait {
+
+class CommunicatorState {
+ public:
+  virtual ~CommunicatorState() = default;
+
+  virtual int rank() const = 0;
+  // Tells the other ranks that this one makes the call. One thread at a time; everything below: any thread.
+  virtual void announce(const Call& call) = 0;
+
+  // What ended the communicator, if anything did.
+  virtual std::optional<Error> failure() const = 0;
+  virtual bool has_failed() const = 0;
+  // Ends it for all ranks; the first failure wins.
+  virtual void abort(ErrorCode code, const std::string& message) = 0;
+
+  // Ends it where a rank has died without closing it.
+  virtual void look_after_peers() = 0;
+  // What each rank called last, and where they differ: for messages.
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace plait

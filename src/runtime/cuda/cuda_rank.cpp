@@ -1,0 +1,246 @@
+// Launching.
+#include "runtime/cuda/cuda_rank.hpp"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "base/error.hpp"
+#include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/watch.hpp"
+
+namespace plait {
+namespace {
+
+// 64 strands, twice: 22 MiB of scratch, 2 MiB of packets, 6 MiB of lines, and little for signals.
+constexpr BlockLayout kLayout = [] {
+  BlockLayout layout;
+  layout.scratch_bytes = 176 << 10;
+  layout.packet_bytes = 16 << 10;
+  layout.line_bytes = 48 << 10;
+  layout.signals = 128;
+  return layout;
+}();
+
+// The upper bits of a signal word.
+constexpr uint32_t kCallBits = 24;
+
+}  // namespace
+
+namespace {
+
+// A program and everything but the buffers, as the argument of a launch.
+template <class Launch>
+Launch make_launch(const LaneProgram& program, const DeviceRank& self, const Call& call, const std::string& algorithm) {
+  Launch launch = {};
+  launch.slices = program.slices;
+  launch.slice_bytes = program.slice_bytes;
+  std::copy(std::begin(program.full), std::end(program.full), launch.full);
+  std::copy(std::begin(program.last), std::end(program.last), launch.last);
+  launch.call = signature(call) & ((1u << kCallBits) - 1);
+  launch.op = call.op;
+  launch.self = self;
+  const auto copy = [&](const auto& from, auto& to, const char* what) {
+    if (from.size() > std::size(to)) {
+      fail(ErrorCode::kResources, "plan ", algorithm, " needs ", from.size(), " ", what,
+           " a rank, but a launch carries ", std::size(to), "; use an algorithm with fewer steps or chunks");
+    }
+    std::copy(from.begin(), from.end(), to);
+  };
+  copy(program.operations, launch.operations, "operations");
+  copy(program.places, launch.places, "places");
+  copy(program.words, launch.words, "signals");
+  return launch;
+}
+
+}  // namespace
+
+struct CudaRank::Prepared::Launch {
+  std::variant<SignalLaunch, FlaggedLaunch> argument;
+  const void* kernel = nullptr;
+  dim3 grid, block;
+};
+
+CudaRank::Prepared::Prepared() : launch_(std::make_unique<Launch>()) {}
+CudaRank::Prepared::~Prepared() = default;
+
+struct CudaRank::Impl {
+  Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options);
+  ~Impl();
+
+  int resident_ctas(const void* kernel, int threads) const;
+
+  PeerMemory memory;
+  CommunicatorState& state;
+  DeviceRank self;
+  StrandFailure* failures = nullptr;  // host memory that the GPU writes, and behind them …
+  uint32_t* aborted = nullptr;        // … the word that ends waits
+  cudaEvent_t last_call = nullptr;
+  cudaStream_t last_stream = nullptr;
+  bool has_called = false;
+  std::unique_ptr<Watch> watch;
+};
+
+CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options)
+    : memory(std::move(its_memory)), state(its_state) {
+  if (ranks > kMostDeviceRanks) {
+    fail(ErrorCode::kInvalidArgument, "communicators on GPUs have at most ", kMostDeviceRanks, " ranks, not ", ranks);
+  }
+  const DeviceGuard guard(memory.device());
+  self.rank = rank;
+  self.ranks = ranks;
+  self.layout = kLayout;
+  self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.timeout_seconds, 1e6) * 1e9);
+  for (int r = 0; r < ranks; ++r) self.blocks[r] = memory.of(r);
+  check_cuda(cudaMalloc(&self.states, kMostStrands * kMostLanes * sizeof(StrandState)),
+             "memory for the state of strands");
+  check_cuda(cudaMemset(self.states, 0, kMostStrands * kMostLanes * sizeof(StrandState)),
+             "clearing the state of strands");
+  const size_t bytes = kMostStrands * kMostLanes * sizeof(StrandFailure) + sizeof(uint32_t);
+  check_cuda(cudaHostAlloc(&failures, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "memory for reports");
+  std::fill_n(failures, kMostStrands * kMostLanes, StrandFailure{});
+  aborted = reinterpret_cast<uint32_t*>(failures + kMostStrands * kMostLanes);
+  *aborted = 0;
+  void* mapped = nullptr;
+  check_cuda(cudaHostGetDevicePointer(&mapped, failures, 0), "mapping the memory for reports");
+  self.failures = static_cast<StrandFailure*>(mapped);
+  self.aborted = reinterpret_cast<const uint32_t*>(self.failures + kMostStrands * kMostLanes);
+  check_cuda(cudaEventCreateWithFlags(&last_call, cudaEventDisableTiming), "an event");
+  // Loading a kernel waits for what runs on the GPU: were it first loaded at its first call, it could wait for a kernel
+  // that waits for it.
+  for (int type = 0; type < kDataTypeCount; ++type) {
+    for (int protocol = 0; protocol < kProtocolCount; ++protocol) {
+      cudaFuncAttributes attributes;
+      const void* kernel = lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type));
+      check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
+    }
+  }
+  check_cuda(cudaDeviceSynchronize(), "setting up");
+  watch = std::make_unique<Watch>(state, failures, aborted);
+}
+
+int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
+  const DeviceGuard guard(memory.device());
+  int processors = 0, on_each = 0;
+  check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, memory.device()),
+             "asking for the number of SMs");
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel, threads, 0), "asking for the occupancy");
+  return processors * on_each;
+}
+
+CudaRank::Impl::~Impl() {
+  const DeviceGuard guard(memory.device());
+  if (has_called) cudaEventSynchronize(last_call);  // waits in kernels are bounded
+  watch.reset();
+  if (last_call != nullptr) cudaEventDestroy(last_call);
+  cudaFreeHost(failures);
+  cudaFree(self.states);
+}
+
+size_t CudaRank::block_bytes() { return kLayout.total_bytes(); }
+
+CudaRank::CudaRank(PeerMemory memory, CommunicatorState& state, int rank, int ranks, Options options)
+    : impl_(std::make_unique<Impl>(std::move(memory), state, rank, ranks, options)) {}
+CudaRank::~CudaRank() = default;
+
+int CudaRank::device() const { return impl_->memory.device(); }
+ReachKind CudaRank::reach() const { return impl_->memory.kind(); }
+bool CudaRank::can_use_lines() const { return impl_->memory.keeps_lines_whole(); }
+int CudaRank::ranks_per_device() const { return impl_->memory.ranks_per_device(); }
+size_t CudaRank::device_bytes() const { return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState); }
+
+BindLimits CudaRank::limits(const LaunchShape& shape, int ranks) {
+  BindLimits limits;
+  limits.signal_stride = BlockLayout::kSignalStride;
+  limits.signals = kLayout.signals;
+  switch (shape.protocol) {
+    case Protocol::kSignals:
+      limits.scratch_bytes = kLayout.scratch_bytes;
+      break;
+    case Protocol::kPackets:
+      limits.scratch_bytes = kLayout.packet_bytes / 2;
+      break;
+    case Protocol::kLines:
+      // A last line for each slot may be all but empty: chunks that fill this are larger than eight lines.
+      limits.scratch_bytes = kLayout.line_bytes / 9 * 8;
+      break;
+  }
+  limits.streaming_scratch_bytes = SIZE_MAX;
+  limits.chunk_by_chunk = shape.protocol != Protocol::kSignals;
+  limits.strands = static_cast<size_t>(shape.strands);
+  // Smaller pieces than a thread's access for each thread of a warp are not worth a strand.
+  limits.least_slice_bytes = size_t{shape.protocol == Protocol::kPackets ? 256u : 512u} * static_cast<size_t>(ranks);
+  return limits;
+}
+
+std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, const Call& call,
+                                                      const LaunchShape& shape) const {
+  if (shape.protocol != Protocol::kSignals && !can_carry_flags(*bound.plan, call.type)) {
+    fail(ErrorCode::kInvalidPlan, "plan ", bound.plan->plan().algorithm, " cannot be performed with ",
+         name(shape.protocol));
+  }
+  if (shape.strands < 1 || shape.strands > kMostStrands || shape.threads < kLeastThreads ||
+      shape.threads > kMostThreads || shape.threads % 32 != 0) {
+    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", kMostStrands, " CTAs of ", kLeastThreads, " to ",
+         kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
+  }
+  std::shared_ptr<Prepared> prepared(new Prepared);
+  prepared->call_ = call;
+  Prepared::Launch& launch = *prepared->launch_;
+  const std::string& algorithm = bound.plan->plan().algorithm;
+  const LaneProgram program = make_lane_program(bound, call, impl_->self.rank, shape.protocol);
+  if (shape.protocol != Protocol::kSignals) {
+    launch.argument = make_launch<FlaggedLaunch>(program, impl_->self, call, algorithm);
+  } else {
+    launch.argument = make_launch<SignalLaunch>(program, impl_->self, call, algorithm);
+  }
+  launch.kernel = lane_kernel(shape.protocol, call.type);
+  launch.grid =
+      dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.strands)), static_cast<unsigned>(program.lanes));
+  launch.block = dim3(static_cast<unsigned>(shape.threads));
+  if (program.lanes > 1) {  // its CTAs wait for each other
+    const int ctas = static_cast<int>(launch.grid.x * launch.grid.y);
+    const int room = impl_->resident_ctas(launch.kernel, shape.threads);
+    if (ctas > room) {
+      fail(ErrorCode::kResources, "plan ", algorithm, " needs ", ctas, " CTAs of ", shape.threads,
+           " threads on the GPU at once, which holds ", room, "; use fewer CTAs or threads");
+    }
+  }
+  return prepared;
+}
+
+void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream) {
+  Impl& impl = *impl_;
+  if (impl.state.has_failed()) throw *impl.state.failure();
+  const DeviceGuard guard(impl.memory.device());
+  const auto s = static_cast<cudaStream_t>(stream);
+  Prepared::Launch& launch = *prepared.launch_;
+  impl.state.announce(prepared.call_);
+  void* argument = std::visit(
+      [&](auto& it) -> void* {
+        it.input = static_cast<const std::byte*>(input);
+        it.output = static_cast<std::byte*>(output);
+        return &it;
+      },
+      launch.argument);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(s, &capture), "asking whether the stream is captured");
+  // What is captured runs when the graph is launched; its order is the user's affair.
+  const bool runs_now = capture == cudaStreamCaptureStatusNone;
+  if (runs_now && impl.has_called && s != impl.last_stream) {
+    check_cuda(cudaStreamWaitEvent(s, impl.last_call, 0), "waiting for the last call's stream");
+  }
+  void* arguments[] = {argument};
+  check_cuda(cudaLaunchKernel(launch.kernel, launch.grid, launch.block, arguments, 0, s), "launching a collective");
+  if (!runs_now) return;
+  check_cuda(cudaEventRecord(impl.last_call, s), "recording the call");
+  impl.last_stream = s;
+  impl.has_called = true;
+}
+
+void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(impl_->aborted) = 1; }
+
+}  // namespace plait

@@ -1,0 +1,68 @@
+// One rank of the CUDA runtime: makes calls ready and launches them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "runtime/bound_plan.hpp"
+#include "runtime/call.hpp"
+#include "runtime/communicator_state.hpp"
+#include "runtime/cuda/peer_memory.hpp"
+#include "tuner/launch_shape.hpp"
+
+namespace plait {
+
+class CudaRank {
+ public:
+  struct Options {
+    double timeout_seconds = 60;
+  };
+
+  // A call with everything decided but the buffers: what a launch needs, as one piece of memory.
+  class Prepared {
+   public:
+    ~Prepared();
+
+   private:
+    friend class CudaRank;
+    Prepared();
+    struct Launch;
+    Call call_;
+    std::unique_ptr<Launch> launch_;
+  };
+
+  // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
+  static size_t block_bytes();
+
+  // `memory` is block_bytes() large and zero. `state` names this rank's calls to the others and
+  // keeps the failure that ends the communicator; it must outlive this.
+  CudaRank(PeerMemory memory, CommunicatorState& state, int rank, int ranks, Options options);
+  // Waits until the GPU is done with all calls.
+  ~CudaRank();
+  CudaRank(const CudaRank&) = delete;
+  CudaRank& operator=(const CudaRank&) = delete;
+
+  int device() const;
+  ReachKind reach() const;
+  // Whether Protocol::kLines is right between these GPUs; the same on all ranks.
+  bool can_use_lines() const;
+  int ranks_per_device() const;
+  size_t device_bytes() const;
+
+  // The limits that a plan is bound with for this shape.
+  static BindLimits limits(const LaunchShape& shape, int ranks);
+  // Throws kResources where the plan is too long for a launch, kInvalidPlan where the protocol cannot serve it.
+  std::shared_ptr<Prepared> prepare(const BoundPlan& bound, const Call& call, const LaunchShape& shape) const;
+
+  // Launches on `stream` (a cudaStream_t). Throws what ended the communicator, or kSystem where CUDA refuses.
+  void enqueue(Prepared& prepared, const void* input, void* output, void* stream);
+
+  // Ends kernels that wait, soon. The host's failure record says why.
+  void stop_waiting();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace plait

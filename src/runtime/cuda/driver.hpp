@@ -1,0 +1,48 @@
+// CUDA's runtime and driver: errors, the current device, and the entry points of the driver that the runtime does not
+// offer. Nothing is linked to the driver's library, so Plait loads where there is none.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <string>
+
+namespace plait {
+
+// Throws kSystem (kResources where memory is short) with CUDA's own words.
+void check_cuda(cudaError_t error, const std::string& what);
+void check_driver(CUresult result, const std::string& what);
+
+// Devices that this process sees; 0 where there is no driver or no GPU.
+int cuda_device_count();
+
+// Makes a device current, and the one before it when it ends.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int device);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
+// The driver's calls for memory that processes share by descriptor.
+struct VirtualMemoryCalls {
+  decltype(&cuMemGetAllocationGranularity) get_granularity = nullptr;
+  decltype(&cuMemCreate) create = nullptr;
+  decltype(&cuMemRelease) release = nullptr;
+  decltype(&cuMemAddressReserve) reserve = nullptr;
+  decltype(&cuMemAddressFree) free_address = nullptr;
+  decltype(&cuMemMap) map = nullptr;
+  decltype(&cuMemUnmap) unmap = nullptr;
+  decltype(&cuMemSetAccess) set_access = nullptr;
+  decltype(&cuMemExportToShareableHandle) export_handle = nullptr;
+  decltype(&cuMemImportFromShareableHandle) import_handle = nullptr;
+
+  // Throws kSystem where the driver lacks one.
+  static VirtualMemoryCalls load();
+};
+
+}  // namespace plait

@@ -1,0 +1,258 @@
+// From a bound plan to the kernel's program.
+#include "runtime/cuda/lane_program.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "runtime/cuda/device_block.hpp"
+
+namespace plait {
+namespace {
+
+// Whether the two touch a place in common, as far as the plan shows: input and output may be the same memory.
+bool share(const Operation& a, const std::vector<Place>& of_a, const Operation& b, const std::vector<Place>& of_b) {
+  const auto users = [](const Place& place) {
+    return place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
+  };
+  for (const Place& x : of_a) {
+    for (const Place& y : of_b) {
+      if (x.rank != y.rank || users(x) != users(y)) continue;
+      const int first_x = users(x) ? a.chunk : x.slot;
+      const int first_y = users(y) ? b.chunk : y.slot;
+      if (first_x < first_y + b.chunks && first_y < first_x + a.chunks) return true;
+    }
+  }
+  return false;
+}
+
+bool conflict(const Operation& a, const Operation& b) {
+  return share(a, a.destinations, b, b.destinations) || share(a, a.destinations, b, b.sources) ||
+         share(a, a.sources, b, b.destinations);
+}
+
+class Writer {
+ public:
+  Writer(LaneProgram& program, const BoundPlan& bound, const Call& call, int rank, Protocol protocol)
+      : plan_(*bound.plan),
+        algorithm_(plan_.plan().algorithm),
+        element_bytes_(size_of(call.type)),
+        rank_(rank),
+        protocol_(protocol),
+        operations_(program.operations),
+        places_(program.places),
+        words_(program.words) {}
+
+  void add(const BoundSlice& slice, SliceProgram (&programs)[kMostLanes]) {
+    const size_t lanes = slice.lanes.size();
+    if (lanes > kMostLanes) {
+      fail(ErrorCode::kInvalidPlan, "plan ", algorithm_, " has ", lanes, " lanes on rank ", rank_,
+           "; the GPU runtime performs plans of at most ", kMostLanes, " lanes a rank");
+    }
+    for (size_t lane = 0; lane < lanes; ++lane) programs[lane] = add_lane(slice, lane);
+  }
+
+ private:
+  SliceProgram add_lane(const BoundSlice& slice, size_t lane) {
+    SliceProgram program;
+    program.first = used(operations_);
+    since_barrier_.clear();
+    for (const BoundOperation& operation : slice.lanes[lane]) {
+      if (operation.kind == OpKind::kFold) {
+        add_fold(slice, operation, needs_barrier(operation, lane));
+        join_copies(program.first);
+      } else if (protocol_ == Protocol::kSignals) {
+        if (operations_.size() == program.first || operations_.back().kind != operation.kind) add_run(operation.kind);
+        add_word(operation);
+        ++operations_.back().count;
+        since_barrier_.clear();
+      }
+    }
+    program.count = static_cast<uint16_t>(operations_.size() - program.first);
+    // A rank may be in several epochs at once where its lanes are, so only a rank of one lane tells by what it stores.
+    const bool one_lane = slice.lanes.size() == 1;
+    const bool synchronizes = one_lane && plan_.report().synchronizes;
+    program.hears_everyone = protocol_ == Protocol::kSignals ? synchronizes : reads_from_all(slice);
+    // With flags a peer may hear less than this rank does, but not where every rank stores at every other in one step.
+    program.is_awaited = protocol_ == Protocol::kSignals ? !synchronizes : !(one_lane && hear_each_other());
+    return program;
+  }
+
+  template <class T>
+  uint16_t used(const std::vector<T>& items) const {
+    if (items.size() > UINT16_MAX) {
+      fail(ErrorCode::kResources, "plan ", algorithm_, " has too many operations for a launch on a GPU");
+    }
+    return static_cast<uint16_t>(items.size());
+  }
+
+  void add_run(OpKind kind) {
+    DeviceOperation operation;
+    operation.kind = kind;
+    operation.first = used(words_);
+    operations_.push_back(operation);
+  }
+
+  // Performs the fold just added together with the copies before it, where it is one more of their kind.
+  void join_copies(uint16_t first) {
+    DeviceOperation& added = operations_.back();
+    const auto plain = [](const DeviceOperation& it) {
+      return it.kind == OpKind::kFold && it.sources == 1 && it.destinations == 1 && it.divisor == 0 &&
+             it.wide_sources == 0 && !it.result_is_wide;
+    };
+    if (protocol_ != Protocol::kSignals || !plain(added) || added.after_barrier) return;
+    size_t leader = operations_.size() - 1;
+    while (leader > first && operations_[leader].is_done_before) --leader;
+    if (leader == operations_.size() - 1) {
+      if (leader == first) return;
+      --leader;
+      while (leader > first && operations_[leader].is_done_before) --leader;
+    }
+    DeviceOperation& head = operations_[leader];
+    if (!plain(head) || head.elements != added.elements || head.together == UINT8_MAX) return;
+    ++head.together;
+    added.is_done_before = true;
+  }
+
+  void add_word(const BoundOperation& operation) {
+    DeviceWord word;
+    word.number = static_cast<uint16_t>(operation.word_offset / BlockLayout::kSignalStride);
+    word.peer = static_cast<uint16_t>(operation.peer_rank);
+    word.operation = static_cast<uint16_t>(operation.operation);
+    words_.push_back(word);
+  }
+
+  // Threads of a CTA share a fold in their own ways, so what one fold wrote another may touch only after a barrier.
+  // Signals and waits are barriers already. With packets and lines a chunk is always shared in the same way.
+  bool needs_barrier(const BoundOperation& bound, size_t lane) {
+    const Operation& operation = plan_.plan().ranks[rank_].lanes[lane].operations[bound.operation];
+    const bool needed =
+        protocol_ == Protocol::kSignals && std::any_of(since_barrier_.begin(), since_barrier_.end(),
+                                                       [&](const Operation* it) { return conflict(*it, operation); });
+    if (needed) since_barrier_.clear();
+    since_barrier_.push_back(&operation);
+    return needed;
+  }
+
+  void add_fold(const BoundSlice& slice, const BoundOperation& bound, bool after_barrier) {
+    if (bound.elements > UINT32_MAX) {
+      fail(ErrorCode::kInvalidArgument, "a piece of ", bound.elements, " elements is more than a strand can count");
+    }
+    DeviceOperation operation;
+    operation.kind = OpKind::kFold;
+    operation.result_is_wide = bound.result_is_wide;
+    operation.after_barrier = after_barrier;
+    operation.destinations = static_cast<uint8_t>(bound.destination_count);
+    operation.sources = static_cast<uint8_t>(bound.source_count);
+    operation.count = static_cast<uint8_t>(bound.destination_count + bound.source_count);
+    operation.divisor = static_cast<uint16_t>(bound.divisor);
+    operation.first = used(places_);
+    operation.elements = static_cast<uint32_t>(bound.elements);
+    for (int i = 0; i < bound.source_count; ++i) {
+      if (bound.has_wide_source && slice.source_is_wide[bound.first_flag + i] != 0) operation.wide_sources |= 1u << i;
+    }
+    for (int i = 0; i < operation.count; ++i) {
+      const BoundPlace& place = slice.places[bound.first_place + i];
+      places_.push_back({place.base, place.base < kFirstScratchBase ? place.offset : stored_at(slice, place.offset)});
+    }
+    operations_.push_back(operation);
+  }
+
+  // Slots hold one chunk each, and what a chunk takes with its flags.
+  uint64_t stored_at(const BoundSlice& slice, size_t offset) const {
+    if (protocol_ == Protocol::kSignals) return offset;
+    const size_t chunk_bytes = slice.layout.chunk_elements * element_bytes_;
+    return offset / chunk_bytes * stored_bytes(protocol_, chunk_bytes);
+  }
+
+  // Whether every rank reads from every other, for messages of any length.
+  bool hear_each_other() const {
+    return plan_.plan().chunks_per_block == 1 && plan_.report().synchronizes && plan_.report().steps <= 1;
+  }
+
+  // Whether this slice brings something that each peer itself has stored: chunks may be empty where messages are short.
+  bool reads_from_all(const BoundSlice& slice) const {
+    std::set<int> heard;
+    for (const BoundOperation& bound : slice.lanes[0]) {
+      if (bound.kind != OpKind::kFold) continue;
+      const Operation& operation = plan_.plan().ranks[rank_].lanes[0].operations[bound.operation];
+      for (const Place& place : operation.sources) {
+        if (place.buffer == Buffer::kScratch) heard.insert(writer_of(place));
+      }
+    }
+    return static_cast<int>(heard.size()) == plan_.plan().rank_count() - 1;
+  }
+
+  int writer_of(const Place& slot) const {
+    for (int rank = 0; rank < plan_.plan().rank_count(); ++rank) {
+      for (const Lane& lane : plan_.plan().ranks[rank].lanes) {
+        for (const Operation& operation : lane.operations) {
+          for (const Place& place : operation.destinations) {
+            if (place.rank == slot.rank && place.buffer == slot.buffer && place.slot <= slot.slot &&
+                slot.slot < place.slot + operation.chunks) {
+              return rank;
+            }
+          }
+        }
+      }
+    }
+    return -1;
+  }
+
+  const VerifiedPlan& plan_;
+  const std::string& algorithm_;
+  const size_t element_bytes_;
+  const int rank_;
+  const Protocol protocol_;
+  std::vector<const Operation*> since_barrier_;
+  std::vector<DeviceOperation>& operations_;
+  std::vector<DevicePlace>& places_;
+  std::vector<DeviceWord>& words_;
+};
+
+bool is_same(const SliceLayout& a, const SliceLayout& b) { return a.block_elements == b.block_elements; }
+
+}  // namespace
+
+LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol) {
+  LaneProgram program = {};
+  program.slices = bound.slices;
+  program.slice_bytes = bound.slice_bytes;
+  Writer writer(program, bound, call, rank, protocol);
+  program.lanes = static_cast<int>(bound.last.lanes.size());
+  writer.add(bound.last, program.last);
+  if (bound.slices < 2 || is_same(bound.full.layout, bound.last.layout)) {
+    std::copy(std::begin(program.last), std::end(program.last), program.full);
+  } else {
+    writer.add(bound.full, program.full);
+  }
+  return program;
+}
+
+bool can_carry_flags(const VerifiedPlan& verified, DataType type) {
+  const Plan& plan = verified.plan();
+  std::set<std::pair<int, int>> written;  // (rank, slot)
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    if (plan.ranks[rank].lanes.size() != 1 || plan.ranks[rank].host_slots > 0) return false;
+    for (size_t l = 0; l < plan.ranks[rank].lanes.size(); ++l) {
+      const std::vector<Operation>& operations = plan.ranks[rank].lanes[l].operations;
+      for (size_t i = 0; i < operations.size(); ++i) {
+        if (operations[i].kind != OpKind::kFold) continue;
+        const FoldFacts& facts = verified.report().facts[rank][l][i];
+        if (facts.result_is_partial && accumulates_in_float32(type)) return false;
+        for (const Place& place : operations[i].destinations) {
+          if (place.rank != rank && place.buffer != Buffer::kScratch) return false;
+          for (int c = 0; place.buffer == Buffer::kScratch && c < operations[i].chunks; ++c) {
+            if (!written.emplace(place.rank, place.slot + c).second) return false;
+          }
+        }
+        for (const Place& place : operations[i].sources) {
+          if (place.rank != rank) return false;
+        }
+      }
+    }
+  }
+  return plan.collective != Collective::kBarrier;
+}
+
+}  // namespace plait

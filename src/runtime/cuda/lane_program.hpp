@@ -1,0 +1,87 @@
+// A bound plan in the form that the kernel reads: small enough to travel as the kernel's argument, so that a launch
+// needs no memory of its own and a captured launch stays right for ever.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "runtime/bound_plan.hpp"
+#include "runtime/call.hpp"
+#include "runtime/cuda/device_block.hpp"
+#include "tuner/launch_shape.hpp"
+
+namespace plait {
+
+struct DevicePlace {
+  uint64_t base : 8;     // of the table of base pointers, see bound_plan.hpp
+  uint64_t offset : 56;  // bytes; in scratch of what is stored there, so with the flags of packets and lines
+};
+
+// Bytes that `data` bytes take with their flags.
+inline constexpr size_t kPacketBytes = 16, kPacketData = 8, kLineBytes = 128, kLineData = 120;
+constexpr size_t stored_bytes(Protocol protocol, size_t data) {
+  if (protocol == Protocol::kPackets) return (data + kPacketData - 1) / kPacketData * kPacketBytes;
+  if (protocol == Protocol::kLines) return (data + kLineData - 1) / kLineData * kLineBytes;
+  return data;
+}
+
+// One word of a run of signals or waits.
+struct DeviceWord {
+  uint16_t number = 0;
+  uint16_t peer = 0;       // signal: whose word; wait: whom to blame
+  uint16_t operation = 0;  // of the plan's lane, for messages
+  uint16_t unused = 0;
+};
+
+// A fold, or a run of neighbouring signals or waits: those are one barrier of the CTA and a thread for each word.
+struct DeviceOperation {
+  OpKind kind = OpKind::kFold;
+  bool result_is_wide : 1 = false;
+  bool after_barrier : 1 = false;   // touches what a fold before it touches, with other threads perhaps
+  bool is_done_before : 1 = false;  // performed together with a fold before it, see `together`
+  uint8_t destinations = 0;         // of a fold
+  uint8_t sources = 0;
+  uint16_t first = 0;  // fold: of `places`, destinations first; else of `words`
+  uint8_t count = 0;   // words; fold: places
+  // Copies of equally many elements that do not touch each other, this one and those that follow: performed at once, so
+  // that all their loads are under way together.
+  uint8_t together = 1;
+  uint16_t divisor = 0;       // average: of the finished sum; 0: none
+  uint16_t wide_sources = 0;  // a bit for each source that holds an unfinished reduction in float32
+  uint32_t elements = 0;
+};
+static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(DeviceWord) == 8);
+
+// What a lane does in one run of the plan, over slices of one size.
+struct SliceProgram {
+  uint16_t first = 0;  // operation
+  uint16_t count = 0;
+  // After it every peer is known to have entered it, so to be done with the epoch before.
+  bool hears_everyone = false;
+  // Some peer may not be able to conclude the same of this rank, and waits until it says that it has completed it.
+  bool is_awaited = true;
+};
+
+// What a rank performs in one call.
+struct LaneProgram {
+  uint64_t slices = 0;
+  uint64_t slice_bytes = 0;
+  int lanes = 1;
+  SliceProgram full[kMostLanes], last[kMostLanes];  // of each lane, for slices of full size and for the last
+  std::vector<DeviceOperation> operations;
+  std::vector<DevicePlace> places;
+  std::vector<DeviceWord> words;
+};
+
+// Throws kResources where the program does not fit into a launch, kInvalidPlan where a rank of the plan has too
+// many lanes.
+LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol);
+
+// Whether every slot of the plan's scratch is written once, by one rank, as a whole and in the caller's type, and is
+// read by its owner only: then each piece of data can carry its own flag, and every signal may be left out, for
+// whatever a wait guards is guarded by the flags.
+bool can_carry_flags(const VerifiedPlan& plan, DataType type);
+
+}  // namespace plait

@@ -1,0 +1,44 @@
+// Memory of every rank's GPU that the GPUs of all ranks can load from and store to. The library's own only: no buffer
+// of a user is ever exported. See docs/reach.md.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "runtime/bootstrap.hpp"
+
+namespace plait {
+
+class PeerMemory {
+ public:
+  // Collective over the ranks of `bootstrap`: every rank makes `bytes` of zeroed memory on its `device` and maps that
+  // of all others. kAuto takes the first kind that works for all ranks: kVmm, kIpc, kHost. Throws on all ranks alike:
+  // kResources with the reason of each kind where none works.
+  static PeerMemory create(Bootstrap& bootstrap, int device, size_t bytes, ReachKind wanted);
+  // The same for ranks that are all in this process, rank r on devices[r].
+  static std::vector<PeerMemory> in_process(std::span<const int> devices, size_t bytes, ReachKind wanted);
+
+  PeerMemory(PeerMemory&&) noexcept;
+  PeerMemory& operator=(PeerMemory&&) noexcept;
+  ~PeerMemory();
+
+  // The memory of `rank`, as this rank's device addresses it.
+  std::byte* of(int rank) const;
+  ReachKind kind() const;
+  int device() const;
+  // Whether what a warp stores at once arrives at once, wherever it is stored to: true over NVLink and within one GPU.
+  bool keeps_lines_whole() const;
+  // The most ranks that share one device.
+  int ranks_per_device() const;
+
+ private:
+  struct Impl;
+  explicit PeerMemory(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace plait

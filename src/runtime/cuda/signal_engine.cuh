@@ -1,0 +1,278 @@
+// Performs operations with separate signals: full bandwidth, any plan.
+//
+// Ordering, per CTA: a run of signals is a barrier of the CTA, then a release store at system scope by one thread for
+// each word, so that every thread's earlier stores are visible to whoever acquires the word; a run of waits is an
+// acquire load by one thread for each word, then a barrier. Nothing weaker is right, since the data was written by all
+// threads of one CTA and is read by all threads of another.
+#pragma once
+
+#include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/strand.cuh"
+
+namespace plait {
+
+// A word's value says which call it belongs to and which epoch.
+inline constexpr int kEpochBits = 40;
+
+template <DataType type>
+class SignalEngine {
+ public:
+  using Launch = SignalLaunch;
+  using Vector = Pack<type, uint4>;
+  using Storage = typename Vector::Storage;
+  using Accumulator = typename Vector::Accumulator;
+
+  // `bases` is a table in shared memory, of 2 + ranks pointers.
+  __device__ SignalEngine(Strand<SignalLaunch>& strand, std::byte** bases) : strand_(strand), bases_(bases) {}
+
+  // At the start of an epoch, for slice `slice`: all threads.
+  __device__ void begin_slice(uint64_t slice) {
+    const SignalLaunch& launch = strand_.launch();
+    const int i = static_cast<int>(threadIdx.x);
+    if (i == kInputBase) bases_[i] = const_cast<std::byte*>(launch.input) + slice * launch.slice_bytes;
+    if (i == kOutputBase) bases_[i] = launch.output + slice * launch.slice_bytes;
+    const int rank = i - static_cast<int>(kFirstScratchBase);
+    if (rank >= 0 && rank < launch.self.ranks) bases_[i] = strand_.scratch(rank);
+    __syncthreads();
+  }
+
+  __device__ void fold(const DeviceOperation& operation) {
+    if (operation.is_done_before) return;
+    if (operation.after_barrier) __syncthreads();
+    if (operation.together > 1) return copy_together(operation);
+    const DevicePlace* places = strand_.launch().places + operation.first;
+    const bool one_width = operation.wide_sources == 0 && !operation.result_is_wide;
+    unsigned misaligned = 0;
+    for (int i = 0; i < operation.count; ++i) {
+      misaligned |= static_cast<unsigned>(reinterpret_cast<uintptr_t>(at(places[i])) % sizeof(uint4));
+    }
+    uint32_t done = 0;  // elements
+    if (one_width && misaligned == 0) {
+      const uint32_t vectors = operation.elements / Vector::kCount;
+      done = vectors * Vector::kCount;
+      if (operation.sources == 1 && operation.divisor == 0) {
+        copy_vectors(operation, places, vectors);
+      } else if (operation.sources == 2) {
+        reduce_vectors<2, 4>(operation, places, vectors);
+      } else if (operation.sources == 4) {
+        reduce_vectors<4, 2>(operation, places, vectors);
+      } else if (operation.sources == 8) {
+        reduce_vectors<8, 1>(operation, places, vectors);
+      } else {
+        reduce_vectors<0, 2>(operation, places, vectors);
+      }
+    }
+    if (done < operation.elements) fold_elements(operation, places, done);
+  }
+
+  __device__ void signal(const DeviceOperation& operation) {
+    __syncthreads();
+    if (threadIdx.x < operation.count) {
+      const DeviceWord& word = strand_.launch().words[operation.first + threadIdx.x];
+      words::store_release(strand_.signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
+    }
+  }
+
+  // Bounded: false once this strand has given up.
+  __device__ bool wait(const DeviceOperation& operation) {
+    bool came = true;
+    if (threadIdx.x < operation.count) {
+      came = poll(strand_.launch().words[operation.first + threadIdx.x]);
+    }
+    return __syncthreads_and(came);
+  }
+
+  __device__ bool finish_slice() {
+    __syncthreads();
+    return true;
+  }
+
+ private:
+  __device__ std::byte* at(const DevicePlace& place) const { return bases_[place.base] + place.offset; }
+
+  __device__ uint64_t value() const {
+    return static_cast<uint64_t>(strand_.launch().call) << kEpochBits | strand_.epoch();
+  }
+
+  __device__ bool poll(const DeviceWord& word) {
+    const std::byte* address = strand_.signals(strand_.self().rank) + word.number * BlockLayout::kSignalStride;
+    const uint64_t expected = value();
+    Patience patience;
+    for (;;) {
+      const uint64_t seen = words::load_acquire(address);
+      if (seen == expected) return true;
+      constexpr uint64_t kEpochMask = (uint64_t{1} << kEpochBits) - 1;
+      const bool other_call = (seen & kEpochMask) == (expected & kEpochMask);
+      if (!other_call && !patience.is_over(strand_.self())) continue;
+      strand_.give_up(other_call ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, word.peer, word.operation,
+                      static_cast<uint32_t>(seen >> kEpochBits), seen & kEpochMask);
+      return false;
+    }
+  }
+
+  // Several copies at once: thread t takes vectors t, t + 512, … of all of them as if they were one.
+  __device__ void copy_together(const DeviceOperation& first) const {
+    const DeviceOperation* const operations = &first;
+    const DevicePlace* places = strand_.launch().places + first.first;  // of all: they were written one after the other
+    const int copies = first.together;
+    unsigned misaligned = 0;
+    for (int i = 0; i < 2 * copies; ++i) {
+      misaligned |= static_cast<unsigned>(reinterpret_cast<uintptr_t>(at(places[i])) % sizeof(uint4));
+    }
+    const uint32_t vectors = misaligned == 0 ? first.elements / Vector::kCount : 0;
+    constexpr int kAtOnce = 8;
+    uint32_t i = threadIdx.x;
+    int copy = 0;
+    const auto settle = [&] {  // from beyond the end of a copy into the next
+      while (i >= vectors && copy < copies) {
+        i -= vectors;
+        ++copy;
+      }
+    };
+    if (vectors > 0) settle();
+    while (vectors > 0 && copy < copies) {
+      uint4 values[kAtOnce];
+      uint4* to[kAtOnce];
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        to[u] = nullptr;
+        if (copy >= copies) continue;
+        to[u] = reinterpret_cast<uint4*>(at(places[2 * copy])) + i;
+        values[u] = reinterpret_cast<const uint4*>(at(places[2 * copy + 1]))[i];
+        i += blockDim.x;
+        settle();
+      }
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        if (to[u] != nullptr) *to[u] = values[u];
+      }
+    }
+    if (vectors * Vector::kCount == first.elements) return;
+    for (int c = 0; c < copies; ++c) fold_elements(operations[c], places + 2 * c, vectors * Vector::kCount);
+  }
+
+  // One source. A copy keeps every bit, also of a NaN, which widening and rounding would not.
+  __device__ void copy_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
+    constexpr int kAtOnce = 8;
+    const auto* from = reinterpret_cast<const uint4*>(at(places[operation.destinations]));
+    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kAtOnce) {
+      uint4 values[kAtOnce];
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        const uint32_t i = first + u * blockDim.x;
+        if (i < vectors) values[u] = from[i];
+      }
+      for (int d = 0; d < operation.destinations; ++d) {
+        auto* to = reinterpret_cast<uint4*>(at(places[d]));
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          const uint32_t i = first + u * blockDim.x;
+          if (i < vectors) to[i] = values[u];
+        }
+      }
+    }
+  }
+
+  // `kSources` 0: as many as the operation has. All loads of an iteration are under way before the first is used.
+  template <int kSources, int kAtOnce>
+  __device__ void reduce_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
+    const ReduceOp op = strand_.launch().op;
+    const DevicePlace* sources = places + operation.destinations;
+    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kAtOnce) {
+      Vector results[kAtOnce];
+      if constexpr (kSources > 0) {
+        Vector values[kSources][kAtOnce];
+#pragma unroll
+        for (int s = 0; s < kSources; ++s) load<kAtOnce>(sources[s], first, vectors, values[s]);
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          Accumulator sum[Vector::kCount], next[Vector::kCount];
+          values[0][u].widen(sum);
+#pragma unroll
+          for (int s = 1; s < kSources; ++s) {
+            values[s][u].widen(next);
+            combine(op, sum, next);
+          }
+          divide(sum, operation.divisor);
+          results[u].narrow(sum);
+        }
+      } else {
+        Accumulator sums[kAtOnce][Vector::kCount], next[Vector::kCount];
+        Vector values[kAtOnce];
+        load<kAtOnce>(sources[0], first, vectors, values);
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) values[u].widen(sums[u]);
+        for (int s = 1; s < operation.sources; ++s) {
+          load<kAtOnce>(sources[s], first, vectors, values);
+#pragma unroll
+          for (int u = 0; u < kAtOnce; ++u) {
+            values[u].widen(next);
+            combine(op, sums[u], next);
+          }
+        }
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          divide(sums[u], operation.divisor);
+          results[u].narrow(sums[u]);
+        }
+      }
+      for (int d = 0; d < operation.destinations; ++d) {
+        auto* to = reinterpret_cast<uint4*>(at(places[d]));
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          const uint32_t i = first + u * blockDim.x;
+          if (i < vectors) to[i] = results[u].bits;
+        }
+      }
+    }
+  }
+
+  template <int kAtOnce>
+  __device__ void load(const DevicePlace& place, uint32_t first, uint32_t vectors, Vector (&values)[kAtOnce]) const {
+    const auto* from = reinterpret_cast<const uint4*>(at(place));
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const uint32_t i = first + u * blockDim.x;
+      values[u].bits = i < vectors ? from[i] : uint4{0, 0, 0, 0};
+    }
+  }
+
+  // What does not come in whole aligned vectors of one width, from element `first` on.
+  __device__ __noinline__ void fold_elements(const DeviceOperation& operation, const DevicePlace* places,
+                                             uint32_t first) const {
+    const DevicePlace* sources = places + operation.destinations;
+    const bool copies =
+        operation.sources == 1 && operation.divisor == 0 && (operation.wide_sources != 0) == operation.result_is_wide;
+    for (uint32_t i = first + threadIdx.x; i < operation.elements; i += blockDim.x) {
+      if (copies && !operation.result_is_wide) {
+        const Storage value = reinterpret_cast<const Storage*>(at(sources[0]))[i];
+        for (int d = 0; d < operation.destinations; ++d) reinterpret_cast<Storage*>(at(places[d]))[i] = value;
+        continue;
+      }
+      Accumulator sum[1] = {load_element(operation, sources, 0, i)};
+      for (int s = 1; s < operation.sources; ++s) {
+        const Accumulator next[1] = {load_element(operation, sources, s, i)};
+        combine(strand_.launch().op, sum, next);
+      }
+      divide(sum, operation.divisor);
+      for (int d = 0; d < operation.destinations; ++d) {
+        if (operation.result_is_wide) {
+          reinterpret_cast<Accumulator*>(at(places[d]))[i] = sum[0];
+        } else {
+          reinterpret_cast<Storage*>(at(places[d]))[i] = DeviceType<type>::narrow(sum[0]);
+        }
+      }
+    }
+  }
+
+  __device__ Accumulator load_element(const DeviceOperation& operation, const DevicePlace* sources, int s,
+                                      uint32_t i) const {
+    if (operation.wide_sources >> s & 1) return reinterpret_cast<const Accumulator*>(at(sources[s]))[i];
+    return DeviceType<type>::widen(reinterpret_cast<const Storage*>(at(sources[s]))[i]);
+  }
+
+  Strand<SignalLaunch>& strand_;
+  std::byte** bases_;
+};
+
+}  // namespace plait

@@ -1,0 +1,36 @@
+// Looks after a rank's kernels while nobody waits for them on the host: a thread that sleeps, and now and then looks
+// whether a kernel gave up, a rank died or called something else, or the communicator was ended. Then every kernel that
+// still waits is told so, and the communicator keeps the reason.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "runtime/communicator_state.hpp"
+#include "runtime/cuda/device_block.hpp"
+
+namespace plait {
+
+class Watch {
+ public:
+  // `failures` (one a strand) and `aborted` are in host memory that the GPU reads and writes.
+  Watch(CommunicatorState& state, const StrandFailure* failures, uint32_t* aborted);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  void look_on();
+  void look();
+
+  CommunicatorState& state_;
+  const StrandFailure* failures_;
+  uint32_t* aborted_;
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace plait

@@ -1,0 +1,58 @@
+// Looking after calls on GPUs.
+#include "runtime/host/device_calls.hpp"
+
+#include <algorithm>
+
+namespace plait {
+
+DeviceCalls::DeviceCalls(std::shared_ptr<Segment> segment, int rank, Peers peers)
+    : segment_(std::move(segment)), rank_(rank), peers_(std::move(peers)) {}
+
+void DeviceCalls::announce(const Call& call) {
+  CallLog& log = segment_->board(rank_).device_calls;
+  publish(log, log.entered.load(std::memory_order_relaxed) + 1, call);
+}
+
+void DeviceCalls::look_after_peers() {
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank_ || peers_.alive(peer)) continue;
+    if (segment_->board(peer).state.load(std::memory_order_acquire) == RankState::kClosed) continue;
+    abort(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.pid(peer), ") has died; ", describe()));
+  }
+}
+
+std::string DeviceCalls::last_call(int rank) const {
+  const CallLog& log = segment_->board(rank).device_calls;
+  const uint64_t entered = log.entered.load(std::memory_order_acquire);
+  Call call;
+  const std::string who = join("rank ", rank, " (process ", peers_.pid(rank), ", ", peers_.state(rank), ")");
+  if (entered == 0) return who + " has made no call";
+  return join(who, " last made call ", entered, look_up(log, entered, call) ? join(", ", to_text(call)) : "");
+}
+
+std::optional<std::string> DeviceCalls::first_difference() const {
+  const CallLog& own = segment_->board(rank_).device_calls;
+  const uint64_t entered = own.entered.load(std::memory_order_acquire);
+  for (uint64_t age = std::min<uint64_t>(kCallHistory, entered); age-- > 0;) {
+    const uint64_t number = entered - age;
+    for (int peer = 0; peer < ranks(); ++peer) {
+      Call ours, theirs;
+      if (!look_up(own, number, ours) || !look_up(segment_->board(peer).device_calls, number, theirs)) continue;
+      if (ours == theirs) continue;
+      return join("call ", number, " differs between ranks: rank ", rank_, " called ", to_text(ours), ", rank ", peer,
+                  " called ", to_text(theirs), "; all ranks must make the same calls in the same order");
+    }
+  }
+  return std::nullopt;
+}
+
+std::string DeviceCalls::describe() const {
+  if (const auto difference = first_difference()) return *difference;
+  std::string text = last_call(rank_);
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank_) text += "; " + last_call(peer);
+  }
+  return text;
+}
+
+}  // namespace plait

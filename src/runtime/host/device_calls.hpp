@@ -1,0 +1,41 @@
+// What the host of a rank knows of its calls on a GPU: it sees them begin, and then has to look after ranks that wait
+// for each other where no host can see them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "runtime/communicator_state.hpp"
+#include "runtime/host/peers.hpp"
+#include "runtime/host/segment.hpp"
+
+namespace plait {
+
+class DeviceCalls final : public CommunicatorState {
+ public:
+  DeviceCalls(std::shared_ptr<Segment> segment, int rank, Peers peers);
+
+  int rank() const override { return rank_; }
+  void announce(const Call& call) override;
+  std::optional<Error> failure() const override { return failure_in(segment_->failure(), rank_); }
+  bool has_failed() const override { return segment_->failure().is_set(); }
+  void abort(ErrorCode code, const std::string& message) override {
+    set_failure(segment_->failure(), code, rank_, message);
+  }
+  void look_after_peers() override;
+  std::string describe() const override;
+
+ private:
+  int ranks() const { return segment_->shape().ranks; }
+  std::string last_call(int rank) const;
+  std::optional<std::string> first_difference() const;
+
+  std::shared_ptr<Segment> segment_;
+  const int rank_;
+  Peers peers_;
+};
+
+}  // namespace plait

@@ -1,0 +1,32 @@
+// Writing and reading the failure of a communicator.
+#include "runtime/host/failure.hpp"
+
+#include <cstring>
+#include <ctime>
+
+namespace plait {
+
+void set_failure(FailureRecord& record, ErrorCode code, int reporter, const std::string& message) {
+  uint32_t none = FailureRecord::kNone;
+  if (!record.state.compare_exchange_strong(none, FailureRecord::kWriting, std::memory_order_acquire)) return;
+  record.code = static_cast<int32_t>(code);
+  record.reporter = reporter;
+  std::strncpy(record.message, message.c_str(), sizeof(record.message) - 1);
+  record.state.store(FailureRecord::kSet, std::memory_order_release);
+}
+
+std::optional<Error> failure_in(const FailureRecord& record, int reader) {
+  if (!record.is_set()) return std::nullopt;
+  // Whoever writes the record takes microseconds, unless it is killed at it.
+  for (int tries = 0; record.state.load(std::memory_order_acquire) == FailureRecord::kWriting; ++tries) {
+    if (tries == 1000) {
+      return Error(ErrorCode::kPeerFailed, "another rank has given up this communicator and died at it");
+    }
+    const timespec pause{0, 100'000};
+    nanosleep(&pause, nullptr);
+  }
+  const std::string reported_by = record.reporter == reader ? "" : join(" (found by rank ", record.reporter, ")");
+  return Error(static_cast<ErrorCode>(record.code), record.message + reported_by);
+}
+
+}  // namespace plait

@@ -1,0 +1,109 @@
+// The C++ header: a program that includes nothing else of Plait.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <plait/plait.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using plait::api::Communicator;
+using plait::api::Error;
+
+int failures = 0;
+
+void check(bool good, const char* what) {
+  if (good) return;
+  ++failures;
+  std::fprintf(stderr, "failed: %s\n", what);
+}
+
+template <class Body>
+void expect_error(plaitResult_t result, const std::string& words, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    check(error.result() == result, error.what());
+    check(std::string(error.what()).find(words) != std::string::npos, error.what());
+    return;
+  }
+  check(false, words.c_str());
+}
+
+static_assert(plait::api::data_type<char>() == (std::is_signed_v<char> ? plaitInt8 : plaitUint8));
+static_assert(plait::api::data_type<uint16_t>() == plaitUint16 && plait::api::data_type<long>() == plaitInt64);
+static_assert(plait::api::data_type<float>() == plaitFloat32 && plait::api::data_type<double>() == plaitFloat64);
+static_assert(!std::is_copy_constructible_v<Communicator> && std::is_nothrow_move_constructible_v<Communicator>);
+
+void test_one_thread() {
+  std::vector<Communicator> ranks = Communicator::all_on_host(3);
+  std::vector<float> values = {1, 2, 3};
+  std::vector<float> sums(3), gathered(9);
+  plait::api::group([&] {
+    for (int r = 0; r < 3; ++r) {
+      check(ranks[r].rank() == r && ranks[r].size() == 3 && ranks[r].device() == PLAIT_DEVICE_HOST, "rank and size");
+      ranks[r].all_reduce(&values[r], &sums[r], 1);
+      ranks[r].all_gather(&values[r], &gathered[3 * r], 1);
+      ranks[r].barrier();
+    }
+  });
+  check(sums == std::vector<float>{6, 6, 6}, "all_reduce in a group");
+  check(gathered == std::vector<float>{1, 2, 3, 1, 2, 3, 1, 2, 3}, "all_gather in a group");
+  expect_error(plaitInvalidArgument, "sendbuff is NULL", [&] {
+    plait::api::group([&] {
+      ranks[0].barrier();
+      ranks[1].all_reduce<int>(nullptr, nullptr, 5);
+    });
+  });
+  expect_error(plaitInvalidArgument, "ndev is 0", [] { Communicator::all_on_host(0); });
+}
+
+void in_threads(int ranks, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&body, rank] { body(rank); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void test_threads() {
+  const plaitUniqueId id = plait::api::unique_id();
+  in_threads(4, [&](int r) {
+    plaitConfig_t config = plait::api::default_config();
+    config.device = PLAIT_DEVICE_HOST;
+    Communicator comm(4, id, r, config);
+    Communicator moved = std::move(comm);
+    check(!comm && moved, "moving");
+    std::vector<double> values(8, r), block(2);
+    moved.reduce_scatter(values.data(), block.data(), 2, plaitMax);
+    check(block == std::vector<double>{3, 3}, "reduce_scatter");
+    moved.broadcast(values.data(), values.data(), 8, 2);
+    check(values[7] == 2, "broadcast");
+    moved.reduce(values.data(), values.data(), 8, plaitProd, 1);
+    check(values[0] == (r == 1 ? 16 : 2), "reduce");
+    uint16_t bits = 0x3c00;  // 1 in float16
+    moved.all_reduce(&bits, &bits, 1, plaitFloat16, plaitAvg);
+    check(bits == 0x3c00, "all_reduce of a type that C++ lacks");
+    Communicator half = moved.split(r < 2 ? 0 : PLAIT_SPLIT_NOCOLOR, -r);
+    check(static_cast<bool>(half) == (r < 2), "split");
+    if (half) check(half.size() == 2 && half.rank() == 1 - r, "the order of a split");
+    check(moved.async_error() == plaitSuccess, "async_error");
+    if (r == 0) moved.abort();
+    if (r != 0) expect_error(plaitRemoteError, "rank 0 aborted", [&] { moved.barrier(); });
+    expect_error(r == 0 ? plaitInvalidArgument : plaitRemoteError, "", [&] { moved.barrier(); });
+  });
+}
+
+}  // namespace
+
+int main() {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  alarm(120);
+  check(plait::api::version() == PLAIT_VERSION_CODE, "version");
+  test_one_thread();
+  test_threads();
+  std::printf("cpp_test: %d failed\n", failures);
+  return failures == 0 ? 0 : 1;
+}

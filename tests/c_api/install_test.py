@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Installs the C interface into an empty folder and builds programs against it as a stranger would.
+
+install_test.py CMAKE BUILD_FOLDER C_COMPILER SOURCE_FOLDER
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CONSUMER = """\
+cmake_minimum_required(VERSION 3.24)
+project(consumer LANGUAGES C CXX)
+find_package(Plait 0.1 REQUIRED)
+add_executable(example example.c)
+target_link_libraries(example PRIVATE Plait::plait)
+add_executable(cpp cpp.cpp)
+target_compile_features(cpp PRIVATE cxx_std_20)
+target_link_libraries(cpp PRIVATE Plait::plait)
+"""
+
+
+def run(*command: object, **options: object) -> str:
+    print("+", *command, flush=True)
+    words = [str(word) for word in command]
+    return subprocess.run(words, check=True, text=True, stdout=subprocess.PIPE, **options).stdout  # type: ignore
+
+
+def documented_example(source: Path) -> str:
+    text = (source / "docs/c_api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```c\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert blocks, "docs/c_api.md has no example"
+    return blocks[0]
+
+
+def main() -> int:
+    cmake, build, compiler, source = sys.argv[1], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with tempfile.TemporaryDirectory(prefix="plait-install-") as folder:
+        prefix, consumer = Path(folder, "prefix"), Path(folder, "consumer")
+        run(cmake, "--install", build, "--prefix", prefix, "--component", "c")
+        library = next(prefix.rglob("libplait.so")).parent
+        installed = {path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if path.is_file()}
+        assert {"include/plait/plait.h", "include/plait/plait.hpp"} <= installed, installed
+        assert not any(name.endswith(".a") for name in installed), installed
+
+        consumer.mkdir()
+        (consumer / "CMakeLists.txt").write_text(CONSUMER, encoding="utf-8")
+        (consumer / "example.c").write_text(documented_example(source), encoding="utf-8")
+        (consumer / "cpp.cpp").write_text(
+            "#include <plait/plait.hpp>\nint main() { return plait::api::version() == PLAIT_VERSION_CODE ? 0 : 1; }\n",
+            encoding="utf-8",
+        )
+        run(cmake, "-S", consumer, "-B", consumer / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+        run(cmake, "--build", consumer / "build")
+        run(consumer / "build/example")
+        run(consumer / "build/cpp")
+
+        if shutil.which("pkg-config"):
+            environment = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig")}
+            flags = run("pkg-config", "--cflags", "--libs", "plait", env=environment).split()
+        else:
+            flags = [f"-I{prefix}/include", f"-L{library}", "-lplait"]
+        program = Path(folder, "by_hand")
+        strict = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+        run(compiler, *strict, consumer / "example.c", "-o", program, *flags, f"-Wl,-rpath,{library}")
+        run(program)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

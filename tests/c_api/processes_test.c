@@ -1,0 +1,269 @@
+// Ranks as processes: everything that a program with one rank a process does, and what it is told when ranks disagree.
+#define _DEFAULT_SOURCE
+#include <pthread.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "collectives.h"
+
+typedef void (*RankBody)(int rank, int ranks, plaitUniqueId id);
+
+// Runs the body as `ranks` processes; each one that fails a check or dies counts as a failure here.
+static void run_processes(int ranks, RankBody body) {
+  plaitUniqueId id;
+  OK(plaitGetUniqueId(&id));
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (fork() != 0) continue;
+    alarm(100);
+    checks = failures = 0;
+    body(rank, ranks, id);
+    fflush(NULL);
+    _exit(failures == 0 && checks > 0 ? 0 : 1);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    int status = 0;
+    CHECK(wait(&status) > 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+}
+
+// All collectives on one communicator that this process has one rank of.
+static void check_collectives(plaitComm_t comm) {
+  static Buffers buffers;
+  int rank = -1, ranks = -1;
+  OK(plaitCommUserRank(comm, &rank));
+  OK(plaitCommCount(comm, &ranks));
+  for (int kind = 0; kind < kKinds; ++kind) {
+    fill(&buffers, kind, rank, ranks);
+    OK(call(&buffers, kind, ranks, comm));
+    CHECK(wrong(&buffers, kind, rank, ranks) == 0);
+  }
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void pause_seconds(double seconds) {
+  const struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&time, NULL);
+}
+
+static plaitComm_t join_ranks(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = NULL;
+  OK(plaitCommInitRank(&comm, ranks, id, rank));
+  CHECK(comm != NULL);
+  return comm;
+}
+
+static void everything(int rank, int ranks, plaitUniqueId id) {
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.timeoutSeconds = 20;
+  config.scratchBytes = 64 << 10;
+  config.device = PLAIT_DEVICE_HOST;
+  config.algorithm = "all_reduce:ring";
+  plaitComm_t comm = NULL;
+  OK(plaitCommInitRankConfig(&comm, ranks, id, rank, &config));
+  int device = 0;
+  OK(plaitCommCuDevice(comm, &device));
+  CHECK(device == PLAIT_DEVICE_HOST);
+  check_collectives(comm);
+
+  // Types that NCCL lacks, and those with more than one name.
+  short small[3] = {(short)rank, 2, -3};
+  OK(plaitAllReduce(small, small, 3, plaitInt16, plaitMax, comm, NULL));
+  CHECK(small[0] == ranks - 1 && small[1] == 2 && small[2] == -3);
+  double number = rank + 1.0;
+  OK(plaitAllReduce(&number, &number, 1, plaitDouble, plaitAvg, comm, NULL));
+  CHECK(number == (ranks + 1) / 2.0);
+  OK(plaitAllReduce(NULL, NULL, 0, plaitFloat8e5m2, plaitProd, comm, NULL));
+
+  void* memory = NULL;
+  void* handle = NULL;
+  OK(plaitMemAlloc(&memory, 1 << 20));
+  CHECK(memory != NULL && (size_t)memory % 256 == 0);
+  OK(plaitCommRegister(comm, memory, 1 << 20, &handle));
+  memset(memory, rank, 1 << 20);
+  OK(plaitBcast(memory, 1 << 20, plaitChar, 0, comm, NULL));
+  CHECK(((char*)memory)[(1 << 20) - 1] == 0);
+  OK(plaitCommDeregister(comm, handle));
+  OK(plaitMemFree(memory));
+
+  plaitResult_t state = plaitInternalError;
+  OK(plaitCommGetAsyncError(comm, &state));
+  CHECK(state == plaitSuccess);
+  OK(plaitCommFinalize(comm));
+  FAILS(plaitBarrier(comm, NULL), plaitInvalidUsage, "plaitBarrier: comm was finalized");
+  OK(plaitCommFinalize(comm));
+  int count = 0;
+  OK(plaitCommCount(comm, &count));
+  CHECK(count == ranks);
+  OK(plaitCommDestroy(comm));
+}
+
+// Odd and even ranks, each half backwards; then one rank leaves.
+static void split(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id);
+  plaitComm_t half = NULL;
+  OK(plaitCommSplit(comm, rank % 2, -rank, &half, NULL));
+  int half_rank = -1, half_ranks = -1;
+  OK(plaitCommUserRank(half, &half_rank));
+  OK(plaitCommCount(half, &half_ranks));
+  CHECK(half_ranks == (ranks + 1 - rank % 2) / 2);
+  CHECK(half_rank == half_ranks - 1 - rank / 2);
+  check_collectives(half);
+  int members[kMostRanks];
+  OK(plaitAllGather(&rank, members, 1, plaitInt, half, NULL));
+  for (int i = 1; i < half_ranks; ++i) CHECK(members[i] == members[i - 1] - 2);
+
+  plaitComm_t rest = half;
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.scratchBytes = 1 << 20;
+  OK(plaitCommSplit(comm, rank == 1 ? PLAIT_SPLIT_NOCOLOR : 7, 0, &rest, &config));
+  CHECK((rest == NULL) == (rank == 1));
+  if (rest != NULL) {
+    int rest_rank = -1;
+    OK(plaitCommUserRank(rest, &rest_rank));
+    CHECK(rest_rank == (rank == 0 ? 0 : rank - 1));  // equal keys: in the old order
+    check_collectives(rest);
+  }
+  OK(plaitCommDestroy(comm));  // the others do not need it
+  if (rest != NULL) check_collectives(rest);
+  OK(plaitCommDestroy(half));
+  OK(plaitCommDestroy(rest));
+}
+
+static void bad_split(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id);
+  plaitComm_t part = comm;
+  if (rank == 1) {
+    FAILS(plaitCommSplit(comm, -5, 0, &part, NULL), plaitInvalidArgument, "color is -5");
+  } else {
+    FAILS(plaitCommSplit(comm, 0, 0, &part, NULL), plaitInvalidUsage, "the arguments of rank 1 cannot be used");
+  }
+  CHECK(part == NULL);
+  check_collectives(comm);  // nothing has happened
+  OK(plaitCommDestroy(comm));
+}
+
+static void mismatch(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id);
+  int values[20] = {0};
+  const size_t count = rank == 0 ? 10 : 20;
+  FAILS(plaitAllReduce(values, values, count, plaitInt, plaitSum, comm, NULL), plaitInvalidUsage,
+        "differs between ranks");
+  plaitResult_t state = plaitSuccess;
+  OK(plaitCommGetAsyncError(comm, &state));
+  CHECK(state == plaitInvalidUsage);
+  CHECK(strstr(plaitGetLastError(comm), "differs between ranks") != NULL);
+  FAILS(plaitBarrier(comm, NULL), plaitInvalidUsage, "differs between ranks");  // for ever
+  OK(plaitCommDestroy(comm));
+}
+
+static void death(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id);
+  OK(plaitBarrier(comm, NULL));
+  if (rank == 1) _exit(0);
+  FAILS(plaitBarrier(comm, NULL), plaitRemoteError, "rank 1");
+  OK(plaitCommDestroy(comm));
+}
+
+static void late(int rank, int ranks, plaitUniqueId id) {
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.timeoutSeconds = 0.3;
+  plaitComm_t comm = NULL;
+  OK(plaitCommInitRankConfig(&comm, ranks, id, rank, &config));
+  if (rank == 0) {
+    FAILS(plaitBarrier(comm, NULL), plaitTimeout, "rank 1");
+  } else {
+    plaitResult_t state = plaitSuccess;
+    for (int i = 0; i < 1000 && state == plaitSuccess; ++i) {
+      pause_seconds(0.01);
+      OK(plaitCommGetAsyncError(comm, &state));
+    }
+    CHECK(state == plaitTimeout);
+  }
+  OK(plaitCommDestroy(comm));
+}
+
+static void never_joins(int rank, int ranks, plaitUniqueId id) {
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.bootstrapTimeoutSeconds = 0.5;
+  plaitComm_t comm = (plaitComm_t)&config;
+  if (rank == 1) {
+    ++checks;
+    return;
+  }
+  FAILS(plaitCommInitRankConfig(&comm, ranks, id, rank, &config), plaitTimeout, "plaitCommInitRankConfig: ");
+  CHECK(comm == NULL);
+}
+
+static void* abort_soon(void* comm) {
+  pause_seconds(0.3);
+  plaitResult_t result = plaitCommAbort((plaitComm_t)comm);
+  return result == plaitSuccess ? comm : NULL;
+}
+
+// Rank 0 waits for a rank that does not call; another of its threads ends that, for both ranks.
+static void abort_from_thread(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id);
+  const double begin = now();
+  if (rank == 0) {
+    pthread_t thread;
+    void* aborted = NULL;
+    CHECK(pthread_create(&thread, NULL, abort_soon, comm) == 0);
+    FAILS(plaitBarrier(comm, NULL), plaitRemoteError, "plaitCommAbort was called");
+    FAILS(plaitBarrier(comm, NULL), plaitInvalidArgument, "destroyed or aborted");
+    CHECK(pthread_join(thread, &aborted) == 0);
+    CHECK(aborted == comm);
+  } else {
+    plaitResult_t state = plaitSuccess;
+    while (state == plaitSuccess && now() - begin < 20) {
+      OK(plaitCommGetAsyncError(comm, &state));
+      pause_seconds(0.01);
+    }
+    CHECK(state == plaitRemoteError);
+    FAILS(plaitBarrier(comm, NULL), plaitRemoteError, "rank 0 aborted");
+    OK(plaitCommAbort(comm));
+  }
+  CHECK(now() - begin < 20);
+}
+
+// A second thread that calls while the first one waits is refused; the first one's call goes on.
+static void* call_while_busy(void* comm) {
+  pause_seconds(0.3);
+  return plaitBarrier((plaitComm_t)comm, NULL) == plaitInvalidUsage ? comm : NULL;
+}
+static void two_threads(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id);
+  if (rank == 0) {
+    pthread_t thread;
+    void* refused = NULL;
+    CHECK(pthread_create(&thread, NULL, call_while_busy, comm) == 0);
+    OK(plaitBarrier(comm, NULL));
+    CHECK(pthread_join(thread, &refused) == 0);
+    CHECK(refused == comm);
+  } else {
+    pause_seconds(0.8);
+    OK(plaitBarrier(comm, NULL));
+  }
+  OK(plaitCommDestroy(comm));
+}
+
+int main(void) {
+  begin_test();
+  run_processes(1, everything);
+  run_processes(4, everything);
+  run_processes(5, split);
+  run_processes(3, bad_split);
+  run_processes(2, mismatch);
+  run_processes(3, death);
+  run_processes(2, late);
+  run_processes(2, never_joins);
+  run_processes(2, abort_from_thread);
+  run_processes(2, two_threads);
+  return end_test("processes_test");
+}

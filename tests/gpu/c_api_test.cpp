@@ -1,0 +1,335 @@
+// The C interface on GPUs, as a program sees it that has a CUDA runtime of its own: all ranks in one thread, through
+// groups. A program without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing
+// was tested.
+#include <cuda_runtime.h>
+#include <plait/plait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr int kCount = 10'000;
+
+int passed = 0;
+int failed = 0;
+
+void expect(bool good, const std::string& what) {
+  ++(good ? passed : failed);
+  if (!good) std::printf("FAILED: %s (last error: %s)\n", what.c_str(), plaitGetLastError(nullptr));
+}
+
+// What has to work for the test to go on.
+void must(plaitResult_t result, const char* what) {
+  if (result == plaitSuccess) return;
+  std::printf("FAILED: %s: %s: %s\n", what, plaitGetErrorString(result), plaitGetLastError(nullptr));
+  std::exit(1);
+}
+void must(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::printf("FAILED: %s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+#define MUST(call) must((call), #call)
+
+// One rank with its stream and buffers, large enough for all ranks' blocks.
+struct Rank {
+  int device = 0;
+  plaitComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  int* send = nullptr;
+  int* receive = nullptr;
+};
+
+class World {
+ public:
+  World(const std::vector<int>& devices, const std::vector<plaitComm_t>& comms) : ranks_(devices.size()) {
+    for (int r = 0; r < size(); ++r) {
+      Rank& rank = ranks_[r];
+      rank.device = devices[r];
+      rank.comm = comms[r];
+      MUST(cudaSetDevice(rank.device));
+      MUST(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking));
+      MUST(plaitMemAlloc(reinterpret_cast<void**>(&rank.send), bytes()));
+      MUST(plaitMemAlloc(reinterpret_cast<void**>(&rank.receive), bytes()));
+    }
+  }
+  ~World() {
+    for (Rank& rank : ranks_) {
+      MUST(cudaSetDevice(rank.device));
+      if (rank.comm != nullptr) expect(plaitCommDestroy(rank.comm) == plaitSuccess, "plaitCommDestroy");
+      MUST(plaitMemFree(rank.send));
+      MUST(plaitMemFree(rank.receive));
+      MUST(cudaStreamDestroy(rank.stream));
+    }
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  size_t bytes() const { return sizeof(int) * kCount * ranks_.size(); }
+  Rank& operator[](int r) { return ranks_[r]; }
+
+  // For every rank, its device current.
+  void each(const std::function<void(Rank&, int)>& body) {
+    for (int r = 0; r < size(); ++r) {
+      MUST(cudaSetDevice(ranks_[r].device));
+      body(ranks_[r], r);
+    }
+  }
+  void in_group(const std::function<plaitResult_t(Rank&, int)>& call) {
+    MUST(plaitGroupStart());
+    each([&](Rank& rank, int r) { MUST(call(rank, r)); });
+    MUST(plaitGroupEnd());
+  }
+  void synchronize() {
+    each([](Rank& rank, int) { MUST(cudaStreamSynchronize(rank.stream)); });
+  }
+
+ private:
+  std::vector<Rank> ranks_;
+};
+
+int value_of(int rank, int i, int variant) { return (rank + 1) * 1000 + (i + variant) % 97; }
+
+int sum_of(int ranks, int i, int variant) { return ranks * (ranks + 1) / 2 * 1000 + ranks * ((i + variant) % 97); }
+
+void fill(World& world, int variant) {
+  world.each([&](Rank& rank, int r) {
+    std::vector<int> values(kCount * world.size());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value_of(r, static_cast<int>(i), variant);
+    MUST(cudaMemcpyAsync(rank.send, values.data(), world.bytes(), cudaMemcpyHostToDevice, rank.stream));
+    MUST(cudaMemsetAsync(rank.receive, 0xff, world.bytes(), rank.stream));
+    MUST(cudaStreamSynchronize(rank.stream));
+  });
+}
+
+// Compares `elements` of every rank's receiving buffer with what `expected` says of (rank, element).
+void expect_results(World& world, int elements, const std::string& what, const std::function<int(int, int)>& expected) {
+  world.synchronize();
+  world.each([&](Rank& rank, int r) {
+    std::vector<int> values(elements);
+    MUST(cudaMemcpy(values.data(), rank.receive, sizeof(int) * elements, cudaMemcpyDeviceToHost));
+    int wrong = 0;
+    for (int i = 0; i < elements; ++i) wrong += values[i] != expected(r, i);
+    expect(wrong == 0, what + " on rank " + std::to_string(r) + ": " + std::to_string(wrong) + " wrong");
+    plaitResult_t state = plaitInternalError;
+    MUST(plaitCommGetAsyncError(rank.comm, &state));
+    expect(state == plaitSuccess, what + ": the state afterwards: " + plaitGetLastError(rank.comm));
+  });
+}
+
+plaitResult_t all_reduce(Rank& rank, cudaStream_t stream) {
+  return plaitAllReduce(rank.send, rank.receive, kCount, plaitInt32, plaitSum, rank.comm, stream);
+}
+
+void expect_sums(World& world, int variant, const std::string& what) {
+  expect_results(world, kCount, what, [&](int, int i) { return sum_of(world.size(), i, variant); });
+}
+
+void test_collectives(World& world) {
+  const int ranks = world.size();
+  const int root = ranks - 1;
+  fill(world, 1);
+  world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
+  expect_sums(world, 1, "plaitAllReduce");
+
+  fill(world, 2);
+  world.in_group([](Rank& rank, int) {
+    return plaitReduceScatter(rank.send, rank.receive, kCount, plaitInt32, plaitSum, rank.comm, rank.stream);
+  });
+  expect_results(world, kCount, "plaitReduceScatter", [&](int r, int i) { return sum_of(ranks, r * kCount + i, 2); });
+
+  fill(world, 3);
+  world.in_group([](Rank& rank, int) {
+    return plaitAllGather(rank.send, rank.receive, kCount, plaitInt32, rank.comm, rank.stream);
+  });
+  expect_results(world, kCount * ranks, "plaitAllGather",
+                 [&](int, int i) { return value_of(i / kCount, i % kCount, 3); });
+
+  fill(world, 4);
+  world.in_group([&](Rank& rank, int) {
+    return plaitBroadcast(rank.send, rank.receive, kCount, plaitInt32, root, rank.comm, rank.stream);
+  });
+  expect_results(world, kCount, "plaitBroadcast", [&](int, int i) { return value_of(root, i, 4); });
+
+  world.in_group(
+      [&](Rank& rank, int) { return plaitBcast(rank.receive, kCount, plaitInt32, 0, rank.comm, rank.stream); });
+  expect_results(world, kCount, "plaitBcast", [&](int, int i) { return value_of(root, i, 4); });
+
+  fill(world, 5);
+  world.in_group([&](Rank& rank, int) {
+    return plaitReduce(rank.send, rank.receive, kCount, plaitInt32, plaitSum, root, rank.comm, rank.stream);
+  });
+  expect_results(world, kCount, "plaitReduce", [&](int r, int i) { return r == root ? sum_of(ranks, i, 5) : -1; });
+
+  world.in_group([](Rank& rank, int) { return plaitBarrier(rank.comm, rank.stream); });
+  world.synchronize();
+  world.each([&](Rank& rank, int r) {
+    int device = -5, number = -5, count = -5;
+    MUST(plaitCommCuDevice(rank.comm, &device));
+    MUST(plaitCommUserRank(rank.comm, &number));
+    MUST(plaitCommCount(rank.comm, &count));
+    expect(device == rank.device && number == r && count == ranks, "device, rank and count");
+    cudaPointerAttributes attributes;
+    MUST(cudaPointerGetAttributes(&attributes, rank.send));
+    expect(attributes.type == cudaMemoryTypeDevice && attributes.device == device, "plaitMemAlloc");
+  });
+}
+
+// Many calls in one group, and one communicator on streams that change from call to call.
+void test_streams(World& world) {
+  std::vector<cudaStream_t> others(world.size());
+  world.each([&](Rank&, int r) { MUST(cudaStreamCreateWithFlags(&others[r], cudaStreamNonBlocking)); });
+  fill(world, 6);
+  MUST(plaitGroupStart());
+  for (int i = 0; i < 50; ++i) {
+    world.each([&](Rank& rank, int r) { MUST(all_reduce(rank, i % 2 == 0 ? rank.stream : others[r])); });
+  }
+  MUST(plaitGroupEnd());
+  world.each([&](Rank&, int r) { MUST(cudaStreamSynchronize(others[r])); });
+  expect_sums(world, 6, "50 calls on two streams");
+  world.each([&](Rank&, int r) { MUST(cudaStreamDestroy(others[r])); });
+}
+
+// Graphs that are replayed between eager calls.
+void test_graphs(World& world) {
+  std::vector<cudaGraphExec_t> graphs(world.size());
+  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
+  world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
+  world.in_group(
+      [](Rank& rank, int) { return plaitBcast(rank.receive, kCount, plaitInt32, 0, rank.comm, rank.stream); });
+  world.each([&](Rank& rank, int r) {
+    cudaGraph_t graph = nullptr;
+    MUST(cudaStreamEndCapture(rank.stream, &graph));
+    MUST(cudaGraphInstantiateWithFlags(&graphs[r], graph, 0));
+    MUST(cudaGraphDestroy(graph));
+  });
+  for (int i = 0; i < 20; ++i) {
+    fill(world, i);
+    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    expect_sums(world, i, "a replay");
+    if (i % 3 == 0) continue;
+    fill(world, i + 1);
+    world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
+    expect_sums(world, i + 1, "an eager call between replays");
+  }
+  for (const cudaGraphExec_t graph : graphs) MUST(cudaGraphExecDestroy(graph));
+}
+
+// All ranks backwards, then alone.
+void test_split(World& world) {
+  const int ranks = world.size();
+  std::vector<int> devices(ranks);
+  std::vector<plaitComm_t> backwards(ranks), alone(ranks);
+  MUST(plaitGroupStart());
+  world.each([&](Rank& rank, int r) { MUST(plaitCommSplit(rank.comm, 0, -r, &backwards[ranks - 1 - r], nullptr)); });
+  MUST(plaitGroupEnd());
+  for (int r = 0; r < ranks; ++r) devices[r] = world[ranks - 1 - r].device;
+  World turned(devices, backwards);
+  test_collectives(turned);
+
+  MUST(plaitGroupStart());
+  world.each([&](Rank& rank, int r) { MUST(plaitCommSplit(rank.comm, r, 0, &alone[r], nullptr)); });
+  MUST(plaitGroupEnd());
+  for (int r = 0; r < ranks; ++r) {
+    World one({world[r].device}, {alone[r]});
+    test_collectives(one);
+  }
+}
+
+// Host memory stays possible where there are GPUs.
+void test_host() {
+  const int host[2] = {PLAIT_DEVICE_HOST, PLAIT_DEVICE_HOST};
+  plaitComm_t comms[2];
+  int values[2] = {1, 2};
+  MUST(plaitCommInitAll(comms, 2, host));
+  MUST(plaitGroupStart());
+  for (int r = 0; r < 2; ++r) MUST(plaitAllReduce(&values[r], &values[r], 1, plaitInt, plaitSum, comms[r], nullptr));
+  MUST(plaitGroupEnd());
+  expect(values[0] == 3 && values[1] == 3, "host memory beside GPUs");
+  for (const plaitComm_t comm : comms) MUST(plaitCommDestroy(comm));
+}
+
+// A kernel that waits for a rank that never calls is ended by an abort of another thread.
+void test_abort(World& world) {
+  const auto begin = std::chrono::steady_clock::now();
+  MUST(cudaSetDevice(world[0].device));
+  MUST(all_reduce(world[0], world[0].stream));
+  std::thread other([&] {
+    usleep(200'000);
+    expect(cudaStreamQuery(world[0].stream) == cudaErrorNotReady, "the kernel should wait until the abort");
+    expect(plaitCommAbort(world[0].comm) == plaitSuccess, "plaitCommAbort");
+  });
+  other.join();
+  MUST(cudaStreamSynchronize(world[0].stream));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  expect(seconds.count() < 20, "the kernel should end soon after the abort");
+  expect(all_reduce(world[0], world[0].stream) == plaitInvalidArgument, "a call after the abort");
+  world[0].comm = nullptr;
+  plaitResult_t state = plaitSuccess;
+  MUST(plaitCommGetAsyncError(world[1].comm, &state));
+  expect(state == plaitRemoteError, "the other ranks should hear of the abort");
+  expect(std::strstr(plaitGetLastError(world[1].comm), "rank 0 aborted") != nullptr, "and who did it");
+  expect(all_reduce(world[1], world[1].stream) == plaitRemoteError, "the other ranks' calls after the abort");
+}
+
+std::vector<plaitComm_t> made_at_once(const std::vector<int>& devices) {
+  std::vector<plaitComm_t> comms(devices.size());
+  MUST(plaitCommInitAll(comms.data(), static_cast<int>(devices.size()), devices.data()));
+  return comms;
+}
+
+std::vector<plaitComm_t> made_in_group(const std::vector<int>& devices) {
+  std::vector<plaitComm_t> comms(devices.size());
+  plaitUniqueId id;
+  MUST(plaitGetUniqueId(&id));
+  MUST(plaitGroupStart());
+  for (size_t r = 0; r < devices.size(); ++r) {
+    MUST(cudaSetDevice(devices[r]));
+    MUST(plaitCommInitRank(&comms[r], static_cast<int>(devices.size()), id, static_cast<int>(r)));
+  }
+  MUST(plaitGroupEnd());
+  return comms;
+}
+
+void test_world(const std::vector<int>& devices, bool in_group) {
+  std::printf("%zu ranks, %s\n", devices.size(), in_group ? "made in a group" : "made at once");
+  std::fflush(stdout);
+  World world(devices, in_group ? made_in_group(devices) : made_at_once(devices));
+  test_collectives(world);
+  test_streams(world);
+  test_graphs(world);
+  test_split(world);
+  if (world.size() > 1) test_abort(world);
+}
+
+}  // namespace
+
+int main() {
+  alarm(120);  // whatever happens, it ends
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
+    std::puts("skipped: no GPU");
+    return kSkipped;
+  }
+  setenv("PLAIT_TIMEOUT_SEC", "20", 0);
+  std::vector<int> all(gpus);
+  for (int device = 0; device < gpus; ++device) all[device] = device;
+  for (const bool in_group : {false, true}) {
+    test_world(all, in_group);
+    test_world({0, 0}, in_group);
+    test_world({0, gpus - 1, 0}, in_group);
+  }
+  test_host();
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,402 @@
+// Collectives on GPUs, all ranks in this process: every type, operation, protocol and algorithm that a launch can
+// carry, eager and captured, and what happens when ranks fail. A program without a test framework, since machines with
+// GPUs often have none. Exit status 77: no GPU, nothing was tested. Arguments: how many random calls (default 3000),
+// seed.
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
+#include "bench/exact_input.hpp"
+#include "runtime/cuda/driver.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr size_t kBufferBytes = 48 << 20;
+
+class Report {
+ public:
+  void expect(bool good, const std::string& what) {
+    ++(good ? passed_ : failed_);
+    if (!good && failed_ <= 40) std::printf("FAILED: %s\n", what.c_str());
+  }
+  int finish() const {
+    std::printf("%d passed, %d failed\n", passed_, failed_);
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  int passed_ = 0;
+  int failed_ = 0;
+};
+
+// The ranks of one communicator, rank r on GPU r modulo the number of GPUs.
+class World {
+ public:
+  World(int ranks, int gpus, const Settings& settings) {
+    for (int rank = 0; rank < ranks; ++rank) devices_.push_back(rank % gpus);
+    ranks_ = Communicator::in_process(devices_, settings);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const DeviceGuard guard(devices_[rank]);
+      check_cuda(cudaStreamCreateWithFlags(&streams_.emplace_back(), cudaStreamNonBlocking), "a stream");
+      check_cuda(cudaMalloc(&inputs_.emplace_back(), kBufferBytes), "input");
+      check_cuda(cudaMalloc(&outputs_.emplace_back(), kBufferBytes), "output");
+    }
+  }
+  ~World() {
+    for (int rank = 0; rank < size(); ++rank) {
+      const DeviceGuard guard(devices_[rank]);
+      cudaStreamSynchronize(streams_[rank]);
+      cudaStreamDestroy(streams_[rank]);
+      cudaFree(inputs_[rank]);
+      cudaFree(outputs_[rank]);
+    }
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  Communicator& rank(int r) { return ranks_[r]; }
+  cudaStream_t stream(int r) { return streams_[r]; }
+  int device(int r) const { return devices_[r]; }
+  std::byte* input(int r) { return inputs_[r]; }
+  std::byte* output(int r) { return outputs_[r]; }
+
+  void synchronize() {
+    for (int r = 0; r < size(); ++r) {
+      const DeviceGuard guard(devices_[r]);
+      check_cuda(cudaStreamSynchronize(streams_[r]), "synchronizing");
+    }
+  }
+
+ private:
+  std::vector<int> devices_;
+  std::vector<Communicator> ranks_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<std::byte*> inputs_, outputs_;
+};
+
+// Where a call's buffers lie within the world's.
+struct Buffers {
+  size_t offset = 0;  // bytes, of input and output
+  bool in_place = false;
+};
+
+size_t element_bytes(const Call& call) { return size_of(call.type); }
+
+const std::byte* input_of(World& world, const Call& call, int r, const Buffers& buffers) {
+  if (!buffers.in_place) return world.input(r) + buffers.offset;
+  const size_t block = call.count * element_bytes(call);
+  return world.output(r) + buffers.offset + (call.collective == Collective::kAllGather ? r * block : 0);
+}
+
+std::byte* output_of(World& world, const Call& call, int r, const Buffers& buffers) {
+  const size_t block = call.count * element_bytes(call);
+  const bool scatters = buffers.in_place && call.collective == Collective::kReduceScatter;
+  return world.output(r) + buffers.offset + (scatters ? r * block : 0);
+}
+
+void upload(World& world, const Call& call, const Buffers& buffers, int variant) {
+  for (int r = 0; r < world.size(); ++r) {
+    const size_t bytes = input_elements(call, world.size(), r) * element_bytes(call);
+    std::vector<std::byte> input(bytes);
+    fill_input(call, world.size(), r, variant, input.data());
+    check_cuda(cudaMemcpyAsync(const_cast<std::byte*>(input_of(world, call, r, buffers)), input.data(), bytes,
+                               cudaMemcpyHostToDevice, world.stream(r)),
+               "upload");
+    check_cuda(cudaStreamSynchronize(world.stream(r)), "upload");
+  }
+}
+
+// Enqueues the call on all ranks.
+void enqueue(World& world, const Call& call, const Buffers& buffers) {
+  for (int r = 0; r < world.size(); ++r) {
+    world.rank(r).enqueue(call, input_of(world, call, r, buffers), output_of(world, call, r, buffers), world.stream(r));
+  }
+}
+
+long wrong(World& world, const Call& call, const Buffers& buffers, int variant) {
+  long count = 0;
+  for (int r = 0; r < world.size(); ++r) {
+    const size_t bytes = output_elements(call, world.size(), r) * element_bytes(call);
+    std::vector<std::byte> output(bytes);
+    check_cuda(cudaMemcpy(output.data(), output_of(world, call, r, buffers), bytes, cudaMemcpyDeviceToHost),
+               "download");
+    count += static_cast<long>(count_wrong(call, world.size(), r, variant, output.data()));
+    if (const auto error = world.rank(r).async_error()) throw *error;
+  }
+  return count;
+}
+
+long run(World& world, const Call& call, const Buffers& buffers, int variant) {
+  upload(world, call, buffers, variant);
+  enqueue(world, call, buffers);
+  world.synchronize();
+  return wrong(world, call, buffers, variant);
+}
+
+std::string describe(World& world, const Call& call, const Buffers& buffers) {
+  return join(to_text(call), " over ", world.size(), " ranks, ", world.rank(0).plan_for(call).plan().algorithm, ", ",
+              world.rank(0).launch_for(call), ", offset ", buffers.offset, buffers.in_place ? ", in place" : "");
+}
+
+// How a communicator is told to work.
+struct Manner {
+  const char* algorithm;
+  const char* launch;
+};
+
+Settings settings_for(const Manner& manner) {
+  Settings settings;
+  settings.algorithm = manner.algorithm;
+  settings.launch = manner.launch;
+  settings.timeout_seconds = 10;
+  return settings;
+}
+
+constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kReduce,    Collective::kBroadcast,
+                                       Collective::kReduceScatter, Collective::kAllGather, Collective::kBarrier};
+
+// The protocols and algorithms, each with counts that make one slice, several, and many.
+void test_everything(Report& report, int gpus) {
+  const Manner manners[] = {
+      {"", ""},
+      {"all_reduce:push,reduce:push,broadcast:push", "signals:3x128"},
+      {"all_reduce:push,reduce:push,broadcast:push", "packets:5x96"},
+      {"all_reduce:one_shot_push,reduce:one_shot_push,broadcast:one_shot_push", "packets:2x64"},
+      {"all_reduce:push,reduce:push,broadcast:push", "lines:3x128"},
+      {"all_reduce:one_shot_push,reduce:one_shot_push,broadcast:one_shot_push", "lines:4x512"},
+      {"all_reduce:one_shot_push,reduce:one_shot_push,broadcast:one_shot_push", "signals:2x512"},
+      {"all_reduce:push(2),reduce:push(2),broadcast:push(2),reduce_scatter:push(2),all_gather:push(2)",
+       "signals:4x128"},
+      {"all_reduce:one_shot_push(2),reduce:one_shot_push(2),broadcast:one_shot_push(2)", "signals:3x64"},
+      {"all_reduce:ring,reduce_scatter:ring,all_gather:ring,broadcast:binomial,reduce:binomial", "signals:2x64"},
+      {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "signals:4x256"},
+  };
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    for (const Manner& manner : manners) {
+      World world(ranks, gpus, settings_for(manner));
+      int variant = 0;
+      for (const Collective collective : kCollectives) {
+        for (int type = 0; type < kDataTypeCount; ++type) {
+          for (int op = 0; op < (reduces(collective) ? kReduceOpCount : 1); ++op) {
+            for (const size_t count : {0, 1, 129, 5003}) {
+              Call call{collective, static_cast<DataType>(type), static_cast<ReduceOp>(op),
+                        has_root(collective) ? ranks - 1 : 0, count};
+              if (collective == Collective::kBarrier) call = Call{};
+              const Buffers buffers{static_cast<size_t>(variant % 3) * element_bytes(call), variant % 2 == 1};
+              const long errors = run(world, call, buffers, ++variant);
+              report.expect(errors == 0, join(describe(world, call, buffers), ": ", errors, " wrong"));
+              if (collective == Collective::kBarrier) break;
+            }
+          }
+          if (collective == Collective::kBarrier) break;
+        }
+      }
+    }
+  }
+}
+
+void test_large(Report& report, int gpus) {
+  for (const int ranks : {2, 4}) {
+    for (const Manner& manner :
+         {Manner{"", ""}, Manner{"", "packets:16x512"}, Manner{"", "lines:32x512"}, Manner{"", "signals:7x512"},
+          Manner{"all_reduce:push(2),reduce:push(2),broadcast:push(2)", "signals:10x256"}}) {
+      World world(ranks, gpus, settings_for(manner));
+      int variant = 0;
+      for (const Collective collective : kCollectives) {
+        if (collective == Collective::kBarrier) continue;
+        for (const size_t bytes : {size_t{100'000}, size_t{1} << 20, size_t{40} << 20}) {
+          const size_t blocks = has_rank_blocks(collective) ? static_cast<size_t>(ranks) : 1;
+          const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, bytes / 4 / blocks + 1};
+          const Buffers buffers{0, variant % 2 == 1};
+          const long errors = run(world, call, buffers, ++variant);
+          report.expect(errors == 0, join(describe(world, call, buffers), ": ", errors, " wrong"));
+        }
+      }
+    }
+  }
+}
+
+Call random_call(std::mt19937& random, int ranks) {
+  const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  Call call;
+  call.collective = kCollectives[pick(0, 5)];
+  if (call.collective == Collective::kBarrier) return call;
+  call.type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
+  if (reduces(call.collective)) call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
+  if (has_root(call.collective)) call.root = pick(0, ranks - 1);
+  call.count = pick(0, 3) == 0 ? pick(0, 200'000) : pick(0, 3000);
+  return call;
+}
+
+// Calls of all kinds one after the other, without a pause between some of them.
+void test_random(Report& report, int gpus, int calls, unsigned seed) {
+  std::mt19937 random(seed);
+  for (const int ranks : {2, 4}) {
+    World world(ranks, gpus, settings_for({"", ""}));
+    for (int i = 0; i < calls / 2; ++i) {
+      const Call call = random_call(random, ranks);
+      const Buffers buffers{(random() % 5) * element_bytes(call), random() % 2 == 1};
+      for (unsigned ahead = random() % 4; ahead > 0; --ahead) {  // work under way that nobody waits for
+        enqueue(world, random_call(random, ranks), {});
+      }
+      const long errors = run(world, call, buffers, i);
+      report.expect(errors == 0, join("random call ", i, " of seed ", seed, ": ", describe(world, call, buffers), ": ",
+                                      errors, " wrong"));
+    }
+  }
+}
+
+// Three calls captured, replayed, mixed with eager ones on another stream.
+void test_graphs(Report& report, int gpus) {
+  World world(3, gpus, settings_for({"", ""}));
+  const Call calls[] = {{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1000},
+                        {Collective::kAllReduce, DataType::kBfloat16, ReduceOp::kMax, 0, 3'000'000},
+                        {Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 1, 77}};
+  for (const Call& call : calls) {
+    std::vector<cudaGraphExec_t> graphs(world.size());
+    for (int r = 0; r < world.size(); ++r) {
+      const DeviceGuard guard(world.device(r));
+      cudaGraph_t graph;
+      check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "capture");
+      for (int i = 0; i < 3; ++i) {
+        world.rank(r).enqueue(call, input_of(world, call, r, {}), output_of(world, call, r, {}), world.stream(r));
+      }
+      check_cuda(cudaStreamEndCapture(world.stream(r), &graph), "end of capture");
+      check_cuda(cudaGraphInstantiate(&graphs[r], graph, 0), "graph");
+      cudaGraphDestroy(graph);
+    }
+    for (int replay = 0; replay < 5; ++replay) {
+      upload(world, call, {}, replay);
+      for (int r = 0; r < world.size(); ++r) {
+        const DeviceGuard guard(world.device(r));
+        check_cuda(cudaMemsetAsync(world.output(r), 0xee, 1 << 20, world.stream(r)), "clearing");
+        check_cuda(cudaGraphLaunch(graphs[r], world.stream(r)), "replay");
+      }
+      world.synchronize();
+      const long errors = wrong(world, call, {}, replay);
+      report.expect(errors == 0, join("replay ", replay, " of ", describe(world, call, {}), ": ", errors, " wrong"));
+      const long eager = run(world, call, {}, replay + 100);
+      report.expect(eager == 0, join("eager after replay ", replay, " of ", to_text(call), ": ", eager, " wrong"));
+    }
+    for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+  }
+}
+
+// Two communicators at once, and one communicator on changing streams.
+void test_streams(Report& report, int gpus) {
+  World first(2, gpus, settings_for({"", ""})), second(2, gpus, settings_for({"", ""}));
+  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 500'000};
+  for (int i = 0; i < 50; ++i) {
+    upload(first, call, {}, i);
+    upload(second, call, {}, i + 1);
+    enqueue(first, call, {});
+    enqueue(second, call, {});
+    first.synchronize();
+    second.synchronize();
+    report.expect(wrong(first, call, {}, i) + wrong(second, call, {}, i + 1) == 0, "two communicators at once");
+  }
+  std::vector<cudaStream_t> streams(2 * 2);
+  for (int i = 0; i < 4; ++i) {
+    const DeviceGuard guard(first.device(i % 2));
+    check_cuda(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), "a stream");
+  }
+  upload(first, call, {}, 7);
+  for (int i = 0; i < 100; ++i) {
+    for (int r = 0; r < 2; ++r) {
+      first.rank(r).enqueue(call, first.input(r), first.output(r), streams[(i % 2) * 2 + r]);
+    }
+  }
+  for (int i = 0; i < 4; ++i) check_cuda(cudaStreamSynchronize(streams[i]), "synchronizing");
+  report.expect(wrong(first, call, {}, 7) == 0, "one communicator on changing streams");
+  for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
+}
+
+// `act` must end with an error on rank 0 that has the code and the words.
+void expect_failure(Report& report, World& world, const std::string& what, ErrorCode code, const std::string& words) {
+  for (int tries = 0; tries < 100 && !world.rank(0).async_error(); ++tries) usleep(100'000);
+  const auto error = world.rank(0).async_error();
+  report.expect(error && error->code() == code && std::string(error->what()).find(words) != std::string::npos,
+                join(what, " should say '", words, "', says: ", error ? error->what() : "nothing"));
+  bool refused = false;
+  try {
+    world.rank(0).enqueue(Call{}, nullptr, nullptr, world.stream(0));
+  } catch (const Error&) {
+    refused = true;
+  }
+  report.expect(refused, what + " should end the communicator");
+  world.synchronize();  // no kernel may be left spinning
+}
+
+void test_failures(Report& report, int gpus) {
+  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 100};
+  const Call large{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 4'000'000};
+  for (const Call& made : {call, large}) {
+    Settings settings = settings_for({"", ""});
+    settings.timeout_seconds = 0.5;
+    World world(2, gpus, settings);
+    world.rank(0).enqueue(made, world.input(0), world.output(0), world.stream(0));
+    expect_failure(report, world, "a rank that never calls", ErrorCode::kTimeout, "rank 1");
+  }
+  {
+    World world(2, gpus, settings_for({"", ""}));
+    world.rank(0).enqueue(large, world.input(0), world.output(0), world.stream(0));
+    Call other = large;
+    other.op = ReduceOp::kMax;
+    world.rank(1).enqueue(other, world.input(1), world.output(1), world.stream(1));
+    expect_failure(report, world, "another call", ErrorCode::kMismatch, "differs between ranks");
+  }
+  {
+    World world(2, gpus, settings_for({"", ""}));
+    world.rank(0).enqueue(call, world.input(0), world.output(0), world.stream(0));
+    std::thread other([&] { world.rank(1).abort("the test says so"); });
+    other.join();
+    expect_failure(report, world, "abort", ErrorCode::kPeerFailed, "the test says so");
+  }
+}
+
+int run_all(int calls, unsigned seed) {
+  const int gpus = cuda_device_count();
+  if (gpus == 0) {
+    std::puts("skipped: no GPU");
+    return kSkipped;
+  }
+  std::printf("%d GPUs\n", gpus);
+  Report report;
+  const auto part = [&](const char* name, const auto& test) {
+    std::printf("%s\n", name);
+    std::fflush(stdout);
+    test();
+  };
+  part("every manner of working", [&] { test_everything(report, gpus); });
+  part("large messages", [&] { test_large(report, gpus); });
+  part("random calls", [&] { test_random(report, gpus, calls, seed); });
+  part("graphs", [&] { test_graphs(report, gpus); });
+  part("streams", [&] { test_streams(report, gpus); });
+  part("failures", [&] { test_failures(report, gpus); });
+  return report.finish();
+}
+
+}  // namespace
+}  // namespace plait
+
+int main(int argc, char** argv) {
+  alarm(570);  // whatever happens, it ends
+  try {
+    return plait::run_all(argc > 1 ? std::atoi(argv[1]) : 3000,
+                          argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}());
+  } catch (const std::exception& error) {
+    std::printf("FAILED: %s\n", error.what());
+    return 1;
+  }
+}
