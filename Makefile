@@ -34,7 +34,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python examples benchmarks)
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test gpu-test demo install bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test gpu-test gpu-bench demo install bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -55,8 +55,22 @@ test:  ## build, then run the C++ tests and the Python tests
 gpu-test:  ## build and run the tests that need a GPU; says what it skipped
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=OFF -DPLAIT_GPU_TESTS=ON -DPLAIT_CUDA=system \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
-	cmake --build $(GPU_BUILD) -j $(JOBS) --target collectives_gpu_test c_api_gpu_test
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target collectives_gpu_test c_api_gpu_test peer_memory_gpu_test
 	ctest --test-dir $(GPU_BUILD) --output-on-failure -V -R '^gpu/'
+
+# As gpu-test, with nanobind in $(PYTHON) besides.
+GPUS ?=
+GPU_BENCH ?= all_reduce -b 8 -e 1G -f 4
+gpu-bench:  ## build, and run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default: all)
+	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=ON -DPLAIT_CUDA=system \
+	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)' '-DPython_EXECUTABLE=$(shell command -v $(PYTHON))' \
+	  '-DPLAIT_PYTHON_FOLDER=$(abspath $(GPU_BUILD))/package'
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core
+	PYTHONPATH='$(abspath $(GPU_BUILD))/package' $(PYTHON) -m plait bench $(GPU_BENCH) --device cuda $(if $(GPUS),-n $(GPUS))
+
+kernels: build  ## read the kernels' machine code: wide accesses, no spills, few enough registers
+	$(PREPARE) kernels
+	@$(VENV)/bin/python tools/check_kernels.py
 
 demo: build  ## run examples/demo.py
 	$(PREPARE) demo

@@ -39,6 +39,7 @@ STEPS = {
     "test": (["test"], ["googletest"]),
     "demo": (["demo"], []),
     "lint": (["lint"], []),
+    "kernels": (["kernels"], []),
     "tidy": (["tidy"], []),
     "sanitize": ([], ["compiler", "googletest"]),  # C++ only
 }

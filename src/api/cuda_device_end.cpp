@@ -41,18 +41,28 @@ class CudaDeviceEnd final : public DeviceEnd {
   }
 
   CudaChoice choose(const Call& call) const override {
-    return select_for_cuda(
-        {call.collective, message_bytes(call, size_), size_, call.root, false, cuda_.ranks_per_device()}, overrides_,
-        launch_);
+    SelectionQuery query;
+    query.collective = call.collective;
+    query.bytes = message_bytes(call, size_);
+    query.ranks = size_;
+    query.root = call.root;
+    query.processors = cuda_.memory().processors();
+    query.ranks_per_device = cuda_.memory().ranks_per_device();
+    query.lines = cuda_.memory().keeps_lines_whole();
+    CudaChoice choice = select_for_cuda(query, overrides_, launch_);
+    // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
+    const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
+    if (lines || !can_carry_flags(plan_of(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;
+    return choice;
   }
 
-  const VerifiedPlan& plan_for(const Call& call) override { return plan_for(choose(call).plan); }
+  const VerifiedPlan& plan_for(const Call& call) override { return plan_of(choose(call).plan); }
   void stop_waiting() override { cuda_.stop_waiting(); }
-  int device() const override { return cuda_.device(); }
+  int device() const override { return cuda_.memory().device(); }
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
-  const VerifiedPlan& plan_for(const Choice& choice) {
+  const VerifiedPlan& plan_of(const Choice& choice) const {
     const AlgorithmArguments& arguments = choice.arguments;
     auto& plan =
         plans_[{choice.algorithm, arguments.collective, arguments.root, arguments.factors, arguments.pipeline}];
@@ -63,14 +73,8 @@ class CudaDeviceEnd final : public DeviceEnd {
   std::shared_ptr<CudaRank::Prepared> prepared_for(const Call& call) {
     const auto found = prepared_.find(call);
     if (found != prepared_.end()) return found->second;
-    CudaChoice choice = choose(call);
-    const VerifiedPlan& plan = plan_for(choice.plan);
-    // An algorithm that the user insists on may need signals, and a barrier always does.
-    const bool lines = choice.launch.protocol == Protocol::kLines;
-    if (!can_carry_flags(plan, call.type) || (lines && !cuda_.can_use_lines())) {
-      choice.launch.protocol = Protocol::kSignals;
-    }
-    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, size_));
+    const CudaChoice choice = choose(call);
+    const BoundPlan bound = bind(plan_of(choice.plan), call, rank_, CudaRank::limits(choice.launch, size_));
     if (prepared_.size() >= kMostPreparedCalls) prepared_.clear();
     return prepared_[call] = cuda_.prepare(bound, call, choice.launch);
   }
@@ -81,7 +85,8 @@ class CudaDeviceEnd final : public DeviceEnd {
   std::optional<LaunchShape> launch_;
   DeviceCalls state_;
   CudaRank cuda_;
-  std::map<std::tuple<std::string, Collective, int, std::vector<int>, int>, std::unique_ptr<VerifiedPlan>> plans_;
+  mutable std::map<std::tuple<std::string, Collective, int, std::vector<int>, int>, std::unique_ptr<VerifiedPlan>>
+      plans_;
   std::unordered_map<Call, std::shared_ptr<CudaRank::Prepared>, CallHash> prepared_;
   std::shared_ptr<CudaRank::Prepared> last_;
   Call last_call_;

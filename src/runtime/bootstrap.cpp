@@ -26,6 +26,10 @@ constexpr int kMostRanks = 4096;
 // reason.
 constexpr double kGraceSeconds = 0.5;
 
+// The kernel counts a user's descriptors that are sent and not received yet, and refuses more than a process may have
+// open, often 1024. Rank 0 stays far below.
+constexpr int kMostDescriptorsUnderWay = 256;
+
 void check_arguments(int rank, int size, double timeout_seconds) {
   if (size < 1 || size > kMostRanks) {
     fail(ErrorCode::kInvalidArgument, "a communicator of ", size, " ranks; 1 to ", kMostRanks, " are possible");
@@ -36,6 +40,20 @@ void check_arguments(int rank, int size, double timeout_seconds) {
   if (!(timeout_seconds > 0)) {
     fail(ErrorCode::kInvalidArgument, "a bootstrap timeout of ", timeout_seconds, " s; it must be more than 0");
   }
+}
+
+// A descriptor of the library's own; `does` is what the rank does with it, for messages.
+UniqueFd duplicate(int descriptor, int rank, const char* does) {
+  UniqueFd mine(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (mine) return mine;
+  if (errno == EBADF) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, " ", does, " ", descriptor, ", which is no descriptor");
+  }
+  if (errno == EMFILE) {
+    fail(ErrorCode::kResources, "rank ", rank, " ", does,
+         " a descriptor and can open no more; raise the limit (ulimit -n)");
+  }
+  fail_system(errno, join("rank ", rank, " cannot duplicate the descriptor that it ", does));
 }
 
 }  // namespace
@@ -51,6 +69,7 @@ class Bootstrap::End {
   virtual std::vector<pid_t> meet() = 0;
   virtual void gather(Stage stage, std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual UniqueFd broadcast(int descriptor) = 0;
+  virtual std::vector<UniqueFd> gather_descriptors(int descriptor) = 0;
   // A call has thrown: lets the others know, as far as that is possible without waiting.
   virtual void abandon() = 0;
 
@@ -70,6 +89,13 @@ class Bootstrap::End {
     std::memcpy(message.data(), &frame, sizeof frame);
     std::copy(payload.begin(), payload.end(), message.begin() + sizeof frame);
     return message;
+  }
+
+  // In gather_descriptors: whether all wait for each other when rank 0 has passed on that of `rank`. They do at the end
+  // too, so that a rank that has no room for one fails the call for all.
+  bool all_meet_after(int rank) const {
+    const int descriptors_of = std::max(1, kMostDescriptorsUnderWay / size_);
+    return (rank + 1) % descriptors_of == 0 || rank + 1 == size_;
   }
 
   int rank_;
@@ -121,23 +147,28 @@ class Bootstrap::RankZero : public Bootstrap::End {
 
   UniqueFd broadcast(int descriptor) override {
     gather(Stage::kBroadcastDescriptor, {}, {});
-    UniqueFd mine(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-    if (!mine) {
-      if (errno == EBADF)
-        fail(ErrorCode::kInvalidArgument, "rank 0 broadcasts ", descriptor, ", which is no descriptor");
-      fail_system(errno, "cannot duplicate the descriptor to broadcast");
-    }
+    UniqueFd mine = duplicate(descriptor, 0, "broadcasts");
     if (size_ == 1) return mine;
-    if (passes_descriptors(link(1).socket.get())) {
-      send_descriptor(links_, mine.get());
-      return mine;
-    }
-    // The ranks met over TCP: they meet once more, at a name. Only ranks learn the secret of that meeting.
-    RendezvousPoint point = RendezvousPoint::create_at_name();
-    send_to_all(packed(frame(Frame::Kind::kResult, stage_, sizeof(UniqueId)), bytes_of(point.id())));
-    send_descriptor(gather_ranks_again(std::move(point), links_, stage_, options_.timeout_seconds, options_.log),
-                    mine.get());
+    std::vector<RankLink> second;
+    send_descriptor(links_for_descriptors(second), mine.get());
     return mine;
+  }
+
+  std::vector<UniqueFd> gather_descriptors(int descriptor) override {
+    gather(Stage::kAllGatherDescriptors, {}, {});
+    std::vector<UniqueFd> all(links_.size());
+    all[0] = duplicate(descriptor, 0, "gives all ranks");
+    if (size_ == 1) return all;
+    std::vector<RankLink> second;
+    const std::span<const RankLink> links = links_for_descriptors(second);
+    // Rank 0's goes first: it tells the others that all have met, and that they may send theirs.
+    send_descriptor(links, all[0].get());
+    receive_descriptors(links, all);
+    for (int rank = 1; rank < size_; ++rank) {
+      send_descriptor(links, all[static_cast<size_t>(rank)].get(), rank);
+      if (all_meet_after(rank)) gather(Stage::kAllGatherDescriptors, {}, {});
+    }
+    return all;
   }
 
   void abandon() override {
@@ -152,13 +183,45 @@ class Bootstrap::RankZero : public Bootstrap::End {
     ++sequence_;
   }
 
-  void send_descriptor(std::span<const RankLink> links, int descriptor) {
+  // Connections over which descriptors can pass. Ranks that met over TCP meet once more, at a name: the links that
+  // then become `second`. Only ranks learn the secret of that meeting.
+  std::span<const RankLink> links_for_descriptors(std::vector<RankLink>& second) {
+    if (passes_descriptors(link(1).socket.get())) return links_;
+    RendezvousPoint point = RendezvousPoint::create_at_name();
+    send_to_all(packed(frame(Frame::Kind::kResult, stage_, sizeof(UniqueId)), bytes_of(point.id())));
+    second = gather_ranks_again(std::move(point), links_, stage_, options_.timeout_seconds, options_.log);
+    return second;
+  }
+
+  // To all other ranks but `owner`, who has it.
+  void send_descriptor(std::span<const RankLink> links, int descriptor, int owner = 0) {
     const Frame message = frame(Frame::Kind::kResult, stage_, 0);
     std::vector<std::span<const std::byte>> rest(links.size(), bytes_of(message));
     drive_all(links, POLLOUT, [&](int rank, int socket) {
+      if (rank == owner) return Progress::kDone;
       auto& left = rest[static_cast<size_t>(rank)];
       const bool begun = left.size() < sizeof message;
       return begun ? send_some(socket, left) : send_some_with_descriptor(socket, left, descriptor);
+    });
+  }
+
+  // One of each other rank.
+  void receive_descriptors(std::span<const RankLink> links, std::vector<UniqueFd>& all) {
+    struct Incoming {
+      Frame frame;
+      size_t received = 0;
+    };
+    std::vector<Incoming> incoming(links.size());
+    drive_all(links, POLLIN, [&](int rank, int socket) {
+      auto& [theirs, received] = incoming[static_cast<size_t>(rank)];
+      UniqueFd& descriptor = all[static_cast<size_t>(rank)];
+      std::span<std::byte> rest = writable_bytes_of(theirs).subspan(received);
+      const Progress progress = receive_some_with_descriptor(socket, rest, descriptor);
+      received = sizeof theirs - rest.size();
+      if (progress != Progress::kDone) return progress;
+      check_contribution(rank, theirs, 0);
+      if (!descriptor) fail(ErrorCode::kInternal, "rank 0: rank ", rank, " sent no descriptor");
+      return progress;
     });
   }
 
@@ -260,14 +323,29 @@ class Bootstrap::OtherRank : public Bootstrap::End {
   UniqueFd broadcast(int) override {
     gather(Stage::kBroadcastDescriptor, {}, {});
     wait_at_most(options_.timeout_seconds);
-    if (passes_descriptors(socket())) return receive_descriptor(socket());
-    UniqueId meeting;
-    receive_frame(sizeof meeting);
-    receive(writable_bytes_of(meeting));
-    double seconds_left = 0;
-    const RankLink second = reach_rank_zero(meeting, rank_, size_, options_.timeout_seconds, seconds_left);
-    wait_at_most(seconds_left);
-    return receive_descriptor(second.socket.get());
+    RankLink second;
+    return receive_descriptor(socket_for_descriptors(second));
+  }
+
+  std::vector<UniqueFd> gather_descriptors(int descriptor) override {
+    std::vector<UniqueFd> all(static_cast<size_t>(size_));
+    UniqueFd& mine = all[static_cast<size_t>(rank_)];
+    mine = duplicate(descriptor, rank_, "gives all ranks");
+    gather(Stage::kAllGatherDescriptors, {}, {});
+    wait_at_most(options_.timeout_seconds);
+    RankLink second;
+    const int socket = socket_for_descriptors(second);
+    all[0] = receive_descriptor(socket);
+    const Frame message = frame(Frame::Kind::kContribute, stage_, 0);
+    // Where rank 0 has hung up, its reason may still be there to read.
+    if (send_all_with_descriptor(socket, bytes_of(message), mine.get(), deadline_) == Progress::kMore) time_out();
+    for (int rank = 1; rank < size_; ++rank) {
+      if (rank != rank_) all[static_cast<size_t>(rank)] = receive_descriptor(socket);
+      if (!all_meet_after(rank)) continue;
+      gather(Stage::kAllGatherDescriptors, {}, {});
+      wait_at_most(options_.timeout_seconds);
+    }
+    return all;
   }
 
   // The closing connection says it.
@@ -283,6 +361,18 @@ class Bootstrap::OtherRank : public Bootstrap::End {
   void wait_at_most(double seconds) {
     seconds_ = seconds;
     deadline_ = Deadline::after(seconds + kGraceSeconds);
+  }
+
+  // The connection over which descriptors can pass; see RankZero.
+  int socket_for_descriptors(RankLink& second) {
+    if (passes_descriptors(socket())) return socket();
+    UniqueId meeting;
+    receive_frame(sizeof meeting);
+    receive(writable_bytes_of(meeting));
+    double seconds_left = 0;
+    second = reach_rank_zero(meeting, rank_, size_, options_.timeout_seconds, seconds_left);
+    wait_at_most(seconds_left);
+    return second.socket.get();
   }
 
   UniqueFd receive_descriptor(int from) {
@@ -400,6 +490,10 @@ void Bootstrap::barrier() {
 
 UniqueFd Bootstrap::broadcast_descriptor(int descriptor) {
   return run([&] { return end_->broadcast(descriptor); });
+}
+
+std::vector<UniqueFd> Bootstrap::all_gather_descriptors(int descriptor) {
+  return run([&] { return end_->gather_descriptors(descriptor); });
 }
 
 void Bootstrap::close() { end_.reset(); }

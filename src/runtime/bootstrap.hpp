@@ -66,6 +66,10 @@ class Bootstrap {
   // counts on rank 0 only and stays the caller's there. Every rank gets one of its own, which closes on exec.
   UniqueFd broadcast_descriptor(int descriptor);
 
+  // Gives all ranks a descriptor of every rank, for instance of memory that each of them made: by rank, this rank's own
+  // among them. `descriptor` stays the caller's. Every rank gets size() new ones, which close on exec.
+  std::vector<UniqueFd> all_gather_descriptors(int descriptor);
+
   // Leaves. Local and immediate, and safe to repeat: the other ranks notice at their next call.
   void close();
 

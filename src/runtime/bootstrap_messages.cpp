@@ -79,6 +79,8 @@ const char* name(Stage stage) {
       return "barrier";
     case Stage::kBroadcastDescriptor:
       return "broadcast_descriptor";
+    case Stage::kAllGatherDescriptors:
+      return "all_gather_descriptors";
   }
   return "an unknown call";
 }

@@ -63,7 +63,7 @@ bool is_genuine(const SipKey& secret, const Hello& hello, const Challenge& chall
 // --- after the handshake ---
 
 // What a rank is doing, for messages and to notice ranks that do different things.
-enum class Stage : uint32_t { kRendezvous, kAllGather, kBarrier, kBroadcastDescriptor };
+enum class Stage : uint32_t { kRendezvous, kAllGather, kBarrier, kBroadcastDescriptor, kAllGatherDescriptors };
 const char* name(Stage stage);
 
 struct Frame {

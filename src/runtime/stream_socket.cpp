@@ -242,26 +242,40 @@ Progress send_some_with_descriptor(int socket, std::span<const std::byte>& rest,
   return send_some(socket, rest);
 }
 
-Progress receive_all_with_descriptor(int socket, std::span<std::byte> bytes, UniqueFd& descriptor,
-                                     const Deadline& deadline) {
-  while (!bytes.empty()) {
+Progress send_all_with_descriptor(int socket, std::span<const std::byte> bytes, int descriptor,
+                                  const Deadline& deadline) {
+  const size_t all = bytes.size();
+  for (;;) {
+    const bool begun = bytes.size() < all;
+    const Progress progress = begun ? send_some(socket, bytes) : send_some_with_descriptor(socket, bytes, descriptor);
+    if (progress != Progress::kMore || !wait_for(socket, POLLOUT, deadline)) return progress;
+  }
+}
+
+Progress receive_some_with_descriptor(int socket, std::span<std::byte>& rest, UniqueFd& descriptor) {
+  while (!rest.empty()) {
     DescriptorMessage control{};
-    iovec data{bytes.data(), bytes.size()};
+    iovec data{rest.data(), rest.size()};
     msghdr message{};
     message.msg_iov = &data;
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof control;
     const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    if (count > 0) {
-      take_descriptors(message, descriptor);
-      bytes = bytes.subspan(static_cast<size_t>(count));
-      continue;
-    }
-    const Progress progress = count == 0 ? Progress::kGone : failed_progress("cannot receive a descriptor");
-    if (progress != Progress::kMore || !wait_for(socket, POLLIN, deadline)) return progress;
+    if (count < 0) return failed_progress("cannot receive a descriptor");
+    if (count == 0) return Progress::kGone;
+    take_descriptors(message, descriptor);
+    rest = rest.subspan(static_cast<size_t>(count));
   }
   return Progress::kDone;
+}
+
+Progress receive_all_with_descriptor(int socket, std::span<std::byte> bytes, UniqueFd& descriptor,
+                                     const Deadline& deadline) {
+  for (;;) {
+    const Progress progress = receive_some_with_descriptor(socket, bytes, descriptor);
+    if (progress != Progress::kMore || !wait_for(socket, POLLIN, deadline)) return progress;
+  }
 }
 
 }  // namespace plait

@@ -89,8 +89,15 @@ bool passes_descriptors(int socket);
 // Like send_some, with a duplicate of `descriptor` attached to the first byte.
 Progress send_some_with_descriptor(int socket, std::span<const std::byte>& rest, int descriptor);
 
-// Like receive_all; `descriptor` becomes the one that came along, if any. Throws kResources where one was sent but this
-// process cannot hold another.
+// Like send_all, in the same way.
+Progress send_all_with_descriptor(int socket, std::span<const std::byte> bytes, int descriptor,
+                                  const Deadline& deadline);
+
+// Like receive_some; `descriptor` becomes the one that came along, if any. Throws kResources where one was sent but
+// this process cannot hold another.
+Progress receive_some_with_descriptor(int socket, std::span<std::byte>& rest, UniqueFd& descriptor);
+
+// Like receive_all, in the same way.
 Progress receive_all_with_descriptor(int socket, std::span<std::byte> bytes, UniqueFd& descriptor,
                                      const Deadline& deadline);
 

@@ -1,4 +1,5 @@
-// The choice of algorithms and launches on GPUs.
+// The choice of algorithms and launches on GPUs. The figures were measured on 2 and 4 H200 with
+// benchmarks/launch_shapes.cpp (docs/benchmarks.md).
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -7,55 +8,110 @@
 namespace plait {
 namespace {
 
-// Figures measured on 2 and 4 H200 (docs/benchmarks.md). Packets carry half the bandwidth of plain stores, but need no
-// signal and no wait beside the data's own way.
-constexpr size_t kOneShotBytes = 512 << 10;  // stored per rank: (p-1) M in one step …
-constexpr size_t kPacketBytes = 2 << 20;     // … against 2(p-1)/p M in two
-constexpr size_t kPacketBytesPerStrand = 4 << 10;
-constexpr size_t kSignalBytesPerStrand = 32 << 10;
 constexpr int kMostStrands = 64;
-// CTAs of ranks that share a GPU wait for each other, so all have to fit on it at once: the smallest GPU for data
-// centres has more SMs than this.
-constexpr int kMostStrandsOnDevice = 64;
+constexpr int kLeastThreads = 64;
+constexpr int kMostThreads = 512;
 
-int strands_for(const SelectionQuery& query, size_t bytes_per_strand) {
-  const int most = std::max(1, std::min(kMostStrands, kMostStrandsOnDevice / query.ranks_per_device));
-  return static_cast<int>(std::clamp<size_t>((query.bytes + bytes_per_strand - 1) / bytes_per_strand, 1, most));
-}
+// Where everybody stores everything at everybody, up to this many bytes a rank: more is stored faster in two steps.
+constexpr size_t kOneShotBytes = 768 << 10;
+// Bytes that a rank stores in a step. Packets take twice the bytes and lines 16/15 of them, but nothing waits for a
+// signal.
+constexpr size_t kPacketBytes = 192 << 10;
+constexpr size_t kLineBytes = 800 << 10;
+// From this size of the message on, a lane for each step: the links must not idle while parts are combined.
+constexpr size_t kLanesBytes = 12 << 20;
 
-// Bytes that the busiest rank stores at others in one step.
-size_t one_shot_bytes(const SelectionQuery& query) { return query.bytes * static_cast<size_t>(query.ranks - 1); }
+size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
+
+class CudaSelection {
+ public:
+  explicit CudaSelection(const SelectionQuery& query) : query_(query), peers_(static_cast<size_t>(query.ranks - 1)) {}
+
+  Choice algorithm() const {
+    Choice choice;
+    choice.arguments.collective = query_.collective;
+    const bool rooted = has_root(query_.collective);
+    const bool all_reduce = query_.collective == Collective::kAllReduce;
+    if ((all_reduce || rooted) && (query_.bytes * peers_ <= kOneShotBytes || (query_.ranks == 2 && all_reduce))) {
+      choice.algorithm = "one_shot_push";
+      choice.reason = query_.ranks == 2
+                          ? "two GPUs: one step stores as few bytes as two"
+                          : join("up to ", kOneShotBytes, " bytes to store: one step has the least latency");
+    } else {
+      choice.algorithm = "push";
+      choice.reason =
+          "every GPU reaches every other's memory alike: two stages store the least bytes in the fewest steps";
+    }
+    if (query_.bytes >= kLanesBytes) {
+      choice.arguments.pipeline = 2;
+      choice.reason += "; a lane for each step, so that slices of the message overlap";
+    }
+    return choice;
+  }
+
+  LaunchShape shape(const Choice& choice) const {
+    const bool one_shot = choice.algorithm == "one_shot_push";
+    const size_t chunk = one_shot ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
+    const size_t stored = chunk * peers_;
+    const size_t words = divide(chunk, 8);
+    LaunchShape shape;
+    if (query_.collective == Collective::kBarrier || query_.bytes == 0) {
+      shape = {Protocol::kSignals, 1, kLeastThreads};
+    } else if (choice.arguments.pipeline == 1 && stored <= kPacketBytes) {
+      shape = spread(Protocol::kPackets, words);
+    } else if (choice.arguments.pipeline == 1 && query_.lines &&
+               (stored <= kLineBytes || query_.collective == Collective::kReduce)) {
+      shape = spread(Protocol::kLines, words);
+    } else {
+      shape = {Protocol::kSignals, kMostStrands, query_.ranks == 2 ? 512 : 256};
+      shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, kMostStrands));
+    }
+    return fit(shape, choice.arguments.pipeline == 1 ? 1 : 3);
+  }
+
+ private:
+  // A thread for each word, or of lines eight for fifteen words.
+  LaunchShape spread(Protocol protocol, size_t words) const {
+    const size_t threads = protocol == Protocol::kLines ? divide(words, 15) * 8 : words;
+    LaunchShape shape{protocol, 1, 128};
+    shape.strands = static_cast<int>(std::clamp<size_t>(divide(threads, 128), 1, kMostStrands));
+    const size_t each = divide(threads, static_cast<size_t>(shape.strands));
+    shape.threads = std::clamp(static_cast<int>(divide(each, 64) * 64), kLeastThreads, kMostThreads);
+    return shape;
+  }
+
+  // CTAs that wait for each other have to be on the GPU at once: those of several lanes, and those of ranks that share
+  // a GPU. An SM has registers for two CTAs of up to 256 threads.
+  LaunchShape fit(LaunchShape shape, int lanes) const {
+    if (lanes == 1 && query_.ranks_per_device == 1) return shape;
+    if (lanes * shape.strands > query_.processors) shape.threads = std::min(shape.threads, 256);
+    const int ctas_per_processor = shape.threads > 256 ? 1 : 2;
+    // Half of it where kernels of several ranks share the room: how the GPU places them is not ours to say.
+    const int share = query_.ranks_per_device == 1 ? 1 : 2 * query_.ranks_per_device;
+    const int room = query_.processors * ctas_per_processor / (lanes * share);
+    shape.strands = std::clamp(shape.strands, 1, std::max(1, room));
+    return shape;
+  }
+
+  const SelectionQuery& query_;
+  const size_t peers_;
+};
 
 }  // namespace
 
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch) {
+  const CudaSelection selection(query);
   CudaChoice choice;
-  choice.plan.arguments.collective = query.collective;
-  const bool has_one_shot = query.collective == Collective::kAllReduce || has_root(query.collective);
-  const bool small = query.bytes <= kPacketBytes && query.collective != Collective::kBarrier && query.bytes > 0;
-  if (const Choice* forced = overrides.find(query.collective)) {
-    choice.plan = *forced;
-  } else if (has_one_shot && one_shot_bytes(query) <= kOneShotBytes) {
-    choice.plan.algorithm = "one_shot_push";
-    choice.plan.reason = join("up to ", kOneShotBytes, " bytes for all peers together: one step has the least latency");
-  } else {
-    choice.plan.algorithm = "push";
-    choice.plan.reason =
-        "every GPU reaches every other's memory alike: two stages store the least bytes in the fewest steps";
-  }
+  const Choice* forced = overrides.find(query.collective);
+  choice.plan = forced != nullptr ? *forced : selection.algorithm();
+  // Flags inside the data need one lane, so whoever insists on them gets it.
+  if (forced == nullptr && launch && launch->protocol != Protocol::kSignals) choice.plan.arguments.pipeline = 1;
   choice.plan.arguments.ranks = query.ranks;
   choice.plan.arguments.root = has_root(query.collective) ? query.root : 0;
   choice.plan.arguments.engine = Engine::kSm;
   choice.plan.arguments.reach = Reach::kStaged;
-  if (launch) {
-    choice.launch = *launch;
-    return choice;
-  }
-  choice.launch.protocol = small ? Protocol::kPackets : Protocol::kSignals;
-  choice.launch.strands = strands_for(query, small ? kPacketBytesPerStrand : kSignalBytesPerStrand);
-  const size_t threads = (std::min(query.bytes, kPacketBytesPerStrand) / 8 + 31) / 32 * 32;
-  choice.launch.threads = small ? static_cast<int>(std::clamp<size_t>(threads, 64, 512)) : 512;
+  choice.launch = launch ? *launch : selection.shape(choice.plan);
   return choice;
 }
 

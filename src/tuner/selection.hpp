@@ -18,8 +18,11 @@ struct SelectionQuery {
   size_t bytes = 0;  // of the whole message
   int ranks = 1;
   int root = 0;
-  bool crowded = false;      // ranks outnumber cores
-  int ranks_per_device = 1;  // the most that share one GPU
+  bool crowded = false;  // ranks outnumber cores
+  // Of GPUs, the least and the most of any rank's.
+  int processors = 132;      // SMs
+  int ranks_per_device = 1;  // that share one GPU
+  bool lines = true;         // Protocol::kLines is right between them
 };
 
 // An algorithm and its parameters; equal choices are equal plans.

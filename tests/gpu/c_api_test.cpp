@@ -207,11 +207,12 @@ void test_graphs(World& world) {
   world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
   world.in_group(
       [](Rank& rank, int) { return plaitBcast(rank.receive, kCount, plaitInt32, 0, rank.comm, rank.stream); });
-  world.each([&](Rank& rank, int r) {
-    cudaGraph_t graph = nullptr;
-    MUST(cudaStreamEndCapture(rank.stream, &graph));
-    MUST(cudaGraphInstantiateWithFlags(&graphs[r], graph, 0));
-    MUST(cudaGraphDestroy(graph));
+  // A thread may make no graph executable as long as it captures another.
+  std::vector<cudaGraph_t> captured(world.size());
+  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
+  world.each([&](Rank&, int r) {
+    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
+    MUST(cudaGraphDestroy(captured[r]));
   });
   for (int i = 0; i < 20; ++i) {
     fill(world, i);

@@ -365,7 +365,7 @@ void test_failures(Report& report, int gpus) {
   }
 }
 
-int run_all(int calls, unsigned seed) {
+int run_all(int calls, unsigned seed, const std::string& only) {
   const int gpus = cuda_device_count();
   if (gpus == 0) {
     std::puts("skipped: no GPU");
@@ -374,6 +374,7 @@ int run_all(int calls, unsigned seed) {
   std::printf("%d GPUs\n", gpus);
   Report report;
   const auto part = [&](const char* name, const auto& test) {
+    if (!only.empty() && only != name) return;
     std::printf("%s\n", name);
     std::fflush(stdout);
     test();
@@ -394,7 +395,8 @@ int main(int argc, char** argv) {
   alarm(570);  // whatever happens, it ends
   try {
     return plait::run_all(argc > 1 ? std::atoi(argv[1]) : 3000,
-                          argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}());
+                          argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}(),
+                          argc > 3 ? argv[3] : "");
   } catch (const std::exception& error) {
     std::printf("FAILED: %s\n", error.what());
     return 1;

@@ -1,5 +1,6 @@
 // Every failure of the bootstrap must reach every rank, with its reason, in bounded time.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -203,6 +204,10 @@ TEST_P(BootstrapErrors, DifferentCallsAreNamed) {
   for (const std::string& outcome : outcomes) {
     EXPECT_TRUE(has(outcome, "is in barrier with 0 bytes a rank, rank 0 in broadcast_descriptor"));
   }
+  outcomes = run_differing([](Bootstrap& b) { b.all_gather_descriptors(0); }, [](Bootstrap& b) { b.barrier(); });
+  for (const std::string& outcome : outcomes) {
+    EXPECT_TRUE(has(outcome, "is in barrier with 0 bytes a rank, rank 0 in all_gather_descriptors"));
+  }
   outcomes = run_differing([](Bootstrap& b) { b.barrier(); }, [](Bootstrap& b) { b.broadcast_descriptor(-1); });
   for (const std::string& outcome : outcomes) {
     EXPECT_TRUE(has(outcome, "is in broadcast_descriptor with 0 bytes a rank, rank 0 in barrier"));
@@ -218,6 +223,85 @@ TEST_P(BootstrapErrors, WhatRankZeroCannotDoFailsEverywhere) {
   EXPECT_TRUE(has(outcomes[1], "told by rank 0: rank 0 failed during broadcast_descriptor"));
   EXPECT_TRUE(has(outcomes[2], "told by rank 0: rank 0 failed during broadcast_descriptor"));
   EXPECT_LT(seconds_since(begin), 5);
+}
+
+TEST_P(BootstrapErrors, ADescriptorThatIsNoneFailsEverywhere) {
+  for (const int wrong : {0, 1}) {
+    const UniqueId id = new_meeting();
+    const auto begin = Clock::now();
+    const Outcomes outcomes = run_threads(3, [&](int rank) {
+      Bootstrap::create(id, rank, 3, within(10)).all_gather_descriptors(rank == wrong ? -1 : 0);
+    });
+    EXPECT_TRUE(has(outcomes[static_cast<size_t>(wrong)],
+                    "invalid argument: rank " + std::to_string(wrong) + " gives all ranks -1, which is no descriptor"));
+    for (const int rank : {0, 1, 2}) {
+      if (rank == wrong) continue;
+      EXPECT_TRUE(has(outcomes[static_cast<size_t>(rank)], "peer failed: rank " + std::to_string(rank)));
+      EXPECT_TRUE(has(outcomes[static_cast<size_t>(rank)], "during all_gather_descriptors"));
+    }
+    EXPECT_LT(seconds_since(begin), 5);
+  }
+}
+
+TEST_P(BootstrapErrors, ARankWithoutRoomForDescriptorsFailsEverywhere) {
+  for (const int full : {0, 2}) {
+    const UniqueId id = new_meeting();
+    const auto begin = Clock::now();
+    const Outcomes outcomes = run_processes(4, [&](int rank) {
+      Bootstrap bootstrap = Bootstrap::create(id, rank, 4, within(1));
+      if (rank == full) {
+        const int next = ::dup(0);
+        ::close(next);
+        // Room for two: over TCP they go to the second meeting, else to the first descriptors.
+        const rlimit limit{static_cast<rlim_t>(next) + 2, static_cast<rlim_t>(next) + 2};
+        require(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+      }
+      bootstrap.all_gather_descriptors(0);
+    });
+    for (const std::string& outcome : outcomes) {
+      EXPECT_TRUE(outcome != "" && outcome != "hung") << outcome;
+      if (GetParam() == Meeting::kPort) continue;
+      EXPECT_TRUE(has(outcome, "all_gather_descriptors") || has(outcome, "ulimit -n")) << outcome;
+    }
+    EXPECT_LT(seconds_since(begin), 5);
+  }
+}
+
+TEST_P(BootstrapErrors, ARankThatIsKilledBeforeItGivesItsDescriptorIsNamedToAll) {
+  for (const int dead : {0, 2}) {
+    const UniqueId id = new_meeting();
+    const auto begin = Clock::now();
+    const Outcomes outcomes = run_processes(4, [&](int rank) {
+      Bootstrap bootstrap = Bootstrap::create(id, rank, 4, within(10));
+      bootstrap.all_gather_descriptors(0);
+      if (rank == dead) ::raise(SIGKILL);
+      bootstrap.all_gather_descriptors(0);
+    });
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string& outcome = outcomes[static_cast<size_t>(rank)];
+      if (rank == dead) {
+        EXPECT_EQ(outcome, "killed");
+        continue;
+      }
+      EXPECT_TRUE(has(outcome, "peer failed: rank " + std::to_string(rank)));
+      EXPECT_TRUE(has(outcome, "rank " + std::to_string(dead) + " (pid "));
+      EXPECT_TRUE(has(outcome, "during all_gather_descriptors"));
+    }
+    EXPECT_LT(seconds_since(begin), 5);
+  }
+}
+
+TEST_P(BootstrapErrors, ARankThatGivesNoDescriptorIsNamedToAll) {
+  const UniqueId id = new_meeting();
+  const Outcomes outcomes = run_threads(3, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 3, within(0.7));
+    if (rank == 1) return sleep_seconds(2);
+    bootstrap.all_gather_descriptors(0);
+  });
+  const std::string reason =
+      "rank 1 of 3 did not reach all_gather_descriptors within 0.7 s (PLAIT_BOOTSTRAP_TIMEOUT_SEC)";
+  EXPECT_TRUE(has(outcomes[0], "timeout: rank 0: " + reason));
+  EXPECT_TRUE(has(outcomes[2], "timeout: rank 2: told by rank 0: " + reason));
 }
 
 TEST_P(BootstrapErrors, BuffersThatDoNotFitFailEverywhere) {
@@ -272,6 +356,34 @@ TEST(BootstrapErrorsAlone, ARankThatEndsBetweenTwoMeetingsIsNamedToAll) {
   EXPECT_TRUE(has(outcomes[0], " of 3 ended or closed its communicator during broadcast_descriptor"));
   EXPECT_EQ(outcomes[1], "");
   EXPECT_TRUE(has(outcomes[2], "peer failed: rank 2: "));
+  EXPECT_LT(seconds_since(begin), 5);
+}
+
+// The same in the middle of an exchange: all have said that they take part, one then ends without its descriptor.
+TEST(BootstrapErrorsAlone, ARankThatEndsInAnExchangeIsNamedToAll) {
+  const UniqueId id = new_job();
+  const auto begin = Clock::now();
+  const Outcomes outcomes = run_processes(3, [&](int rank) {
+    if (rank != 1) {
+      Bootstrap::create(id, rank, 3, within(10)).all_gather_descriptors(0);
+      return;
+    }
+    double seconds_left = 0;
+    const RankLink link = reach_rank_zero(id, 1, 3, 10, seconds_left);
+    const Deadline deadline = Deadline::after(5);
+    std::vector<std::byte> met(sizeof(Frame) + 3 * sizeof(pid_t)), agreed(sizeof(Frame));
+    require(receive_all(link.socket.get(), met, deadline) == Progress::kDone, "the processes");
+    Frame frame;
+    frame.kind = Frame::Kind::kContribute;
+    frame.stage = Stage::kAllGatherDescriptors;
+    frame.sequence = 2;
+    send_all(link.socket.get(), bytes_of(frame), deadline);
+    require(receive_all(link.socket.get(), agreed, deadline) == Progress::kDone, "all take part");
+  });
+  EXPECT_TRUE(has(outcomes[0], "peer failed: rank 0: rank 1 (pid "));
+  EXPECT_EQ(outcomes[1], "");
+  EXPECT_TRUE(has(outcomes[2], "peer failed: rank 2: told by rank 0: rank 1 (pid "));
+  EXPECT_TRUE(has(outcomes[2], " of 3 ended or closed its communicator during all_gather_descriptors"));
   EXPECT_LT(seconds_since(begin), 5);
 }
 

@@ -42,6 +42,23 @@ void check_shared_memory(Bootstrap& bootstrap) {
   for (int rank = 0; rank < bootstrap.size(); ++rank) require(mapping.words[rank] == 1000 + rank, "memory is shared");
 }
 
+// Every rank gives a file that holds its rank, and finds every rank's.
+void check_every_descriptor(Bootstrap& bootstrap) {
+  const int mine = bootstrap.rank();
+  UniqueFd file(::memfd_create("bootstrap_test", MFD_CLOEXEC));
+  require(::pwrite(file.get(), &mine, sizeof mine, 0) == sizeof mine, "pwrite");
+  const std::vector<UniqueFd> all = bootstrap.all_gather_descriptors(file.get());
+  require(::fcntl(file.get(), F_GETFD) >= 0, "the rank's own descriptor stays open");
+  file.reset();
+  require(all.size() == static_cast<size_t>(bootstrap.size()), "a descriptor of each rank");
+  for (int rank = 0; rank < bootstrap.size(); ++rank) {
+    const int descriptor = all[static_cast<size_t>(rank)].get();
+    require((::fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0, "the descriptor closes on exec");
+    int found = -1;
+    require(::pread(descriptor, &found, sizeof found, 0) == sizeof found && found == rank, "each rank's, by rank");
+  }
+}
+
 void check_everything(const UniqueId& id, int rank, int size) {
   Bootstrap bootstrap = Bootstrap::create(id, rank, size, within(15));
   require(bootstrap.rank() == rank && bootstrap.size() == size, "rank and size");
@@ -49,6 +66,15 @@ void check_everything(const UniqueId& id, int rank, int size) {
   check_shared_memory(bootstrap);
   bootstrap.barrier();
   check_all_gather(bootstrap);
+}
+
+void check_descriptors(const UniqueId& id, int rank, int size) {
+  Bootstrap bootstrap = Bootstrap::create(id, rank, size, within(15));
+  check_every_descriptor(bootstrap);
+  check_all_gather(bootstrap);
+  check_every_descriptor(bootstrap);
+  check_shared_memory(bootstrap);
+  bootstrap.barrier();
 }
 
 class Worlds : public testing::TestWithParam<int> {};
@@ -72,13 +98,30 @@ TEST_P(Worlds, MeetAsProcessesOfAJob) {
   expect_all_well(run_processes(size, [&](int rank) { check_everything(id, rank, size); }));
 }
 
+TEST_P(Worlds, ExchangeDescriptorsAsProcesses) {
+  const int size = GetParam();
+  const UniqueId made = new_id(), job = new_job();
+  for (const UniqueId& id : {made, job}) {
+    expect_all_well(run_processes(size, [&](int rank) { check_descriptors(id, rank, size); }));
+  }
+  ::close(made.creator_descriptor);  // this process's copy of the socket
+}
+
 INSTANTIATE_TEST_SUITE_P(Bootstrap, Worlds, testing::Values(1, 2, 3, 8, 64));
 
 TEST(Bootstrap, AWorldOfOneNeedsNoId) {
   Bootstrap bootstrap = Bootstrap::alone();
   check_all_gather(bootstrap);
   check_shared_memory(bootstrap);
+  check_every_descriptor(bootstrap);
   EXPECT_EQ(bootstrap.process_ids(), std::vector<pid_t>{::getpid()});
+}
+
+TEST(Bootstrap, ThreadsExchangeDescriptors) {
+  const UniqueId made = new_id(), job = new_job();
+  for (const UniqueId& id : {made, job}) {
+    expect_all_well(run_threads(5, [&](int rank) { check_descriptors(id, rank, 5); }));
+  }
 }
 
 TEST(Bootstrap, EveryRankKnowsEveryProcess) {
@@ -175,6 +218,8 @@ TEST(Bootstrap, LeavesNoDescriptorOpen) {
   const auto once = [] {
     const UniqueId id = new_id();
     expect_all_well(run_threads(3, [&](int rank) { check_everything(id, rank, 3); }));
+    const UniqueId second = new_id();
+    expect_all_well(run_threads(3, [&](int rank) { check_descriptors(second, rank, 3); }));
   };
   const size_t before = open_descriptors();
   for (int i = 0; i < 3; ++i) once();

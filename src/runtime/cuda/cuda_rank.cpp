@@ -146,10 +146,7 @@ CudaRank::CudaRank(PeerMemory memory, CommunicatorState& state, int rank, int ra
     : impl_(std::make_unique<Impl>(std::move(memory), state, rank, ranks, options)) {}
 CudaRank::~CudaRank() = default;
 
-int CudaRank::device() const { return impl_->memory.device(); }
-ReachKind CudaRank::reach() const { return impl_->memory.kind(); }
-bool CudaRank::can_use_lines() const { return impl_->memory.keeps_lines_whole(); }
-int CudaRank::ranks_per_device() const { return impl_->memory.ranks_per_device(); }
+const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 size_t CudaRank::device_bytes() const { return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState); }
 
 BindLimits CudaRank::limits(const LaunchShape& shape, int ranks) {
@@ -201,12 +198,14 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   launch.grid =
       dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.strands)), static_cast<unsigned>(program.lanes));
   launch.block = dim3(static_cast<unsigned>(shape.threads));
-  if (program.lanes > 1) {  // its CTAs wait for each other
-    const int ctas = static_cast<int>(launch.grid.x * launch.grid.y);
+  const int sharing = impl_->memory.ranks_per_device();
+  if (program.lanes > 1 || sharing > 1) {  // CTAs that wait for each other
+    const int ctas = static_cast<int>(launch.grid.x * launch.grid.y) * sharing;
     const int room = impl_->resident_ctas(launch.kernel, shape.threads);
     if (ctas > room) {
-      fail(ErrorCode::kResources, "plan ", algorithm, " needs ", ctas, " CTAs of ", shape.threads,
-           " threads on the GPU at once, which holds ", room, "; use fewer CTAs or threads");
+      fail(ErrorCode::kResources, "plan ", algorithm, " needs ", ctas, " CTAs of ", shape.threads, " threads",
+           sharing > 1 ? " of all ranks" : "", " on the GPU at once, which holds ", room,
+           "; use fewer CTAs or threads");
     }
   }
   return prepared;

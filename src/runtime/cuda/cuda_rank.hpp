@@ -42,11 +42,7 @@ class CudaRank {
   CudaRank(const CudaRank&) = delete;
   CudaRank& operator=(const CudaRank&) = delete;
 
-  int device() const;
-  ReachKind reach() const;
-  // Whether Protocol::kLines is right between these GPUs; the same on all ranks.
-  bool can_use_lines() const;
-  int ranks_per_device() const;
+  const PeerMemory& memory() const;
   size_t device_bytes() const;
 
   // The limits that a plan is bound with for this shape.

@@ -5,17 +5,77 @@
 
 namespace plait {
 
+namespace {
+
+// What to do about an error; empty where only its circumstances tell.
+const char* advice_for(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return "; other programs may hold the GPU's memory (nvidia-smi shows them)";
+    case cudaErrorInsufficientDriver:
+      return "; there is no NVIDIA driver here, or one that is older than Plait's CUDA (nvidia-smi shows it)";
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+      return "; nvidia-smi -L lists the GPUs, CUDA_VISIBLE_DEVICES chooses among them";
+    case cudaErrorDevicesUnavailable:
+      return "; another process has the GPU for itself (nvidia-smi -q -d COMPUTE)";
+    case cudaErrorNoKernelImageForDevice:
+      return "; build Plait for this GPU (CUDA_ARCHITECTURES)";
+    case cudaErrorPeerAccessUnsupported:
+      return "; PLAIT_REACH=host needs no peer access";
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorMisalignedAddress:
+      return "; a kernel of this process has failed, maybe long before: compute-sanitizer finds it";
+    default:
+      return "";
+  }
+}
+
+template <class Function>
+bool look_up(const char* name, Function& function) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult status;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &status);
+  if (error == cudaSuccess && status == cudaDriverEntryPointSuccess && found != nullptr) {
+    function = reinterpret_cast<Function>(found);
+    return true;
+  }
+  cudaGetLastError();
+  return false;
+}
+
+template <class Function>
+void find(const char* name, Function& function) {
+  if (look_up(name, function)) return;
+  fail(ErrorCode::kSystem, "this CUDA driver has no ", name, "; Plait needs that of CUDA 12.0 or newer");
+}
+
+// The driver's own words.
+std::string text_of(CUresult result) {
+  decltype(&cuGetErrorName) get_name = nullptr;
+  decltype(&cuGetErrorString) get_text = nullptr;
+  const char* name = nullptr;
+  const char* text = nullptr;
+  if (look_up("cuGetErrorName", get_name)) get_name(result, &name);
+  if (look_up("cuGetErrorString", get_text)) get_text(result, &text);
+  if (name == nullptr || text == nullptr) return join("error ", static_cast<int>(result));
+  return join(name, ", ", text);
+}
+
+}  // namespace
+
 void check_cuda(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // an error that was reported must not surprise the next caller
   const ErrorCode code = error == cudaErrorMemoryAllocation ? ErrorCode::kResources : ErrorCode::kSystem;
-  fail(code, what, ": CUDA says ", cudaGetErrorName(error), ", ", cudaGetErrorString(error));
+  fail(code, what, ": CUDA says ", cudaGetErrorName(error), ", ", cudaGetErrorString(error), advice_for(error));
 }
 
 void check_driver(CUresult result, const std::string& what) {
   if (result == CUDA_SUCCESS) return;
   const ErrorCode code = result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::kResources : ErrorCode::kSystem;
-  fail(code, what, ": the CUDA driver returned error ", static_cast<int>(result));
+  fail(code, what, ": the CUDA driver says ", text_of(result));
 }
 
 int cuda_device_count() {
@@ -34,24 +94,18 @@ DeviceGuard::~DeviceGuard() {
   if (before_ >= 0) cudaSetDevice(before_);
 }
 
-namespace {
-
-template <class Function>
-void find(const char* name, Function& function) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult status;
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &status);
-  if (error != cudaSuccess || status != cudaDriverEntryPointSuccess || found == nullptr) {
-    cudaGetLastError();
-    fail(ErrorCode::kSystem, "this CUDA driver has no ", name, "; Plait needs that of CUDA 12.0 or newer");
-  }
-  function = reinterpret_cast<Function>(found);
+CaptureAside::CaptureAside() : exchanged_(cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess) {
+  if (!exchanged_) cudaGetLastError();
 }
 
-}  // namespace
+CaptureAside::~CaptureAside() {
+  if (exchanged_) cudaThreadExchangeStreamCaptureMode(&other_);
+}
 
 VirtualMemoryCalls VirtualMemoryCalls::load() {
   VirtualMemoryCalls calls;
+  find("cuDeviceGet", calls.get_device);
+  find("cuDeviceGetAttribute", calls.get_attribute);
   find("cuMemGetAllocationGranularity", calls.get_granularity);
   find("cuMemCreate", calls.create);
   find("cuMemRelease", calls.release);

@@ -9,7 +9,7 @@
 
 namespace plait {
 
-// Throws kSystem (kResources where memory is short) with CUDA's own words.
+// Throws kSystem (kResources where memory is short) with CUDA's own words, and what to do where that is known.
 void check_cuda(cudaError_t error, const std::string& what);
 void check_driver(CUresult result, const std::string& what);
 
@@ -28,8 +28,24 @@ class DeviceGuard {
   int before_ = -1;
 };
 
+// While it lives, this thread may make and free memory although another thread captures a stream: without it, CUDA
+// refuses, and the capture is lost. Nothing that is made here belongs into a graph.
+class CaptureAside {
+ public:
+  CaptureAside();
+  ~CaptureAside();
+  CaptureAside(const CaptureAside&) = delete;
+  CaptureAside& operator=(const CaptureAside&) = delete;
+
+ private:
+  cudaStreamCaptureMode other_ = cudaStreamCaptureModeRelaxed;  // this thread's, until it ends
+  bool exchanged_ = false;
+};
+
 // The driver's calls for memory that processes share by descriptor.
 struct VirtualMemoryCalls {
+  decltype(&cuDeviceGet) get_device = nullptr;
+  decltype(&cuDeviceGetAttribute) get_attribute = nullptr;
   decltype(&cuMemGetAllocationGranularity) get_granularity = nullptr;
   decltype(&cuMemCreate) create = nullptr;
   decltype(&cuMemRelease) release = nullptr;

@@ -59,8 +59,10 @@ class Writer {
     since_barrier_.clear();
     for (const BoundOperation& operation : slice.lanes[lane]) {
       if (operation.kind == OpKind::kFold) {
-        add_fold(slice, operation, needs_barrier(operation, lane));
-        join_copies(program.first);
+        const bool apart = conflicts(operation, lane);
+        // Threads of a CTA share a fold in their own ways, but with flags a chunk is always shared in the same way.
+        add_fold(slice, operation, apart && protocol_ == Protocol::kSignals);
+        if (!apart) join_copies(program.first);
       } else if (protocol_ == Protocol::kSignals) {
         if (operations_.size() == program.first || operations_.back().kind != operation.kind) add_run(operation.kind);
         add_word(operation);
@@ -100,7 +102,7 @@ class Writer {
       return it.kind == OpKind::kFold && it.sources == 1 && it.destinations == 1 && it.divisor == 0 &&
              it.wide_sources == 0 && !it.result_is_wide;
     };
-    if (protocol_ != Protocol::kSignals || !plain(added) || added.after_barrier) return;
+    if (!plain(added)) return;
     size_t leader = operations_.size() - 1;
     while (leader > first && operations_[leader].is_done_before) --leader;
     if (leader == operations_.size() - 1) {
@@ -122,16 +124,15 @@ class Writer {
     words_.push_back(word);
   }
 
-  // Threads of a CTA share a fold in their own ways, so what one fold wrote another may touch only after a barrier.
-  // Signals and waits are barriers already. With packets and lines a chunk is always shared in the same way.
-  bool needs_barrier(const BoundOperation& bound, size_t lane) {
+  // Whether the fold touches what one since the last barrier writes, or the other way round. Signals and waits are
+  // barriers.
+  bool conflicts(const BoundOperation& bound, size_t lane) {
     const Operation& operation = plan_.plan().ranks[rank_].lanes[lane].operations[bound.operation];
-    const bool needed =
-        protocol_ == Protocol::kSignals && std::any_of(since_barrier_.begin(), since_barrier_.end(),
-                                                       [&](const Operation* it) { return conflict(*it, operation); });
-    if (needed) since_barrier_.clear();
+    const bool found = std::any_of(since_barrier_.begin(), since_barrier_.end(),
+                                   [&](const Operation* it) { return conflict(*it, operation); });
+    if (found) since_barrier_.clear();
     since_barrier_.push_back(&operation);
-    return needed;
+    return found;
   }
 
   void add_fold(const BoundSlice& slice, const BoundOperation& bound, bool after_barrier) {

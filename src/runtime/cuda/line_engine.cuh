@@ -30,12 +30,17 @@ class LineEngine {
   }
 
   __device__ void fold(const DeviceOperation& operation) {
+    if (operation.is_done_before) return;
     const DevicePlace* places = strand_.launch().places + operation.first;
     const uint32_t words = (operation.elements + Word::kCount - 1) / Word::kCount;
     const uint32_t lines = (words + kWords - 1) / kWords;
     for (uint32_t line = threadIdx.x / kThreads; line < lines; line += blockDim.x / kThreads) {
       if (!good_) return;
-      fold_line(operation, places, line);
+      if (operation.together > 1) {
+        copy_line(operation, places, line);
+      } else {
+        fold_line(operation, places, line);
+      }
     }
   }
 
@@ -55,24 +60,41 @@ class LineEngine {
     uint64_t low = 0, high = 0;
   };
 
+  struct Share {
+    uint32_t word, low_count, high_count;
+  };
+
   __device__ bool has_flag() const { return place_ == kThreads - 1; }
+
+  // Line `line` of several copies, whose places follow each other: destination, source, destination, …
+  __device__ void copy_line(const DeviceOperation& operation, const DevicePlace* places, uint32_t line) {
+    const Share share = share_of(operation, line);
+    for (int c = 0; c < operation.together; c += kAtOnce) {
+      const int batch = min(kAtOnce, operation.together - c);
+      Pair pairs[kAtOnce];
+      load_batch(places + 2 * c + 1, 2, batch, line, share, pairs);
+      if (!good_) return;
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        if (b < batch) store(places[2 * (c + b)], line, share, pairs[b]);
+      }
+    }
+  }
 
   __device__ void fold_line(const DeviceOperation& operation, const DevicePlace* places, uint32_t line) {
     const DevicePlace* sources = places + operation.destinations;
-    const uint32_t word = line * kWords + 2 * place_;
-    const uint32_t low_count = elements_of(operation, word);
-    const uint32_t high_count = has_flag() ? 0 : elements_of(operation, word + 1);
+    const Share share = share_of(operation, line);
     Pair result;
     if (operation.sources == 1 && operation.divisor == 0) {
       Pair pairs[kAtOnce];
-      load_batch(sources, 1, line, word, low_count, high_count, pairs);
+      load_batch(sources, 1, 1, line, share, pairs);
       result = pairs[0];
     } else {
       Accumulator low[Word::kCount], high[Word::kCount], next[Word::kCount];
       for (int s = 0; s < operation.sources; s += kAtOnce) {
         const int batch = min(kAtOnce, operation.sources - s);
         Pair pairs[kAtOnce];
-        load_batch(sources + s, batch, line, word, low_count, high_count, pairs);
+        load_batch(sources + s, 1, batch, line, share, pairs);
 #pragma unroll
         for (int b = 0; b < kAtOnce; ++b) {
           if (b >= batch) break;
@@ -96,17 +118,25 @@ class LineEngine {
       result.high = narrow.bits;
     }
     if (!good_) return;
-    for (int d = 0; d < operation.destinations; ++d) {
-      if (places[d].base == kOutputBase) {
-        if (low_count > 0) store_word(output_ + places[d].offset, word, low_count, Word(result.low));
-        if (high_count > 0) store_word(output_ + places[d].offset, word + 1, high_count, Word(result.high));
-      } else {
-        const uint64_t high = has_flag() ? flag_ : result.high;
-        asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(stored(places[d], line)), "l"(result.low),
-                     "l"(high)
-                     : "memory");
-      }
+    for (int d = 0; d < operation.destinations; ++d) store(places[d], line, share, result);
+  }
+
+  __device__ void store(const DevicePlace& place, uint32_t line, const Share& share, const Pair& pair) const {
+    if (place.base == kOutputBase) {
+      std::byte* buffer = output_ + place.offset;
+      if (share.low_count > 0) store_word(buffer, share.word, share.low_count, Word(pair.low));
+      if (share.high_count > 0) store_word(buffer, share.word + 1, share.high_count, Word(pair.high));
+    } else {
+      const uint64_t high = has_flag() ? flag_ : pair.high;
+      asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(stored(place, line)), "l"(pair.low), "l"(high)
+                   : "memory");
     }
+  }
+
+  // This thread's words of a line, and how many elements they hold.
+  __device__ Share share_of(const DeviceOperation& operation, uint32_t line) const {
+    const uint32_t word = line * kWords + 2 * place_;
+    return {word, elements_of(operation, word), has_flag() ? 0 : elements_of(operation, word + 1)};
   }
 
   // How many elements of the operation word `word` holds.
@@ -115,20 +145,22 @@ class LineEngine {
     return first >= operation.elements ? 0 : min(operation.elements - first, static_cast<uint32_t>(Word::kCount));
   }
 
-  // This thread's pair of up to kAtOnce sources, all under way at once. All threads of the line together.
-  __device__ void load_batch(const DevicePlace* sources, int batch, uint32_t line, uint32_t word, uint32_t low_count,
-                             uint32_t high_count, Pair (&pairs)[kAtOnce]) {
+  // This thread's pair of up to kAtOnce sources, `stride` places apart, all under way at once. All threads of the line
+  // together.
+  __device__ void load_batch(const DevicePlace* sources, int stride, int batch, uint32_t line, const Share& share,
+                             Pair (&pairs)[kAtOnce]) {
     unsigned missing = 0;
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
       if (b >= batch) break;
-      if (sources[b].base >= kFirstScratchBase) {
+      if (sources[b * stride].base >= kFirstScratchBase) {
         missing |= 1u << b;
         continue;
       }
-      const std::byte* buffer = (sources[b].base == kInputBase ? input_ : output_) + sources[b].offset;
-      if (low_count > 0) pairs[b].low = load_word<Word>(buffer, word, low_count).bits;
-      if (high_count > 0) pairs[b].high = load_word<Word>(buffer, word + 1, high_count).bits;
+      const std::byte* buffer =
+          (sources[b * stride].base == kInputBase ? input_ : output_) + sources[b * stride].offset;
+      if (share.low_count > 0) pairs[b].low = load_word<Word>(buffer, share.word, share.low_count).bits;
+      if (share.high_count > 0) pairs[b].high = load_word<Word>(buffer, share.word + 1, share.high_count).bits;
     }
     Patience patience;
     while (missing != 0) {
@@ -137,7 +169,7 @@ class LineEngine {
         if ((missing >> b & 1) == 0) continue;
         asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
                      : "=l"(pairs[b].low), "=l"(pairs[b].high)
-                     : "l"(stored(sources[b], line))
+                     : "l"(stored(sources[b * stride], line))
                      : "memory");
       }
 #pragma unroll

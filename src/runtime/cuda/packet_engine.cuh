@@ -58,12 +58,17 @@ class PacketEngine {
   }
 
   __device__ void fold(const DeviceOperation& operation) {
+    if (operation.is_done_before) return;
     const uint32_t words = (operation.elements + Word::kCount - 1) / Word::kCount;
     const DevicePlace* places = strand_.launch().places + operation.first;
     for (uint32_t i = threadIdx.x; i < words; i += blockDim.x) {
       if (!good_) return;
-      const uint32_t first = i * Word::kCount;
-      fold_word(operation, places, i, min(operation.elements - first, static_cast<uint32_t>(Word::kCount)));
+      const uint32_t count = min(operation.elements - i * Word::kCount, static_cast<uint32_t>(Word::kCount));
+      if (operation.together > 1) {
+        copy_word(operation, places, i, count);
+      } else {
+        fold_word(operation, places, i, count);
+      }
     }
   }
 
@@ -76,20 +81,34 @@ class PacketEngine {
  private:
   static constexpr int kAtOnce = 4;
 
+  // Word `i` of several copies, whose places follow each other: destination, source, destination, …
+  __device__ void copy_word(const DeviceOperation& operation, const DevicePlace* places, uint32_t i, uint32_t count) {
+    for (int c = 0; c < operation.together; c += kAtOnce) {
+      const int batch = min(kAtOnce, operation.together - c);
+      uint64_t bits[kAtOnce];
+      load_batch(places + 2 * c + 1, 2, batch, i, count, bits);
+      if (!good_) return;
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        if (b < batch) store(places[2 * (c + b)], i, count, Word(bits[b]));
+      }
+    }
+  }
+
   // Combines word `i` of all sources, `count` elements of it, and stores it at all destinations.
   __device__ void fold_word(const DeviceOperation& operation, const DevicePlace* places, uint32_t i, uint32_t count) {
     const DevicePlace* sources = places + operation.destinations;
     Word result;
     if (operation.sources == 1 && operation.divisor == 0) {
       uint64_t bits[kAtOnce];
-      load_batch(sources, 1, i, count, bits);
+      load_batch(sources, 1, 1, i, count, bits);
       result.bits = bits[0];
     } else {
       Accumulator sum[Word::kCount], next[Word::kCount];
       for (int s = 0; s < operation.sources; s += kAtOnce) {
         uint64_t bits[kAtOnce];
         const int batch = min(kAtOnce, operation.sources - s);
-        load_batch(sources + s, batch, i, count, bits);
+        load_batch(sources + s, 1, batch, i, count, bits);
 #pragma unroll
         for (int b = 0; b < kAtOnce; ++b) {
           if (b >= batch) break;
@@ -106,26 +125,28 @@ class PacketEngine {
       result.narrow(sum);
     }
     if (!good_) return;
-    for (int d = 0; d < operation.destinations; ++d) {
-      if (places[d].base == kOutputBase) {
-        store_word<Word>(output_ + places[d].offset, i, count, result);
-      } else {
-        packets::store(packet(places[d], i), result.bits, flag_);
-      }
+    for (int d = 0; d < operation.destinations; ++d) store(places[d], i, count, result);
+  }
+
+  __device__ void store(const DevicePlace& place, uint32_t i, uint32_t count, const Word& word) const {
+    if (place.base == kOutputBase) {
+      store_word<Word>(output_ + place.offset, i, count, word);
+    } else {
+      packets::store(packet(place, i), word.bits, flag_);
     }
   }
 
-  // Words `i` of up to kAtOnce sources, all under way at once.
-  __device__ void load_batch(const DevicePlace* sources, int batch, uint32_t i, uint32_t count,
+  // Words `i` of up to kAtOnce sources, `stride` places apart, all under way at once.
+  __device__ void load_batch(const DevicePlace* sources, int stride, int batch, uint32_t i, uint32_t count,
                              uint64_t (&bits)[kAtOnce]) {
     unsigned missing = 0;
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
       if (b >= batch) break;
-      if (sources[b].base == kInputBase) {
-        bits[b] = load_word<Word>(input_ + sources[b].offset, i, count).bits;
-      } else if (sources[b].base == kOutputBase) {
-        bits[b] = load_word<Word>(output_ + sources[b].offset, i, count).bits;
+      if (sources[b * stride].base == kInputBase) {
+        bits[b] = load_word<Word>(input_ + sources[b * stride].offset, i, count).bits;
+      } else if (sources[b * stride].base == kOutputBase) {
+        bits[b] = load_word<Word>(output_ + sources[b * stride].offset, i, count).bits;
       } else {
         missing |= 1u << b;
       }
@@ -135,7 +156,7 @@ class PacketEngine {
       packets::Halves halves[kAtOnce];
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
-        if ((missing >> b & 1) != 0) halves[b] = packets::load(packet(sources[b], i));
+        if ((missing >> b & 1) != 0) halves[b] = packets::load(packet(sources[b * stride], i));
       }
       uint32_t seen = 0;
 #pragma unroll

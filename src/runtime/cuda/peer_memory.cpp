@@ -1,124 +1,56 @@
-// Making and mapping memory that GPUs share.
+// What ranks tell each other to map each other's memory, and how they agree on one way.
+//
+// Everything that can fail is attempted, and its verdict gathered, before anyone relies on it: so all ranks take the
+// same kind, or all throw the same error. Between two verdicts no rank waits for another but in the bootstrap, whose
+// waits end.
 #include "runtime/cuda/peer_memory.hpp"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
+#include <climits>
 #include <cstring>
-#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
 
 #include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
-#include "runtime/descriptor_exchange.hpp"
+#include "runtime/cuda/peer_block.hpp"
 
 namespace plait {
 namespace {
 
-constexpr double kExchangeSeconds = 30;
-
-// Undoes what was done, last first, when it ends.
-class Cleanup {
- public:
-  Cleanup() = default;
-  Cleanup(Cleanup&&) = default;
-  Cleanup& operator=(Cleanup&&) = delete;
-  ~Cleanup() {
-    while (!steps_.empty()) {
-      steps_.back()();
-      steps_.pop_back();
-    }
-  }
-  void add(std::function<void()> step) { steps_.push_back(std::move(step)); }
-
- private:
-  std::vector<std::function<void()>> steps_;
+// The block of a rank that others in its process use by its pointer: they hold it as well, so that it lives until the
+// last of them is done, whoever goes first. A rank that gives up takes it away, from whoever has not come for it yet.
+struct Shared {
+  std::mutex mutex;
+  std::shared_ptr<Cleanup> block;
 };
 
-void clear(std::byte* memory, size_t bytes) {
-  check_cuda(cudaMemset(memory, 0, bytes), "clearing memory for peers");
-  check_cuda(cudaDeviceSynchronize(), "clearing memory for peers");
-}
-
-// ---- Memory that travels by descriptor (kVmm) ----
-
-CUmemAllocationProp vmm_properties(int device) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return properties;
-}
-
-size_t vmm_bytes(const VirtualMemoryCalls& calls, int device, size_t bytes) {
-  const CUmemAllocationProp properties = vmm_properties(device);
-  size_t granule = 0;
-  check_driver(calls.get_granularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-               "asking for the granularity of memory");
-  return (bytes + granule - 1) / granule * granule;
-}
-
-// Maps `handle` for `devices`; the mapping keeps the memory alive.
-std::byte* map_vmm(const VirtualMemoryCalls& calls, CUmemGenericAllocationHandle handle, std::span<const int> devices,
-                   size_t bytes, Cleanup& cleanup) {
-  CUdeviceptr address = 0;
-  check_driver(calls.reserve(&address, bytes, 0, 0, 0), "reserving addresses for a peer's memory");
-  cleanup.add([calls, address, bytes] { calls.free_address(address, bytes); });
-  check_driver(calls.map(address, bytes, 0, handle, 0), "mapping a peer's memory");
-  cleanup.add([calls, address, bytes] { calls.unmap(address, bytes); });
-  std::vector<CUmemAccessDesc> access;
-  for (const int device : devices) {
-    access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
-  }
-  check_driver(calls.set_access(address, bytes, access.data(), access.size()), "allowing access to a peer's memory");
-  return reinterpret_cast<std::byte*>(address);
-}
-
-CUmemGenericAllocationHandle make_vmm(const VirtualMemoryCalls& calls, int device, size_t bytes, Cleanup& cleanup) {
-  const CUmemAllocationProp properties = vmm_properties(device);
-  CUmemGenericAllocationHandle handle = 0;
-  check_driver(calls.create(&handle, bytes, &properties, 0), join("making ", bytes, " bytes of memory for peers"));
-  cleanup.add([calls, handle] { calls.release(handle); });
-  return handle;
-}
-
-// ---- Pinned host memory in a file without a name (kHost) ----
-
-UniqueFd make_host_file(size_t bytes) {
-  UniqueFd file(memfd_create("plait-gpu", MFD_CLOEXEC));
-  if (!file) fail_system(errno, "cannot make a memory file");
-  if (ftruncate(file.get(), static_cast<off_t>(bytes)) < 0)
-    fail_system(errno, join("cannot give a memory file ", bytes, " bytes"));
-  return file;
-}
-
-std::byte* map_host(int file, size_t bytes, Cleanup& cleanup) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) fail_system(errno, join("cannot map ", bytes, " bytes of memory for GPUs"));
-  cleanup.add([memory, bytes] { munmap(memory, bytes); });
-  check_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
-             join("pinning ", bytes, " bytes of host memory"));
-  cleanup.add([memory] { cudaHostUnregister(memory); });
-  void* address = nullptr;
-  check_cuda(cudaHostGetDevicePointer(&address, memory, 0), "addressing host memory from the GPU");
-  return static_cast<std::byte*>(address);
-}
-
-// ---- What ranks tell each other ----
-
-// Plain bytes of a fixed size, as the bootstrap carries them.
-struct Offer {
+// What ranks tell each other: plain bytes of a fixed size, as the bootstrap carries them.
+struct Verdict {
   int32_t failure = -1;  // an ErrorCode; -1: none
   char reason[400] = {};
+};
+
+struct Start : Verdict {
+  ReachKind wanted = ReachKind::kAuto;
+  uint64_t bytes = 0;
+};
+
+struct Offer : Verdict {
+  uint64_t bytes = 0;           // of the block, whole pages
   cudaIpcMemHandle_t handle{};  // kIpc
-  uint64_t pointer = 0;         // kIpc, for ranks of the same process
+  uint64_t pointer = 0;         // kIpc, for ranks of the same process: the block …
+  uint64_t shared = 0;          // … and its Shared
+  int32_t processors = 0;       // of the device
   int32_t device = 0;           // as its process numbers it
   int32_t process_id = 0;
   uint64_t process_namespace = 0;
-  std::array<char, 16> uuid{};  // of the device
+  std::array<char, 16> uuid{};  // of the device, the same in all processes
 };
 
 uint64_t process_namespace() {
@@ -127,13 +59,26 @@ uint64_t process_namespace() {
 }
 
 template <class Step>
-void attempt(Offer& offer, Step step) {
+void attempt(Verdict& verdict, int rank, int device, Step step) {
+  const auto refuse = [&](ErrorCode code, const char* what) {
+    verdict.failure = static_cast<int32_t>(code);
+    const std::string reason = join("rank ", rank, " on device ", device, ": ", what);
+    std::strncpy(verdict.reason, reason.c_str(), sizeof(verdict.reason) - 1);
+  };
   try {
     step();
   } catch (const Error& error) {
-    offer.failure = static_cast<int32_t>(error.code());
-    std::strncpy(offer.reason, error.what(), sizeof(offer.reason) - 1);
+    refuse(error.code(), error.what());
+  } catch (const std::exception& error) {
+    refuse(ErrorCode::kResources, error.what());
   }
+}
+
+// The first of all ranks' that failed.
+template <class SomeVerdict>
+const SomeVerdict* first_failure(const std::vector<SomeVerdict>& all) {
+  const auto found = std::find_if(all.begin(), all.end(), [](const Verdict& verdict) { return verdict.failure >= 0; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 std::array<char, 16> uuid_of(int device) {
@@ -153,20 +98,6 @@ int visible_device(const std::array<char, 16>& uuid) {
   return -1;
 }
 
-void enable_peer_access(int device, int peer) {
-  if (device == peer) return;
-  int possible = 0;
-  check_cuda(cudaDeviceCanAccessPeer(&possible, device, peer), "asking for peer access");
-  if (possible == 0) fail(ErrorCode::kResources, "device ", device, " cannot reach the memory of device ", peer);
-  const DeviceGuard guard(device);
-  const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
-  if (error == cudaErrorPeerAccessAlreadyEnabled) {
-    cudaGetLastError();
-    return;
-  }
-  check_cuda(error, join("letting device ", device, " reach device ", peer));
-}
-
 // Native atomics work over NVLink and not over PCIe.
 bool joined_by_nvlink(int device, int peer) {
   if (peer < 0) return false;  // not visible here, so nothing is known
@@ -177,6 +108,17 @@ bool joined_by_nvlink(int device, int peer) {
   }
   cudaGetLastError();
   return false;
+}
+
+int processors_of(int device) {
+  int count = 0;
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
+  return count;
+}
+
+void start_cuda(int device) {
+  const DeviceGuard guard(device);
+  check_cuda(cudaFree(nullptr), join("starting CUDA on device ", device));
 }
 
 int most_on_one_device(const std::vector<std::array<char, 16>>& uuids) {
@@ -195,12 +137,15 @@ std::vector<ReachKind> kinds_for(ReachKind wanted) {
 struct PeerMemory::Impl {
   ReachKind kind = ReachKind::kAuto;
   int device = 0;
+  size_t bytes = 0;
   bool keeps_lines_whole = false;
   int ranks_per_device = 1;
+  int processors = 0;
   std::vector<std::byte*> blocks;
   std::shared_ptr<Cleanup> own;     // of the memory itself; all ranks of one process hold it together
   std::unique_ptr<Cleanup> mapped;  // goes first
   ~Impl() {
+    const CaptureAside aside;
     try {
       const DeviceGuard guard(device);
       mapped.reset();
@@ -216,25 +161,45 @@ namespace {
 class Exchange {
  public:
   Exchange(Bootstrap& bootstrap, int device, size_t bytes) : bootstrap_(bootstrap), device_(device), bytes_(bytes) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  ~Exchange() {
+    if (!others_may_look_) return;
+    // Something was thrown while ranks of this process may hold the address of this: a few bytes stay behind.
+    Shared* const left = shared_.release();
+    const std::scoped_lock lock(left->mutex);
+    left->block.reset();
+  }
 
   // The blocks by rank, or none where some rank failed: then `reason` says why.
-  std::vector<std::byte*> run(ReachKind kind, Cleanup& own, Cleanup& mapped, std::string& reason) {
+  std::vector<std::byte*> run(ReachKind kind, const std::shared_ptr<Cleanup>& own, Cleanup& mapped,
+                              std::string& reason) {
     Offer offer;
     offer.process_id = getpid();
     offer.process_namespace = process_namespace();
     offer.device = device_;
-    attempt(offer, [&] { make(kind, offer, own); });
+    attempt(offer, bootstrap_.rank(), device_, [&] { make(kind, offer, own); });
+    others_may_look_ = true;
     all_ = bootstrap_.all_gather(offer);
     if (failed(reason)) return {};
-    if (kind != ReachKind::kIpc) peers_ = exchange_descriptors(bootstrap_, descriptor_.get(), kExchangeSeconds);
+    if (kind != ReachKind::kIpc) peers_ = bootstrap_.all_gather_descriptors(own_.descriptor.get());
     std::vector<std::byte*> blocks(all_.size());
-    attempt(offer, [&] { map(kind, blocks, mapped); });
-    all_ = bootstrap_.all_gather(offer);
-    if (failed(reason)) return {};
+    Verdict verdict;
+    attempt(verdict, bootstrap_.rank(), device_, [&] { map(kind, blocks, mapped); });
+    const std::vector<Verdict> verdicts = bootstrap_.all_gather(verdict);
+    others_may_look_ = false;
+    if (const Verdict* failure = first_failure(verdicts)) {
+      reason = failure->reason;
+      return {};
+    }
     return blocks;
   }
 
   // Of the last exchange.
+  int fewest_processors() const {
+    return std::min_element(all_.begin(), all_.end(), [](auto& a, auto& b) { return a.processors < b.processors; })
+        ->processors;
+  }
   int ranks_per_device() const {
     std::vector<std::array<char, 16>> uuids;
     for (const Offer& offer : all_) uuids.push_back(offer.uuid);
@@ -246,82 +211,66 @@ class Exchange {
   }
 
  private:
-  void make(ReachKind kind, Offer& offer, Cleanup& own) {
+  void make(ReachKind kind, Offer& offer, const std::shared_ptr<Cleanup>& own) {
     offer.uuid = uuid_of(device_);
-    switch (kind) {
-      case ReachKind::kVmm: {
-        calls_ = VirtualMemoryCalls::load();
-        mapped_bytes_ = vmm_bytes(calls_, device_, bytes_);
-        const auto handle = make_vmm(calls_, device_, mapped_bytes_, own);
-        own_ = map_vmm(calls_, handle, std::span(&device_, 1), mapped_bytes_, own);
-        int descriptor = -1;
-        check_driver(calls_.export_handle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                     "exporting memory for peers");
-        descriptor_.reset(descriptor);
-        break;
-      }
-      case ReachKind::kIpc: {
-        void* memory = nullptr;
-        check_cuda(cudaMalloc(&memory, bytes_), join("making ", bytes_, " bytes of memory for peers"));
-        own.add([memory] { cudaFree(memory); });
-        check_cuda(cudaIpcGetMemHandle(&offer.handle, memory), "exporting memory for peers");
-        offer.pointer = reinterpret_cast<uint64_t>(memory);
-        own_ = static_cast<std::byte*>(memory);
-        break;
-      }
-      default:
-        descriptor_ = make_host_file(bytes_);
-        own_ = map_host(descriptor_.get(), bytes_, own);
-        break;
-    }
-    clear(own_, bytes_);
+    offer.processors = processors_of(device_);
+    own_ = make_peer_block(kind, std::span(&device_, 1), bytes_, true, *own);
+    shared_->block = own;
+    offer.bytes = own_.bytes;
+    offer.handle = own_.handle;
+    offer.pointer = reinterpret_cast<uint64_t>(own_.address);
+    offer.shared = reinterpret_cast<uint64_t>(shared_.get());
   }
 
   void map(ReachKind kind, std::vector<std::byte*>& blocks, Cleanup& mapped) {
     for (int rank = 0; rank < bootstrap_.size(); ++rank) {
-      blocks[rank] = rank == bootstrap_.rank() ? own_ : map_one(kind, rank, mapped);
+      try {
+        blocks[rank] = rank == bootstrap_.rank() ? own_.address : map_one(kind, rank, mapped);
+      } catch (const Error& error) {
+        fail(error.code(), "mapping the memory of rank ", rank, ": ", error.what());
+      }
     }
   }
 
   std::byte* map_one(ReachKind kind, int rank, Cleanup& mapped) {
-    if (kind == ReachKind::kHost) return map_host(peers_[rank].get(), bytes_, mapped);
-    if (kind == ReachKind::kVmm) {
-      CUmemGenericAllocationHandle handle = 0;
-      void* const descriptor = reinterpret_cast<void*>(static_cast<uintptr_t>(peers_[rank].get()));
-      check_driver(calls_.import_handle(&handle, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                   join("importing the memory of rank ", rank));
-      mapped.add([calls = calls_, handle] { calls.release(handle); });
-      return map_vmm(calls_, handle, std::span(&device_, 1), mapped_bytes_, mapped);
-    }
     const Offer& theirs = all_[rank];
-    const Offer& ours = all_[bootstrap_.rank()];
-    if (theirs.process_id == ours.process_id && theirs.process_namespace == ours.process_namespace) {
-      enable_peer_access(device_, theirs.device);
-      return reinterpret_cast<std::byte*>(theirs.pointer);
-    }
-    void* memory = nullptr;
-    check_cuda(cudaIpcOpenMemHandle(&memory, theirs.handle, cudaIpcMemLazyEnablePeerAccess),
-               join("opening the memory of rank ", rank));
-    mapped.add([memory] { cudaIpcCloseMemHandle(memory); });
-    return static_cast<std::byte*>(memory);
+    if (kind == ReachKind::kHost) return map_host_block(peers_[rank].get(), theirs.bytes, mapped);
+    // A device that is not visible here may be reachable all the same: then the attempt tells.
+    const int device = visible_device(theirs.uuid);
+    if (device >= 0) require_peer_access(device_, device);
+    if (kind == ReachKind::kVmm) return map_vmm_block(device_, peers_[rank].get(), theirs.bytes, mapped);
+    return is_in_this_process(theirs) ? share_block(theirs, mapped) : map_ipc_block(theirs.handle, mapped);
   }
 
-  bool failed(std::string& reason) const {
-    for (size_t rank = 0; rank < all_.size(); ++rank) {
-      if (all_[rank].failure < 0) continue;
-      reason = join("rank ", rank, ": ", all_[rank].reason);
-      return true;
-    }
-    return false;
+  bool is_in_this_process(const Offer& theirs) const {
+    const Offer& ours = all_[bootstrap_.rank()];
+    return theirs.process_id == ours.process_id && theirs.process_namespace == ours.process_namespace;
+  }
+
+  // A handle cannot be opened in the process that it is from, and need not be.
+  std::byte* share_block(const Offer& theirs, Cleanup& mapped) {
+    enable_peer_access(device_, theirs.device);
+    Shared& shared = *reinterpret_cast<Shared*>(theirs.shared);
+    const std::scoped_lock lock(shared.mutex);
+    if (!shared.block) fail(ErrorCode::kPeerFailed, "it has given up");
+    mapped.add([keep = shared.block] {});
+    return reinterpret_cast<std::byte*>(theirs.pointer);
+  }
+
+  bool failed(std::string& reason) {
+    const Offer* failure = first_failure(all_);
+    if (failure == nullptr) return false;
+    others_may_look_ = false;  // nobody maps anything
+    reason = failure->reason;
+    return true;
   }
 
   Bootstrap& bootstrap_;
   const int device_;
   const size_t bytes_;
-  size_t mapped_bytes_ = 0;
-  VirtualMemoryCalls calls_;
-  std::byte* own_ = nullptr;
-  UniqueFd descriptor_;
+  PeerBlock own_;
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
+  bool others_may_look_ = false;  // at shared_
   std::vector<UniqueFd> peers_;
   std::vector<Offer> all_;
 };
@@ -329,42 +278,48 @@ class Exchange {
 // Every rank's block, for all devices, without any exchange.
 std::vector<std::byte*> make_in_process(ReachKind kind, std::span<const int> devices, size_t bytes, Cleanup& cleanup) {
   std::vector<std::byte*> blocks;
-  for (const int device : devices) {
-    const DeviceGuard guard(device);
-    if (kind == ReachKind::kVmm) {
-      const VirtualMemoryCalls calls = VirtualMemoryCalls::load();
-      std::vector<int> distinct(devices.begin(), devices.end());
-      std::sort(distinct.begin(), distinct.end());
-      distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-      for (const int other : distinct) {  // their contexts must exist
-        const DeviceGuard there(other);
-        check_cuda(cudaFree(nullptr), "starting CUDA");
-      }
-      const size_t mapped = vmm_bytes(calls, device, bytes);
-      const auto handle = make_vmm(calls, device, mapped, cleanup);
-      blocks.push_back(map_vmm(calls, handle, distinct, mapped, cleanup));
-    } else if (kind == ReachKind::kIpc) {
-      for (const int other : devices) enable_peer_access(other, device);
-      void* memory = nullptr;
-      check_cuda(cudaMalloc(&memory, bytes), join("making ", bytes, " bytes of memory for peers"));
-      cleanup.add([memory] { cudaFree(memory); });
-      blocks.push_back(static_cast<std::byte*>(memory));
-    } else {
-      void* memory = nullptr;
-      check_cuda(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
-                 join("pinning ", bytes, " bytes of host memory"));
-      cleanup.add([memory] { cudaFreeHost(memory); });
-      blocks.push_back(static_cast<std::byte*>(memory));
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    // The block's own device comes first.
+    std::vector<int> users(devices.begin(), devices.end());
+    std::rotate(users.begin(), users.begin() + static_cast<std::ptrdiff_t>(rank), users.end());
+    const DeviceGuard guard(devices[rank]);
+    try {
+      blocks.push_back(make_peer_block(kind, users, bytes, false, cleanup).address);
+    } catch (const Error& error) {
+      fail(error.code(), "rank ", rank, " on device ", devices[rank], ": ", error.what());
     }
-    clear(blocks.back(), bytes);
   }
   return blocks;
 }
 
-[[noreturn]] void refuse(const std::vector<std::string>& reasons) {
+void check_bytes(size_t bytes) {
+  if (bytes == 0) fail(ErrorCode::kInvalidArgument, "peer memory of 0 bytes");
+}
+
+// Every rank can use its device, and all want the same; else throws on all ranks alike.
+void agree_to_start(Bootstrap& bootstrap, int device, size_t bytes, ReachKind wanted) {
+  Start start;
+  start.wanted = wanted;
+  start.bytes = bytes;
+  attempt(start, bootstrap.rank(), device, [&] {
+    check_bytes(bytes);
+    start_cuda(device);
+  });
+  const std::vector<Start> all = bootstrap.all_gather(start);
+  if (const Start* failure = first_failure(all)) fail(static_cast<ErrorCode>(failure->failure), failure->reason);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].wanted == all[0].wanted && all[rank].bytes == all[0].bytes) continue;
+    fail(ErrorCode::kMismatch, "rank ", rank, " has PLAIT_REACH=", name(all[rank].wanted), " and ", all[rank].bytes,
+         " bytes of memory for peers, rank 0 ", name(all[0].wanted), " and ", all[0].bytes,
+         "; give all ranks the same settings");
+  }
+}
+
+[[noreturn]] void refuse(ReachKind wanted, const std::vector<std::string>& reasons) {
   std::string text;
   for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
-  fail(ErrorCode::kResources, "the GPUs of these ranks cannot share memory (PLAIT_REACH chooses how): ", text);
+  fail(ErrorCode::kResources, "the GPUs of these ranks cannot share memory (PLAIT_REACH=", name(wanted), "): ", text,
+       wanted == ReachKind::kAuto ? "" : "; PLAIT_REACH=auto takes what works");
 }
 
 }  // namespace
@@ -375,38 +330,39 @@ PeerMemory& PeerMemory::operator=(PeerMemory&&) noexcept = default;
 PeerMemory::~PeerMemory() = default;
 
 PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, ReachKind wanted) {
-  Offer ready;
-  attempt(ready, [&] {
-    const DeviceGuard guard(device);
-    check_cuda(cudaFree(nullptr), join("starting CUDA on device ", device));
-  });
-  for (const Offer& offer : bootstrap.all_gather(ready)) {
-    if (offer.failure >= 0) fail(static_cast<ErrorCode>(offer.failure), offer.reason);
-  }
+  const CaptureAside aside;
+  agree_to_start(bootstrap, device, bytes, wanted);
   const DeviceGuard guard(device);
   std::vector<std::string> reasons;
   for (const ReachKind kind : kinds_for(wanted)) {
     auto impl = std::make_unique<Impl>();
     impl->kind = kind;
     impl->device = device;
+    impl->bytes = bytes;
     impl->own = std::make_shared<Cleanup>();
     impl->mapped = std::make_unique<Cleanup>();
     Exchange exchange(bootstrap, device, bytes);
     std::string reason;
-    impl->blocks = exchange.run(kind, *impl->own, *impl->mapped, reason);
+    impl->blocks = exchange.run(kind, impl->own, *impl->mapped, reason);
     if (!impl->blocks.empty()) {
       const bool whole = kind != ReachKind::kHost && exchange.joined_by_nvlink_to_all();
       impl->ranks_per_device = exchange.ranks_per_device();
+      impl->processors = exchange.fewest_processors();
       const std::vector<uint8_t> votes = bootstrap.all_gather(static_cast<uint8_t>(whole));
       impl->keeps_lines_whole = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
       return PeerMemory(std::move(impl));
     }
     reasons.push_back(join(name(kind), ": ", reason));
+    impl->mapped.reset();
+    bootstrap.barrier();  // nobody frees what another rank still maps
   }
-  refuse(reasons);
+  refuse(wanted, reasons);
 }
 
 std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, size_t bytes, ReachKind wanted) {
+  const CaptureAside aside;
+  check_bytes(bytes);
+  for (const int device : devices) start_cuda(device);
   std::vector<std::string> reasons;
   for (const ReachKind kind : kinds_for(wanted)) {
     const auto own = std::make_shared<Cleanup>();
@@ -417,14 +373,20 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         for (const int b : devices) whole = whole && joined_by_nvlink(a, b);
       }
       std::vector<std::array<char, 16>> uuids;
-      for (const int device : devices) uuids.push_back(uuid_of(device));
+      int processors = INT_MAX;
+      for (const int device : devices) {
+        uuids.push_back(uuid_of(device));
+        processors = std::min(processors, processors_of(device));
+      }
       std::vector<PeerMemory> ranks;
       for (const int device : devices) {
         auto impl = std::make_unique<Impl>();
         impl->kind = kind;
         impl->device = device;
+        impl->bytes = bytes;
         impl->keeps_lines_whole = whole;
         impl->ranks_per_device = most_on_one_device(uuids);
+        impl->processors = processors;
         impl->blocks = blocks;
         impl->own = own;
         ranks.push_back(PeerMemory(std::move(impl)));
@@ -434,13 +396,15 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
       reasons.push_back(join(name(kind), ": ", error.what()));
     }
   }
-  refuse(reasons);
+  refuse(wanted, reasons);
 }
 
 std::byte* PeerMemory::of(int rank) const { return impl_->blocks[static_cast<size_t>(rank)]; }
 ReachKind PeerMemory::kind() const { return impl_->kind; }
+size_t PeerMemory::bytes() const { return impl_->bytes; }
 int PeerMemory::device() const { return impl_->device; }
 int PeerMemory::ranks_per_device() const { return impl_->ranks_per_device; }
+int PeerMemory::processors() const { return impl_->processors; }
 bool PeerMemory::keeps_lines_whole() const { return impl_->keeps_lines_whole; }
 
 }  // namespace plait

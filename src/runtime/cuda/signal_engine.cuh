@@ -39,30 +39,36 @@ class SignalEngine {
   __device__ void fold(const DeviceOperation& operation) {
     if (operation.is_done_before) return;
     if (operation.after_barrier) __syncthreads();
-    if (operation.together > 1) return copy_together(operation);
     const DevicePlace* places = strand_.launch().places + operation.first;
     const bool one_width = operation.wide_sources == 0 && !operation.result_is_wide;
     unsigned misaligned = 0;
-    for (int i = 0; i < operation.count; ++i) {
+    for (int i = 0; i < operation.count * operation.together; ++i) {  // of those that follow, too: they come next
       misaligned |= static_cast<unsigned>(reinterpret_cast<uintptr_t>(at(places[i])) % sizeof(uint4));
     }
     uint32_t done = 0;  // elements
-    if (one_width && misaligned == 0) {
+    if (operation.together > 1) {
+      if (misaligned == 0) {
+        const uint32_t vectors = operation.elements / Vector::kCount;
+        done = vectors * Vector::kCount;
+        copy_together(operation, places, vectors);
+      }
+    } else if (one_width && misaligned == 0) {
       const uint32_t vectors = operation.elements / Vector::kCount;
       done = vectors * Vector::kCount;
       if (operation.sources == 1 && operation.divisor == 0) {
         copy_vectors(operation, places, vectors);
       } else if (operation.sources == 2) {
-        reduce_vectors<2, 4>(operation, places, vectors);
-      } else if (operation.sources == 4) {
-        reduce_vectors<4, 2>(operation, places, vectors);
-      } else if (operation.sources == 8) {
-        reduce_vectors<8, 1>(operation, places, vectors);
+        reduce_vectors<2, (Vector::kCount > 8 ? 1 : 2)>(operation, places, vectors);
+      } else if (kUnrolls && operation.sources == 4) {
+        reduce_vectors<(kUnrolls ? 4 : 0), kAtOnce>(operation, places, vectors);
+      } else if (kUnrolls && Vector::kCount <= 8 && operation.sources == 8) {
+        reduce_vectors<(kUnrolls && Vector::kCount <= 8 ? 8 : 0), 1>(operation, places, vectors);
       } else {
-        reduce_vectors<0, 2>(operation, places, vectors);
+        reduce_vectors<0, kAtOnce>(operation, places, vectors);
       }
     }
-    if (done < operation.elements) fold_elements(operation, places, done);
+    if (done == operation.elements) return;
+    for (int c = 0; c < operation.together; ++c) fold_elements(operation, places + c * operation.count, done);
   }
 
   __device__ void signal(const DeviceOperation& operation) {
@@ -88,7 +94,16 @@ class SignalEngine {
   }
 
  private:
-  __device__ std::byte* at(const DevicePlace& place) const { return bases_[place.base] + place.offset; }
+  // Vectors of a thread under way at once, of several sources: as many as registers hold without spilling.
+  static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
+  static constexpr bool kUnrolls = !std::is_integral_v<Storage> || sizeof(Storage) >= 4;
+
+  // The table is in shared memory, where the compiler does not see that what it points to is not.
+  __device__ std::byte* at(const DevicePlace& place) const {
+    std::byte* const address = bases_[place.base] + place.offset;
+    __builtin_assume(__isGlobal(address));
+    return address;
+  }
 
   __device__ uint64_t value() const {
     return static_cast<uint64_t>(strand_.launch().call) << kEpochBits | strand_.epoch();
@@ -111,16 +126,9 @@ class SignalEngine {
   }
 
   // Several copies at once: thread t takes vectors t, t + 512, … of all of them as if they were one.
-  __device__ void copy_together(const DeviceOperation& first) const {
-    const DeviceOperation* const operations = &first;
-    const DevicePlace* places = strand_.launch().places + first.first;  // of all: they were written one after the other
+  __device__ void copy_together(const DeviceOperation& first, const DevicePlace* places, uint32_t vectors) const {
     const int copies = first.together;
-    unsigned misaligned = 0;
-    for (int i = 0; i < 2 * copies; ++i) {
-      misaligned |= static_cast<unsigned>(reinterpret_cast<uintptr_t>(at(places[i])) % sizeof(uint4));
-    }
-    const uint32_t vectors = misaligned == 0 ? first.elements / Vector::kCount : 0;
-    constexpr int kAtOnce = 8;
+    constexpr int kCopies = 4;
     uint32_t i = threadIdx.x;
     int copy = 0;
     const auto settle = [&] {  // from beyond the end of a copy into the next
@@ -131,10 +139,10 @@ class SignalEngine {
     };
     if (vectors > 0) settle();
     while (vectors > 0 && copy < copies) {
-      uint4 values[kAtOnce];
-      uint4* to[kAtOnce];
+      uint4 values[kCopies];
+      uint4* to[kCopies];
 #pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      for (int u = 0; u < kCopies; ++u) {
         to[u] = nullptr;
         if (copy >= copies) continue;
         to[u] = reinterpret_cast<uint4*>(at(places[2 * copy])) + i;
@@ -143,29 +151,27 @@ class SignalEngine {
         settle();
       }
 #pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      for (int u = 0; u < kCopies; ++u) {
         if (to[u] != nullptr) *to[u] = values[u];
       }
     }
-    if (vectors * Vector::kCount == first.elements) return;
-    for (int c = 0; c < copies; ++c) fold_elements(operations[c], places + 2 * c, vectors * Vector::kCount);
   }
 
   // One source. A copy keeps every bit, also of a NaN, which widening and rounding would not.
   __device__ void copy_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
-    constexpr int kAtOnce = 8;
+    constexpr int kCopies = 4;
     const auto* from = reinterpret_cast<const uint4*>(at(places[operation.destinations]));
-    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kAtOnce) {
-      uint4 values[kAtOnce];
+    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kCopies) {
+      uint4 values[kCopies];
 #pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
+      for (int u = 0; u < kCopies; ++u) {
         const uint32_t i = first + u * blockDim.x;
         if (i < vectors) values[u] = from[i];
       }
       for (int d = 0; d < operation.destinations; ++d) {
         auto* to = reinterpret_cast<uint4*>(at(places[d]));
 #pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
+        for (int u = 0; u < kCopies; ++u) {
           const uint32_t i = first + u * blockDim.x;
           if (i < vectors) to[i] = values[u];
         }
@@ -174,18 +180,18 @@ class SignalEngine {
   }
 
   // `kSources` 0: as many as the operation has. All loads of an iteration are under way before the first is used.
-  template <int kSources, int kAtOnce>
+  template <int kSources, int kVectors>
   __device__ void reduce_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
     const ReduceOp op = strand_.launch().op;
     const DevicePlace* sources = places + operation.destinations;
-    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kAtOnce) {
-      Vector results[kAtOnce];
+    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kVectors) {
+      Vector results[kVectors];
       if constexpr (kSources > 0) {
-        Vector values[kSources][kAtOnce];
+        Vector values[kSources][kVectors];
 #pragma unroll
-        for (int s = 0; s < kSources; ++s) load<kAtOnce>(sources[s], first, vectors, values[s]);
+        for (int s = 0; s < kSources; ++s) load<kVectors>(sources[s], first, vectors, values[s]);
 #pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
+        for (int u = 0; u < kVectors; ++u) {
           Accumulator sum[Vector::kCount], next[Vector::kCount];
           values[0][u].widen(sum);
 #pragma unroll
@@ -197,21 +203,21 @@ class SignalEngine {
           results[u].narrow(sum);
         }
       } else {
-        Accumulator sums[kAtOnce][Vector::kCount], next[Vector::kCount];
-        Vector values[kAtOnce];
-        load<kAtOnce>(sources[0], first, vectors, values);
+        Accumulator sums[kVectors][Vector::kCount], next[Vector::kCount];
+        Vector values[kVectors];
+        load<kVectors>(sources[0], first, vectors, values);
 #pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) values[u].widen(sums[u]);
+        for (int u = 0; u < kVectors; ++u) values[u].widen(sums[u]);
         for (int s = 1; s < operation.sources; ++s) {
-          load<kAtOnce>(sources[s], first, vectors, values);
+          load<kVectors>(sources[s], first, vectors, values);
 #pragma unroll
-          for (int u = 0; u < kAtOnce; ++u) {
+          for (int u = 0; u < kVectors; ++u) {
             values[u].widen(next);
             combine(op, sums[u], next);
           }
         }
 #pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
+        for (int u = 0; u < kVectors; ++u) {
           divide(sums[u], operation.divisor);
           results[u].narrow(sums[u]);
         }
@@ -219,7 +225,7 @@ class SignalEngine {
       for (int d = 0; d < operation.destinations; ++d) {
         auto* to = reinterpret_cast<uint4*>(at(places[d]));
 #pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
+        for (int u = 0; u < kVectors; ++u) {
           const uint32_t i = first + u * blockDim.x;
           if (i < vectors) to[i] = results[u].bits;
         }
@@ -227,19 +233,18 @@ class SignalEngine {
     }
   }
 
-  template <int kAtOnce>
-  __device__ void load(const DevicePlace& place, uint32_t first, uint32_t vectors, Vector (&values)[kAtOnce]) const {
+  template <int kVectors>
+  __device__ void load(const DevicePlace& place, uint32_t first, uint32_t vectors, Vector (&values)[kVectors]) const {
     const auto* from = reinterpret_cast<const uint4*>(at(place));
 #pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
+    for (int u = 0; u < kVectors; ++u) {
       const uint32_t i = first + u * blockDim.x;
       values[u].bits = i < vectors ? from[i] : uint4{0, 0, 0, 0};
     }
   }
 
   // What does not come in whole aligned vectors of one width, from element `first` on.
-  __device__ __noinline__ void fold_elements(const DeviceOperation& operation, const DevicePlace* places,
-                                             uint32_t first) const {
+  __device__ void fold_elements(const DeviceOperation& operation, const DevicePlace* places, uint32_t first) const {
     const DevicePlace* sources = places + operation.destinations;
     const bool copies =
         operation.sources == 1 && operation.divisor == 0 && (operation.wide_sources != 0) == operation.result_is_wide;

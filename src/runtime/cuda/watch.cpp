@@ -18,6 +18,17 @@ T read(const T& value) {
   return *static_cast<const volatile T*>(&value);
 }
 
+// Lanes wait for each other: of all that gave up, the one that is furthest behind has the most to tell.
+int furthest_behind(const StrandFailure* failures) {
+  int found = -1;
+  for (int i = 0; i < kMostStrands * kMostLanes; ++i) {
+    if (read(failures[i].state) == StrandFailure::kNone) continue;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (found < 0 || failures[i].expected_epoch < failures[found].expected_epoch) found = i;
+  }
+  return found;
+}
+
 }  // namespace
 
 Watch::Watch(CommunicatorState& state, const StrandFailure* failures, uint32_t* aborted)
@@ -38,30 +49,29 @@ void Watch::look_on() {
 }
 
 void Watch::look() {
-  for (int i = 0; i < kMostStrands * kMostLanes; ++i) {
-    const StrandFailure& failure = failures_[i];
-    const int strand = i / kMostLanes;
-    const uint32_t state = read(failure.state);
-    if (state == StrandFailure::kNone) continue;
-    std::atomic_thread_fence(std::memory_order_acquire);
-    const std::string where = failure.operation >= 0 ? join("operation ", failure.operation, " of the plan")
-                              : failure.peer >= 0    ? std::string("the wait for an earlier call to be completed")
-                                                     : std::string("the wait for packets");
-    const std::string whom = failure.peer >= 0 ? join(" for rank ", failure.peer) : "";
-    if (state == StrandFailure::kOtherCall) {
-      state_.abort(ErrorCode::kMismatch, join("rank ", state_.rank(), " and rank ", failure.peer,
-                                              " make different calls at the same time (seen by CTA ", strand, ", lane ",
-                                              i % kMostLanes, " at ", where, "); ", state_.describe()));
-    } else {
-      state_.abort(ErrorCode::kTimeout,
-                   join("rank ", state_.rank(), ": CTA ", strand, " waited too long", whom, ", lane ", i % kMostLanes,
-                        " at ", where, " (epoch ", failure.expected_epoch, " expected, ", failure.seen_epoch,
-                        " seen); ", state_.describe()));
-    }
-    break;
-  }
+  report_failures();
   state_.look_after_peers();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(aborted_) = 1;
+}
+
+void Watch::report_failures() {
+  const int found = furthest_behind(failures_);
+  if (found < 0 || state_.has_failed()) return;
+  const StrandFailure& failure = failures_[found];
+  const std::string who = join("rank ", state_.rank(), ", CTA ", found / kMostLanes, ", lane ", found % kMostLanes);
+  const std::string where = failure.operation >= 0 ? join("operation ", failure.operation, " of the plan")
+                            : failure.peer >= 0 ? std::string("its wait for all ranks to be done with an earlier part")
+                                                : std::string("its wait for data");
+  if (failure.state == StrandFailure::kOtherCall) {
+    state_.abort(ErrorCode::kMismatch,
+                 join(who, ": rank ", failure.peer, " makes another call at the same time (seen at ", where, "); ",
+                      state_.describe()));
+    return;
+  }
+  const std::string whom = failure.peer >= 0 ? join(" for rank ", failure.peer) : "";
+  state_.abort(ErrorCode::kTimeout, join(who, " waited longer than PLAIT_TIMEOUT_SEC allows", whom, " at ", where,
+                                         ", in epoch ", failure.expected_epoch, "; the last that came was of epoch ",
+                                         failure.seen_epoch, "; ", state_.describe()));
 }
 
 }  // namespace plait

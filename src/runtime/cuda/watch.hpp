@@ -23,6 +23,7 @@ class Watch {
  private:
   void look_on();
   void look();
+  void report_failures();
 
   CommunicatorState& state_;
   const StrandFailure* failures_;

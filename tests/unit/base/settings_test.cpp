@@ -39,6 +39,7 @@ TEST(Settings, AnEmptyEnvironmentGivesTheDefaults) {
   EXPECT_EQ(settings.shared_memory_directory, "");
   EXPECT_EQ(settings.wait_policy, WaitPolicy::kAuto);
   EXPECT_EQ(settings.algorithm, "");
+  EXPECT_EQ(settings.reach, ReachKind::kAuto);
   EXPECT_EQ(settings.log_level, LogLevel::kWarn);
 }
 
@@ -49,6 +50,7 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
                                                         {"PLAIT_SHM_DIR", "/dev/shm"},
                                                         {"PLAIT_WAIT", "sleep"},
                                                         {"PLAIT_ALGORITHM", "all_reduce:ring"},
+                                                        {"PLAIT_REACH", "ipc"},
                                                         {"PLAIT_LOG", "debug"}});
   EXPECT_EQ(settings.timeout_seconds, 2.5);
   EXPECT_EQ(settings.bootstrap_timeout_seconds, 7);
@@ -56,12 +58,16 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
   EXPECT_EQ(settings.shared_memory_directory, "/dev/shm");
   EXPECT_EQ(settings.wait_policy, WaitPolicy::kSleep);
   EXPECT_EQ(settings.algorithm, "all_reduce:ring");
+  EXPECT_EQ(settings.reach, ReachKind::kIpc);
   EXPECT_EQ(settings.log_level, LogLevel::kDebug);
 }
 
 TEST(Settings, EveryNamedChoiceReadsBack) {
   for (const auto policy : {WaitPolicy::kAuto, WaitPolicy::kSpin, WaitPolicy::kYield, WaitPolicy::kSleep}) {
     EXPECT_EQ(Settings::from_environment({{"PLAIT_WAIT", name(policy)}}).wait_policy, policy);
+  }
+  for (const auto kind : {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
+    EXPECT_EQ(Settings::from_environment({{"PLAIT_REACH", name(kind)}}).reach, kind);
   }
   for (const auto level : {LogLevel::kError, LogLevel::kWarn, LogLevel::kInfo, LogLevel::kDebug}) {
     EXPECT_EQ(Settings::from_environment({{"PLAIT_LOG", name(level)}}).log_level, level);
@@ -90,6 +96,7 @@ TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
   EXPECT_EQ(Settings::from_environment({{"PLAIT_SCRATCH_KIB", "67108864"}}).scratch_bytes, size_t{1} << 36);
   EXPECT_NE(error_of({{"PLAIT_WAIT", "Spin"}}), "");
   EXPECT_NE(error_of({{"PLAIT_LOG", "trace"}}), "");
+  EXPECT_TRUE(has(error_of({{"PLAIT_REACH", "nvlink"}}), "expected auto, vmm, ipc or host"));
   EXPECT_NE(error_of({{"PLAIT_SHM_DIR", "dev/shm"}}), "");
 }
 
@@ -115,6 +122,7 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   changed.wait_policy = WaitPolicy::kYield;
   changed.algorithm = "all_gather:ring";
   changed.shared_memory_directory = "/tmp";
+  changed.reach = ReachKind::kHost;
   changed.log_level = LogLevel::kInfo;
   Environment environment;
   std::set<std::string> names;
@@ -131,6 +139,7 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   EXPECT_EQ(read.wait_policy, WaitPolicy::kYield);
   EXPECT_EQ(read.algorithm, "all_gather:ring");
   EXPECT_EQ(read.shared_memory_directory, "/tmp");
+  EXPECT_EQ(read.reach, ReachKind::kHost);
   EXPECT_EQ(read.log_level, LogLevel::kInfo);
   EXPECT_EQ(settings_table()[0].default_value, "60");
   EXPECT_EQ(settings_table(changed)[0].default_value, "60");

@@ -1,0 +1,9 @@
+// The kernels of floats that add up in their own width.
+#include "runtime/cuda/lane_kernel.cuh"
+
+namespace plait {
+
+template const void* lane_kernel_of<DataType::kFloat32>(Protocol);
+template const void* lane_kernel_of<DataType::kFloat64>(Protocol);
+
+}  // namespace plait

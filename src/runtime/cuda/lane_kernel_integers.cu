@@ -1,0 +1,11 @@
+// The kernels of 32- and 64-bit integers.
+#include "runtime/cuda/lane_kernel.cuh"
+
+namespace plait {
+
+template const void* lane_kernel_of<DataType::kInt32>(Protocol);
+template const void* lane_kernel_of<DataType::kUint32>(Protocol);
+template const void* lane_kernel_of<DataType::kInt64>(Protocol);
+template const void* lane_kernel_of<DataType::kUint64>(Protocol);
+
+}  // namespace plait

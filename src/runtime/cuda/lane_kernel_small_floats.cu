@@ -1,0 +1,11 @@
+// The kernels of floats that add up in float32.
+#include "runtime/cuda/lane_kernel.cuh"
+
+namespace plait {
+
+template const void* lane_kernel_of<DataType::kFloat16>(Protocol);
+template const void* lane_kernel_of<DataType::kBfloat16>(Protocol);
+template const void* lane_kernel_of<DataType::kFloat8E4M3>(Protocol);
+template const void* lane_kernel_of<DataType::kFloat8E5M2>(Protocol);
+
+}  // namespace plait

@@ -1,0 +1,11 @@
+// The kernels of 8- and 16-bit integers.
+#include "runtime/cuda/lane_kernel.cuh"
+
+namespace plait {
+
+template const void* lane_kernel_of<DataType::kInt8>(Protocol);
+template const void* lane_kernel_of<DataType::kUint8>(Protocol);
+template const void* lane_kernel_of<DataType::kInt16>(Protocol);
+template const void* lane_kernel_of<DataType::kUint16>(Protocol);
+
+}  // namespace plait

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Reads the machine code of the kernels: what only a compiler could break, and no test without a GPU would see.
+
+    tools/check_kernels.py [--cuobjdump PATH] [LIBRARY]
+
+For every architecture in LIBRARY (default: build/release/src/libplait_runtime_cuda.a) and every lane kernel:
+  - data moves 16 bytes at a time (NVG-44),
+  - no register is spilled to local memory,
+  - registers allow the threads that a launch may ask for (NVG-51).
+Prints one line a violation, then a table; exits with 1 if there was a violation, or if the library has no kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+REGISTERS_OF_SM = 65536
+THREADS = 512  # kMostThreads in src/runtime/cuda/lane_kernel.hpp
+LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
+# Wide accesses that a kernel of each engine must have: plain ones, and those of memory that peers write.
+WIDE = {
+    "SignalEngine": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
+    "PacketEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+    "LineEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+}
+
+
+def find_cuobjdump() -> str:
+    wheels = [Path(path) / "nvidia" / "cu13" / "bin" / "cuobjdump" for path in sys.path]
+    for candidate in wheels:
+        if candidate.exists():
+            return str(candidate)
+    return shutil.which("cuobjdump") or sys.exit("check_kernels: cuobjdump is missing; `make kernels` installs it")
+
+
+def functions(listing: str):
+    """(architecture, mangled name, body) of each function in what `cuobjdump -sass` prints."""
+    architecture, name, body = "", "", []
+    for line in listing.splitlines():
+        if match := re.search(r"^\s*arch = (sm_\w+)", line):
+            architecture = match[1]
+        if match := re.match(r"\s*Function : (\S+)", line):
+            if name:
+                yield architecture, name, "\n".join(body)
+            name, body = match[1], []
+        elif line.startswith("Fatbin"):
+            if name:
+                yield architecture, name, "\n".join(body)
+            name, body = "", []
+        else:
+            body.append(line)
+    if name:
+        yield architecture, name, "\n".join(body)
+
+
+def registers(usage: str) -> dict[tuple[str, str], int]:
+    """Registers by (architecture, function), from `cuobjdump -res-usage`."""
+    found, architecture, name = {}, "", ""
+    for line in usage.splitlines():
+        if match := re.search(r"arch = (sm_\w+)", line):
+            architecture = match[1]
+        elif match := re.search(r"Function (\S+?):", line):
+            name = match[1]
+        elif (match := re.search(r"REG:(\d+)", line)) and name:
+            found[architecture, name] = int(match[1])
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cuobjdump", default=None)
+    parser.add_argument("library", nargs="?", default=ROOT / "build" / "release" / "src" / "libplait_runtime_cuda.a")
+    arguments = parser.parse_args()
+    tool = arguments.cuobjdump or find_cuobjdump()
+
+    def dump(option: str) -> str:
+        return subprocess.run([tool, option, str(arguments.library)], check=True, capture_output=True, text=True).stdout
+
+    used = registers(dump("-res-usage"))
+    problems: list[str] = []
+    kernels: dict[str, Counter] = defaultdict(Counter)
+    most: dict[str, int] = defaultdict(int)
+    for architecture, name, body in functions(dump("-sass")):
+        engine = next((engine for engine in WIDE if engine in name and "run_lane" in name), None)
+        if engine is None:
+            continue
+        kernels[architecture][engine] += 1
+        where = f"{architecture}, {name}"
+        for pattern in WIDE[engine]:
+            if not re.search(pattern, body):
+                problems.append(f"{where}: no access like {pattern}")
+        spills = len(re.findall(r"\b(?:LDL|STL)\b", body))
+        if spills:
+            problems.append(f"{where}: {spills} accesses to local memory")
+        count = used.get((architecture, name), 0)
+        if count == 0 or count * THREADS > REGISTERS_OF_SM:
+            most_allowed = REGISTERS_OF_SM // THREADS
+            problems.append(f"{where}: {count} registers a thread; {THREADS} threads need at most {most_allowed}")
+        most[architecture] = max(most[architecture], count)
+    for problem in problems:
+        print(f"check_kernels: {problem}")
+    for missing in sorted(LEAST_ARCHITECTURES - set(kernels)):
+        problems.append(missing)
+        print(f"check_kernels: no kernels for {missing}")
+    for architecture, engines in sorted(kernels.items()):
+        listed = ", ".join(f"{count} {engine}" for engine, count in sorted(engines.items()))
+        print(f"{architecture}: {listed}; at most {most[architecture]} registers")
+    print(f"check_kernels: {sum(sum(c.values()) for c in kernels.values())} kernels, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
