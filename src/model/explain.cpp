@@ -56,7 +56,7 @@ class Explanation {
     std::string text = join(plan_.plan().algorithm, ": ", name(plan_.plan().collective), " over ",
                             count(plan_.plan().ranks.size(), "rank"), " of ", topology_.name, ", ",
                             count(static_cast<size_t>(plan_.report().steps), "step"), "\n");
-    if (load_.busiest) {
+    if (load_.busiest && load_.busiest_seconds > 0) {
       text += bound_text() + kinds_text() + links_text() + unused_text();
     } else {
       text += "no link is used\n";
@@ -203,10 +203,13 @@ class Explanation {
   // For large messages bytes decide, for small ones steps.
   static std::string verdict(const std::vector<Candidate>& all) {
     const Candidate& chosen = all[0];
+    double best_seconds = chosen.seconds;
+    for (const Candidate& c : all) best_seconds = std::min(best_seconds, c.seconds);
+    // Of equal bounds the one in the fewest steps; the chosen one unless another is truly better.
+    const auto is_fast = [&](const Candidate& c) { return c.seconds <= best_seconds * kSame; };
     const Candidate *fastest = &chosen, *shortest = &chosen;
     for (const Candidate& c : all) {
-      const bool tie = c.seconds < fastest->seconds * kSame && c.steps < fastest->steps && fastest != &chosen;
-      if (c.seconds * kSame < fastest->seconds || tie) fastest = &c;
+      if (is_fast(c) && (!is_fast(*fastest) || c.steps < fastest->steps)) fastest = &c;
       if (c.steps < shortest->steps ||
           (shortest != &chosen && c.steps == shortest->steps && c.seconds < shortest->seconds)) {
         shortest = &c;
@@ -221,6 +224,13 @@ class Explanation {
     if (fastest == &chosen) {
       return join(chosen.name, ": none has a better bound, which decides for large messages; for small ones ",
                   shortest->name, " would be better, in ", steps, ".");
+    }
+    if (is_fast(chosen)) {
+      const std::string better = join(fastest->name, " would be better: as good a bound in ",
+                                      count(static_cast<size_t>(fastest->steps), "step"), ", not ", chosen.steps);
+      return fastest->steps == shortest->steps
+                 ? better + "."
+                 : join(better, "; for small messages ", shortest->name, ", in ", steps, ".");
     }
     if (shortest == &chosen) {
       return join(chosen.name, ": none has fewer steps, which decides for small messages; for large ones ",

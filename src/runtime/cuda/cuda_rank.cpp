@@ -173,6 +173,10 @@ BindLimits CudaRank::limits(const LaunchShape& shape, int ranks) {
   return limits;
 }
 
+size_t CudaRank::flagged_bytes(Protocol protocol) {
+  return protocol == Protocol::kPackets ? kLayout.packet_bytes : kLayout.line_bytes;
+}
+
 std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, const Call& call,
                                                       const LaunchShape& shape) const {
   if (shape.protocol != Protocol::kSignals && !can_carry_flags(*bound.plan, call.type)) {

@@ -47,6 +47,8 @@ class CudaRank {
 
   // The limits that a plan is bound with for this shape.
   static BindLimits limits(const LaunchShape& shape, int ranks);
+  // Bytes of a strand, for an epoch, that packets or lines may take with their flags.
+  static size_t flagged_bytes(Protocol protocol);
   // Throws kResources where the plan is too long for a launch, kInvalidPlan where the protocol cannot serve it.
   std::shared_ptr<Prepared> prepare(const BoundPlan& bound, const Call& call, const LaunchShape& shape) const;
 

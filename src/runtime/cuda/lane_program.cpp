@@ -111,7 +111,8 @@ class Writer {
       while (leader > first && operations_[leader].is_done_before) --leader;
     }
     DeviceOperation& head = operations_[leader];
-    if (!plain(head) || head.elements != added.elements || head.together == UINT8_MAX) return;
+    const bool fits = protocol_ == Protocol::kSignals || head.elements == added.elements;
+    if (!plain(head) || !fits || head.together == UINT8_MAX) return;
     ++head.together;
     added.is_done_before = true;
   }

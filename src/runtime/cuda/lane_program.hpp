@@ -45,8 +45,8 @@ struct DeviceOperation {
   uint8_t sources = 0;
   uint16_t first = 0;  // fold: of `places`, destinations first; else of `words`
   uint8_t count = 0;   // words; fold: places
-  // Copies of equally many elements that do not touch each other, this one and those that follow: performed at once, so
-  // that all their loads are under way together.
+  // Copies that do not touch each other, this one and those that follow: performed at once, so that all their loads are
+  // under way together. With flags of equally many elements.
   uint8_t together = 1;
   uint16_t divisor = 0;       // average: of the finished sum; 0: none
   uint16_t wide_sources = 0;  // a bit for each source that holds an unfinished reduction in float32

@@ -47,11 +47,7 @@ class SignalEngine {
     }
     uint32_t done = 0;  // elements
     if (operation.together > 1) {
-      if (misaligned == 0) {
-        const uint32_t vectors = operation.elements / Vector::kCount;
-        done = vectors * Vector::kCount;
-        copy_together(operation, places, vectors);
-      }
+      if (misaligned == 0) copy_together(operation, places);
     } else if (one_width && misaligned == 0) {
       const uint32_t vectors = operation.elements / Vector::kCount;
       done = vectors * Vector::kCount;
@@ -67,8 +63,11 @@ class SignalEngine {
         reduce_vectors<0, kAtOnce>(operation, places, vectors);
       }
     }
-    if (done == operation.elements) return;
-    for (int c = 0; c < operation.together; ++c) fold_elements(operation, places + c * operation.count, done);
+    const DeviceOperation* const operations = &operation;
+    for (int c = 0; c < operation.together; ++c) {
+      if (operation.together > 1) done = misaligned == 0 ? whole_vectors(operations[c]) * Vector::kCount : 0;
+      if (done < operations[c].elements) fold_elements(operations[c], places + c * operation.count, done);
+    }
   }
 
   __device__ void signal(const DeviceOperation& operation) {
@@ -125,20 +124,22 @@ class SignalEngine {
     }
   }
 
+  __device__ static uint32_t whole_vectors(const DeviceOperation& operation) {
+    return operation.elements / Vector::kCount;
+  }
+
   // Several copies at once: thread t takes vectors t, t + 512, … of all of them as if they were one.
-  __device__ void copy_together(const DeviceOperation& first, const DevicePlace* places, uint32_t vectors) const {
+  __device__ void copy_together(const DeviceOperation& first, const DevicePlace* places) const {
+    const DeviceOperation* const operations = &first;
     const int copies = first.together;
     constexpr int kCopies = 4;
     uint32_t i = threadIdx.x;
     int copy = 0;
     const auto settle = [&] {  // from beyond the end of a copy into the next
-      while (i >= vectors && copy < copies) {
-        i -= vectors;
-        ++copy;
-      }
+      while (copy < copies && i >= whole_vectors(operations[copy])) i -= whole_vectors(operations[copy++]);
     };
-    if (vectors > 0) settle();
-    while (vectors > 0 && copy < copies) {
+    settle();
+    while (copy < copies) {
       uint4 values[kCopies];
       uint4* to[kCopies];
 #pragma unroll

@@ -1,0 +1,90 @@
+// What calls on GPUs get: every choice must make a plan that verifies and a launch that the runtime takes.
+#include <gtest/gtest.h>
+
+#include "plan/verifier.hpp"
+#include "support/outcome.hpp"
+#include "tuner/selection.hpp"
+
+namespace plait {
+namespace {
+
+SelectionQuery query_of(Collective collective, size_t bytes, int ranks) {
+  SelectionQuery query;
+  query.collective = collective;
+  query.bytes = bytes;
+  query.ranks = ranks;
+  return query;
+}
+
+TEST(LaunchShape, ReadsWhatItWrites) {
+  const LaunchShape shape = parse_launch_shape("lines:48x256");
+  EXPECT_EQ(shape, (LaunchShape{Protocol::kLines, 48, 256}));
+  EXPECT_EQ(to_text(shape), "48 CTAs of 256 threads, lines");
+  EXPECT_EQ(to_text(parse_launch_shape("signals:1x64")), "1 CTA of 64 threads, signals");
+  for (const char* wrong : {"", "lines", "lines:", "lines:8", "lines:8x", "lines:8x65", "lines:8x32", "lines:0x64",
+                            "lines:-1x64", "lines:8x64 ", "ll:8x64", ":8x64", "packets:8:64"}) {
+    const test::Outcome outcome = test::outcome_of([&](int) { parse_launch_shape(wrong); }, 0);
+    EXPECT_EQ(test::objection(outcome, ErrorCode::kInvalidArgument, {"PLAIT_LAUNCH", "signals:16x512"}), "") << wrong;
+  }
+}
+
+TEST(CudaSelection, EveryChoiceVerifiesAndCanBeLaunched) {
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    for (const int ranks : {1, 2, 3, 4, 8, 16}) {
+      for (size_t bytes = 0; bytes <= size_t{1} << 30; bytes = bytes * 3 + 1) {
+        for (const int sharing : {1, ranks}) {
+          SelectionQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
+          query.root = has_root(query.collective) ? ranks - 1 : 0;
+          query.ranks_per_device = sharing;
+          query.processors = 108;
+          const CudaChoice choice = select_for_cuda(query, {}, {});
+          const VerifiedPlan plan = verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
+          const LaunchShape& launch = choice.launch;
+          EXPECT_GE(launch.strands, 1);
+          EXPECT_LE(launch.strands, 64);
+          EXPECT_GE(launch.threads, 64);
+          EXPECT_LE(launch.threads, 512);
+          EXPECT_EQ(launch.threads % 32, 0);
+          EXPECT_FALSE(choice.plan.reason.empty());
+          const int lanes = static_cast<int>(plan.plan().ranks[0].lanes.size());
+          EXPECT_LE(lanes, 3);
+          EXPECT_TRUE(launch.protocol == Protocol::kSignals || lanes == 1);
+          // CTAs that wait for each other fit: one of 512 threads on an SM, or two of 256.
+          if (lanes > 1 || (sharing > 1 && launch.strands > 1)) {
+            EXPECT_LE(launch.strands * lanes * sharing, query.processors * (launch.threads > 256 ? 1 : 2))
+                << to_text(launch) << " for " << bytes << " bytes, " << ranks << " ranks";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
+  const auto choose = [](size_t bytes, bool lines = true) {
+    SelectionQuery query = query_of(Collective::kAllReduce, bytes, 4);
+    query.lines = lines;
+    return select_for_cuda(query, {}, {});
+  };
+  EXPECT_EQ(choose(8).plan.algorithm, "one_shot_push");
+  EXPECT_EQ(choose(8).launch, (LaunchShape{Protocol::kPackets, 1, 64}));
+  EXPECT_EQ(choose(256 << 10).launch.protocol, Protocol::kLines);
+  EXPECT_EQ(choose(256 << 10, false).launch.protocol, Protocol::kSignals);
+  EXPECT_EQ(choose(4 << 20).plan.algorithm, "push");
+  EXPECT_EQ(choose(4 << 20).plan.arguments.pipeline, 1);
+  EXPECT_EQ(choose(64 << 20).plan.arguments.pipeline, 2);
+}
+
+TEST(CudaSelection, ObeysOverrides) {
+  const SelectionQuery query = query_of(Collective::kAllReduce, 64 << 20, 4);
+  const LaunchShape lines{Protocol::kLines, 32, 512};
+  const CudaChoice launched = select_for_cuda(query, {}, lines);
+  EXPECT_EQ(launched.launch, lines);
+  EXPECT_EQ(launched.plan.arguments.pipeline, 1);  // flags need one lane
+  const CudaChoice pinned = select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {});
+  EXPECT_EQ(pinned.plan.algorithm, "ring");
+  EXPECT_EQ(pinned.plan.arguments.engine, Engine::kSm);
+}
+
+}  // namespace
+}  // namespace plait
