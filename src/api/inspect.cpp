@@ -67,6 +67,7 @@ std::string summarize(const VerifiedPlan& verified, size_t message_bytes) {
   }
   std::string text =
       join("steps    ", report.steps, report.synchronizes ? ", every rank waits for every other" : "", "\n");
+  if (plan.chunk_count() == 0) return text + "memory   no data is moved\n";
   text += join("memory   a rank reads ", amounts.most(report.chunks_read), " and writes ",
                amounts.most(report.chunks_written), "\n");
   text += join("between  a rank sends ", amounts.most(sent), " and receives ", amounts.most(received), "\n");
