@@ -53,7 +53,8 @@ void bind_bench(nb::module_& module) {
   nb::class_<Measurement>(module, "Measurement")
       .def_ro("seconds", &Measurement::seconds, "of one operation, one figure a cycle")
       .def_ro("wrong", &Measurement::wrong, "wrong elements over all ranks; -1: not checked")
-      .def_ro("iterations", &Measurement::iterations);
+      .def_ro("iterations", &Measurement::iterations)
+      .def_ro("host_seconds", &Measurement::host_seconds, "to enqueue one call on a GPU; -1: not measured");
   module.def("measure", &measure_call, nb::arg("communicator"), nb::arg("contestants"), nb::arg("call"),
              nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
              "Times one call with each contestant in turn; collective. One Measurement a contestant.");

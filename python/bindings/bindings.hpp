@@ -13,5 +13,6 @@ void bind_topology(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_communicator(nb::module_& module);
 void bind_bench(nb::module_& module);
+void bind_cuda_bench(nb::module_& module);
 
 }  // namespace plait::python

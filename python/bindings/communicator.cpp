@@ -36,9 +36,9 @@ std::unique_ptr<Handle> create(const UniqueId& id, int rank, int size, const Set
   return std::make_unique<Handle>(Communicator::create(id, rank, size, settings));
 }
 
-std::unique_ptr<Handle> from_environment(const Settings& settings, uint64_t sequence) {
+std::unique_ptr<Handle> from_environment(const Settings& settings, uint64_t sequence, int device) {
   const nb::gil_scoped_release release;
-  return std::make_unique<Handle>(Communicator::from_environment(settings, sequence));
+  return std::make_unique<Handle>(Communicator::from_environment(settings, sequence, device));
 }
 
 nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
@@ -99,7 +99,8 @@ void bind_communicator(nb::module_& module) {
 
   nb::class_<Handle>(module, "Communicator")
       .def_static("create", &create, nb::arg("id"), nb::arg("rank"), nb::arg("size"), nb::arg("settings"))
-      .def_static("from_environment", &from_environment, nb::arg("settings"), nb::arg("sequence"))
+      .def_static("from_environment", &from_environment, nb::arg("settings"), nb::arg("sequence"),
+                  nb::arg("device") = kNoDevice)
       .def_static("in_process", &in_process, nb::arg("size"), nb::arg("settings"))
       .def_prop_ro("rank", [](const Handle& handle) { return handle.open()->rank(); })
       .def_prop_ro("size", [](const Handle& handle) { return handle.open()->size(); })
@@ -122,6 +123,12 @@ void bind_communicator(nb::module_& module) {
           "reason_for",
           [](Handle& handle, const Call& call) {
             return handle.use([&](Communicator& communicator) { return communicator.reason_for(call); });
+          },
+          nb::arg("call"))
+      .def(
+          "launch_for",
+          [](Handle& handle, const Call& call) {
+            return handle.use([&](Communicator& communicator) { return communicator.launch_for(call); });
           },
           nb::arg("call"))
       .def("abort", &Handle::abort, nb::arg("reason"))

@@ -12,4 +12,5 @@ NB_MODULE(_core, module) {
   plait::python::bind_plan(module);
   plait::python::bind_communicator(module);
   plait::python::bind_bench(module);
+  plait::python::bind_cuda_bench(module);
 }

@@ -76,7 +76,8 @@ std::string MachinePlan::explain(double message_bytes) const {
 MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request) {
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
   if (request.ranks < 1 && gpus == 0) {
-    fail(ErrorCode::kInvalidArgument, topology.name, " has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
+    fail(ErrorCode::kInvalidArgument, topology.name,
+         " has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
   }
   Placement placement = place_ranks(topology, request.ranks < 1 ? gpus : request.ranks);
   AlgorithmArguments arguments = arguments_for(topology, placement, request.collective);

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 namespace plait {
 namespace {
@@ -134,34 +136,94 @@ size_t output_elements(const Call& call, int ranks, int rank) {
   }
 }
 
+namespace {
+
+// Elements after which all values of a reduction repeat: a multiple of the number of ranks and of every modulus above.
+size_t period_of(int ranks) { return std::lcm(size_t{4 * 9 * 13}, static_cast<size_t>(ranks)); }
+
+// The codes of `elements` elements from `first` on, side by side, each as wide as `Code`.
+template <class Code, class CodeAt>
+std::vector<std::byte> pack_as(size_t first, size_t elements, CodeAt& code_at) {
+  std::vector<std::byte> packed(elements * sizeof(Code));
+  for (size_t i = 0; i < elements; ++i) {
+    const auto code = static_cast<Code>(code_at(first + i));
+    std::memcpy(packed.data() + i * sizeof(Code), &code, sizeof(Code));
+  }
+  return packed;
+}
+
+// Calls code_at(i) in the order of i.
+template <class CodeAt>
+std::vector<std::byte> pack(size_t bytes, size_t first, size_t elements, CodeAt code_at) {
+  if (bytes == 1) return pack_as<uint8_t>(first, elements, code_at);
+  if (bytes == 2) return pack_as<uint16_t>(first, elements, code_at);
+  if (bytes == 4) return pack_as<uint32_t>(first, elements, code_at);
+  return pack_as<uint64_t>(first, elements, code_at);
+}
+
+// What lies at elements `first` to `first + elements` of the input, or the output, of `rank`.
+std::vector<std::byte> expected(const Call& call, int ranks, int rank, int variant, bool output, size_t first,
+                                size_t elements) {
+  const size_t bytes = size_of(call.type);
+  const size_t start = message_index(call, rank, first, output);
+  if (reduces(call.collective)) {
+    return pack(bytes, start + static_cast<size_t>(variant), elements, [&](size_t i) {
+      return encode(call.type, output ? reduced(call, ranks, i) : contribution(call, ranks, rank, i));
+    });
+  }
+  if (call.collective == Collective::kBroadcast || !output) {
+    const int source = output ? call.root : rank;
+    return pack(bytes, start, elements, [&](size_t i) { return payload(source, i, variant); });
+  }
+  int source = static_cast<int>(start / call.count);
+  size_t next_block = (static_cast<size_t>(source) + 1) * call.count;
+  return pack(bytes, start, elements, [&](size_t i) {
+    if (i == next_block) {
+      ++source;
+      next_block += call.count;
+    }
+    return payload(source, i, variant);
+  });
+}
+
+// Calls visit(first, elements, what they must be) for all elements, a part at a time. A reduction's values repeat, so
+// that one period of them is computed and serves every part: checking a GiB takes little more than reading it.
+template <class Visit>
+void in_parts(const Call& call, int ranks, int rank, int variant, bool output, size_t elements, Visit visit) {
+  const bool repeats = reduces(call.collective);
+  const size_t period = period_of(ranks);
+  const size_t part = std::min(elements, (std::max<size_t>(1, 16384 / period)) * period);
+  std::vector<std::byte> pattern;
+  for (size_t first = 0; first < elements; first += part) {
+    const size_t now = std::min(part, elements - first);
+    if (!repeats || first == 0) pattern = expected(call, ranks, rank, variant, output, first, now);
+    visit(first, now, pattern.data());
+  }
+}
+
+}  // namespace
+
 void fill_input(const Call& call, int ranks, int rank, int variant, void* input) {
   const size_t bytes = size_of(call.type);
-  const size_t elements = input_elements(call, ranks, rank);
-  auto* out = static_cast<std::byte*>(input);
-  for (size_t i = 0; i < elements; ++i) {
-    const size_t at = message_index(call, rank, i, false);
-    const uint64_t code = reduces(call.collective)
-                              ? encode(call.type, contribution(call, ranks, rank, at + static_cast<size_t>(variant)))
-                              : payload(rank, at, variant);
-    std::memcpy(out + i * bytes, &code, bytes);
-  }
+  auto* to = static_cast<std::byte*>(input);
+  in_parts(call, ranks, rank, variant, false, input_elements(call, ranks, rank),
+           [&](size_t first, size_t elements, const std::byte* values) {
+             std::memcpy(to + first * bytes, values, elements * bytes);
+           });
 }
 
 size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output) {
   const size_t bytes = size_of(call.type);
-  const size_t elements = output_elements(call, ranks, rank);
-  const auto* out = static_cast<const std::byte*>(output);
+  const auto* found = static_cast<const std::byte*>(output);
   size_t wrong = 0;
-  for (size_t i = 0; i < elements; ++i) {
-    const size_t at = message_index(call, rank, i, true);
-    const int source = call.collective == Collective::kBroadcast ? call.root
-                       : call.count == 0                         ? 0
-                                                                 : static_cast<int>(at / call.count);
-    const uint64_t code = reduces(call.collective)
-                              ? encode(call.type, reduced(call, ranks, at + static_cast<size_t>(variant)))
-                              : payload(source, at, variant);
-    wrong += std::memcmp(out + i * bytes, &code, bytes) != 0;
-  }
+  in_parts(call, ranks, rank, variant, true, output_elements(call, ranks, rank),
+           [&](size_t first, size_t elements, const std::byte* values) {
+             const std::byte* part = found + first * bytes;
+             if (std::memcmp(part, values, elements * bytes) == 0) return;
+             for (size_t i = 0; i < elements; ++i) {
+               wrong += std::memcmp(part + i * bytes, values + i * bytes, bytes) != 0;
+             }
+           });
   return wrong;
 }
 

@@ -1,15 +1,14 @@
 // Timing loops.
 #include "bench/measure.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 
-#include "base/error.hpp"
 #include "bench/exact_input.hpp"
+#include "bench/pages.hpp"
+#include "bench/ranks.hpp"
 
 namespace plait {
 namespace {
@@ -18,65 +17,31 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Page-aligned memory whose pages exist.
-class Pages {
- public:
-  explicit Pages(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
-    void* address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) fail(ErrorCode::kResources, "cannot get ", bytes_, " bytes for the benchmark's buffers");
-    address_ = static_cast<std::byte*>(address);
-    std::memset(address_, 0, bytes_);
-  }
-  ~Pages() { munmap(address_, bytes_); }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  std::byte* get() const { return address_; }
-
- private:
-  size_t bytes_;
-  std::byte* address_ = nullptr;
-};
-
-template <class T>
-T over_ranks(Communicator& communicator, T value, DataType type, ReduceOp op) {
-  T result{};
-  communicator.all_reduce(&value, &result, 1, type, op);
-  return result;
-}
-
 class Stage {
  public:
   Stage(Communicator& communicator, const Call& call, bool in_place)
       : communicator_(communicator),
         call_(call),
-        in_place_(in_place),
         ranks_(communicator.size()),
         rank_(communicator.rank()),
-        whole_(message_bytes(call, ranks_)),
-        first_(whole_),
-        second_(in_place ? 1 : whole_) {
-    const size_t block = call.count * size_of(call.type);
-    std::byte* other = in_place ? first_.get() : second_.get();
-    input_ = first_.get();
-    output_ = other;
-    if (in_place && call.collective == Collective::kAllGather) input_ = first_.get() + rank_ * block;
-    if (in_place && call.collective == Collective::kReduceScatter) output_ = first_.get() + rank_ * block;
-  }
+        first_(message_bytes(call, ranks_)),
+        second_(in_place ? 1 : message_bytes(call, ranks_)),
+        placed_(place(call, rank_, {first_.get(), second_.get()}, in_place)) {}
 
   long count_wrong_after(Contestant& contestant, int variant) {
-    fill_input(call_, ranks_, rank_, variant, input_);
-    contestant.run(call_, input_, output_);
+    fill_input(call_, ranks_, rank_, variant, placed_.input);
+    contestant.run(call_, placed_.input, placed_.output);
     // MPI broadcasts in the root's input and leaves its output alone, which is right for MPI.
     const bool same_as_input = call_.collective == Collective::kBroadcast && rank_ == call_.root;
-    const auto wrong =
-        static_cast<int64_t>(count_wrong(call_, ranks_, rank_, variant, same_as_input ? input_ : output_));
+    const auto wrong = static_cast<int64_t>(
+        count_wrong(call_, ranks_, rank_, variant, same_as_input ? placed_.input : placed_.output));
     return static_cast<long>(over_ranks(communicator_, wrong, DataType::kInt64, ReduceOp::kSum));
   }
 
   double time_loop(Contestant& contestant, int iterations) {
     communicator_.barrier();
     const double start = seconds_now();
-    for (int i = 0; i < iterations; ++i) contestant.run(call_, input_, output_);
+    for (int i = 0; i < iterations; ++i) contestant.run(call_, placed_.input, placed_.output);
     const double elapsed = seconds_now() - start;
     return over_ranks(communicator_, elapsed / iterations, DataType::kFloat64, ReduceOp::kMax);
   }
@@ -84,13 +49,10 @@ class Stage {
  private:
   Communicator& communicator_;
   const Call& call_;
-  const bool in_place_;
   const int ranks_;
   const int rank_;
-  const size_t whole_;
-  Pages first_, second_;
-  std::byte* input_ = nullptr;
-  std::byte* output_ = nullptr;
+  const Pages first_, second_;
+  const Placement placed_;
 };
 
 class PlaitContestant : public Contestant {

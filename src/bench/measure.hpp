@@ -21,6 +21,7 @@ struct Measurement {
   std::vector<double> seconds;  // of one operation, one figure a cycle: the mean of the loop on the slowest rank
   long wrong = -1;              // wrong elements over all ranks; -1: not checked
   int iterations = 0;
+  double host_seconds = -1;  // to enqueue one call, the median on the slowest rank; -1: not measured
 };
 
 // Collective over the ranks of `communicator`; every rank gets the same figures. One entry a contestant; a contestant

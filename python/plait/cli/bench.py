@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .. import _core
 from ..errors import InvalidArgument
-from . import usage
+from . import bench_cuda, usage
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier")
 REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
@@ -20,10 +20,10 @@ OPS = ("sum", "prod", "max", "min", "avg")
 # In the order of nccl-tests, then what it does not have.
 TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
 TYPES += ("float8_e4m3fn", "float8_e5m2", "int16", "uint16")
-PEERS = ("mpi", "gloo")
+PEERS = ("mpi", "gloo", *bench_cuda.PEERS)
 MPI_LAUNCHERS = ("Open MPI", "MPICH")
 DEFAULT_BYTES = 32 << 20
-CYCLES_BESIDE_PEERS = 5
+MANY_CYCLES = 5  # beside peers, and on GPUs
 
 _DESCRIPTION = """\
 Times a collective over N ranks and prints nccl-tests' table: the same columns, in the same places.
@@ -32,6 +32,10 @@ Every size is checked first, with input whose result is exact, and then timed: -
 slowest rank takes. Started by a launcher (plait run, torchrun, mpirun, srun), this process is one rank; else it starts
 -n ranks itself.
 
+With --device cuda, buffers are on GPUs: rank r uses GPU r, and starts again at GPU 0 where there are more ranks than
+GPUs. A loop is then timed by the GPU, from its first call to the end of its last: calls that follow each other on one
+stream, or with -G replays of a CUDA graph of calls.
+
 The options are those of nccl-tests, but for -n, which is the number of ranks, as for `plait run`."""
 
 _EPILOG = """\
@@ -39,13 +43,14 @@ exit status: 0; 1 where results were wrong or something failed; 2 for wrong usag
 
 examples:
   plait bench all_reduce -n 4 -b 8 -e 64M -f 2
-  plait bench all_gather -n 2 -d bfloat16 --vs mpi --json result.json"""
+  plait bench all_gather -n 2 -d bfloat16 --vs mpi --json result.json
+  plait bench all_reduce --device cuda -b 8 -e 1G -f 4 -G --vs nccl"""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "bench",
-        help="time a collective, alone or beside MPI or Gloo",
+        help="time a collective, alone or beside MPI, Gloo or NCCL",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -53,7 +58,14 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("collective", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
-    add("-n", "--ranks", type=usage.positive, metavar="N", help="number of ranks (nccl-tests' -n is --iters here)")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="where the buffers are (default cpu)")
+    add(
+        "-n",
+        "--ranks",
+        type=usage.positive,
+        metavar="N",
+        help="number of ranks (nccl-tests' -n is --iters here; default with --device cuda: one a GPU)",
+    )
     add("-b", "--minbytes", type=usage.size, default=DEFAULT_BYTES, metavar="SIZE", help="least size (default 32M)")
     add("-e", "--maxbytes", type=usage.size, metavar="SIZE", help="greatest size (default 32M, or -b if that is more)")
     add("-i", "--stepbytes", type=usage.size, default=1 << 20, metavar="SIZE", help="from one size to the next (1M)")
@@ -65,15 +77,31 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("-d", "--datatype", default="float", metavar="TYPE", help=f"{', '.join(TYPES)} or all (default float)")
     add("-r", "--root", type=usage.natural, default=0, metavar="R", help="root of reduce and broadcast (default 0)")
     add("-T", "--timeout", type=usage.seconds, metavar="S", help="longest wait for a peer (default PLAIT_TIMEOUT_SEC)")
-    add("--cycles", type=usage.positive, metavar="K", help="loops per size; the table has medians (1; 5 with --vs)")
+    add(
+        "--cycles",
+        type=usage.positive,
+        metavar="K",
+        help="loops per size; the table has medians (1; 5 with --vs or on GPUs)",
+    )
     add(
         "--vs",
         action="append",
         choices=PEERS,
         default=[],
         metavar="PEER",
-        help="mpi or gloo, in turn with Plait in the same processes; ratios follow the table",
+        help="mpi, gloo or, on GPUs, nccl: in turn with Plait in the same processes; ratios follow the table",
     )
+    add(
+        "-G",
+        "--graph",
+        type=usage.positive,
+        nargs="?",
+        const=bench_cuda.CALLS_IN_GRAPH,
+        default=0,
+        metavar="N",
+        help=f"on GPUs: time replays of a CUDA graph of N calls (-G alone: {bench_cuda.CALLS_IN_GRAPH})",
+    )
+    add("--host-cost", action="store_true", help="on GPUs: two more columns, the time to enqueue one call")
     add("--copy-bound", action="store_true", help="all_reduce: compare with the time that copying as many bytes takes")
     add("--json", metavar="FILE", help="write everything that was measured to FILE")
     parser.set_defaults(run=_run)
@@ -84,7 +112,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.maxbytes is None:
         options.maxbytes = max(DEFAULT_BYTES, options.minbytes)
     if options.cycles is None:
-        options.cycles = CYCLES_BESIDE_PEERS if options.vs else 1
+        options.cycles = MANY_CYCLES if options.vs or options.device == "cuda" else 1
+    bench_cuda.check_options(options)
     launched = _core.launch_environment()
     ranks = _ranks(options, launched)
     cases = list(_cases(options, ranks))
@@ -99,11 +128,14 @@ def _run(options: argparse.Namespace) -> int:
     from .bench_rank import measure_as_rank
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # measuring takes long, and Python would not hear it
-    return measure_as_rank(options, cases)
+    return measure_as_rank(options, cases, launched.local_rank)
 
 
 def _ranks(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> int:
     if launched is None:
+        if options.device == "cuda":
+            machine = bench_cuda.look()  # before any rank is started
+            return options.ranks or len(machine.devices)
         if options.ranks is None:
             raise usage.UsageError("bench: how many ranks? write -n N, or start it by a launcher")
         return options.ranks

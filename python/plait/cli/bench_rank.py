@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from .. import _core
-from ..communicator import Communicator, Settings, init
+from ..communicator import Communicator, Settings
 from ..errors import InvalidArgument
-from . import bench_table
-from .bench_result import Case, Row, Run
+from . import bench_cuda, bench_table
+from .bench_result import Case, Place, Row, Run
+
+REGISTERED = " registered"
 
 
-def measure_as_rank(options: argparse.Namespace, cases: Iterable[tuple]) -> int:
+def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_rank: int) -> int:
     """Measures all cases together with the other ranks; rank 0 prints and writes. Gives the exit status."""
     settings = Settings.from_environment()
     if options.timeout is not None:
         settings.timeout_seconds = options.timeout
-    with init(settings) as communicator:
+    machine = bench_cuda.look() if options.device == "cuda" else None
+    place = Place.of_rank(machine, local_rank)
+    with _join(settings, place.ordinal if machine else -1) as communicator:
         speaks = communicator.rank == 0
         show = print if speaks else _silence
         if speaks and options.json:
             open(options.json, "a").close()  # better now than after the measurement
-        contestants = _contestants(options, communicator)
-        if contestants is None:
+        try:
+            bench = CudaBench(communicator, options, cases) if machine else HostBench(communicator, options)
+        except PeerMissing as error:  # on all ranks alike
+            if speaks:
+                print(f"plait: error: bench: {error}", file=sys.stderr)
             return 2
-        run = Run(options, [contestant.name for contestant in contestants], communicator)
+        run = Run(options, bench.contestants, bench.peers, communicator, place, machine)
         for line in bench_table.header(run):
             show(line)
         for case in (Case(*case) for case in cases):
             show(bench_table.preamble(case), end="", flush=True)
-            row = _measure(communicator, contestants, case, options)
-            show(bench_table.body(row, options.check > 0), flush=True)
+            row = bench.measure(case)
+            show(bench_table.body(row, options), flush=True)
             run.rows.append(row)
         for line in bench_table.footer(run):
             show(line)
@@ -41,49 +49,111 @@ def measure_as_rank(options: argparse.Namespace, cases: Iterable[tuple]) -> int:
             with open(options.json, "w") as file:
                 json.dump(run.as_json(), file, indent=1)
                 file.write("\n")
-        del contestants  # before the communicator: MPI ends with its contestant
+        bench.close()
     return 1 if run.wrong() else 0
+
+
+def _join(settings: Settings, device: int) -> Communicator:
+    return Communicator._of(_core.Communicator.from_environment(settings, 0, device))
 
 
 def _silence(*_: object, **__: object) -> None:
     pass
 
 
-def _contestants(options: argparse.Namespace, communicator: Communicator) -> list[_core.Contestant] | None:
-    """Plait and its peers; None where a peer is not there, which rank 0 says."""
-    contestants = [_core.Contestant.plait(communicator._core)]
-    for peer in options.vs:
-        try:
-            contestants.append(getattr(_core.Contestant, peer)(communicator._core))
-        except InvalidArgument as error:  # on all ranks alike
-            if communicator.rank == 0:
-                print(f"plait: error: bench: --vs {peer}: {error}", file=sys.stderr)
-            return None
-    return contestants
+class PeerMissing(Exception):
+    """--vs names a library that is not there."""
 
 
-def _measure(
-    communicator: Communicator, contestants: list[_core.Contestant], case: Case, options: argparse.Namespace
-) -> Row:
-    core = communicator._core
+def _enter(peer: str, make):
+    try:
+        return make()
+    except InvalidArgument as error:
+        raise PeerMissing(f"--vs {peer}: {error}") from None
+
+
+def _call(case: Case) -> _core.Call:
     op = "sum" if case.op == "none" else case.op
-    call = _core.Call(case.collective, case.count, case.dtype, op, max(case.root, 0))
-    out_of_place, in_place = (
-        _core.measure(
-            core,
-            contestants,
-            call,
-            iterations=options.iters,
-            warmup=options.warmup_iters,
-            cycles=options.cycles,
-            in_place=in_place,
-            check=options.check > 0,
+    return _core.Call(case.collective, case.count, case.dtype, op, max(case.root, 0))
+
+
+class HostBench:
+    """Plait and its peers on memory of the host."""
+
+    def __init__(self, communicator: Communicator, options: argparse.Namespace) -> None:
+        self._core = communicator._core
+        self._options = options
+        self._entrants = [_core.Contestant.plait(self._core)]
+        for peer in dict.fromkeys(options.vs):
+            make = getattr(_core.Contestant, peer)
+            self._entrants.append(_enter(peer, lambda make=make: make(self._core)))
+        self.contestants = [entrant.name for entrant in self._entrants]
+        self.peers = {name: {"peer": index} for index, name in enumerate(self.contestants) if index > 0}
+
+    def measure(self, case: Case) -> Row:
+        options = self._options
+        call = _call(case)
+        out_of_place, in_place = (
+            _core.measure(
+                self._core,
+                self._entrants,
+                call,
+                iterations=options.iters,
+                warmup=options.warmup_iters,
+                cycles=options.cycles,
+                in_place=in_place,
+                check=options.check > 0,
+            )
+            for in_place in (False, True)
         )
-        for in_place in (False, True)
-    )
-    plan = core.plan_for(call)
-    row = Row(case, out_of_place, in_place, plan.algorithm, core.reason_for(call))
-    if options.copy_bound and case.size > 0:
-        touched = max(map(sum, zip(plan.chunks_read, plan.chunks_written, strict=True))) / plan.chunks * case.size
-        row.copy_bound_seconds = touched / 2 / _core.measure_copy_bandwidth(core, case.size)
-    return row
+        plan = self._core.plan_for(call)
+        row = Row(case, out_of_place, in_place, plan.algorithm, self._core.reason_for(call))
+        if options.copy_bound and case.size > 0:
+            touched = max(map(sum, zip(plan.chunks_read, plan.chunks_written, strict=True))) / plan.chunks * case.size
+            row.copy_bound_seconds = touched / 2 / _core.measure_copy_bandwidth(self._core, case.size)
+        return row
+
+    def close(self) -> None:
+        self._entrants.clear()  # before the communicator: MPI ends with its contestant
+
+
+class CudaBench:
+    """Plait and NCCL on memory of GPUs."""
+
+    def __init__(self, communicator: Communicator, options: argparse.Namespace, cases: Sequence[tuple]) -> None:
+        self._core = communicator._core
+        self._options = options
+        self._bench = _core.CudaBench(self._core, max(Case(*case).size for case in cases))
+        if "nccl" in options.vs:
+            # Plait does not use NVLink's multicast: beside it, NCCL shall not either, unless its user wants so.
+            os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+            _enter("nccl", lambda: self._bench.add_nccl(bench_cuda.nccl_libraries()))
+        self.contestants = self._bench.contestants
+        self.peers = {}
+        if len(self.contestants) > 1:
+            title = self.contestants[1]
+            modes = {"reg" if name.endswith(REGISTERED) else "plain": i for i, name in enumerate(self.contestants) if i}
+            self.peers = {f"{title}, better mode" if len(modes) > 1 else title: modes}
+
+    def measure(self, case: Case) -> Row:
+        options = self._options
+        call = _call(case)
+        out_of_place, in_place = (
+            self._bench.measure(
+                call,
+                iterations=options.iters,
+                warmup=options.warmup_iters,
+                cycles=options.cycles,
+                graph=options.graph,
+                in_place=in_place,
+                check=options.check > 0,
+            )
+            for in_place in (False, True)
+        )
+        algorithm = self._core.plan_for(call).algorithm
+        return Row(
+            case, out_of_place, in_place, algorithm, self._core.reason_for(call), launch=self._core.launch_for(call)
+        )
+
+    def close(self) -> None:
+        self._bench.close()

@@ -15,6 +15,9 @@ from typing import Any
 
 from .. import __version__, _core
 from ..communicator import Communicator
+from . import bench_cuda
+
+_MOST_TEXT = 128  # bytes in which a rank names its device
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,37 @@ class Row:
     in_place: list[_core.Measurement]
     plan: str
     reason: str
+    launch: str | None = None  # on a GPU
     copy_bound_seconds: float | None = None
 
     def places(self) -> tuple[list[_core.Measurement], list[_core.Measurement]]:
         return self.out_of_place, self.in_place
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rank runs."""
+
+    ordinal: int
+    bus_id: str  # "cpu" on the host
+    name: str
+
+    @classmethod
+    def of_rank(cls, machine: _core.CudaMachine | None, local_rank: int) -> Place:
+        if machine is None:
+            return cls(local_rank, "cpu", _cpu_model())
+        ordinal = local_rank % len(machine.devices)
+        device = machine.devices[ordinal]
+        return cls(ordinal, device.bus_id, device.name)
+
+    def as_bytes(self) -> bytearray:
+        text = f"{self.ordinal} {self.bus_id} {self.name}".encode()[:_MOST_TEXT]
+        return bytearray(text.ljust(_MOST_TEXT, b"\0"))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Place:
+        ordinal, bus_id, name = data.rstrip(b"\0").decode(errors="replace").split(" ", 2)
+        return cls(int(ordinal), bus_id, name)
 
 
 @dataclass(frozen=True)
@@ -80,6 +110,18 @@ def ratio(peer: _core.Measurement, ours: _core.Measurement) -> Ratio | None:
     return Ratio(seconds(peer) / seconds(ours), min(each), max(each))
 
 
+def fastest(place: list[_core.Measurement], modes: dict[str, int]) -> str | None:
+    """The mode of a peer with the least median; None where the peer lacks the call. `modes` are contestants by name."""
+    timed = [mode for mode, contestant in modes.items() if place[contestant].seconds]
+    return min(timed, key=lambda mode: seconds(place[modes[mode]]), default=None)
+
+
+def best_ratio(place: list[_core.Measurement], modes: dict[str, int]) -> Ratio | None:
+    """Of a peer in its fastest mode."""
+    mode = fastest(place, modes)
+    return None if mode is None else ratio(place[modes[mode]], place[0])
+
+
 def geometric_mean(values: list[float]) -> float | None:
     return statistics.geometric_mean(values) if values else None
 
@@ -89,8 +131,11 @@ class Run:
     """All that one `plait bench` did. Collective: made on all ranks."""
 
     options: argparse.Namespace
-    contestants: list[str]
+    contestants: list[str]  # Plait first
+    peers: dict[str, dict[str, int]]  # the others by what they are: mode -> contestant
     communicator: Communicator
+    place: Place  # of this rank
+    machine: _core.CudaMachine | None = None  # None on the host
     rows: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -98,7 +143,10 @@ class Run:
         mine = array.array("q", [os.getpid()])
         self.pids = array.array("q", bytes(mine.itemsize * self.communicator.size))
         self.communicator.all_gather(mine, out=self.pids)
-        self.cpu = _cpu_model()
+        texts = bytearray(_MOST_TEXT * self.communicator.size)
+        self.communicator.all_gather(self.place.as_bytes(), out=texts)
+        each = (bytes(texts[at : at + _MOST_TEXT]) for at in range(0, len(texts), _MOST_TEXT))
+        self.places = [Place.from_bytes(text) for text in each]
 
     def wrong(self) -> int:
         return sum(max(place[0].wrong, 0) for row in self.rows for place in row.places())
@@ -107,10 +155,17 @@ class Run:
         values = [row.case.bus_bandwidth(seconds(place[0])) for row in self.rows for place in row.places()]
         return statistics.fmean(values)
 
-    def mean_ratio(self, peer: int, place: int) -> float | None:
-        """Over all rows that contestant `peer` could measure; place 0 is out of place, 1 in place."""
-        ratios = [ratio(row.places()[place][peer], row.places()[place][0]) for row in self.rows]
+    def mean_ratio(self, modes: dict[str, int], place: int) -> float | None:
+        """Over all rows that the peer could measure, each in its fastest mode; place 0 is out of place, 1 in place."""
+        ratios = [best_ratio(row.places()[place], modes) for row in self.rows]
         return geometric_mean([found.median for found in ratios if found])
+
+    def _mean_ratios(self) -> dict[str, dict[str, float | None]]:
+        each = {name: {"alone": index} for index, name in enumerate(self.contestants) if index > 0}
+        return {
+            name: {"out_of_place": self.mean_ratio(modes, 0), "in_place": self.mean_ratio(modes, 1)}
+            for name, modes in (each | self.peers).items()
+        }
 
     def as_json(self) -> dict[str, Any]:
         """The keys of nccl-tests' -J, and more."""
@@ -122,8 +177,8 @@ class Run:
             "start_time": self.start,
             "command": shlex.join(["plait", *options.arguments]),
             "args": options.arguments,
-            "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith("PLAIT_")},
-            "machine": _machine(self.cpu),
+            "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PLAIT_", "NCCL_"))},
+            "machine": self._machine(),
             "config": {
                 "ranks": self.communicator.size,
                 "minimum_bytes": options.minbytes,
@@ -133,23 +188,34 @@ class Run:
                 "iterations": options.iters,
                 "warmup_iterations": options.warmup_iters,
                 "cycles": options.cycles,
+                "device": options.device,
+                "graph_calls": options.graph,
                 "validation": options.check,
                 "timeout_seconds": options.timeout,
                 "settings": {row.name: row.value for row in _core.settings_table(_core.Settings.from_environment())},
             },
             "devices": [
-                {"rank": rank, "group": 0, "pid": pid, "hostname": socket.gethostname(), "device": rank}
-                for rank, pid in enumerate(self.pids)
+                {"rank": rank, "group": 0, "pid": pid, "hostname": socket.gethostname(), "device": place.ordinal}
+                | ({"bus_id": place.bus_id, "name": place.name} if self.machine else {})
+                for rank, (pid, place) in enumerate(zip(self.pids, self.places, strict=True))
             ],
             "results": [self._row_as_json(row) for row in self.rows],
             "out_of_bounds": {"count": wrong, "okay": wrong == 0},
             "average_bus_bandwidth": {"bandwidth": self.average_bus_bandwidth(), "okay": "unchecked"},
-            "geometric_mean_of_ratios": {
-                name: {"out_of_place": self.mean_ratio(peer, 0), "in_place": self.mean_ratio(peer, 1)}
-                for peer, name in enumerate(self.contestants)
-                if peer > 0
-            },
+            "geometric_mean_of_ratios": self._mean_ratios(),
         }
+
+    def _machine(self) -> dict[str, Any]:
+        found = _host_machine(_cpu_model())
+        if self.machine is None:
+            found["words"] += "; ranks are processes on shared memory"
+            return found
+        found |= bench_cuda.describe(self.machine) | {"nccl": next(iter(self.contestants[1:]), None)}
+        found["words"] = (
+            f"{found['gpus']} x {found['gpu']}, driver {found['driver'] or 'unknown'}, CUDA {found['cuda_runtime']}; "
+            f"{found['words']}; one process a rank"
+        )
+        return found
 
     def _row_as_json(self, row: Row) -> dict[str, Any]:
         case = row.case
@@ -165,6 +231,8 @@ class Run:
             "out_of_place": out_of_place,
             "in_place": in_place,
         }
+        if row.launch is not None:
+            result["launch"] = row.launch
         if row.copy_bound_seconds is not None:
             result["copy_bound_us"] = row.copy_bound_seconds * 1e6
         return result
@@ -180,18 +248,25 @@ class Run:
                 name: _times_as_json(peer) | {"ratio": vars(found) if (found := ratio(peer, ours)) else None}
                 for name, peer in zip(self.contestants[1:], place[1:], strict=True)
             }
+            result["ratios"] = {
+                title: vars(found) | {"mode": fastest(place, modes)} if (found := best_ratio(place, modes)) else None
+                for title, modes in self.peers.items()
+            }
         return result
 
 
 def _times_as_json(measurement: _core.Measurement) -> dict[str, Any]:
     times = [1e6 * second for second in measurement.seconds]
-    return {
+    result = {
         "time": statistics.median(times) if times else None,  # microseconds
         "spread_us": [min(times), max(times)] if times else None,
         "cycles_us": times,
         "iterations": measurement.iterations,
         "nwrong": measurement.wrong if measurement.wrong >= 0 else None,
     }
+    if measurement.host_seconds >= 0:
+        result["host_us"] = measurement.host_seconds * 1e6
+    return result
 
 
 def _cpu_model() -> str:
@@ -203,7 +278,7 @@ def _cpu_model() -> str:
     return platform.machine()
 
 
-def _machine(cpu: str) -> dict[str, Any]:
+def _host_machine(cpu: str) -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return {
@@ -215,5 +290,5 @@ def _machine(cpu: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "load_average": list(os.getloadavg()),
         "words": f"{cpu}, {cores} of {os.cpu_count()} cores usable, {memory:.0f} GB of memory, "
-        f"Linux {platform.release()}; ranks are processes on shared memory",
+        f"Linux {platform.release()}",
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import socket
 from collections.abc import Iterator
 
 from .. import __version__, _core
-from .bench_result import Case, Row, Run, ratio, seconds
+from .bench_result import Case, Row, Run, best_ratio, fastest, seconds
 
 # Where nccl-tests has names of its own.
 _TYPE_NAMES = {
@@ -17,11 +18,13 @@ _TYPE_NAMES = {
     "float8_e5m2": "f8e5m2",
 }
 _COLUMNS = "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}" + "  {:>7}  {:>6}  {:>6}  {:>6}" * 2 + " "
+# After those of nccl-tests, where they are asked for.
+_HOST_COLUMNS = " {:>8}  {:>8}"
 
 
 # What stands beside peers and copies: tables of our own, after nccl-tests'.
-_TITLES = "# {:>10}  {:>12}  {:>8}  {:>6}  {:^48}  {:^48}"
-_BESIDE = "# {:>10}  {:>12}  {:>8}  {:>6}" + "  {:>9}  {:>9}  {:>8}  {:>16}" * 2
+_CASE = "# {:>10}  {:>12}  {:>8}  {:>6}"
+_TIME, _RATIO, _SPREAD = "  {:>9}", "  {:>8}", "  {:>16}"
 _COPIES = "# {:>10}  {:>12}  {:>8}  {:>9}  {:>18}  {:>14}"
 
 
@@ -37,26 +40,31 @@ def header(run: Run) -> Iterator[str]:
     yield (
         f"# nThread 1 nGpus 1 minBytes {options.minbytes} maxBytes {options.maxbytes} step: {step[0]}({step[1]}) "
         f"warmup iters: {options.warmup_iters} iters: {options.iters} agg iters: 1 validation: {options.check} "
-        "graph: 0 unalign: 0"
+        f"graph: {options.graph} unalign: 0"
     )
     yield "#"
     yield "# Using devices"
-    for rank, pid in enumerate(run.pids):
-        yield f"#  Rank {rank:2} Group {0:2} Pid {pid:6} on {socket.gethostname():>10} device {rank:2} [cpu] {run.cpu}"
+    for rank, (pid, place) in enumerate(zip(run.pids, run.places, strict=True)):
+        where = f"device {place.ordinal:2} [{place.bus_id}] {place.name}"
+        yield f"#  Rank {rank:2} Group {0:2} Pid {pid:6} on {socket.gethostname():>10} {where}"
     yield "#"
+    more = [_HOST_COLUMNS.format(text, text) if options.host_cost else "" for text in ("enqueue", "(us)")]
     yield "#" + " " * 62 + "out-of-place                       in-place          "
     figures = ("time", "algbw", "busbw", "#wrong")
-    yield _COLUMNS.format("size", "count", "type", "redop", "root", *figures, *figures)
+    yield _COLUMNS.format("size", "count", "type", "redop", "root", *figures, *figures) + more[0]
     units = ("(us)", "(GB/s)", "(GB/s)", "")
-    yield _COLUMNS.format("(B)", "(elements)", "", "", "", *units, *units)
+    yield _COLUMNS.format("(B)", "(elements)", "", "", "", *units, *units) + more[1]
 
 
 def preamble(case: Case) -> str:
     return f"{case.size:12}  {case.count:12}  {type_name(case.dtype):>8}  {case.op:>6}  {case.root:6}"
 
 
-def body(row: Row, checked: bool) -> str:
-    return "".join(_figures(row.case, place[0], checked) for place in row.places())
+def body(row: Row, options: argparse.Namespace) -> str:
+    figures = "".join(_figures(row.case, place[0], options.check > 0) for place in row.places())
+    if not options.host_cost:
+        return figures
+    return figures + " " + _HOST_COLUMNS.format(*(fit(place[0].host_seconds * 1e6, 8) for place in row.places()))
 
 
 def _figures(case: Case, measurement: _core.Measurement, checked: bool) -> str:
@@ -81,39 +89,42 @@ def footer(run: Run) -> Iterator[str]:
     yield f"# {'Out of bounds values':<20} : {wrong} {'FAILED' if wrong else 'OK'}"
     yield f"# {'Avg bus bandwidth':<20} : {run.average_bus_bandwidth():g} "
     yield "#"
-    for peer in range(1, len(run.contestants)):
-        yield from _beside(run, peer)
+    for title, modes in run.peers.items():
+        yield from _beside(run, title, modes)
     if run.options.copy_bound:
         yield from _beside_copies(run)
     yield f"# Collective test concluded: plait bench {run.options.collective}"
 
 
-def _beside(run: Run, peer: int) -> Iterator[str]:
-    name = run.contestants[peer]
-    yield f"# Beside {name}, in turn in the same processes: medians of {run.options.cycles} cycles."
-    yield "# ratio = its time / Plait's: above 1, Plait is faster. least..most: over cycles."
-    yield _TITLES.format("", "", "", "", "out-of-place", "in-place")
-    figures = ("Plait(us)", "peer(us)", "ratio", "least..most")
-    yield _BESIDE.format("size(B)", "count", "type", "redop", *figures, *figures)
+def _beside(run: Run, title: str, modes: dict[str, int]) -> Iterator[str]:
+    names = " and ".join(run.contestants[contestant] for contestant in modes.values())
+    yield f"# Beside {names}, in turn in the same processes: medians of {run.options.cycles} cycles."
+    its = "its time" if len(modes) == 1 else "the lesser of its times"
+    yield f"# ratio = {its} / Plait's: above 1, Plait is faster. least..most: over cycles."
+    figures = ("Plait(us)", *(f"{mode}(us)" for mode in modes), "ratio", "least..most")
+    columns = _TIME * (1 + len(modes)) + _RATIO + _SPREAD
+    width = len(columns.format(*figures)) - 2
+    yield _CASE.format("", "", "", "") + f"  {'out-of-place':^{width}}  {'in-place':^{width}}".rstrip()
+    yield (_CASE + 2 * columns).format("size(B)", "count", "type", "redop", *figures, *figures)
     for row in run.rows:
         case = row.case
-        cells = [cell for place in row.places() for cell in _comparison(place[0], place[peer])]
-        yield _BESIDE.format(case.size, case.count, type_name(case.dtype), case.op, *cells)
-    means = [run.mean_ratio(peer, place) for place in (0, 1)]
+        cells = [cell for place in row.places() for cell in _comparison(place, modes)]
+        yield (_CASE + 2 * columns).format(case.size, case.count, type_name(case.dtype), case.op, *cells)
+    means = [run.mean_ratio(modes, place) for place in (0, 1)]
     words = ["N/A" if mean is None else f"{mean:.3f}" for mean in means]
-    yield f"# Geometric mean of ratios, {name} / Plait: out-of-place {words[0]}, in-place {words[1]}"
+    yield f"# Geometric mean of ratios, {title} / Plait: out-of-place {words[0]}, in-place {words[1]}"
     yield "#"
 
 
-def _comparison(ours: _core.Measurement, peers: _core.Measurement) -> list[str]:
-    """Both times, their ratio, and its spread."""
-    time = f"{seconds(ours) * 1e6:.2f}"
-    found = ratio(peers, ours)
+def _comparison(place: list[_core.Measurement], modes: dict[str, int]) -> list[str]:
+    """All times, the ratio of the best of the peer's, and its spread."""
+    times = [f"{seconds(place[at]) * 1e6:.2f}" if place[at].seconds else "N/A" for at in (0, *modes.values())]
+    found = best_ratio(place, modes)
     if found is None:
-        return [time, "N/A", "N/A", "N/A"]
-    wrong = f" {peers.wrong} WRONG" if peers.wrong > 0 else ""
-    spread = f"{found.least:.2f}..{found.most:.2f}{wrong}"
-    return [time, f"{seconds(peers) * 1e6:.2f}", f"{found.median:.2f}", spread]
+        return [*times, "N/A", "N/A"]
+    wrong = place[modes[fastest(place, modes)]].wrong
+    spread = f"{found.least:.2f}..{found.most:.2f}" + (f" {wrong} WRONG" if wrong > 0 else "")
+    return [*times, f"{found.median:.2f}", spread]
 
 
 def _beside_copies(run: Run) -> Iterator[str]:

@@ -1,0 +1,69 @@
+// Timing of calls on GPUs, beside NCCL.
+#include "bench/cuda_bench.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bench/cuda_machine.hpp"
+#include "bindings/bindings.hpp"
+#include "bindings/communicator_handle.hpp"
+
+namespace plait::python {
+namespace {
+
+// A benchmark with the communicator that it needs to the end.
+class Bench {
+ public:
+  Bench(CommunicatorHandle& handle, size_t largest_bytes)
+      : handle_(handle), communicator_(handle.open()), bench_(handle.use([&](Communicator& communicator) {
+          return std::make_unique<CudaBench>(communicator, largest_bytes);
+        })) {}
+
+  void add_nccl(const std::vector<std::string>& libraries) {
+    handle_.use([&](Communicator&) { bench_->add_nccl(libraries); });
+  }
+  std::vector<std::string> contestants() const { return bench_->contestants(); }
+  std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, bool in_place,
+                                   bool check) {
+    CudaMeasureOptions options;
+    options.iterations = iterations;
+    options.warmup = warmup;
+    options.cycles = cycles;
+    options.graph = graph;
+    options.in_place = in_place;
+    options.check = check;
+    return handle_.use([&](Communicator&) { return bench_->measure(call, options); });
+  }
+  void close() {
+    handle_.use([&](Communicator&) { bench_->close(); });
+  }
+
+ private:
+  CommunicatorHandle& handle_;
+  std::shared_ptr<Communicator> communicator_;
+  std::unique_ptr<CudaBench> bench_;
+};
+
+}  // namespace
+
+void bind_cuda_bench(nb::module_& module) {
+  nb::class_<CudaDevice>(module, "CudaDevice").def_ro("name", &CudaDevice::name).def_ro("bus_id", &CudaDevice::bus_id);
+  nb::class_<CudaMachine>(module, "CudaMachine", "The GPUs that this process sees.")
+      .def_ro("driver_version", &CudaMachine::driver_version, "the newest CUDA that the driver serves: 13000 for 13.0")
+      .def_ro("runtime_version", &CudaMachine::runtime_version, "the CUDA that Plait was built with")
+      .def_ro("devices", &CudaMachine::devices);
+  module.def("look_at_cuda", &look_at_cuda,
+             "The GPUs that this process sees. Raises InvalidArgument where it sees none.");
+
+  nb::class_<Bench>(module, "CudaBench", "Times calls on GPUs, Plait's and NCCL's in turn; collective.")
+      .def(nb::init<CommunicatorHandle&, size_t>(), nb::arg("communicator"), nb::arg("largest_bytes"),
+           nb::keep_alive<1, 2>())
+      .def("add_nccl", &Bench::add_nccl, nb::arg("libraries"),
+           "The first of these libraries that there is. Raises InvalidArgument on all ranks where there is none.")
+      .def_prop_ro("contestants", &Bench::contestants, "names, Plait's first")
+      .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
+           nb::arg("graph"), nb::arg("in_place"), nb::arg("check"), "One Measurement a contestant.")
+      .def("close", &Bench::close);
+}
+
+}  // namespace plait::python

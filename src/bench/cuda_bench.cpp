@@ -1,0 +1,332 @@
+// Timing loops on GPUs.
+#ifdef PLAIT_HAVE_CUDA
+#include "bench/cuda_bench.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "base/error.hpp"
+#include "bench/cuda_contestant.hpp"
+#include "bench/cuda_handles.hpp"
+#include "bench/exact_input.hpp"
+#include "bench/pages.hpp"
+#include "bench/ranks.hpp"
+
+namespace plait {
+namespace {
+
+// Loops between which contestants alternate. The most calls of one stay below what CUDA queues, about 1000 launches:
+// beyond it, enqueuing waits for the GPU.
+constexpr double kFewestCalls = 20, kMostCalls = 400;
+constexpr double kFewestReplays = 1, kMostReplays = 200;
+// Calls of which the median is the host's cost of one.
+constexpr double kFewestHostCalls = 5, kMostHostCalls = 32;
+// The inputs of checks, in this order: what a call leaves behind is never what the next one must give.
+constexpr int kEagerVariant = 1, kGraphVariant = 2;
+// What outputs hold before they are checked.
+constexpr int kStaleByte = 0xee;
+
+class PlaitOnCuda : public CudaContestant {
+ public:
+  explicit PlaitOnCuda(Communicator& communicator) : communicator_(communicator) {}
+  std::string name() const override { return "Plait"; }
+  bool serves(const Call&) const override { return true; }
+  void enqueue(const Call& call, const void* input, void* output, void* stream) override {
+    communicator_.enqueue(call, input, output, stream);
+  }
+  void check() override {
+    if (const auto error = communicator_.async_error()) throw *error;
+  }
+
+ private:
+  Communicator& communicator_;
+};
+
+double slowest(Communicator& communicator, double seconds) {
+  return over_ranks(communicator, seconds, DataType::kFloat64, ReduceOp::kMax);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::unique_ptr<CudaContestant> make_cuda_plait_contestant(Communicator& communicator) {
+  return std::make_unique<PlaitOnCuda>(communicator);
+}
+
+struct CudaBench::Impl {
+  Impl(Communicator& own_communicator, size_t largest)
+      : communicator(own_communicator), device(own_communicator.device()), largest_bytes(std::max<size_t>(largest, 1)) {
+    const DeviceGuard guard(device);
+    stream = make_stream();
+    start = make_event();
+    stop = make_event();
+    first = make_device_memory(largest_bytes);
+    second = make_device_memory(largest_bytes);
+    for (std::byte* buffer : {first.get(), second.get()}) {
+      check_cuda(cudaMemsetAsync(buffer, 0, largest_bytes, stream.get()), "clearing the benchmark's buffers");
+    }
+    check_cuda(cudaStreamSynchronize(stream.get()), "clearing the benchmark's buffers");
+    contestants.push_back(make_cuda_plait_contestant(communicator));
+  }
+
+  ~Impl() {
+    int before = -1;
+    if (cudaGetDevice(&before) == cudaSuccess) cudaSetDevice(device);
+    contestants.clear();  // first: NCCL ends kernels that still wait
+    first.reset();
+    second.reset();
+    start.reset();
+    stop.reset();
+    stream.reset();
+    if (before >= 0) cudaSetDevice(before);
+  }
+
+  Communicator& communicator;
+  const int device;
+  const size_t largest_bytes;
+  Stream stream;
+  Event start, stop;
+  DeviceMemory first, second;
+  std::vector<std::unique_ptr<CudaContestant>> contestants;
+};
+
+namespace {
+
+// One contestant with one call: everything that is done to it.
+class Trial {
+ public:
+  struct Place {
+    Communicator& communicator;
+    cudaStream_t stream;
+    cudaEvent_t start, stop;
+    BufferPair buffers;
+    std::byte* host;  // of the message's size, to and from the GPU
+  };
+
+  Trial(CudaContestant& contestant, const Call& call, const CudaMeasureOptions& options, const Place& place_of)
+      : contestant_(contestant),
+        call_(call),
+        options_(options),
+        at_(place_of),
+        rank_(place_of.communicator.rank()),
+        ranks_(place_of.communicator.size()),
+        placed_(place(call, rank_, place_of.buffers, options.in_place)) {}
+
+  // Checks, warms up, and decides how long a loop is.
+  Measurement prepare() {
+    Measurement result;
+    if (options_.check) {
+      result.wrong = wrong_after(kEagerVariant, [&] { enqueue(1); });
+      const GraphExec once = capture(1);
+      result.wrong += wrong_after(kGraphVariant, [&] { replay(once.get()); });
+    }
+    const int warmup = std::max(1, options_.warmup);
+    enqueue(warmup);
+    if (options_.graph > 0) graph_ = capture(options_.graph);
+    const double estimate = time_loop(options_.graph > 0 ? 1 : warmup) / (options_.graph > 0 ? 1 : warmup);
+    units_ = units_for(estimate);
+    result.iterations = units_ * calls_a_unit();
+    result.host_seconds = host_seconds(estimate / calls_a_unit());
+    return result;
+  }
+
+  // Seconds of one call in one timed loop, on the slowest rank.
+  double time() { return time_loop(units_) / (static_cast<double>(units_) * calls_a_unit()); }
+
+  // As time(), and counts what is wrong after it.
+  double time_and_check(Measurement& result) {
+    clear_output();
+    const double seconds = time();
+    result.wrong += count_wrong_over_ranks(kGraphVariant);  // the input that prepare() left
+    return seconds;
+  }
+
+ private:
+  int calls_a_unit() const { return std::max(1, options_.graph); }
+
+  int units_for(double seconds) const {
+    if (options_.iterations > 0) return (options_.iterations + calls_a_unit() - 1) / calls_a_unit();
+    const double fitting = options_.loop_seconds / std::max(seconds, 1e-9);
+    return static_cast<int>(options_.graph > 0 ? std::clamp(fitting, kFewestReplays, kMostReplays)
+                                               : std::clamp(fitting, kFewestCalls, kMostCalls));
+  }
+
+  void enqueue(int calls) {
+    for (int i = 0; i < calls; ++i) contestant_.enqueue(call_, placed_.input, placed_.output, at_.stream);
+  }
+
+  void replay(cudaGraphExec_t graph) { check_cuda(cudaGraphLaunch(graph, at_.stream), "replaying a graph"); }
+
+  // One call, or one replay of many.
+  void run_unit() {
+    if (graph_) return replay(graph_.get());
+    enqueue(1);
+  }
+
+  GraphExec capture(int calls) {
+    check_cuda(cudaStreamBeginCapture(at_.stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    cudaGraph_t captured = nullptr;
+    try {
+      enqueue(calls);
+    } catch (...) {
+      if (cudaStreamEndCapture(at_.stream, &captured) != cudaSuccess) cudaGetLastError();
+      const Graph lost(captured);
+      throw;
+    }
+    check_cuda(cudaStreamEndCapture(at_.stream, &captured), "ending a capture");
+    const Graph graph(captured);
+    cudaGraphExec_t made = nullptr;
+    check_cuda(cudaGraphInstantiate(&made, graph.get(), 0), "making a graph");
+    GraphExec ready(made);
+    check_cuda(cudaGraphUpload(made, at_.stream), "uploading a graph");
+    return ready;
+  }
+
+  // Waits for this rank's GPU, and throws what went wrong there.
+  void synchronize() {
+    const cudaError_t error = cudaStreamSynchronize(at_.stream);
+    contestant_.check();  // before CUDA's own error: it knows more
+    check_cuda(error, join("waiting for ", to_text(call_), " by ", contestant_.name()));
+  }
+
+  void clear_output() {
+    const size_t bytes = output_elements(call_, ranks_, rank_) * size_of(call_.type);
+    if (options_.in_place || bytes == 0) return;
+    check_cuda(cudaMemsetAsync(placed_.output, kStaleByte, bytes, at_.stream), "clearing the output");
+  }
+
+  template <class Run>
+  long wrong_after(int variant, Run run) {
+    const size_t bytes = input_elements(call_, ranks_, rank_) * size_of(call_.type);
+    synchronize();
+    clear_output();
+    if (bytes > 0) {
+      fill_input(call_, ranks_, rank_, variant, at_.host);
+      check_cuda(cudaMemcpyAsync(placed_.input, at_.host, bytes, cudaMemcpyHostToDevice, at_.stream), "upload");
+    }
+    run();
+    synchronize();
+    return count_wrong_over_ranks(variant);
+  }
+
+  long count_wrong_over_ranks(int variant) {
+    const size_t bytes = output_elements(call_, ranks_, rank_) * size_of(call_.type);
+    if (bytes > 0) {
+      check_cuda(cudaMemcpyAsync(at_.host, placed_.output, bytes, cudaMemcpyDeviceToHost, at_.stream), "download");
+      check_cuda(cudaStreamSynchronize(at_.stream), "download");
+    }
+    const auto wrong = static_cast<int64_t>(count_wrong(call_, ranks_, rank_, variant, at_.host));
+    return static_cast<long>(over_ranks(at_.communicator, wrong, DataType::kInt64, ReduceOp::kSum));
+  }
+
+  // Seconds that `units` take on the slowest rank.
+  double time_loop(int units) {
+    synchronize();
+    at_.communicator.barrier();
+    run_unit();  // ends everywhere at about the same time, and then the clock starts
+    check_cuda(cudaEventRecord(at_.start, at_.stream), "recording an event");
+    for (int i = 0; i < units; ++i) run_unit();
+    check_cuda(cudaEventRecord(at_.stop, at_.stream), "recording an event");
+    synchronize();
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, at_.start, at_.stop), "reading the time");
+    return slowest(at_.communicator, milliseconds / 1e3);
+  }
+
+  // Seconds that this thread takes to enqueue one call: the median of some, on the slowest rank.
+  double host_seconds(double estimate) {
+    const int calls = static_cast<int>(
+        std::clamp(options_.loop_seconds / std::max(estimate, 1e-9), kFewestHostCalls, kMostHostCalls));
+    at_.communicator.barrier();
+    std::vector<double> each;
+    for (int i = 0; i < calls; ++i) {
+      const auto before = std::chrono::steady_clock::now();
+      enqueue(1);
+      each.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
+    }
+    synchronize();
+    return slowest(at_.communicator, median(std::move(each)));
+  }
+
+  CudaContestant& contestant_;
+  const Call& call_;
+  const CudaMeasureOptions& options_;
+  const Place at_;
+  const int rank_, ranks_;
+  const Placement placed_;
+  GraphExec graph_;
+  int units_ = 1;
+};
+
+}  // namespace
+
+CudaBench::CudaBench(Communicator& communicator, size_t largest_bytes) {
+  if (communicator.device() == kNoDevice) {
+    fail(ErrorCode::kInvalidArgument, "this communicator was made without a GPU; name a device when you make it");
+  }
+  on_all_ranks(communicator, [&] { impl_ = std::make_unique<Impl>(communicator, largest_bytes); });
+}
+
+CudaBench::~CudaBench() = default;
+
+void CudaBench::add_nccl(const std::vector<std::string>& libraries) {
+  const DeviceGuard guard(impl_->device);
+  for (auto& contestant : make_nccl_contestants(impl_->communicator, impl_->largest_bytes, libraries)) {
+    impl_->contestants.push_back(std::move(contestant));
+  }
+}
+
+std::vector<std::string> CudaBench::contestants() const {
+  std::vector<std::string> names;
+  if (impl_ == nullptr) return names;
+  for (const auto& contestant : impl_->contestants) names.push_back(contestant->name());
+  return names;
+}
+
+std::vector<Measurement> CudaBench::measure(const Call& call, const CudaMeasureOptions& options) {
+  if (impl_ == nullptr) fail(ErrorCode::kInvalidArgument, "this benchmark is closed");
+  Impl& impl = *impl_;
+  const size_t bytes = message_bytes(call, impl.communicator.size());
+  if (bytes > impl.largest_bytes) {
+    fail(ErrorCode::kInvalidArgument, "a message of ", bytes, " bytes in a benchmark for ", impl.largest_bytes);
+  }
+  const DeviceGuard guard(impl.device);
+  const Pages host(options.check ? bytes : 0);
+  std::vector<Measurement> results(impl.contestants.size());
+  std::vector<std::pair<std::unique_ptr<Trial>, Measurement*>> trials;
+  for (size_t c = 0; c < results.size(); ++c) {
+    CudaContestant& contestant = *impl.contestants[c];
+    if (!contestant.serves(call)) continue;
+    BufferPair buffers = contestant.own_buffers();
+    if (buffers.first == nullptr) buffers = {impl.first.get(), impl.second.get()};
+    auto trial = std::make_unique<Trial>(
+        contestant, call, options,
+        Trial::Place{impl.communicator, impl.stream.get(), impl.start.get(), impl.stop.get(), buffers, host.get()});
+    results[c] = trial->prepare();
+    trials.emplace_back(std::move(trial), &results[c]);
+  }
+  const int cycles = std::max(1, options.cycles);
+  for (int cycle = 0; cycle < cycles; ++cycle) {
+    const bool checks = options.check && !options.in_place && cycle == cycles - 1;
+    for (auto& [trial, result] : trials) {
+      result->seconds.push_back(checks ? trial->time_and_check(*result) : trial->time());
+    }
+  }
+  return results;
+}
+
+void CudaBench::close() {
+  if (impl_ == nullptr) return;
+  impl_->communicator.barrier();
+  impl_.reset();
+}
+
+}  // namespace plait
+#endif

@@ -1,0 +1,58 @@
+// Times calls on GPUs: correctness before time, Plait and its peers in turn within one run, the slowest rank's time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "bench/measure.hpp"
+
+namespace plait {
+
+struct CudaMeasureOptions {
+  int iterations = 0;  // calls of one timed loop; 0: as many as fill about loop_seconds, within limits
+  int warmup = 5;      // calls
+  int cycles = 5;      // timed loops of each contestant, in turn: A B A B …
+  int graph = 0;       // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
+  bool in_place = false;
+  bool check = true;
+  double loop_seconds = 0.02;
+};
+
+// One rank's end; all ranks make the same calls in the same order. The buffers are made once, for the largest message,
+// and are the same for Plait and for peers that take any memory.
+//
+// Checked are, with exact input each: a call enqueued, a call replayed from a graph, and, out of place, the last call
+// of the last timed loop.
+//
+// Timed is a loop of calls (or replays) on one stream between two events, after one that is not counted, with which
+// the ranks begin together.
+class CudaBench {
+ public:
+  // `communicator` has a device and outlives this. `largest_bytes`: of the messages to come. Throws kResources.
+  CudaBench(Communicator& communicator, size_t largest_bytes);
+  ~CudaBench();
+  CudaBench(const CudaBench&) = delete;
+  CudaBench& operator=(const CudaBench&) = delete;
+
+  // Adds NCCL as make_nccl_contestants() does.
+  void add_nccl(const std::vector<std::string>& libraries);
+  // Plait first.
+  std::vector<std::string> contestants() const;
+
+  // As measure() of measure.hpp. Throws kInvalidArgument where the message is larger than the buffers, and what
+  // Communicator::enqueue and async_error give.
+  std::vector<Measurement> measure(const Call& call, const CudaMeasureOptions& options);
+
+  // Waits for the other ranks, and lets go of everything; without it, the destructor does not wait for them. May be
+  // repeated; nothing can be measured any more.
+  void close();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace plait

@@ -1,0 +1,23 @@
+// The GPUs that a benchmark runs on, for its report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plait {
+
+struct CudaDevice {
+  std::string name;    // "NVIDIA H200"
+  std::string bus_id;  // "0000:1b:00.0"
+};
+
+struct CudaMachine {
+  int driver_version = 0;   // the newest CUDA that the driver serves: 13000 for 13.0
+  int runtime_version = 0;  // the CUDA that Plait was built with
+  std::vector<CudaDevice> devices;
+};
+
+// What this process sees. Throws kInvalidArgument where it sees no GPU: why, and what to do, in one line.
+CudaMachine look_at_cuda();
+
+}  // namespace plait

@@ -1,0 +1,167 @@
+// NCCL as a peer on GPUs, with ordinary memory and with windows.
+#ifdef PLAIT_HAVE_CUDA
+#include <utility>
+
+#include "base/error.hpp"
+#include "bench/cuda_contestant.hpp"
+#include "bench/nccl_library.hpp"
+#include "runtime/cuda/driver.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kSymmetricWindow = 1;              // NCCL_WIN_COLL_SYMMETRIC
+constexpr size_t kWindowGranularity = 2u << 20;  // what memory of NCCL's own comes in
+
+// NCCL's communicator over the ranks of one of Plait's.
+class NcclRank {
+ public:
+  NcclRank(Communicator& ranks, const std::vector<std::string>& libraries) : ranks_(ranks) {
+    on_all_ranks(ranks, [&] { library_ = std::make_unique<NcclLibrary>(libraries); });
+    NcclUniqueId id{};
+    on_all_ranks(ranks, [&] {
+      if (ranks.rank() == 0) library_->check(library_->get_unique_id(&id), "making NCCL's unique id");
+    });
+    ranks.broadcast(&id, &id, sizeof(id), DataType::kUint8, 0);
+    try {
+      library_->check(library_->comm_init_rank(&communicator_, ranks.size(), id, ranks.rank()),
+                      "making NCCL's communicator");
+    } catch (const Error& error) {
+      // It fails on all ranks, if not always with the same words: two ranks on one GPU, say.
+      agree(ranks, Error(ErrorCode::kInvalidArgument, error.what()));
+    }
+    agree(ranks, std::nullopt);
+  }
+
+  // Aborts, since the other ranks may be gone; waits for nobody.
+  ~NcclRank() {
+    if (communicator_ != nullptr) library_->comm_abort(communicator_);
+  }
+  NcclRank(const NcclRank&) = delete;
+  NcclRank& operator=(const NcclRank&) = delete;
+
+  const NcclLibrary& library() const { return *library_; }
+  NcclCommunicator get() const { return communicator_; }
+  Communicator& ranks() const { return ranks_; }
+  void check(int result, const char* what) const { library_->check(result, what, communicator_); }
+
+ private:
+  Communicator& ranks_;
+  std::unique_ptr<NcclLibrary> library_;
+  NcclCommunicator communicator_ = nullptr;
+};
+
+// Two buffers of NCCL's own memory, known to all ranks as windows.
+class NcclWindows {
+ public:
+  // Collective. Null on all ranks where NCCL has windows on some rank only, or on none.
+  static std::unique_ptr<NcclWindows> create(const NcclRank& nccl, size_t bytes) {
+    auto windows = std::unique_ptr<NcclWindows>(new NcclWindows(nccl));
+    const int64_t have = windows->make(bytes) ? 1 : 0;
+    const bool all = over_ranks(nccl.ranks(), have, DataType::kInt64, ReduceOp::kMin) == 1;
+    return all ? std::move(windows) : nullptr;
+  }
+
+  ~NcclWindows() {
+    for (int i = 0; i < 2; ++i) {
+      if (windows_[i] != nullptr) nccl_.library().window_deregister(nccl_.get(), windows_[i]);
+    }
+    for (void* memory : memory_) {
+      if (memory != nullptr) nccl_.library().memory_free(memory);
+    }
+  }
+  NcclWindows(const NcclWindows&) = delete;
+  NcclWindows& operator=(const NcclWindows&) = delete;
+
+  BufferPair buffers() const { return {static_cast<std::byte*>(memory_[0]), static_cast<std::byte*>(memory_[1])}; }
+
+ private:
+  explicit NcclWindows(const NcclRank& nccl) : nccl_(nccl) {}
+
+  bool make(size_t bytes) {
+    const NcclLibrary& library = nccl_.library();
+    const size_t whole = (bytes + kWindowGranularity - 1) / kWindowGranularity * kWindowGranularity;
+    const bool got = library.has_windows() && library.memory_allocate(&memory_[0], whole) == 0 &&
+                     library.memory_allocate(&memory_[1], whole) == 0;
+    // Registering is collective: all ranks register, or none.
+    const int64_t ready = got ? 1 : 0;
+    if (over_ranks(nccl_.ranks(), ready, DataType::kInt64, ReduceOp::kMin) == 0) return false;
+    for (int i = 0; i < 2; ++i) {
+      // Success without a window is NCCL's way to say that this machine has none.
+      const int result = library.window_register(nccl_.get(), memory_[i], whole, &windows_[i], kSymmetricWindow);
+      if (result != 0 || windows_[i] == nullptr) return false;
+    }
+    return true;
+  }
+
+  const NcclRank& nccl_;
+  void* memory_[2] = {};
+  NcclWindow windows_[2] = {};
+};
+
+class Nccl : public CudaContestant {
+ public:
+  Nccl(std::shared_ptr<NcclRank> rank, std::unique_ptr<NcclWindows> windows)
+      : rank_(std::move(rank)), windows_(std::move(windows)) {}
+
+  std::string name() const override { return rank_->library().name() + (windows_ ? " registered" : ""); }
+
+  bool serves(const Call& call) const override { return call.collective != Collective::kBarrier && type_of(call) >= 0; }
+
+  void enqueue(const Call& call, const void* input, void* output, void* stream) override {
+    const NcclLibrary& library = rank_->library();
+    const int type = type_of(call);
+    const int op = static_cast<int>(call.op);  // numbered as in NCCL
+    const NcclCommunicator to = rank_->get();
+    int result = 0;
+    switch (call.collective) {
+      case Collective::kAllReduce:
+        result = library.all_reduce(input, output, call.count, type, op, to, stream);
+        break;
+      case Collective::kReduce:
+        result = library.reduce(input, output, call.count, type, op, call.root, to, stream);
+        break;
+      case Collective::kBroadcast:
+        result = library.broadcast(input, output, call.count, type, call.root, to, stream);
+        break;
+      case Collective::kReduceScatter:
+        result = library.reduce_scatter(input, output, call.count, type, op, to, stream);
+        break;
+      case Collective::kAllGather:
+        result = library.all_gather(input, output, call.count, type, to, stream);
+        break;
+      case Collective::kBarrier:
+        fail(ErrorCode::kInternal, "NCCL has no barrier");
+    }
+    if (result != 0) rank_->check(result, to_text(call).c_str());
+  }
+
+  void check() override {
+    int result = 0;
+    rank_->check(rank_->library().comm_get_async_error(rank_->get(), &result), "asking NCCL for errors");
+    rank_->check(result, "a collective of NCCL's");
+  }
+
+  BufferPair own_buffers() const override { return windows_ ? windows_->buffers() : BufferPair{}; }
+
+ private:
+  int type_of(const Call& call) const { return rank_->library().type_of(call.type, reduces(call.collective)); }
+
+  std::shared_ptr<NcclRank> rank_;
+  std::unique_ptr<NcclWindows> windows_;  // after rank_: it must go first
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<CudaContestant>> make_nccl_contestants(Communicator& communicator, size_t largest_bytes,
+                                                                   const std::vector<std::string>& libraries) {
+  auto rank = std::make_shared<NcclRank>(communicator, libraries);
+  auto windows = NcclWindows::create(*rank, largest_bytes);
+  std::vector<std::unique_ptr<CudaContestant>> contestants;
+  contestants.push_back(std::make_unique<Nccl>(rank, nullptr));
+  if (windows) contestants.push_back(std::make_unique<Nccl>(rank, std::move(windows)));
+  return contestants;
+}
+
+}  // namespace plait
+#endif

@@ -1,0 +1,128 @@
+// Exact inputs against a serial reduction, and a check that counts exactly what is wrong.
+#include "bench/exact_input.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace plait {
+namespace {
+
+// Long enough for several of the parts in which inputs are made.
+constexpr size_t kCount = 70'001;
+
+std::vector<std::byte> input_of(const Call& call, int ranks, int rank, int variant) {
+  std::vector<std::byte> input(input_elements(call, ranks, rank) * size_of(call.type));
+  fill_input(call, ranks, rank, variant, input.data());
+  return input;
+}
+
+template <class T>
+T combine(ReduceOp op, T a, T b) {
+  switch (op) {
+    case ReduceOp::kProduct:
+      return a * b;
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    default:
+      return a + b;
+  }
+}
+
+// What every rank gets of an all-reduce of T.
+template <class T>
+std::vector<T> reduced(const Call& call, int ranks, int variant) {
+  std::vector<T> result(call.count);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<std::byte> bytes = input_of(call, ranks, rank, variant);
+    for (size_t i = 0; i < call.count; ++i) {
+      T value;
+      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      result[i] = rank == 0 ? value : combine(call.op, result[i], value);
+    }
+  }
+  if (call.op == ReduceOp::kAverage) {
+    for (T& value : result) value = value / static_cast<T>(ranks);
+  }
+  return result;
+}
+
+template <class T>
+void expect_exact(DataType type) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAverage}) {
+    for (const int ranks : {1, 2, 3, 7, 8}) {
+      const Call call{Collective::kAllReduce, type, op, 0, kCount};
+      const std::vector<T> result = reduced<T>(call, ranks, ranks);
+      EXPECT_EQ(count_wrong(call, ranks, 0, ranks, result.data()), 0u) << to_text(call) << ", " << ranks << " ranks";
+      if (op != ReduceOp::kSum) continue;  // a product, say, is 2 * 3 wherever it is taken
+      EXPECT_GT(count_wrong(call, ranks, 0, ranks + 1, result.data()), kCount / 3) << "another variant looks the same";
+    }
+  }
+}
+
+TEST(ExactInput, ReductionsAreExact) {
+  expect_exact<float>(DataType::kFloat32);
+  expect_exact<double>(DataType::kFloat64);
+  expect_exact<int32_t>(DataType::kInt32);
+  expect_exact<int64_t>(DataType::kInt64);
+}
+
+TEST(ExactInput, BlocksOfReduceScatterAreThoseOfTheWhole) {
+  constexpr int kRanks = 3;
+  const Call scatter{Collective::kReduceScatter, DataType::kFloat32, ReduceOp::kSum, 0, kCount};
+  const Call whole{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, kCount * kRanks};
+  const std::vector<float> result = reduced<float>(whole, kRanks, 5);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(count_wrong(scatter, kRanks, rank, 5, result.data() + rank * kCount), 0u);
+    EXPECT_GT(count_wrong(scatter, kRanks, rank, 5, result.data() + (rank + 1) % kRanks * kCount), kCount / 3);
+  }
+}
+
+TEST(ExactInput, GatheredBlocksAreTheInputs) {
+  constexpr int kRanks = 3;
+  for (const DataType type : {DataType::kInt8, DataType::kBfloat16, DataType::kFloat64}) {
+    const Call call{Collective::kAllGather, type, ReduceOp::kSum, 0, kCount};
+    std::vector<std::byte> all;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const std::vector<std::byte> block = input_of(call, kRanks, rank, 2);
+      all.insert(all.end(), block.begin(), block.end());
+    }
+    EXPECT_EQ(count_wrong(call, kRanks, 1, 2, all.data()), 0u);
+    std::rotate(all.begin(), all.begin() + static_cast<ptrdiff_t>(kCount * size_of(type)), all.end());
+    EXPECT_GT(count_wrong(call, kRanks, 1, 2, all.data()), kCount);
+  }
+}
+
+TEST(ExactInput, BroadcastGivesTheInputOfTheRoot) {
+  const Call call{Collective::kBroadcast, DataType::kUint16, ReduceOp::kSum, 1, kCount};
+  EXPECT_EQ(input_elements(call, 2, 0), 0u);
+  EXPECT_EQ(count_wrong(call, 2, 0, 9, input_of(call, 2, 1, 9).data()), 0u);
+}
+
+TEST(ExactInput, CountsEveryWrongElementOnce) {
+  std::mt19937 random(7);
+  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, kCount};
+  std::vector<float> result = reduced<float>(call, 4, 3);
+  std::set<size_t> spoiled{0, kCount - 1};
+  while (spoiled.size() < 50) spoiled.insert(random() % kCount);
+  for (const size_t i : spoiled) result[i] += 1;
+  EXPECT_EQ(count_wrong(call, 4, 2, 3, result.data()), spoiled.size());
+}
+
+TEST(ExactInput, NothingIsWrongWithNothing) {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kBroadcast,
+                                      Collective::kReduceScatter, Collective::kReduce}) {
+    EXPECT_EQ(count_wrong({collective, DataType::kFloat32, ReduceOp::kSum, 0, 0}, 4, 0, 0, nullptr), 0u);
+  }
+  EXPECT_EQ(count_wrong({}, 4, 0, 0, nullptr), 0u);
+}
+
+}  // namespace
+}  // namespace plait
