@@ -339,6 +339,7 @@ Communicator Communicator::from_environment(const Settings& settings, uint64_t s
 std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
   if (size < 1 || size > kMostRanks)
     fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks");
+  settings.check();
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
   std::vector<Communicator> ranks;
@@ -357,12 +358,14 @@ std::vector<Communicator> Communicator::in_process(std::span<const int> devices,
 }
 
 Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings, int device) {
+  settings.check();
   const Logger log(settings.log_level, 0);
   return Communicator(Impl::join_ranks(
       Bootstrap::lead(std::move(point), size, {settings.bootstrap_timeout_seconds, log}), settings, device));
 }
 
 Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings, int device) {
+  settings.check();
   const Logger log(settings.log_level, rank);
   return Communicator(
       Impl::join_ranks(Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings, device));

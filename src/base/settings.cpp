@@ -184,6 +184,20 @@ Settings Settings::from_environment(const Environment& environment) {
   return settings;
 }
 
+void Settings::check() const {
+  const auto check_seconds = [](const char* what, double seconds) {
+    if (seconds > 0 && seconds <= kMostSeconds) return;  // neither "inf" nor "nan" passes
+    fail(ErrorCode::kInvalidArgument, what, " is ", seconds, "; expected ", kSeconds);
+  };
+  check_seconds("timeout_seconds", timeout_seconds);
+  check_seconds("bootstrap_timeout_seconds", bootstrap_timeout_seconds);
+  // Wider than for the variable, since tests want little; so many bytes for every rank still fit into a number.
+  constexpr size_t kLeast = 1024, kMost = size_t{1} << 48;
+  if (scratch_bytes < kLeast || scratch_bytes > kMost) {
+    fail(ErrorCode::kInvalidArgument, "scratch_bytes is ", scratch_bytes, "; expected ", kLeast, " to ", kMost);
+  }
+}
+
 std::vector<SettingRow> settings_table(const Settings& settings) {
   std::vector<SettingRow> rows;
   for (const Setting& setting : kSettings) {

@@ -55,6 +55,9 @@ struct Settings {
   // does not have is most often a spelling error: it is warned about, once for this call.
   static Settings from_environment(const Environment& environment);
   static Settings from_environment() { return from_environment(process_environment()); }
+
+  // Throws kInvalidArgument where a field, however it was set, cannot be used.
+  void check() const;
 };
 
 // One row of the table, for printing.

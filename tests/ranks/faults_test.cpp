@@ -272,5 +272,26 @@ TEST(Faults, AForkedChildDoesNotCloseItsParentsCommunicator) {
                                 })));
 }
 
+// A child that calls a collective would speak for its parent, with memory that it no longer shares.
+TEST(Faults, AForkedChildCannotCall) {
+  expect_all_well(run_processes(2, kLimit, with_communicator(2, fault_settings(), [&](Communicator& communicator) {
+                                  call_and_check(communicator, sum_of(100));
+                                  const pid_t child = ::fork();
+                                  if (child == 0) {
+                                    const Outcome outcome =
+                                        outcome_of([&](int) { communicator.barrier(); }, communicator.rank());
+                                    communicator.abort("a child has no say");
+                                    const bool refused = outcome.end == Outcome::End::kError &&
+                                                         outcome.code == ErrorCode::kInvalidArgument &&
+                                                         outcome.text.find("forked") != std::string::npos;
+                                    ::_exit(refused ? 0 : 1);
+                                  }
+                                  int status = 0;
+                                  ::waitpid(child, &status, 0);
+                                  require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child was not refused");
+                                  call_and_check(communicator, sum_of(100));
+                                })));
+}
+
 }  // namespace
 }  // namespace plait::test

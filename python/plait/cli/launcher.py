@@ -126,7 +126,7 @@ class Job:
         self._status = self._stop.status or (code if code > 0 else 128 - code)
         if self._stop.expected:
             return
-        how = f"ended with status {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+        how = f"ended with status {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
         others = self._size - len(self._ended)
         wait = f"; the others have {self._grace:g} s to end" if others else ""
         _say(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
@@ -319,6 +319,13 @@ def _preparation(group: int):
             os._exit(1)
 
     return prepare
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # the real-time signals have no names of their own
+        return f"signal {number}"
 
 
 def _say(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from .. import topology
 from .machine_options import add_machine_options, read_machine
@@ -39,7 +40,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(machine.to_json(), end="")
     elif options.groups:
-        print(machine.groups_text(options.rule), end="")
+        groups = machine.groups_text(options.rule)
+        print(groups, end="")
+        if not groups:
+            print("plait: no GPUs, so no groups", file=sys.stderr)
     else:
         groups = machine.groups_text(options.rule)
         print(machine, end="\n" if groups else "")

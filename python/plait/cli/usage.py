@@ -13,26 +13,41 @@ class UsageError(Exception):
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
+_LARGEST_SIZE = 1 << 50
+_LARGEST_COUNT = 2**31 - 1
+_MOST_NUMBERS = 1 << 16
+_MOST_SECONDS = 7 * 24 * 3600  # as PLAIT_TIMEOUT_SEC
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:40] + "…"
+
+
+def _count(text: str, least: int) -> int:
+    if not text.isdecimal() or len(text) > 10 or not least <= int(text) <= _LARGEST_COUNT:
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a whole number from {least} to {_LARGEST_COUNT}")
+    return int(text)
+
+
 def size(text: str) -> int:
     """Bytes: "64M" is 64 * 2^20, as in nccl-tests."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", text.strip(), re.IGNORECASE)
     if not match:
         raise argparse.ArgumentTypeError(f"'{text}' is no size; write bytes, or 4K, 32M, 1G")
-    return int(float(match[1]) * _UNITS[match[2].lower()])
+    number = float(match[1]) * _UNITS[match[2].lower()]
+    if number > _LARGEST_SIZE:
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is more than any memory holds")
+    return int(number)
 
 
 def natural(text: str) -> int:
     """A whole number from 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0")
-    return int(text)
+    return _count(text, 0)
 
 
 def positive(text: str) -> int:
     """A whole number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
-    return int(text)
+    return _count(text, 1)
 
 
 def seconds(text: str) -> float:
@@ -41,8 +56,8 @@ def seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds")
+    if not 0 < value <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is no time in seconds, up to {_MOST_SECONDS}")
     return value
 
 
@@ -53,7 +68,10 @@ def numbers(text: str) -> list[int]:
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if not match or (match[2] and int(match[2]) < int(match[1])):
             raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers; write 0,2,5-7")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+        first, last = (_count(number, 0) for number in (match[1], match[2] or match[1]))
+        if last - first >= _MOST_NUMBERS:
+            raise argparse.ArgumentTypeError(f"'{_short(text)}' names more than {_MOST_NUMBERS} numbers")
+        found += range(first, last + 1)
     if len(set(found)) != len(found):
         raise argparse.ArgumentTypeError(f"'{text}' names a number twice")
     return found

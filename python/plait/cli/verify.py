@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import BinaryIO
 
 from .. import plans
 from ..errors import InvalidInput
@@ -40,8 +41,21 @@ def read_text(path: str) -> tuple[str, str]:
     name = "standard input" if path == "-" else path
     try:
         if path == "-":
-            return sys.stdin.buffer.read().decode(), name
-        with open(path, encoding="utf-8") as file:
-            return file.read(), name
+            if sys.stdin is None:
+                raise InvalidInput("standard input is closed; name a file")
+            return _read(sys.stdin.buffer, name), name
+        with open(path, "rb") as file:
+            return _read(file, name), name
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{name}: not a text: {error}") from None
+
+
+# The largest that Plait reads: a plan of 2^24 chunks is smaller, and a device or a pipe may have no end.
+_LARGEST = 256 << 20
+
+
+def _read(file: BinaryIO, name: str) -> str:
+    data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise InvalidInput(f"{name}: more than {_LARGEST >> 20} MiB, which is no plan")
+    return data.decode()

@@ -157,11 +157,15 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
 
 HostRank::~HostRank() {
   // A forked child that ends is not the rank.
-  if (board_.pid.load(std::memory_order_relaxed) != getpid()) return;
+  if (fork_mark_.is_in_child()) return;
   board_.state.store(RankState::kClosed, std::memory_order_release);
 }
 
 void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
+  if (fork_mark_.is_in_child()) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank_,
+         ": this process was forked from the rank's, whose communicator it ", "cannot use; make one of its own");
+  }
   throw_if_failed();
   ++call_number_;
   calls_ = after_call(calls_, call);
@@ -246,6 +250,7 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
 }
 
 void HostRank::abort(ErrorCode code, const std::string& message) {
+  if (fork_mark_.is_in_child()) return;
   set_failure(segment_->failure(), code, rank_, message);
 }
 

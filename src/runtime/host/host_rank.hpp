@@ -12,6 +12,7 @@
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host/fold.hpp"
+#include "runtime/host/fork_mark.hpp"
 #include "runtime/host/peers.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/host/waiting.hpp"
@@ -71,6 +72,7 @@ class HostRank {
   Peers peers_;
   Options options_;
   RankBoard& board_;
+  const ForkMark fork_mark_;
   uint64_t call_number_ = 0;
   uint64_t calls_ = 0;  // a fingerprint of all calls so far
   uint64_t epoch_ = 0;

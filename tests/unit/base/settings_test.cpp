@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <set>
 #include <thread>
@@ -179,6 +180,24 @@ TEST(Logger, LinesOfSeveralThreadsDoNotMix) {
     EXPECT_EQ(line.size(), std::string("plait: [rank 0] info: ").size() + 100);
   }
   EXPECT_EQ(count, 200);
+}
+
+// Fields that were set without the environment.
+TEST(Settings, CheckRefusesWhatCannotBeUsed) {
+  EXPECT_NO_THROW(Settings{}.check());
+  for (const double seconds : {0.0, -1.0, std::nan(""), double{INFINITY}, 1e9}) {
+    Settings settings;
+    settings.timeout_seconds = seconds;
+    EXPECT_THROW(settings.check(), Error) << seconds;
+    settings = {};
+    settings.bootstrap_timeout_seconds = seconds;
+    EXPECT_THROW(settings.check(), Error) << seconds;
+  }
+  for (const size_t bytes : {size_t{0}, size_t{1023}, size_t{1} << 62, SIZE_MAX - 4095}) {
+    Settings settings;
+    settings.scratch_bytes = bytes;
+    EXPECT_THROW(settings.check(), Error) << bytes;
+  }
 }
 
 }  // namespace
