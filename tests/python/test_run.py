@@ -211,3 +211,17 @@ def test_launchers_nest():
     inner = f"{sys.executable} -m plait run -n 2 -- sh -c 'echo $PLAIT_RANK of $PLAIT_WORLD_SIZE'"
     result = cli("run", "-n", 1, "--", "sh", "-c", inner)
     assert sorted(result.stdout.splitlines()) == ["0 of 2", "1 of 2"]
+
+
+def test_ends_in_time_also_where_nobody_reads():
+    arguments = command("run", "-n", 2, "--timeout", 1, "--grace", 1, "--", "yes")
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        assert process.wait(TIMEOUT) == 124  # its output was never read
+
+
+def test_output_is_whole_for_a_slow_reader():
+    arguments = command("run", "-n", 2, "--", "seq", 1, 30000)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment()) as process:
+        time.sleep(1)
+        lines = process.stdout.read().split()
+    assert sorted(map(int, lines)) == sorted([*range(1, 30001), *range(1, 30001)])

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 EXIT_TIMEOUT = 124
@@ -25,6 +25,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _PR_SET_PDEATHSIG = 1
 _SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL, at most
 _SECONDS_TO_DRAIN = 1.0  # for output that a process outside the group still holds back
+_SECONDS_BETWEEN_LOOKS = 0.1  # while nobody takes the output
 _LONGEST_LINE = 1 << 16
 
 
@@ -53,10 +54,12 @@ class Job:
         self._status = 0
         self._stop = _Stop(min(grace, _SECONDS_TO_DIE))
         self._selector = selectors.DefaultSelector()
+        self._signals: _Signals | None = None
+        self._last_words: float | None = None  # when to give up writing what ranks wrote
 
     def run(self) -> int:
         """Starts the ranks, waits for all of them, and returns the job's exit status."""
-        signals = _Signals(self._selector)
+        self._signals = signals = _Signals(self._selector)
         try:
             if self._start():
                 if self._timeout is not None:
@@ -93,7 +96,8 @@ class Job:
             label = b"[%d] " % rank if self._tag else b""
             for pipe, target in ((process.stdout, 1), (process.stderr, 2)):
                 os.set_blocking(pipe.fileno(), False)
-                self._selector.register(pipe, selectors.EVENT_READ, _Lines(pipe.fileno(), target, label))
+                lines = _Lines(pipe.fileno(), target, label, self._may_write)
+                self._selector.register(pipe, selectors.EVENT_READ, lines)
         return True
 
     def _look_after(self, signals: _Signals) -> None:
@@ -102,17 +106,36 @@ class Job:
             self._reap()
             if len(self._ended) == self._size:
                 return
-            number = self._stop.due()
-            if number is not None:
-                self._send(number)
+            self._stop_if_due()
             for key, _ in self._selector.select(self._stop.seconds_left()):
                 if key.data is signals:
-                    for number in signals.take():
-                        self._stop.after(self._grace, f"ranks did not end on {signal.Signals(number).name}")
-                        self._stop.expected = True
-                        self._send(number)
+                    self._pass_on_signals()
                 else:
                     self._pump(key)
+
+    def _pass_on_signals(self) -> None:
+        for number in self._signals.take():
+            self._stop.after(self._grace, f"ranks did not end on {signal.Signals(number).name}")
+            self._stop.expected = True
+            self._send(number)
+
+    def _stop_if_due(self) -> None:
+        number = self._stop.due()
+        if number is not None:
+            self._send(number)
+        # Whoever does not read what ranks wrote had time to, once they were ended.
+        ended = self._stop.expected and all(rank.poll() is not None for rank in self._ranks)
+        if (number == signal.SIGKILL or ended) and self._last_words is None:
+            self._last_words = time.monotonic() + _SECONDS_TO_DRAIN
+
+    def _may_write(self, target: int) -> bool:
+        """Waits until `target` takes more, and does what signals and time demand meanwhile. False: the time is over."""
+        while not select.select([], [target], [], _SECONDS_BETWEEN_LOOKS)[1]:
+            self._pass_on_signals()
+            self._stop_if_due()
+            if self._last_words is not None and time.monotonic() >= self._last_words:
+                return False
+        return True
 
     def _reap(self) -> None:
         ended = [rank for rank in range(self._size) if rank not in self._ended and self._ranks[rank].poll() is not None]
@@ -157,6 +180,9 @@ class Job:
     def _drain(self) -> None:
         """What ranks wrote before they ended. A process that left the group may keep their pipes open for ever."""
         end = time.monotonic() + _SECONDS_TO_DRAIN
+        # Where somebody reads, however slowly, nothing is lost; a job that was ended does not wait for readers.
+        if self._stop.status or self._stop.expected:
+            self._last_words = min(end, self._last_words or end)
         pipes = {pipe for rank in self._ranks for pipe in (rank.stdout, rank.stderr)}
         while (left := end - time.monotonic()) > 0 and any(not pipe.closed for pipe in pipes):
             for key, _ in self._selector.select(left):
@@ -269,8 +295,9 @@ class _Signals:
 class _Lines:
     """Passes on the output of one rank in whole lines, so that lines of several ranks do not mix."""
 
-    def __init__(self, source: int, target: int, label: bytes) -> None:
+    def __init__(self, source: int, target: int, label: bytes, may_write: Callable[[int], bool]) -> None:
         self._source, self._target, self._label = source, target, label
+        self._may_write = may_write
         self._rest = b""
 
     def pump(self) -> bool:
@@ -300,11 +327,10 @@ class _Lines:
     def _write(self, text: bytes) -> None:
         if self._label:
             text = b"".join(self._label + line for line in text.splitlines(keepends=True))
-        while text:
-            try:
-                text = text[os.write(self._target, text) :]
-            except BlockingIOError:
-                select.select([], [self._target], [])
+        while text and self._may_write(self._target):
+            with suppress(BlockingIOError):
+                # No more than a pipe that takes anything is sure to take at once.
+                text = text[os.write(self._target, text[: select.PIPE_BUF]) :]
 
 
 def _preparation(group: int):
