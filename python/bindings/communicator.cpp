@@ -33,12 +33,12 @@ nb::bytes bytes_of(const UniqueId& id) { return nb::bytes(&id, sizeof(id)); }
 
 std::unique_ptr<Handle> create(const UniqueId& id, int rank, int size, const Settings& settings) {
   const nb::gil_scoped_release release;
-  return std::make_unique<Handle>(Communicator::create(id, rank, size, settings));
+  return std::make_unique<Handle>(Communicator::create(id, rank, size, settings, kNoDevice, &hear_python_signals));
 }
 
 std::unique_ptr<Handle> from_environment(const Settings& settings, uint64_t sequence, int device) {
   const nb::gil_scoped_release release;
-  return std::make_unique<Handle>(Communicator::from_environment(settings, sequence, device));
+  return std::make_unique<Handle>(Communicator::from_environment(settings, sequence, device, &hear_python_signals));
 }
 
 nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {

@@ -13,15 +13,18 @@ namespace plait::python {
 
 namespace nb = nanobind;
 
+// Hears Ctrl-C, most of the time: throws it. For a thread without the interpreter's lock.
+inline void hear_python_signals() {
+  const nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 // Lives while a call is under way, also where Python closes it meanwhile; refuses two calls at once.
 class CommunicatorHandle {
  public:
   explicit CommunicatorHandle(Communicator communicator)
       : communicator_(std::make_shared<Communicator>(std::move(communicator))) {
-    communicator_->set_interrupt_check([] {
-      const nb::gil_scoped_acquire acquire;
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C, most of the time
-    });
+    communicator_->set_interrupt_check(&hear_python_signals);
   }
 
   // Throws kInvalidArgument once it is closed.

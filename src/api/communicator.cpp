@@ -327,13 +327,16 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-Communicator Communicator::from_environment(const Settings& settings, uint64_t sequence, int device) {
+Communicator Communicator::from_environment(const Settings& settings, uint64_t sequence, int device,
+                                            InterruptCheck interrupt_check) {
   const auto launched = detect_launch_environment();
   if (launched && launched->size > 1) {
-    return create(launched->id(sequence), launched->rank, launched->size, settings, device);
+    return create(launched->id(sequence), launched->rank, launched->size, settings, device, std::move(interrupt_check));
   }
-  if (device == kNoDevice) return std::move(in_process(1, settings).front());
-  return std::move(in_process(std::span(&device, 1), settings).front());
+  std::vector<Communicator> alone =
+      device == kNoDevice ? in_process(1, settings) : in_process(std::span(&device, 1), settings);
+  alone.front().set_interrupt_check(std::move(interrupt_check));
+  return std::move(alone.front());
 }
 
 std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
@@ -357,18 +360,22 @@ std::vector<Communicator> Communicator::in_process(std::span<const int> devices,
   return ranks;
 }
 
-Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings, int device) {
+Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings, int device,
+                                  InterruptCheck interrupt_check) {
   settings.check();
-  const Logger log(settings.log_level, 0);
-  return Communicator(Impl::join_ranks(
-      Bootstrap::lead(std::move(point), size, {settings.bootstrap_timeout_seconds, log}), settings, device));
+  const BootstrapOptions options{settings.bootstrap_timeout_seconds, Logger(settings.log_level, 0), interrupt_check};
+  Communicator made(Impl::join_ranks(Bootstrap::lead(std::move(point), size, options), settings, device));
+  made.set_interrupt_check(std::move(interrupt_check));
+  return made;
 }
 
-Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings, int device) {
+Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings, int device,
+                                  InterruptCheck interrupt_check) {
   settings.check();
-  const Logger log(settings.log_level, rank);
-  return Communicator(
-      Impl::join_ranks(Bootstrap::create(id, rank, size, {settings.bootstrap_timeout_seconds, log}), settings, device));
+  const BootstrapOptions options{settings.bootstrap_timeout_seconds, Logger(settings.log_level, rank), interrupt_check};
+  Communicator made(Impl::join_ranks(Bootstrap::create(id, rank, size, options), settings, device));
+  made.set_interrupt_check(std::move(interrupt_check));
+  return made;
 }
 
 int Communicator::rank() const { return held(impl_).rank; }
@@ -435,8 +442,6 @@ void Communicator::abort(const std::string& reason) {
   if (impl_->device) impl_->device->stop_waiting();
 }
 
-void Communicator::set_interrupt_check(std::function<void()> check) {
-  impl_->host.set_interrupt_check(std::move(check));
-}
+void Communicator::set_interrupt_check(InterruptCheck check) { impl_->host.set_interrupt_check(std::move(check)); }
 
 }  // namespace plait

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/deadline.hpp"
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "base/types.hpp"
@@ -33,12 +33,16 @@ class Communicator {
  public:
   // Rank 0 of a new communicator hands over the point whose id() the other ranks got. `device` is the CUDA ordinal of
   // the GPU whose memory enqueue() will be given; all ranks have one, or none has. Several ranks may share a GPU.
-  static Communicator create(RendezvousPoint point, int size, const Settings& settings, int device = kNoDevice);
+  // `interrupt_check` is heard while the ranks meet, and later as set_interrupt_check() says.
+  static Communicator create(RendezvousPoint point, int size, const Settings& settings, int device = kNoDevice,
+                             InterruptCheck interrupt_check = {});
   // The other ranks; also rank 0 where the id was released in this process (see unique_id.hpp).
-  static Communicator create(const UniqueId& id, int rank, int size, const Settings& settings, int device = kNoDevice);
+  static Communicator create(const UniqueId& id, int rank, int size, const Settings& settings, int device = kNoDevice,
+                             InterruptCheck interrupt_check = {});
   // Rank and size from the launcher (`plait run`, torchrun, mpirun, srun), else a communicator of one. `sequence` tells
   // apart several communicators of one job: 0, 1, 2, … on every rank.
-  static Communicator from_environment(const Settings& settings, uint64_t sequence = 0, int device = kNoDevice);
+  static Communicator from_environment(const Settings& settings, uint64_t sequence = 0, int device = kNoDevice,
+                                       InterruptCheck interrupt_check = {});
   // All ranks in this process, one for each thread to come.
   static std::vector<Communicator> in_process(int size, const Settings& settings);
   // The same with GPUs: rank r on devices[r]. Nothing but enqueue() of all ranks may come from one thread.
@@ -85,7 +89,7 @@ class Communicator {
 
   // Calls `check` some 20 times a second while this rank waits for others. What it throws ends the call here, and the
   // communicator for all ranks: for interpreters that want to hear Ctrl-C.
-  void set_interrupt_check(std::function<void()> check);
+  void set_interrupt_check(InterruptCheck check);
 
   // How a call on the GPU is launched: "16 CTAs of 512 threads, signals".
   std::string launch_for(const Call& call);

@@ -189,7 +189,8 @@ class Bootstrap::RankZero : public Bootstrap::End {
     if (passes_descriptors(link(1).socket.get())) return links_;
     RendezvousPoint point = RendezvousPoint::create_at_name();
     send_to_all(packed(frame(Frame::Kind::kResult, stage_, sizeof(UniqueId)), bytes_of(point.id())));
-    second = gather_ranks_again(std::move(point), links_, stage_, options_.timeout_seconds, options_.log);
+    second = gather_ranks_again(std::move(point), links_, stage_, options_.timeout_seconds, options_.log,
+                                options_.interrupt_check);
     return second;
   }
 
@@ -229,16 +230,16 @@ class Bootstrap::RankZero : public Bootstrap::End {
   void drive_all(std::span<const RankLink> links, short events,
                  const std::function<Progress(int rank, int socket)>& step) {
     const auto socket = [&](int rank) { return links[static_cast<size_t>(rank)].socket.get(); };
-    const Deadline deadline = Deadline::after(options_.timeout_seconds);
+    const Deadline deadline = Deadline::after(options_.timeout_seconds, options_.interrupt_check);
     std::vector<int> pending(links_.size() - 1);
     std::iota(pending.begin(), pending.end(), 1);
     std::vector<pollfd> polled;
     while (!pending.empty()) {
       polled.clear();
       for (const int rank : pending) polled.push_back({socket(rank), events, 0});
-      if (::poll(polled.data(), polled.size(), deadline.poll_milliseconds()) < 0 && errno != EINTR) {
-        fail_system(errno, "cannot poll the ranks' connections");
-      }
+      const int ready = ::poll(polled.data(), polled.size(), deadline.poll_milliseconds());
+      if (ready < 0 && errno != EINTR) fail_system(errno, "cannot poll the ranks' connections");
+      if (ready <= 0) deadline.hear_interrupts();
       std::vector<int> still;
       for (size_t i = 0; i < pending.size(); ++i) {
         const Progress progress = polled[i].revents != 0 ? step(pending[i], socket(pending[i])) : Progress::kMore;
@@ -360,7 +361,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
 
   void wait_at_most(double seconds) {
     seconds_ = seconds;
-    deadline_ = Deadline::after(seconds + kGraceSeconds);
+    deadline_ = Deadline::after(seconds + kGraceSeconds, options_.interrupt_check);
   }
 
   // The connection over which descriptors can pass; see RankZero.
@@ -370,7 +371,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     receive_frame(sizeof meeting);
     receive(writable_bytes_of(meeting));
     double seconds_left = 0;
-    second = reach_rank_zero(meeting, rank_, size_, options_.timeout_seconds, seconds_left);
+    second = reach_rank_zero(meeting, rank_, size_, options_.timeout_seconds, seconds_left, options_.interrupt_check);
     wait_at_most(seconds_left);
     return second.socket.get();
   }
@@ -459,14 +460,14 @@ Bootstrap Bootstrap::create(const UniqueId& id, int rank, int size, const Bootst
   check_arguments(rank, size, options.timeout_seconds);
   if (rank == 0) return lead(RendezvousPoint::claim(id), size, options);
   double seconds_left = 0;
-  RankLink link = reach_rank_zero(id, rank, size, options.timeout_seconds, seconds_left);
+  RankLink link = reach_rank_zero(id, rank, size, options.timeout_seconds, seconds_left, options.interrupt_check);
   return Bootstrap(std::make_unique<OtherRank>(std::move(link), rank, size, seconds_left, options));
 }
 
 Bootstrap Bootstrap::lead(RendezvousPoint point, int size, const BootstrapOptions& options) {
   check_arguments(0, size, options.timeout_seconds);
   const auto begin = std::chrono::steady_clock::now();
-  auto links = gather_ranks(std::move(point), size, options.timeout_seconds, options.log);
+  auto links = gather_ranks(std::move(point), size, options.timeout_seconds, options.log, options.interrupt_check);
   Bootstrap bootstrap(std::make_unique<RankZero>(std::move(links), options));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   options.log.info("bootstrap: ", size, " ranks met after ", took.count(), " ms");

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/deadline.hpp"
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
 #include "runtime/unique_id.hpp"
@@ -23,6 +24,7 @@ struct BootstrapOptions {
   // it. (Settings::bootstrap_timeout_seconds)
   double timeout_seconds = 60;
   Logger log;
+  InterruptCheck interrupt_check;  // heard in every wait; what it throws ends this end like any error
 };
 
 // One rank's end. Belongs to one thread at a time and moves like a unique_ptr. Every call below is collective: all

@@ -166,7 +166,8 @@ void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const
       for (size_t d = 0; d < operation.destinations.size(); ++d) {
         const Place& place = operation.destinations[d];
         slice.places.push_back(bind_place(place, chunk, chunk - operation.chunk, layout));
-        if (d < 32 && is_streamed(place, elements)) it.streaming_destinations |= 1u << d;
+        uint32_t& streaming = place.buffer == Buffer::kOutput ? it.streaming_outputs : it.streaming_scratch;
+        if (d < 32 && is_streamed(place, elements)) streaming |= 1u << d;
       }
       for (size_t s = 0; s < operation.sources.size(); ++s) {
         slice.places.push_back(bind_place(operation.sources[s], chunk, chunk - operation.chunk, layout));

@@ -29,7 +29,8 @@ struct BoundOperation {
   bool result_is_wide = false;
   bool has_wide_source = false;
   int divisor = 0;
-  uint32_t streaming_destinations = 0;
+  uint32_t streaming_outputs = 0;  // bit d: destination d, in the caller's output, is written past the caches
+  uint32_t streaming_scratch = 0;  // the same, in scratch, unless all ranks run on one core
   int destination_count = 0;
   int source_count = 0;
   size_t first_place = 0;  // destinations, then sources, in BoundSlice::places

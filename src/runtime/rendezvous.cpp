@@ -69,14 +69,14 @@ Progress receive_message(Caller& caller, Message& message) {
 class Gathering {
  public:
   Gathering(RendezvousPoint point, int size, Stage stage, std::span<const RankLink> met, double timeout_seconds,
-            const Logger& log)
+            const Logger& log, InterruptCheck interrupt_check)
       : point_(std::move(point)),
         secret_(point_.id().secret),
         size_(size),
         stage_(stage),
         met_(met),
         seconds_(timeout_seconds),
-        deadline_(Deadline::after(timeout_seconds)),
+        deadline_(Deadline::after(timeout_seconds, std::move(interrupt_check))),
         log_(log),
         links_(static_cast<size_t>(size)) {}
 
@@ -102,9 +102,9 @@ class Gathering {
     std::vector<pollfd> polled{{point_.listener(), POLLIN, 0}};
     for (int rank = 1; rank < size_; ++rank) polled.push_back({known(rank).socket.get(), POLLIN, 0});
     for (const Caller& caller : callers_) polled.push_back({caller.socket.get(), POLLIN, 0});
-    if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0 && errno != EINTR) {
-      fail_system(errno, "cannot poll the ranks' connections");
-    }
+    const int ready = ::poll(polled.data(), polled.size(), milliseconds_to_wait());
+    if (ready < 0 && errno != EINTR) fail_system(errno, "cannot poll the ranks' connections");
+    if (ready <= 0) deadline_.hear_interrupts();
     // A rank has nothing to say before all are here: whatever is readable is the end of its connection.
     for (int rank = 1; rank < size_; ++rank) {
       if (polled[static_cast<size_t>(rank)].revents != 0) give_up(about(Reason::kLeft, rank, known(rank).process_id));
@@ -121,9 +121,9 @@ class Gathering {
   }
 
   int milliseconds_to_wait() const {
-    Deadline next = deadline_;
-    for (const Caller& caller : callers_) next = std::min(next, caller.deadline);
-    return next.poll_milliseconds();
+    int next = deadline_.poll_milliseconds();
+    for (const Caller& caller : callers_) next = std::min(next, caller.deadline.poll_milliseconds());
+    return next;
   }
 
   void serve_callers(std::span<const pollfd> polled) {
@@ -279,8 +279,8 @@ class Gathering {
 // The other ranks' side.
 class Approach {
  public:
-  Approach(const UniqueId& id, int rank, int size, double timeout_seconds)
-      : id_(id), seconds_(timeout_seconds), deadline_(Deadline::after(timeout_seconds)) {
+  Approach(const UniqueId& id, int rank, int size, double timeout_seconds, InterruptCheck interrupt_check)
+      : id_(id), seconds_(timeout_seconds), deadline_(Deadline::after(timeout_seconds, std::move(interrupt_check))) {
     hello_.rank = rank;
     hello_.size = size;
     hello_.process_id = ::getpid();
@@ -303,6 +303,7 @@ class Approach {
              "): all ranks have already arrived, or rank 0 gave up or ended");
       }
       if (deadline_.passed()) time_out();
+      deadline_.hear_interrupts();
       std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, deadline_.seconds_left())));
     }
   }
@@ -353,17 +354,22 @@ class Approach {
 
 }  // namespace
 
-std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, double timeout_seconds, const Logger& log) {
-  return Gathering(std::move(point), size, Stage::kRendezvous, {}, timeout_seconds, log).run();
+std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, double timeout_seconds, const Logger& log,
+                                   InterruptCheck interrupt_check) {
+  return Gathering(std::move(point), size, Stage::kRendezvous, {}, timeout_seconds, log, std::move(interrupt_check))
+      .run();
 }
 
 std::vector<RankLink> gather_ranks_again(RendezvousPoint point, std::span<const RankLink> met, Stage stage,
-                                         double timeout_seconds, const Logger& log) {
-  return Gathering(std::move(point), static_cast<int>(met.size()), stage, met, timeout_seconds, log).run();
+                                         double timeout_seconds, const Logger& log, InterruptCheck interrupt_check) {
+  return Gathering(std::move(point), static_cast<int>(met.size()), stage, met, timeout_seconds, log,
+                   std::move(interrupt_check))
+      .run();
 }
 
-RankLink reach_rank_zero(const UniqueId& id, int rank, int size, double timeout_seconds, double& seconds_left) {
-  return Approach(id, rank, size, timeout_seconds).run(seconds_left);
+RankLink reach_rank_zero(const UniqueId& id, int rank, int size, double timeout_seconds, double& seconds_left,
+                         InterruptCheck interrupt_check) {
+  return Approach(id, rank, size, timeout_seconds, std::move(interrupt_check)).run(seconds_left);
 }
 
 void send_failure(std::span<const RankLink> links, const Failure& failure) {

@@ -56,11 +56,13 @@ Progress failed_progress(const char* what) {
   fail_system(errno, what);
 }
 
-// False once the deadline has passed.
+// False once the deadline has passed. Throws what the deadline's interrupt check throws.
 bool wait_for(int socket, short events, const Deadline& deadline) {
   if (deadline.passed()) return false;
   pollfd entry{socket, events, 0};
-  if (::poll(&entry, 1, deadline.poll_milliseconds()) < 0 && errno != EINTR) fail_system(errno, "cannot poll a socket");
+  const int ready = ::poll(&entry, 1, deadline.poll_milliseconds());
+  if (ready < 0 && errno != EINTR) fail_system(errno, "cannot poll a socket");
+  if (ready <= 0) deadline.hear_interrupts();
   return true;
 }
 

@@ -67,6 +67,15 @@ def test_missing_ranks_time_out():
     assert isinstance(caught.value, TimeoutError)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_interrupt_while_ranks_meet(rank):
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        plait.Communicator(plait.create_unique_id(), rank, 2, settings(bootstrap_timeout_seconds=60))
+    assert time.monotonic() - begin < 30
+
+
 def test_settings():
     made = plait.Settings()
     made.timeout_seconds = 5

@@ -57,6 +57,37 @@ TEST(BootstrapErrorsAlone, RankZeroMissing) {
   EXPECT_LT(seconds_since(begin), 2);
 }
 
+// `waits` makes its rank wait long; an interrupt must end that, and soon.
+void expect_interruptible(const std::function<void(const BootstrapOptions&)>& waits) {
+  BootstrapOptions options = within(60);
+  int heard = 0;
+  options.interrupt_check = [&] {
+    if (++heard == 3) fail(ErrorCode::kSystem, "interrupted");
+  };
+  const auto begin = Clock::now();
+  EXPECT_TRUE(has(outcome_of([&](int) { waits(options); }, 0), "interrupted"));
+  EXPECT_LT(seconds_since(begin), 30);
+}
+
+TEST(BootstrapErrorsAlone, EveryWaitHearsInterrupts) {
+  expect_interruptible([](const BootstrapOptions& options) { Bootstrap::lead(RendezvousPoint::create(), 2, options); });
+  expect_interruptible([](const BootstrapOptions& options) { Bootstrap::create(new_job(), 1, 2, options); });
+  const RendezvousPoint silent = RendezvousPoint::create();  // accepts, and does not answer
+  expect_interruptible([&](const BootstrapOptions& options) { Bootstrap::create(silent.id(), 1, 2, options); });
+  for (const int waiting : {0, 1}) {
+    const UniqueId id = new_id();
+    run_threads(2, [&](int rank) {
+      if (rank == waiting) {
+        expect_interruptible(
+            [&](const BootstrapOptions& options) { Bootstrap::create(id, rank, 2, options).barrier(); });
+      } else {
+        Bootstrap idle = Bootstrap::create(id, rank, 2, within(60));
+        sleep_seconds(1);
+      }
+    });
+  }
+}
+
 TEST(BootstrapErrorsAlone, AnIdWhoseMakerIsGoneFailsAtOnce) {
   UniqueId id;
   {

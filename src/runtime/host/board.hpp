@@ -35,6 +35,8 @@ struct CallLog {
 struct RankBoard {
   // The last slice of a message that this rank is done with. Peers that are about to reuse scratch memory read it.
   alignas(64) std::atomic<uint64_t> completed_epoch{0};
+  // Where it ran when its last call began; written only when that has changed.
+  std::atomic<int32_t> core{-1};
 
   alignas(64) std::atomic<uint64_t> completed_call{0};
   std::atomic<RankState> state{RankState::kAbsent};

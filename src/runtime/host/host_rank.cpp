@@ -1,6 +1,7 @@
 // Performing plans on the host, and the search for the culprit.
 #include "runtime/host/host_rank.hpp"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,6 +75,7 @@ class HostRank::LaneEngine {
         signals_(rank.signals_[epoch & 1].data()),
         own_signals_(rank.signals_[epoch & 1][rank.rank_]),
         pointers_(rank.pointers_.data()),
+        streaming_scratch_(rank.one_core_ ? 0 : ~0u),
         value_(signal_value(rank.calls_, epoch)) {}
 
   void fold(const BoundOperation& operation) {
@@ -88,7 +90,7 @@ class HostRank::LaneEngine {
     arguments.elements = operation.elements;
     arguments.divisor = operation.divisor;
     arguments.result_is_wide = operation.result_is_wide;
-    arguments.streaming_destinations = operation.streaming_destinations;
+    arguments.streaming_destinations = operation.streaming_outputs | (operation.streaming_scratch & streaming_scratch_);
     if (operation.has_wide_source) arguments.source_is_wide = slice_.source_is_wide.data() + operation.first_flag;
     // In place, an own chunk may already be where it belongs.
     if (count == 2 && pointers_[0] == pointers_[1] && operation.divisor == 0) return;
@@ -115,6 +117,7 @@ class HostRank::LaneEngine {
   std::byte* const* signals_;
   std::byte* own_signals_;
   void** pointers_;
+  const uint32_t streaming_scratch_;  // a mask
   const uint64_t value_;
 };
 
@@ -170,6 +173,7 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   ++call_number_;
   calls_ = after_call(calls_, call);
   publish(board_.calls, call_number_, call);
+  one_core_ = all_on_one_core();
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
   for (size_t i = 0; i < bound.slices; ++i) {
@@ -233,6 +237,17 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   board_.completed_epoch.store(epoch, std::memory_order_release);
   // Whoever has entered an epoch is done with the one before.
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
+}
+
+// Then no other core's cache holds lines of scratch, and ordinary stores to it are the faster ones (docs/benchmarks.md,
+// "Stores to shared memory"). A rank that has moved meanwhile loses some time, nothing else.
+bool HostRank::all_on_one_core() {
+  const int core = sched_getcpu();
+  if (board_.core.load(std::memory_order_relaxed) != core) board_.core.store(core, std::memory_order_relaxed);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (segment_->board(peer).core.load(std::memory_order_relaxed) != core) return false;
+  }
+  return true;
 }
 
 void HostRank::await_completion(uint64_t epoch, const Call& call) {

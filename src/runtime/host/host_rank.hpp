@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/deadline.hpp"
 #include "base/settings.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
@@ -39,7 +39,7 @@ class HostRank {
 
   // Called now and then while this rank waits, some 20 times a second: what it throws ends the call here, and the
   // communicator for all ranks. For interpreters that want to hear an interrupt.
-  void set_interrupt_check(std::function<void()> check) { interrupt_check_ = std::move(check); }
+  void set_interrupt_check(InterruptCheck check) { interrupt_check_ = std::move(check); }
 
   // Ends all calls of all ranks, now and later, with this error. The first failure wins. Safe from any thread.
   void abort(ErrorCode code, const std::string& message);
@@ -51,6 +51,7 @@ class HostRank {
 
   void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                  std::byte* output);
+  bool all_on_one_core();
   void await_completion(uint64_t epoch, const Call& call);
 
   // Looks for a reason why a wait takes so long: throws if there is one. `where` says in words what is waited for; it
@@ -80,7 +81,8 @@ class HostRank {
   std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
   std::vector<std::byte*> signals_[2];
   std::vector<void*> pointers_;  // of the fold at hand
-  std::function<void()> interrupt_check_;
+  bool one_core_ = false;        // all ranks ran on one core when this call began
+  InterruptCheck interrupt_check_;
   double interrupt_checked_ = 0;  // when it was last called
   std::vector<int> next_;         // of every lane: its next operation
 };

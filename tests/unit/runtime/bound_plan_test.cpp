@@ -278,10 +278,11 @@ TEST(BoundPlan, LargeMessagesGoPastTheCachesToTheOutput) {
     for (const BoundOperation& operation : bound.last.lanes[0]) {
       for (int d = 0; operation.kind == OpKind::kFold && d < operation.destination_count; ++d) {
         const bool output = bound.last.places[operation.first_place + static_cast<size_t>(d)].base == kOutputBase;
-        const bool streams = (operation.streaming_destinations >> d & 1) != 0;
+        const bool streams = (operation.streaming_outputs >> d & 1) != 0;
         to_output += output;
         streamed += streams;
         EXPECT_TRUE(!streams || output);
+        EXPECT_EQ(operation.streaming_scratch, 0u);
       }
     }
     EXPECT_GT(to_output, 0u);
