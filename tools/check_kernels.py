@@ -26,7 +26,7 @@ THREADS = 512  # kMostThreads in src/runtime/cuda/lane_kernel.hpp
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 # Wide accesses that a kernel of each engine must have: plain ones, and those of memory that peers write.
 WIDE = {
-    "SignalEngine": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
+    "run_signals": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "PacketEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
     "LineEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
 }
@@ -88,7 +88,7 @@ def main() -> int:
     kernels: dict[str, Counter] = defaultdict(Counter)
     most: dict[str, int] = defaultdict(int)
     for architecture, name, body in functions(dump("-sass")):
-        engine = next((engine for engine in WIDE if engine in name and "run_lane" in name), None)
+        engine = next((engine for engine in WIDE if engine in name), None)
         if engine is None:
             continue
         kernels[architecture][engine] += 1

@@ -74,7 +74,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     const auto found = prepared_.find(call);
     if (found != prepared_.end()) return found->second;
     const CudaChoice choice = choose(call);
-    const BoundPlan bound = bind(plan_of(choice.plan), call, rank_, CudaRank::limits(choice.launch, size_));
+    const VerifiedPlan& plan = plan_of(choice.plan);
+    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()));
     if (prepared_.size() >= kMostPreparedCalls) prepared_.clear();
     return prepared_[call] = cuda_.prepare(bound, call, choice.launch);
   }

@@ -1,6 +1,7 @@
 // The choice of algorithms and launches on GPUs. The figures were measured on 2 and 4 H200 with
 // benchmarks/launch_shapes.cpp (docs/benchmarks.md).
 #include <algorithm>
+#include <bit>
 
 #include "base/error.hpp"
 #include "tuner/selection.hpp"
@@ -17,7 +18,7 @@ constexpr size_t kOneShotBytes = 768 << 10;
 // Bytes that a rank stores in a step. Packets take twice the bytes and lines 16/15 of them, but nothing waits for a
 // signal.
 constexpr size_t kPacketBytes = 192 << 10;
-constexpr size_t kLineBytes = 800 << 10;
+constexpr size_t kLineBytes = 1600 << 10;
 // From this size of the message on, a lane for each step: the links must not idle while parts are combined.
 constexpr size_t kLanesBytes = 12 << 20;
 
@@ -58,10 +59,10 @@ class CudaSelection {
     if (query_.collective == Collective::kBarrier || query_.bytes == 0) {
       shape = {Protocol::kSignals, 1, kLeastThreads};
     } else if (choice.arguments.pipeline == 1 && stored <= kPacketBytes) {
-      shape = spread(Protocol::kPackets, words);
+      shape = spread(Protocol::kPackets, words * std::bit_ceil(static_cast<unsigned>(query_.ranks)));
     } else if (choice.arguments.pipeline == 1 && query_.lines &&
-               (stored <= kLineBytes || query_.collective == Collective::kReduce)) {
-      shape = spread(Protocol::kLines, words);
+               (stored <= (one_shot ? kOneShotBytes : kLineBytes) || query_.collective == Collective::kReduce)) {
+      shape = spread(Protocol::kLines, divide(words, 15) * 8);
     } else {
       shape = {Protocol::kSignals, kMostStrands, query_.ranks == 2 ? 512 : 256};
       shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, kMostStrands));
@@ -70,9 +71,8 @@ class CudaSelection {
   }
 
  private:
-  // A thread for each word, or of lines eight for fifteen words.
-  LaunchShape spread(Protocol protocol, size_t words) const {
-    const size_t threads = protocol == Protocol::kLines ? divide(words, 15) * 8 : words;
+  // As many threads as share the work: of packets one for each word and rank, of lines eight for fifteen words.
+  LaunchShape spread(Protocol protocol, size_t threads) const {
     LaunchShape shape{protocol, 1, 128};
     shape.strands = static_cast<int>(std::clamp<size_t>(divide(threads, 128), 1, kMostStrands));
     const size_t each = divide(threads, static_cast<size_t>(shape.strands));

@@ -6,32 +6,49 @@
 
 namespace plait {
 
-// Word: a Pack of 64 bits. Word `index` of the buffer, of which `count` elements exist; the rest is zero.
+// The compiler does not see where an address that is a number leads.
+__device__ inline std::byte* global_pointer(uint64_t address) {
+  auto* const pointer = reinterpret_cast<std::byte*>(address);
+  __builtin_assume(__isGlobal(pointer));
+  return pointer;
+}
+
+// Some elements of a word, one by one; those of the load that do not exist are zero. Not inlined, as they are seldom
+// needed. Word: a Pack of 64 bits.
 template <class Word>
-__device__ Word load_word(const std::byte* buffer, uint32_t index, uint32_t count) {
+__device__ __noinline__ uint64_t load_elements(const std::byte* from, uint32_t count) {
   Word word(uint64_t{0});
-  if (count == Word::kCount && reinterpret_cast<uintptr_t>(buffer) % sizeof(uint64_t) == 0) {
-    word.bits = reinterpret_cast<const uint64_t*>(buffer)[index];
-    return word;
-  }
-  const auto* elements = reinterpret_cast<const typename Word::Storage*>(buffer) + index * size_t{Word::kCount};
+  const auto* elements = reinterpret_cast<const typename Word::Storage*>(from);
 #pragma unroll
   for (int e = 0; e < Word::kCount; ++e) {
     if (e < count) word.elements[e] = elements[e];
   }
-  return word;
+  return word.bits;
 }
 
 template <class Word>
-__device__ void store_word(std::byte* buffer, uint32_t index, uint32_t count, const Word& word) {
-  if (count == Word::kCount && reinterpret_cast<uintptr_t>(buffer) % sizeof(uint64_t) == 0) {
-    reinterpret_cast<uint64_t*>(buffer)[index] = word.bits;
-    return;
-  }
-  auto* elements = reinterpret_cast<typename Word::Storage*>(buffer) + index * size_t{Word::kCount};
+__device__ __noinline__ void store_elements(std::byte* to, uint32_t count, uint64_t bits) {
+  const Word word(bits);
+  auto* elements = reinterpret_cast<typename Word::Storage*>(to);
 #pragma unroll
   for (int e = 0; e < Word::kCount; ++e) {
     if (e < count) elements[e] = word.elements[e];
+  }
+}
+
+// A word, of which `count` elements exist. `whole`: it starts at a multiple of eight bytes.
+template <class Word>
+__device__ uint64_t load_word(const std::byte* from, uint32_t count, bool whole) {
+  if (whole && count == Word::kCount) return *reinterpret_cast<const uint64_t*>(from);
+  return load_elements<Word>(from, count);
+}
+
+template <class Word>
+__device__ void store_word(std::byte* to, uint32_t count, bool whole, uint64_t bits) {
+  if (whole && count == Word::kCount) {
+    *reinterpret_cast<uint64_t*>(to) = bits;
+  } else {
+    store_elements<Word>(to, count, bits);
   }
 }
 

@@ -15,16 +15,6 @@
 namespace plait {
 namespace {
 
-// 64 strands, twice: 22 MiB of scratch, 2 MiB of packets, 6 MiB of lines, and little for signals.
-constexpr BlockLayout kLayout = [] {
-  BlockLayout layout;
-  layout.scratch_bytes = 176 << 10;
-  layout.packet_bytes = 16 << 10;
-  layout.line_bytes = 48 << 10;
-  layout.signals = 128;
-  return layout;
-}();
-
 // The upper bits of a signal word.
 constexpr uint32_t kCallBits = 24;
 
@@ -32,34 +22,67 @@ constexpr uint32_t kCallBits = 24;
 
 namespace {
 
-// A program and everything but the buffers, as the argument of a launch.
-template <class Launch>
-Launch make_launch(const LaneProgram& program, const DeviceRank& self, const Call& call, const std::string& algorithm) {
-  Launch launch = {};
+// What every launch of a call carries.
+void fill(Launch& launch, const LaneProgram& program, const DeviceRank& self, const Call& call) {
   launch.slices = program.slices;
   launch.slice_bytes = program.slice_bytes;
-  std::copy(std::begin(program.full), std::end(program.full), launch.full);
-  std::copy(std::begin(program.last), std::end(program.last), launch.last);
   launch.call = signature(call) & ((1u << kCallBits) - 1);
   launch.op = call.op;
   launch.self = self;
-  const auto copy = [&](const auto& from, auto& to, const char* what) {
-    if (from.size() > std::size(to)) {
-      fail(ErrorCode::kResources, "plan ", algorithm, " needs ", from.size(), " ", what,
-           " a rank, but a launch carries ", std::size(to), "; use an algorithm with fewer steps or chunks");
-    }
-    std::copy(from.begin(), from.end(), to);
-  };
-  copy(program.operations, launch.operations, "operations");
-  copy(program.places, launch.places, "places");
-  copy(program.words, launch.words, "signals");
+}
+
+template <class From, class To>
+void copy_into(To& to, const From& from, const char* what, const std::string& algorithm) {
+  if (from.size() > std::size(to)) {
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", from.size(), " ", what, " a rank, but a launch carries ",
+         std::size(to), "; use an algorithm with fewer steps or chunks");
+  }
+  std::copy(from.begin(), from.end(), to);
+}
+
+// The call without its buffers, with signals.
+SignalLaunch signal_launch(const LaneProgram& program, const DeviceRank& self, const Call& call,
+                           const std::string& algorithm) {
+  SignalLaunch launch = {};
+  fill(launch, program, self, call);
+  std::copy(std::begin(program.full), std::end(program.full), launch.full);
+  std::copy(std::begin(program.last), std::end(program.last), launch.last);
+  copy_into(launch.operations, program.operations, "operations", algorithm);
+  copy_into(launch.places, program.places, "places", algorithm);
+  copy_into(launch.words, program.words, "signals", algorithm);
   return launch;
+}
+
+// The same with flags.
+FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& flagged, const DeviceRank& self,
+                             const Call& call, const std::string& algorithm) {
+  FlaggedLaunch launch = {};
+  fill(launch, program, self, call);
+  launch.full = flagged.full;
+  launch.last = flagged.last;
+  launch.group_shift = static_cast<uint32_t>(flagged.group_shift);
+  copy_into(launch.program, flagged.words, "steps and places", algorithm);
+  return launch;
+}
+
+void set_buffers(SignalLaunch& launch, const FlaggedProgram&, const std::byte* input, std::byte* output) {
+  launch.input = input;
+  launch.output = output;
+}
+
+void set_buffers(FlaggedLaunch& launch, const FlaggedProgram& program, const std::byte* input, std::byte* output) {
+  const auto in = reinterpret_cast<uintptr_t>(input), out = reinterpret_cast<uintptr_t>(output);
+  for (const FlaggedProgram::CallersPlace& place : program.callers) {
+    launch.program[place.word] = (place.output ? out : in) + place.offset;
+  }
+  launch.whole_words = program.has_whole_words && (in | out) % sizeof(uint64_t) == 0;
 }
 
 }  // namespace
 
 struct CudaRank::Prepared::Launch {
   std::variant<SignalLaunch, FlaggedLaunch> argument;
+  FlaggedProgram flagged;  // where the buffers go in a FlaggedLaunch
   const void* kernel = nullptr;
   dim3 grid, block;
 };
@@ -92,9 +115,8 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   const DeviceGuard guard(memory.device());
   self.rank = rank;
   self.ranks = ranks;
-  self.layout = kLayout;
-  self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.timeout_seconds, 1e6) * 1e9);
   for (int r = 0; r < ranks; ++r) self.blocks[r] = memory.of(r);
+  self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.timeout_seconds, 1e6) * 1e9);
   check_cuda(cudaMalloc(&self.states, kMostStrands * kMostLanes * sizeof(StrandState)),
              "memory for the state of strands");
   check_cuda(cudaMemset(self.states, 0, kMostStrands * kMostLanes * sizeof(StrandState)),
@@ -140,7 +162,7 @@ CudaRank::Impl::~Impl() {
   cudaFree(self.states);
 }
 
-size_t CudaRank::block_bytes() { return kLayout.total_bytes(); }
+size_t CudaRank::block_bytes() { return BlockLayout::total_bytes(); }
 
 CudaRank::CudaRank(PeerMemory memory, CommunicatorState& state, int rank, int ranks, Options options)
     : impl_(std::make_unique<Impl>(std::move(memory), state, rank, ranks, options)) {}
@@ -149,32 +171,33 @@ CudaRank::~CudaRank() = default;
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 size_t CudaRank::device_bytes() const { return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState); }
 
-BindLimits CudaRank::limits(const LaunchShape& shape, int ranks) {
+BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
   BindLimits limits;
   limits.signal_stride = BlockLayout::kSignalStride;
-  limits.signals = kLayout.signals;
+  limits.signals = BlockLayout::kSignals;
   switch (shape.protocol) {
     case Protocol::kSignals:
-      limits.scratch_bytes = kLayout.scratch_bytes;
+      limits.scratch_bytes = BlockLayout::kScratchBytes;
       break;
     case Protocol::kPackets:
-      limits.scratch_bytes = kLayout.packet_bytes / 2;
+      limits.scratch_bytes = BlockLayout::kPacketBytes / 2;
       break;
     case Protocol::kLines:
       // A last line for each slot may be all but empty: chunks that fill this are larger than eight lines.
-      limits.scratch_bytes = kLayout.line_bytes / 9 * 8;
+      limits.scratch_bytes = BlockLayout::kLineBytes / 9 * 8;
       break;
   }
   limits.streaming_scratch_bytes = SIZE_MAX;
   limits.chunk_by_chunk = shape.protocol != Protocol::kSignals;
   limits.strands = static_cast<size_t>(shape.strands);
-  // Smaller pieces than a thread's access for each thread of a warp are not worth a strand.
-  limits.least_slice_bytes = size_t{shape.protocol == Protocol::kPackets ? 256u : 512u} * static_cast<size_t>(ranks);
+  // Of each chunk as much as a warp's threads access at once; less is not worth a strand.
+  limits.least_slice_bytes =
+      size_t{shape.protocol == Protocol::kPackets ? 256u : 512u} * static_cast<size_t>(plan.chunks_per_block);
   return limits;
 }
 
 size_t CudaRank::flagged_bytes(Protocol protocol) {
-  return protocol == Protocol::kPackets ? kLayout.packet_bytes : kLayout.line_bytes;
+  return protocol == Protocol::kPackets ? BlockLayout::kPacketBytes : BlockLayout::kLineBytes;
 }
 
 std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, const Call& call,
@@ -193,10 +216,12 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   Prepared::Launch& launch = *prepared->launch_;
   const std::string& algorithm = bound.plan->plan().algorithm;
   const LaneProgram program = make_lane_program(bound, call, impl_->self.rank, shape.protocol);
+  const DeviceRank& self = impl_->self;
   if (shape.protocol != Protocol::kSignals) {
-    launch.argument = make_launch<FlaggedLaunch>(program, impl_->self, call, algorithm);
+    launch.flagged = make_flagged_program(program, shape.protocol, self.blocks);
+    launch.argument = flagged_launch(program, launch.flagged, self, call, algorithm);
   } else {
-    launch.argument = make_launch<SignalLaunch>(program, impl_->self, call, algorithm);
+    launch.argument = signal_launch(program, self, call, algorithm);
   }
   launch.kernel = lane_kernel(shape.protocol, call.type);
   launch.grid =
@@ -224,8 +249,7 @@ void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void
   impl.state.announce(prepared.call_);
   void* argument = std::visit(
       [&](auto& it) -> void* {
-        it.input = static_cast<const std::byte*>(input);
-        it.output = static_cast<std::byte*>(output);
+        set_buffers(it, launch.flagged, static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
         return &it;
       },
       launch.argument);

@@ -46,7 +46,7 @@ class CudaRank {
   size_t device_bytes() const;
 
   // The limits that a plan is bound with for this shape.
-  static BindLimits limits(const LaunchShape& shape, int ranks);
+  static BindLimits limits(const LaunchShape& shape, const Plan& plan);
   // Bytes of a strand, for an epoch, that packets or lines may take with their flags.
   static size_t flagged_bytes(Protocol protocol);
   // Throws kResources where the plan is too long for a launch, kInvalidPlan where the protocol cannot serve it.

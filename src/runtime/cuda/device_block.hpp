@@ -17,31 +17,37 @@ inline constexpr int kMostLanes = 3;  // of a rank in a plan; each is a CTA of t
 // may be in different launches at one time.
 //
 // Packets and lines have memory that nothing else is ever written to: any word of it is a flag of an epoch or none.
+//
+// All of it is constant, so that a kernel finds an address with one multiplication.
 struct BlockLayout {
   static constexpr size_t kSignalStride = 16;
-
-  size_t scratch_bytes = 0;  // per strand and parity, a multiple of 128
-  size_t packet_bytes = 0;   // per strand and parity, a multiple of 128
-  size_t line_bytes = 0;     // per strand and parity, a multiple of 128
-  int signals = 0;           // per strand and parity
+  // Per strand and parity: 22 MiB of scratch for all strands, 2 MiB of packets, 6 MiB of lines, and little for signals.
+  static constexpr int kSignals = 128;
+  static constexpr size_t kScratchBytes = 176 << 10, kPacketBytes = 16 << 10, kLineBytes = 48 << 10;
+  static_assert(kScratchBytes % 128 == 0 && kPacketBytes % 128 == 0 && kLineBytes % 128 == 0);
 
   // The last epoch that each lane of each rank has completed, told by that rank: a word for each.
-  PLAIT_HOST_DEVICE size_t completed_at(int strand, int rank, int lane) const {
-    return ((strand * kMostDeviceRanks + rank) * kMostLanes + lane) * sizeof(uint64_t);
+  PLAIT_HOST_DEVICE static constexpr size_t completed_at(int strand, int rank, int lane) {
+    return static_cast<size_t>((strand * kMostDeviceRanks + rank) * kMostLanes + lane) * sizeof(uint64_t);
   }
-  PLAIT_HOST_DEVICE size_t signals_at(int strand, unsigned parity) const {
-    return completed_at(kMostStrands, 0, 0) + (strand * 2 + parity) * signals * kSignalStride;
+  PLAIT_HOST_DEVICE static constexpr size_t signals_at(int strand, unsigned parity) {
+    return completed_at(kMostStrands, 0, 0) + half(strand, parity) * kSignals * kSignalStride;
   }
-  PLAIT_HOST_DEVICE size_t scratch_at(int strand, unsigned parity) const {
-    return signals_at(kMostStrands, 0) + (strand * 2 + parity) * scratch_bytes;
+  PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int strand, unsigned parity) {
+    return signals_at(kMostStrands, 0) + half(strand, parity) * kScratchBytes;
   }
-  PLAIT_HOST_DEVICE size_t packets_at(int strand, unsigned parity) const {
-    return scratch_at(kMostStrands, 0) + (strand * 2 + parity) * packet_bytes;
+  PLAIT_HOST_DEVICE static constexpr size_t packets_at(int strand, unsigned parity) {
+    return scratch_at(kMostStrands, 0) + half(strand, parity) * kPacketBytes;
   }
-  PLAIT_HOST_DEVICE size_t lines_at(int strand, unsigned parity) const {
-    return packets_at(kMostStrands, 0) + (strand * 2 + parity) * line_bytes;
+  PLAIT_HOST_DEVICE static constexpr size_t lines_at(int strand, unsigned parity) {
+    return packets_at(kMostStrands, 0) + half(strand, parity) * kLineBytes;
   }
-  PLAIT_HOST_DEVICE size_t total_bytes() const { return lines_at(kMostStrands, 0); }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return lines_at(kMostStrands, 0); }
+
+ private:
+  PLAIT_HOST_DEVICE static constexpr size_t half(int strand, unsigned parity) {
+    return static_cast<size_t>(strand) * 2 + parity;
+  }
 };
 
 // What a lane of a strand remembers from launch to launch, in device memory: so that a launch replayed from a CUDA

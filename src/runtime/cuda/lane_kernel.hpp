@@ -12,6 +12,7 @@
 
 #include "base/types.hpp"
 #include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/flagged_program.hpp"
 #include "runtime/cuda/lane_program.hpp"
 #include "tuner/launch_shape.hpp"
 
@@ -21,32 +22,40 @@ namespace plait {
 struct DeviceRank {
   int rank = 0;
   int ranks = 1;
-  BlockLayout layout;
-  std::byte* blocks[kMostDeviceRanks] = {};  // of every rank
   StrandState* states = nullptr;             // of every lane of every strand; this rank's own
-  StrandFailure* failures = nullptr;         // likewise; host memory
+  std::byte* blocks[kMostDeviceRanks] = {};  // of every rank
+  StrandFailure* failures = nullptr;         // as states; host memory
   const uint32_t* aborted = nullptr;         // host memory: not 0 once the communicator has failed
   uint64_t wait_nanoseconds = 0;             // a strand that waits longer gives up
 };
 
-// One call, passed to the kernel by value. What a short program needs lies close together, since a launch begins with
-// none of it in a cache.
-template <int most_operations, int most_places, int most_words>
-struct LaunchOf {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
+// One call, passed to the kernel by value.
+struct Launch {
   uint64_t slices = 0;
   uint64_t slice_bytes = 0;
-  SliceProgram full[kMostLanes], last[kMostLanes];
   uint32_t call = 0;  // its signature (24 bits): a signal of another call does not pass for one of this
   ReduceOp op = ReduceOp::kSum;
   DeviceRank self;
-  DeviceOperation operations[most_operations];
-  DevicePlace places[most_places];
-  DeviceWord words[most_words];
 };
-using SignalLaunch = LaunchOf<160, 320, 160>;
-using FlaggedLaunch = LaunchOf<48, 128, 1>;  // packets and lines are for plans of few steps
+
+// With signals: any plan.
+struct SignalLaunch : Launch {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  SliceProgram full[kMostLanes], last[kMostLanes];
+  DeviceOperation operations[160];
+  DevicePlace places[320];
+  DeviceWord words[160];
+};
+
+// With flags inside the data: plans of one lane and few steps.
+struct FlaggedLaunch : Launch {
+  bool whole_words = false;  // all pieces of the caller's memory start at multiples of eight bytes
+  uint32_t group_shift = 0;  // with packets: 1 << group_shift threads for each word
+  SliceProgram full, last;
+  uint64_t program[176];        // see flagged_program.hpp
+  uint64_t behind[kMostGroup];  // read, and not used, by threads that a step has no place for
+};
 
 // The kernel for a protocol and a type: what cudaLaunchKernel takes, with a SignalLaunch or, for packets and lines, a
 // FlaggedLaunch.

@@ -15,40 +15,36 @@ namespace plait {
 template <DataType type>
 class LineEngine {
  public:
-  using Launch = FlaggedLaunch;
   using Word = Pack<type, uint64_t>;
   using Accumulator = typename Word::Accumulator;
 
-  __device__ LineEngine(Strand<FlaggedLaunch>& strand, std::byte**)
-      : strand_(strand), place_(threadIdx.x % kThreads), group_(0xffu << (threadIdx.x % 32 / kThreads * kThreads)) {}
+  __device__ LineEngine(const FlaggedLaunch& launch, const Strand& strand)
+      : launch_(launch),
+        strand_(strand),
+        op_(launch.op),
+        whole_words_(launch.whole_words),
+        place_(threadIdx.x % kThreads),
+        group_(0xffu << (threadIdx.x % 32 / kThreads * kThreads)) {}
 
   __device__ void begin_slice(uint64_t slice) {
-    const FlaggedLaunch& launch = strand_.launch();
-    input_ = launch.input + slice * launch.slice_bytes;
-    output_ = launch.output + slice * launch.slice_bytes;
+    callers_at_ = slice * launch_.slice_bytes;
+    lines_at_ = BlockLayout::lines_at(strand_.number(), strand_.parity()) - BlockLayout::lines_at(0, 0) + place_ * 16;
     flag_ = strand_.epoch();
   }
 
-  __device__ void fold(const DeviceOperation& operation) {
-    if (operation.is_done_before) return;
-    const DevicePlace* places = strand_.launch().places + operation.first;
-    const uint32_t words = (operation.elements + Word::kCount - 1) / Word::kCount;
+  // All threads of a warp stay together: were those of each line to vote by themselves, the warp would run through that
+  // once for each line.
+  __device__ void perform(const FlaggedStep& step, const uint64_t* addresses) {
+    const uint32_t words = (step.elements + Word::kCount - 1) / Word::kCount;
     const uint32_t lines = (words + kWords - 1) / kWords;
-    for (uint32_t line = threadIdx.x / kThreads; line < lines; line += blockDim.x / kThreads) {
-      if (!good_) return;
-      if (operation.together > 1) {
-        copy_line(operation, places, line);
-      } else {
-        fold_line(operation, places, line);
-      }
+    const uint32_t ahead = threadIdx.x % 32 / kThreads;  // of the warp's first line
+    for (uint32_t first = threadIdx.x / 32 * (32 / kThreads); first < lines && good_; first += blockDim.x / kThreads) {
+      perform_line(step, addresses, first + ahead, first + ahead < lines);
     }
   }
 
-  __device__ void signal(const DeviceOperation&) {}
-  __device__ bool wait(const DeviceOperation&) { return true; }
-
-  // False: given up.
-  __device__ bool finish_slice() { return __syncthreads_and(good_); }
+  // Not once it has given up.
+  __device__ bool is_good() const { return good_; }
 
  private:
   static constexpr int kThreads = kLineBytes / 16;  // of a line
@@ -66,139 +62,143 @@ class LineEngine {
 
   __device__ bool has_flag() const { return place_ == kThreads - 1; }
 
-  // Line `line` of several copies, whose places follow each other: destination, source, destination, …
-  __device__ void copy_line(const DeviceOperation& operation, const DevicePlace* places, uint32_t line) {
-    const Share share = share_of(operation, line);
-    for (int c = 0; c < operation.together; c += kAtOnce) {
-      const int batch = min(kAtOnce, operation.together - c);
-      Pair pairs[kAtOnce];
-      load_batch(places + 2 * c + 1, 2, batch, line, share, pairs);
-      if (!good_) return;
-#pragma unroll
-      for (int b = 0; b < kAtOnce; ++b) {
-        if (b < batch) store(places[2 * (c + b)], line, share, pairs[b]);
-      }
-    }
-  }
-
-  __device__ void fold_line(const DeviceOperation& operation, const DevicePlace* places, uint32_t line) {
-    const DevicePlace* sources = places + operation.destinations;
-    const Share share = share_of(operation, line);
-    Pair result;
-    if (operation.sources == 1 && operation.divisor == 0) {
-      Pair pairs[kAtOnce];
-      load_batch(sources, 1, 1, line, share, pairs);
-      result = pairs[0];
-    } else {
-      Accumulator low[Word::kCount], high[Word::kCount], next[Word::kCount];
-      for (int s = 0; s < operation.sources; s += kAtOnce) {
-        const int batch = min(kAtOnce, operation.sources - s);
-        Pair pairs[kAtOnce];
-        load_batch(sources + s, 1, batch, line, share, pairs);
+  // `exists`: not behind the last line.
+  __device__ void perform_line(const FlaggedStep& step, const uint64_t* addresses, uint32_t line, bool exists) {
+    const uint64_t* destinations = addresses + step.sources;
+    const Share share = share_of(step, line);
+    Accumulator low[Word::kCount], high[Word::kCount];
+    Pair pairs[kAtOnce];
+    for (int s = 0; s < step.sources; s += kAtOnce) {
+      const int batch = min(kAtOnce, step.sources - s);
+      if (!load_batch(addresses + s, batch, line, share, exists, pairs)) return;
+      if (step.copies) {
 #pragma unroll
         for (int b = 0; b < kAtOnce; ++b) {
-          if (b >= batch) break;
-          if (s + b == 0) {
-            Word(pairs[b].low).widen(low);
-            Word(pairs[b].high).widen(high);
-            continue;
-          }
-          Word(pairs[b].low).widen(next);
-          combine(strand_.launch().op, low, next);
-          Word(pairs[b].high).widen(next);
-          combine(strand_.launch().op, high, next);
+          if (b < batch && exists) store(destinations[s + b], line, share, pairs[b]);
         }
+      } else {
+        add_up(s == 0, batch, pairs, low, high);
       }
-      divide(low, operation.divisor);
-      divide(high, operation.divisor);
+    }
+    if (step.copies || !exists) return;
+    Pair result = pairs[0];
+    if (step.sources > 1 || step.divisor != 0) {
+      divide(low, step.divisor);
+      divide(high, step.divisor);
       Word narrow;
       narrow.narrow(low);
       result.low = narrow.bits;
       narrow.narrow(high);
       result.high = narrow.bits;
     }
-    if (!good_) return;
-    for (int d = 0; d < operation.destinations; ++d) store(places[d], line, share, result);
+    for (int d = 0; d < step.destinations; ++d) store(destinations[d], line, share, result);
   }
 
-  __device__ void store(const DevicePlace& place, uint32_t line, const Share& share, const Pair& pair) const {
-    if (place.base == kOutputBase) {
-      std::byte* buffer = output_ + place.offset;
-      if (share.low_count > 0) store_word(buffer, share.word, share.low_count, Word(pair.low));
-      if (share.high_count > 0) store_word(buffer, share.word + 1, share.high_count, Word(pair.high));
+  // Combines `batch` pairs with `low` and `high`, which begin with the first of them.
+  __device__ void add_up(bool begins, int batch, const Pair (&pairs)[kAtOnce], Accumulator (&low)[Word::kCount],
+                         Accumulator (&high)[Word::kCount]) {
+#pragma unroll
+    for (int b = 0; b < kAtOnce; ++b) {
+      if (b >= batch) break;
+      if (b == 0 && begins) {
+        Word(pairs[b].low).widen(low);
+        Word(pairs[b].high).widen(high);
+      } else {
+        Accumulator next[Word::kCount];
+        Word(pairs[b].low).widen(next);
+        combine(op_, low, next);
+        Word(pairs[b].high).widen(next);
+        combine(op_, high, next);
+      }
+    }
+  }
+
+  __device__ void store(uint64_t address, uint32_t line, const Share& share, const Pair& pair) const {
+    if ((address & kFlaggedAddress) == 0) {
+      std::byte* const word = callers_word(address, share);
+      const bool whole = whole_words_;
+      if (share.low_count > 0) store_word<Word>(word, share.low_count, whole, pair.low);
+      if (share.high_count > 0) store_word<Word>(word + sizeof(uint64_t), share.high_count, whole, pair.high);
     } else {
       const uint64_t high = has_flag() ? flag_ : pair.high;
-      asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(stored(place, line)), "l"(pair.low), "l"(high)
+      asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(stored(address, line)), "l"(pair.low), "l"(high)
                    : "memory");
     }
   }
 
   // This thread's words of a line, and how many elements they hold.
-  __device__ Share share_of(const DeviceOperation& operation, uint32_t line) const {
+  __device__ Share share_of(const FlaggedStep& step, uint32_t line) const {
     const uint32_t word = line * kWords + 2 * place_;
-    return {word, elements_of(operation, word), has_flag() ? 0 : elements_of(operation, word + 1)};
+    return {word, elements_of(step, word), has_flag() ? 0 : elements_of(step, word + 1)};
   }
 
-  // How many elements of the operation word `word` holds.
-  __device__ static uint32_t elements_of(const DeviceOperation& operation, uint32_t word) {
+  // How many elements of the step word `word` holds.
+  __device__ static uint32_t elements_of(const FlaggedStep& step, uint32_t word) {
     const uint32_t first = word * Word::kCount;
-    return first >= operation.elements ? 0 : min(operation.elements - first, static_cast<uint32_t>(Word::kCount));
+    return first >= step.elements ? 0 : min(step.elements - first, static_cast<uint32_t>(Word::kCount));
   }
 
-  // This thread's pair of up to kAtOnce sources, `stride` places apart, all under way at once. All threads of the line
-  // together.
-  __device__ void load_batch(const DevicePlace* sources, int stride, int batch, uint32_t line, const Share& share,
+  // This thread's pair of up to kAtOnce sources, all under way at once. For all threads of a warp, in up to four lines.
+  // False: given up.
+  __device__ bool load_batch(const uint64_t* from, int batch, uint32_t line, const Share& share, bool exists,
                              Pair (&pairs)[kAtOnce]) {
     unsigned missing = 0;
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
       if (b >= batch) break;
-      if (sources[b * stride].base >= kFirstScratchBase) {
-        missing |= 1u << b;
+      if ((from[b] & kFlaggedAddress) != 0) {
+        if (exists) missing |= 1u << b;
         continue;
       }
-      const std::byte* buffer =
-          (sources[b * stride].base == kInputBase ? input_ : output_) + sources[b * stride].offset;
-      if (share.low_count > 0) pairs[b].low = load_word<Word>(buffer, share.word, share.low_count).bits;
-      if (share.high_count > 0) pairs[b].high = load_word<Word>(buffer, share.word + 1, share.high_count).bits;
+      const std::byte* const word = callers_word(from[b], share);
+      if (share.low_count > 0) pairs[b].low = load_word<Word>(word, share.low_count, whole_words_);
+      if (share.high_count > 0)
+        pairs[b].high = load_word<Word>(word + sizeof(uint64_t), share.high_count, whole_words_);
     }
     Patience patience;
-    while (missing != 0) {
+    while (__any_sync(kWarp, missing != 0)) {
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
         if ((missing >> b & 1) == 0) continue;
         asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
                      : "=l"(pairs[b].low), "=l"(pairs[b].high)
-                     : "l"(stored(sources[b * stride], line))
+                     : "l"(stored(from[b], line))
                      : "memory");
       }
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
-        if ((missing >> b & 1) == 0) continue;
-        if (__all_sync(group_, !has_flag() || pairs[b].high == flag_)) missing &= ~(1u << b);
+        if (b >= batch) break;
+        const unsigned good = __ballot_sync(kWarp, !has_flag() || pairs[b].high == flag_);
+        if ((good & group_) == group_) missing &= ~(1u << b);
       }
-      if (missing == 0) break;
-      const bool over = __any_sync(group_, patience.is_over(strand_.self()));
-      if (!over) continue;
-      if (has_flag()) {
+      if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
+      if (has_flag() && missing != 0) {
         const int first = __ffs(static_cast<int>(missing)) - 1;
         strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, first == 0 ? pairs[0].high : 0);
       }
       good_ = false;
-      return;
+      return false;
     }
+    return true;
   }
 
-  __device__ std::byte* stored(const DevicePlace& place, uint32_t line) const {
-    return strand_.lines(static_cast<int>(place.base - kFirstScratchBase)) + place.offset + line * kLineBytes +
-           place_ * 16;
+  // Where this thread's first word of a line is.
+  __device__ std::byte* callers_word(uint64_t address, const Share& share) const {
+    return global_pointer(address + callers_at_ + share.word * sizeof(uint64_t));
   }
 
-  Strand<FlaggedLaunch>& strand_;
-  const uint32_t place_;  // in the line
-  const unsigned group_;  // the threads of the line, in their warp
-  const std::byte* input_ = nullptr;
-  std::byte* output_ = nullptr;
+  __device__ std::byte* stored(uint64_t address, uint32_t line) const {
+    return global_pointer((address & ~kFlaggedAddress) + lines_at_ + line * kLineBytes);
+  }
+
+  const FlaggedLaunch& launch_;
+  const Strand& strand_;
+  const ReduceOp op_;
+  const bool whole_words_;
+  const uint32_t place_;   // in the line
+  const unsigned group_;   // the threads of the line, in their warp
+  size_t callers_at_ = 0;  // where this slice starts in the caller's memory
+  size_t lines_at_ = 0;    // where this thread's part of this epoch's first line is, from the addresses on
   uint64_t flag_ = 0;
   bool good_ = true;
 };

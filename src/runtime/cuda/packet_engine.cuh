@@ -1,9 +1,11 @@
-// Performs operations with the flag inside the data: every 16 bytes in scratch are two words of 4 bytes of data and the
+// Performs steps with the flag inside the data: every 16 bytes in scratch are two words of 4 bytes of data and the
 // epoch. Whoever reads a packet polls it until both words are of this epoch, so signals and waits need not be performed
-// and no thread waits for another thread of its CTA.
+// and no thread waits for another warp of its CTA.
 //
 // Each word is stored and loaded as one 64-bit access, which is single-copy atomic, so data and flag are never seen
-// apart. A packet is always handled by the same thread of its strand, on the writing and on the reading side.
+// apart. A group of threads, all of one warp, handles eight bytes of a chunk in every step: each thread looks after one
+// source and one destination, so that all are under way at once in little code. Such a launch lasts as long as its
+// longest chain of instructions, and code that runs once has to be fetched first.
 #pragma once
 
 #include "runtime/cuda/caller_memory.cuh"
@@ -43,148 +45,101 @@ __device__ inline Halves load(const std::byte* from) {
 template <DataType type>
 class PacketEngine {
  public:
-  using Launch = FlaggedLaunch;
   using Word = Pack<type, uint64_t>;
-  using Storage = typename Word::Storage;
   using Accumulator = typename Word::Accumulator;
 
-  __device__ PacketEngine(Strand<FlaggedLaunch>& strand, std::byte**) : strand_(strand) {}
+  __device__ PacketEngine(const FlaggedLaunch& launch, const Strand& strand)
+      : launch_(launch),
+        strand_(strand),
+        shift_(launch.group_shift),
+        place_(threadIdx.x & ((1u << launch.group_shift) - 1)),
+        whole_words_(launch.whole_words) {}
 
   __device__ void begin_slice(uint64_t slice) {
-    const FlaggedLaunch& launch = strand_.launch();
-    input_ = launch.input + slice * launch.slice_bytes;
-    output_ = launch.output + slice * launch.slice_bytes;
+    callers_at_ = slice * launch_.slice_bytes;
+    packets_at_ = BlockLayout::packets_at(strand_.number(), strand_.parity()) - BlockLayout::packets_at(0, 0);
     flag_ = static_cast<uint32_t>(strand_.epoch());
   }
 
-  __device__ void fold(const DeviceOperation& operation) {
-    if (operation.is_done_before) return;
-    const uint32_t words = (operation.elements + Word::kCount - 1) / Word::kCount;
-    const DevicePlace* places = strand_.launch().places + operation.first;
-    for (uint32_t i = threadIdx.x; i < words; i += blockDim.x) {
-      if (!good_) return;
-      const uint32_t count = min(operation.elements - i * Word::kCount, static_cast<uint32_t>(Word::kCount));
-      if (operation.together > 1) {
-        copy_word(operation, places, i, count);
-      } else {
-        fold_word(operation, places, i, count);
-      }
+  // All threads of a warp stay together: were each group to vote and shuffle by itself, the warp would run through that
+  // once for each group.
+  __device__ void perform(const FlaggedStep& step, const uint64_t* addresses) {
+    const uint64_t source = addresses[place_];
+    const uint64_t destination = addresses[step.sources + place_];
+    const uint32_t words = (step.elements + Word::kCount - 1) / Word::kCount;
+    const uint32_t ahead = threadIdx.x % 32 >> shift_;  // of the warp's first word
+    for (uint32_t first = threadIdx.x / 32 * 32 >> shift_; first < words && good_; first += blockDim.x >> shift_) {
+      const uint32_t i = first + ahead;
+      const uint32_t count = min(step.elements - i * Word::kCount, static_cast<uint32_t>(Word::kCount));
+      uint64_t bits = 0;
+      if (i < words && place_ < step.sources) bits = load(source, i, count);
+      good_ = __all_sync(kWarp, good_);
+      if (!step.copies) bits = combined(step, bits);
+      if (i < words && place_ < step.destinations && good_) store(destination, i, count, bits);
     }
   }
 
-  __device__ void signal(const DeviceOperation&) {}
-  __device__ bool wait(const DeviceOperation&) { return true; }
-
-  // False: given up.
-  __device__ bool finish_slice() { return __syncthreads_and(good_); }
+  // Not once it has given up.
+  __device__ bool is_good() const { return good_; }
 
  private:
-  static constexpr int kAtOnce = 4;
-
-  // Word `i` of several copies, whose places follow each other: destination, source, destination, …
-  __device__ void copy_word(const DeviceOperation& operation, const DevicePlace* places, uint32_t i, uint32_t count) {
-    for (int c = 0; c < operation.together; c += kAtOnce) {
-      const int batch = min(kAtOnce, operation.together - c);
-      uint64_t bits[kAtOnce];
-      load_batch(places + 2 * c + 1, 2, batch, i, count, bits);
-      if (!good_) return;
-#pragma unroll
-      for (int b = 0; b < kAtOnce; ++b) {
-        if (b < batch) store(places[2 * (c + b)], i, count, Word(bits[b]));
-      }
+  // What the words of a group's threads combine to, in the order of the sources.
+  __device__ uint64_t combined(const FlaggedStep& step, uint64_t bits) const {
+    const int group = 1 << shift_;
+    const uint64_t first = __shfl_sync(kWarp, bits, 0, group);
+    if (step.sources == 1 && step.divisor == 0) return first;
+    Accumulator sum[Word::kCount], next[Word::kCount];
+    Word(first).widen(sum);
+#pragma unroll 1
+    for (int s = 1; s < step.sources; ++s) {
+      Word(__shfl_sync(kWarp, bits, s, group)).widen(next);
+      combine(launch_.op, sum, next);
     }
-  }
-
-  // Combines word `i` of all sources, `count` elements of it, and stores it at all destinations.
-  __device__ void fold_word(const DeviceOperation& operation, const DevicePlace* places, uint32_t i, uint32_t count) {
-    const DevicePlace* sources = places + operation.destinations;
+    divide(sum, step.divisor);
     Word result;
-    if (operation.sources == 1 && operation.divisor == 0) {
-      uint64_t bits[kAtOnce];
-      load_batch(sources, 1, 1, i, count, bits);
-      result.bits = bits[0];
-    } else {
-      Accumulator sum[Word::kCount], next[Word::kCount];
-      for (int s = 0; s < operation.sources; s += kAtOnce) {
-        uint64_t bits[kAtOnce];
-        const int batch = min(kAtOnce, operation.sources - s);
-        load_batch(sources + s, 1, batch, i, count, bits);
-#pragma unroll
-        for (int b = 0; b < kAtOnce; ++b) {
-          if (b >= batch) break;
-          const Word word(bits[b]);
-          if (s + b == 0) {
-            word.widen(sum);
-          } else {
-            word.widen(next);
-            combine(strand_.launch().op, sum, next);
-          }
-        }
-      }
-      divide(sum, operation.divisor);
-      result.narrow(sum);
-    }
-    if (!good_) return;
-    for (int d = 0; d < operation.destinations; ++d) store(places[d], i, count, result);
+    result.narrow(sum);
+    return result.bits;
   }
 
-  __device__ void store(const DevicePlace& place, uint32_t i, uint32_t count, const Word& word) const {
-    if (place.base == kOutputBase) {
-      store_word<Word>(output_ + place.offset, i, count, word);
+  __device__ void store(uint64_t address, uint32_t i, uint32_t count, uint64_t bits) const {
+    if ((address & kFlaggedAddress) != 0) {
+      packets::store(packet(address, i), bits, flag_);
     } else {
-      packets::store(packet(place, i), word.bits, flag_);
+      store_word<Word>(callers_word(address, i), count, whole_words_, bits);
     }
   }
 
-  // Words `i` of up to kAtOnce sources, `stride` places apart, all under way at once.
-  __device__ void load_batch(const DevicePlace* sources, int stride, int batch, uint32_t i, uint32_t count,
-                             uint64_t (&bits)[kAtOnce]) {
-    unsigned missing = 0;
-#pragma unroll
-    for (int b = 0; b < kAtOnce; ++b) {
-      if (b >= batch) break;
-      if (sources[b * stride].base == kInputBase) {
-        bits[b] = load_word<Word>(input_ + sources[b * stride].offset, i, count).bits;
-      } else if (sources[b * stride].base == kOutputBase) {
-        bits[b] = load_word<Word>(output_ + sources[b * stride].offset, i, count).bits;
-      } else {
-        missing |= 1u << b;
-      }
-    }
+  // Gives up where a packet does not come.
+  __device__ uint64_t load(uint64_t address, uint32_t i, uint32_t count) {
+    if ((address & kFlaggedAddress) == 0) return load_word<Word>(callers_word(address, i), count, whole_words_);
+    const std::byte* const from = packet(address, i);
     Patience patience;
-    while (missing != 0) {
-      packets::Halves halves[kAtOnce];
-#pragma unroll
-      for (int b = 0; b < kAtOnce; ++b) {
-        if ((missing >> b & 1) != 0) halves[b] = packets::load(packet(sources[b * stride], i));
-      }
-      uint32_t seen = 0;
-#pragma unroll
-      for (int b = 0; b < kAtOnce; ++b) {
-        if ((missing >> b & 1) == 0) continue;
-        bits[b] = halves[b].data();
-        if (halves[b].carry(flag_)) {
-          missing &= ~(1u << b);
-        } else {
-          seen = halves[b].flag();
-        }
-      }
-      if (missing != 0 && patience.is_over(strand_.self())) {
-        // Which peer: the place says only which slot, so the host works it out from the operation.
-        strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);
-        good_ = false;
-        return;
-      }
+    for (;;) {
+      const packets::Halves halves = packets::load(from);
+      if (halves.carry(flag_)) return halves.data();
+      if (!patience.is_over(launch_.self)) continue;
+      // Which peer: the address says only which slot, so the host works it out from the operation.
+      strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, halves.flag());
+      good_ = false;
+      return 0;
     }
   }
 
-  __device__ std::byte* packet(const DevicePlace& place, uint32_t i) const {
-    return strand_.packets(static_cast<int>(place.base - kFirstScratchBase)) + place.offset + i * kPacketBytes;
+  __device__ std::byte* callers_word(uint64_t address, uint32_t i) const {
+    return global_pointer(address + callers_at_ + i * sizeof(uint64_t));
   }
 
-  Strand<FlaggedLaunch>& strand_;
-  const std::byte* input_ = nullptr;
-  std::byte* output_ = nullptr;
+  __device__ std::byte* packet(uint64_t address, uint32_t i) const {
+    return global_pointer((address & ~kFlaggedAddress) + packets_at_ + i * kPacketBytes);
+  }
+
+  const FlaggedLaunch& launch_;
+  const Strand& strand_;
+  const uint32_t shift_;  // a group has 1 << shift_ threads
+  const uint32_t place_;  // in the group
+  const bool whole_words_;
+  size_t callers_at_ = 0;  // where this slice starts in the caller's memory
+  size_t packets_at_ = 0;  // where this epoch's packets start, from the addresses on
   uint32_t flag_ = 0;
   bool good_ = true;
 };

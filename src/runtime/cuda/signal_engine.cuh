@@ -17,29 +17,31 @@ inline constexpr int kEpochBits = 40;
 template <DataType type>
 class SignalEngine {
  public:
-  using Launch = SignalLaunch;
   using Vector = Pack<type, uint4>;
   using Storage = typename Vector::Storage;
   using Accumulator = typename Vector::Accumulator;
 
   // `bases` is a table in shared memory, of 2 + ranks pointers.
-  __device__ SignalEngine(Strand<SignalLaunch>& strand, std::byte** bases) : strand_(strand), bases_(bases) {}
+  __device__ SignalEngine(const SignalLaunch& launch, Strand& strand, std::byte** bases)
+      : launch_(launch), strand_(strand), bases_(bases) {}
 
   // At the start of an epoch, for slice `slice`: all threads.
   __device__ void begin_slice(uint64_t slice) {
-    const SignalLaunch& launch = strand_.launch();
     const int i = static_cast<int>(threadIdx.x);
-    if (i == kInputBase) bases_[i] = const_cast<std::byte*>(launch.input) + slice * launch.slice_bytes;
-    if (i == kOutputBase) bases_[i] = launch.output + slice * launch.slice_bytes;
     const int rank = i - static_cast<int>(kFirstScratchBase);
-    if (rank >= 0 && rank < launch.self.ranks) bases_[i] = strand_.scratch(rank);
+    if (rank < 0) {
+      const std::byte* buffer = i == kInputBase ? launch_.input : launch_.output;
+      bases_[i] = const_cast<std::byte*>(buffer) + slice * launch_.slice_bytes;
+    } else if (rank < launch_.self.ranks) {
+      bases_[i] = strand_.scratch(rank);
+    }
     __syncthreads();
   }
 
   __device__ void fold(const DeviceOperation& operation) {
     if (operation.is_done_before) return;
     if (operation.after_barrier) __syncthreads();
-    const DevicePlace* places = strand_.launch().places + operation.first;
+    const DevicePlace* places = launch_.places + operation.first;
     const bool one_width = operation.wide_sources == 0 && !operation.result_is_wide;
     unsigned misaligned = 0;
     for (int i = 0; i < operation.count * operation.together; ++i) {  // of those that follow, too: they come next
@@ -73,7 +75,7 @@ class SignalEngine {
   __device__ void signal(const DeviceOperation& operation) {
     __syncthreads();
     if (threadIdx.x < operation.count) {
-      const DeviceWord& word = strand_.launch().words[operation.first + threadIdx.x];
+      const DeviceWord& word = launch_.words[operation.first + threadIdx.x];
       words::store_release(strand_.signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
     }
   }
@@ -82,14 +84,9 @@ class SignalEngine {
   __device__ bool wait(const DeviceOperation& operation) {
     bool came = true;
     if (threadIdx.x < operation.count) {
-      came = poll(strand_.launch().words[operation.first + threadIdx.x]);
+      came = poll(launch_.words[operation.first + threadIdx.x]);
     }
     return __syncthreads_and(came);
-  }
-
-  __device__ bool finish_slice() {
-    __syncthreads();
-    return true;
   }
 
  private:
@@ -104,9 +101,7 @@ class SignalEngine {
     return address;
   }
 
-  __device__ uint64_t value() const {
-    return static_cast<uint64_t>(strand_.launch().call) << kEpochBits | strand_.epoch();
-  }
+  __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kEpochBits | strand_.epoch(); }
 
   __device__ bool poll(const DeviceWord& word) {
     const std::byte* address = strand_.signals(strand_.self().rank) + word.number * BlockLayout::kSignalStride;
@@ -183,7 +178,7 @@ class SignalEngine {
   // `kSources` 0: as many as the operation has. All loads of an iteration are under way before the first is used.
   template <int kSources, int kVectors>
   __device__ void reduce_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
-    const ReduceOp op = strand_.launch().op;
+    const ReduceOp op = launch_.op;
     const DevicePlace* sources = places + operation.destinations;
     for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kVectors) {
       Vector results[kVectors];
@@ -258,7 +253,7 @@ class SignalEngine {
       Accumulator sum[1] = {load_element(operation, sources, 0, i)};
       for (int s = 1; s < operation.sources; ++s) {
         const Accumulator next[1] = {load_element(operation, sources, s, i)};
-        combine(strand_.launch().op, sum, next);
+        combine(launch_.op, sum, next);
       }
       divide(sum, operation.divisor);
       for (int d = 0; d < operation.destinations; ++d) {
@@ -277,7 +272,8 @@ class SignalEngine {
     return DeviceType<type>::widen(reinterpret_cast<const Storage*>(at(sources[s]))[i]);
   }
 
-  Strand<SignalLaunch>& strand_;
+  const SignalLaunch& launch_;
+  Strand& strand_;
   std::byte** bases_;
 };
 

@@ -27,6 +27,9 @@ __device__ inline uint32_t load_relaxed(const uint32_t* from) {
 
 }  // namespace words
 
+// All threads of a warp, in votes and shuffles.
+inline constexpr unsigned kWarp = 0xffffffff;
+
 __device__ inline uint64_t nanoseconds_now() {
   uint64_t now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
@@ -51,13 +54,17 @@ class Patience {
 };
 
 // One CTA's share of a launch. Members are the same in all threads.
-template <class Launch>
+//
+// A short launch is over before anything of it was needed twice, and lasts as long as its chain of instructions: so
+// what is seldom needed is not inlined, and addresses are found with few steps.
 class Strand {
  public:
-  __device__ Strand(const Launch& launch, int number, int lane, int lanes, int* gave_up)
-      : launch_(launch), number_(number), lane_(lane), lanes_(lanes), gave_up_(gave_up) {
-    state_ = launch.self.states[number * kMostLanes + lane];
-  }
+  __device__ Strand(const Launch& launch, int* gave_up)
+      : launch_(launch),
+        number_(static_cast<int>(blockIdx.x)),
+        lane_(static_cast<int>(blockIdx.y)),
+        gave_up_(gave_up),
+        state_(launch.self.states[number_ * kMostLanes + lane_]) {}
 
   __device__ const Launch& launch() const { return launch_; }
   __device__ const DeviceRank& self() const { return launch_.self; }
@@ -65,29 +72,16 @@ class Strand {
   __device__ uint64_t epoch() const { return state_.epoch; }
   __device__ unsigned parity() const { return state_.epoch & 1; }
 
-  __device__ std::byte* signals(int rank) const {
-    return self().blocks[rank] + self().layout.signals_at(number_, parity());
-  }
-  __device__ std::byte* scratch(int rank) const {
-    return self().blocks[rank] + self().layout.scratch_at(number_, parity());
-  }
-  __device__ std::byte* packets(int rank) const {
-    return self().blocks[rank] + self().layout.packets_at(number_, parity());
-  }
-
-  __device__ std::byte* lines(int rank) const {
-    return self().blocks[rank] + self().layout.lines_at(number_, parity());
-  }
+  __device__ std::byte* block(int rank) const { return self().blocks[rank]; }
+  __device__ std::byte* signals(int rank) const { return block(rank) + BlockLayout::signals_at(number_, parity()); }
+  __device__ std::byte* scratch(int rank) const { return block(rank) + BlockLayout::scratch_at(number_, parity()); }
 
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
   __device__ bool begin() {
     ++state_.epoch;
     if (state_.epoch <= 2 || state_.everyone_completed >= state_.epoch - 2) return true;
-    const int peer = static_cast<int>(threadIdx.x) / kMostLanes;
-    bool came = true;
-    if (peer < self().ranks) came = await_completion(peer, threadIdx.x % kMostLanes, state_.epoch - 2);
     state_.everyone_completed = state_.epoch - 2;
-    return __syncthreads_and(came);
+    return await_everyone(state_.epoch - 2);
   }
 
   // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch. `leaves`: the
@@ -103,40 +97,60 @@ class Strand {
   }
 
   // Reports why a wait did not end, unless another thread of the CTA has. Over PCIe; only on the way out.
-  __device__ void give_up(StrandFailure::State why, int peer, int operation, uint32_t seen_call, uint64_t seen_epoch) {
-    if (atomicCAS(gave_up_, 0, 1) != 0) return;
-    StrandFailure& failure = self().failures[number_ * kMostLanes + lane_];
+  __device__ void give_up(StrandFailure::State why, int peer, int operation, uint32_t seen_call,
+                          uint64_t seen_epoch) const {
+    StrandFailure failure;
+    failure.state = why;
     failure.peer = peer;
     failure.operation = operation;
     failure.expected_call = launch_.call;
     failure.seen_call = seen_call;
     failure.expected_epoch = state_.epoch;
     failure.seen_epoch = seen_epoch;
-    __threadfence_system();
-    *static_cast<volatile uint32_t*>(&failure.state) = why;
+    report(gave_up_, self().failures + number_ * kMostLanes + lane_, failure);
   }
 
  private:
-  __device__ void leave() {
-    const int lane = lane_ + static_cast<int>(threadIdx.x);
-    if (threadIdx.x < speaks_for()) self().states[number_ * kMostLanes + lane] = state_;
+  __device__ void leave() const {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < speaks_for()) self().states[number_ * kMostLanes + lane_ + thread] = state_;
   }
 
   // The last lane of a launch stands for those that the launch does not have.
-  __device__ int speaks_for() const { return lane_ == lanes_ - 1 ? kMostLanes - lane_ : 1; }
+  __device__ int speaks_for() const { return lane_ == static_cast<int>(gridDim.y) - 1 ? kMostLanes - lane_ : 1; }
 
-  // Peers tell what they have completed where somebody may wait for it; else it is there to be asked for.
-  __device__ bool await_completion(int peer, int lane, uint64_t epoch) {
-    const size_t word = self().layout.completed_at(number_, peer, lane);
+  // A thread for each lane of each rank. Peers tell what they have completed where somebody may wait for it; else it is
+  // there to be asked for.
+  __device__ bool await_everyone(uint64_t epoch) const {
+    const int peer = static_cast<int>(threadIdx.x) / kMostLanes;
+    bool came = true;
+    if (peer < self().ranks) came = await_completion(peer, threadIdx.x % kMostLanes, epoch);
+    return __syncthreads_and(came);
+  }
+
+  __device__ bool await_completion(int peer, int lane, uint64_t epoch) const {
+    const size_t word = BlockLayout::completed_at(number_, peer, lane);
     Patience patience;
     for (;;) {
-      uint64_t seen = words::load_acquire(self().blocks[self().rank] + word);
-      if (seen < epoch) seen = words::load_acquire(self().blocks[peer] + word);
+      uint64_t seen = words::load_acquire(block(self().rank) + word);
+      if (seen < epoch) seen = words::load_acquire(block(peer) + word);
       if (seen >= epoch) return true;
       if (!patience.is_over(self())) continue;
       give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
       return false;
     }
+  }
+
+  static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, const StrandFailure failure) {
+    if (atomicCAS(gave_up, 0, 1) != 0) return;
+    to->peer = failure.peer;
+    to->operation = failure.operation;
+    to->expected_call = failure.expected_call;
+    to->seen_call = failure.seen_call;
+    to->expected_epoch = failure.expected_epoch;
+    to->seen_epoch = failure.seen_epoch;
+    __threadfence_system();
+    *static_cast<volatile uint32_t*>(&to->state) = failure.state;
   }
 
   // On this rank, and on the first `peers` ranks. Only reads have to be over before others may see this, for what they
@@ -146,12 +160,12 @@ class Strand {
     const int thread = static_cast<int>(threadIdx.x);
     const int peer = thread / kMostLanes, lane = lane_ + thread % kMostLanes;
     if (lane >= lane_ + speaks_for() || peer >= max(peers, 1)) return;
-    std::byte* block = self().blocks[peers == 0 ? self().rank : peer];
-    words::store_relaxed(block + self().layout.completed_at(number_, self().rank, lane), state_.epoch);
+    words::store_relaxed(block(peers == 0 ? self().rank : peer) + BlockLayout::completed_at(number_, self().rank, lane),
+                         state_.epoch);
   }
 
   const Launch& launch_;
-  const int number_, lane_, lanes_;
+  const int number_, lane_;
   int* gave_up_;  // shared memory
   StrandState state_;
 };

@@ -29,7 +29,7 @@ struct Made {
 
 Made make(const VerifiedPlan& plan, const Call& call, const LaunchShape& shape, int rank = 0) {
   Made made;
-  made.bound = bind(plan, call, rank, CudaRank::limits(shape, plan.plan().rank_count()));
+  made.bound = bind(plan, call, rank, CudaRank::limits(shape, plan.plan()));
   made.program = make_lane_program(made.bound, call, rank, shape.protocol);
   return made;
 }
