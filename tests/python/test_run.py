@@ -171,6 +171,57 @@ def test_nothing_survives_a_finished_job(tmp_path):
     assert not any(alive(int(pid)) for pid in result.stdout.split())
 
 
+@pytest.mark.parametrize("handler", ["signal.SIG_DFL", "signal.SIG_IGN"])
+def test_daemons_do_not_survive_a_finished_job(handler):
+    script = f"""
+        import os, signal
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                signal.signal(signal.SIGTERM, {handler})
+                os.write(writer, b"%d" % os.getpid())
+                os.execve("/bin/sleep", ["sleep", "300"], {{}})
+            os._exit(0)
+        os.wait()
+        print(int(os.read(reader, 20)))
+        """
+    result = launch(2, script, "--grace", "0.3")
+    assert result.returncode == 0, result.stderr
+    pids = [int(pid) for pid in result.stdout.split()]
+    assert len(pids) == 2 and not any(map(alive, pids))
+
+
+def test_daemons_with_children_do_not_survive_a_timeout(tmp_path):
+    daemon = 'setsid sh -c \'sleep 300 & echo $! > "$0/$PLAIT_RANK"; wait\' "$0" > /dev/null 2>&1'
+    result = cli("run", "-n", 2, "--timeout", "1", "--", "sh", "-c", f"{daemon} & sleep 300", tmp_path)
+    assert result.returncode == 124
+    assert not any(map(alive, pids_in(tmp_path, 2)))
+
+
+def test_daemons_that_end_are_not_left_as_zombies():
+    job = subprocess.Popen(
+        command("run", "-n", 1, "--", "sh", "-c", "(setsid true &); exec sleep 300"), env=environment()
+    )
+    children = Path(f"/proc/{job.pid}/task/{job.pid}/children")
+    try:
+        wait_until(lambda: len(children.read_text().split()) >= 2, "the rank did not start")
+        wait_until(lambda: len(children.read_text().split()) == 2, "there is a zombie")  # the guard and the rank
+        time.sleep(0.5)
+        assert len(children.read_text().split()) == 2
+    finally:
+        job.terminate()
+        job.wait(TIMEOUT)
+
+
+def test_children_from_before_are_let_be():
+    job = "exec " + " ".join(command("run", "-n", 1, "--", "true"))
+    shell = ["sh", "-c", f"sleep 300 > /dev/null 2>&1 & echo $!; {job}"]
+    result = subprocess.run(shell, capture_output=True, text=True, timeout=TIMEOUT, env=environment(), check=True)
+    assert alive(int(result.stdout))
+    os.kill(int(result.stdout), signal.SIGKILL)
+
+
 def test_closed_output_ends_the_job(tmp_path):
     arguments = command("run", "-n", 2, "--", "sh", "-c", "while :; do echo y; done")
     job = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())

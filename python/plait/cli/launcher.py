@@ -2,7 +2,8 @@
 
 Ranks and whatever they start are one process group. Its leader is a guard: a process that does nothing but wait for
 the launcher to end, in any way, and then kills the group. The kernel does the same for the ranks themselves
-(PR_SET_PDEATHSIG), should somebody kill the guard too.
+(PR_SET_PDEATHSIG), should somebody kill the guard too. What has left the group comes to the launcher when its parent
+ends, and is ended last (orphans.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+
+from .orphans import Orphans
 
 EXIT_TIMEOUT = 124
 EXIT_CANNOT_START = 127
@@ -48,6 +51,7 @@ class Job:
         self._timeout = timeout
         self._grace = grace
         self._tag = tag
+        self._orphans = Orphans()
         self._guard = _Guard()
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._ended: set[int] = set()
@@ -69,6 +73,7 @@ class Job:
             self._drain()
         finally:
             self._end_all()
+            self._orphans.restore()
             signals.restore()
             self._selector.close()
         return self._status or self._stop.status
@@ -114,6 +119,7 @@ class Job:
                     self._pump(key)
 
     def _pass_on_signals(self) -> None:
+        self._orphans.reap({self._guard.group, *(rank.pid for rank in self._ranks if rank.returncode is None)})
         for number in self._signals.take():
             self._stop.after(self._grace, f"ranks did not end on {signal.Signals(number).name}")
             self._stop.expected = True
@@ -171,6 +177,7 @@ class Job:
         self._guard.reap()
         for rank in self._ranks:
             rank.wait()
+        self._orphans.end(min(self._grace, _SECONDS_TO_DIE), self._signals.wait)
 
     def _pump(self, key: selectors.SelectorKey) -> None:
         if not key.data.pump():
@@ -282,6 +289,11 @@ class _Signals:
         with suppress(BlockingIOError):
             return [number for number in os.read(self._reader, 4096) if number in _FORWARDED]
         return []
+
+    def wait(self, seconds: float) -> bool:
+        """Until any signal comes, `seconds` at most. Whether one to pass on came."""
+        select.select([self._reader], [], [], seconds)
+        return bool(self.take())
 
     def restore(self) -> None:
         for number, handler in self._old.items():
