@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "base/printable.hpp"
+
 namespace plait {
 
 const char* name(ErrorCode code) {
@@ -27,6 +29,8 @@ const char* name(ErrorCode code) {
   }
   return "unknown error";
 }
+
+Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(printable(message)), code_(code) {}
 
 void fail_system(int error_number, const std::string& what) {
   fail(ErrorCode::kSystem, what, ": ", std::generic_category().message(error_number));

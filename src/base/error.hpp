@@ -23,9 +23,10 @@ enum class ErrorCode {
 // The name that messages and bindings use, such as "invalid argument".
 const char* name(ErrorCode code);
 
+// The message is printable() whatever names it quotes: sooner or later it gets to a terminal.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message);
   ErrorCode code() const { return code_; }
 
  private:

@@ -100,3 +100,43 @@ def test_defects_are_reported_without_a_traceback(capsys, monkeypatch):
     for arguments in (["--traceback", "topo", "--list"], ["topo", "--list", "--traceback"]):
         with pytest.raises(ZeroDivisionError):
             main(arguments)
+
+
+ESCAPE = "\x1b[31m"
+
+
+@pytest.mark.parametrize("name", [f"b{ESCAPE}\x9b.json", f"./{ESCAPE}\r", f"dgx{ESCAPE}"])
+@pytest.mark.parametrize(
+    "command", ["topo --machine", "plan all_reduce --machine", "verify", "bench all_reduce -n 1 -d"]
+)
+def test_control_characters_do_not_reach_the_terminal(command, name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"b{ESCAPE}\x9b.json").write_text("{")
+    assert status_of(*command.split(), name) in (1, 2)
+    words = capsys.readouterr()
+    assert words.out == ""
+    assert r"\x1b[31m" in words.err and not set("\x1b\x9b\r") & set(words.err)
+
+
+def test_control_characters_in_wrong_options_and_programs(capsys):
+    assert status_of(f"topo{ESCAPE}") == 2
+    assert status_of("topo", "--nodes", ESCAPE) == 2
+    assert status_of("run", "-n", "1", "--", ESCAPE) == 127
+    words = capsys.readouterr().err
+    assert words.count(r"\x1b[31m") == 3 and "\x1b" not in words
+
+
+def test_control_characters_in_files(tmp_path, capsys):
+    machine = plait.topology.machine("dgx1-v100").to_json().replace('"dgx1-v100"', r'"a\u001b[31m"')
+    plan = plait.plans.for_machine(plait.topology.machine("dgx1-v100"), "all_reduce").plan.to_json()
+    plan = plan.replace('"algorithm": "', '"algorithm": "two\\nlines')
+    for name, text, *arguments in (("m.json", machine, "topo", "--machine"), ("p.json", plan, "verify")):
+        (tmp_path / name).write_text(text)
+        assert status_of(*arguments, str(tmp_path / name)) == 1
+        words = capsys.readouterr()
+        assert "expected a name without control characters" in words.err and "\x1b" not in words.err + words.out
+    source = plait.topology.machine("dgx1-v100").to_json().replace('"source": "', r'"source": "\u001b[31m\u009b')
+    (tmp_path / f"{ESCAPE}.json").write_text(source)
+    assert status_of("topo", "--machine", str(tmp_path / f"{ESCAPE}.json")) == 0
+    words = capsys.readouterr().out
+    assert r"\x1b[31m\x9b" in words and not set("\x1b\x9b") & set(words)

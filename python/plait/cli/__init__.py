@@ -6,10 +6,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from .. import __version__
 from ..errors import Error
 from . import bench, plan, run, settings, topo, verify
+from .screen import complain, show
 from .usage import UsageError
 
 EXIT_ERROR = 1
@@ -23,6 +25,10 @@ machines, make and prove plans, start ranks, and measure."""
 
 class _Parser(argparse.ArgumentParser):
     """Errors in the one form that all commands have."""
+
+    def _print_message(self, message: str, file: TextIO | None = None) -> None:
+        if message:
+            show(message, end="", file=file or sys.stderr)
 
     def error(self, message: str) -> None:
         self.print_usage(sys.stderr)
@@ -77,5 +83,5 @@ def _report(error: Exception) -> int:
     else:
         text = f"a defect of plait ({type(error).__name__}: {error}); --traceback shows where"
         status = EXIT_ERROR
-    print(f"plait: error: {text}", file=sys.stderr)
+    complain(f"error: {text}")
     return status

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Sequence
 
 from .. import _core
 from ..communicator import Communicator, Settings
 from ..errors import InvalidArgument
-from . import bench_cuda, bench_table
+from . import bench_cuda, bench_table, screen
 from .bench_result import Case, Place, Row, Run
 
 REGISTERED = " registered"
@@ -26,14 +25,14 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
     place = Place.of_rank(machine, local_rank)
     with _join(settings, place.ordinal if machine else -1) as communicator:
         speaks = communicator.rank == 0
-        show = print if speaks else _silence
+        show = screen.show if speaks else _silence
         if speaks and options.json:
             open(options.json, "a").close()  # better now than after the measurement
         try:
             bench = CudaBench(communicator, options, cases) if machine else HostBench(communicator, options)
         except PeerMissing as error:  # on all ranks alike
             if speaks:
-                print(f"plait: error: bench: {error}", file=sys.stderr)
+                screen.complain(f"error: bench: {error}")
             return 2
         run = Run(options, bench.contestants, bench.peers, communicator, place, machine)
         for line in bench_table.header(run):

@@ -14,12 +14,12 @@ import select
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from .orphans import Orphans
+from .screen import complain
 
 EXIT_TIMEOUT = 124
 EXIT_CANNOT_START = 127
@@ -94,7 +94,7 @@ class Job:
                     preexec_fn=prepare,
                 )
             except OSError as error:
-                _say(f"error: cannot start '{self._command[0]}': {error.strerror}")
+                complain(f"error: cannot start '{self._command[0]}': {error.strerror}")
                 self._status = EXIT_CANNOT_START
                 return False
             self._ranks.append(process)
@@ -158,7 +158,7 @@ class Job:
         how = f"ended with status {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
         others = self._size - len(self._ended)
         wait = f"; the others have {self._grace:g} s to end" if others else ""
-        _say(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
+        complain(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
         self._stop.after(self._grace, "ranks did not end after one failed")
 
     def _send(self, number: int) -> None:
@@ -228,7 +228,7 @@ class _Stop:
         now, self._signal = self._signal, signal.SIGKILL
         self._at = time.monotonic() + self._seconds_to_die
         if now == signal.SIGTERM:
-            _say(f"{self._reason}; ending them with SIGTERM, then SIGKILL")
+            complain(f"{self._reason}; ending them with SIGTERM, then SIGKILL")
             self.status = self._status_of_reason
             self.expected = True
         return now
@@ -364,7 +364,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # the real-time signals have no names of their own
         return f"signal {number}"
-
-
-def _say(text: str) -> None:
-    print(f"plait: {text}", file=sys.stderr, flush=True)

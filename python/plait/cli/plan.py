@@ -8,6 +8,7 @@ import sys
 from .. import plans
 from . import usage
 from .machine_options import add_machine_options, read_machine
+from .screen import show
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier")
 FORMATS = ("text", "json", "svg", "ascii")
@@ -76,27 +77,27 @@ def _run(options: argparse.Namespace) -> int:
     if options.output is not None:
         with open(options.output, "w", encoding="utf-8") as file:
             file.write(shown)
-        print(f"written  {options.output}")
+        show(f"written  {options.output}")
     elif shown is not None:
         if words is sys.stdout:
-            print()
-        print(shown, end="")
+            show()
+        show(shown, end="")
     if options.explain:
-        print(file=words)
-        print(made.explain(options.bytes), end="", file=words)
+        show(file=words)
+        show(made.explain(options.bytes), end="", file=words)
     return 0
 
 
 def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     plan = made.plan
-    print(
+    show(
         f"verified {plan.algorithm}: {plan.collective} over {plan.ranks} ranks of {made.topology.name} "
         f"in {plan.chunks} chunks",
         file=words,
     )
     if options.algorithm is None:
-        print(f"why      {made.reason}", file=words)
-    print(plan.summary(options.bytes), end="", file=words)
+        show(f"why      {made.reason}", file=words)
+    show(plan.summary(options.bytes), end="", file=words)
 
 
 def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
@@ -108,5 +109,5 @@ def _list_algorithms() -> None:
     algorithms = plans.algorithms()
     width = max(len(algorithm.name) for algorithm in algorithms)
     for algorithm in algorithms:
-        print(f"{algorithm.name:{width}}  {algorithm.summary}")
-        print(f"{'':{width}}  for {', '.join(algorithm.collectives)}; {algorithm.source}")
+        show(f"{algorithm.name:{width}}  {algorithm.summary}")
+        show(f"{'':{width}}  for {', '.join(algorithm.collectives)}; {algorithm.source}")
