@@ -47,7 +47,11 @@ template <class... Parts>
   throw Error(code, join(parts...));
 }
 
-// Throws kSystem for a failed system call; appends the text of `error_number`.
+// Throws kSystem for a failed system call, kResources where too many files are open; appends the text of
+// `error_number`.
 [[noreturn]] void fail_system(int error_number, const std::string& what);
+
+// What to do about EMFILE: "; raise the limit of open files (ulimit -n, now 8)".
+std::string more_files_hint();
 
 }  // namespace plait

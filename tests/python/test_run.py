@@ -276,3 +276,24 @@ def test_output_is_whole_for_a_slow_reader():
         time.sleep(1)
         lines = process.stdout.read().split()
     assert sorted(map(int, lines)) == sorted([*range(1, 30001), *range(1, 30001)])
+
+
+@pytest.mark.parametrize(("files", "ranks"), [(8, 1), (8, 4), (64, 30), (256, 2**31 - 1)])
+def test_too_few_open_files(files, ranks):
+    limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command("run", "-n", ranks, "--", "true")]
+    result = subprocess.run(limited, capture_output=True, text=True, timeout=TIMEOUT, env=environment(), check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"plait: error: cannot start {ranks} ranks: ")
+    assert f"this process may have {files}; raise the limit (ulimit -n " in result.stderr
+
+
+def test_as_many_open_files_as_the_message_says():
+    for ranks in (1, 5):
+        limited = ["sh", "-c", 'ulimit -n $1; shift; exec "$@"', "sh"]
+        run = command("run", "-n", ranks, "--", "echo", "x")
+        refused = subprocess.run([*limited, "8", *run], capture_output=True, text=True, env=environment(), check=False)
+        needed = refused.stderr.partition("ulimit -n ")[2].partition(")")[0]
+        result = subprocess.run(
+            [*limited, needed, *run], capture_output=True, text=True, env=environment(), check=False
+        )
+        assert result.returncode == 0 and result.stdout == "x\n" * ranks, result.stderr

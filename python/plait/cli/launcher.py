@@ -9,7 +9,9 @@ ends, and is ended last (orphans.py).
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import resource
 import select
 import selectors
 import signal
@@ -18,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from ..errors import Error
 from .orphans import Orphans
 from .screen import complain
 
@@ -30,6 +33,13 @@ _SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL, at most
 _SECONDS_TO_DRAIN = 1.0  # for output that a process outside the group still holds back
 _SECONDS_BETWEEN_LOOKS = 0.1  # while nobody takes the output
 _LONGEST_LINE = 1 << 16
+_FILES_A_RANK = 2
+_FILES_BESIDE = 8  # the launcher's own, and those that are open only while a rank is started
+_HINTS = {
+    errno.EMFILE: "; raise the limit of open files (ulimit -n)",
+    errno.EAGAIN: "; raise the limit of processes (ulimit -u), or start fewer ranks",
+    errno.ENOMEM: "; free some memory, or start fewer ranks",
+}
 
 
 class Job:
@@ -45,6 +55,7 @@ class Job:
         grace: float = 10.0,
         tag: bool = False,
     ) -> None:
+        _check_open_files(size)
         self._command = list(command)
         self._size = size
         self._environment = dict(os.environ if environment is None else environment)
@@ -94,7 +105,8 @@ class Job:
                     preexec_fn=prepare,
                 )
             except OSError as error:
-                complain(f"error: cannot start '{self._command[0]}': {error.strerror}")
+                hint = _HINTS.get(error.errno, "")
+                complain(f"error: cannot start '{self._command[0]}': {error.strerror}{hint}")
                 self._status = EXIT_CANNOT_START
                 return False
             self._ranks.append(process)
@@ -343,6 +355,18 @@ class _Lines:
             with suppress(BlockingIOError):
                 # No more than a pipe that takes anything is sure to take at once.
                 text = text[os.write(self._target, text[: select.PIPE_BUF]) :]
+
+
+def _check_open_files(size: int) -> None:
+    """Better now than when half of the ranks have started."""
+    with suppress(FileNotFoundError):
+        needed = len(os.listdir("/proc/self/fd")) + _FILES_A_RANK * size + _FILES_BESIDE
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit != resource.RLIM_INFINITY and needed > limit:
+            raise Error(
+                f"cannot start {size} ranks: their output takes {_FILES_A_RANK} open files each, {needed} in all, and "
+                f"this process may have {limit}; raise the limit (ulimit -n {needed}), or start fewer ranks"
+            )
 
 
 def _preparation(group: int):
