@@ -22,7 +22,7 @@ from contextlib import suppress
 
 from ..errors import Error
 from .orphans import Orphans
-from .screen import complain
+from .screen import complain, output_errors
 
 EXIT_TIMEOUT = 124
 EXIT_CANNOT_START = 127
@@ -352,7 +352,7 @@ class _Lines:
         if self._label:
             text = b"".join(self._label + line for line in text.splitlines(keepends=True))
         while text and self._may_write(self._target):
-            with suppress(BlockingIOError):
+            with suppress(BlockingIOError), output_errors("output" if self._target == 1 else "error"):
                 # No more than a pipe that takes anything is sure to take at once.
                 text = text[os.write(self._target, text[: select.PIPE_BUF]) :]
 

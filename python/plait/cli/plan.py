@@ -39,7 +39,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("collective", nargs="?", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add("--list", action="store_true", help="list the algorithms")
-    add("--algorithm", metavar="NAME", help="one of --list (default: the one with the best bound)")
+    add("--algorithm", type=usage.name, metavar="NAME", help="one of --list (default: the one with the best bound)")
     add_machine_options(parser, "default: this machine")
     add("--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--root", type=usage.natural, default=0, metavar="R", help="root of broadcast and reduce (default 0)")
