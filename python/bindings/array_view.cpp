@@ -1,6 +1,7 @@
 // Reading the buffer protocol, numpy's array interface, and DLPack.
 #include "bindings/array_view.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -114,7 +115,11 @@ bool has_no_gaps(const std::vector<size_t>& shape, const Stride* strides, int64_
   return true;
 }
 
-std::string text_of(nb::handle object) { return nb::str(object).c_str(); }
+// A text may have halves of surrogate pairs, which UTF-8 does not.
+std::string text_of(nb::handle object) {
+  const nb::object bytes = nb::str(object).attr("encode")("utf-8", "backslashreplace");
+  return nb::borrow<nb::bytes>(bytes).c_str();
+}
 std::string class_of(nb::handle object) { return text_of(object.type().attr("__name__")); }
 
 std::string known_types() {
@@ -198,25 +203,80 @@ bool ArrayView::take_buffer(nb::handle array) {
   return true;
 }
 
+template <class T>
+T ArrayView::interface_part(nb::handle value, const char* name, const char* expected) const {
+  T part{};
+  if (!nb::try_cast(value, part, false)) {
+    refuse("__array_interface__", name, " is ", text_of(nb::repr(value)), " and should be ", expected);
+  }
+  return part;
+}
+
+std::vector<int64_t> ArrayView::interface_numbers(nb::handle value, const char* name) const {
+  constexpr const char* kExpected = "a tuple of integers";
+  std::vector<int64_t> numbers;
+  for (const nb::handle number : interface_part<nb::tuple>(value, name, kExpected)) {
+    numbers.push_back(interface_part<int64_t>(number, name, kExpected));
+  }
+  return numbers;
+}
+
+// What the packages that have this interface promise is not to be trusted: anybody may write such an attribute.
 void ArrayView::take_array_interface(nb::handle array) {
   owner_ = nb::borrow(array);
-  const nb::dict interface = nb::cast<nb::dict>(array.attr("__array_interface__"));
-  const nb::tuple memory = nb::cast<nb::tuple>(interface["data"]);
-  data_ = reinterpret_cast<std::byte*>(nb::cast<uintptr_t>(memory[0]));
-  read_only_ = nb::cast<bool>(memory[1]);
-  for (const nb::handle extent : nb::cast<nb::tuple>(interface["shape"])) shape_.push_back(nb::cast<size_t>(extent));
-  const nb::object dtype = array.attr("dtype");
-  item_bytes_ = nb::cast<size_t>(dtype.attr("itemsize"));
-  item_name_ = text_of(dtype.attr("name"));
-  const auto type = parse_data_type(item_name_);
-  known_type_ = type.has_value();
+  const auto interface = interface_part<nb::dict>(array.attr("__array_interface__"), "", "a dict");
+  const auto get = [&](const char* key) { return nb::object(interface.attr("get")(key)); };
+  take_interface_type(array, interface_part<nb::str>(get("typestr"), "['typestr']", "a text such as '<f4'"));
+  size_t bytes = item_bytes_;
+  for (const int64_t extent : interface_numbers(get("shape"), "['shape']")) {
+    if (extent < 0) refuse("__array_interface__['shape'] has ", extent, ", and should have integers from 0");
+    shape_.push_back(static_cast<size_t>(extent));
+    if (extent > 0 && __builtin_mul_overflow(bytes, shape_.back(), &bytes)) {
+      refuse("__array_interface__['shape'] is more than any memory holds");
+    }
+  }
+  if (const nb::object strides = get("strides"); !strides.is_none()) {
+    const std::vector<int64_t> numbers = interface_numbers(strides, "['strides']");
+    if (numbers.size() != shape_.size()) refuse("__array_interface__ has a 'shape' and 'strides' of different lengths");
+    if (!has_no_gaps(shape_, numbers.data(), static_cast<int64_t>(item_bytes_))) refuse(kGaps);
+  }
+  constexpr const char* kData = "a tuple of an address and whether the memory is read-only";
+  const auto memory = interface_part<nb::tuple>(get("data"), "['data']", kData);
+  if (memory.size() != 2) refuse("__array_interface__['data'] should be ", kData);
+  data_ = reinterpret_cast<std::byte*>(interface_part<uintptr_t>(memory[0], "['data'][0]", "an address"));
+  read_only_ = interface_part<bool>(memory[1], "['data'][1]", "True or False");
+  if (data_ == nullptr && elements() > 0) refuse("__array_interface__['data'] has no address");
+}
+
+// `typestr`: the order of bytes, a letter, the bytes of an element, and for times their unit. Types that numpy lacks
+// are "V", for void; their array has a dtype with a name.
+void ArrayView::take_interface_type(nb::handle array, nb::handle typestr) {
+  const std::string text = text_of(typestr);
+  constexpr size_t kMostDigits = 9;
+  const size_t end = std::min(text.find_first_not_of("0123456789", 2), text.size());
+  const bool well_formed = end > 2 && end <= 2 + kMostDigits && std::strchr("<>|=", text[0]) != nullptr &&
+                           (end == text.size() || text[end] == '[');
+  item_bytes_ = well_formed ? std::stoul(text.substr(2, end - 2)) : 0;
+  if (item_bytes_ == 0) {
+    refuse("__array_interface__['typestr'] is ", text_of(nb::repr(typestr)), " and should be a text such as '<f4'");
+  }
+  item_name_ = text;
+  const bool named =
+      std::strchr("iuf", text[1]) == nullptr && nb::hasattr(array, "dtype") && nb::hasattr(array.attr("dtype"), "name");
+  if (named) item_name_ = text_of(array.attr("dtype").attr("name"));
+  const auto type = named ? parse_data_type(item_name_) : by_kind(text[0] == '>' ? 'V' : text[1], item_bytes_);
+  known_type_ = type.has_value() && size_of(*type) == item_bytes_;
   type_ = type.value_or(DataType::kUint8);
-  if (!nb::cast<bool>(array.attr("flags").attr("c_contiguous"))) refuse(kGaps);
 }
 
 void ArrayView::take_dlpack(nb::handle array) {
-  const nb::object device_type_object = array.attr("__dlpack_device__")()[0];
-  const int device_type = nb::cast<int>(nb::int_(device_type_object));  // an enum in some packages
+  const nb::object device = array.attr("__dlpack_device__")();
+  nb::tuple type_and_number;
+  int device_type = 0;
+  if (!nb::try_cast(device, type_and_number, false) || type_and_number.size() != 2 ||
+      !nb::try_cast(nb::object(type_and_number[0]), device_type)) {  // an enum in some packages
+    refuse("__dlpack_device__() gives ", text_of(nb::repr(device)), " and should give a tuple of two integers");
+  }
   if (!is_host_memory(device_type)) {
     refuse("the array is in the memory of a device (DLPack device type ", device_type,
            "), and this communicator works on host memory; pass a copy, such as array.cpu()");

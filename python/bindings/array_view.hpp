@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,11 @@ class ArrayView {
 
   bool take_buffer(nb::handle array);
   void take_array_interface(nb::handle array);
+  void take_interface_type(nb::handle array, nb::handle typestr);
+  // `name` is that of a part of __array_interface__, and `expected` what it should be, for the message if it is not.
+  template <class T>
+  T interface_part(nb::handle value, const char* name, const char* expected) const;
+  std::vector<int64_t> interface_numbers(nb::handle value, const char* name) const;
   void take_dlpack(nb::handle array);
   void read_as(nb::handle dtype);
   template <class... Parts>

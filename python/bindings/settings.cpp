@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "bindings/bindings.hpp"
 #include "runtime/launch_environment.hpp"
 
@@ -54,7 +55,7 @@ void bind_settings(nb::module_& module) {
       .def_ro("name", &SettingRow::name)
       .def_ro("expected", &SettingRow::expected)
       .def_ro("default_value", &SettingRow::default_value)
-      .def_ro("value", &SettingRow::value)
+      .def_prop_ro("value", [](const SettingRow& row) { return printable(row.value); })
       .def_ro("meaning", &SettingRow::meaning);
   module.def("settings_table", &settings_table, nb::arg("settings"),
              "All variables, in the order of the documentation.");

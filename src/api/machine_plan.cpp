@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "model/explain.hpp"
 #include "model/link_load.hpp"
+#include "plan/conditions.hpp"
 
 namespace plait {
 namespace {
@@ -79,7 +80,10 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
     fail(ErrorCode::kInvalidArgument, topology.name,
          " has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
   }
-  Placement placement = place_ranks(topology, request.ranks < 1 ? gpus : request.ranks);
+  const int ranks = request.ranks < 1 ? gpus : request.ranks;
+  // All algorithms would say so, after they made what they need for so many.
+  if (ranks > kMaxRanks) fail(ErrorCode::kInvalidArgument, "a plan has 1 to ", kMaxRanks, " ranks, not ", ranks);
+  Placement placement = place_ranks(topology, ranks);
   AlgorithmArguments arguments = arguments_for(topology, placement, request.collective);
   arguments.root = request.root;
   arguments.factors = request.factors;

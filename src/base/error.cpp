@@ -1,6 +1,11 @@
 #include "base/error.hpp"
 
+#include <sys/resource.h>
+
+#include <cerrno>
 #include <system_error>
+
+#include "base/printable.hpp"
 
 namespace plait {
 
@@ -28,8 +33,18 @@ const char* name(ErrorCode code) {
   return "unknown error";
 }
 
+Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(printable(message)), code_(code) {}
+
 void fail_system(int error_number, const std::string& what) {
-  fail(ErrorCode::kSystem, what, ": ", std::generic_category().message(error_number));
+  const bool too_many = error_number == EMFILE || error_number == ENFILE;
+  fail(too_many ? ErrorCode::kResources : ErrorCode::kSystem, what, ": ", std::generic_category().message(error_number),
+       too_many ? more_files_hint() : "");
+}
+
+std::string more_files_hint() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return "; raise the limit of open files (ulimit -n)";
+  return join("; raise the limit of open files (ulimit -n, now ", limit.rlim_cur, ")");
 }
 
 }  // namespace plait

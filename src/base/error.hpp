@@ -23,9 +23,10 @@ enum class ErrorCode {
 // The name that messages and bindings use, such as "invalid argument".
 const char* name(ErrorCode code);
 
+// The message is printable() whatever names it quotes: sooner or later it gets to a terminal.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message);
   ErrorCode code() const { return code_; }
 
  private:
@@ -46,7 +47,11 @@ template <class... Parts>
   throw Error(code, join(parts...));
 }
 
-// Throws kSystem for a failed system call; appends the text of `error_number`.
+// Throws kSystem for a failed system call, kResources where too many files are open; appends the text of
+// `error_number`.
 [[noreturn]] void fail_system(int error_number, const std::string& what);
+
+// What to do about EMFILE: "; raise the limit of open files (ulimit -n, now 8)".
+std::string more_files_hint();
 
 }  // namespace plait

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "base/utf8.hpp"
 
 namespace plait {
@@ -409,6 +410,14 @@ int64_t JsonValue::as_integer(int64_t low, int64_t high) const {
 std::string_view JsonValue::as_string() const {
   need(JsonType::kString);
   return store_->text(store_->nodes[index_]);
+}
+
+std::string_view JsonValue::as_name() const {
+  const std::string_view text = as_string();
+  if (text.find_first_of("\n\t") != std::string_view::npos || printable(text) != text) {
+    fail_expected("a name without control characters");
+  }
+  return text;
 }
 
 size_t JsonValue::size() const {

@@ -46,6 +46,8 @@ class JsonValue {
   // A number without a fraction in [low, high]. Numbers are read as double, so |value| may be at most 2^53.
   int64_t as_integer(int64_t low = -(int64_t{1} << 53), int64_t high = int64_t{1} << 53) const;
   std::string_view as_string() const;
+  // What people will read as part of a line: without ends of lines and control characters.
+  std::string_view as_name() const;
 
   // Elements of an array or members of an object.
   size_t size() const;

@@ -17,6 +17,7 @@ std::string quoted(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const size_t length = utf8_length(text.substr(i, 4));
+    const auto last = static_cast<unsigned char>(text[i + std::max<size_t>(length, 1) - 1]);  // U+0085 ends with 85
     if (byte == '"' || byte == '\\') {
       out += '\\';
       out += text[i];
@@ -24,10 +25,10 @@ std::string quoted(std::string_view text) {
       out += "\\n";
     } else if (byte == '\t') {
       out += "\\t";
-    } else if (byte < 0x20) {
+    } else if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && length == 2 && last < 0xa0)) {  // control characters
       out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      out += kHex[last >> 4];
+      out += kHex[last & 15];
     } else if (length == 0) {
       out += "\\ufffd";  // a name from a device may hold anything; the text must stay readable
     } else {

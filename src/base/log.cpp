@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/printable.hpp"
+
 namespace plait {
 namespace {
 
@@ -24,7 +26,7 @@ std::optional<LogLevel> parse_log_level(std::string_view text) {
 void Logger::write_line(LogLevel level, std::string message) const {
   std::replace(message.begin(), message.end(), '\n', ' ');
   const std::string rank = rank_ < 0 ? "" : join("[rank ", rank_, "] ");
-  const std::string line = join("plait: ", rank, name(level), ": ", message, "\n");
+  const std::string line = join("plait: ", rank, name(level), ": ", printable(message), "\n");
   // One system call a line, past stdio's buffer: lines of several threads and of several ranks do not mix.
   // A log that cannot be written is no reason to fail.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -233,7 +233,7 @@ Plan plan_from_json(std::string_view text, const std::string& file) {
   root.allow_only({"plait_plan", "algorithm", "collective", "reach", "root", "blocks", "chunks_per_block", "in_place",
                    "node_of", "ranks"});
   Plan plan;
-  plan.algorithm = root.at("algorithm").as_string();
+  plan.algorithm = root.at("algorithm").as_name();
   plan.collective = read_name<Collective>(root.at("collective"), kCollectiveCount, "a collective");
   plan.reach = read_name<Reach>(root.at("reach"), 2, "a reach");
   plan.root = read_int(root.at("root"));

@@ -216,7 +216,7 @@ class Gathering {
   void make_room(int error) {
     if (callers_.empty()) {
       fail(ErrorCode::kResources, "rank 0 cannot accept more connections (", arrived_, " of ", size_ - 1,
-           " ranks are in): ", std::generic_category().message(error), "; raise the limit of open files (ulimit -n)");
+           " ranks are in): ", std::generic_category().message(error), more_files_hint());
     }
     auto idle = std::ranges::find(callers_, false, &Caller::greeted);
     callers_.erase(idle == callers_.end() ? callers_.begin() : idle);

@@ -81,7 +81,7 @@ void take_descriptors(msghdr& message, UniqueFd& descriptor) {
     descriptor.reset(number);
   }
   if (message.msg_flags & MSG_CTRUNC) {
-    fail(ErrorCode::kResources, "no file descriptor left for one that another rank sent; raise the limit (ulimit -n)");
+    fail(ErrorCode::kResources, "no file descriptor left for one that another rank sent", more_files_hint());
   }
 }
 

@@ -37,7 +37,7 @@ class Reader {
     const JsonValue format = root_.at("format");
     if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
     root_.allow_only({"format", "name", "source", "nodes", "devices", "links", "network"});
-    topology_.name = root_.at("name").as_string();
+    topology_.name = root_.at("name").as_name();
     if (topology_.name.empty()) root_.at("name").fail_expected("a name that is not empty");
     topology_.source = optional_text(root_, "source");
     if (const auto nodes = root_.find("nodes")) topology_.nodes = static_cast<int>(nodes->as_integer(1, kMaxNodes));
@@ -79,7 +79,7 @@ class Reader {
     }
     size_t next_bus_id = 0;
     read_elements(names, [&](const JsonValue& name) {
-      device.name = name.as_string();
+      device.name = name.as_name();
       if (device.name.empty()) name.fail_expected("a name that is not empty");
       device.bus_id = bus_ids ? std::string(bus_ids->at(next_bus_id++).as_string()) : std::string();
       if (!indices_.emplace(device.name, static_cast<int>(topology_.devices.size())).second) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "topology/text_file.hpp"
 
 namespace plait {
@@ -22,6 +23,8 @@ std::string stem(const std::string& path) {
   std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
   const size_t dot = file.rfind('.');
   if (dot != std::string::npos && dot > 0) file.resize(dot);
+  std::replace_if(file.begin(), file.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  file = printable(file);  // it becomes a machine's name
   return file.empty() || file == "-" ? "machine" : file;
 }
 

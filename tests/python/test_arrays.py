@@ -6,6 +6,7 @@ import array
 import ctypes
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import plait
@@ -113,6 +114,7 @@ BAD = [
     (lambda c: c.all_reduce(np.ones(2, np.uint16), dtype="float32"), "have 2 bytes and cannot be read as float32"),
     (lambda c: c.all_reduce(bytearray(7), dtype="float32"), "cannot be read as float32"),
     (lambda c: c.all_reduce(np.ones(2), dtype="float33"), "dtype 'float33' is none of: int8"),
+    (lambda c: c.all_reduce(np.ones(2), dtype="\udc80"), r"dtype '\\udc80' is none of: int8"),
     (lambda c: c.all_reduce(np.ones(2), "add"), "op 'add' is none of: sum, prod, max, min, avg"),
     (lambda c: c.all_reduce(np.ones(2), out=np.ones(3)), r"out: the shape is \(3,\), but all_reduce of \(2,\)"),
     (lambda c: c.all_reduce(np.ones(2), out=np.ones((1, 2))), r"out: the shape is \(1, 2\)"),
@@ -135,6 +137,80 @@ def test_bad_arguments(alone, call, message):
     assert isinstance(caught.value, plait.Error)
     assert caught.value.code == "invalid argument"
     assert alone.all_reduce(np.ones(1))[0] == 1  # nothing broke
+
+
+class Interface:
+    """An array that has nothing but __array_interface__: that of `values`, with changes."""
+
+    def __init__(self, values, **changes):
+        self.values = values
+        self.__array_interface__ = {**values.__array_interface__, **changes}
+
+
+def test_array_interface():
+    def rank(communicator):
+        own = Interface(np.array([1, 2, 3], np.int32), strides=(4,))
+        communicator.all_reduce(own, out=own)
+        return own.values
+
+    assert [list(values) for values in in_threads(2, rank)] == [[2, 4, 6]] * 2
+
+
+@pytest.mark.parametrize(("name", "known"), [("bfloat16", True), ("float8_e5m2", False), ("bcomplex16", False)])
+def test_types_that_numpy_lacks(alone, name, known):
+    array = Interface(np.ones(2, np.int16), typestr="<V2")
+    array.dtype = SimpleNamespace(name=name)  # as those of ml_dtypes
+    if known:
+        assert alone.all_reduce(array, out=array) is array
+    else:
+        with pytest.raises(plait.InvalidArgument, match=f"'{name}' are not known"):
+            alone.all_reduce(array, out=array)
+
+
+BAD_INTERFACES = [
+    ({"data": None}, r"\['data'\] is None and should be a tuple of an address"),
+    ({"data": bytearray(8)}, r"\['data'\] is bytearray.* and should be a tuple"),
+    ({"data": ("here", False)}, r"\['data'\]\[0\] is 'here' and should be an address"),
+    ({"data": (-1, False)}, r"\['data'\]\[0\] is -1 and should be an address"),
+    ({"data": (1.0, False)}, r"\['data'\]\[0\] is 1.0 and should be an address"),
+    ({"data": (1 << 70, False)}, r"\['data'\]\[0\] is 1180591620717411303424 and should be"),
+    ({"data": (1, "no")}, r"\['data'\]\[1\] is 'no' and should be True or False"),
+    ({"data": (8,)}, r"\['data'\] should be a tuple"),
+    ({"data": (0, False)}, r"\['data'\] has no address"),
+    ({"shape": 3}, r"\['shape'\] is 3 and should be a tuple of integers"),
+    ({"shape": ("3",)}, r"\['shape'\] is '3' and should be a tuple of integers"),
+    ({"shape": (-3,)}, r"\['shape'\] has -3"),
+    ({"shape": (1 << 40, 1 << 40)}, r"\['shape'\] is more than any memory"),
+    ({"strides": "no"}, r"\['strides'\] is 'no' and should be a tuple of integers"),
+    ({"strides": (4, 4)}, "'shape' and 'strides' of different lengths"),
+    ({"strides": (16,)}, "ascontiguousarray"),
+    ({"typestr": None}, r"\['typestr'\] is None and should be a text such as '<f4'"),
+    ({"typestr": "\udc80"}, r"\['typestr'\] is '\\udc80' and should be"),
+    ({"typestr": "float"}, r"\['typestr'\] is 'float' and should be"),
+    ({"typestr": "<"}, r"\['typestr'\] is '<' and should be"),
+    ({"typestr": "<f99999999999"}, r"\['typestr'\] is .* and should be"),
+    ({"typestr": ">f8"}, "'>f8' are not known"),
+    ({"typestr": "|V8"}, r"'\|V8' are not known"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_INTERFACES, ids=[repr(changes) for changes, _ in BAD_INTERFACES])
+def test_bad_array_interfaces(alone, changes, message):
+    with pytest.raises(plait.InvalidArgument, match=message):
+        alone.all_reduce(Interface(np.ones(2), **changes))
+
+
+def test_array_interface_that_is_no_dict(alone):
+    array = Interface(np.ones(2))
+    array.__array_interface__ = "none"
+    with pytest.raises(plait.InvalidArgument, match="array: __array_interface__ is 'none' and should be a dict"):
+        alone.all_reduce(array)
+
+
+@pytest.mark.parametrize("device", [None, (), ("cpu", 0), (1 << 40, 0)])
+def test_bad_dlpack_devices(alone, device):
+    with pytest.raises(plait.InvalidArgument, match=r"__dlpack_device__\(\) gives .* a tuple of two integers"):
+        alone.all_reduce(DLPackOnly(np.ones(2), device=device))
 
 
 def test_read_only_output(alone):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sys
 
 import pytest
-from plait.cli import main
+from plait import _core
+from plait.cli import bench_rank, main
 from plait.cli.bench_table import fit
 from ranks import cli, command
 
@@ -147,6 +149,26 @@ def test_as_ranks_of_another_launcher():
     result = cli("run", "-n", 2, "--", *command("bench", "barrier", "--iters", 2))
     assert result.returncode == 0, result.stderr
     assert len(rows(result.stdout)) == 1
+
+
+def test_everything_is_shown_as_soon_as_it_is_known(alone, monkeypatch, tmp_path):
+    shown = []  # when something that may take long begins
+
+    def noting(function):
+        def noted(*arguments, **options):
+            shown.append((tmp_path / "out").read_text())
+            return function(*arguments, **options)
+
+        return noted
+
+    with open(tmp_path / "out", "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(_core, "measure", noting(_core.measure))
+        monkeypatch.setattr(bench_rank, "HostBench", noting(bench_rank.HostBench))
+        alone("all_reduce", "-b", 8, "-e", 16, "-f", 2, "--iters", 1)
+    start, *measures = shown
+    assert start.endswith(HEADER[-1] + "\n")
+    assert [len(text.splitlines()[-1].split()) for text in measures] == [5, 9, 5, 9]
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="no MPI here")

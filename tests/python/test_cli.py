@@ -79,6 +79,128 @@ def test_closed_output_is_quiet():
     assert process.stderr.read() == b""
 
 
+PRINTING = [["topo", "--list"], ["topo", "--help"], ["--version"], ["settings"], ["bench", "barrier", "-n", "1"]]
+PRINTING += [["plan", "all_reduce", "--machine", "dgx2"], ["run", "-n", "2", "--", "seq", "9999"]]
+
+
+def in_shell(arguments, redirection: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirection}', "sh", *command(*arguments)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        env=environment(),
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.parametrize(
+    ("redirection", "words"),
+    [
+        ("> /dev/full", "cannot be written: No space left on device"),
+        (">&-", "is closed"),
+    ],
+)
+def test_output_that_takes_nothing(arguments, redirection, words):
+    result = in_shell(arguments, redirection)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"plait: error: standard output {words}") and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_output_that_nobody_reads(arguments):
+    process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    process.stdout.close()
+    assert (process.wait(TIMEOUT), process.stderr.read()) == (141, b"")
+
+
+@pytest.mark.parametrize("redirection", ["2> /dev/full", "2>&-"])
+def test_errors_that_cannot_be_told(redirection):
+    assert in_shell(["topo", "--list"], redirection).returncode == 0
+    result = in_shell(["topo", "--machine", "nowhere"], redirection)
+    assert (result.returncode, result.stdout) == (1, "")
+    result = in_shell(["plan", "all_reduce", "--machine", "dgx2", "--format", "json"], redirection)
+    assert result.returncode == 0 and result.stdout.startswith("{")
+
+
+def test_output_without_all_characters():
+    result = cli("topo", "--nodes", "4\xe9", PYTHONIOENCODING="ascii")
+    assert result.returncode == 2 and r"'4\xe9' is not a whole number" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topo", "--machine", "?"],
+        ["topo", "--machine", "./?"],
+        ["verify", "?"],
+        ["plan", "?"],
+        ["plan", "all_reduce", "--machine", "dgx2", "--algorithm", "?"],
+        ["bench", "all_reduce", "-n", "1", "-d", "?"],
+        ["bench", "all_reduce", "-n", "1", "-o", "?"],
+        ["run", "-n", "1", "--", "?"],
+    ],
+    ids=" ".join,
+)
+def test_arguments_that_are_no_utf_8(arguments):
+    result = cli(*(argument.replace("?", "\udcff") for argument in arguments), PYTHONUTF8="1")
+    assert result.returncode in (1, 2, 127)
+    assert "plait: error: " in result.stderr and r"\udcff" in result.stderr and "defect" not in result.stderr
+
+
+def test_settings_that_are_no_utf_8():
+    for name in ("PLAIT_WAIT", "PLAIT_SHM_DIR"):
+        result = cli("settings", **{name: "\udcff"})
+        assert result.returncode == 1
+        assert f'environment variable {name} is "\\xff"' in result.stderr
+    result = cli("settings", PLAIT_SHM_DIR="/\udcff")
+    assert result.returncode == 0 and r"/\xff" in result.stdout
+
+
+HUGE = "9" * 30
+
+
+@pytest.mark.parametrize("number", ["2147483648", HUGE, "9" * 5000])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topo", "--nodes"],
+        ["topo", "--gpus"],
+        ["plan", "all_reduce", "--pipeline"],
+        ["plan", "all_reduce", "--factors"],
+        ["plan", "all_reduce", "--ranks"],
+        ["plan", "all_reduce", "--root"],
+        ["bench", "all_reduce", "-n", "1", "--iters"],
+        ["bench", "all_reduce", "-n", "1", "-w"],
+        ["bench", "all_reduce", "-n", "1", "--cycles"],
+        ["bench", "all_reduce", "-n", "1", "-e"],
+        ["run", "-n"],
+    ],
+    ids=" ".join,
+)
+def test_huge_numbers(arguments, number, capsys):
+    if arguments[-1] == "-e" and number == "2147483648":
+        number = HUGE
+    assert status_of(*arguments, number) == 2
+    words = capsys.readouterr().err
+    assert "plait: error: argument " in words and "defect" not in words and len(words) < 1500
+
+
+def test_huge_plans(capsys):
+    assert status_of("plan", "all_reduce", "--machine", "dgx2", "--ranks", "2147483647") == 1
+    assert capsys.readouterr().err == "plait: error: a plan has 1 to 16384 ranks, not 2147483647\n"
+
+
+def test_too_little_memory_is_no_defect(capsys, monkeypatch):
+    def exhaust(*_):
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr(topo.topology, "machine_names", exhaust)
+    assert status_of("topo", "--list") == 1
+    assert capsys.readouterr().err.startswith("plait: error: not enough memory for what was asked")
+
+
 def test_interrupt_is_quiet(capsys, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -100,3 +222,43 @@ def test_defects_are_reported_without_a_traceback(capsys, monkeypatch):
     for arguments in (["--traceback", "topo", "--list"], ["topo", "--list", "--traceback"]):
         with pytest.raises(ZeroDivisionError):
             main(arguments)
+
+
+ESCAPE = "\x1b[31m"
+
+
+@pytest.mark.parametrize("name", [f"b{ESCAPE}\x9b.json", f"./{ESCAPE}\r", f"dgx{ESCAPE}"])
+@pytest.mark.parametrize(
+    "command", ["topo --machine", "plan all_reduce --machine", "verify", "bench all_reduce -n 1 -d"]
+)
+def test_control_characters_do_not_reach_the_terminal(command, name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"b{ESCAPE}\x9b.json").write_text("{")
+    assert status_of(*command.split(), name) in (1, 2)
+    words = capsys.readouterr()
+    assert words.out == ""
+    assert r"\x1b[31m" in words.err and not set("\x1b\x9b\r") & set(words.err)
+
+
+def test_control_characters_in_wrong_options_and_programs(capsys):
+    assert status_of(f"topo{ESCAPE}") == 2
+    assert status_of("topo", "--nodes", ESCAPE) == 2
+    assert status_of("run", "-n", "1", "--", ESCAPE) == 127
+    words = capsys.readouterr().err
+    assert words.count(r"\x1b[31m") == 3 and "\x1b" not in words
+
+
+def test_control_characters_in_files(tmp_path, capsys):
+    machine = plait.topology.machine("dgx1-v100").to_json().replace('"dgx1-v100"', r'"a\u001b[31m"')
+    plan = plait.plans.for_machine(plait.topology.machine("dgx1-v100"), "all_reduce").plan.to_json()
+    plan = plan.replace('"algorithm": "', '"algorithm": "two\\nlines')
+    for name, text, *arguments in (("m.json", machine, "topo", "--machine"), ("p.json", plan, "verify")):
+        (tmp_path / name).write_text(text)
+        assert status_of(*arguments, str(tmp_path / name)) == 1
+        words = capsys.readouterr()
+        assert "expected a name without control characters" in words.err and "\x1b" not in words.err + words.out
+    source = plait.topology.machine("dgx1-v100").to_json().replace('"source": "', r'"source": "\u001b[31m\u009b')
+    (tmp_path / f"{ESCAPE}.json").write_text(source)
+    assert status_of("topo", "--machine", str(tmp_path / f"{ESCAPE}.json")) == 0
+    words = capsys.readouterr().out
+    assert r"\x1b[31m\x9b" in words and not set("\x1b\x9b") & set(words)

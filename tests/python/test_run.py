@@ -171,6 +171,57 @@ def test_nothing_survives_a_finished_job(tmp_path):
     assert not any(alive(int(pid)) for pid in result.stdout.split())
 
 
+@pytest.mark.parametrize("handler", ["signal.SIG_DFL", "signal.SIG_IGN"])
+def test_daemons_do_not_survive_a_finished_job(handler):
+    script = f"""
+        import os, signal
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                signal.signal(signal.SIGTERM, {handler})
+                os.write(writer, b"%d" % os.getpid())
+                os.execve("/bin/sleep", ["sleep", "300"], {{}})
+            os._exit(0)
+        os.wait()
+        print(int(os.read(reader, 20)))
+        """
+    result = launch(2, script, "--grace", "0.3")
+    assert result.returncode == 0, result.stderr
+    pids = [int(pid) for pid in result.stdout.split()]
+    assert len(pids) == 2 and not any(map(alive, pids))
+
+
+def test_daemons_with_children_do_not_survive_a_timeout(tmp_path):
+    daemon = 'setsid sh -c \'sleep 300 & echo $! > "$0/$PLAIT_RANK"; wait\' "$0" > /dev/null 2>&1'
+    result = cli("run", "-n", 2, "--timeout", "1", "--", "sh", "-c", f"{daemon} & sleep 300", tmp_path)
+    assert result.returncode == 124
+    assert not any(map(alive, pids_in(tmp_path, 2)))
+
+
+def test_daemons_that_end_are_not_left_as_zombies():
+    job = subprocess.Popen(
+        command("run", "-n", 1, "--", "sh", "-c", "(setsid true &); exec sleep 300"), env=environment()
+    )
+    children = Path(f"/proc/{job.pid}/task/{job.pid}/children")
+    try:
+        wait_until(lambda: len(children.read_text().split()) >= 2, "the rank did not start")
+        wait_until(lambda: len(children.read_text().split()) == 2, "there is a zombie")  # the guard and the rank
+        time.sleep(0.5)
+        assert len(children.read_text().split()) == 2
+    finally:
+        job.terminate()
+        job.wait(TIMEOUT)
+
+
+def test_children_from_before_are_let_be():
+    job = "exec " + " ".join(command("run", "-n", 1, "--", "true"))
+    shell = ["sh", "-c", f"sleep 300 > /dev/null 2>&1 & echo $!; {job}"]
+    result = subprocess.run(shell, capture_output=True, text=True, timeout=TIMEOUT, env=environment(), check=True)
+    assert alive(int(result.stdout))
+    os.kill(int(result.stdout), signal.SIGKILL)
+
+
 def test_closed_output_ends_the_job(tmp_path):
     arguments = command("run", "-n", 2, "--", "sh", "-c", "while :; do echo y; done")
     job = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
@@ -225,3 +276,24 @@ def test_output_is_whole_for_a_slow_reader():
         time.sleep(1)
         lines = process.stdout.read().split()
     assert sorted(map(int, lines)) == sorted([*range(1, 30001), *range(1, 30001)])
+
+
+@pytest.mark.parametrize(("files", "ranks"), [(8, 1), (8, 4), (64, 30), (256, 2**31 - 1)])
+def test_too_few_open_files(files, ranks):
+    limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command("run", "-n", ranks, "--", "true")]
+    result = subprocess.run(limited, capture_output=True, text=True, timeout=TIMEOUT, env=environment(), check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"plait: error: cannot start {ranks} ranks: ")
+    assert f"this process may have {files}; raise the limit (ulimit -n " in result.stderr
+
+
+def test_as_many_open_files_as_the_message_says():
+    for ranks in (1, 5):
+        limited = ["sh", "-c", 'ulimit -n $1; shift; exec "$@"', "sh"]
+        run = command("run", "-n", ranks, "--", "echo", "x")
+        refused = subprocess.run([*limited, "8", *run], capture_output=True, text=True, env=environment(), check=False)
+        needed = refused.stderr.partition("ulimit -n ")[2].partition(")")[0]
+        result = subprocess.run(
+            [*limited, needed, *run], capture_output=True, text=True, env=environment(), check=False
+        )
+        assert result.returncode == 0 and result.stdout == "x\n" * ranks, result.stderr

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
+import errno
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from .. import __version__
 from ..errors import Error
-from . import bench, plan, run, settings, topo, verify
+from . import bench, plan, run, screen, settings, topo, verify
 from .usage import UsageError
 
 EXIT_ERROR = 1
@@ -23,6 +24,10 @@ machines, make and prove plans, start ranks, and measure."""
 
 class _Parser(argparse.ArgumentParser):
     """Errors in the one form that all commands have."""
+
+    def _print_message(self, message: str, file: TextIO | None = None) -> None:
+        if message:
+            screen.show(message, end="", file=file or sys.stderr)
 
     def error(self, message: str) -> None:
         self.print_usage(sys.stderr)
@@ -44,38 +49,54 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status: 0, 1 for an error, 2 for wrong usage, else what the command says."""
-    parser = make_parser()
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(arguments)
-    options.arguments = arguments
-    if options.command is None:
-        parser.print_help()
-        return 0
+    options = argparse.Namespace(traceback=False, arguments=list(sys.argv[1:] if arguments is None else arguments))
     try:
-        status = options.run(options)
-        sys.stdout.flush()
-        return status
+        screen.prepare()
+        try:
+            return _run(options)
+        finally:
+            screen.flush()  # of help, too, which ends by SystemExit
     except BrokenPipeError:
-        # Whoever read the output has enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has enough.
+        screen.silence(sys.stdout)
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:
+        if isinstance(error, screen.OutputError):
+            screen.silence(sys.stdout)
         if options.traceback:
             raise
         return _report(error)
 
 
+def _run(options: argparse.Namespace) -> int:
+    parser = make_parser()
+    parser.parse_args(options.arguments, options)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    return options.run(options)
+
+
 def _report(error: Exception) -> int:
+    status = EXIT_ERROR
     if isinstance(error, UsageError):
         text, status = str(error), EXIT_USAGE
-    elif isinstance(error, Error):
-        text, status = str(error), EXIT_ERROR
+    elif isinstance(error, (Error, screen.OutputError)):
+        text = str(error)
     elif isinstance(error, OSError):
-        text, status = f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_ERROR
+        text = _words_of(error)
+    elif isinstance(error, MemoryError):
+        text = "not enough memory for what was asked; ask for less, or raise the limit of memory"
     else:
         text = f"a defect of plait ({type(error).__name__}: {error}); --traceback shows where"
-        status = EXIT_ERROR
-    print(f"plait: error: {text}", file=sys.stderr)
+    screen.complain(f"error: {text}")
     return status
+
+
+def _words_of(error: OSError) -> str:
+    text = error.strerror or str(error)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        text += "; raise the limit of open files (ulimit -n)"
+    return f"{error.filename}: {text}" if error.filename else text

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Sequence
 
 from .. import _core
 from ..communicator import Communicator, Settings
 from ..errors import InvalidArgument
-from . import bench_cuda, bench_table
+from . import bench_cuda, bench_table, screen
 from .bench_result import Case, Place, Row, Run
 
 REGISTERED = " registered"
@@ -26,23 +25,28 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
     place = Place.of_rank(machine, local_rank)
     with _join(settings, place.ordinal if machine else -1) as communicator:
         speaks = communicator.rank == 0
-        show = print if speaks else _silence
+        show = screen.show if speaks else _silence
         if speaks and options.json:
             open(options.json, "a").close()  # better now than after the measurement
+        run = Run(options, communicator, place, machine)
+        # All that is known is shown at once: peers may take long to start, and large messages long to measure.
+        for line in bench_table.header(run):
+            show(line, flush=True)
         try:
             bench = CudaBench(communicator, options, cases) if machine else HostBench(communicator, options)
         except PeerMissing as error:  # on all ranks alike
             if speaks:
-                print(f"plait: error: bench: {error}", file=sys.stderr)
+                screen.complain(f"error: bench: {error}")
             return 2
-        run = Run(options, bench.contestants, bench.peers, communicator, place, machine)
-        for line in bench_table.header(run):
-            show(line)
+        run.contestants, run.peers = bench.contestants, bench.peers
         for case in (Case(*case) for case in cases):
             show(bench_table.preamble(case), end="", flush=True)
-            row = bench.measure(case)
-            show(bench_table.body(row, options), flush=True)
-            run.rows.append(row)
+            places = []
+            for in_place in (False, True):
+                places.append(bench.measure(case, in_place))
+                show(bench_table.figures(case, places[-1][0], options.check > 0), end="", flush=True)
+            run.rows.append(bench.row(case, *places))
+            show(bench_table.host_figures(run.rows[-1], options), flush=True)
         for line in bench_table.footer(run):
             show(line)
         if speaks and options.json:
@@ -90,22 +94,22 @@ class HostBench:
         self.contestants = [entrant.name for entrant in self._entrants]
         self.peers = {name: {"peer": index} for index, name in enumerate(self.contestants) if index > 0}
 
-    def measure(self, case: Case) -> Row:
+    def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
+        options = self._options
+        return _core.measure(
+            self._core,
+            self._entrants,
+            _call(case),
+            iterations=options.iters,
+            warmup=options.warmup_iters,
+            cycles=options.cycles,
+            in_place=in_place,
+            check=options.check > 0,
+        )
+
+    def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
         options = self._options
         call = _call(case)
-        out_of_place, in_place = (
-            _core.measure(
-                self._core,
-                self._entrants,
-                call,
-                iterations=options.iters,
-                warmup=options.warmup_iters,
-                cycles=options.cycles,
-                in_place=in_place,
-                check=options.check > 0,
-            )
-            for in_place in (False, True)
-        )
         plan = self._core.plan_for(call)
         row = Row(case, out_of_place, in_place, plan.algorithm, self._core.reason_for(call))
         if options.copy_bound and case.size > 0:
@@ -135,21 +139,20 @@ class CudaBench:
             modes = {"reg" if name.endswith(REGISTERED) else "plain": i for i, name in enumerate(self.contestants) if i}
             self.peers = {f"{title}, better mode" if len(modes) > 1 else title: modes}
 
-    def measure(self, case: Case) -> Row:
+    def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
-        call = _call(case)
-        out_of_place, in_place = (
-            self._bench.measure(
-                call,
-                iterations=options.iters,
-                warmup=options.warmup_iters,
-                cycles=options.cycles,
-                graph=options.graph,
-                in_place=in_place,
-                check=options.check > 0,
-            )
-            for in_place in (False, True)
+        return self._bench.measure(
+            _call(case),
+            iterations=options.iters,
+            warmup=options.warmup_iters,
+            cycles=options.cycles,
+            graph=options.graph,
+            in_place=in_place,
+            check=options.check > 0,
         )
+
+    def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
+        call = _call(case)
         algorithm = self._core.plan_for(call).algorithm
         return Row(
             case, out_of_place, in_place, algorithm, self._core.reason_for(call), launch=self._core.launch_for(call)

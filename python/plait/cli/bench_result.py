@@ -131,11 +131,11 @@ class Run:
     """All that one `plait bench` did. Collective: made on all ranks."""
 
     options: argparse.Namespace
-    contestants: list[str]  # Plait first
-    peers: dict[str, dict[str, int]]  # the others by what they are: mode -> contestant
     communicator: Communicator
     place: Place  # of this rank
     machine: _core.CudaMachine | None = None  # None on the host
+    contestants: list[str] = field(default_factory=list)  # Plait first
+    peers: dict[str, dict[str, int]] = field(default_factory=dict)  # the others by what they are: mode -> contestant
     rows: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:

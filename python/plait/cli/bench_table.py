@@ -60,14 +60,15 @@ def preamble(case: Case) -> str:
     return f"{case.size:12}  {case.count:12}  {type_name(case.dtype):>8}  {case.op:>6}  {case.root:6}"
 
 
-def body(row: Row, options: argparse.Namespace) -> str:
-    figures = "".join(_figures(row.case, place[0], options.check > 0) for place in row.places())
+def host_figures(row: Row, options: argparse.Namespace) -> str:
+    """The end of a row, after the figures of both places."""
     if not options.host_cost:
-        return figures
-    return figures + " " + _HOST_COLUMNS.format(*(fit(place[0].host_seconds * 1e6, 8) for place in row.places()))
+        return ""
+    return " " + _HOST_COLUMNS.format(*(fit(place[0].host_seconds * 1e6, 8) for place in row.places()))
 
 
-def _figures(case: Case, measurement: _core.Measurement, checked: bool) -> str:
+def figures(case: Case, measurement: _core.Measurement, checked: bool) -> str:
+    """Of one place."""
     time = seconds(measurement)
     wrong = f"{measurement.wrong:6g}" if checked else "   N/A"
     return (

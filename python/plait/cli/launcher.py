@@ -2,21 +2,27 @@
 
 Ranks and whatever they start are one process group. Its leader is a guard: a process that does nothing but wait for
 the launcher to end, in any way, and then kills the group. The kernel does the same for the ranks themselves
-(PR_SET_PDEATHSIG), should somebody kill the guard too.
+(PR_SET_PDEATHSIG), should somebody kill the guard too. What has left the group comes to the launcher when its parent
+ends, and is ended last (orphans.py).
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import resource
 import select
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+
+from ..errors import Error
+from .orphans import Orphans
+from .screen import complain, output_errors
 
 EXIT_TIMEOUT = 124
 EXIT_CANNOT_START = 127
@@ -27,6 +33,13 @@ _SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL, at most
 _SECONDS_TO_DRAIN = 1.0  # for output that a process outside the group still holds back
 _SECONDS_BETWEEN_LOOKS = 0.1  # while nobody takes the output
 _LONGEST_LINE = 1 << 16
+_FILES_A_RANK = 2
+_FILES_BESIDE = 8  # the launcher's own, and those that are open only while a rank is started
+_HINTS = {
+    errno.EMFILE: "; raise the limit of open files (ulimit -n)",
+    errno.EAGAIN: "; raise the limit of processes (ulimit -u), or start fewer ranks",
+    errno.ENOMEM: "; free some memory, or start fewer ranks",
+}
 
 
 class Job:
@@ -42,12 +55,14 @@ class Job:
         grace: float = 10.0,
         tag: bool = False,
     ) -> None:
+        _check_open_files(size)
         self._command = list(command)
         self._size = size
         self._environment = dict(os.environ if environment is None else environment)
         self._timeout = timeout
         self._grace = grace
         self._tag = tag
+        self._orphans = Orphans()
         self._guard = _Guard()
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._ended: set[int] = set()
@@ -69,6 +84,7 @@ class Job:
             self._drain()
         finally:
             self._end_all()
+            self._orphans.restore()
             signals.restore()
             self._selector.close()
         return self._status or self._stop.status
@@ -89,7 +105,8 @@ class Job:
                     preexec_fn=prepare,
                 )
             except OSError as error:
-                _say(f"error: cannot start '{self._command[0]}': {error.strerror}")
+                hint = _HINTS.get(error.errno, "")
+                complain(f"error: cannot start '{self._command[0]}': {error.strerror}{hint}")
                 self._status = EXIT_CANNOT_START
                 return False
             self._ranks.append(process)
@@ -114,6 +131,7 @@ class Job:
                     self._pump(key)
 
     def _pass_on_signals(self) -> None:
+        self._orphans.reap({self._guard.group, *(rank.pid for rank in self._ranks if rank.returncode is None)})
         for number in self._signals.take():
             self._stop.after(self._grace, f"ranks did not end on {signal.Signals(number).name}")
             self._stop.expected = True
@@ -152,7 +170,7 @@ class Job:
         how = f"ended with status {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
         others = self._size - len(self._ended)
         wait = f"; the others have {self._grace:g} s to end" if others else ""
-        _say(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
+        complain(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
         self._stop.after(self._grace, "ranks did not end after one failed")
 
     def _send(self, number: int) -> None:
@@ -171,6 +189,7 @@ class Job:
         self._guard.reap()
         for rank in self._ranks:
             rank.wait()
+        self._orphans.end(min(self._grace, _SECONDS_TO_DIE), self._signals.wait)
 
     def _pump(self, key: selectors.SelectorKey) -> None:
         if not key.data.pump():
@@ -221,7 +240,7 @@ class _Stop:
         now, self._signal = self._signal, signal.SIGKILL
         self._at = time.monotonic() + self._seconds_to_die
         if now == signal.SIGTERM:
-            _say(f"{self._reason}; ending them with SIGTERM, then SIGKILL")
+            complain(f"{self._reason}; ending them with SIGTERM, then SIGKILL")
             self.status = self._status_of_reason
             self.expected = True
         return now
@@ -283,6 +302,11 @@ class _Signals:
             return [number for number in os.read(self._reader, 4096) if number in _FORWARDED]
         return []
 
+    def wait(self, seconds: float) -> bool:
+        """Until any signal comes, `seconds` at most. Whether one to pass on came."""
+        select.select([self._reader], [], [], seconds)
+        return bool(self.take())
+
     def restore(self) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
@@ -328,9 +352,21 @@ class _Lines:
         if self._label:
             text = b"".join(self._label + line for line in text.splitlines(keepends=True))
         while text and self._may_write(self._target):
-            with suppress(BlockingIOError):
+            with suppress(BlockingIOError), output_errors("output" if self._target == 1 else "error"):
                 # No more than a pipe that takes anything is sure to take at once.
                 text = text[os.write(self._target, text[: select.PIPE_BUF]) :]
+
+
+def _check_open_files(size: int) -> None:
+    """Better now than when half of the ranks have started."""
+    with suppress(FileNotFoundError):
+        needed = len(os.listdir("/proc/self/fd")) + _FILES_A_RANK * size + _FILES_BESIDE
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit != resource.RLIM_INFINITY and needed > limit:
+            raise Error(
+                f"cannot start {size} ranks: their output takes {_FILES_A_RANK} open files each, {needed} in all, and "
+                f"this process may have {limit}; raise the limit (ulimit -n {needed}), or start fewer ranks"
+            )
 
 
 def _preparation(group: int):
@@ -352,7 +388,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # the real-time signals have no names of their own
         return f"signal {number}"
-
-
-def _say(text: str) -> None:
-    print(f"plait: {text}", file=sys.stderr, flush=True)

@@ -12,6 +12,7 @@ from . import usage
 def add_machine_options(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--machine",
+        type=usage.name,
         metavar="NAME|FILE",
         help="a machine that Plait knows (plait topo --list), or a file: Plait's JSON, NCCL's XML, or the output of "
         f"`nvidia-smi topo -m`; - is standard input ({default})",

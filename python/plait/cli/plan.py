@@ -8,6 +8,7 @@ import sys
 from .. import plans
 from . import usage
 from .machine_options import add_machine_options, read_machine
+from .screen import show
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier")
 FORMATS = ("text", "json", "svg", "ascii")
@@ -38,7 +39,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("collective", nargs="?", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add("--list", action="store_true", help="list the algorithms")
-    add("--algorithm", metavar="NAME", help="one of --list (default: the one with the best bound)")
+    add("--algorithm", type=usage.name, metavar="NAME", help="one of --list (default: the one with the best bound)")
     add_machine_options(parser, "default: this machine")
     add("--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--root", type=usage.natural, default=0, metavar="R", help="root of broadcast and reduce (default 0)")
@@ -76,27 +77,27 @@ def _run(options: argparse.Namespace) -> int:
     if options.output is not None:
         with open(options.output, "w", encoding="utf-8") as file:
             file.write(shown)
-        print(f"written  {options.output}")
+        show(f"written  {options.output}")
     elif shown is not None:
         if words is sys.stdout:
-            print()
-        print(shown, end="")
+            show()
+        show(shown, end="")
     if options.explain:
-        print(file=words)
-        print(made.explain(options.bytes), end="", file=words)
+        show(file=words)
+        show(made.explain(options.bytes), end="", file=words)
     return 0
 
 
 def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     plan = made.plan
-    print(
+    show(
         f"verified {plan.algorithm}: {plan.collective} over {plan.ranks} ranks of {made.topology.name} "
         f"in {plan.chunks} chunks",
         file=words,
     )
     if options.algorithm is None:
-        print(f"why      {made.reason}", file=words)
-    print(plan.summary(options.bytes), end="", file=words)
+        show(f"why      {made.reason}", file=words)
+    show(plan.summary(options.bytes), end="", file=words)
 
 
 def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
@@ -108,5 +109,5 @@ def _list_algorithms() -> None:
     algorithms = plans.algorithms()
     width = max(len(algorithm.name) for algorithm in algorithms)
     for algorithm in algorithms:
-        print(f"{algorithm.name:{width}}  {algorithm.summary}")
-        print(f"{'':{width}}  for {', '.join(algorithm.collectives)}; {algorithm.source}")
+        show(f"{algorithm.name:{width}}  {algorithm.summary}")
+        show(f"{'':{width}}  for {', '.join(algorithm.collectives)}; {algorithm.source}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .. import _core
+from .screen import show
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -23,6 +24,6 @@ def _run(options: argparse.Namespace) -> int:
     width = max(len(row.name) for row in rows)
     for row in rows:
         changed = "*" if row.value != row.default_value else " "
-        print(f"{row.name:{width}}{changed} {row.value or '-'}")
-        print(f"    {row.meaning}; {row.expected}")
+        show(f"{row.name:{width}}{changed} {row.value or '-'}")
+        show(f"    {row.meaning}; {row.expected}")
     return 0

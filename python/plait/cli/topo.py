@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from .. import topology
 from .machine_options import add_machine_options, read_machine
+from .screen import complain, show
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -38,16 +38,16 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     machine = read_machine(options)
     if options.json:
-        print(machine.to_json(), end="")
+        show(machine.to_json(), end="")
     elif options.groups:
         groups = machine.groups_text(options.rule)
-        print(groups, end="")
+        show(groups, end="")
         if not groups:
-            print("plait: no GPUs, so no groups", file=sys.stderr)
+            complain("no GPUs, so no groups")
     else:
         groups = machine.groups_text(options.rule)
-        print(machine, end="\n" if groups else "")
-        print(groups, end="")
+        show(machine, end="\n" if groups else "")
+        show(groups, end="")
     return 0
 
 
@@ -56,4 +56,4 @@ def _list_machines() -> None:
     width = max(map(len, names))
     for name in names:
         source = topology.machine(name).source
-        print(f"{name:{width}}  {source.splitlines()[0] if source else ''}".rstrip())
+        show(f"{name:{width}}  {source.splitlines()[0] if source else ''}".rstrip())

@@ -33,7 +33,7 @@ def size(text: str) -> int:
     """Bytes: "64M" is 64 * 2^20, as in nccl-tests."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", text.strip(), re.IGNORECASE)
     if not match:
-        raise argparse.ArgumentTypeError(f"'{text}' is no size; write bytes, or 4K, 32M, 1G")
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is no size; write bytes, or 4K, 32M, 1G")
     number = float(match[1]) * _UNITS[match[2].lower()]
     if number > _LARGEST_SIZE:
         raise argparse.ArgumentTypeError(f"'{_short(text)}' is more than any memory holds")
@@ -61,24 +61,34 @@ def seconds(text: str) -> float:
     return value
 
 
+def name(text: str) -> str:
+    """A text that is to be found among others, or a file that Plait's core opens."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = text.encode(errors="backslashreplace").decode()
+        raise argparse.ArgumentTypeError(f"'{_short(shown)}' is not UTF-8") from None
+    return text
+
+
 def numbers(text: str) -> list[int]:
     """ "0,2,5-7" is [0, 2, 5, 6, 7]; each number once."""
     found: list[int] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", part)
         if not match or (match[2] and int(match[2]) < int(match[1])):
-            raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers; write 0,2,5-7")
+            raise argparse.ArgumentTypeError(f"'{_short(text)}' is no list of numbers; write 0,2,5-7")
         first, last = (_count(number, 0) for number in (match[1], match[2] or match[1]))
         if last - first >= _MOST_NUMBERS:
             raise argparse.ArgumentTypeError(f"'{_short(text)}' names more than {_MOST_NUMBERS} numbers")
         found += range(first, last + 1)
     if len(set(found)) != len(found):
-        raise argparse.ArgumentTypeError(f"'{text}' names a number twice")
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' names a number twice")
     return found
 
 
 def factors(text: str) -> list[int]:
     """ "4x8x4" is [4, 8, 4]."""
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of factors; write 4x8x4")
-    return [int(part) for part in text.split("x")]
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is no list of factors; write 4x8x4")
+    return [_count(part, 1) for part in text.split("x")]

@@ -9,6 +9,7 @@ from typing import BinaryIO
 from .. import plans
 from ..errors import InvalidInput
 from . import usage
+from .screen import show
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -31,8 +32,8 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     plan = plans.from_json(*read_text(options.file))
-    print(f"ok: {plan.algorithm}, {plan.collective} over {plan.ranks} ranks in {plan.chunks} chunks")
-    print(plan.summary(options.bytes), end="")
+    show(f"ok: {plan.algorithm}, {plan.collective} over {plan.ranks} ranks in {plan.chunks} chunks")
+    show(plan.summary(options.bytes), end="")
     return 0
 
 

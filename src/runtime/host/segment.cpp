@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,14 +30,48 @@ size_t rank_bytes(const SegmentShape& shape) {
 
 size_t mebibytes(const SegmentShape& shape) { return (shape.total_bytes() + (1 << 20) - 1) >> 20; }
 
-[[noreturn]] void fail_for_lack_of_memory(const SegmentShape& shape, const std::string& where, int error_number) {
-  const size_t mib = mebibytes(shape);
-  fail(ErrorCode::kResources, "cannot get ", mib, " MiB of shared memory for ", shape.ranks, " ranks from ", where,
-       ": ", std::strerror(error_number),
-       where == "an anonymous memory file" ? join(". Raise the memory limit of this process or container by that much")
-                                           : join(". Give the directory more room (containers: --shm-size=", mib + 1,
-                                                  "m), or unset PLAIT_SHM_DIR to use anonymous memory"),
-       ", or lower PLAIT_SCRATCH_KIB (now ", 2 * shape.scratch_bytes >> 10, ")");
+// What to do about `error_number` in PLAIT_SHM_DIR.
+std::string directory_hint(const SegmentShape& shape, const std::string& directory, int error_number) {
+  constexpr const char* kInstead = " or unset PLAIT_SHM_DIR, to use anonymous memory";
+  struct stat status{};
+  const bool there = ::stat(directory.c_str(), &status) == 0;
+  switch (error_number) {
+    case ENOENT:
+      if (!there) return join("; make that directory,", kInstead);
+      break;
+    case ENOTDIR:
+      return join("; name a directory in PLAIT_SHM_DIR,", kInstead);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return join("; let user ", ::geteuid(), " write to that directory,", kInstead);
+    case ENOSPC:
+    case EDQUOT:
+      return join("; make room on that device (containers: --shm-size=", mebibytes(shape) + 1,
+                  "m), lower PLAIT_SCRATCH_KIB (now ", 2 * shape.scratch_bytes >> 10, "),", kInstead);
+    case EMFILE:
+    case ENFILE:
+      return more_files_hint();
+    default:
+      break;
+  }
+  return join("; name a directory in PLAIT_SHM_DIR where files can be made, such as /dev/shm,", kInstead);
+}
+
+[[noreturn]] void fail_in_directory(const SegmentShape& shape, const std::string& directory, int error_number) {
+  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ", shape.ranks,
+       " ranks in PLAIT_SHM_DIR=", directory, ": ", std::strerror(error_number),
+       directory_hint(shape, directory, error_number));
+}
+
+[[noreturn]] void fail_without_directory(const SegmentShape& shape, int error_number) {
+  const bool too_many = error_number == EMFILE || error_number == ENFILE;
+  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ", shape.ranks,
+       " ranks from an anonymous memory file: ", std::strerror(error_number),
+       too_many ? more_files_hint()
+                : join("; raise the memory limit of this process or container by that much, or lower PLAIT_SCRATCH_KIB "
+                       "(now ",
+                       2 * shape.scratch_bytes >> 10, ")"));
 }
 
 // A file that grows beyond the limit would not fail but kill the process with SIGXFSZ.
@@ -65,7 +100,7 @@ UniqueFd open_unnamed_file(const SegmentShape& shape, const std::string& directo
   if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce)) fail_system(errno, "getrandom");
   const std::string path = join(directory, "/plait-", nonce);
   file = UniqueFd(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  if (!file) fail_for_lack_of_memory(shape, directory, errno);
+  if (!file) fail_in_directory(shape, directory, errno);
   ::unlink(path.c_str());
   return file;
 }
@@ -81,7 +116,7 @@ UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory
     UniqueFd file(static_cast<int>(memfd_create("plait", MFD_CLOEXEC)));
     // An anonymous memory file takes pages from the process's memory as they are touched; there is no quota to ask for.
     if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
-      fail_for_lack_of_memory(shape, "an anonymous memory file", errno);
+      fail_without_directory(shape, errno);
     }
     return file;
   }
@@ -89,7 +124,7 @@ UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory
   // Take the room now: a full file system would otherwise kill the ranks with SIGBUS in the middle of a collective.
   int error_number = EINTR;
   while (error_number == EINTR) error_number = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
-  if (error_number != 0) fail_for_lack_of_memory(shape, directory, error_number);
+  if (error_number != 0) fail_in_directory(shape, directory, error_number);
   return file;
 }
 

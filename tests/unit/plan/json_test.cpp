@@ -66,7 +66,7 @@ TEST(PlanJson, RoundTripIsExact) {
 
 TEST(PlanJson, RoundTripKeepsWhatMakesNoSense) {
   Plan plan = test::ring_all_reduce(2);
-  plan.algorithm = "quotes \" back\\slash\nline";
+  plan.algorithm = "quotes \" back\\slash";
   Operation& fold = plan.ranks[0].lanes[0].operations[0];
   fold.number = 7;
   fold.peer_rank = -3;

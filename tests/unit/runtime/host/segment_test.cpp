@@ -94,9 +94,41 @@ TEST(Segment, RoomInADirectoryIsTakenAtOnce) {
 TEST(Segment, BadDirectories) {
   const test::TemporaryDirectory directory;
   test::write_text(directory.path() + "/file", "x");
-  for (const std::string& where : {std::string("/no/such/directory"), directory.path() + "/file"}) {
+  const std::vector<std::pair<std::string, std::string>> cases = {{"/no/such/directory", "make that directory"},
+                                                                  {directory.path() + "/file", "name a directory"},
+                                                                  {"/proc", "where files can be made"}};
+  for (const auto& [where, hint] : cases) {
     const auto outcome = test::outcome_of([&](int) { Segment::create({2, 4096, 8}, where); }, 0);
-    EXPECT_EQ(test::objection(outcome, ErrorCode::kResources, {where, "PLAIT_SHM_DIR"}), "");
+    EXPECT_EQ(test::objection(outcome, ErrorCode::kResources, {"in PLAIT_SHM_DIR=" + where, hint, "or unset"}), "");
+    EXPECT_EQ(outcome.text.find("more room"), std::string::npos) << outcome.text;
+  }
+}
+
+TEST(Segment, DirectoriesOfOthers) {
+  const test::TemporaryDirectory directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0500), 0);
+  const auto create = [&](int) {
+    if (::geteuid() == 0) test::require(::seteuid(12345) == 0, "seteuid");
+    Segment::create({2, 4096, 8}, directory.path());
+  };
+  const auto outcome = test::outcome_of(create, 0);
+  if (::getuid() == 0) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  EXPECT_EQ(test::objection(outcome, ErrorCode::kResources, {"in PLAIT_SHM_DIR=", "Permission denied", "let user "}),
+            "");
+}
+
+TEST(Segment, TooFewDescriptors) {
+  const test::TemporaryDirectory directory;
+  for (const std::string& where : {std::string(), directory.path()}) {
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    test::set_limit(RLIMIT_NOFILE, test::next_descriptor());
+    const auto outcome = test::outcome_of([&](int) { Segment::create({2, 4096, 8}, where); }, 0);
+    test::set_limit(RLIMIT_NOFILE, before.rlim_cur);
+    EXPECT_EQ(test::objection(outcome, ErrorCode::kResources, {"Too many open files", "(ulimit -n, now "}), "");
+    EXPECT_EQ(outcome.text.find("memory limit"), std::string::npos) << outcome.text;
   }
 }
 

@@ -1,0 +1,80 @@
+"""What commands say to people, on standard output and standard error.
+
+Names of files and machines may hold anything: control characters, which could move the cursor or recolour the screen,
+are shown as "\\x1b" and the like.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
+
+def printable(text: object) -> str:
+    """The text without control characters; ends of lines and tabs stay."""
+    return str(text).translate(_CONTROL)
+
+
+class OutputError(Exception):
+    """A standard stream takes nothing, for a reason other than that nobody reads it."""
+
+
+def prepare() -> None:
+    """To be called once, before anything is opened."""
+    # The number of a standard stream that is closed would go to the next file or pipe, and the output with it.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        raise OutputError("standard output is closed; send it to /dev/null where it is not wanted")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that do not have all characters
+
+
+def show(text: object = "", *, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
+    """print() of one text, on standard output or `file`. Raises OutputError, or BrokenPipeError."""
+    if file is not None and file is sys.stderr:
+        complain(text, start="", end=end)
+        return
+    with output_errors():
+        print(printable(text), end=end, file=file or sys.stdout, flush=flush)
+
+
+def flush() -> None:
+    """Writes what waits in buffers. Raises what show() does."""
+    if sys.stdout is not None:
+        with output_errors():
+            sys.stdout.flush()
+
+
+def complain(text: object, *, start: str = "plait: ", end: str = "\n") -> None:
+    """A message on standard error. Where that cannot be written to, there is nobody to tell."""
+    try:
+        print(start + printable(text), end=end, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO | None) -> None:
+    """Lets go what `stream` could not write: Python would try once more at exit, and complain."""
+    with suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def output_errors(stream: str = "output") -> Iterator[None]:
+    """What writing to a standard stream raises, as OutputError; but not that nobody reads it, or not yet."""
+    try:
+        yield
+    except (BrokenPipeError, BlockingIOError):
+        raise
+    except OSError as error:
+        raise OutputError(f"standard {stream} cannot be written: {error.strerror}") from None
