@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "plan/clock.hpp"
@@ -57,6 +58,16 @@ Sums sums_of(const Plan& plan) {
   return sums;
 }
 
+// Pairs of endpoints between which there can be traffic: memories of one node, and the ends of messages.
+double most_pairs(const Plan& plan, const Sums& sums) {
+  std::map<int, double> ranks_of_node;
+  for (const int node : plan.node_of) ranks_of_node[node] += 1;
+  double pairs = 0;
+  for (const RankPlan& rank : plan.ranks) pairs += rank.messages;
+  for (const auto& [node, ranks] : ranks_of_node) pairs += 2 * ranks * 2 * ranks;
+  return std::min(pairs, sums.places);
+}
+
 }  // namespace
 
 double most_values(const Plan& plan) {
@@ -79,9 +90,8 @@ ProofSize proof_size(const Plan& plan) {
   for (const RankPlan& rank : plan.ranks) ends += static_cast<double>(rank.signals) + rank.messages;
   ProofSize size;
   size.bytes = kBytes + kOperationBytes * sums.operations + 4 * sums.places + kLaneBytes * (sums.lanes + ranks) +
-               kSignalBytes * ends + 16 * sums.message_chunks +
-               kTrafficBytes * std::min(4 * ranks * ranks, sums.places + ends) + Memory::most_bytes(plan, sums.reads) +
-               ValueTable::most_bytes(plan.rank_count(), most_values(plan));
+               kSignalBytes * ends + 16 * sums.message_chunks + kTrafficBytes * most_pairs(plan, sums) +
+               Memory::most_bytes(plan, sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
   size.clock_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.lanes));
   size.clocks = sums.listening_lanes + 1;  // and that of a rank's return
   size.merged_bytes = size.clock_bytes * (sums.listening + sums.lanes);

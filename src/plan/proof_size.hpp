@@ -12,7 +12,7 @@ namespace plait {
 // proved, a mistake, or an attack.
 inline constexpr double kMaxProofBytes = 4e9;
 // The most that clocks may be merged, in bytes: some tens of seconds.
-inline constexpr double kMaxMergedBytes = 4e11;
+inline constexpr double kMaxMergedBytes = 2e11;
 
 // kInvalidPlan of a plan that may be right, but is too large to prove.
 class PlanTooLarge : public Error {

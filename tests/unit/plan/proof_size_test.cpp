@@ -150,12 +150,12 @@ TEST(ProofSize, TheLimitsAreThoseOfVerify) {
 }
 
 TEST(ProofSize, MergingClocksForEverIsRefused) {
-  const Plan plan = gossip(60000, 600000);
+  const Plan plan = gossip(60000, 300000);
   try {
     verify(plan);
     FAIL() << "accepted";
   } catch (const PlanTooLarge& error) {
-    EXPECT_NE(std::string(error.what()).find("what lanes hear of each other; the limit is 400 GB"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("what lanes hear of each other; the limit is 200 GB"), std::string::npos)
         << error.what();
   }
 }
