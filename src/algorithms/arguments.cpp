@@ -12,6 +12,8 @@ namespace plait {
 namespace {
 
 constexpr int64_t kMostChunks = 1 << 20;
+// The verifier follows every chunk on every rank.
+constexpr int64_t kMostChunksOfAllRanks = 1 << 23;
 
 template <class... Parts>
 [[noreturn]] void refuse(const Algorithm& algorithm, const Parts&... parts) {
@@ -76,10 +78,16 @@ std::string label(const Algorithm& algorithm, const std::string& parameters, int
 }
 
 PlanBuilder start_plan(const AlgorithmArguments& arguments, std::string label, int64_t chunks_per_block) {
-  const int blocks = has_rank_blocks(arguments.collective) ? arguments.ranks : 1;
+  const int64_t blocks = has_rank_blocks(arguments.collective) ? arguments.ranks : 1;
   if (chunks_per_block > kMostChunks / blocks) {
     fail(ErrorCode::kInvalidArgument, "plan ", label, " would cut the message into more than ", kMostChunks,
          " chunks; use a smaller pipeline");
+  }
+  const int64_t chunks = blocks * chunks_per_block;
+  if (chunks > kMostChunksOfAllRanks / arguments.ranks) {
+    fail(ErrorCode::kInvalidArgument, "plan ", label, " would have ", arguments.ranks, " ranks x ", chunks,
+         " chunks to prove; the limit is ", kMostChunksOfAllRanks, ". Use fewer ranks",
+         arguments.pipeline > 1 ? " or a smaller pipeline" : "");
   }
   return PlanBuilder({std::move(label), arguments.collective, arguments.ranks, arguments.root,
                       static_cast<int>(chunks_per_block), arguments.reach, arguments.node_of});

@@ -19,7 +19,7 @@ void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& argume
 // "name", or "name(parameter)" with the parameters that are not empty, and the pipeline where it is not 1.
 std::string label(const Algorithm& algorithm, const std::string& parameters, int pipeline);
 
-// A builder of a plan with checked arguments; refuses plans of more chunks than anybody can want.
+// A builder of a plan with checked arguments; refuses plans of more chunks than anybody can want or prove.
 PlanBuilder start_plan(const AlgorithmArguments& arguments, std::string label, int64_t chunks_per_block);
 // One lane a rank, of the engine that the arguments name.
 std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments);

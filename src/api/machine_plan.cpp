@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "model/explain.hpp"
 #include "model/link_load.hpp"
 #include "plan/conditions.hpp"
+#include "plan/proof_size.hpp"
 
 namespace plait {
 namespace {
@@ -34,38 +34,46 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.seconds <= b.seconds * kSame && a.plan.report().steps < b.plan.report().steps;
 }
 
-std::vector<Candidate> candidates(const Topology& topology, const Placement& placement,
-                                  const AlgorithmArguments& arguments) {
-  std::vector<Candidate> all;
+// Proves and costs one algorithm's plan; none, and why, where it is not for this machine.
+std::optional<Candidate> candidate(const Algorithm& algorithm, const Topology& topology, const Placement& placement,
+                                   const AlgorithmArguments& arguments, std::string& refusals) {
+  try {
+    VerifiedPlan plan = verify(algorithm.make(arguments));
+    const double seconds = link_load(plan, topology, placement).lower_bound(1);
+    return Candidate{std::move(plan), seconds};
+  } catch (const PlanTooLarge& error) {
+    refusals += join("\n  ", error.what());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    refusals += join("\n  ", error.what());
+  }
+  return std::nullopt;
+}
+
+// The best plan, and why.
+std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Placement& placement,
+                                            const AlgorithmArguments& arguments) {
+  std::optional<Candidate> best;  // the only one that is kept: plans may be large
+  int fitting = 0;
   std::string refusals;
   for (const Algorithm& algorithm : algorithms()) {
     const auto& served = algorithm.collectives;
     if (std::find(served.begin(), served.end(), arguments.collective) == served.end()) continue;
-    try {
-      VerifiedPlan plan = verify(algorithm.make(arguments));
-      const double seconds = link_load(plan, topology, placement).lower_bound(1);
-      all.push_back({std::move(plan), seconds});
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kInvalidArgument) throw;
-      refusals += join("\n  ", error.what());
-    }
+    std::optional<Candidate> next = candidate(algorithm, topology, placement, arguments, refusals);
+    if (!next) continue;
+    ++fitting;
+    if (!best || better(*next, *best)) best = std::move(next);
   }
-  if (all.empty()) {
+  if (!best) {
     fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(arguments.collective), " fits this machine:", refusals);
   }
-  return all;
-}
-
-// The best candidate, and why.
-std::pair<VerifiedPlan, std::string> choose(std::vector<Candidate> all) {
-  const auto best = std::min_element(all.begin(), all.end(), better);
   const int steps = best->plan.report().steps;
   const std::string figures =
       join(bandwidth_text(best->seconds), " of message at most, in ", steps, steps == 1 ? " step" : " steps");
-  const std::string reason = all.size() == 1 ? join("the only algorithm that fits: ", figures)
-                                             : join("the best bound of ", all.size(),
-                                                    " algorithms that fit, then the fewest steps: ", figures);
-  return {best->plan, reason};
+  const std::string reason =
+      fitting == 1 ? join("the only algorithm that fits: ", figures)
+                   : join("the best bound of ", fitting, " algorithms that fit, then the fewest steps: ", figures);
+  return {std::move(best->plan), reason};
 }
 
 }  // namespace
@@ -81,8 +89,10 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
          " has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
   }
   const int ranks = request.ranks < 1 ? gpus : request.ranks;
-  // All algorithms would say so, after they made what they need for so many.
-  if (ranks > kMaxRanks) fail(ErrorCode::kInvalidArgument, "a plan has 1 to ", kMaxRanks, " ranks, not ", ranks);
+  if (ranks > kMaxRanks) {
+    fail(ErrorCode::kInvalidArgument, "a plan has at most ", kMaxRanks, " ranks, not ", ranks,
+         "; use fewer nodes, or --ranks N");
+  }
   Placement placement = place_ranks(topology, ranks);
   AlgorithmArguments arguments = arguments_for(topology, placement, request.collective);
   arguments.root = request.root;
@@ -90,7 +100,7 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
   arguments.pipeline = request.pipeline;
   arguments.reach = request.reach;
   auto [plan, reason] = request.algorithm.empty()
-                            ? choose(candidates(topology, placement, arguments))
+                            ? choose(topology, placement, arguments)
                             : std::pair(verify(make_plan(request.algorithm, arguments)), std::string("asked for"));
   return {topology, std::move(placement), std::move(arguments), std::move(plan), std::move(reason)};
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "model/link_load.hpp"
+#include "plan/proof_size.hpp"
 
 namespace plait {
 namespace {
@@ -177,6 +178,8 @@ class Explanation {
       try {
         Plan made = algorithm.make(arguments_);
         if (made.algorithm != plan_.plan().algorithm) all.push_back(candidate(verify(std::move(made))));
+      } catch (const PlanTooLarge&) {
+        refused += join(refused.empty() ? "" : ", ", algorithm.name, " (too large to prove)");
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kInvalidArgument) throw;
         refused += join(refused.empty() ? "" : ", ", algorithm.name);

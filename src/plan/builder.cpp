@@ -8,7 +8,8 @@
 
 namespace plait {
 
-PlanBuilder::PlanBuilder(Shape shape) {
+PlanBuilder::PlanBuilder(Shape shape)
+    : most_operations_(shape.most_operations), operations_left_(shape.most_operations) {
   if (shape.ranks < 1 || shape.ranks > kMaxRanks) {
     fail(ErrorCode::kInvalidArgument, "a plan has 1 to ", kMaxRanks, " ranks, not ", shape.ranks);
   }
@@ -40,8 +41,13 @@ Place PlanBuilder::take_host(int rank, int count) {
   return {rank, Buffer::kHost, std::exchange(slots, slots + count)};
 }
 
-std::vector<Operation>& PlanBuilder::operations(LaneId lane) {
-  return plan_.ranks.at(lane.rank).lanes.at(lane.lane).operations;
+void PlanBuilder::append(LaneId lane, Operation operation) {
+  if (operations_left_ == 0) {
+    fail(ErrorCode::kInvalidArgument, "plan ", plan_.algorithm, " over ", plan_.rank_count(),
+         " ranks would have more than ", most_operations_, " operations; use fewer ranks or a smaller pipeline");
+  }
+  plan_.ranks.at(lane.rank).lanes.at(lane.lane).operations.push_back(std::move(operation));
+  --operations_left_;
 }
 
 void PlanBuilder::fold(LaneId lane, std::vector<Place> destinations, std::vector<Place> sources, int chunk,
@@ -52,7 +58,7 @@ void PlanBuilder::fold(LaneId lane, std::vector<Place> destinations, std::vector
   operation.chunks = chunks;
   operation.destinations = std::move(destinations);
   operation.sources = std::move(sources);
-  operations(lane).push_back(std::move(operation));
+  append(lane, std::move(operation));
 }
 
 void PlanBuilder::copy(LaneId lane, Place destination, Place source, int chunk, int chunks) {
@@ -67,7 +73,7 @@ SignalId PlanBuilder::signal(LaneId from, LaneId to) {
   operation.peer_rank = to.rank;
   operation.peer_lane = to.lane;
   operation.number = id.number;
-  operations(from).push_back(std::move(operation));
+  append(from, std::move(operation));
   return id;
 }
 
@@ -77,7 +83,7 @@ void PlanBuilder::wait(const SignalId& signal) {
   operation.peer_rank = signal.from.rank;
   operation.peer_lane = signal.from.lane;
   operation.number = signal.number;
-  operations(signal.to).push_back(std::move(operation));
+  append(signal.to, std::move(operation));
 }
 
 void PlanBuilder::send_receive(LaneId from, Place source, LaneId to, Place destination, int chunk, int chunks) {
@@ -99,8 +105,8 @@ void PlanBuilder::send_receive(LaneId from, Place source, LaneId to, Place desti
   receive.peer_rank = from.rank;
   receive.peer_lane = from.lane;
   receive.number = number;
-  operations(from).push_back(std::move(send));
-  operations(to).push_back(std::move(receive));
+  append(from, std::move(send));
+  append(to, std::move(receive));
 }
 
 Plan PlanBuilder::finish() { return std::exchange(plan_, Plan{}); }

@@ -23,6 +23,9 @@ struct SignalId {
 
 class PlanBuilder {
  public:
+  // More would take more memory and time, here and in the proof, than anybody wants to spend.
+  static constexpr int kMaxOperations = 10'000'000;
+
   struct Shape {
     std::string algorithm;
     Collective collective = Collective::kAllReduce;
@@ -31,8 +34,10 @@ class PlanBuilder {
     int chunks_per_block = 1;  // ignored for a barrier
     Reach reach = Reach::kStaged;
     std::vector<int> node_of = {};  // empty: all ranks on one node
+    int most_operations = kMaxOperations;
   };
 
+  // What builds a plan throws kInvalidArgument where it would be too large.
   explicit PlanBuilder(Shape shape);
 
   int rank_count() const { return plan_.rank_count(); }
@@ -63,9 +68,11 @@ class PlanBuilder {
   Plan finish();
 
  private:
-  std::vector<Operation>& operations(LaneId lane);
+  // Throws kInvalidArgument where the plan has too many.
+  void append(LaneId lane, Operation operation);
 
   Plan plan_;
+  int most_operations_, operations_left_;
 };
 
 inline Place input_of(int rank) { return {rank, Buffer::kInput, 0}; }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "plan/memory.hpp"
+#include "plan/proof_size.hpp"
 
 namespace plait {
 namespace {
@@ -23,27 +24,28 @@ struct InFlight {  // a signal or message on its way
 struct LaneState {
   int rank = 0, lane = 0;
   int next = 0;
-  int component = 0;
   int depth = 0;
   bool blocked = false;
   Clock clock;
 };
 
-// All lanes, each at the start: it has heard of its own rank's call.
-std::vector<LaneState> lanes_of(const Plan& plan) {
+size_t lane_count(const Plan& plan) {
+  size_t lanes = 0;
+  for (const RankPlan& rank : plan.ranks) lanes += rank.lanes.size();
+  return lanes;
+}
+
+// All lanes, each at the start.
+std::vector<LaneState> lanes_of(const Plan& plan, ClockStore& clocks) {
   std::vector<LaneState> lanes;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     for (size_t lane = 0; lane < plan.ranks[rank].lanes.size(); ++lane) {
       LaneState state;
       state.rank = rank;
       state.lane = static_cast<int>(lane);
-      state.component = plan.rank_count() + static_cast<int>(lanes.size());
+      state.clock = Clock(clocks, rank, plan.rank_count() + static_cast<int>(lanes.size()));
       lanes.push_back(std::move(state));
     }
-  }
-  for (LaneState& lane : lanes) {
-    lane.clock.assign(plan.rank_count() + lanes.size(), 0);
-    lane.clock[lane.rank] = 1;
   }
   return lanes;
 }
@@ -56,7 +58,7 @@ std::vector<OperationId> names_of(const std::vector<LaneState>& lanes) {
 
 class Execution {
  public:
-  Execution(const Plan& plan, const Pairing& pairing, bool in_place);
+  Execution(const Plan& plan, const Pairing& pairing, size_t most_clocks);
   PlanReport run();
 
  private:
@@ -81,7 +83,7 @@ class Execution {
   void report_deadlock() const;
   void finish();
 
-  Actor actor_of(const LaneState& lane) const { return {id_of(lane), lane.component, &lane.clock}; }
+  Actor actor_of(const LaneState& lane) const { return {id_of(lane), &lane.clock}; }
   OperationId id_of(const LaneState& lane) const { return {lane.rank, lane.lane, lane.next}; }
   const std::vector<Operation>& operations_of(const LaneState& lane) const {
     return plan_.ranks[lane.rank].lanes[lane.lane].operations;
@@ -90,13 +92,14 @@ class Execution {
   FoldFacts& facts_of(const LaneState& lane) { return report_.facts[lane.rank][lane.lane][lane.next]; }
   template <class... Parts>
   [[noreturn]] void refuse(const LaneState& lane, const Parts&... parts) const {
-    refuse_operation(plan_, in_place_, id_of(lane), parts...);
+    refuse_operation(plan_, false, id_of(lane), parts...);
   }
 
   const Plan& plan_;
   const Pairing& pairing_;
-  const bool in_place_;
   ValueTable values_;
+  ClockStore clocks_;
+  const size_t most_clocks_;
   std::vector<LaneState> lanes_;
   const std::vector<OperationId> lane_names_;
   Memory memory_;
@@ -107,14 +110,15 @@ class Execution {
   PlanReport report_;
 };
 
-Execution::Execution(const Plan& plan, const Pairing& pairing, bool in_place)
+Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clocks)
     : plan_(plan),
       pairing_(pairing),
-      in_place_(in_place),
-      values_(plan.rank_count()),
-      lanes_(lanes_of(plan)),
+      values_(plan.rank_count(), static_cast<size_t>(most_values(plan))),
+      clocks_(plan.ranks.size(), lane_count(plan)),
+      most_clocks_(most_clocks),
+      lanes_(lanes_of(plan, clocks_)),
       lane_names_(names_of(lanes_)),
-      memory_(plan, in_place, values_, lane_names_) {
+      memory_(plan, values_, lane_names_) {
   size_t lanes = 0;
   for (const RankPlan& rank : plan.ranks) {
     first_lane_.push_back(lanes);
@@ -150,7 +154,7 @@ PlanReport Execution::run() {
 
 bool Execution::advance(LaneState& lane) {
   const Operation& operation = operations_of(lane)[lane.next];
-  lane.clock[lane.component] = lane.next + 1;
+  lane.clock.set_time(lane.next + 1);
   switch (operation.kind) {
     case OpKind::kFold:
       fold(lane, operation);
@@ -182,8 +186,8 @@ Execution::Folded Execution::combine_sources(const Actor& actor, const Operation
     }
     const auto combined = values_.combine(folded.value, value);
     if (combined.repeated_rank >= 0) {
-      refuse_operation(plan_, in_place_, actor.id, "adds the contribution of rank ", combined.repeated_rank,
-                       " to chunk ", operation.chunk + offset, " twice (again from ", to_text(place), ")");
+      refuse_operation(plan_, false, actor.id, "adds the contribution of rank ", combined.repeated_rank, " to chunk ",
+                       operation.chunk + offset, " twice (again from ", to_text(place), ")");
     }
     folded.value = combined.value;
   }
@@ -250,8 +254,8 @@ void Execution::launch(LaneState& lane, InFlight& it, const OperationId& to) {
 }
 
 void Execution::arrive(LaneState& lane, InFlight& it, const OperationId& from) {
-  merge(lane.clock, it.clock);
-  it.clock = Clock();  // each is taken once, and there are many
+  lane.clock.hear(std::exchange(it.clock, Clock()));
+  if (clocks_.held() > most_clocks_) refuse_clocks(plan_, clocks_.held());
   lane.depth = std::max(lane.depth, it.depth + (from.rank != lane.rank ? 1 : 0));
 }
 
@@ -315,13 +319,12 @@ void Execution::finish() {
   for (const LaneState& lane : lanes_) report_.steps = std::max(report_.steps, lane.depth);
   report_.synchronizes = true;
   for (int rank = 0; rank < plan_.rank_count(); ++rank) {
-    Clock end(plan_.rank_count() + lanes_.size(), 0);
-    end[rank] = 1;
+    Clock end(clocks_, rank, -1);
     for (size_t lane = 0; lane < plan_.ranks[rank].lanes.size(); ++lane) {
-      merge(end, lanes_[first_lane_[rank] + lane].clock);
+      end.hear(lanes_[first_lane_[rank] + lane].clock);
     }
     for (int other = 0; other < plan_.rank_count(); ++other) {
-      if (end[other] >= 1) continue;
+      if (end.knows(other, 1)) continue;
       report_.synchronizes = false;
       if (plan_.collective == Collective::kBarrier) {
         refuse_plan(plan_, "rank ", rank, " may leave the barrier before rank ", other, " has come");
@@ -333,8 +336,8 @@ void Execution::finish() {
 
 }  // namespace
 
-PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, bool in_place) {
-  return Execution(plan, pairing, in_place).run();
+PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clocks) {
+  return Execution(plan, pairing, most_clocks).run();
 }
 
 }  // namespace plait

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "plan/conditions.hpp"
+#include "plan/proof_size.hpp"
 
 namespace plait {
 namespace {
@@ -207,25 +208,6 @@ void check_counts(const Plan& plan, int64_t operations) {
   }
 }
 
-// An estimate of what Execution (execution.cpp) holds: cells, accesses to them, values, and clocks.
-double proof_bytes(const Plan& plan) {
-  constexpr double kCell = 64, kAccess = 12, kValue = 16, kClock = 4;
-  const double ranks = plan.rank_count();
-  double cells = 0, accesses = 0, values = 0, lanes = 0;
-  for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    const RankPlan& it = plan.ranks[rank];
-    cells += 2.0 * plan.chunk_count() + it.scratch_slots + it.host_slots;
-    values += input_window(plan, rank).count;
-    lanes += static_cast<double>(it.lanes.size());
-  }
-  for_each_operation(plan, [&](const OperationId&, const Operation& operation) {
-    const double sources = static_cast<double>(operation.sources.size());
-    accesses += operation.chunks * (sources + static_cast<double>(operation.destinations.size()));
-    values += operation.chunks * std::max(0.0, sources - 1);
-  });
-  return kCell * cells + kAccess * accesses + (kValue + ranks / 8) * values + kClock * lanes * (ranks + lanes);
-}
-
 const char* sender_verb(OpKind kind) { return kind == OpKind::kSignal ? "sent" : "sent as a message"; }
 
 // Enters one end of a signal or message into `pairs` of its receiver; refuses numbers out of range or used twice.
@@ -304,11 +286,7 @@ Pairing check_form(const Plan& plan) {
   if (operations > std::numeric_limits<int>::max()) refuse_plan(plan, "has more than 2^31 operations");
   check_counts(plan, operations);
   for_each_operation(plan, [&](const OperationId& at, const Operation&) { OperationCheck(plan, at).run(); });
-  const double bytes = proof_bytes(plan);
-  if (bytes > kMaxProofBytes) {
-    refuse_plan(plan, "its proof would take about ", static_cast<int64_t>(bytes / 1e9), " GB of memory; the limit is ",
-                static_cast<int64_t>(kMaxProofBytes / 1e9), " GB. Use fewer slots, chunks or lanes");
-  }
+  check_proof_size(plan);
   return match(plan);
 }
 

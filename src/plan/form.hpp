@@ -20,15 +20,12 @@ struct Pairing {
   std::vector<std::vector<Pair>> messages;
 };
 
-// The most memory that a proof may take. A plan that would take more is refused: it is a mistake or an attack.
-inline constexpr double kMaxProofBytes = 4e9;
-
 // Checks that
-//  - the shape is the collective's, counts are sensible, and the proof fits into memory;
+//  - the shape is the collective's, counts are sensible, and the proof is not too large;
 //  - every place is in bounds and within load and store reach, no input is stored to;
 //  - every operation is one that its engine can perform, and its places do not overlap in part;
 //  - every signal and message has exactly one sender and one receiver, which name each other and the same chunks.
-// Throws kInvalidPlan; returns who is paired with whom.
+// Throws kInvalidPlan (PlanTooLarge, proof_size.hpp); returns who is paired with whom.
 Pairing check_form(const Plan& plan);
 
 }  // namespace plait

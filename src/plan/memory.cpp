@@ -7,16 +7,22 @@
 
 namespace plait {
 
-void merge(Clock& into, const Clock& other) {
-  for (size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], other[i]);
+double Memory::most_bytes(const Plan& plan, double reads) {
+  constexpr double kReaderBytes = 32;  // with what the allocator adds, and room to grow
+  double cells = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    cells += (plan.in_place ? 3.0 : 2.0) * plan.chunk_count() + rank.scratch_slots + rank.host_slots;
+  }
+  return sizeof(Cell) * cells + (plan.in_place ? 2 : 1) * kReaderBytes * reads;
 }
 
-Memory::Memory(const Plan& plan, bool in_place, ValueTable& values, const std::vector<OperationId>& lane_of)
-    : plan_(plan), in_place_(in_place), values_(values), lane_of_(lane_of) {
+Memory::Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& lane_of)
+    : plan_(plan), values_(values), lane_of_(lane_of) {
+  const size_t callers_cells = (plan.in_place ? 3 : 2) * static_cast<size_t>(plan.chunk_count());
   size_t cells = 0;
   for (const RankPlan& rank : plan.ranks) {
     first_cell_.push_back(cells);
-    cells += 2 * static_cast<size_t>(plan.chunk_count()) + rank.scratch_slots + rank.host_slots;
+    cells += callers_cells + rank.scratch_slots + rank.host_slots;
   }
   cells_.resize(cells);
   give_inputs();
@@ -30,12 +36,14 @@ void Memory::give_inputs() {
     // Both buffers belong to the caller until the call: whoever touches them has to know that the call was made.
     for (int chunk = output.first; chunk < output.end(); ++chunk) {
       cells_[index({rank, Buffer::kOutput, 0}, chunk, 0)].writer = call;
+      if (Cell* shared = shared_cell({rank, Buffer::kOutput, 0}, chunk)) shared->writer = call;
     }
     for (int chunk = input.first; chunk < input.end(); ++chunk) {
       Cell& cell = cells_[index({rank, Buffer::kInput, 0}, chunk, 0)];
       cell.writer = call;
       cell.written = true;
       cell.value = values_.contribution(rank, chunk);
+      if (Cell* shared = shared_cell({rank, Buffer::kInput, 0}, chunk)) *shared = cell;
     }
   }
 }
@@ -45,7 +53,7 @@ size_t Memory::index(const Place& place, int chunk, int slot_offset) const {
   const size_t first = first_cell_[place.rank];
   switch (place.buffer) {
     case Buffer::kInput:
-      return first + (in_place_ && output_window(plan_, place.rank).contains(chunk) ? chunks : 0) + chunk;
+      return first + chunk;
     case Buffer::kOutput:
       return first + chunks + chunk;
     case Buffer::kScratch:
@@ -56,8 +64,16 @@ size_t Memory::index(const Place& place, int chunk, int slot_offset) const {
   fail(ErrorCode::kInternal, "unknown buffer ", static_cast<int>(place.buffer));
 }
 
+Memory::Cell* Memory::shared_cell(const Place& place, int chunk) {
+  if (!plan_.in_place || place.buffer == Buffer::kScratch || place.buffer == Buffer::kHost) return nullptr;
+  if (!output_window(plan_, place.rank).contains(chunk)) return nullptr;
+  const RankPlan& rank = plan_.ranks[place.rank];
+  const size_t apart = 2 * static_cast<size_t>(plan_.chunk_count()) + rank.scratch_slots + rank.host_slots;
+  return &cells_[first_cell_[place.rank] + apart + chunk];
+}
+
 Memory::Access Memory::access_by(const Actor& actor) const {
-  return {actor.component, (*actor.clock)[actor.component], actor.id.operation};
+  return {actor.clock->component(), actor.clock->time(), actor.id.operation};
 }
 
 OperationId Memory::id_of(const Access& access) const {
@@ -68,15 +84,29 @@ OperationId Memory::id_of(const Access& access) const {
 
 ValueTable::Id Memory::read(const Actor& actor, const Place& place, int offset) {
   const int chunk = operation_at(plan_, actor.id).chunk + offset;
-  Cell& cell = cells_[index(place, chunk, offset)];
-  if (!cell.written)
-    refuse(actor, "reads chunk ", chunk, " from ", to_text(place), " before anything was written there");
+  const ValueTable::Id value = read(actor, {cells_[index(place, chunk, offset)], place, chunk, false});
+  Cell* shared = shared_cell(place, chunk);
+  if (shared == nullptr) return value;
+  const Touched touched{*shared, place, chunk, true};
+  if (read(actor, touched) != value) {
+    refuse(actor, touched, "reads chunk ", chunk, " from ", to_text(place), " after ", to_text(id_of(shared->writer)),
+           " wrote the output over it");
+  }
+  return value;
+}
+
+ValueTable::Id Memory::read(const Actor& actor, const Touched& it) {
+  Cell& cell = it.cell;
+  if (!cell.written) {
+    refuse(actor, it, "reads chunk ", it.chunk, " from ", to_text(it.place), " before anything was written there");
+  }
   if (!before(cell.writer, *actor.clock)) {
-    refuse(actor, "reads chunk ", chunk, " from ", to_text(place), " without having heard of ",
+    refuse(actor, it, "reads chunk ", it.chunk, " from ", to_text(it.place), " without having heard of ",
            cell.writer.operation < 0 ? "the call by " : "the write by ", to_text(id_of(cell.writer)));
   }
-  if (values_.chunk(cell.value) != chunk) {
-    refuse(actor, "takes ", to_text(place), " for chunk ", chunk, ", but it holds chunk ", values_.chunk(cell.value));
+  if (values_.chunk(cell.value) != it.chunk) {
+    refuse(actor, it, "takes ", to_text(it.place), " for chunk ", it.chunk, ", but it holds chunk ",
+           values_.chunk(cell.value));
   }
   cell.readers.push_back(access_by(actor));
   return cell.value;
@@ -84,20 +114,26 @@ ValueTable::Id Memory::read(const Actor& actor, const Place& place, int offset) 
 
 void Memory::write(const Actor& actor, const Place& place, int offset, ValueTable::Id value) {
   const int chunk = operation_at(plan_, actor.id).chunk + offset;
-  Cell& cell = cells_[index(place, chunk, offset)];
+  write(actor, {cells_[index(place, chunk, offset)], place, chunk, false}, value);
+  if (Cell* shared = shared_cell(place, chunk)) write(actor, {*shared, place, chunk, true}, value);
+}
+
+void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) {
+  Cell& cell = it.cell;
   if (cell.writer.component >= 0 && !before(cell.writer, *actor.clock)) {
-    refuse(actor, "writes chunk ", chunk, " to ", to_text(place), " without having heard of ",
+    refuse(actor, it, "writes chunk ", it.chunk, " to ", to_text(it.place), " without having heard of ",
            cell.writer.operation < 0 ? "the call by " : "the earlier write by ", to_text(id_of(cell.writer)));
   }
   for (const Access& reader : cell.readers) {
     if (!before(reader, *actor.clock)) {
-      refuse(actor, "writes chunk ", chunk, " to ", to_text(place), " while ", to_text(id_of(reader)),
+      refuse(actor, it, "writes chunk ", it.chunk, " to ", to_text(it.place), " while ", to_text(id_of(reader)),
              " may still read it");
     }
   }
-  if (place.buffer == Buffer::kOutput && reduces(plan_.collective) && values_.is_partial(value)) {
-    refuse(actor, "puts an unfinished reduction of chunk ", chunk, " (", values_.count(value), " of ",
-           plan_.rank_count(), " ranks) into ", to_text(place), "; unfinished reductions belong into scratch or host");
+  if (it.place.buffer == Buffer::kOutput && reduces(plan_.collective) && values_.is_partial(value)) {
+    refuse(actor, it, "puts an unfinished reduction of chunk ", it.chunk, " (", values_.count(value), " of ",
+           plan_.rank_count(), " ranks) into ", to_text(it.place),
+           "; unfinished reductions belong into scratch or host");
   }
   cell.readers.clear();
   cell.writer = access_by(actor);
@@ -106,29 +142,35 @@ void Memory::write(const Actor& actor, const Place& place, int offset, ValueTabl
 }
 
 void Memory::check_end(int rank, const Clock& end) const {
-  const int chunks = plan_.chunk_count();
-  for (int i = 0; i < 2 * chunks; ++i) {
-    const Cell& cell = cells_[first_cell_[rank] + i];
-    const char* buffer = i < chunks ? "input" : "output";
+  const size_t input = index({rank, Buffer::kInput, 0}, 0, 0), output = index({rank, Buffer::kOutput, 0}, 0, 0);
+  check_buffer(rank, input, "input", false, end);
+  check_buffer(rank, output, "output", false, end);
+  const RankPlan& slots = plan_.ranks[rank];
+  const size_t shared = index({rank, Buffer::kHost, 0}, 0, 0) + slots.host_slots;
+  if (plan_.in_place) check_buffer(rank, shared, "output", true, end);
+  const ChunkRange window = output_window(plan_, rank);
+  for (int chunk = window.first; chunk < window.end(); ++chunk) check_output(rank, chunk);
+}
+
+void Memory::check_buffer(int rank, size_t first_cell, const char* buffer, bool in_place, const Clock& end) const {
+  for (int chunk = 0; chunk < plan_.chunk_count(); ++chunk) {
+    const Cell& cell = cells_[first_cell + chunk];
     const auto refuse_early = [&](const Access& late, const char* verb) {
-      refuse_operation(plan_, in_place_, id_of(late), "rank ", rank, " may return before this ", verb, " chunk ",
-                       i % chunks, " of its ", buffer);
+      refuse_operation(plan_, in_place, id_of(late), "rank ", rank, " may return before this ", verb, " chunk ", chunk,
+                       " of its ", buffer);
     };
     for (const Access& reader : cell.readers) {
       if (!before(reader, end)) refuse_early(reader, "reads");
     }
     if (cell.writer.component >= 0 && !before(cell.writer, end)) refuse_early(cell.writer, "writes");
   }
-  const ChunkRange output = output_window(plan_, rank);
-  for (int chunk = output.first; chunk < output.end(); ++chunk) check_output(rank, chunk);
 }
 
 void Memory::check_output(int rank, int chunk) const {
   const Cell& cell = output_cell(rank, chunk);
   const auto refuse_output = [&](const auto&... parts) {
-    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, in_place_ ? " (in place)" : "", ", rank ", rank, ", chunk ",
-         chunk, ": its output", cell.written ? join(", last written by ", to_text(id_of(cell.writer)), ",") : "", " ",
-         parts...);
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, ", rank ", rank, ", chunk ", chunk, ": its output",
+         cell.written ? join(", last written by ", to_text(id_of(cell.writer)), ",") : "", " ", parts...);
   };
   if (!cell.written) refuse_output("was never written");
   // read() lets no chunk pass for another. So where nothing is reduced, all that can come here is the one input that

@@ -1,36 +1,37 @@
 // The memory that the verifier lets a plan work on: what each place holds, who wrote it and who reads it, and whether
 // the next to touch it has heard of them.
+//
+// Where a plan claims to be right in place, each access to a caller's buffer is judged twice: with input and output
+// apart, and with both in the same memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "plan/clock.hpp"
 #include "plan/fault.hpp"
 #include "plan/plan.hpp"
 #include "plan/values.hpp"
 
 namespace plait {
 
-// Time is a vector clock with one component a rank and one a lane. A rank's component is 1 from its call on; a lane's
-// counts its operations. What happened at (component, time) is known to whoever's clock is at least there.
-using Clock = std::vector<int32_t>;
-void merge(Clock& into, const Clock& other);
-
-// Who touches memory: one operation, the component of its lane, and all that it has heard of.
+// Who touches memory: one operation, and all that its lane has heard of.
 struct Actor {
   OperationId id;
-  int component = 0;
   const Clock* clock = nullptr;
 };
 
 class Memory {
  public:
   // `lane_of` names the lane of each component of the clock behind those of the ranks. Keeps references to all three.
-  Memory(const Plan& plan, bool in_place, ValueTable& values, const std::vector<OperationId>& lane_of);
+  Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& lane_of);
+
+  // An upper bound on its memory, where so many chunks are read from places.
+  static double most_bytes(const Plan& plan, double reads);
 
   // What `place` holds of the operation's chunk number `offset`. Refuses places that nothing was written to, that hold
-  // another chunk, or whose last write the actor has not heard of.
+  // another chunk or, in place, no longer the input, or whose last write the actor has not heard of.
   ValueTable::Id read(const Actor& actor, const Place& place, int offset);
   // Puts `value` there. Refuses where the actor has not heard of the last write or of a read since then, and refuses
   // unfinished reductions in a caller's output.
@@ -51,24 +52,36 @@ class Memory {
     std::vector<Access> readers;  // since the last write
   };
 
+  // Judges and makes the accesses to one cell, in one of the two ways the buffers may lie.
+  struct Touched {
+    Cell& cell;
+    const Place& place;
+    int chunk;
+    bool in_place;
+  };
+  ValueTable::Id read(const Actor& actor, const Touched& it);
+  void write(const Actor& actor, const Touched& it, ValueTable::Id value);
+
   void give_inputs();
   size_t index(const Place& place, int chunk, int slot_offset) const;
+  // Where input and output share memory: the cell of both, or null where the chunk of the place is not shared.
+  Cell* shared_cell(const Place& place, int chunk);
+  void check_buffer(int rank, size_t first_cell, const char* buffer, bool in_place, const Clock& end) const;
   void check_output(int rank, int chunk) const;
-  bool before(const Access& access, const Clock& clock) const { return clock[access.component] >= access.time; }
+  bool before(const Access& access, const Clock& clock) const { return clock.knows(access.component, access.time); }
   Access access_by(const Actor& actor) const;
   OperationId id_of(const Access& access) const;
   const Cell& output_cell(int rank, int chunk) const { return cells_[first_cell_[rank] + plan_.chunk_count() + chunk]; }
 
   template <class... Parts>
-  [[noreturn]] void refuse(const Actor& actor, const Parts&... parts) const {
-    refuse_operation(plan_, in_place_, actor.id, parts...);
+  [[noreturn]] void refuse(const Actor& actor, const Touched& it, const Parts&... parts) const {
+    refuse_operation(plan_, it.in_place, actor.id, parts...);
   }
 
   const Plan& plan_;
-  const bool in_place_;
   ValueTable& values_;
   const std::vector<OperationId>& lane_of_;
-  std::vector<size_t> first_cell_;  // of each rank: input, output, scratch, host follow one another
+  std::vector<size_t> first_cell_;  // of each rank: input, output, scratch, host, and in place the shared
   std::vector<Cell> cells_;
 };
 

@@ -16,6 +16,12 @@ uint64_t mix(uint64_t x) {
 
 }  // namespace
 
+// Tables that grow would hold twice the memory and more.
+ValueTable::ValueTable(int ranks, size_t most) : ranks_(ranks), words_(words(ranks)) {
+  values_.reserve(most);
+  bits_.reserve(most * words_);
+}
+
 ValueTable::Id ValueTable::contribution(int rank, int chunk) {
   const Id id = static_cast<Id>(values_.size());
   values_.push_back({chunk, 1, mix(static_cast<uint64_t>(rank) + 1)});

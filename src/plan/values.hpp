@@ -13,7 +13,9 @@ class ValueTable {
   using Id = int32_t;
   static constexpr Id kNothing = -1;
 
-  explicit ValueTable(int ranks) : ranks_(ranks), words_((ranks + 63) / 64) {}
+  // Never of more than `most` values.
+  ValueTable(int ranks, size_t most);
+  static double most_bytes(int ranks, double values) { return values * (sizeof(Value) + words(ranks) * 8.0); }
 
   // The untouched contribution of `rank` to `chunk`.
   Id contribution(int rank, int chunk);
@@ -39,6 +41,7 @@ class ValueTable {
     int count;
     uint64_t expression;
   };
+  static int words(int ranks) { return (ranks + 63) / 64; }
   uint64_t word(Id id, int index) const { return bits_[static_cast<size_t>(id) * words_ + index]; }
 
   int ranks_;

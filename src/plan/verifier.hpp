@@ -12,7 +12,9 @@
 //  - all places are in bounds and in reach of the engine; unfinished reductions stay out of the caller's buffers (they
 //    may be wider than the caller's type);
 //  - places of one operation share memory wholly or not at all, and wholly only where their elements are of one width;
-//  - all of this also holds where input and output share memory, if the plan claims so.
+//  - all of this also holds where input and output share memory, if the plan claims so, and whoever reads an input
+//    there reads it before the output is written over it;
+//  - the proof fits into memory and ends in good time (proof_size.hpp).
 //
 // It takes for granted that a send is over once its source may be overwritten, without waiting for its receive, and it
 // looks at one call: that nobody uses the library's slots of the last call any more is the runtime's affair.
@@ -65,7 +67,8 @@ class VerifiedPlan {
   PlanReport report_;
 };
 
-// Throws Error(kInvalidPlan) that names rank, lane, operation and chunk of the first fault.
+// Throws Error(kInvalidPlan) that names rank, lane, operation and chunk of the first fault; PlanTooLarge, which is one,
+// where the plan is too large to prove.
 VerifiedPlan verify(Plan plan);
 
 }  // namespace plait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree
 
 import plait
@@ -76,6 +77,19 @@ def test_for_machine():
     assert ring.plan.ranks == 12 and ring.reason == "asked for"
     with pytest.raises(plait.InvalidArgument, match="ranks"):
         plans.for_machine(topology.machine("dgx1-v100"), "all_reduce", ranks=9)
+
+
+def test_machines_too_large_are_refused_at_once(run):
+    status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "2000")
+    assert (status, out) == (1, "")
+    assert "no algorithm for all_reduce fits this machine" in err
+    assert "plan ring would have 12000 ranks x 12000 chunks to prove; the limit is 8388608. Use fewer ranks" in err
+    assert re.search(
+        r"plan recursive_doubling \(all_reduce\): its proof would take about [\d.]+ GB of memory; the limit", err
+    )
+    status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "60000")
+    assert (status, out) == (1, "")
+    assert err == "plait: error: a plan has at most 16384 ranks, not 360000; use fewer nodes, or --ranks N\n"
 
 
 def test_plan_text_says_verified(run):

@@ -162,5 +162,25 @@ TEST(SeveralNodes, ServedByTheOthers) {
   }
 }
 
+TEST(Sizes, MoreThanCanBeProvedIsRefusedAtOnce) {
+  AlgorithmArguments many = four_ranks();
+  many.ranks = 12000;
+  for (const char* name : {"ring", "hierarchical_ring"}) {
+    expect_invalid([&] { make_plan(name, many); },
+                   "would have 12000 ranks x 12000 chunks to prove; the limit is 8388608. Use fewer ranks");
+  }
+  many.ranks = 2000;
+  many.pipeline = 4;
+  expect_invalid([&] { make_plan("ring", many); },
+                 "2000 ranks x 8000 chunks to prove; the limit is 8388608. Use fewer ranks or a smaller pipeline");
+}
+
+TEST(Sizes, HundredsOfRanksAreProved) {
+  AlgorithmArguments many = four_ranks();
+  many.ranks = 256;
+  many.factors = {16, 16};
+  EXPECT_EQ(verify(make_plan("hierarchical_ring", many)).report().steps, 60);
+}
+
 }  // namespace
 }  // namespace plait

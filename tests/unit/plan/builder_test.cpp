@@ -82,5 +82,21 @@ TEST(PlanBuilder, RefusesImpossibleShapes) {
   EXPECT_EQ(code({"x", Collective::kAllReduce, 2, 0, 1, Reach::kStaged, {0}}), ErrorCode::kInvalidPlan);
 }
 
+TEST(PlanBuilder, RefusesMoreOperationsThanCanBeProved) {
+  PlanBuilder b({.algorithm = "endless", .collective = Collective::kBarrier, .most_operations = 100});
+  const LaneId lane = b.add_lane(0, Engine::kCpu);
+  for (int i = 0; i < 50; ++i) b.wait(b.signal(lane, lane));
+  try {
+    b.wait({lane, lane, 50});
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_STREQ(
+        error.what(),
+        "plan endless over 1 ranks would have more than 100 operations; use fewer ranks or a smaller pipeline");
+  }
+  EXPECT_EQ(b.finish().ranks[0].lanes[0].operations.size(), 100u);
+}
+
 }  // namespace
 }  // namespace plait

@@ -1,0 +1,81 @@
+// Vector clocks: what each lane, and each signal or message under way, has heard of.
+//
+// Time has one component a rank and, behind those, one a lane. A rank's is 1 from its call on; a lane's counts its
+// operations. What happened at (component, time) is known to whoever's clock is at least there.
+//
+// Plans have thousands of lanes and millions of signals, so a signal does not copy the knowledge of its sender: it
+// shares it until the sender hears more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace plait {
+
+// Where the clocks of one execution keep what they know; outlives them.
+class ClockStore {
+ public:
+  ClockStore(size_t ranks, size_t lanes) : ranks_(ranks), lanes_(lanes) {}
+
+  // Memory for what one clock knows.
+  static double bytes_each(size_t ranks, size_t lanes) {
+    return static_cast<double>(words(ranks, lanes) * sizeof(int32_t) + kExtraBytes);
+  }
+  // How many are held at the moment, those that are shared counted once.
+  size_t held() const { return held_; }
+
+ private:
+  friend class Clock;
+  static constexpr size_t kExtraBytes = 128;  // what C++ and its allocator add
+  // The time of each lane, then one bit a rank.
+  static size_t words(size_t ranks, size_t lanes) { return lanes + (ranks + 31) / 32; }
+
+  size_t ranks_, lanes_;
+  size_t held_ = 0;
+  std::vector<std::vector<int32_t>> spare_;  // kept, since asking the system for pages costs more than all merging
+};
+
+class Clock {
+ public:
+  Clock() = default;
+  // The clock of a lane of `rank`, or of the rank's caller (component -1): it knows of that rank's call.
+  Clock(ClockStore& store, int rank, int component) : store_(&store), rank_(rank), component_(component) {}
+
+  int component() const { return component_; }
+  // The time of the lane itself.
+  int32_t time() const { return time_; }
+  void set_time(int32_t time) { time_ = time; }
+
+  bool knows(int component, int32_t time) const;
+  // From now on this clock knows all that `other` knows.
+  void hear(Clock other);
+
+ private:
+  class Knowledge {
+   public:
+    explicit Knowledge(ClockStore& store);  // of nothing
+    ~Knowledge();
+    Knowledge(const Knowledge&) = delete;
+    Knowledge& operator=(const Knowledge&) = delete;
+
+    void merge(const Knowledge& other);
+    bool has_rank(size_t rank) const { return (word_of(rank) >> rank % 32 & 1) != 0; }
+    void add_rank(size_t rank);
+
+    ClockStore& store;
+    std::vector<int32_t> words;
+
+   private:
+    uint32_t word_of(size_t rank) const { return static_cast<uint32_t>(words[store.lanes_ + rank / 32]); }
+  };
+
+  ClockStore* store_ = nullptr;
+  int rank_ = -1;
+  int component_ = -1;
+  int32_t time_ = 0;                  // of the own component, for which `heard_` is out of date
+  std::shared_ptr<Knowledge> heard_;  // null: of nobody else
+};
+
+}  // namespace plait

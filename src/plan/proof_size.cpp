@@ -1,0 +1,129 @@
+// Bounds on the memory of Execution (execution.cpp), part by part, and on the time of its clocks.
+#include "plan/proof_size.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "plan/clock.hpp"
+#include "plan/conditions.hpp"
+#include "plan/memory.hpp"
+#include "plan/values.hpp"
+
+namespace plait {
+namespace {
+
+// With what the allocator adds: the facts of one operation; one lane; one signal or message and its two ends; one pair
+// of endpoints between which there is traffic; all that does not grow.
+constexpr double kOperationBytes = 96, kSignalBytes = 192, kLaneBytes = 256, kTrafficBytes = 192, kBytes = 8192;
+
+template <class... Parts>
+[[noreturn]] void refuse_size(const Plan& plan, const Parts&... parts) {
+  throw PlanTooLarge(ErrorCode::kInvalidPlan,
+                     join("plan ", plan.algorithm, " (", name(plan.collective), "): ", parts...));
+}
+
+// "4.3 GB"
+std::string gigabytes(double bytes) { return join(std::floor(bytes / 1e8) / 10, " GB"); }
+
+bool listens(const Operation& operation) {
+  return operation.kind == OpKind::kWait || operation.kind == OpKind::kReceive;
+}
+
+// Sums over all lanes and operations.
+struct Sums {
+  double lanes = 0, listening_lanes = 0, listening = 0, operations = 0, places = 0;
+  double reads = 0;  // of one chunk from one place
+  double message_chunks = 0;
+};
+
+Sums sums_of(const Plan& plan) {
+  Sums sums;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Lane& lane : rank.lanes) {
+      const double listened = sums.listening;
+      for (const Operation& it : lane.operations) {
+        const double sources = static_cast<double>(it.sources.size());
+        sums.listening += listens(it);
+        sums.places += sources + static_cast<double>(it.destinations.size());
+        sums.reads += it.chunks * sources;
+        if (it.kind == OpKind::kSend) sums.message_chunks += it.chunks;
+      }
+      sums.lanes += 1;
+      sums.listening_lanes += sums.listening > listened;
+      sums.operations += static_cast<double>(lane.operations.size());
+    }
+  }
+  return sums;
+}
+
+// Pairs of endpoints between which there can be traffic: memories of one node, and the ends of messages.
+double most_pairs(const Plan& plan, const Sums& sums) {
+  std::map<int, double> ranks_of_node;
+  for (const int node : plan.node_of) ranks_of_node[node] += 1;
+  double pairs = 0;
+  for (const RankPlan& rank : plan.ranks) pairs += rank.messages;
+  for (const auto& [node, ranks] : ranks_of_node) pairs += 2 * ranks * 2 * ranks;
+  return std::min(pairs, sums.places);
+}
+
+}  // namespace
+
+double most_values(const Plan& plan) {
+  double values = 0;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) values += input_window(plan, rank).count;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Lane& lane : rank.lanes) {
+      for (const Operation& it : lane.operations) {
+        values += it.chunks * std::max(0.0, static_cast<double>(it.sources.size()) - 1);
+      }
+    }
+  }
+  return values;
+}
+
+ProofSize proof_size(const Plan& plan) {
+  const Sums sums = sums_of(plan);
+  const double ranks = plan.rank_count();
+  double ends = 0;  // signals and messages
+  for (const RankPlan& rank : plan.ranks) ends += static_cast<double>(rank.signals) + rank.messages;
+  ProofSize size;
+  size.bytes = kBytes + kOperationBytes * sums.operations + 4 * sums.places + kLaneBytes * (sums.lanes + ranks) +
+               kSignalBytes * ends + 16 * sums.message_chunks + kTrafficBytes * most_pairs(plan, sums) +
+               Memory::most_bytes(plan, sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
+  size.clock_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.lanes));
+  size.clocks = sums.listening_lanes + 1;  // and that of a rank's return
+  size.merged_bytes = size.clock_bytes * (sums.listening + sums.lanes);
+  return size;
+}
+
+void check_proof_size(const Plan& plan) {
+  const ProofSize size = proof_size(plan);
+  const double bytes = size.bytes + size.clocks * size.clock_bytes;
+  if (bytes > kMaxProofBytes) {
+    refuse_size(plan, "its proof would take about ", gigabytes(bytes), " of memory; the limit is ",
+                gigabytes(kMaxProofBytes), ". Use fewer ranks, slots, chunks or lanes");
+  }
+  if (size.merged_bytes > kMaxMergedBytes) {
+    refuse_size(plan, "its proof would have to follow up to ", gigabytes(size.merged_bytes),
+                " of what lanes hear of each other; the limit is ", gigabytes(kMaxMergedBytes),
+                ". Use fewer ranks, lanes, signals or messages");
+  }
+}
+
+size_t most_clocks(const Plan& plan) {
+  const ProofSize size = proof_size(plan);
+  return static_cast<size_t>(std::max(0.0, (kMaxProofBytes - size.bytes) / size.clock_bytes));
+}
+
+void refuse_clocks(const Plan& plan, size_t clocks) {
+  const ProofSize size = proof_size(plan);
+  refuse_size(
+      plan, "its proof takes more than ", gigabytes(kMaxProofBytes), " of memory: ", clocks, " clocks of ",
+      size.clock_bytes, " bytes, of ", size.clocks - 1,
+      " lanes and of signals and messages that are sent but not yet awaited. Use fewer ranks or lanes, or await ",
+      "signals sooner");
+}
+
+}  // namespace plait

@@ -1,0 +1,41 @@
+// What the proof of a plan costs, told before it is tried: plans come from anybody.
+#pragma once
+
+#include <cstddef>
+
+#include "base/error.hpp"
+#include "plan/plan.hpp"
+
+namespace plait {
+
+// The most memory that a proof may take. A plan that would take more is refused: it is for more ranks than can be
+// proved, a mistake, or an attack.
+inline constexpr double kMaxProofBytes = 4e9;
+// The most that clocks may be merged, in bytes: some tens of seconds.
+inline constexpr double kMaxMergedBytes = 2e11;
+
+// kInvalidPlan of a plan that may be right, but is too large to prove.
+class PlanTooLarge : public Error {
+ public:
+  using Error::Error;
+};
+
+struct ProofSize {
+  double bytes = 0;         // an upper bound of what is held beside clocks
+  double clock_bytes = 0;   // of one clock
+  double clocks = 0;        // the most that lanes hold; signals and messages under way may hold more
+  double merged_bytes = 0;  // an upper bound
+};
+
+// `plan` has places, counts and peers that are in bounds.
+ProofSize proof_size(const Plan& plan);
+// Throws PlanTooLarge where even without signals and messages under way the proof does not fit.
+void check_proof_size(const Plan& plan);
+// How many clocks fit, those of signals and messages under way included.
+size_t most_clocks(const Plan& plan);
+// Throws PlanTooLarge about a proof that needs so many.
+[[noreturn]] void refuse_clocks(const Plan& plan, size_t clocks);
+// How many symbolic values there can be.
+double most_values(const Plan& plan);
+
+}  // namespace plait
