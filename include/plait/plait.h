@@ -255,6 +255,21 @@ PLAIT_API plaitResult_t plaitReduceScatter(const void* sendbuff, void* recvbuff,
                                            plaitDataType_t datatype, plaitRedOp_t op, plaitComm_t comm,
                                            plaitStream_t stream);
 
+// Every rank gives `sendcount` elements; `root` gets those of all ranks, in the order of ranks; recvbuff of other ranks
+// is not touched and may be NULL. In place: sendbuff = recvbuff + rank * sendcount on the root.
+PLAIT_API plaitResult_t plaitGather(const void* sendbuff, void* recvbuff, size_t sendcount, plaitDataType_t datatype,
+                                    int root, plaitComm_t comm, plaitStream_t stream);
+
+// The reverse: rank r gets the r-th `recvcount` of the nranks * recvcount elements of `root`; sendbuff of other ranks
+// is not looked at and may be NULL. In place: recvbuff = sendbuff + rank * recvcount on the root.
+PLAIT_API plaitResult_t plaitScatter(const void* sendbuff, void* recvbuff, size_t recvcount, plaitDataType_t datatype,
+                                     int root, plaitComm_t comm, plaitStream_t stream);
+
+// Every rank gives nranks * count elements, the r-th `count` of them to rank r, and gets as many, from each rank
+// `count`, in the order of ranks. In place: sendbuff = recvbuff.
+PLAIT_API plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                      plaitComm_t comm, plaitStream_t stream);
+
 // On host memory returns, and on a GPU lets `stream` go on, when every rank has come to it.
 PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
 

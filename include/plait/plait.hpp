@@ -154,6 +154,35 @@ class Communicator {
     check(plaitReduceScatter(send, receive, receive_count, type, op, handle_, stream));
   }
 
+  // `send_count` elements from each rank, to `root`.
+  template <class T>
+  void gather(const T* send, T* receive, size_t send_count, int root, plaitStream_t stream = {}) {
+    gather(send, receive, send_count, data_type<T>(), root, stream);
+  }
+  void gather(const void* send, void* receive, size_t send_count, plaitDataType_t type, int root,
+              plaitStream_t stream = {}) {
+    check(plaitGather(send, receive, send_count, type, root, handle_, stream));
+  }
+
+  // `receive_count` elements for each rank, from `root`.
+  template <class T>
+  void scatter(const T* send, T* receive, size_t receive_count, int root, plaitStream_t stream = {}) {
+    scatter(send, receive, receive_count, data_type<T>(), root, stream);
+  }
+  void scatter(const void* send, void* receive, size_t receive_count, plaitDataType_t type, int root,
+               plaitStream_t stream = {}) {
+    check(plaitScatter(send, receive, receive_count, type, root, handle_, stream));
+  }
+
+  // `count` elements from each rank to each.
+  template <class T>
+  void all_to_all(const T* send, T* receive, size_t count, plaitStream_t stream = {}) {
+    all_to_all(send, receive, count, data_type<T>(), stream);
+  }
+  void all_to_all(const void* send, void* receive, size_t count, plaitDataType_t type, plaitStream_t stream = {}) {
+    check(plaitAlltoAll(send, receive, count, type, handle_, stream));
+  }
+
   void barrier(plaitStream_t stream = {}) { check(plaitBarrier(handle_, stream)); }
 
  private:

@@ -78,12 +78,14 @@ std::string label(const Algorithm& algorithm, const std::string& parameters, int
 }
 
 PlanBuilder start_plan(const AlgorithmArguments& arguments, std::string label, int64_t chunks_per_block) {
-  const int64_t blocks = has_rank_blocks(arguments.collective) ? arguments.ranks : 1;
+  const int64_t blocks = std::max<int64_t>(1, block_count(arguments.collective, arguments.ranks));
   if (chunks_per_block > kMostChunks / blocks) {
     fail(ErrorCode::kInvalidArgument, "plan ", label, " would cut the message into more than ", kMostChunks,
          " chunks; use a smaller pipeline");
   }
-  const int64_t chunks = blocks * chunks_per_block;
+  // All that a rank's buffers hold.
+  const int64_t chunks =
+      blocks * chunks_per_block / (arguments.collective == Collective::kAllToAll ? arguments.ranks : 1);
   if (chunks > kMostChunksOfAllRanks / arguments.ranks) {
     fail(ErrorCode::kInvalidArgument, "plan ", label, " would have ", arguments.ranks, " ranks x ", chunks,
          " chunks to prove; the limit is ", kMostChunksOfAllRanks, ". Use fewer ranks",

@@ -269,7 +269,7 @@ Plan make_flat(const AlgorithmArguments& arguments) {
       return reduce(arguments, plain);
     case Collective::kBroadcast:
       return broadcast(arguments, plain);
-    case Collective::kBarrier:
+    default:  // a barrier, after check_arguments()
       break;
   }
   return barrier(arguments, plain);

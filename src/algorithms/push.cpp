@@ -252,6 +252,81 @@ Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
   return builder.finish();
 }
 
+// Every rank stores its block at the root, who copies them out. Steps: 1. Bytes: every rank but the root stores a
+// block. Scratch: p-1 slots of a block at the root.
+Plan gather(const AlgorithmArguments& arguments, std::string label) {
+  Push it(arguments, std::move(label), 1);
+  const int root = arguments.root;
+  std::vector<Place> slots(it.ranks);
+  std::vector<SignalId> given(it.ranks);
+  for (int d = 1; d < it.ranks; ++d) {
+    const int rank = (root + d) % it.ranks;
+    slots[rank] = it.builder.take_scratch(root);
+    it.builder.copy(it.lanes[rank], slots[rank], input_of(rank), rank);
+    given[rank] = it.builder.signal(it.lanes[rank], it.lane(root, 1));
+  }
+  it.builder.copy(it.lanes[root], output_of(root), input_of(root), root);
+  for (int d = 1; d < it.ranks; ++d) {
+    const int rank = (root + d) % it.ranks;
+    it.builder.wait(given[rank]);
+    it.builder.copy(it.lane(root, 1), output_of(root), slots[rank], rank);
+  }
+  return it.builder.finish();
+}
+
+// The root stores block q at rank q, who copies it out. Steps: 1. Bytes: the root stores p-1 blocks. Scratch: a slot of
+// a block on every rank but the root.
+Plan scatter(const AlgorithmArguments& arguments, std::string label) {
+  Push it(arguments, std::move(label), 1);
+  const int root = arguments.root;
+  std::vector<Place> slots(it.ranks);
+  for (int d = 1; d < it.ranks; ++d) {
+    const int rank = (root + d) % it.ranks;
+    slots[rank] = it.builder.take_scratch(rank);
+    it.builder.copy(it.lanes[root], slots[rank], input_of(root), rank);
+  }
+  std::vector<SignalId> given(it.ranks);
+  for (int d = 1; d < it.ranks; ++d) {
+    const int rank = (root + d) % it.ranks;
+    given[rank] = it.builder.signal(it.lanes[root], it.lane(rank, 1));
+  }
+  it.builder.copy(it.lanes[root], output_of(root), input_of(root), root);
+  for (int d = 1; d < it.ranks; ++d) {
+    const int rank = (root + d) % it.ranks;
+    it.builder.wait(given[rank]);
+    it.builder.copy(it.lane(rank, 1), output_of(rank), slots[rank], rank);
+  }
+  return it.builder.finish();
+}
+
+// Every rank stores a block of its own at every other, who copies them out. Steps: 1. Bytes stored per rank: p-1
+// blocks. Scratch: p-1 slots of a block.
+Plan all_to_all(const AlgorithmArguments& arguments, std::string label) {
+  Push it(arguments, std::move(label), 1);
+  const int ranks = it.ranks;
+  const auto block = [&](int from, int to) { return from * ranks + to; };
+  const Push::Table inboxes = it.take_inboxes();
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int d = 1; d < ranks; ++d) {
+      const int to = (rank + d) % ranks;
+      it.builder.copy(it.lanes[rank], inboxes[to][rank], input_of(rank), block(rank, to));
+    }
+  }
+  const SignalTable signals = it.tell_all(0, 1);
+  for (int rank = 0; rank < ranks; ++rank) {
+    it.builder.copy(it.lanes[rank], output_of(rank), input_of(rank), block(rank, rank));
+    // In place the results take the input's place, so it must have been given.
+    const LaneId last = it.lane(rank, 1);
+    if (last.lane != 0) it.builder.wait(it.builder.signal(it.lanes[rank], last));
+    for (int d = 1; d < ranks; ++d) {
+      const int from = (rank + d) % ranks;
+      wait_one(it.builder, signals, rank, from);
+      it.builder.copy(last, output_of(rank), inboxes[rank][from], block(from, rank));
+    }
+  }
+  return it.builder.finish();
+}
+
 Plan barrier(const AlgorithmArguments& arguments, std::string label) {
   Push it(arguments, std::move(label), 1);
   const SignalTable signals = signal_all(it.builder, it.lanes);
@@ -274,6 +349,12 @@ Plan make_push(const AlgorithmArguments& arguments) {
       return reduce(arguments, plain);
     case Collective::kBroadcast:
       return broadcast(arguments, plain);
+    case Collective::kGather:
+      return gather(arguments, plain);
+    case Collective::kScatter:
+      return scatter(arguments, plain);
+    case Collective::kAllToAll:
+      return all_to_all(arguments, plain);
     case Collective::kBarrier:
       break;
   }
@@ -331,12 +412,13 @@ Plan make_one_shot_push(const AlgorithmArguments& arguments) {
 }  // namespace
 
 Algorithm push() {
-  return {"push",
-          "each rank looks after one chunk; data moves by stores into the memory of whoever needs it",
-          "TEM-17, BLK-03, NVG-47",
-          {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
-           Collective::kAllGather, Collective::kBarrier},
-          make_push};
+  return {
+      "push",
+      "each rank looks after one chunk; data moves by stores into the memory of whoever needs it",
+      "TEM-17, BLK-03, NVG-47",
+      {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
+       Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll, Collective::kBarrier},
+      make_push};
 }
 
 Algorithm one_shot_push() {

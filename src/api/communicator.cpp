@@ -292,21 +292,22 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   const size_t block = call.count * element;
   const size_t whole = block * copies;
   const bool at_root = !has_root(call.collective) || call.root == rank;
-  const bool needs_input = call.collective != Collective::kBroadcast || at_root;
-  const bool needs_output = call.collective != Collective::kReduce || at_root;
+  const bool needs_input =
+      at_root || (call.collective != Collective::kBroadcast && call.collective != Collective::kScatter);
+  const bool needs_output =
+      at_root || (call.collective != Collective::kReduce && call.collective != Collective::kGather);
   if (needs_input && input == nullptr) refuse("input is null");
   if (needs_output && output == nullptr) refuse("output is null");
   if (!needs_input || !needs_output) return;
   const auto* in = static_cast<const std::byte*>(input);
   const auto* out = static_cast<const std::byte*>(output);
-  const bool gathers = call.collective == Collective::kAllGather;
-  const bool scatters = call.collective == Collective::kReduceScatter;
-  const size_t in_bytes = gathers ? block : whole;
-  const size_t out_bytes = scatters ? block : whole;
-  const bool in_place = gathers ? in == out + rank * block : scatters ? out == in + rank * block : in == out;
+  const bool one_in = gathers(call.collective), one_out = scatters(call.collective);
+  const size_t in_bytes = one_in ? block : whole;
+  const size_t out_bytes = one_out ? block : whole;
+  const bool in_place = one_in ? in == out + rank * block : one_out ? out == in + rank * block : in == out;
   if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
-    refuse("input and output overlap without being in place", gathers ? "; in place means input = output + rank * count"
-                                                              : scatters
+    refuse("input and output overlap without being in place", one_in ? "; in place means input = output + rank * count"
+                                                              : one_out
                                                                   ? "; in place means output = input + rank * count"
                                                                   : "");
   }
@@ -403,6 +404,18 @@ void Communicator::reduce_scatter(const void* input, void* output, size_t count,
 
 void Communicator::all_gather(const void* input, void* output, size_t count, DataType type) {
   run({Collective::kAllGather, type, ReduceOp::kSum, 0, count}, input, output);
+}
+
+void Communicator::gather(const void* input, void* output, size_t count, DataType type, int root) {
+  run({Collective::kGather, type, ReduceOp::kSum, root, count}, input, output);
+}
+
+void Communicator::scatter(const void* input, void* output, size_t count, DataType type, int root) {
+  run({Collective::kScatter, type, ReduceOp::kSum, root, count}, input, output);
+}
+
+void Communicator::all_to_all(const void* input, void* output, size_t count, DataType type) {
+  run({Collective::kAllToAll, type, ReduceOp::kSum, 0, count}, input, output);
 }
 
 void Communicator::barrier() { run({}, nullptr, nullptr); }

@@ -24,8 +24,8 @@ inline constexpr int kNoDevice = -1;
 
 // Collectives over ranks of one host. All ranks make the same calls in the same order, each rank from one thread at a
 // time. Counts are elements. Buffers may have any alignment; input and output are either apart or exactly in place
-// (equal; for all_gather input = output + rank * count, for reduce_scatter output = input + rank * count). A count of 0
-// takes part like any other. Results are equal bit for bit on all ranks and from run to run.
+// (equal; for all_gather and gather input = output + rank * count, for reduce_scatter and scatter output = input + rank
+// * count). A count of 0 takes part like any other. Results are equal bit for bit on all ranks and from run to run.
 //
 // Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all
 // ranks, and every later call throws the same again.
@@ -67,6 +67,12 @@ class Communicator {
   void reduce_scatter(const void* input, void* output, size_t count, DataType type, ReduceOp op);
   // Every rank gives `count` elements; every rank gets all, in the order of ranks.
   void all_gather(const void* input, void* output, size_t count, DataType type);
+  // Every rank gives `count` elements; `root` gets all, in the order of ranks. `output` of other ranks may be null.
+  void gather(const void* input, void* output, size_t count, DataType type, int root);
+  // `root` gives size() * count elements; rank r gets the r-th `count`. `input` of other ranks may be null.
+  void scatter(const void* input, void* output, size_t count, DataType type, int root);
+  // Every rank gives size() * count elements, the r-th `count` to rank r, and gets `count` from each, in their order.
+  void all_to_all(const void* input, void* output, size_t count, DataType type);
   // Returns when every rank has called it.
   void barrier();
 

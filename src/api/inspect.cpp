@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "plan/conditions.hpp"
 
 namespace plait {
 namespace {
@@ -32,7 +33,7 @@ std::string bytes_text(double bytes) {
 // Amounts of one plan in words.
 class Amounts {
  public:
-  Amounts(const Plan& plan, size_t message_bytes) : chunks_(plan.chunk_count()), bytes_(message_bytes) {}
+  Amounts(const Plan& plan, size_t message_bytes) : chunks_(chunks_of_size(plan)), bytes_(message_bytes) {}
 
   std::string text(int64_t chunks) const {
     const double share = static_cast<double>(chunks) / chunks_;

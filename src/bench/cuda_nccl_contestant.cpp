@@ -130,6 +130,18 @@ class Nccl : public CudaContestant {
       case Collective::kAllGather:
         result = library.all_gather(input, output, call.count, type, to, stream);
         break;
+      case Collective::kGather:
+        result = library.gather != nullptr ? library.gather(input, output, call.count, type, call.root, to, stream)
+                                           : exchange(call, input, output, stream);
+        break;
+      case Collective::kScatter:
+        result = library.scatter != nullptr ? library.scatter(input, output, call.count, type, call.root, to, stream)
+                                            : exchange(call, input, output, stream);
+        break;
+      case Collective::kAllToAll:
+        result = library.all_to_all != nullptr ? library.all_to_all(input, output, call.count, type, to, stream)
+                                               : exchange(call, input, output, stream);
+        break;
       case Collective::kBarrier:
         fail(ErrorCode::kInternal, "NCCL has no barrier");
     }
@@ -145,6 +157,29 @@ class Nccl : public CudaContestant {
   BufferPair own_buffers() const override { return windows_ ? windows_->buffers() : BufferPair{}; }
 
  private:
+  // Blocks by sends and receives, as older versions of NCCL have it.
+  int exchange(const Call& call, const void* input, void* output, void* stream) const {
+    const NcclLibrary& library = rank_->library();
+    const int rank = rank_->ranks().rank(), ranks = rank_->ranks().size();
+    const size_t bytes = call.count * size_of(call.type);
+    const auto gives = [&](int from, int to) {
+      if (call.collective == Collective::kGather) return to == call.root;
+      return call.collective == Collective::kAllToAll || from == call.root;
+    };
+    int result = library.group_start();
+    for (int peer = 0; peer < ranks && result == 0; ++peer) {
+      const size_t block = static_cast<size_t>(peer) * bytes;
+      const auto* from = static_cast<const std::byte*>(input) + (gathers(call.collective) ? 0 : block);
+      auto* to = static_cast<std::byte*>(output) + (scatters(call.collective) ? 0 : block);
+      if (gives(rank, peer)) result = library.send(from, call.count, type_of(call), peer, rank_->get(), stream);
+      if (result == 0 && gives(peer, rank)) {
+        result = library.receive(to, call.count, type_of(call), peer, rank_->get(), stream);
+      }
+    }
+    const int end = library.group_end();
+    return result != 0 ? result : end;
+  }
+
   int type_of(const Call& call) const { return rank_->library().type_of(call.type, reduces(call.collective)); }
 
   std::shared_ptr<NcclRank> rank_;

@@ -103,37 +103,24 @@ uint64_t payload(int rank, size_t i, int variant) {
 
 // The element of the message that element `i` of a rank's buffer is.
 size_t message_index(const Call& call, int rank, size_t i, bool output) {
-  const bool own_block =
-      output ? call.collective == Collective::kReduceScatter : call.collective == Collective::kAllGather;
+  const bool own_block = output ? scatters(call.collective) : gathers(call.collective);
   return own_block ? static_cast<size_t>(rank) * call.count + i : i;
 }
 
 }  // namespace
 
 size_t input_elements(const Call& call, int ranks, int rank) {
-  switch (call.collective) {
-    case Collective::kBarrier:
-      return 0;
-    case Collective::kBroadcast:
-      return rank == call.root ? call.count : 0;
-    case Collective::kReduceScatter:
-      return call.count * static_cast<size_t>(ranks);
-    default:
-      return call.count;
-  }
+  const bool none =
+      (call.collective == Collective::kBroadcast || call.collective == Collective::kScatter) && rank != call.root;
+  if (call.collective == Collective::kBarrier || none) return 0;
+  return call.count * (has_rank_blocks(call.collective) && !gathers(call.collective) ? static_cast<size_t>(ranks) : 1);
 }
 
 size_t output_elements(const Call& call, int ranks, int rank) {
-  switch (call.collective) {
-    case Collective::kBarrier:
-      return 0;
-    case Collective::kReduce:
-      return rank == call.root ? call.count : 0;
-    case Collective::kAllGather:
-      return call.count * static_cast<size_t>(ranks);
-    default:
-      return call.count;
-  }
+  const bool none =
+      (call.collective == Collective::kReduce || call.collective == Collective::kGather) && rank != call.root;
+  if (call.collective == Collective::kBarrier || none) return 0;
+  return call.count * (has_rank_blocks(call.collective) && !scatters(call.collective) ? static_cast<size_t>(ranks) : 1);
 }
 
 namespace {
@@ -171,10 +158,11 @@ std::vector<std::byte> expected(const Call& call, int ranks, int rank, int varia
       return encode(call.type, output ? reduced(call, ranks, i) : contribution(call, ranks, rank, i));
     });
   }
-  if (call.collective == Collective::kBroadcast || !output) {
+  if (!output || call.collective == Collective::kBroadcast || call.collective == Collective::kScatter) {
     const int source = output ? call.root : rank;
     return pack(bytes, start, elements, [&](size_t i) { return payload(source, i, variant); });
   }
+  // A block of every rank. In the message of its rank it is block `rank` (all_to_all) or, of all ranks, its own.
   int source = static_cast<int>(start / call.count);
   size_t next_block = (static_cast<size_t>(source) + 1) * call.count;
   return pack(bytes, start, elements, [&](size_t i) {
@@ -182,7 +170,8 @@ std::vector<std::byte> expected(const Call& call, int ranks, int rank, int varia
       ++source;
       next_block += call.count;
     }
-    return payload(source, i, variant);
+    if (call.collective != Collective::kAllToAll) return payload(source, i, variant);
+    return payload(source, i + (static_cast<size_t>(rank) - static_cast<size_t>(source)) * call.count, variant);
   });
 }
 

@@ -35,6 +35,9 @@ class Mpi : public Contestant {
     broadcast_ = function<Broadcast>("MPI_Bcast");
     reduce_scatter_ = function<AllReduce>("MPI_Reduce_scatter_block");
     all_gather_ = function<AllGather>("MPI_Allgather");
+    gather_ = function<Gather>("MPI_Gather");
+    scatter_ = function<Gather>("MPI_Scatter");
+    all_to_all_ = function<AllGather>("MPI_Alltoall");
     barrier_ = function<int(Handle)>("MPI_Barrier");
     function<int(Handle, int*)>("MPI_Comm_rank")(world_, &rank_);
     in_place_ = open_mpi_ ? reinterpret_cast<void*>(1) : reinterpret_cast<void*>(-1);
@@ -94,6 +97,17 @@ class Mpi : public Contestant {
       case Collective::kAllGather:
         error = all_gather_(in == out + rank_ * block ? in_place_ : in, count, type, out, count, type, world_);
         break;
+      case Collective::kGather:
+        error = gather_(in == out + rank_ * block && rank_ == call.root ? in_place_ : in, count, type, out, count, type,
+                        call.root, world_);
+        break;
+      case Collective::kScatter:
+        error = scatter_(in, count, type, out == in + rank_ * block && rank_ == call.root ? in_place_ : out, count,
+                         type, call.root, world_);
+        break;
+      case Collective::kAllToAll:
+        error = all_to_all_(in == out ? in_place_ : in, count, type, out, count, type, world_);
+        break;
       case Collective::kBarrier:
         error = barrier_(world_);
         break;
@@ -106,6 +120,7 @@ class Mpi : public Contestant {
   using Reduce = int(const void*, void*, int, Handle, Handle, int, Handle);
   using Broadcast = int(void*, int, Handle, int, Handle);
   using AllGather = int(const void*, int, Handle, void*, int, Handle, Handle);
+  using Gather = int(const void*, int, Handle, void*, int, Handle, int, Handle);
 
   template <class Signature>
   Signature* function(const char* symbol) const {
@@ -183,6 +198,8 @@ class Mpi : public Contestant {
   Broadcast* broadcast_ = nullptr;
   AllReduce* reduce_scatter_ = nullptr;
   AllGather* all_gather_ = nullptr;
+  Gather *gather_ = nullptr, *scatter_ = nullptr;
+  AllGather* all_to_all_ = nullptr;
   int (*barrier_)(Handle) = nullptr;
 };
 

@@ -42,6 +42,13 @@ NcclLibrary::NcclLibrary(const std::vector<std::string>& candidates) {
   require("ncclBroadcast", broadcast);
   require("ncclReduceScatter", reduce_scatter);
   require("ncclAllGather", all_gather);
+  require("ncclSend", send);
+  require("ncclRecv", receive);
+  require("ncclGroupStart", group_start);
+  require("ncclGroupEnd", group_end);
+  find("ncclAlltoAll", all_to_all);
+  find("ncclGather", gather);
+  find("ncclScatter", scatter);
   find("ncclGetLastError", get_last_error);
   find("ncclMemAlloc", memory_allocate);
   find("ncclMemFree", memory_free);

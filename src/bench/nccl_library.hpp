@@ -53,6 +53,17 @@ class NcclLibrary {
                         void* stream) = nullptr;
   int (*all_gather)(const void* input, void* output, size_t count, int type, NcclCommunicator communicator,
                     void* stream) = nullptr;
+  int (*all_to_all)(const void* input, void* output, size_t count, int type, NcclCommunicator communicator,
+                    void* stream) = nullptr;  // newer
+  int (*gather)(const void* input, void* output, size_t count, int type, int root, NcclCommunicator communicator,
+                void* stream) = nullptr;  // newer
+  int (*scatter)(const void* input, void* output, size_t count, int type, int root, NcclCommunicator communicator,
+                 void* stream) = nullptr;  // newer
+  int (*send)(const void* input, size_t count, int type, int peer, NcclCommunicator communicator,
+              void* stream) = nullptr;
+  int (*receive)(void* output, size_t count, int type, int peer, NcclCommunicator communicator, void* stream) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
   int (*memory_allocate)(void** address, size_t bytes) = nullptr;  // newer
   int (*memory_free)(void* address) = nullptr;                     // newer
   int (*window_register)(NcclCommunicator communicator, void* address, size_t bytes, NcclWindow* window,

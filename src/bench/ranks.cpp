@@ -34,8 +34,8 @@ Placement place(const Call& call, int rank, BufferPair buffers, bool in_place) {
   if (!in_place) return {buffers.first, buffers.second};
   const size_t own_block = static_cast<size_t>(rank) * call.count * size_of(call.type);
   Placement placement{buffers.first, buffers.first};
-  if (call.collective == Collective::kAllGather) placement.input += own_block;
-  if (call.collective == Collective::kReduceScatter) placement.output += own_block;
+  if (gathers(call.collective)) placement.input += own_block;
+  if (scatters(call.collective)) placement.output += own_block;
   return placement;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "plan/conditions.hpp"
 #include "plan/form.hpp"
 
 namespace plait {
@@ -122,7 +123,7 @@ class Chain {
       seconds += operation.chunks * routes_.seconds(crossing.from, crossing.to);
       longest = std::max(longest, seconds);
     }
-    return longest / plan_.chunk_count();
+    return longest / chunks_of_size(plan_);
   }
 
   const Plan& plan_;
@@ -181,7 +182,7 @@ LinkLoad link_load(const VerifiedPlan& verified, const Topology& topology, const
   std::map<std::pair<int, int>, double> flows;
   for (const Traffic& traffic : verified.report().traffic) {
     const int from = routes.device_of(traffic.from), to = routes.device_of(traffic.to);
-    const double bytes = static_cast<double>(traffic.chunks) / plan.chunk_count();
+    const double bytes = static_cast<double>(traffic.chunks) / chunks_of_size(plan);
     (from == to ? load.local_bytes : flows[{from, to}]) += bytes;
   }
   for (const auto& [ends, bytes] : flows) {

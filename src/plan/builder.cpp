@@ -18,7 +18,7 @@ PlanBuilder::PlanBuilder(Shape shape)
   plan_.reach = shape.reach;
   plan_.root = has_root(shape.collective) ? shape.root : 0;
   const bool barrier = shape.collective == Collective::kBarrier;
-  plan_.blocks = barrier ? 0 : has_rank_blocks(shape.collective) ? shape.ranks : 1;
+  plan_.blocks = static_cast<int>(block_count(shape.collective, shape.ranks));
   plan_.chunks_per_block = barrier ? 0 : shape.chunks_per_block;
   plan_.node_of = shape.node_of.empty() ? std::vector<int>(shape.ranks, 0) : std::move(shape.node_of);
   plan_.ranks.resize(shape.ranks);

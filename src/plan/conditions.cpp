@@ -8,41 +8,59 @@
 namespace plait {
 namespace {
 
-ChunkRange whole(const Plan& plan) { return {0, plan.chunk_count()}; }
-ChunkRange block(const Plan& plan, int rank) { return {rank * plan.chunks_per_block, plan.chunks_per_block}; }
+ChunkWindow whole(const Plan& plan) { return {0, plan.blocks, 1, plan.chunks_per_block}; }
+ChunkWindow block(const Plan& plan, int rank) { return {rank * plan.chunks_per_block, 1, 1, plan.chunks_per_block}; }
+ChunkWindow whole_at_root(const Plan& plan, int rank) { return rank == plan.root ? whole(plan) : ChunkWindow{}; }
 
 }  // namespace
 
-ChunkRange input_window(const Plan& plan, int rank) {
+ChunkWindow input_window(const Plan& plan, int rank) {
   switch (plan.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
     case Collective::kReduceScatter:
       return whole(plan);
     case Collective::kBroadcast:
-      return rank == plan.root ? whole(plan) : ChunkRange{};
+    case Collective::kScatter:
+      return whole_at_root(plan, rank);
     case Collective::kAllGather:
+    case Collective::kGather:
       return block(plan, rank);
+    case Collective::kAllToAll:
+      return {rank * plan.rank_count() * plan.chunks_per_block, plan.rank_count(), 1, plan.chunks_per_block};
     case Collective::kBarrier:
       return {};
   }
   return {};
 }
 
-ChunkRange output_window(const Plan& plan, int rank) {
+ChunkWindow output_window(const Plan& plan, int rank) {
   switch (plan.collective) {
     case Collective::kAllReduce:
     case Collective::kBroadcast:
     case Collective::kAllGather:
       return whole(plan);
     case Collective::kReduce:
-      return rank == plan.root ? whole(plan) : ChunkRange{};
+    case Collective::kGather:
+      return whole_at_root(plan, rank);
     case Collective::kReduceScatter:
+    case Collective::kScatter:
       return block(plan, rank);
+    case Collective::kAllToAll:
+      return {rank * plan.chunks_per_block, plan.rank_count(), plan.rank_count(), plan.chunks_per_block};
     case Collective::kBarrier:
       return {};
   }
   return {};
+}
+
+int shared_position(const Plan& plan, int rank, int input_chunk) {
+  if (plan.collective == Collective::kAllToAll) return input_window(plan, rank).position_of(input_chunk);
+  return output_window(plan, rank).position_of(input_chunk);
+}
+
+int chunks_of_size(const Plan& plan) {
+  return plan.chunk_count() / (plan.collective == Collective::kAllToAll ? plan.rank_count() : 1);
 }
 
 void check_shape(const Plan& plan) {
@@ -70,11 +88,11 @@ void check_shape(const Plan& plan) {
     }
     return;
   }
-  const int blocks = has_rank_blocks(plan.collective) ? ranks : 1;
+  const int64_t blocks = block_count(plan.collective, ranks);
   if (plan.blocks != blocks) refuse("needs ", blocks, " blocks, has ", plan.blocks);
   if (plan.chunks_per_block < 1) refuse("needs at least one chunk a block, has ", plan.chunks_per_block);
-  if (int64_t{blocks} * plan.chunks_per_block > kMaxChunks) {
-    refuse("cuts the message into ", int64_t{blocks} * plan.chunks_per_block, " chunks; the limit is ", kMaxChunks);
+  if (blocks * plan.chunks_per_block > kMaxChunks) {
+    refuse("cuts the message into ", blocks * plan.chunks_per_block, " chunks; the limit is ", kMaxChunks);
   }
 }
 

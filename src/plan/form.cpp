@@ -123,6 +123,14 @@ class OperationCheck {
     }
   }
 
+  static std::string text(const ChunkWindow& window) {
+    if (window.count() == 0) return "none";
+    const int last = window.chunk_at(window.count() - 1);
+    if (window.stride == 1 || window.blocks == 1) return join("chunks ", window.first, "..", last);
+    return join(window.chunks_per_block, " of every ", window.stride * window.chunks_per_block, " chunks from chunk ",
+                window.first, " on");
+  }
+
   void slots(const Place& place) const {
     const RankPlan& owner = plan_.ranks[place.rank];
     const int slots = place.buffer == Buffer::kScratch ? owner.scratch_slots : owner.host_slots;
@@ -136,12 +144,12 @@ class OperationCheck {
   void window(const Place& place, bool store) const {
     if (place.slot != 0) refuse("only scratch and host have slots, but ", to_text(place), " names ", place.slot);
     if (store && place.buffer == Buffer::kInput) refuse("stores to ", to_text(place), ", which is only ever read");
-    const ChunkRange window =
+    const ChunkWindow window =
         place.buffer == Buffer::kInput ? input_window(plan_, place.rank) : output_window(plan_, place.rank);
-    const int last = operation_.chunk + operation_.chunks - 1;
-    if (window.contains(operation_.chunk) && window.contains(last)) return;
-    refuse("chunk ", window.contains(operation_.chunk) ? last : operation_.chunk, " is not in ", to_text(place),
-           ", which holds ", window.count == 0 ? "none" : join("chunks ", window.first, "..", window.end() - 1));
+    for (int chunk = operation_.chunk; chunk < operation_.chunk + operation_.chunks; ++chunk) {
+      if (!window.contains(chunk))
+        refuse("chunk ", chunk, " is not in ", to_text(place), ", which holds ", text(window));
+    }
   }
 
   // The elements of a fold are worked on in any order, so each may share memory only with itself: the same place may

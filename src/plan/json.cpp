@@ -238,7 +238,7 @@ Plan plan_from_json(std::string_view text, const std::string& file) {
   plan.reach = read_name<Reach>(root.at("reach"), 2, "a reach");
   plan.root = read_int(root.at("root"));
   // chunk_count(), the product of the two, has to be a number before anybody verifies the plan.
-  plan.blocks = static_cast<int>(root.at("blocks").as_integer(0, kMaxRanks));
+  plan.blocks = static_cast<int>(root.at("blocks").as_integer(0, kMaxChunks));
   const int64_t most_chunks = kMaxChunks / (plan.blocks > 1 ? plan.blocks : 1);
   plan.chunks_per_block = static_cast<int>(root.at("chunks_per_block").as_integer(0, most_chunks));
   plan.in_place = root.at("in_place").as_bool();

@@ -3,26 +3,28 @@
 
 #include <algorithm>
 
-#include "plan/conditions.hpp"
-
 namespace plait {
 
 double Memory::most_bytes(const Plan& plan, double reads) {
   constexpr double kReaderBytes = 32;  // with what the allocator adds, and room to grow
   double cells = 0;
-  for (const RankPlan& rank : plan.ranks) {
-    cells += (plan.in_place ? 3.0 : 2.0) * plan.chunk_count() + rank.scratch_slots + rank.host_slots;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const double outputs = output_window(plan, rank).count();
+    cells += input_window(plan, rank).count() + (plan.in_place ? 2 : 1) * outputs;
+    cells += static_cast<double>(plan.ranks[rank].scratch_slots) + plan.ranks[rank].host_slots;
   }
-  return sizeof(Cell) * cells + (plan.in_place ? 2 : 1) * kReaderBytes * reads;
+  return sizeof(Cell) * cells + (plan.in_place ? 2 : 1) * kReaderBytes * reads +
+         2.0 * sizeof(ChunkWindow) * plan.rank_count();
 }
 
 Memory::Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& lane_of)
     : plan_(plan), values_(values), lane_of_(lane_of) {
-  const size_t callers_cells = (plan.in_place ? 3 : 2) * static_cast<size_t>(plan.chunk_count());
   size_t cells = 0;
-  for (const RankPlan& rank : plan.ranks) {
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    inputs_.push_back(input_window(plan, rank));
+    outputs_.push_back(output_window(plan, rank));
     first_cell_.push_back(cells);
-    cells += callers_cells + rank.scratch_slots + rank.host_slots;
+    cells = shared(rank) + (plan.in_place ? outputs_[rank].count() : 0);
   }
   cells_.resize(cells);
   give_inputs();
@@ -31,45 +33,45 @@ Memory::Memory(const Plan& plan, ValueTable& values, const std::vector<Operation
 void Memory::give_inputs() {
   for (int rank = 0; rank < plan_.rank_count(); ++rank) {
     const Access call{rank, 1, -1};
-    const ChunkRange input = input_window(plan_, rank);
-    const ChunkRange output = output_window(plan_, rank);
     // Both buffers belong to the caller until the call: whoever touches them has to know that the call was made.
-    for (int chunk = output.first; chunk < output.end(); ++chunk) {
-      cells_[index({rank, Buffer::kOutput, 0}, chunk, 0)].writer = call;
-      if (Cell* shared = shared_cell({rank, Buffer::kOutput, 0}, chunk)) shared->writer = call;
+    for (int position = 0; position < outputs_[rank].count(); ++position) {
+      cells_[outputs(rank) + position].writer = call;
+      if (plan_.in_place) cells_[shared(rank) + position].writer = call;
     }
-    for (int chunk = input.first; chunk < input.end(); ++chunk) {
-      Cell& cell = cells_[index({rank, Buffer::kInput, 0}, chunk, 0)];
+    for (int position = 0; position < inputs_[rank].count(); ++position) {
+      const int chunk = inputs_[rank].chunk_at(position);
+      Cell& cell = cells_[first_cell_[rank] + position];
       cell.writer = call;
       cell.written = true;
       cell.value = values_.contribution(rank, chunk);
-      if (Cell* shared = shared_cell({rank, Buffer::kInput, 0}, chunk)) *shared = cell;
+      if (Cell* both = shared_cell({rank, Buffer::kInput, 0}, chunk)) *both = cell;
     }
   }
 }
 
 size_t Memory::index(const Place& place, int chunk, int slot_offset) const {
-  const size_t chunks = static_cast<size_t>(plan_.chunk_count());
-  const size_t first = first_cell_[place.rank];
   switch (place.buffer) {
     case Buffer::kInput:
-      return first + chunk;
+      return first_cell_[place.rank] + inputs_[place.rank].position_of(chunk);
     case Buffer::kOutput:
-      return first + chunks + chunk;
+      return outputs(place.rank) + outputs_[place.rank].position_of(chunk);
     case Buffer::kScratch:
-      return first + 2 * chunks + place.slot + slot_offset;
+      return slots(place.rank) + place.slot + slot_offset;
     case Buffer::kHost:
-      return first + 2 * chunks + plan_.ranks[place.rank].scratch_slots + place.slot + slot_offset;
+      return slots(place.rank) + plan_.ranks[place.rank].scratch_slots + place.slot + slot_offset;
   }
   fail(ErrorCode::kInternal, "unknown buffer ", static_cast<int>(place.buffer));
 }
 
 Memory::Cell* Memory::shared_cell(const Place& place, int chunk) {
   if (!plan_.in_place || place.buffer == Buffer::kScratch || place.buffer == Buffer::kHost) return nullptr;
-  if (!output_window(plan_, place.rank).contains(chunk)) return nullptr;
-  const RankPlan& rank = plan_.ranks[place.rank];
-  const size_t apart = 2 * static_cast<size_t>(plan_.chunk_count()) + rank.scratch_slots + rank.host_slots;
-  return &cells_[first_cell_[place.rank] + apart + chunk];
+  const int position = place.buffer == Buffer::kInput ? shared_position(plan_, place.rank, chunk)
+                                                      : outputs_[place.rank].position_of(chunk);
+  return position < 0 ? nullptr : &cells_[shared(place.rank) + position];
+}
+
+const Memory::Cell& Memory::output_cell(int rank, int chunk) const {
+  return cells_[outputs(rank) + outputs_[rank].position_of(chunk)];
 }
 
 Memory::Access Memory::access_by(const Actor& actor) const {
@@ -142,22 +144,21 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
 }
 
 void Memory::check_end(int rank, const Clock& end) const {
-  const size_t input = index({rank, Buffer::kInput, 0}, 0, 0), output = index({rank, Buffer::kOutput, 0}, 0, 0);
-  check_buffer(rank, input, "input", false, end);
-  check_buffer(rank, output, "output", false, end);
-  const RankPlan& slots = plan_.ranks[rank];
-  const size_t shared = index({rank, Buffer::kHost, 0}, 0, 0) + slots.host_slots;
-  if (plan_.in_place) check_buffer(rank, shared, "output", true, end);
-  const ChunkRange window = output_window(plan_, rank);
-  for (int chunk = window.first; chunk < window.end(); ++chunk) check_output(rank, chunk);
+  check_buffer(rank, first_cell_[rank], inputs_[rank], "input", false, end);
+  check_buffer(rank, outputs(rank), outputs_[rank], "output", false, end);
+  if (plan_.in_place) check_buffer(rank, shared(rank), outputs_[rank], "output", true, end);
+  for (int position = 0; position < outputs_[rank].count(); ++position) {
+    check_output(rank, outputs_[rank].chunk_at(position));
+  }
 }
 
-void Memory::check_buffer(int rank, size_t first_cell, const char* buffer, bool in_place, const Clock& end) const {
-  for (int chunk = 0; chunk < plan_.chunk_count(); ++chunk) {
-    const Cell& cell = cells_[first_cell + chunk];
+void Memory::check_buffer(int rank, size_t first_cell, const ChunkWindow& window, const char* buffer, bool in_place,
+                          const Clock& end) const {
+  for (int position = 0; position < window.count(); ++position) {
+    const Cell& cell = cells_[first_cell + position];
     const auto refuse_early = [&](const Access& late, const char* verb) {
-      refuse_operation(plan_, in_place, id_of(late), "rank ", rank, " may return before this ", verb, " chunk ", chunk,
-                       " of its ", buffer);
+      refuse_operation(plan_, in_place, id_of(late), "rank ", rank, " may return before this ", verb, " chunk ",
+                       window.chunk_at(position), " of its ", buffer);
     };
     for (const Access& reader : cell.readers) {
       if (!before(reader, end)) refuse_early(reader, "reads");
@@ -181,7 +182,7 @@ void Memory::check_output(int rank, int chunk) const {
   }
   // Compare with the first rank that has this chunk: the same expression means the same bits.
   for (int other = 0; other < rank; ++other) {
-    if (!output_window(plan_, other).contains(chunk)) continue;
+    if (!outputs_[other].contains(chunk)) continue;
     if (values_.expression(output_cell(other, chunk).value) == values_.expression(cell.value)) return;
     refuse_output("was combined in another order than that of rank ", other, " (by ",
                   to_text(id_of(output_cell(other, chunk).writer)), "), so the bits may differ");

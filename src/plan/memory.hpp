@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan/clock.hpp"
+#include "plan/conditions.hpp"
 #include "plan/fault.hpp"
 #include "plan/plan.hpp"
 #include "plan/values.hpp"
@@ -64,14 +65,19 @@ class Memory {
 
   void give_inputs();
   size_t index(const Place& place, int chunk, int slot_offset) const;
+  // A rank's cells: where those of each buffer begin.
+  size_t outputs(int rank) const { return first_cell_[rank] + inputs_[rank].count(); }
+  size_t slots(int rank) const { return outputs(rank) + outputs_[rank].count(); }
+  size_t shared(int rank) const { return slots(rank) + plan_.ranks[rank].scratch_slots + plan_.ranks[rank].host_slots; }
   // Where input and output share memory: the cell of both, or null where the chunk of the place is not shared.
   Cell* shared_cell(const Place& place, int chunk);
-  void check_buffer(int rank, size_t first_cell, const char* buffer, bool in_place, const Clock& end) const;
+  void check_buffer(int rank, size_t first_cell, const ChunkWindow& window, const char* buffer, bool in_place,
+                    const Clock& end) const;
   void check_output(int rank, int chunk) const;
   bool before(const Access& access, const Clock& clock) const { return clock.knows(access.component, access.time); }
   Access access_by(const Actor& actor) const;
   OperationId id_of(const Access& access) const;
-  const Cell& output_cell(int rank, int chunk) const { return cells_[first_cell_[rank] + plan_.chunk_count() + chunk]; }
+  const Cell& output_cell(int rank, int chunk) const;
 
   template <class... Parts>
   [[noreturn]] void refuse(const Actor& actor, const Touched& it, const Parts&... parts) const {
@@ -81,7 +87,8 @@ class Memory {
   const Plan& plan_;
   ValueTable& values_;
   const std::vector<OperationId>& lane_of_;
-  std::vector<size_t> first_cell_;  // of each rank: input, output, scratch, host, and in place the shared
+  std::vector<ChunkWindow> inputs_, outputs_;  // what the caller's buffers of each rank hold
+  std::vector<size_t> first_cell_;             // of each rank: input, output, scratch, host, and in place the shared
   std::vector<Cell> cells_;
 };
 

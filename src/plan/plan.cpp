@@ -8,8 +8,8 @@
 namespace plait {
 namespace {
 
-constexpr std::array<const char*, kCollectiveCount> kCollectives = {"all_reduce",     "reduce",     "broadcast",
-                                                                    "reduce_scatter", "all_gather", "barrier"};
+constexpr std::array<const char*, kCollectiveCount> kCollectives = {
+    "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "gather", "scatter", "all_to_all", "barrier"};
 constexpr std::array<const char*, 4> kEngines = {"sm", "copy", "cpu", "net"};
 constexpr std::array<const char*, 4> kBuffers = {"input", "output", "scratch", "host"};
 constexpr std::array<const char*, 5> kOpKinds = {"fold", "send", "receive", "signal", "wait"};
@@ -37,12 +37,27 @@ bool reduces(Collective collective) {
          collective == Collective::kReduceScatter;
 }
 
+bool gathers(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kGather;
+}
+
+bool scatters(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kScatter;
+}
+
 bool has_rank_blocks(Collective collective) {
-  return collective == Collective::kReduceScatter || collective == Collective::kAllGather;
+  return gathers(collective) || scatters(collective) || collective == Collective::kAllToAll;
+}
+
+int64_t block_count(Collective collective, int ranks) {
+  if (collective == Collective::kBarrier) return 0;
+  if (collective == Collective::kAllToAll) return int64_t{ranks} * ranks;
+  return has_rank_blocks(collective) ? ranks : 1;
 }
 
 bool has_root(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast;
+  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
+         collective == Collective::kGather || collective == Collective::kScatter;
 }
 
 }  // namespace plait

@@ -2,10 +2,11 @@
 //
 // A plan lists, for every rank, a few lanes; a lane is a sequence of operations that one engine performs in order.
 // Sizes are fractions of the message until launch: the message has `blocks` equal blocks (one a rank for collectives
-// that scatter or gather, else one), each cut into `chunks_per_block` chunks. Chunks are numbered through the message,
-// and that number is the index of a place in the input and in the output of every rank, also where a rank's buffer
-// covers only its own block: so "input chunk i" and "output chunk i" of one rank are the same memory when a
-// collective runs in place. Scratch and host buffers have slots, each as large as the largest chunk.
+// that scatter or gather, one for each pair of ranks for all_to_all, else one), each cut into `chunks_per_block`
+// chunks. Chunks are numbered through the message, and that number is the index of a place in the input and in the
+// output of every rank, also where a rank's buffer covers only some blocks: so "input chunk i" and "output chunk i" of
+// one rank are the same memory when a collective runs in place (but for all_to_all, see conditions.hpp). Scratch and
+// host buffers have slots, each as large as the largest chunk.
 #pragma once
 
 #include <compare>
@@ -16,8 +17,18 @@
 
 namespace plait {
 
-enum class Collective : uint8_t { kAllReduce, kReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
-inline constexpr int kCollectiveCount = 6;
+enum class Collective : uint8_t {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kReduceScatter,
+  kAllGather,
+  kGather,
+  kScatter,
+  kAllToAll,
+  kBarrier
+};
+inline constexpr int kCollectiveCount = 9;
 
 // Who performs a lane.
 enum class Engine : uint8_t {
@@ -92,7 +103,7 @@ struct Plan {
   std::string algorithm;  // registered name and parameters, such as "hierarchical_ring(4x2)"
   Collective collective = Collective::kAllReduce;
   Reach reach = Reach::kStaged;
-  int root = 0;  // broadcast and reduce
+  int root = 0;  // broadcast, reduce, gather and scatter
   int blocks = 1;
   int chunks_per_block = 1;
   bool in_place = true;      // claims to be right also where output and input are the same memory
@@ -126,8 +137,14 @@ Collective parse_collective(std::string_view text);
 
 // True where the result combines contributions of several ranks.
 bool reduces(Collective collective);
-// True where the message consists of one block a rank.
+// True where the message consists of one block a rank, or for all_to_all one for each pair of ranks.
 bool has_rank_blocks(Collective collective);
+// Blocks of the message: 0 of a barrier.
+int64_t block_count(Collective collective, int ranks);
+// True where the input of a rank is its own block of the message, and the output holds several.
+bool gathers(Collective collective);
+// True where the output of a rank is its own block of the message, and the input holds several.
+bool scatters(Collective collective);
 // True where one rank plays a part of its own.
 bool has_root(Collective collective);
 

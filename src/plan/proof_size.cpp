@@ -72,7 +72,7 @@ double most_pairs(const Plan& plan, const Sums& sums) {
 
 double most_values(const Plan& plan) {
   double values = 0;
-  for (int rank = 0; rank < plan.rank_count(); ++rank) values += input_window(plan, rank).count;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) values += input_window(plan, rank).count();
   for (const RankPlan& rank : plan.ranks) {
     for (const Lane& lane : rank.lanes) {
       for (const Operation& it : lane.operations) {

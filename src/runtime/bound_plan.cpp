@@ -193,9 +193,9 @@ bool Binder::is_streamed(const Place& place, size_t elements) const {
 }
 
 BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const {
-  // A caller's buffer that covers one block only starts with that block.
-  const auto within = [&](const ChunkRange& window) {
-    return (layout.begin(chunk) - layout.begin(window.first)) * element_bytes_;
+  // The blocks that a caller's buffer holds lie one behind the other.
+  const auto within = [&](const ChunkWindow& window) {
+    return layout.begin(window.position_of(chunk)) * element_bytes_;
   };
   const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
   if (callers && place.rank != rank_) {

@@ -31,7 +31,7 @@ class CudaSelection {
   Choice algorithm() const {
     Choice choice;
     choice.arguments.collective = query_.collective;
-    const bool rooted = has_root(query_.collective);
+    const bool rooted = query_.collective == Collective::kReduce || query_.collective == Collective::kBroadcast;
     const bool all_reduce = query_.collective == Collective::kAllReduce;
     if ((all_reduce || rooted) && (query_.bytes * peers_ <= kOneShotBytes || (query_.ranks == 2 && all_reduce))) {
       choice.algorithm = "one_shot_push";

@@ -81,6 +81,10 @@ Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& ov
   } else if (query.collective == Collective::kAllReduce && query.bytes <= kOneShotBytes) {
     choice.algorithm = "one_shot";
     choice.reason = join("messages to ", kOneShotBytes, " bytes: one exchange has the least latency");
+  } else if (query.collective == Collective::kGather || query.collective == Collective::kScatter ||
+             query.collective == Collective::kAllToAll) {
+    choice.algorithm = "push";
+    choice.reason = "every rank reaches every other's memory alike: each block is moved once, by who gives it";
   } else {
     choice.algorithm = "flat";
     choice.reason =

@@ -164,7 +164,9 @@ Settings settings_for(const Manner& manner) {
 }
 
 constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kReduce,    Collective::kBroadcast,
-                                       Collective::kReduceScatter, Collective::kAllGather, Collective::kBarrier};
+                                       Collective::kReduceScatter, Collective::kAllGather, Collective::kGather,
+                                       Collective::kScatter,       Collective::kAllToAll,  Collective::kBarrier};
+static_assert(std::size(kCollectives) == kCollectiveCount);
 
 // The protocols and algorithms, each with counts that make one slice, several, and many.
 void test_everything(Report& report, int gpus) {
@@ -230,7 +232,7 @@ void test_large(Report& report, int gpus) {
 Call random_call(std::mt19937& random, int ranks) {
   const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
   Call call;
-  call.collective = kCollectives[pick(0, 5)];
+  call.collective = kCollectives[pick(0, kCollectiveCount - 1)];
   if (call.collective == Collective::kBarrier) return call;
   call.type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
   if (reduces(call.collective)) call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));

@@ -162,8 +162,9 @@ int flat_steps(const AlgorithmArguments& a) {
       return !peer && a.ranks == 2 ? 1 : 2;
     case Collective::kBarrier:
       return 1;
+    default:
+      return -1;
   }
-  return -1;
 }
 
 struct Steps {
@@ -192,7 +193,8 @@ Steps documented_steps(std::string_view algorithm, const AlgorithmArguments& a, 
   }
   if (algorithm == "one_shot" || algorithm == "one_shot_push") return {1};
   if (algorithm == "push") {
-    const bool two_stages = a.collective == Collective::kAllReduce || (has_root(a.collective) && p > 2);
+    const bool by_owners = a.collective == Collective::kReduce || a.collective == Collective::kBroadcast;
+    const bool two_stages = a.collective == Collective::kAllReduce || (by_owners && p > 2);
     return {two_stages ? 2 : 1};
   }
   if (algorithm == "flat") return {flat_steps(a)};
@@ -246,6 +248,7 @@ int64_t documented_crossings(std::string_view algorithm, const AlgorithmArgument
     if (a.collective == Collective::kBarrier) return 0;
     if (a.collective == Collective::kBroadcast) return (p - 1) * (p - 1);
     if (a.collective == Collective::kReduce && p == 2) return 1;
+    if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return p - 1;
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
   if (algorithm == "chain" || algorithm == "binomial") return (p - 1) * parts;
@@ -260,7 +263,7 @@ int64_t documented_crossings(std::string_view algorithm, const AlgorithmArgument
         return p * (p - 1) + (p - 1);
       case Collective::kBroadcast:
         return (p - 1) * (p - 1);
-      case Collective::kBarrier:
+      default:  // a barrier
         return 0;
     }
   }
@@ -315,15 +318,17 @@ T input_value(Random& random) {
 }
 
 bool gives(const Plan& plan, int rank, int chunk) {
-  if (plan.collective == Collective::kBroadcast) return rank == plan.root;
-  if (plan.collective == Collective::kAllGather) return chunk / plan.chunks_per_block == rank;
-  return true;
+  const int block = chunk / plan.chunks_per_block;
+  if (plan.collective == Collective::kBroadcast || plan.collective == Collective::kScatter) return rank == plan.root;
+  if (plan.collective == Collective::kAllToAll) return block / plan.rank_count() == rank;
+  return !gathers(plan.collective) || block == rank;
 }
 
 bool gets(const Plan& plan, int rank, int chunk) {
-  if (plan.collective == Collective::kReduce) return rank == plan.root;
-  if (plan.collective == Collective::kReduceScatter) return chunk / plan.chunks_per_block == rank;
-  return true;
+  const int block = chunk / plan.chunks_per_block;
+  if (plan.collective == Collective::kReduce || plan.collective == Collective::kGather) return rank == plan.root;
+  if (plan.collective == Collective::kAllToAll) return block % plan.rank_count() == rank;
+  return !scatters(plan.collective) || block == rank;
 }
 
 // Runs the plan on integers and compares with a serial oracle, and on floating-point numbers, which have to be equal

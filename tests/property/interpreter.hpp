@@ -74,19 +74,32 @@ class Interpreter {
   bool has_output(int rank, int chunk) const {
     switch (plan_.collective) {
       case Collective::kReduce:
+      case Collective::kGather:
         return rank == plan_.root;
       case Collective::kReduceScatter:
+      case Collective::kScatter:
         return chunk / plan_.chunks_per_block == rank;
+      case Collective::kAllToAll:
+        return chunk / plan_.chunks_per_block % plan_.rank_count() == rank;
       default:
         return true;
     }
+  }
+
+  // The chunk of the output that lies where this chunk of the input does, in place.
+  int same_place(int chunk) const {
+    if (plan_.collective != Collective::kAllToAll) return chunk;
+    const int n = plan_.rank_count(), block = chunk / plan_.chunks_per_block;
+    return (block % n * n + block / n) * plan_.chunks_per_block + chunk % plan_.chunks_per_block;
   }
 
   T* at(const Place& place, int chunk, int offset) {
     Memory& memory = memories_.at(place.rank);
     switch (place.buffer) {
       case Buffer::kInput:
-        if (in_place_ && has_output(place.rank, chunk + offset)) return &memory.output.at((chunk + offset) * kWidth);
+        if (const int shared = same_place(chunk + offset); in_place_ && has_output(place.rank, shared)) {
+          return &memory.output.at(shared * kWidth);
+        }
         return &memory.input.at((chunk + offset) * kWidth);
       case Buffer::kOutput:
         return &memory.output.at((chunk + offset) * kWidth);

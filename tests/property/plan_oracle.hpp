@@ -82,12 +82,17 @@ class PlanOracle {
   bool is_wide(const Value& v) const { return v.count > 1 && v.count < plan_.rank_count(); }
 
   int chunks() const { return plan_.collective == Collective::kBarrier ? 0 : plan_.blocks * plan_.chunks_per_block; }
+  int block_of(int chunk) const { return chunk / plan_.chunks_per_block; }
   bool gives(int rank, int chunk) const {
     switch (plan_.collective) {
       case Collective::kBroadcast:
+      case Collective::kScatter:
         return rank == plan_.root;
       case Collective::kAllGather:
-        return chunk / plan_.chunks_per_block == rank;
+      case Collective::kGather:
+        return block_of(chunk) == rank;
+      case Collective::kAllToAll:
+        return block_of(chunk) / plan_.rank_count() == rank;
       default:
         return true;
     }
@@ -95,12 +100,22 @@ class PlanOracle {
   bool gets(int rank, int chunk) const {
     switch (plan_.collective) {
       case Collective::kReduce:
+      case Collective::kGather:
         return rank == plan_.root;
       case Collective::kReduceScatter:
-        return chunk / plan_.chunks_per_block == rank;
+      case Collective::kScatter:
+        return block_of(chunk) == rank;
+      case Collective::kAllToAll:
+        return block_of(chunk) % plan_.rank_count() == rank;
       default:
         return true;
     }
+  }
+  // The chunk of the output that lies where this chunk of the input does, if input and output are one buffer.
+  int same_place(int chunk) const {
+    if (plan_.collective != Collective::kAllToAll) return chunk;
+    const int n = plan_.rank_count(), block = block_of(chunk);
+    return (block % n * n + block / n) * plan_.chunks_per_block + chunk % plan_.chunks_per_block;
   }
   bool combines() const {
     return plan_.collective == Collective::kAllReduce || plan_.collective == Collective::kReduce ||
@@ -108,7 +123,8 @@ class PlanOracle {
   }
   uint64_t expected_sum(int chunk, int element) const {
     if (!combines()) {
-      const int source = plan_.collective == Collective::kBroadcast ? plan_.root : chunk / plan_.chunks_per_block;
+      int source = 0;
+      while (!gives(source, chunk)) ++source;
       return contribution(source, chunk, element).sum;
     }
     uint64_t sum = 0;
@@ -261,8 +277,8 @@ class PlanOracle {
 
     void call(int rank) {
       called_[rank] = true;
+      for (int chunk = 0; chunk < oracle_.chunks(); ++chunk) spoil(memory_[rank][1][chunk]);
       for (int chunk = 0; chunk < oracle_.chunks(); ++chunk) {
-        spoil(memory_[rank][1][chunk]);
         for (int e = 0; e < 2 && oracle_.gives(rank, chunk); ++e) {
           Cell& cell = cell_at(rank, Buffer::kInput, chunk, 0);
           cell[e] = {contribution(rank, chunk, e), static_cast<int8_t>(e), 0, false};
@@ -450,8 +466,9 @@ class PlanOracle {
 
     Cell& cell_at(int rank, Buffer buffer, int chunk, int slot) {
       if (buffer == Buffer::kScratch || buffer == Buffer::kHost) return memory_[rank][static_cast<int>(buffer)][slot];
-      const bool shared = in_place_ && buffer == Buffer::kInput && oracle_.gets(rank, chunk);
-      return memory_[rank][buffer == Buffer::kOutput || shared ? 1 : 0][chunk];
+      const int other = oracle_.same_place(chunk);
+      if (in_place_ && buffer == Buffer::kInput && oracle_.gets(rank, other)) return memory_[rank][1][other];
+      return memory_[rank][buffer == Buffer::kOutput ? 1 : 0][chunk];
     }
     Cell& touch(LaneRun& lane, const Operation& operation, const Place& place, int offset) {
       const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;

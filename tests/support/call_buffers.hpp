@@ -27,17 +27,16 @@ class CallBuffers {
     const size_t block = call.count * size_of(call.type);
     const size_t whole = block * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
     const size_t own_block = static_cast<size_t>(rank) * block;
-    const bool gathers = call.collective == Collective::kAllGather;
-    const bool scatters = call.collective == Collective::kReduceScatter;
+    const bool one_in = gathers(call.collective), one_out = scatters(call.collective);
     if (layout.in_place) {
       std::byte* both = make(first_, whole, layout.input_offset);
-      input_ = gathers ? both + own_block : both;
-      output_ = scatters ? both + own_block : both;
+      input_ = one_in ? both + own_block : both;
+      output_ = one_out ? both + own_block : both;
     } else {
       const bool no_input = input_elements(call, ranks, rank) == 0 && layout.null_where_unused;
       const bool no_output = output_elements(call, ranks, rank) == 0 && layout.null_where_unused;
-      if (!no_input) input_ = make(first_, gathers ? block : whole, layout.input_offset);
-      if (!no_output) output_ = make(second_, scatters ? block : whole, layout.output_offset);
+      if (!no_input) input_ = make(first_, one_in ? block : whole, layout.input_offset);
+      if (!no_output) output_ = make(second_, one_out ? block : whole, layout.output_offset);
     }
   }
 

@@ -302,10 +302,17 @@ class SequenceRunner {
     }
   }
 
-  // Element `i` of a rank's buffer is this element of the message.
+  // Element `i` of a rank's buffer is this element of the message; of all_to_all, of what its source gives.
   size_t message_index(const Call& call, size_t i, bool output) const {
-    const bool own_block = call.collective == (output ? Collective::kReduceScatter : Collective::kAllGather);
-    return own_block ? static_cast<size_t>(rank_) * call.count + i : i;
+    const size_t own_block = static_cast<size_t>(rank_) * call.count;
+    if (output && call.collective == Collective::kAllToAll) return own_block + i % call.count;
+    return (output ? scatters(call.collective) : gathers(call.collective)) ? own_block + i : i;
+  }
+
+  // Who gives element `i` of the output.
+  int source_of(const Call& call, size_t i) const {
+    const bool from_root = call.collective == Collective::kBroadcast || call.collective == Collective::kScatter;
+    return from_root ? call.root : static_cast<int>(i / call.count);
   }
 
   void fill(const Step& step, size_t index, std::byte* input) const {
@@ -330,8 +337,7 @@ class SequenceRunner {
     } else {
       for (size_t i = 0; i < elements; ++i) {
         const size_t at = message_index(step.call, i, true);
-        const int source =
-            step.call.collective == Collective::kBroadcast ? step.call.root : static_cast<int>(at / step.call.count);
+        const int source = source_of(step.call, i);
         require_code(step, output, i, random_code(step.call.type, sequence_.seed + index, source, at));
       }
     }

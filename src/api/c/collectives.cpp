@@ -48,8 +48,10 @@ void check(const CollectiveCall& made) {
   }
   if (call.count == 0) return;
   const bool elsewhere = rooted && call.root != made.comm->rank;
-  const bool needs_input = !elsewhere || call.collective != Collective::kBroadcast;
-  const bool needs_output = !elsewhere || call.collective != Collective::kReduce;
+  const bool needs_input =
+      !elsewhere || (call.collective != Collective::kBroadcast && call.collective != Collective::kScatter);
+  const bool needs_output =
+      !elsewhere || (call.collective != Collective::kReduce && call.collective != Collective::kGather);
   if (needs_input) require(made.input, "sendbuff");
   if (needs_output) require(made.output, "recvbuff");
 }
@@ -112,6 +114,24 @@ extern "C" plaitResult_t plaitReduceScatter(const void* sendbuff, void* recvbuff
                                             plaitStream_t stream) {
   return issue("plaitReduceScatter", comm, sendbuff, recvbuff, stream,
                [&] { return Call{Collective::kReduceScatter, data_type(datatype), reduce_op(op), 0, recvcount}; });
+}
+
+extern "C" plaitResult_t plaitGather(const void* sendbuff, void* recvbuff, size_t sendcount, plaitDataType_t datatype,
+                                     int root, plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitGather", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kGather, data_type(datatype), ReduceOp::kSum, root, sendcount}; });
+}
+
+extern "C" plaitResult_t plaitScatter(const void* sendbuff, void* recvbuff, size_t recvcount, plaitDataType_t datatype,
+                                      int root, plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitScatter", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kScatter, data_type(datatype), ReduceOp::kSum, root, recvcount}; });
+}
+
+extern "C" plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                       plaitComm_t comm, plaitStream_t stream) {
+  return issue("plaitAlltoAll", comm, sendbuff, recvbuff, stream,
+               [&] { return Call{Collective::kAllToAll, data_type(datatype), ReduceOp::kSum, 0, count}; });
 }
 
 extern "C" plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream) {

@@ -27,15 +27,15 @@ TEST(PlanBuilder, ShapeFollowsTheCollective) {
 
 TEST(PlanBuilder, WindowsOfTheBuffers) {
   const auto plan = [](Collective collective) { return PlanBuilder({"x", collective, 3, 2, 4}).finish(); };
-  EXPECT_EQ(input_window(plan(Collective::kAllReduce), 1), (ChunkRange{0, 4}));
-  EXPECT_EQ(input_window(plan(Collective::kBroadcast), 1), (ChunkRange{0, 0}));
-  EXPECT_EQ(input_window(plan(Collective::kBroadcast), 2), (ChunkRange{0, 4}));
-  EXPECT_EQ(input_window(plan(Collective::kAllGather), 1), (ChunkRange{4, 4}));
-  EXPECT_EQ(output_window(plan(Collective::kAllGather), 1), (ChunkRange{0, 12}));
-  EXPECT_EQ(output_window(plan(Collective::kReduceScatter), 1), (ChunkRange{4, 4}));
-  EXPECT_EQ(output_window(plan(Collective::kReduce), 1), (ChunkRange{0, 0}));
-  EXPECT_EQ(output_window(plan(Collective::kReduce), 2), (ChunkRange{0, 4}));
-  EXPECT_EQ(output_window(plan(Collective::kBarrier), 0), (ChunkRange{0, 0}));
+  EXPECT_EQ(input_window(plan(Collective::kAllReduce), 1), (ChunkWindow{0, 1, 1, 4}));
+  EXPECT_EQ(input_window(plan(Collective::kBroadcast), 1), (ChunkWindow{}));
+  EXPECT_EQ(input_window(plan(Collective::kBroadcast), 2), (ChunkWindow{0, 1, 1, 4}));
+  EXPECT_EQ(input_window(plan(Collective::kAllGather), 1), (ChunkWindow{4, 1, 1, 4}));
+  EXPECT_EQ(output_window(plan(Collective::kAllGather), 1), (ChunkWindow{0, 3, 1, 4}));
+  EXPECT_EQ(output_window(plan(Collective::kReduceScatter), 1), (ChunkWindow{4, 1, 1, 4}));
+  EXPECT_EQ(output_window(plan(Collective::kReduce), 1), (ChunkWindow{}));
+  EXPECT_EQ(output_window(plan(Collective::kReduce), 2), (ChunkWindow{0, 1, 1, 4}));
+  EXPECT_EQ(output_window(plan(Collective::kBarrier), 0), (ChunkWindow{}));
 }
 
 TEST(PlanBuilder, NumbersSlotsSignalsAndMessages) {

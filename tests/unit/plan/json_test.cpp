@@ -105,8 +105,9 @@ TEST(PlanJson, FaultsNameFileLineAndWhatWasExpected) {
   expect_fault("{}", "1", "a plan: an object with \"plait_plan\"");
   expect_fault("", "1", "expected");
   expect_fault(replaced(kPair, "\"plait_plan\": 1", "\"plait_plan\": 2"), "2", "version 1 of plans");
-  expect_fault(replaced(kPair, "\"broadcast\"", "\"bcast\""), "4",
-               "a collective (all_reduce, reduce, broadcast, reduce_scatter, all_gather, barrier)");
+  expect_fault(
+      replaced(kPair, "\"broadcast\"", "\"bcast\""), "4",
+      "a collective (all_reduce, reduce, broadcast, reduce_scatter, all_gather, gather, scatter, all_to_all, barrier)");
   expect_fault(replaced(kPair, "\"staged\"", "\"far\""), "5", "a reach (staged, peer)");
   expect_fault(replaced(kPair, "\"root\": 0,", "\"root\": 0.5,"), "6", "found the number 0.5");
   expect_fault(replaced(kPair, "\"blocks\": 1", "\"blocks\": -1"), "7", "found the number -1");

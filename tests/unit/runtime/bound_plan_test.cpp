@@ -61,8 +61,10 @@ class Expected {
   BoundPlace place(const Place& place, int first, int chunk) const {
     if (place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput) {
       const bool is_input = place.buffer == Buffer::kInput;
-      const bool own_block_only = plan_.collective == (is_input ? Collective::kAllGather : Collective::kReduceScatter);
-      const size_t block = own_block_only ? 0 : static_cast<size_t>(chunk / plan_.chunks_per_block);
+      const bool own_block_only = is_input ? gathers(plan_.collective) : scatters(plan_.collective);
+      size_t block = own_block_only ? 0 : static_cast<size_t>(chunk / plan_.chunks_per_block);
+      const size_t ranks = static_cast<size_t>(plan_.rank_count());
+      if (plan_.collective == Collective::kAllToAll) block = is_input ? block % ranks : block / ranks;
       return {is_input ? 0u : 1u, (block * call_.count + within_block(chunk) * chunk_) * element()};
     }
     const int before = place.buffer == Buffer::kHost ? plan_.ranks[place.rank].scratch_slots : 0;
