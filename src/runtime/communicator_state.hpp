@@ -23,7 +23,7 @@ class CommunicatorState {
   // Ends it for all ranks; the first failure wins.
   virtual void abort(ErrorCode code, const std::string& message) = 0;
 
-  // Ends it where a rank has died without closing it.
+  // Ends it where a rank has died without closing it, or has closed it and this one has announced more calls.
   virtual void look_after_peers() = 0;
   // What each rank called last, and where they differ: for messages.
   virtual std::string describe() const = 0;

@@ -96,13 +96,13 @@ size_t element_bytes(const Call& call) { return size_of(call.type); }
 const std::byte* input_of(World& world, const Call& call, int r, const Buffers& buffers) {
   if (!buffers.in_place) return world.input(r) + buffers.offset;
   const size_t block = call.count * element_bytes(call);
-  return world.output(r) + buffers.offset + (call.collective == Collective::kAllGather ? r * block : 0);
+  return world.output(r) + buffers.offset + (gathers(call.collective) ? r * block : 0);
 }
 
 std::byte* output_of(World& world, const Call& call, int r, const Buffers& buffers) {
   const size_t block = call.count * element_bytes(call);
-  const bool scatters = buffers.in_place && call.collective == Collective::kReduceScatter;
-  return world.output(r) + buffers.offset + (scatters ? r * block : 0);
+  const bool own_block = buffers.in_place && scatters(call.collective);
+  return world.output(r) + buffers.offset + (own_block ? r * block : 0);
 }
 
 void upload(World& world, const Call& call, const Buffers& buffers, int variant) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "api/communicator.hpp"
+#include "support/expect_outcomes.hpp"
 #include "support/random_calls.hpp"
 #include "support/rank_processes.hpp"
 #include "support/rank_threads.hpp"

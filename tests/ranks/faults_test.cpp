@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "support/expect_outcomes.hpp"
 #include "support/failing_ranks.hpp"
 #include "support/rank_threads.hpp"
 #include "support/seed.hpp"

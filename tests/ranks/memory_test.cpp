@@ -1,6 +1,7 @@
 // Shared memory: too little of it is an error on all ranks that says what to do, and none of it is left behind.
 #include <gtest/gtest.h>
 
+#include "support/expect_outcomes.hpp"
 #include "support/failing_ranks.hpp"
 #include "support/rank_threads.hpp"
 #include "support/system.hpp"

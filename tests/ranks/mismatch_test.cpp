@@ -1,6 +1,7 @@
 // Ranks that do not call the same: everybody is told who called what. Calls that cannot be made harm nobody.
 #include <gtest/gtest.h>
 
+#include "support/expect_outcomes.hpp"
 #include "support/failing_ranks.hpp"
 #include "support/rank_threads.hpp"
 

@@ -1,8 +1,6 @@
 // How one rank of a test ended, and what a test says about that.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <functional>
 #include <stdexcept>
@@ -63,14 +61,6 @@ void require(bool good, const Parts&... what) {
   if (!good) throw std::runtime_error(join("requirement failed: ", what...));
 }
 
-inline void expect_all_well(const Outcomes& outcomes, const std::string& context = "") {
-  int shown = 0;  // of many ranks that fail alike, the first tell enough
-  for (size_t rank = 0; rank < outcomes.size() && shown < 3; ++rank) {
-    EXPECT_TRUE(outcomes[rank].well()) << context << " rank " << rank << ": " << describe(outcomes[rank]);
-    shown += outcomes[rank].well() ? 0 : 1;
-  }
-}
-
 // Why this is not an Error with this code whose text has all of these parts; empty where it is.
 inline std::string objection(const Outcome& outcome, ErrorCode code, const std::vector<std::string>& parts) {
   if (outcome.end != Outcome::End::kError) return "is no error: " + describe(outcome);
@@ -79,17 +69,6 @@ inline std::string objection(const Outcome& outcome, ErrorCode code, const std::
     if (outcome.text.find(part) == std::string::npos) return join("does not say \"", part, "\": ", describe(outcome));
   }
   return "";
-}
-
-inline void expect_error(const Outcomes& outcomes, int rank, ErrorCode code, const std::vector<std::string>& parts) {
-  EXPECT_EQ(objection(outcomes.at(static_cast<size_t>(rank)), code, parts), "") << "rank " << rank;
-}
-
-// The same for all ranks but `except`.
-inline void expect_errors(const Outcomes& outcomes, int except, ErrorCode code, const std::vector<std::string>& parts) {
-  for (int rank = 0; rank < static_cast<int>(outcomes.size()); ++rank) {
-    if (rank != except) expect_error(outcomes, rank, code, parts);
-  }
 }
 
 }  // namespace plait::test

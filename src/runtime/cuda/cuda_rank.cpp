@@ -246,7 +246,6 @@ void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
   Prepared::Launch& launch = *prepared.launch_;
-  impl.state.announce(prepared.call_);
   void* argument = std::visit(
       [&](auto& it) -> void* {
         set_buffers(it, launch.flagged, static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
@@ -257,6 +256,7 @@ void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void
   check_cuda(cudaStreamIsCapturing(s, &capture), "asking whether the stream is captured");
   // What is captured runs when the graph is launched; its order is the user's affair.
   const bool runs_now = capture == cudaStreamCaptureStatusNone;
+  if (runs_now) impl.state.announce(prepared.call_);
   if (runs_now && impl.has_called && s != impl.last_stream) {
     check_cuda(cudaStreamWaitEvent(s, impl.last_call, 0), "waiting for the last call's stream");
   }

@@ -10,14 +10,17 @@
 namespace plait {
 namespace {
 
-// Whether the two touch a place in common, as far as the plan shows: input and output may be the same memory.
-bool share(const Operation& a, const std::vector<Place>& of_a, const Operation& b, const std::vector<Place>& of_b) {
+// Whether the two touch a place in common, as far as the plan shows: input and output may be the same memory. Those of
+// all_to_all share it in another order than that of chunks, so any of one may lie where one of the other does.
+bool share(Collective collective, const Operation& a, const std::vector<Place>& of_a, const Operation& b,
+           const std::vector<Place>& of_b) {
   const auto users = [](const Place& place) {
     return place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
   };
   for (const Place& x : of_a) {
     for (const Place& y : of_b) {
       if (x.rank != y.rank || users(x) != users(y)) continue;
+      if (collective == Collective::kAllToAll && users(x) && x.buffer != y.buffer) return true;
       const int first_x = users(x) ? a.chunk : x.slot;
       const int first_y = users(y) ? b.chunk : y.slot;
       if (first_x < first_y + b.chunks && first_y < first_x + a.chunks) return true;
@@ -26,9 +29,9 @@ bool share(const Operation& a, const std::vector<Place>& of_a, const Operation& 
   return false;
 }
 
-bool conflict(const Operation& a, const Operation& b) {
-  return share(a, a.destinations, b, b.destinations) || share(a, a.destinations, b, b.sources) ||
-         share(a, a.sources, b, b.destinations);
+bool conflict(Collective collective, const Operation& a, const Operation& b) {
+  return share(collective, a, a.destinations, b, b.destinations) ||
+         share(collective, a, a.destinations, b, b.sources) || share(collective, a, a.sources, b, b.destinations);
 }
 
 class Writer {
@@ -111,10 +114,23 @@ class Writer {
       while (leader > first && operations_[leader].is_done_before) --leader;
     }
     DeviceOperation& head = operations_[leader];
-    const bool fits = protocol_ == Protocol::kSignals || head.elements == added.elements;
+    const bool fits =
+        protocol_ == Protocol::kSignals || (head.elements == added.elements && !waits_for_own_stores(head, added));
     if (!plain(head) || !fits || head.together == UINT8_MAX) return;
     ++head.together;
     added.is_done_before = true;
+  }
+
+  // Copies that are performed together are all read before any is written. With flags, what is read from scratch may
+  // come only after what is written there has gone: such copies do not go together.
+  bool waits_for_own_stores(const DeviceOperation& head, const DeviceOperation& added) const {
+    const auto in_scratch = [](const DevicePlace& place) { return place.base >= kFirstScratchBase; };
+    bool reads = in_scratch(places_[added.first + 1]), writes = in_scratch(places_[added.first]);
+    for (int c = 0; c < head.together; ++c) {
+      writes |= in_scratch(places_[head.first + 2 * c]);
+      reads |= in_scratch(places_[head.first + 2 * c + 1]);
+    }
+    return reads && writes;
   }
 
   void add_word(const BoundOperation& operation) {
@@ -129,8 +145,9 @@ class Writer {
   // barriers.
   bool conflicts(const BoundOperation& bound, size_t lane) {
     const Operation& operation = plan_.plan().ranks[rank_].lanes[lane].operations[bound.operation];
-    const bool found = std::any_of(since_barrier_.begin(), since_barrier_.end(),
-                                   [&](const Operation* it) { return conflict(*it, operation); });
+    const bool found = std::any_of(since_barrier_.begin(), since_barrier_.end(), [&](const Operation* it) {
+      return conflict(plan_.plan().collective, *it, operation);
+    });
     if (found) since_barrier_.clear();
     since_barrier_.push_back(&operation);
     return found;

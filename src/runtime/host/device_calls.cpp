@@ -15,8 +15,18 @@ void DeviceCalls::announce(const Call& call) {
 
 void DeviceCalls::look_after_peers() {
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank_ || peers_.alive(peer)) continue;
-    if (segment_->board(peer).state.load(std::memory_order_acquire) == RankState::kClosed) continue;
+    if (peer == rank_) continue;
+    const RankBoard& board = segment_->board(peer);
+    if (board.state.load(std::memory_order_acquire) == RankState::kClosed) {
+      // It finished its calls before it closed; who has made more waits in vain.
+      const uint64_t theirs = board.device_calls.entered.load(std::memory_order_acquire);
+      const uint64_t ours = segment_->board(rank_).device_calls.entered.load(std::memory_order_acquire);
+      if (theirs >= ours) continue;
+      abort(ErrorCode::kPeerFailed,
+            join("rank ", peer, " (process ", peers_.pid(peer), ") has closed its communicator ", "after ", theirs,
+                 theirs == 1 ? " call" : " calls", ", but ", last_call(rank_)));
+    }
+    if (peers_.alive(peer)) continue;
     abort(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.pid(peer), ") has died; ", describe()));
   }
 }

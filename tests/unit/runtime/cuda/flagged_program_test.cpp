@@ -76,6 +76,24 @@ TEST(FlaggedProgram, CopiesAreJoined) {
   }
 }
 
+// Sources are read before destinations are written, so data of others must not be awaited where own data has yet to go.
+TEST(FlaggedProgram, NoStepWaitsForWhatItStores) {
+  for (const auto collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kGather,
+                                Collective::kScatter, Collective::kAllToAll, Collective::kReduceScatter}) {
+    for (int rank = 0; rank < 4; ++rank) {
+      const FlaggedProgram program = make("push", of(collective, 64), 4, rank, {Protocol::kPackets, 1, 64});
+      size_t word = program.last.first;
+      for (int i = 0; i < program.last.count; ++i) {
+        const FlaggedStep step = step_at(program, word++);
+        bool reads = false, writes = false;
+        for (int s = 0; s < step.sources; ++s) reads |= (program.words[word++] & kFlaggedAddress) != 0;
+        for (int d = 0; d < step.destinations; ++d) writes |= (program.words[word++] & kFlaggedAddress) != 0;
+        EXPECT_FALSE(step.copies && reads && writes) << name(collective) << ", rank " << rank << ", step " << i;
+      }
+    }
+  }
+}
+
 TEST(FlaggedProgram, OddBlocksAreNoWholeWords) {
   const LaunchShape shape{Protocol::kPackets, 1, 64};
   EXPECT_TRUE(make("push", of(Collective::kReduceScatter, 64), 4, 0, shape).has_whole_words);

@@ -1,0 +1,111 @@
+// Ranks on GPUs that die, stop or leave in the middle of collectives, each a process of its own: every other rank must
+// learn of it in bounded time, and no kernel may be left spinning.
+#include <cuda_runtime.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+
+#include "api/communicator.hpp"
+#include "runtime/cuda/driver.hpp"
+#include "support/outcome.hpp"
+#include "support/rank_processes.hpp"
+
+namespace plait::test {
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr int kRanks = 2;
+
+struct Progress {
+  std::atomic<int> calls[kRanks];
+};
+
+// All-reduces until something goes wrong, or `most` are done.
+void work(const UniqueId& id, int rank, size_t count, int most, const Settings& settings, Progress& progress) {
+  const int device = rank % cuda_device_count();
+  const DeviceGuard guard(device);
+  Communicator communicator = Communicator::create(id, rank, kRanks, settings, device);
+  cudaStream_t stream;
+  void *input, *output;
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  check_cuda(cudaMalloc(&input, count * sizeof(float)), "input");
+  check_cuda(cudaMalloc(&output, count * sizeof(float)), "output");
+  check_cuda(cudaMemset(input, 0, count * sizeof(float)), "input");
+  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count};
+  for (int i = 0; i < most; ++i) {
+    communicator.enqueue(call, input, output, stream);
+    check_cuda(cudaStreamSynchronize(stream), "waiting for the GPU");
+    if (const auto error = communicator.async_error()) throw *error;
+    ++progress.calls[rank];
+  }
+}
+
+// What befalls rank 1, and what rank 0 must say of it.
+struct Fault {
+  const char* what;
+  int signal;  // to rank 1 in the middle of its calls; 0: it leaves after a few
+  double timeout_seconds;
+  ErrorCode code;
+  double limit_seconds;  // in which rank 0 must have heard
+};
+
+bool survives(const Fault& fault, size_t count) {
+  const UniqueId id = new_id();
+  Settings settings;
+  settings.timeout_seconds = fault.timeout_seconds;
+  Shared<Progress> progress;
+  RankProcesses ranks(kRanks, [&](int rank) {
+    work(id, rank, count, rank == 1 && fault.signal == 0 ? 20 : 1 << 30, settings, *progress);
+  });
+  const Deadline deadline = Deadline::after(60);
+  while ((progress->calls[0] < 10 || progress->calls[1] < 10) && !deadline.passed() && !ranks.has_ended(0)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const Deadline heard = Deadline::after(fault.limit_seconds);
+  if (fault.signal == SIGKILL) {
+    ranks.kill(1);
+  } else if (fault.signal != 0) {
+    ranks.signal(1, fault.signal);
+  }
+  while (!ranks.has_ended(0) && !heard.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const bool in_time = ranks.has_ended(0);
+  const Outcomes outcomes = ranks.wait(1);
+  std::string objection = in_time ? test::objection(outcomes[0], fault.code, {"rank 1"}) : "it did not hear in time";
+  std::printf("%s, %zu elements: %s%s\n", fault.what, count,
+              objection.empty() ? "passed" : "FAILED: ", objection.c_str());
+  std::fflush(stdout);
+  return objection.empty();
+}
+
+// Asked in a child: a process that has used CUDA must not fork ranks.
+int gpus() {
+  Shared<int> count;
+  RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
+  return *count;
+}
+
+int run_all() {
+  if (gpus() == 0) {
+    std::puts("skipped: no GPU");
+    return kSkipped;
+  }
+  const Fault faults[] = {{"a killed rank", SIGKILL, 60, ErrorCode::kPeerFailed, 20},
+                          {"a stopped rank", SIGSTOP, 3, ErrorCode::kTimeout, 20},
+                          {"a rank that leaves", 0, 60, ErrorCode::kPeerFailed, 20}};
+  bool good = true;
+  for (const Fault& fault : faults) {
+    for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) good &= survives(fault, count);
+  }
+  std::puts(good ? "all passed" : "some FAILED");
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace plait::test
+
+int main() {
+  alarm(300);  // whatever happens, it ends
+  return plait::test::run_all();
+}

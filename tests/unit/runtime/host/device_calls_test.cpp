@@ -1,0 +1,49 @@
+// What a rank concludes from the boards of others about calls on GPUs.
+#include "runtime/host/device_calls.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+
+namespace plait {
+namespace {
+
+Call call_of(size_t count) { return {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}; }
+
+class TwoRanks : public testing::Test {
+ protected:
+  void close(int rank) { segment_->board(rank).state.store(RankState::kClosed); }
+
+  std::shared_ptr<Segment> segment_ = std::make_shared<Segment>(SegmentShape{2, 4096, 16});
+  DeviceCalls zero_{segment_, 0, Peers({getpid(), getpid()})};
+  DeviceCalls one_{segment_, 1, Peers({getpid(), getpid()})};
+};
+
+TEST_F(TwoRanks, MayCloseAfterEqualCalls) {
+  for (DeviceCalls* rank : {&zero_, &one_}) rank->announce(call_of(1));
+  close(1);
+  zero_.look_after_peers();
+  EXPECT_FALSE(zero_.has_failed());
+}
+
+TEST_F(TwoRanks, ACallThatAClosedRankNeverMadeFails) {
+  for (DeviceCalls* rank : {&zero_, &one_}) rank->announce(call_of(1));
+  close(1);
+  zero_.announce(call_of(2));
+  zero_.look_after_peers();
+  ASSERT_TRUE(zero_.has_failed());
+  EXPECT_EQ(zero_.failure()->code(), ErrorCode::kPeerFailed);
+  const std::string words = zero_.failure()->what();
+  EXPECT_NE(words.find("rank 1 (process"), std::string::npos) << words;
+  EXPECT_NE(words.find("has closed its communicator after 1 call, but rank 0"), std::string::npos) << words;
+}
+
+TEST_F(TwoRanks, CallsThatDifferAreDescribed) {
+  zero_.announce(call_of(1));
+  one_.announce(call_of(3));
+  EXPECT_NE(zero_.describe().find("call 1 differs between ranks"), std::string::npos) << zero_.describe();
+}
+
+}  // namespace
+}  // namespace plait
