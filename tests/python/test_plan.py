@@ -143,6 +143,22 @@ def test_plan_peer_reach_and_root(run):
     assert status == 0 and "root 3" in out and "reach peer" in out
 
 
+@pytest.mark.parametrize("collective", ["gather", "scatter", "all_to_all"])
+@pytest.mark.parametrize("form", ["text", "json", "svg", "ascii"])
+def test_plan_exchanges(collective, form, run, tmp_path):
+    file = tmp_path / "plan"
+    options = ["--machine", "hgx-h200-4", "--format", form, "--explain", "-o", file]
+    status, out, err = run("plan", collective, *options)
+    assert (status, err) == (0, "")
+    chunks = 16 if collective == "all_to_all" else 4
+    assert f"{collective} over 4 ranks of hgx-h200-4 in {chunks} chunks" in out
+    assert ("root 0" in file.read_text()) == (collective != "all_to_all" and form in ("text", "svg"))
+    if form == "json":
+        status, out, err = run("verify", file, "--bytes", "64M")
+        assert (status, err) == (0, "")
+        assert "0.75 S (50.33 MB)" in out
+
+
 def test_plan_list(run):
     status, out, _ = run("plan", "--list")
     assert status == 0
