@@ -74,7 +74,14 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--iters", type=usage.natural, default=0, metavar="N", help="calls in a loop (default 0: 20 ms, at least 20)")
     add("-w", "--warmup_iters", type=usage.natural, default=5, metavar="N", help="warm-up calls (default 5)")
     add("-c", "--check", type=usage.natural, default=1, metavar="0/1", help="check results (default 1)")
-    add("-o", "--op", type=usage.name, default="sum", metavar="OP", help=f"{', '.join(OPS)} or all (default sum)")
+    add(
+        "-o",
+        "--op",
+        type=usage.name,
+        default="sum",
+        metavar="OP",
+        help=f"{', '.join(OPS)} (also mean) or all (default sum)",
+    )
     add(
         "-d",
         "--datatype",
