@@ -99,7 +99,7 @@ typedef enum {
   plaitProd = 1,
   plaitMax = 2,
   plaitMin = 3,
-  plaitAvg = 4,  // the sum divided by the number of ranks; of integers rounded towards zero
+  plaitAvg = 4,  // the sum divided by the number of ranks; of integers truncated toward zero
   plaitNumOps = 5
 } plaitRedOp_t;
 

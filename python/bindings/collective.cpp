@@ -13,29 +13,27 @@ template <class... Parts>
   fail(ErrorCode::kInvalidArgument, parts...);
 }
 
+// Every rank's array has a part for each rank, along its first axis.
+bool gives_parts(Collective collective) { return scatters(collective) || collective == Collective::kAllToAll; }
+
 Shape output_shape(Collective collective, const Shape& input, size_t ranks) {
+  if (gathers(collective) && input.empty()) return {ranks};
+  if (gives_parts(collective) && (input.empty() || input[0] % ranks != 0)) {
+    refuse("array: ", name(collective), " over ", ranks, " ranks needs a first axis that ", ranks,
+           " divides, but the shape is ", shape_text(input));
+  }
   Shape shape = input;
-  if (collective == Collective::kAllGather) {
-    if (shape.empty()) return {ranks};
-    shape[0] *= ranks;
-  }
-  if (collective == Collective::kReduceScatter) {
-    if (shape.empty() || shape[0] % ranks != 0) {
-      refuse("array: reduce_scatter over ", ranks, " ranks needs a first axis that ", ranks,
-             " divides, but the shape is ", shape_text(shape));
-    }
-    shape[0] /= ranks;
-  }
+  if (gathers(collective)) shape[0] *= ranks;
+  if (scatters(collective)) shape[0] /= ranks;
   return shape;
 }
 
-// all_gather may also fill (ranks, *shape), and reduce_scatter of (ranks, *shape) may fill shape.
+// What gathers may also fill (ranks, *shape), and what scatters (ranks, *shape) may fill shape.
 bool fits(Collective collective, const Shape& output, const Shape& expected, const Shape& input, size_t ranks) {
   if (output == expected) return true;
-  Shape stacked = collective == Collective::kAllGather ? input : output;
+  Shape stacked = gathers(collective) ? input : output;
   stacked.insert(stacked.begin(), ranks);
-  return (collective == Collective::kAllGather && output == stacked) ||
-         (collective == Collective::kReduceScatter && input == stacked);
+  return (gathers(collective) && output == stacked) || (scatters(collective) && input == stacked);
 }
 
 nb::tuple as_tuple(const Shape& shape) {
@@ -56,6 +54,26 @@ void check_output(const ArrayView& output, const ArrayView& input) {
   }
 }
 
+// scatter where this rank is not the root: it gives nothing, and `output` says how much it gets, or `input` does.
+nb::object receive_part(CommunicatorHandle& handle, nb::handle input, nb::object output, nb::handle dtype, int root,
+                        size_t ranks) {
+  nb::object output_type = nb::borrow(dtype);
+  if (output.is_none()) {
+    if (input.is_none()) {
+      refuse("out: scatter needs it on every rank but the root, ", root,
+             ": the array for this rank's part. Or give an array of the shape and the type of the root's");
+    }
+    const ArrayView like(input, dtype, "array");
+    output = new_like(input, output_shape(Collective::kScatter, like.shape(), ranks), like.type());
+    output_type = nb::str(name(like.type()));
+  }
+  const ArrayView to(output, output_type, "out");
+  if (to.read_only()) refuse("out: the array is read-only");
+  const Call call{Collective::kScatter, to.type(), ReduceOp::kSum, root, to.elements()};
+  handle.use([&](Communicator& c) { c.run(call, nullptr, to.data()); });
+  return output;
+}
+
 }  // namespace
 
 ReduceOp reduce_op_of(const std::string& text) {
@@ -68,11 +86,15 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
                           nb::handle dtype, const char* op, int root) {
   const auto communicator = handle.open();
   const auto ranks = static_cast<size_t>(communicator->size());
+  const bool elsewhere = has_root(collective) && root != communicator->rank();
+  if (collective == Collective::kScatter && elsewhere) {
+    return receive_part(handle, input, std::move(output), dtype, root, ranks);
+  }
   const ArrayView from(input, dtype, "array");
-  Call call{collective, from.type(), reduce_op_of(op), root, from.elements()};
-  if (collective == Collective::kReduceScatter) call.count /= ranks;
   const Shape shape = output_shape(collective, from.shape(), ranks);
-  if (collective == Collective::kReduce && root != communicator->rank()) {
+  Call call{collective, from.type(), reduce_op_of(op), root, from.elements()};
+  if (gives_parts(collective)) call.count /= ranks;
+  if ((collective == Collective::kReduce || collective == Collective::kGather) && elsewhere) {
     handle.use([&](Communicator& c) { c.run(call, from.data(), nullptr); });
     return nb::none();
   }

@@ -75,7 +75,10 @@ void bind_unique_id(nb::module_& module) {
 
 void bind_communicator(nb::module_& module) {
   bind_unique_id(module);
-  nb::class_<Call>(module, "Call", "One call of a collective, as every rank must make it.")
+  nb::class_<Call>(
+      module, "Call",
+      "One call of a collective, as every rank must make it. `count`: elements, as for the functions of C; "
+      "of one block where ranks give or get several.")
       .def(
           "__init__",
           [](Call* self, const std::string& collective, size_t count, nb::handle dtype, const std::string& op,

@@ -26,7 +26,9 @@ class Communicator:
     reads uint16 memory as that type, say; bytes can be read as any.
 
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2.
-    Operations: "sum", "prod", "max", "min", "avg". 16- and 8-bit floats add up in float32 and are rounded once.
+    Operations: "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"). 16- and 8-bit floats add up in
+    float32 and are rounded once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
+    by the number of ranks and truncated toward zero: that of -3 and 0 is -1.
 
     Raises InvalidArgument before anything happened. Mismatch, PeerFailed and Timeout end the communicator on all ranks:
     each rank gets the error, and every later call raises it again.
@@ -99,6 +101,33 @@ class Communicator:
         """
         return self._core.run("all_gather", array, out, dtype, "sum", 0)
 
+    def gather(self, array: Any, root: int = 0, *, out: Any = None, dtype: Any = None) -> Any:
+        """As all_gather, but only rank `root` gets the arrays; the others get None, and their `out` is not looked at.
+
+        Shapes: array (n, …), out (size * n, …) or (size, n, …); a new one is the former. In place: the root's `array`
+        is the root-th part of its `out`.
+        """
+        return self._core.run("gather", array, out, dtype, "sum", root)
+
+    def scatter(self, array: Any = None, root: int = 0, *, out: Any = None, dtype: Any = None) -> Any:
+        """Rank r gets the r-th part along the first axis of the array of rank `root`.
+
+        Shapes: array (size * n, …) or (size, n, …), out (n, …). Gives `out`. In place: the root's `out` is the root-th
+        part of its `array`.
+
+        On other ranks than the root, `out` says what comes, and `array` is not looked at: `scatter(out=part)`, as with
+        mpi4py's Scatter and torch.distributed.scatter. Without `out`, `array` tells the shape and the type, as for
+        broadcast: `part = scatter(array)` on all ranks. That is shorter, but needs memory for the whole on every rank.
+        """
+        return self._core.run("scatter", array, out, dtype, "sum", root)
+
+    def all_to_all(self, array: Any, *, out: Any = None, dtype: Any = None) -> Any:
+        """Rank r gets the r-th part along the first axis of the arrays of all ranks, one after the other.
+
+        Shapes: array (size * n, …), out the same. Gives `out`. In place: `out=array`.
+        """
+        return self._core.run("all_to_all", array, out, dtype, "sum", 0)
+
     def barrier(self) -> None:
         """Returns when every rank has called it."""
         self._core.barrier()
@@ -108,7 +137,8 @@ class Communicator:
     ) -> _core.Plan:
         """The verified plan that such a call runs.
 
-        `count` is in elements: of the whole array; of what one rank gives for all_gather, or gets for reduce_scatter.
+        `count` is in elements: of the whole array for all_reduce, reduce and broadcast; of what one rank gives for
+        all_gather and gather, or gets for reduce_scatter and scatter; of what one rank gives one rank for all_to_all.
         """
         return self._core.plan_for(_core.Call(collective, count, dtype, op, root))
 

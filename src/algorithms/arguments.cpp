@@ -64,10 +64,16 @@ void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& argum
 }
 
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  const Collective collective = arguments.collective;
+  const bool exchange =
+      collective == Collective::kGather || collective == Collective::kScatter || collective == Collective::kAllToAll;
+  const std::string advice =
+      exchange ? join("no algorithm does ", name(collective), " over several nodes yet; use the ranks of one")
+               : "use an algorithm for several nodes, such as ring or recursive_doubling";
   for (int rank = 1; rank < arguments.ranks; ++rank) {
     if (node_of(arguments, rank) == node_of(arguments, 0)) continue;
-    refuse(algorithm, "ranks 0 and ", rank, " are on different nodes, but every rank has to load from every other; use",
-           " an algorithm for several nodes, such as ring or recursive_doubling");
+    refuse(algorithm, "ranks 0 and ", rank, " are on different nodes, but ranks have to reach each other's memory; ",
+           advice);
   }
 }
 

@@ -69,6 +69,10 @@ std::string summarize(const VerifiedPlan& verified, size_t message_bytes) {
   std::string text =
       join("steps    ", report.steps, report.synchronizes ? ", every rank waits for every other" : "", "\n");
   if (plan.chunk_count() == 0) return text + "memory   no data is moved\n";
+  if (chunks_of_size(plan) < plan.chunk_count()) {
+    text +=
+        join("size     S is what one rank gives: ", chunks_of_size(plan), " of the ", plan.chunk_count(), " chunks\n");
+  }
   text += join("memory   a rank reads ", amounts.most(report.chunks_read), " and writes ",
                amounts.most(report.chunks_written), "\n");
   text += join("between  a rank sends ", amounts.most(sent), " and receives ", amounts.most(received), "\n");

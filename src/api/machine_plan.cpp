@@ -23,9 +23,9 @@ struct Candidate {
 };
 
 std::string bandwidth_text(double seconds) {
-  if (seconds <= 0) return "no link";
+  if (seconds <= 0) return "no link is used";
   char text[48];
-  std::snprintf(text, sizeof text, "%.3g GB/s", 1e-9 / seconds);
+  std::snprintf(text, sizeof text, "%.3g GB/s of message at most", 1e-9 / seconds);
   return text;
 }
 
@@ -68,8 +68,7 @@ std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Plac
     fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(arguments.collective), " fits this machine:", refusals);
   }
   const int steps = best->plan.report().steps;
-  const std::string figures =
-      join(bandwidth_text(best->seconds), " of message at most, in ", steps, steps == 1 ? " step" : " steps");
+  const std::string figures = join(bandwidth_text(best->seconds), ", in ", steps, steps == 1 ? " step" : " steps");
   const std::string reason =
       fitting == 1 ? join("the only algorithm that fits: ", figures)
                    : join("the best bound of ", fitting, " algorithms that fit, then the fewest steps: ", figures);

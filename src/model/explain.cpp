@@ -57,6 +57,7 @@ class Explanation {
     std::string text = join(plan_.plan().algorithm, ": ", name(plan_.plan().collective), " over ",
                             count(plan_.plan().ranks.size(), "rank"), " of ", topology_.name, ", ",
                             count(static_cast<size_t>(plan_.report().steps), "step"), "\n");
+    if (plan_.plan().collective == Collective::kAllToAll) text += "message   what one rank gives, to all ranks\n";
     if (load_.busiest && load_.busiest_seconds > 0) {
       text += bound_text() + kinds_text() + links_text() + unused_text();
     } else {

@@ -364,14 +364,14 @@ class Picture {
          style);
     double x = kMargin;
     const int shown = std::min(plan_.chunk_count(), 16);
+    const std::string rule = chunk_rule(plan_);
     for (int chunk = 0; chunk < shown; ++chunk) {
       box(x, y + kLegendLine - 8, 16, 16, chunk, Stage::kFinished);
       x += 20;
     }
     text(x + 4, y + kLegendLine + 4,
-         plan_.chunk_count() == 1      ? "chunk 0"
-         : shown < plan_.chunk_count() ? join("chunks 0 to ", shown - 1, " of ", plan_.chunk_count())
-                                       : join("chunks 0 to ", shown - 1),
+         join(plan_.chunk_count() == 1 ? "chunk 0" : join("chunks 0 to ", shown - 1),
+              shown < plan_.chunk_count() ? join(" of ", plan_.chunk_count()) : "", rule.empty() ? "" : "; ", rule),
          style);
   }
 

@@ -39,6 +39,15 @@ inline std::string chunk_text(const Operation& operation) {
   return join(operation.chunk, "-", operation.chunk + operation.chunks - 1);
 }
 
+// Where the numbers of chunks do not speak for themselves: "chunk 4 i + j: from rank i to rank j". Else "".
+inline std::string chunk_rule(const Plan& plan) {
+  if (plan.collective != Collective::kAllToAll) return "";
+  const int each = plan.chunks_per_block;
+  const std::string block = join(plan.rank_count(), " i + j");
+  return join(each == 1 ? "chunk " + block : join("chunks ", each, " (", block, ") and the ", each - 1, " after it"),
+              ": from rank i to rank j");
+}
+
 // What goes where, without the chunk: "in+s1 > r2.s1", "h0 > net r4", "net r0 > h1".
 inline std::string movement(const Operation& operation, int rank, size_t most, const char* arrow) {
   const std::string net = join("net r", operation.peer_rank);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "plan/shorthand.hpp"
 
 namespace plait {
 namespace {
@@ -66,6 +67,7 @@ std::string to_text(const Plan& plan) {
   if (has_root(plan.collective)) out << ", root " << plan.root;
   out << ", " << plan.chunk_count() << " chunks, reach " << name(plan.reach)
       << (plan.in_place ? ", in place or not" : ", never in place") << "\n";
+  if (const std::string rule = chunk_rule(plan); !rule.empty()) out << rule << "\n";
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const RankPlan& rank_plan = plan.ranks[rank];
     out << "rank " << rank << " (node " << plan.node_of.at(rank) << ", " << rank_plan.scratch_slots

@@ -85,6 +85,14 @@ void test_threads() {
     check(values[7] == 2, "broadcast");
     moved.reduce(values.data(), values.data(), 8, plaitProd, 1);
     check(values[0] == (r == 1 ? 16 : 2), "reduce");
+    std::vector<int> table(4), mine = {10 * r, 10 * r + 1, 10 * r + 2, 10 * r + 3};
+    moved.gather(&r, table.data(), 1, 3);
+    check(r != 3 || table == std::vector<int>{0, 1, 2, 3}, "gather");
+    int part = -1;
+    moved.scatter(mine.data(), &part, 1, 2);
+    check(part == 20 + r, "scatter");
+    moved.all_to_all(mine.data(), mine.data(), 1);
+    check(mine == std::vector<int>{r, 10 + r, 20 + r, 30 + r}, "all_to_all");
     uint16_t bits = 0x3c00;  // 1 in float16
     moved.all_reduce(&bits, &bits, 1, plaitFloat16, plaitAvg);
     check(bits == 0x3c00, "all_reduce of a type that C++ lacks");

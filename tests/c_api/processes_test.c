@@ -80,6 +80,17 @@ static void everything(int rank, int ranks, plaitUniqueId id) {
   OK(plaitAllReduce(&number, &number, 1, plaitDouble, plaitAvg, comm, NULL));
   CHECK(number == (ranks + 1) / 2.0);
   OK(plaitAllReduce(NULL, NULL, 0, plaitFloat8e5m2, plaitProd, comm, NULL));
+  OK(plaitGather(NULL, NULL, 0, plaitInt16, 0, comm, NULL));
+  OK(plaitScatter(NULL, NULL, 0, plaitInt16, ranks - 1, comm, NULL));
+  OK(plaitAlltoAll(NULL, NULL, 0, plaitInt16, comm, NULL));
+
+  // Gather and scatter in place, which only the root can do.
+  int table[kMostRanks], part = -1;
+  for (int i = 0; i < kMostRanks; ++i) table[i] = 100 * rank + i;
+  OK(plaitGather(table + rank, rank == 0 ? table : NULL, 1, plaitInt, 0, comm, NULL));
+  for (int i = 0; i < ranks; ++i) CHECK(table[i] == (rank == 0 ? 101 * i : 100 * rank + i));
+  OK(plaitScatter(rank == 0 ? table : NULL, rank == 0 ? table : &part, 1, plaitInt, 0, comm, NULL));
+  CHECK((rank == 0 ? table[0] : part) == 101 * rank);
 
   void* memory = NULL;
   void* handle = NULL;

@@ -171,6 +171,31 @@ void test_collectives(World& world) {
   });
   expect_results(world, kCount, "plaitReduce", [&](int r, int i) { return r == root ? sum_of(ranks, i, 5) : -1; });
 
+  fill(world, 7);
+  world.in_group([&](Rank& rank, int r) {
+    return plaitGather(rank.send, r == root ? rank.receive : nullptr, kCount, plaitInt32, root, rank.comm, rank.stream);
+  });
+  expect_results(world, kCount * ranks, "plaitGather",
+                 [&](int r, int i) { return r == root ? value_of(i / kCount, i % kCount, 7) : -1; });
+
+  fill(world, 8);
+  world.in_group([&](Rank& rank, int r) {
+    return plaitScatter(r == root ? rank.send : nullptr, rank.receive, kCount, plaitInt32, root, rank.comm,
+                        rank.stream);
+  });
+  expect_results(world, kCount, "plaitScatter", [&](int r, int i) { return value_of(root, r * kCount + i, 8); });
+
+  fill(world, 9);
+  world.in_group([](Rank& rank, int) {
+    return plaitAlltoAll(rank.send, rank.receive, kCount, plaitInt32, rank.comm, rank.stream);
+  });
+  const auto exchanged = [&](int r, int i) { return value_of(i / kCount, r * kCount + i % kCount, 9); };
+  expect_results(world, kCount * ranks, "plaitAlltoAll", exchanged);
+  world.in_group([](Rank& rank, int) {  // the second time gives back what the first one took
+    return plaitAlltoAll(rank.receive, rank.receive, kCount, plaitInt32, rank.comm, rank.stream);
+  });
+  expect_results(world, kCount * ranks, "plaitAlltoAll in place", [](int r, int i) { return value_of(r, i, 9); });
+
   world.in_group([](Rank& rank, int) { return plaitBarrier(rank.comm, rank.stream); });
   world.synchronize();
   world.each([&](Rank& rank, int r) {

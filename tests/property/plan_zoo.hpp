@@ -296,6 +296,30 @@ inline Plan swap_all_reduce(int chunks) {
   return b.finish();
 }
 
+// Every rank stores what it gives into the scratch of whoever gets it; `each` chunks from rank to rank.
+inline Plan push_all_to_all(int ranks, int each) {
+  PlanBuilder b({"zoo exchange", Collective::kAllToAll, ranks, 0, each});
+  std::vector<LaneId> lanes;
+  std::vector<Place> in;
+  for (int r = 0; r < ranks; ++r) {
+    lanes.push_back(b.add_lane(r, Engine::kCpu));
+    in.push_back(b.take_scratch(r, ranks * each));
+  }
+  const auto block = [&](int from, int to) { return (from * ranks + to) * each; };
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      b.copy(lanes[from], slot_after(in[to], from * each), input_of(from), block(from, to), each);
+    }
+  }
+  meet(b, lanes);
+  for (int to = 0; to < ranks; ++to) {
+    for (int from = 0; from < ranks; ++from) {
+      b.copy(lanes[to], output_of(to), slot_after(in[to], from * each), block(from, to), each);
+    }
+  }
+  return b.finish();
+}
+
 inline Plan dissemination_barrier(int ranks) {
   PlanBuilder b({"zoo barrier", Collective::kBarrier, ranks});
   std::vector<LaneId> lanes;
@@ -328,6 +352,8 @@ inline std::vector<Plan> zoo() {
   plans.push_back(two_node_all_reduce(3, 1));
   plans.push_back(staged_broadcast(3, 4));
   plans.push_back(swap_all_reduce(2));
+  plans.push_back(push_all_to_all(3, 1));
+  plans.push_back(push_all_to_all(2, 3));
   plans.push_back(dissemination_barrier(5));
   return plans;
 }

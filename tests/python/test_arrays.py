@@ -123,6 +123,24 @@ BAD = [
     (lambda c: c.all_reduce(np.ones(2), out=[0, 0]), "out: a list is no array"),
     (lambda c: c.all_reduce(DLPackOnly(np.ones(2), device=(2, 0))), r"memory of a device .* array.cpu\(\)"),
     (lambda c: c.reduce_scatter(np.ones(())), "reduce_scatter over 1 ranks needs a first axis"),
+    (lambda c: c.scatter(np.ones(())), "scatter over 1 ranks needs a first axis"),
+    (lambda c: c.all_to_all(np.ones(())), "all_to_all over 1 ranks needs a first axis"),
+    (lambda c: c.all_to_all(np.ones(2), out=np.ones((1, 2))), r"out: the shape is \(1, 2\), but all_to_all of \(2,\)"),
+    (lambda c: c.all_to_all(np.ones(2), out=np.ones(2, "f4")), "out: its elements are float32, those of array float64"),
+    (lambda c: c.gather(np.ones(2), out=np.ones(3)), r"out: the shape is \(3,\), but gather of \(2,\) over 1 ranks"),
+    (lambda c: c.gather(np.ones(2), out=bytes(16)), "out: the array is read-only"),
+    (lambda c: c.gather(np.ones(2), 1), "root 1 is not one of the 1 ranks"),
+    (lambda c: c.scatter(np.ones(2), out=np.ones(3)), r"out: the shape is \(3,\), but scatter of \(2,\) over 1 ranks"),
+    (lambda c: c.scatter(None), "array: a NoneType is no array"),
+    (lambda c: c.scatter(np.ones(2), -1), "root -1 is not one of the 1 ranks"),
+    (lambda c: c.scatter(np.ones(()), 1), "scatter over 1 ranks needs a first axis"),
+    (lambda c: c.scatter(out=np.ones(2), root=1), "root 1 is not one of the 1 ranks"),
+    (lambda c: c.scatter(out=bytes(2), root=1), "out: the array is read-only"),
+    (lambda c: c.scatter(out=[0, 0], root=1), "out: a list is no array"),
+    (
+        lambda c: c.scatter(root=1),
+        "out: scatter needs it on every rank but the root, 1: the array for this rank's part",
+    ),
     (lambda c: c.broadcast(np.ones(2), 1), "root 1 is not one of the 1 ranks"),
     (lambda c: c.reduce(np.ones(2), root=-1), "root -1"),
     (lambda c: c.plan_for("all_reduced", 5), "all_reduced"),
@@ -221,12 +239,39 @@ def test_read_only_output(alone):
         alone.all_reduce(np.ones(2), out=frozen)
 
 
-def test_reduce_scatter_needs_a_divisible_axis():
+@pytest.mark.parametrize("collective", ["reduce_scatter", "scatter", "all_to_all"])
+def test_parts_need_a_divisible_axis(collective):
     def rank(communicator):
-        with pytest.raises(plait.InvalidArgument, match=r"first axis that 2 divides, but the shape is \(3,\)"):
-            communicator.reduce_scatter(np.ones(3))
+        with pytest.raises(
+            plait.InvalidArgument, match=rf"{collective} over 2 .* 2 divides, but the shape is \(3, 2\)"
+        ):
+            getattr(communicator, collective)(np.ones((3, 2)))
 
     in_threads(2, rank)
+
+
+def test_other_ranks_than_the_root_name_what_they_get(alone):
+    def rank(communicator):
+        table = np.arange(6, dtype=np.float32).reshape(2, 3)
+        if communicator.rank == 0:
+            return communicator.scatter(table), communicator.scatter(table, out=bytearray(12), dtype="float32")
+        like = communicator.scatter(np.empty((2, 3), np.float32))
+        assert like.shape == (1, 3)
+        return like, communicator.scatter("not looked at", out=bytearray(12), dtype="float32")
+
+    for number, (part, raw) in enumerate(in_threads(2, rank)):
+        assert part.tolist() == [[3 * number, 3 * number + 1, 3 * number + 2]]
+        assert np.frombuffer(raw, np.float32).tolist() == part[0].tolist()
+
+
+def test_parts_of_another_size_are_found_out():
+    def rank(communicator):
+        with pytest.raises(plait.Mismatch, match=r"scatter of . float64, root 0.*scatter of . float64, root 0"):
+            communicator.scatter(np.ones(4) if communicator.rank == 0 else None, out=np.ones(2 + communicator.rank))
+            communicator.barrier()  # the root does not wait for those that it gives to
+        return True
+
+    assert all(in_threads(2, rank))
 
 
 def released():
@@ -253,6 +298,8 @@ def test_overlapping_arrays():
         memory = np.ones(12)
         with pytest.raises(plait.InvalidArgument, match="overlap"):
             communicator.all_reduce(memory[:8], out=memory[4:])
+        with pytest.raises(plait.InvalidArgument, match="overlap"):
+            communicator.all_to_all(memory[:8], out=memory[4:])
 
     in_threads(2, rank)
 

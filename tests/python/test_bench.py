@@ -10,6 +10,7 @@ import sys
 import pytest
 from plait import _core
 from plait.cli import bench_rank, main
+from plait.cli.bench_result import Case
 from plait.cli.bench_table import fit
 from ranks import cli, command
 
@@ -81,6 +82,9 @@ def test_row_has_the_columns_of_nccl_tests(alone):
         ("broadcast", "4096", "1024", "none", "1"),
         ("reduce_scatter", "4080", "340", "sum", "-1"),  # 16-byte blocks, as in nccl-tests
         ("all_gather", "4080", "340", "none", "-1"),
+        ("gather", "4080", "340", "none", "1"),
+        ("scatter", "4080", "340", "none", "1"),
+        ("all_to_all", "4080", "340", "none", "-1"),
         ("barrier", "0", "0", "none", "-1"),
     ],
 )
@@ -130,6 +134,25 @@ def test_json(tmp_path):
             assert figures["nwrong"] == 0
     busses = [row[place]["bus_bw"] for row in report["results"] for place in ("out_of_place", "in_place")]
     assert report["average_bus_bandwidth"]["bandwidth"] == pytest.approx(sum(busses) / len(busses))
+
+
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [
+        ("all_reduce", 1.5),
+        ("reduce", 1),
+        ("broadcast", 1),
+        ("reduce_scatter", 0.75),
+        ("all_gather", 0.75),
+        ("gather", 0.75),
+        ("scatter", 0.75),
+        ("all_to_all", 0.75),
+    ],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(collective, factor):
+    case = Case(collective, 4_000_000, 1, "float32", "none", -1, 4)
+    assert case.algorithm_bandwidth(1e-3) == pytest.approx(4)
+    assert case.bus_bandwidth(1e-3) == pytest.approx(4 * factor)
 
 
 def test_copy_bound(alone):
@@ -190,6 +213,20 @@ def test_beside_mpi(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="no MPI here")
+@pytest.mark.parametrize("collective", ["gather", "scatter", "all_to_all"])
+def test_exchanges_beside_mpi(collective, tmp_path):
+    file = tmp_path / "result.json"
+    sizes = ["-b", 8, "-e", "32K", "-f", 64, "-r", 1]
+    result = bench(collective, "-n", 3, *sizes, "--iters", 3, "--cycles", 1, "--vs", "mpi", "--json", file)
+    assert result.returncode == 0, result.stderr
+    for row in json.loads(file.read_text())["results"]:
+        for place in ("out_of_place", "in_place"):
+            (peer,) = row[place]["peers"].values()
+            assert row[place]["nwrong"] == peer["nwrong"] == 0
+            assert row["root"] == (-1 if collective == "all_to_all" else 1)
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no MPI here")
 def test_what_mpi_lacks_is_not_available():
     result = bench("all_reduce", "-n", 2, "-b", 64, "-e", 64, "--iters", 2, "-d", "bfloat16", "--vs", "mpi")
     assert result.returncode == 0, result.stderr
@@ -203,6 +240,11 @@ def test_gloo_is_measured_or_missed_in_words():
     else:
         assert result.returncode == 2
         assert "found no Gloo; install it" in result.stderr
+
+
+def test_gloo_lacks_exchanges():
+    result = bench("all_to_all", "-n", 2, "-b", 64, "-e", 64, "--iters", 2, "--vs", "gloo")
+    assert result.returncode == 2 or "out-of-place N/A, in-place N/A" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,10 @@ def test_huge_numbers(arguments, number, capsys):
 
 def test_huge_plans(capsys):
     assert status_of("plan", "all_reduce", "--machine", "dgx2", "--ranks", "2147483647") == 1
-    assert capsys.readouterr().err == "plait: error: a plan has at most 16384 ranks, not 2147483647; use fewer nodes, or --ranks N\n"
+    assert (
+        capsys.readouterr().err
+        == "plait: error: a plan has at most 16384 ranks, not 2147483647; use fewer nodes, or --ranks N\n"
+    )
 
 
 def test_too_little_memory_is_no_defect(capsys, monkeypatch):

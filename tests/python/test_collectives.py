@@ -109,6 +109,59 @@ def test_scatter_gather_broadcast_are_exact(case):
         np.testing.assert_array_equal(sent, arrays[root])
 
 
+@settings(max_examples=40, deadline=None)
+@given(cases())
+def test_exchanges_are_exact(case):
+    size, dtype, _, shape, in_place, seed = case
+    whole = (shape[0] * size, *shape[1:])
+    arrays = inputs(size, whole, dtype, "sum", seed)
+    root = seed % size
+
+    def part(array, rank):
+        return array[rank * shape[0] : (rank + 1) * shape[0]]
+
+    def rank(communicator):
+        me = communicator.rank
+        mine, table = arrays[me].copy(), arrays[me].copy()
+        at_root = me == root
+        gathered = communicator.gather(
+            part(table, me) if in_place else part(mine, me), root, out=table if in_place and at_root else None
+        )
+        if in_place:
+            out = part(mine, me) if at_root else np.empty(shape, dtype)
+            scattered = communicator.scatter(mine if at_root else None, root, out=out).copy()
+        else:
+            scattered = communicator.scatter(mine, root)
+        exchanged = arrays[me].copy()
+        fresh = communicator.all_to_all(exchanged, out=exchanged if in_place else None)
+        assert in_place or np.array_equal(exchanged, arrays[me])
+        assert not in_place or fresh is exchanged
+        return gathered, scattered, fresh
+
+    for number, (gathered, scattered, exchanged) in enumerate(in_threads(size, rank)):
+        if number == root:
+            np.testing.assert_array_equal(gathered, np.concatenate([part(a, r) for r, a in enumerate(arrays)]))
+            assert gathered.dtype == dtype
+        else:
+            assert gathered is None
+        np.testing.assert_array_equal(scattered, part(arrays[root], number))
+        np.testing.assert_array_equal(exchanged, np.concatenate([part(array, number) for array in arrays]))
+        assert scattered.dtype == exchanged.dtype == dtype
+        assert exchanged.shape == whole
+
+
+def test_averages_of_integers_are_truncated_toward_zero():
+    values = [np.array([0, -3, 3, 5, -5, 100], np.int8), np.array([1, 0, 0, 2, -2, 100], np.int8)]
+
+    def rank(communicator):
+        mine = values[communicator.rank]
+        return communicator.all_reduce(mine, "avg"), communicator.all_reduce(mine, "mean")
+
+    for average, mean in in_threads(2, rank):
+        np.testing.assert_array_equal(average, [0, -1, 1, 3, -3, -28])  # 200 is -56 in int8
+        np.testing.assert_array_equal(mean, average)
+
+
 @pytest.mark.parametrize("dtype", BITS)
 def test_types_that_numpy_lacks(dtype):
     carrier, bits = BITS[dtype]
@@ -144,6 +197,16 @@ def test_shapes():
         communicator.all_gather(np.full(3, communicator.rank, np.float32), out=stacked)
         row = np.empty(3, np.float32)
         communicator.reduce_scatter(np.ones((2, 3), np.float32), out=row)
+        table = np.empty((2, 3), np.float32)
+        communicator.gather(np.full(3, communicator.rank, np.float32), out=table if communicator.rank == 0 else None)
+        third = np.empty((), np.float32)
+        communicator.scatter(np.array([4, 5], np.float32) if communicator.rank == 0 else None, out=third)
+        assert third == 4 + communicator.rank
+        if communicator.rank == 0:
+            np.testing.assert_array_equal(table, stacked)
+            np.testing.assert_array_equal(communicator.gather(np.float64(3).reshape(())), [3, 4])
+        else:
+            assert communicator.gather(np.float64(4).reshape(()), out="not looked at") is None
         return communicator.all_gather(np.float64(communicator.rank + 0.5).reshape(())), stacked, row
 
     for scalars, stacked, row in in_threads(2, rank):
@@ -167,6 +230,15 @@ SCRIPT = """
             assert (sent == size - 1).all()
             largest = communicator.reduce(np.full(count, rank), "max", root=size // 2)
             assert (largest is not None) == (rank == size // 2)
+            gathered = communicator.gather(np.full(count, rank), size // 2)
+            assert (gathered is not None) == (rank == size // 2)
+            assert gathered is None or np.array_equal(gathered, np.repeat(np.arange(size), count))
+            out = np.empty(count, np.int16)
+            communicator.scatter(np.repeat(np.arange(size, dtype=np.int16), count) if rank == 0 else None, out=out)
+            assert (out == rank).all()
+            sent = np.arange(count * size) * 1000 + rank
+            part = np.arange(rank * count, (rank + 1) * count) * 1000
+            assert np.array_equal(communicator.all_to_all(sent), np.concatenate([part + r for r in range(size)]))
         communicator.barrier()
         print("done", rank, "of", size)
     """

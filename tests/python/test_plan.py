@@ -77,6 +77,10 @@ def test_for_machine():
     assert ring.plan.ranks == 12 and ring.reason == "asked for"
     with pytest.raises(plait.InvalidArgument, match="ranks"):
         plans.for_machine(topology.machine("dgx1-v100"), "all_reduce", ranks=9)
+    alone = plans.for_machine(topology.machine("dgx1-v100"), "all_to_all", ranks=1)
+    assert alone.reason == "the only algorithm that fits: no link is used, in 0 steps"
+    with pytest.raises(plait.InvalidArgument, match="no algorithm does scatter over several nodes yet"):
+        plans.for_machine(topology.machine("summit", 2), "scatter")
 
 
 def test_machines_too_large_are_refused_at_once(run):
@@ -141,6 +145,25 @@ def test_plan_svg(run):
 def test_plan_peer_reach_and_root(run):
     status, out, _ = run("plan", "reduce", "--machine", "dgx2", "--root", 3, "--reach", "peer", "--algorithm", "flat")
     assert status == 0 and "root 3" in out and "reach peer" in out
+
+
+@pytest.mark.parametrize("collective", ["gather", "scatter", "all_to_all"])
+@pytest.mark.parametrize("form", ["text", "json", "svg", "ascii"])
+def test_plan_exchanges(collective, form, run, tmp_path):
+    file = tmp_path / "plan"
+    options = ["--machine", "hgx-h200-4", "--format", form, "--explain", "-o", file]
+    status, out, err = run("plan", collective, *options)
+    assert (status, err) == (0, "")
+    chunks = 16 if collective == "all_to_all" else 4
+    assert f"{collective} over 4 ranks of hgx-h200-4 in {chunks} chunks" in out
+    assert ("chunk 4 i + j: from rank i to rank j" in file.read_text()) == (chunks == 16 and form != "json")
+    assert ("S is what one rank gives: 4 of the 16 chunks" in out) == (chunks == 16)
+    assert ("message   what one rank gives, to all ranks" in out) == (chunks == 16)
+    assert ("root 0" in file.read_text()) == (collective != "all_to_all" and form in ("text", "svg"))
+    if form == "json":
+        status, out, err = run("verify", file, "--bytes", "64M")
+        assert (status, err) == (0, "")
+        assert "0.75 S (50.33 MB)" in out
 
 
 def test_plan_list(run):

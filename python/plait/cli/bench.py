@@ -12,10 +12,11 @@ from .. import _core
 from ..errors import InvalidArgument
 from . import bench_cuda, usage
 
-COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier")
+COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
+COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
-ROOTED = {"reduce", "broadcast"}
-WITH_BLOCKS = {"reduce_scatter", "all_gather"}
+ROOTED = {"reduce", "broadcast", "gather", "scatter"}
+WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
 OPS = ("sum", "prod", "max", "min", "avg")
 # In the order of nccl-tests, then what it does not have.
 TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
@@ -73,7 +74,14 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--iters", type=usage.natural, default=0, metavar="N", help="calls in a loop (default 0: 20 ms, at least 20)")
     add("-w", "--warmup_iters", type=usage.natural, default=5, metavar="N", help="warm-up calls (default 5)")
     add("-c", "--check", type=usage.natural, default=1, metavar="0/1", help="check results (default 1)")
-    add("-o", "--op", type=usage.name, default="sum", metavar="OP", help=f"{', '.join(OPS)} or all (default sum)")
+    add(
+        "-o",
+        "--op",
+        type=usage.name,
+        default="sum",
+        metavar="OP",
+        help=f"{', '.join(OPS)} (also mean) or all (default sum)",
+    )
     add(
         "-d",
         "--datatype",
@@ -82,7 +90,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         metavar="TYPE",
         help=f"{', '.join(TYPES)} or all (default float)",
     )
-    add("-r", "--root", type=usage.natural, default=0, metavar="R", help="root of reduce and broadcast (default 0)")
+    add("-r", "--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("-T", "--timeout", type=usage.seconds, metavar="S", help="longest wait for a peer (default PLAIT_TIMEOUT_SEC)")
     add(
         "--cycles",

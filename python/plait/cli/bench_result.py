@@ -25,8 +25,8 @@ class Case:
     """One line of the table."""
 
     collective: str
-    size: int  # bytes of the whole message
-    count: int  # elements; of one rank's block for reduce_scatter and all_gather
+    size: int  # bytes of the largest buffer of a rank
+    count: int  # elements; of one block where that buffer has a block for each rank
     dtype: str
     op: str  # "none" where nothing is reduced
     root: int  # -1 where there is none
@@ -38,10 +38,14 @@ class Case:
 
     def bus_bandwidth(self, seconds: float) -> float:
         """nccl-tests' normalisation: what would be the same on any number of ranks."""
+        others = (self.ranks - 1) / self.ranks
         factors = {
-            "all_reduce": 2 * (self.ranks - 1) / self.ranks,
-            "reduce_scatter": (self.ranks - 1) / self.ranks,
-            "all_gather": (self.ranks - 1) / self.ranks,
+            "all_reduce": 2 * others,
+            "reduce_scatter": others,
+            "all_gather": others,
+            "gather": others,
+            "scatter": others,
+            "all_to_all": others,
         }
         return self.algorithm_bandwidth(seconds) * factors.get(self.collective, 1)
 

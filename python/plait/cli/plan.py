@@ -10,7 +10,8 @@ from . import usage
 from .machine_options import add_machine_options, read_machine
 from .screen import show
 
-COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier")
+COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
+COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
@@ -42,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--algorithm", type=usage.name, metavar="NAME", help="one of --list (default: the one with the best bound)")
     add_machine_options(parser, "default: this machine")
     add("--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
-    add("--root", type=usage.natural, default=0, metavar="R", help="root of broadcast and reduce (default 0)")
+    add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
     add("--pipeline", type=usage.positive, default=1, metavar="K", help="parts under way at once (default 1)")
     add("--reach", choices=("staged", "peer"), default="staged", help="what engines load and store (default staged)")

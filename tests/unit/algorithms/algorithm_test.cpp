@@ -133,6 +133,10 @@ TEST(SeveralNodes, RefusedWhereLoadAndStoreHaveToReach) {
   arguments.node_of = {0, 0, 1, 1};
   expect_invalid([&] { make_plan("flat", arguments); }, "ranks 0 and 2 are on different nodes");
   expect_invalid([&] { make_plan("one_shot", arguments); }, "ranks 0 and 2 are on different nodes");
+  expect_invalid([&] { make_plan("push", arguments); }, "use an algorithm for several nodes, such as ring");
+  arguments.collective = Collective::kAllToAll;
+  expect_invalid([&] { make_plan("push", arguments); }, "no algorithm does all_to_all over several nodes yet");
+  arguments.collective = Collective::kAllReduce;
   arguments.groups = {{0, 2}, {1, 3}};
   expect_invalid([&] { make_plan("nvgroup_ring", arguments); }, "ranks 0 and 2 are in one group");
   arguments.collective = Collective::kBarrier;

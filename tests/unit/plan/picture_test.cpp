@@ -120,6 +120,26 @@ TEST(TextPicture, ABarrierShowsItsSignals) {
             "     | wait for r1 | wait for r0\n");
 }
 
+TEST(Picture, SaysWhichChunkOfAnExchangeGoesWhere) {
+  const std::string few = to_svg(verify(test::push_all_to_all(3, 1)));
+  EXPECT_NE(few.find(">chunks 0 to 8; chunk 3 i + j: from rank i to rank j</text>"), std::string::npos);
+  const std::string many = to_svg(verify(test::push_all_to_all(5, 1)));
+  EXPECT_NE(many.find(">chunks 0 to 15 of 25; chunk 5 i + j: from rank i to rank j</text>"), std::string::npos);
+  EXPECT_EQ(to_svg(verify(test::ring_all_reduce(3))).find("from rank"), std::string::npos);
+}
+
+TEST(TextPicture, AnExchangeSaysWhichChunkGoesWhere) {
+  EXPECT_EQ(to_text_picture(test::push_all_to_all(2, 1)),
+            "zoo exchange: all_to_all over 2 ranks\n"
+            "chunk 2 i + j: from rank i to rank j\n"
+            "step | rank 0        | rank 1\n"
+            "-----+---------------+--------------\n"
+            "   0 | 0: in > s0    | 2: in > r0.s1\n"
+            "   1 | 1: in > r1.s0 | 3: in > s1\n"
+            "   2 | 0: s0 > out   | 1: s0 > out\n"
+            "   3 | 2: s1 > out   | 3: s1 > out\n");
+}
+
 TEST(TextPicture, MessagesAndSeveralLanes) {
   const std::string text = to_text_picture(test::two_node_all_reduce(1, 1));
   EXPECT_NE(text.find("0: h0 > net r1"), std::string::npos) << text;

@@ -49,6 +49,17 @@ TEST(PlanText, WholePlan) {
             "    2: fold r1.output <- r1.input : chunk 0\n");
 }
 
+TEST(PlanText, SaysWhichChunkOfAnExchangeGoesWhere) {
+  EXPECT_EQ(to_text(test::push_all_to_all(3, 1))
+                .find("plan zoo exchange: all_to_all over 3 ranks, 9 chunks, reach "
+                      "staged, in place or not\n"
+                      "chunk 3 i + j: from rank i to rank j\n"
+                      "rank 0 "),
+            0U);
+  const std::string text = to_text(test::push_all_to_all(2, 3));
+  EXPECT_NE(text.find("\nchunks 3 (2 i + j) and the 2 after it: from rank i to rank j\n"), std::string::npos) << text;
+}
+
 TEST(PlanText, AbsurdRangesPrintWithoutOverflow) {
   Operation fold;
   fold.chunk = 2147483647;
