@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/live_choice.hpp"
 #include "base/error.hpp"
 #include "model/explain.hpp"
 #include "model/link_load.hpp"
@@ -79,6 +80,10 @@ std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Plac
 
 std::string MachinePlan::explain(double message_bytes) const {
   return plait::explain(plan, topology, placement, arguments, message_bytes);
+}
+
+std::string MachinePlan::live(size_t message_bytes) const {
+  return live_choice(topology, placement, plan.plan().collective, plan.plan().root, message_bytes);
 }
 
 MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request) {

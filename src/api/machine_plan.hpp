@@ -29,6 +29,9 @@ struct MachinePlan {
 
   // model/explain.hpp; 0 bytes: for each byte of the message.
   std::string explain(double message_bytes = 0) const;
+  // What a communicator of these ranks runs for a message of so many bytes (live_choice.hpp): it cares for latency,
+  // too.
+  std::string live(size_t message_bytes) const;
 };
 
 // Places the ranks, makes the plan and verifies it. Without an algorithm, tries all that serve the collective on this

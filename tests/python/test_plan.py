@@ -233,3 +233,12 @@ def test_verify_reads_standard_input():
     result = cli("verify", "-", input="nonsense")
     assert result.returncode == 1
     assert result.stderr.startswith("plait: error: standard input:1: ")
+
+
+def test_says_what_a_communicator_runs(capsys):
+    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "8"]) == 0
+    assert "live     8 B: one_shot_push, packets, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
+    assert main(["plan", "all_reduce", "--ranks", "4"]) == 0
+    assert "live     8 B: one_shot\n" in capsys.readouterr().out
+    assert main(["plan", "reduce", "--machine", "summit", "--nodes", "2"]) == 0
+    assert "live     nothing yet: communicators are of one node\n" in capsys.readouterr().out

@@ -12,6 +12,7 @@ from .screen import show
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
+_LIVE_SIZES = {"8 B": 8, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "1 GiB": 1 << 30}
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
@@ -99,6 +100,19 @@ def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words)
     if options.algorithm is None:
         show(f"why      {made.reason}", file=words)
     show(plan.summary(options.bytes), end="", file=words)
+    _print_live(made, options, words)
+
+
+def _print_live(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
+    """What a communicator chooses depends on the size of the message, and on latency as well as on links."""
+    sizes = {f"{options.bytes} B": options.bytes} if options.bytes else _LIVE_SIZES
+    choices: dict[str, str] = {}  # and the sizes that it is for
+    for text, size in sizes.items():
+        choice = made.live(size)
+        choices[choice] = f"{choices[choice]}, {text}" if choice in choices else text
+    for choice, texts in choices.items():
+        of_any_size = len(choices) == 1 and not options.bytes
+        show(f"live     {choice}" if of_any_size else f"live     {texts}: {choice}", file=words)
 
 
 def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
