@@ -1,7 +1,7 @@
 // Times all launch shapes of a collective on the GPUs of this machine, one process driving all of them, calls replayed
 // from a CUDA graph: what src/tuner/cuda_selection.cpp is written from. It checks no results; the tests do.
 //
-//   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as signals:64x512]
+//   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as signals:64x512, or "chosen"]
 //
 // One line of JSON a figure; the fastest shape of each size last, as a table on stderr.
 #include <cuda_runtime.h>
@@ -17,6 +17,7 @@
 #include "api/communicator.hpp"
 #include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "tuner/launch_shape.hpp"
 
 namespace plait {
 namespace {
@@ -82,6 +83,69 @@ struct Trial {
   double seconds = 0;
 };
 
+std::vector<std::string> algorithms_of(Collective collective) {
+  std::vector<std::string> algorithms = {"push", "push(2)"};
+  if (collective == Collective::kAllReduce || collective == Collective::kReduce ||
+      collective == Collective::kBroadcast) {
+    algorithms.push_back("one_shot_push");
+    algorithms.push_back("one_shot_push(2)");
+  }
+  return algorithms;
+}
+
+// Few CTAs or threads need not be tried from here on.
+constexpr size_t kMuch = 64 << 10;
+
+// What cannot win is not tried.
+bool is_worth_trying(const std::string& algorithm, const LaunchShape& shape, size_t bytes, int ranks) {
+  const bool lanes = algorithm.ends_with("(2)");
+  const size_t per_thread = bytes / static_cast<size_t>(shape.strands * shape.threads);
+  if (shape.protocol == Protocol::kPackets && bytes > (size_t{1} << 20)) return false;
+  if (shape.protocol == Protocol::kLines && (bytes > (size_t{64} << 20) || bytes < (size_t{16} << 10))) return false;
+  if (algorithm.starts_with("one_shot_push") && bytes > (size_t{1} << 20) && ranks > 2) return false;
+  if (lanes && (bytes < (size_t{1} << 20) || shape.protocol != Protocol::kSignals)) return false;
+  if (per_thread > 4096 * 4 || (per_thread == 0 && shape.strands > 1)) return false;
+  if (shape.threads < 256 && bytes > (size_t{256} << 10)) return false;
+  return shape.strands >= 16 || bytes <= (size_t{8} << 20);
+}
+
+struct Sizes {
+  size_t least, most, factor;
+};
+
+// All sizes with one algorithm and launch; empty: those that a communicator chooses.
+void time_sizes(const std::string& algorithm, const std::string& launch, Collective collective, const Sizes& sizes,
+                const std::vector<int>& devices, std::vector<Gpu>& gpus, std::vector<Trial>& best) {
+  Settings settings;
+  settings.timeout_seconds = 5;
+  if (!algorithm.empty()) settings.algorithm = std::string(name(collective)) + ":" + algorithm;
+  settings.launch = launch;
+  const int count = static_cast<int>(devices.size());
+  std::vector<Communicator> ranks = Communicator::in_process(devices, settings);
+  for (size_t bytes = sizes.least; bytes <= sizes.most; bytes *= sizes.factor) {
+    if (!launch.empty() && !is_worth_trying(algorithm, parse_launch_shape(launch), bytes, count)) continue;
+    const size_t blocks = has_rank_blocks(collective) ? static_cast<size_t>(count) : 1;
+    const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, std::max<size_t>(1, bytes / 4 / blocks)};
+    Trial trial{algorithm, launch, bytes, 0};
+    if (launch.empty()) {
+      trial.algorithm = ranks[0].plan_for(call).plan().algorithm;
+      trial.launch = "(chosen)";
+    }
+    try {
+      trial.seconds = time_call(ranks, gpus, call);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResources) throw;
+      for (Gpu& gpu : gpus) cudaStreamEndCapture(gpu.stream, nullptr);
+      continue;  // more CTAs than the GPU holds at once
+    }
+    std::printf(
+        "{\"collective\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"algorithm\": \"%s\", \"launch\": \"%s\", "
+        "\"us\": %.3f}\n",
+        name(collective), count, bytes, trial.algorithm.c_str(), trial.launch.c_str(), trial.seconds * 1e6);
+    best.push_back(trial);
+  }
+}
+
 int run(int argc, char** argv) {
   if (argc < 4) {
     std::fprintf(stderr, "usage: %s COLLECTIVE LEAST MOST [RANKS] [FACTOR] [LAUNCH]\n", argv[0]);
@@ -108,51 +172,18 @@ int run(int argc, char** argv) {
     check_cuda(cudaMalloc(&gpus[r].output, most), "output");
     check_cuda(cudaMemset(gpus[r].input, 0, most), "input");
   }
-  std::vector<std::string> algorithms = {"push", "push(2)"};
-  if (collective == Collective::kAllReduce || has_root(collective)) {
-    algorithms.push_back("one_shot_push");
-    algorithms.push_back("one_shot_push(2)");
-  }
+  const Sizes sizes{least, most, factor};
   std::vector<Trial> best;
-  for (const std::string& algorithm : algorithms) {
+  // What a communicator chooses by itself.
+  if (argc <= 6 || std::string(argv[6]) == "chosen") time_sizes({}, {}, collective, sizes, devices, gpus, best);
+  for (const std::string& algorithm : algorithms_of(collective)) {
     for (const char* protocol : {"packets", "lines", "signals"}) {
       for (const int strands : {1, 2, 4, 8, 16, 24, 32, 48, 64}) {
         for (const int threads : {64, 128, 256, 512}) {
-          Settings settings;
-          settings.timeout_seconds = 5;
-          settings.algorithm = std::string(name(collective)) + ":" + algorithm;
-          settings.launch = join(protocol, ":", strands, "x", threads);
-          if (argc > 6 && settings.launch != argv[6]) continue;
-          std::vector<Communicator> ranks = Communicator::in_process(devices, settings);
-          for (size_t bytes = least; bytes <= most; bytes *= factor) {
-            const bool packets = protocol[0] == 'p';
-            // What cannot win is not tried.
-            if (packets && bytes > (size_t{1} << 20)) continue;
-            if (protocol[0] == 'l' && (bytes > (size_t{64} << 20) || bytes < (size_t{16} << 10))) continue;
-            if (algorithm.starts_with("one_shot_push") && bytes > (size_t{1} << 20) && count > 2) continue;
-            const bool lanes = algorithm.ends_with("(2)");
-            if (lanes && (bytes < (size_t{1} << 20) || protocol[0] != 's')) continue;
-            const size_t per_thread = bytes / static_cast<size_t>(strands * threads);
-            if (per_thread > 4096 * 4 || (per_thread == 0 && strands > 1)) continue;
-            if (threads < 256 && bytes > (size_t{256} << 10)) continue;
-            if (strands < 16 && bytes > (size_t{8} << 20)) continue;
-            const size_t blocks = has_rank_blocks(collective) ? static_cast<size_t>(count) : 1;
-            const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, std::max<size_t>(1, bytes / 4 / blocks)};
-            double seconds = 0;
-            try {
-              seconds = time_call(ranks, gpus, call);
-            } catch (const Error& error) {
-              if (error.code() != ErrorCode::kResources) throw;
-              for (Gpu& gpu : gpus) cudaStreamEndCapture(gpu.stream, nullptr);
-              continue;  // more CTAs than the GPU holds at once
-            }
-            Trial trial{algorithm, settings.launch, bytes, seconds};
-            std::printf(
-                "{\"collective\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"algorithm\": \"%s\", \"launch\": \"%s\", "
-                "\"us\": %.3f}\n",
-                name(collective), count, bytes, algorithm.c_str(), trial.launch.c_str(), trial.seconds * 1e6);
-            best.push_back(trial);
-          }
+          const std::string launch = join(protocol, ":", strands, "x", threads);
+          if (argc > 6 && launch != argv[6]) continue;
+          if (argc <= 6 && least >= kMuch && (strands < 16 || threads < 256)) continue;
+          time_sizes(algorithm, launch, collective, sizes, devices, gpus, best);
         }
       }
     }
@@ -163,6 +194,9 @@ int run(int argc, char** argv) {
     std::copy_if(best.begin(), best.end(), std::back_inserter(here), [&](const Trial& t) { return t.bytes == bytes; });
     std::sort(here.begin(), here.end(), [](const Trial& a, const Trial& b) { return a.seconds < b.seconds; });
     std::fprintf(stderr, "%10zu", bytes);
+    for (const Trial& trial : here) {
+      if (trial.launch == "(chosen)") std::fprintf(stderr, "  chosen %.2f us", trial.seconds * 1e6);
+    }
     for (size_t i = 0; i < std::min<size_t>(here.size(), 4); ++i) {
       std::fprintf(stderr, "  %8.2f us %s %s", here[i].seconds * 1e6, here[i].algorithm.c_str(),
                    here[i].launch.c_str());

@@ -32,7 +32,7 @@ class PlaitOnCuda : public CudaContestant {
  public:
   explicit PlaitOnCuda(Communicator& communicator) : communicator_(communicator) {}
   std::string name() const override { return "Plait"; }
-  bool serves(const Call&) const override { return true; }
+  bool serves(const Call&, bool) const override { return true; }
   void enqueue(const Call& call, const void* input, void* output, void* stream) override {
     communicator_.enqueue(call, input, output, stream);
   }
@@ -303,7 +303,7 @@ std::vector<Measurement> CudaBench::measure(const Call& call, const CudaMeasureO
   std::vector<std::pair<std::unique_ptr<Trial>, Measurement*>> trials;
   for (size_t c = 0; c < results.size(); ++c) {
     CudaContestant& contestant = *impl.contestants[c];
-    if (!contestant.serves(call)) continue;
+    if (!contestant.serves(call, options.in_place)) continue;
     BufferPair buffers = contestant.own_buffers();
     if (buffers.first == nullptr) buffers = {impl.first.get(), impl.second.get()};
     auto trial = std::make_unique<Trial>(

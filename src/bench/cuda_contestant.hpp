@@ -17,8 +17,8 @@ class CudaContestant {
   virtual ~CudaContestant() = default;
   // With its version: "NCCL 2.28.3".
   virtual std::string name() const = 0;
-  // Whether the library has this collective for this type and operation.
-  virtual bool serves(const Call& call) const = 0;
+  // Whether the library has this collective for this type and operation, and for buffers in place.
+  virtual bool serves(const Call& call, bool in_place) const = 0;
   // Puts the call behind the work of `stream`, a cudaStream_t that may be capturing. Buffers as Communicator::enqueue
   // takes them.
   virtual void enqueue(const Call& call, const void* input, void* output, void* stream) = 0;

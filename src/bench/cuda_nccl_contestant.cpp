@@ -106,7 +106,10 @@ class Nccl : public CudaContestant {
 
   std::string name() const override { return rank_->library().name() + (windows_ ? " registered" : ""); }
 
-  bool serves(const Call& call) const override { return call.collective != Collective::kBarrier && type_of(call) >= 0; }
+  bool serves(const Call& call, bool in_place) const override {
+    if (call.collective == Collective::kAllToAll && in_place) return false;
+    return call.collective != Collective::kBarrier && type_of(call) >= 0;
+  }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream) override {
     const NcclLibrary& library = rank_->library();

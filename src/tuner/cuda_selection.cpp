@@ -13,14 +13,19 @@ constexpr int kMostStrands = 64;
 constexpr int kLeastThreads = 64;
 constexpr int kMostThreads = 512;
 
-// Where everybody stores everything at everybody, up to this many bytes a rank: more is stored faster in two steps.
+// Where everybody stores everything at everybody, up to this many bytes a rank, or, of a reduction to one rank, in all:
+// more is stored faster in two steps.
 constexpr size_t kOneShotBytes = 768 << 10;
+constexpr size_t kOneShotReduceBytes = 1600 << 10;
 // Bytes that a rank stores in a step. Packets take twice the bytes and lines 16/15 of them, but nothing waits for a
-// signal.
+// signal. Of a broadcast only one rank stores, and signals are few.
 constexpr size_t kPacketBytes = 192 << 10;
 constexpr size_t kLineBytes = 1600 << 10;
-// From this size of the message on, a lane for each step: the links must not idle while parts are combined.
+constexpr size_t kBroadcastLineBytes = 800 << 10;
+// From this size of the message on, a lane for each step: the links must not idle while parts are combined. A reduction
+// to one rank does better with lines up to there.
 constexpr size_t kLanesBytes = 12 << 20;
+constexpr size_t kReduceLanesBytes = 64 << 20;
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -31,19 +36,16 @@ class CudaSelection {
   Choice algorithm() const {
     Choice choice;
     choice.arguments.collective = query_.collective;
-    const bool rooted = query_.collective == Collective::kReduce || query_.collective == Collective::kBroadcast;
-    const bool all_reduce = query_.collective == Collective::kAllReduce;
-    if ((all_reduce || rooted) && (query_.bytes * peers_ <= kOneShotBytes || (query_.ranks == 2 && all_reduce))) {
+    if (one_step_is_best()) {
       choice.algorithm = "one_shot_push";
-      choice.reason = query_.ranks == 2
-                          ? "two GPUs: one step stores as few bytes as two"
-                          : join("up to ", kOneShotBytes, " bytes to store: one step has the least latency");
+      choice.reason = query_.ranks == 2 ? "two GPUs: one step stores as few bytes as two"
+                                        : "so few bytes to store: one step has the least latency";
     } else {
       choice.algorithm = "push";
       choice.reason =
           "every GPU reaches every other's memory alike: two stages store the least bytes in the fewest steps";
     }
-    if (query_.bytes >= kLanesBytes) {
+    if (lanes_are_best()) {
       choice.arguments.pipeline = 2;
       choice.reason += "; a lane for each step, so that slices of the message overlap";
     }
@@ -51,8 +53,8 @@ class CudaSelection {
   }
 
   LaunchShape shape(const Choice& choice) const {
-    const bool one_shot = choice.algorithm == "one_shot_push";
-    const size_t chunk = one_shot ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
+    const size_t chunk =
+        choice.algorithm == "one_shot_push" ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
     const size_t stored = chunk * peers_;
     const size_t words = divide(chunk, 8);
     LaunchShape shape;
@@ -60,17 +62,59 @@ class CudaSelection {
       shape = {Protocol::kSignals, 1, kLeastThreads};
     } else if (choice.arguments.pipeline == 1 && stored <= kPacketBytes) {
       shape = spread(Protocol::kPackets, words * std::bit_ceil(static_cast<unsigned>(query_.ranks)));
-    } else if (choice.arguments.pipeline == 1 && query_.lines &&
-               (stored <= (one_shot ? kOneShotBytes : kLineBytes) || query_.collective == Collective::kReduce)) {
+    } else if (choice.arguments.pipeline == 1 && query_.lines && stored <= most_in_lines(choice)) {
       shape = spread(Protocol::kLines, divide(words, 15) * 8);
     } else {
-      shape = {Protocol::kSignals, kMostStrands, query_.ranks == 2 ? 512 : 256};
+      const bool few_registers = query_.ranks == 2 || !combines_and_shares();
+      shape = {Protocol::kSignals, kMostStrands, few_registers ? 512 : 256};
       shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, kMostStrands));
     }
-    return fit(shape, choice.arguments.pipeline == 1 ? 1 : 3);
+    return fit(shape, choice.arguments.pipeline == 1 ? 1 : lanes(choice));
   }
 
  private:
+  bool one_step_is_best() const {
+    const size_t stored = query_.bytes * peers_;
+    switch (query_.collective) {
+      case Collective::kAllReduce:
+        return query_.ranks == 2 || stored <= kOneShotBytes;
+      case Collective::kReduce:
+        return stored <= kOneShotReduceBytes;
+      case Collective::kBroadcast:
+        return stored <= kOneShotBytes;
+      default:
+        return false;
+    }
+  }
+
+  bool lanes_are_best() const {
+    switch (query_.collective) {
+      case Collective::kBroadcast:
+        return false;
+      case Collective::kReduce:
+        return query_.bytes >= kReduceLanesBytes;
+      default:
+        return query_.bytes >= kLanesBytes;
+    }
+  }
+
+  size_t most_in_lines(const Choice& choice) const {
+    if (query_.collective == Collective::kReduce) return SIZE_MAX;
+    if (query_.collective == Collective::kBroadcast) return kBroadcastLineBytes;
+    return choice.algorithm == "one_shot_push" ? kOneShotBytes : kLineBytes;
+  }
+
+  // Where a stage of `push` both combines and stores at others.
+  bool combines_and_shares() const {
+    return query_.collective == Collective::kAllReduce || query_.collective == Collective::kReduce;
+  }
+
+  // Of a rank, with a lane for each step.
+  int lanes(const Choice& choice) const {
+    const bool two_steps = combines_and_shares() || query_.collective == Collective::kBroadcast;
+    return two_steps && choice.algorithm != "one_shot_push" ? 3 : 2;
+  }
+
   // As many threads as share the work: of packets one for each word and rank, of lines eight for fifteen words.
   LaunchShape spread(Protocol protocol, size_t threads) const {
     LaunchShape shape{protocol, 1, 128};
