@@ -158,15 +158,20 @@ std::vector<int> owners_of(int ranks, int root) {
   return owners;
 }
 
-// Chunk c goes to its owner, who combines it and stores the result at the root: so the root's incoming link, the
-// busiest, carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
+// Chunk c goes to its owner, who combines it and stores the result at the root.
 //
-// Steps: 2; 1 with two ranks. Bytes: every rank but the root stores M and the root (p-2 > 0) M. Scratch: p-1 slots of
-// M/(p-1) on each rank.
+// One lane a rank: everybody owns a chunk, the root too, and the stages follow each other: (p-1)/p M over the busiest
+// link in each. A lane for each step: the stages are under way at once, and the root owns nothing, so that its incoming
+// link carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
+//
+// Steps: 2; 1 with two ranks. Bytes: every rank stores up to M. Scratch: up to 2(p-1) slots of M/p on the root, and p-1
+// on the others.
 Plan reduce(const AlgorithmArguments& arguments, std::string label) {
   const int ranks = arguments.ranks, root = arguments.root;
-  const std::vector<int> owners = ranks == 2 ? std::vector<int>{root} : owners_of(ranks, root);
-  const int chunks = std::max(1, static_cast<int>(owners.size()));
+  std::vector<int> owners = ranks == 2 ? std::vector<int>{} : owners_of(ranks, root);
+  if (ranks <= 2 || arguments.pipeline == 1) owners.insert(owners.begin(), root);
+  if (ranks == 2) owners.resize(1);
+  const int chunks = static_cast<int>(owners.size());
   Push it(arguments, std::move(label), chunks);
   if (ranks == 1) {
     it.builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
@@ -188,16 +193,20 @@ Plan reduce(const AlgorithmArguments& arguments, std::string label) {
     pushes(rank,
            [&](int chunk) { ready[chunk].push_back(it.builder.signal(it.lanes[rank], it.lane(owners[chunk], 1))); });
   }
+  std::vector<Place> results(chunks);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int owner = owners[chunk];
+    // Where the root owns nothing, its inboxes are free for results.
+    results[chunk] = owner == root            ? output_of(root)
+                     : owners.front() == root ? it.builder.take_scratch(root)
+                                              : parts[root][owner];
     for (const SignalId& signal : ready[chunk]) it.builder.wait(signal);
-    // The root combines nothing of its own unless it owns all: its inboxes are free for results.
-    const Place result = owner == root ? output_of(root) : parts[root][owner];
-    it.builder.fold(it.lane(owner, 1), {result}, it.contributions(parts, owner), chunk);
+    it.builder.fold(it.lane(owner, 1), {results[chunk]}, it.contributions(parts, owner), chunk);
   }
-  for (int chunk = 0; chunk < chunks && owners[chunk] != root; ++chunk) {
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (owners[chunk] == root) continue;
     it.builder.wait(it.builder.signal(it.lane(owners[chunk], 1), it.lane(root, 2)));
-    it.builder.copy(it.lane(root, 2), output_of(root), parts[root][owners[chunk]], chunk);
+    it.builder.copy(it.lane(root, 2), output_of(root), results[chunk], chunk);
   }
   return it.builder.finish();
 }

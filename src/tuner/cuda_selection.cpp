@@ -25,6 +25,7 @@ constexpr size_t kBroadcastLineBytes = 800 << 10;
 // From this size of the message on, a lane for each step: the links must not idle while parts are combined. A reduction
 // to one rank does better with lines up to there.
 constexpr size_t kLanesBytes = 12 << 20;
+constexpr size_t kAllReduceLanesBytes = 6 << 20;  // over more than two GPUs
 constexpr size_t kReduceLanesBytes = 64 << 20;
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -93,6 +94,8 @@ class CudaSelection {
         return false;
       case Collective::kReduce:
         return query_.bytes >= kReduceLanesBytes;
+      case Collective::kAllReduce:
+        return query_.bytes >= (query_.ranks > 2 ? kAllReduceLanesBytes : kLanesBytes);
       default:
         return query_.bytes >= kLanesBytes;
     }

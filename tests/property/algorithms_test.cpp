@@ -248,6 +248,7 @@ int64_t documented_crossings(std::string_view algorithm, const AlgorithmArgument
     if (a.collective == Collective::kBarrier) return 0;
     if (a.collective == Collective::kBroadcast) return (p - 1) * (p - 1);
     if (a.collective == Collective::kReduce && p == 2) return 1;
+    if (a.collective == Collective::kReduce && a.pipeline == 1) return (p + 1) * (p - 1);
     if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return p - 1;
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
