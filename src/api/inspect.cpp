@@ -72,6 +72,8 @@ std::string summarize(const VerifiedPlan& verified, size_t message_bytes) {
   if (chunks_of_size(plan) < plan.chunk_count()) {
     text +=
         join("size     S is what one rank gives: ", chunks_of_size(plan), " of the ", plan.chunk_count(), " chunks\n");
+  } else {
+    text += join("size     S is the message", plan.blocks > 1 ? ", the blocks of all ranks" : "", "\n");
   }
   text += join("memory   a rank reads ", amounts.most(report.chunks_read), " and writes ",
                amounts.most(report.chunks_written), "\n");

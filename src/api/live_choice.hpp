@@ -10,9 +10,9 @@
 
 namespace plait {
 
-// "push(pipeline 2), signals, 192 CTAs of 256 threads on at most 132 SMs" for a call over ranks placed so, whose message
-// has so many bytes; on machines without GPUs the algorithm alone. PLAIT_ALGORITHM and PLAIT_LAUNCH are not looked at.
-// Says so where the ranks are on several nodes, which communicators do not serve yet.
+// "push(pipeline 2), signals, 192 CTAs of 256 threads on at most 132 SMs" for a call over ranks placed so, whose
+// message has so many bytes; on machines without GPUs the algorithm alone. PLAIT_ALGORITHM and PLAIT_LAUNCH are not
+// looked at. Says so where the ranks are on several nodes, which communicators do not serve yet.
 std::string live_choice(const Topology& topology, const Placement& placement, Collective collective, int root,
                         size_t message_bytes);
 

@@ -89,8 +89,8 @@ std::string MachinePlan::live(size_t message_bytes) const {
 MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request) {
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
   if (request.ranks < 1 && gpus == 0) {
-    fail(ErrorCode::kInvalidArgument, topology.name,
-         " has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
+    fail(ErrorCode::kInvalidArgument, "the machine \"", topology.name,
+         "\" has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
   }
   const int ranks = request.ranks < 1 ? gpus : request.ranks;
   if (ranks > kMaxRanks) {

@@ -227,7 +227,9 @@ std::string to_json(const Plan& plan) {
 Plan plan_from_json(std::string_view text, const std::string& file) {
   const JsonDocument document = JsonDocument::parse(text, file);
   const JsonValue root = document.root();
-  if (!root.is_object() || !root.find("plait_plan")) root.fail_expected("a plan: an object with \"plait_plan\"");
+  if (!root.is_object() || !root.find("plait_plan")) {
+    root.fail_expected("a plan: an object with \"plait_plan\", as `plait plan --format json` writes it");
+  }
   const JsonValue version = root.at("plait_plan");
   if (version.as_number() != kPlanJsonVersion) version.fail_expected(join("version ", kPlanJsonVersion, " of plans"));
   root.allow_only({"plait_plan", "algorithm", "collective", "reach", "root", "blocks", "chunks_per_block", "in_place",

@@ -32,8 +32,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     if (nearest.empty() || edit_distance(shown, name) < edit_distance(shown, nearest)) nearest = name;
     all += (all.empty() ? "" : ", ") + name;
   }
-  fail(ErrorCode::kInvalidArgument, "no described machine \"", shown, "\"; did you mean \"", nearest,
-       "\"? There are: ", all);
+  // What shares hardly a letter with the nearest was no slip of the hand.
+  const bool slip = 2 * edit_distance(shown, nearest) <= nearest.size();
+  fail(ErrorCode::kInvalidArgument, "no described machine \"", shown,
+       slip ? join("\"; did you mean \"", nearest, "\"? There are: ") : "\". There are: ", all);
 }
 
 }  // namespace

@@ -45,6 +45,15 @@ def test_unknown_command(capsys):
     assert "plait: error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["topo", "plan", "bench", "settings"])
+def test_unknown_arguments_show_the_usage_of_their_command(name, capsys):
+    arguments = [name, "all_reduce"] if name in ("plan", "bench") else [name]
+    assert status_of(*arguments, "--what", "ever") == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"usage: plait {name} [-h]")
+    assert errors.endswith("plait: error: unrecognized arguments: --what ever\n")
+
+
 def test_module_and_its_exit_status():
     result = cli("topo", "--machine", "nowhere")
     assert result.returncode == 1

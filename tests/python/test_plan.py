@@ -235,6 +235,14 @@ def test_verify_reads_standard_input():
     assert result.stderr.startswith("plait: error: standard input:1: ")
 
 
+def test_says_what_s_is_and_counts_one_chunk(run):
+    _, out, _ = run("plan", "all_reduce", "-n", 2, "--algorithm", "one_shot")
+    assert out.startswith("verified one_shot: all_reduce over 2 ranks of live in 1 chunk\n")
+    assert "\nsize     S is the message\n" in out
+    _, out, _ = run("plan", "gather", "-n", 2)
+    assert "\nsize     S is the message, the blocks of all ranks\n" in out
+
+
 def test_says_what_a_communicator_runs(capsys):
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "8"]) == 0
     assert "live     8 B: one_shot_push, packets, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out

@@ -42,6 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for module in (topo, plan, verify, run, bench, settings):
         command = module.add_parser(commands)
+        command.set_defaults(parser=command)
         command.add_argument("--version", action="version", version=f"plait {__version__}", help=argparse.SUPPRESS)
         command.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
@@ -72,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     parser = make_parser()
-    parser.parse_args(options.arguments, options)
+    _, unknown = parser.parse_known_args(options.arguments, options)
+    if unknown:  # the command's usage helps, that of `plait` does not
+        getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command is None:
         parser.print_help()
         return 0

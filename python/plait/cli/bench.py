@@ -88,7 +88,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         type=usage.name,
         default="float",
         metavar="TYPE",
-        help=f"{', '.join(TYPES)} or all (default float)",
+        help=f"{', '.join(TYPES)} or all; also float, half, double (default float)",
     )
     add("-r", "--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("-T", "--timeout", type=usage.seconds, metavar="S", help="longest wait for a peer (default PLAIT_TIMEOUT_SEC)")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from .. import __version__, _core
 from .bench_result import Case, Row, Run, best_ratio, fastest, seconds
+from .usage import counted
 
 # Where nccl-tests has names of its own.
 _TYPE_NAMES = {
@@ -99,7 +100,7 @@ def footer(run: Run) -> Iterator[str]:
 
 def _beside(run: Run, title: str, modes: dict[str, int]) -> Iterator[str]:
     names = " and ".join(run.contestants[contestant] for contestant in modes.values())
-    yield f"# Beside {names}, in turn in the same processes: medians of {run.options.cycles} cycles."
+    yield f"# Beside {names}, in turn in the same processes: medians of {counted(run.options.cycles, 'cycle')}."
     its = "its time" if len(modes) == 1 else "the lesser of its times"
     yield f"# ratio = {its} / Plait's: above 1, Plait is faster. least..most: over cycles."
     figures = ("Plait(us)", *(f"{mode}(us)" for mode in modes), "ratio", "least..most")
@@ -111,6 +112,8 @@ def _beside(run: Run, title: str, modes: dict[str, int]) -> Iterator[str]:
         case = row.case
         cells = [cell for place in row.places() for cell in _comparison(place, modes)]
         yield (_CASE + 2 * columns).format(case.size, case.count, type_name(case.dtype), case.op, *cells)
+    if any(best_ratio(place, modes) is None for row in run.rows for place in row.places()):
+        yield f"# N/A: not timed, since {names} cannot do this collective with that type and operation."
     means = [run.mean_ratio(modes, place) for place in (0, 1)]
     words = ["N/A" if mean is None else f"{mean:.3f}" for mean in means]
     yield f"# Geometric mean of ratios, {title} / Plait: out-of-place {words[0]}, in-place {words[1]}"

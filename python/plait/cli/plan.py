@@ -19,7 +19,11 @@ _DESCRIPTION = """\
 Makes a plan for the ranks of a machine, one a GPU, proves it right, and prints it: as text, one line an operation; as
 JSON, which `plait verify` reads; or as a picture, for a browser (svg) or a terminal (ascii).
 
-Without --algorithm, takes the one with the best bound on this machine, which decides for large messages."""
+Without --algorithm, takes the one with the best bound on this machine, which decides for large messages.
+
+Amounts are multiples of S, the size of the message: for reduce_scatter, all_gather, gather and scatter the blocks of
+all ranks together, for all_to_all what one rank gives. Lines that begin with `live` say what a communicator on the
+machine would run by itself, whatever --algorithm says; those for GPUs are for as many SMs as an H200 has, 132."""
 
 _EPILOG = """\
 examples:
@@ -43,7 +47,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--list", action="store_true", help="list the algorithms")
     add("--algorithm", type=usage.name, metavar="NAME", help="one of --list (default: the one with the best bound)")
     add_machine_options(parser, "default: this machine")
-    add("--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
+    add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
     add("--pipeline", type=usage.positive, default=1, metavar="K", help="parts under way at once (default 1)")
@@ -94,7 +98,7 @@ def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words)
     plan = made.plan
     show(
         f"verified {plan.algorithm}: {plan.collective} over {plan.ranks} ranks of {made.topology.name} "
-        f"in {plan.chunks} chunks",
+        f"in {usage.counted(plan.chunks, 'chunk')}",
         file=words,
     )
     if options.algorithm is None:

@@ -12,8 +12,8 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "settings",
         help="list the PLAIT_* variables, with their values here",
-        description="Lists every PLAIT_* environment variable: its value here (* where it is not the default), what "
-        "values it takes, and what it means.",
+        description="Lists every PLAIT_* environment variable: its value here (- where it has none, * where it is not "
+        "the default), what values it takes, and what it means.",
     )
     parser.set_defaults(run=_run)
     return parser

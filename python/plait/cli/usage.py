@@ -19,6 +19,11 @@ _MOST_NUMBERS = 1 << 16
 _MOST_SECONDS = 7 * 24 * 3600  # as PLAIT_TIMEOUT_SEC
 
 
+def counted(count: int, what: str) -> str:
+    """ "1 chunk", "2 chunks"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "…"
 

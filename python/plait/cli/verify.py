@@ -32,7 +32,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     plan = plans.from_json(*read_text(options.file))
-    show(f"ok: {plan.algorithm}, {plan.collective} over {plan.ranks} ranks in {plan.chunks} chunks")
+    show(f"ok: {plan.algorithm}, {plan.collective} over {plan.ranks} ranks in {usage.counted(plan.chunks, 'chunk')}")
     show(plan.summary(options.bytes), end="")
     return 0
 

@@ -102,7 +102,7 @@ TEST(PlanJson, OneOperationALine) {
 
 TEST(PlanJson, FaultsNameFileLineAndWhatWasExpected) {
   expect_fault("[]", "1", "a plan: an object with \"plait_plan\"");
-  expect_fault("{}", "1", "a plan: an object with \"plait_plan\"");
+  expect_fault("{}", "1", "a plan: an object with \"plait_plan\", as `plait plan --format json` writes it");
   expect_fault("", "1", "expected");
   expect_fault(replaced(kPair, "\"plait_plan\": 1", "\"plait_plan\": 2"), "2", "version 1 of plans");
   expect_fault(

@@ -73,6 +73,7 @@ TEST(Machines, NamesTheNearestMatchOfAnUnknownOne) {
   const std::string message = error_of([] { machine("sumit"); }, ErrorCode::kInvalidArgument);
   expect_contains(message, "did you mean \"summit\"?");
   expect_contains(message, "abci, cedar, dgx1-p100");
+  EXPECT_EQ(error_of([] { machine("foo"); }, ErrorCode::kInvalidArgument).find("did you mean"), std::string::npos);
   expect_contains(error_of([] { machine(""); }, ErrorCode::kInvalidArgument), "There are:");
   EXPECT_LT(error_of([] { machine(std::string(1 << 20, 'x')); }, ErrorCode::kInvalidArgument).size(), 1000u);
 }

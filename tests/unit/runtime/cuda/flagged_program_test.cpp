@@ -78,8 +78,9 @@ TEST(FlaggedProgram, CopiesAreJoined) {
 
 // Sources are read before destinations are written, so data of others must not be awaited where own data has yet to go.
 TEST(FlaggedProgram, NoStepWaitsForWhatItStores) {
-  for (const auto collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kGather,
-                                Collective::kScatter, Collective::kAllToAll, Collective::kReduceScatter}) {
+  for (const auto collective :
+       {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kGather, Collective::kScatter,
+        Collective::kAllToAll, Collective::kReduceScatter}) {
     for (int rank = 0; rank < 4; ++rank) {
       const FlaggedProgram program = make("push", of(collective, 64), 4, rank, {Protocol::kPackets, 1, 64});
       size_t word = program.last.first;
