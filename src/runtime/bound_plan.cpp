@@ -175,6 +175,7 @@ void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const
         it.has_wide_source |= is_wide(facts.source_is_partial[s]);
       }
       slice.most_places = std::max(slice.most_places, it.destination_count + it.source_count);
+      slice.streams_scratch |= it.streaming_scratch != 0;
       lane.push_back(it);
     }
     chunk = piece_end;

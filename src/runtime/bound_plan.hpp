@@ -47,7 +47,8 @@ struct BoundSlice {
   std::vector<std::vector<BoundOperation>> lanes;
   std::vector<BoundPlace> places;
   std::vector<uint8_t> source_is_wide;
-  int most_places = 0;  // of any operation
+  int most_places = 0;           // of any operation
+  bool streams_scratch = false;  // some operation does
   SliceLayout layout;
 };
 

@@ -173,7 +173,7 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   ++call_number_;
   calls_ = after_call(calls_, call);
   publish(board_.calls, call_number_, call);
-  one_core_ = all_on_one_core();
+  look_at_cores(bound.full.streams_scratch || bound.last.streams_scratch);
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
   for (size_t i = 0; i < bound.slices; ++i) {
@@ -197,7 +197,7 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   const size_t lanes = slice.lanes.size();
   next_.assign(lanes, 0);
   LaneEngine engine(*this, slice, call, epoch);
-  Backoff backoff(options_.wait_policy, options_.crowded);
+  Backoff backoff(options_.wait_policy, options_.crowded || shares_core_);
   WaitClock clock;
   const auto stop_waiting = [&] {
     if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
@@ -224,7 +224,9 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
       stop_waiting();
       continue;
     }
-    if (!backoff.pause()) continue;
+    const bool long_wait = backoff.pause();
+    if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
+    if (!long_wait) continue;
     const BoundOperation& operation = slice.lanes[blocked][next_[blocked]];
     board_.waiting.store(static_cast<int64_t>(blocked) << 32 | operation.operation, std::memory_order_relaxed);
     examine(clock, call, [&] {
@@ -239,15 +241,24 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
 }
 
-// Then no other core's cache holds lines of scratch, and ordinary stores to it are the faster ones (docs/benchmarks.md,
-// "Stores to shared memory"). A rank that has moved meanwhile loses some time, nothing else.
-bool HostRank::all_on_one_core() {
+// The kernel may run ranks on one core although there are others, which something else keeps busy. Then spinning keeps
+// the peer from running that is waited for. And where all ranks are on one core, no other core's cache holds lines of
+// scratch, and ordinary stores to it are the faster ones (docs/benchmarks.md, "Stores to shared memory"). A rank that
+// has moved meanwhile loses some time, nothing else. Others' boards are not looked at without need: they lie in the
+// caches of other cores.
+void HostRank::look_at_cores(bool streams) {
   const int core = sched_getcpu();
-  if (board_.core.load(std::memory_order_relaxed) != core) board_.core.store(core, std::memory_order_relaxed);
+  if (core != core_) board_.core.store(core_ = core, std::memory_order_relaxed);
+  if (shares_core_) shares_core_ = peers_on_this_core() > 0;
+  one_core_ = streams && peers_on_this_core() == ranks_ - 1;
+}
+
+int HostRank::peers_on_this_core() const {
+  int count = 0;
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (segment_->board(peer).core.load(std::memory_order_relaxed) != core) return false;
+    count += peer != rank_ && segment_->board(peer).core.load(std::memory_order_relaxed) == core_;
   }
-  return true;
+  return count;
 }
 
 void HostRank::await_completion(uint64_t epoch, const Call& call) {

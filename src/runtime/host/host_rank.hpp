@@ -51,7 +51,8 @@ class HostRank {
 
   void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                  std::byte* output);
-  bool all_on_one_core();
+  void look_at_cores(bool streams);
+  int peers_on_this_core() const;
   void await_completion(uint64_t epoch, const Call& call);
 
   // Looks for a reason why a wait takes so long: throws if there is one. `where` says in words what is waited for; it
@@ -81,7 +82,9 @@ class HostRank {
   std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
   std::vector<std::byte*> signals_[2];
   std::vector<void*> pointers_;  // of the fold at hand
-  bool one_core_ = false;        // all ranks ran on one core when this call began
+  int core_ = -1;                // where this rank ran when its last call began
+  bool shares_core_ = false;     // with a peer, as far as this rank has noticed
+  bool one_core_ = false;        // all ranks ran on one core when this call began, which streams
   InterruptCheck interrupt_check_;
   double interrupt_checked_ = 0;  // when it was last called
   std::vector<int> next_;         // of every lane: its next operation

@@ -28,6 +28,9 @@ class Backoff {
 
   void reset() { looks_ = 0; }
 
+  // True at the last pause that spun: spinning was of no use.
+  bool has_spun_out() const { return looks_ == spins_ && spins_ > 0; }
+
   // Pauses once. True every now and then: the wait has become long enough to look for what is wrong.
   bool pause() {
     ++looks_;
