@@ -33,7 +33,8 @@ class CudaSelection {
     choice.arguments.collective = query_.collective;
     const bool rooted = query_.collective == Collective::kReduce || query_.collective == Collective::kBroadcast;
     const bool all_reduce = query_.collective == Collective::kAllReduce;
-    if ((all_reduce || rooted) && (query_.bytes * peers_ <= kOneShotBytes || (query_.ranks == 2 && all_reduce))) {
+    const bool few = peers_ == 0 || query_.bytes <= kOneShotBytes / peers_;
+    if ((all_reduce || rooted) && (few || (query_.ranks == 2 && all_reduce))) {
       choice.algorithm = "one_shot_push";
       choice.reason = query_.ranks == 2
                           ? "two GPUs: one step stores as few bytes as two"
