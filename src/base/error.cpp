@@ -33,7 +33,23 @@ const char* name(ErrorCode code) {
   return "unknown error";
 }
 
-Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(printable(message)), code_(code) {}
+namespace {
+
+// Without the middle of a text that is too long. Characters stay whole.
+std::string shortened(std::string text) {
+  constexpr size_t kKept = kMostMessageBytes / 2 - 32;  // at each end, beside the words between them
+  if (text.size() <= kMostMessageBytes) return text;
+  const auto within_character = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };
+  size_t start = kKept, end = text.size() - kKept;
+  while (within_character(start)) --start;
+  while (within_character(end)) ++end;
+  return join(text.substr(0, start), " … (", end - start, " bytes) … ", text.substr(end));
+}
+
+}  // namespace
+
+Error::Error(ErrorCode code, const std::string& message)
+    : std::runtime_error(shortened(printable(message))), code_(code) {}
 
 void fail_system(int error_number, const std::string& what) {
   const bool too_many = error_number == EMFILE || error_number == ENFILE;

@@ -1,6 +1,7 @@
 // Errors: what happened, where, and what to do about it. Thrown inside the library; converted once at the C edge.
 #pragma once
 
+#include <cstddef>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -23,7 +24,10 @@ enum class ErrorCode {
 // The name that messages and bindings use, such as "invalid argument".
 const char* name(ErrorCode code);
 
-// The message is printable() whatever names it quotes: sooner or later it gets to a terminal.
+// The message is printable() whatever names it quotes: sooner or later it gets to a terminal. Of what files may make as
+// long as they like, kMostMessageBytes are left: the start and the end.
+inline constexpr size_t kMostMessageBytes = 4096;
+
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message);

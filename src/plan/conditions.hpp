@@ -29,6 +29,13 @@ struct ChunkWindow {
     return block / stride * chunks_per_block + (chunk - first) % chunks_per_block;
   }
   bool contains(int chunk) const { return position_of(chunk) >= 0; }
+  // The first of `chunks` chunks from `chunk` on that the buffer does not hold; -1: it holds them all.
+  int first_missing(int chunk, int chunks) const {
+    if (!contains(chunk)) return chunk;
+    // Blocks that are neighbours in the message, or else the one block of the chunk.
+    const int held = stride == 1 ? count() - (chunk - first) : chunks_per_block - (chunk - first) % chunks_per_block;
+    return chunks <= held ? -1 : chunk + held;
+  }
   friend bool operator==(const ChunkWindow&, const ChunkWindow&) = default;
 };
 

@@ -146,10 +146,8 @@ class OperationCheck {
     if (store && place.buffer == Buffer::kInput) refuse("stores to ", to_text(place), ", which is only ever read");
     const ChunkWindow window =
         place.buffer == Buffer::kInput ? input_window(plan_, place.rank) : output_window(plan_, place.rank);
-    for (int chunk = operation_.chunk; chunk < operation_.chunk + operation_.chunks; ++chunk) {
-      if (!window.contains(chunk))
-        refuse("chunk ", chunk, " is not in ", to_text(place), ", which holds ", text(window));
-    }
+    const int missing = window.first_missing(operation_.chunk, operation_.chunks);
+    if (missing >= 0) refuse("chunk ", missing, " is not in ", to_text(place), ", which holds ", text(window));
   }
 
   // The elements of a fold are worked on in any order, so each may share memory only with itself: the same place may

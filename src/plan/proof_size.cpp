@@ -27,6 +27,9 @@ template <class... Parts>
 // "4.3 GB"
 std::string gigabytes(double bytes) { return join(std::floor(bytes / 1e8) / 10, " GB"); }
 
+// "4.3 billion"
+std::string billions(double count) { return join(std::floor(count / 1e8) / 10, " billion"); }
+
 bool listens(const Operation& operation) {
   return operation.kind == OpKind::kWait || operation.kind == OpKind::kReceive;
 }
@@ -34,7 +37,7 @@ bool listens(const Operation& operation) {
 // Sums over all lanes and operations.
 struct Sums {
   double lanes = 0, listening_lanes = 0, listening = 0, operations = 0, places = 0;
-  double reads = 0;  // of one chunk from one place
+  double reads = 0, writes = 0;  // of one chunk in one place
   double message_chunks = 0;
 };
 
@@ -48,6 +51,7 @@ Sums sums_of(const Plan& plan) {
         sums.listening += listens(it);
         sums.places += sources + static_cast<double>(it.destinations.size());
         sums.reads += it.chunks * sources;
+        sums.writes += it.chunks * static_cast<double>(it.destinations.size());
         if (it.kind == OpKind::kSend) sums.message_chunks += it.chunks;
       }
       sums.lanes += 1;
@@ -95,6 +99,7 @@ ProofSize proof_size(const Plan& plan) {
   size.clock_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.lanes));
   size.clocks = sums.listening_lanes + 1;  // and that of a rank's return
   size.merged_bytes = size.clock_bytes * (sums.listening + sums.lanes);
+  size.accesses = (plan.in_place ? 2 : 1) * (sums.reads + sums.writes);
   return size;
 }
 
@@ -109,6 +114,10 @@ void check_proof_size(const Plan& plan) {
     refuse_size(plan, "its proof would have to follow up to ", gigabytes(size.merged_bytes),
                 " of what lanes hear of each other; the limit is ", gigabytes(kMaxMergedBytes),
                 ". Use fewer ranks, lanes, signals or messages");
+  }
+  if (size.accesses > kMaxAccesses) {
+    refuse_size(plan, "its proof would have to follow ", billions(size.accesses), " accesses to chunks; the limit is ",
+                billions(kMaxAccesses), ". Use fewer chunks or places");
   }
 }
 

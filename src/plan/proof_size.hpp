@@ -13,6 +13,8 @@ namespace plait {
 inline constexpr double kMaxProofBytes = 4e9;
 // The most that clocks may be merged, in bytes: some tens of seconds.
 inline constexpr double kMaxMergedBytes = 2e11;
+// The most often that chunks may be read from places and written to places: also some tens of seconds.
+inline constexpr double kMaxAccesses = 1e9;
 
 // kInvalidPlan of a plan that may be right, but is too large to prove.
 class PlanTooLarge : public Error {
@@ -25,6 +27,7 @@ struct ProofSize {
   double clock_bytes = 0;   // of one clock
   double clocks = 0;        // the most that lanes hold; signals and messages under way may hold more
   double merged_bytes = 0;  // an upper bound
+  double accesses = 0;      // of one chunk in one place, in both ways that the buffers may lie
 };
 
 // `plan` has places, counts and peers that are in bounds.

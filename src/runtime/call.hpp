@@ -27,9 +27,10 @@ std::string to_text(const Call& call);
 // A fingerprint that ranks exchange with every signal; never 0.
 uint32_t signature(const Call& call);
 
-// Bytes of the whole message: nccl-tests' "size".
+// Bytes of the whole message: nccl-tests' "size". Where they are more than a number can tell, the largest number.
 inline size_t message_bytes(const Call& call, int ranks) {
-  return call.count * size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
+  const size_t bytes_each = size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
+  return call.count > SIZE_MAX / bytes_each ? SIZE_MAX : call.count * bytes_each;
 }
 
 }  // namespace plait

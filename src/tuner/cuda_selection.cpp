@@ -56,7 +56,7 @@ class CudaSelection {
   LaunchShape shape(const Choice& choice) const {
     const size_t chunk =
         choice.algorithm == "one_shot_push" ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
-    const size_t stored = chunk * peers_;
+    const size_t stored = stored_at_peers(chunk);
     const size_t words = divide(chunk, 8);
     LaunchShape shape;
     if (query_.collective == Collective::kBarrier || query_.bytes == 0) {
@@ -74,8 +74,13 @@ class CudaSelection {
   }
 
  private:
+  // What a rank stores that stores so many bytes at every other; the largest number where no number can tell.
+  size_t stored_at_peers(size_t bytes) const {
+    return peers_ > 0 && bytes > SIZE_MAX / peers_ ? SIZE_MAX : bytes * peers_;
+  }
+
   bool one_step_is_best() const {
-    const size_t stored = query_.bytes * peers_;
+    const size_t stored = stored_at_peers(query_.bytes);
     switch (query_.collective) {
       case Collective::kAllReduce:
         return query_.ranks == 2 || stored <= kOneShotBytes;

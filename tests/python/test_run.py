@@ -139,6 +139,37 @@ def test_signals_are_passed_on(tmp_path, number):
     assert job.stderr.read() == ""
 
 
+def test_blocked_signals_are_heard(tmp_path):
+    """The end of a rank is SIGCHLD and no more, where a daemon keeps the rank's output."""
+    script = "setsid sleep 300 & exit 3"
+    block = {signal.SIGCHLD, signal.SIGTERM}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, block)
+    try:
+        result = cli("run", "-n", 1, "--", "sh", "-c", script)
+        assert result.returncode == 3
+        job = start_sleepers(tmp_path / "job")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    pids_in(tmp_path / "job", 4)
+    job.terminate()
+    assert job.wait(TIMEOUT) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
+def test_what_was_ignored_stays_ignored(tmp_path, number):
+    handler = signal.signal(number, signal.SIG_IGN)  # as shells do for jobs in the background
+    try:
+        job = start_sleepers(tmp_path / "job")
+    finally:
+        signal.signal(number, handler)
+    pids = pids_in(tmp_path / "job", 4)
+    job.send_signal(number)
+    time.sleep(0.3)
+    assert job.poll() is None and all(map(alive, pids))
+    job.terminate()
+    assert job.wait(TIMEOUT) == 128 + signal.SIGTERM
+
+
 def test_nothing_survives_a_killed_launcher(tmp_path):
     job = start_sleepers(tmp_path / "pids")
     pids = pids_in(tmp_path / "pids", 4)

@@ -291,10 +291,10 @@ class _Signals:
         self._selector = selector
         selector.register(self._reader, selectors.EVENT_READ, self)
         self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        heard = [*_FORWARDED, signal.SIGCHLD]
-        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup: ranks shall ignore it too
-            heard.remove(signal.SIGHUP)
+        heard = [number for number in _FORWARDED if not _is_ignored(number)] + [signal.SIGCHLD]
         self._old = {number: signal.signal(number, lambda *_: None) for number in heard}
+        # Whoever started this program may have blocked them.
+        self._old_mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
 
     def take(self) -> list[int]:
         """The signals to pass on that came since the last call, in order."""
@@ -308,12 +308,18 @@ class _Signals:
         return bool(self.take())
 
     def restore(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._old_mask)
         for number, handler in self._old.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._old_wakeup)
         self._selector.unregister(self._reader)
         os.close(self._reader)
         os.close(self._writer)
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    """By nohup, or by a shell whose job in the background this is. Ranks shall ignore it too."""
+    return number != signal.SIGTERM and signal.getsignal(number) == signal.SIG_IGN
 
 
 class _Lines:

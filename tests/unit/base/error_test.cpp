@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <string>
+
+#include "base/printable.hpp"
 
 namespace plait {
 namespace {
@@ -24,6 +27,25 @@ TEST(Error, TooManyOpenFilesSaysWhatToDo) {
   const auto [code, text] = failure_of(EMFILE);
   EXPECT_EQ(code, ErrorCode::kResources);
   EXPECT_EQ(text.find("cannot make a socket: Too many open files; raise the limit of open files (ulimit -n, now "), 0u);
+}
+
+TEST(Error, LongMessagesKeepTheirStartAndTheirEnd) {
+  for (const char* character : {"y", "é", "漢", "😀"}) {
+    for (const size_t count : {size_t{1000}, size_t{100'000}}) {
+      std::string name;
+      for (size_t i = 0; i < count; ++i) name += character;
+      const std::string whole = "plan " + name + ": is wrong", text = Error(ErrorCode::kInvalidPlan, whole).what();
+      if (whole.size() <= kMostMessageBytes) {
+        EXPECT_EQ(text, whole);
+        continue;
+      }
+      EXPECT_LE(text.size(), kMostMessageBytes);
+      EXPECT_TRUE(text.starts_with("plan " + std::string(character))) << text;
+      EXPECT_TRUE(text.ends_with(std::string(character) + ": is wrong")) << text;
+      EXPECT_EQ(printable(text), text);  // no character was cut
+      EXPECT_NE(text.find(" bytes) … "), std::string::npos) << text;
+    }
+  }
 }
 
 }  // namespace

@@ -98,5 +98,18 @@ TEST(PlanBuilder, RefusesMoreOperationsThanCanBeProved) {
   EXPECT_EQ(b.finish().ranks[0].lanes[0].operations.size(), 100u);
 }
 
+TEST(ChunkWindow, TheFirstChunkThatIsNotHeld) {
+  for (const ChunkWindow& window : {ChunkWindow{}, ChunkWindow{0, 3, 1, 2}, ChunkWindow{4, 1, 1, 4},
+                                    ChunkWindow{2, 3, 3, 2}, ChunkWindow{1, 2, 2, 1}, ChunkWindow{0, 1, 1, 1}}) {
+    for (int chunk = 0; chunk < 24; ++chunk) {
+      for (int chunks = 1; chunks < 12; ++chunks) {
+        int missing = -1;
+        for (int i = chunk + chunks - 1; i >= chunk; --i) missing = window.contains(i) ? missing : i;
+        EXPECT_EQ(window.first_missing(chunk, chunks), missing) << chunk << " " << chunks;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plait

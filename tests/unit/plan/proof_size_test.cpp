@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/builder.hpp"
+#include "plan/conditions.hpp"
 #include "plan/execution.hpp"
 #include "plan/form.hpp"
 #include "plan/verifier.hpp"
@@ -147,6 +148,31 @@ TEST(ProofSize, TheLimitsAreThoseOfVerify) {
   const ProofSize size = proof_size(chain(20000));
   EXPECT_NEAR(size.clocks * size.clock_bytes, 1.6e9, 0.1e9);
   EXPECT_NEAR(static_cast<double>(most_clocks(chain(20000))), (kMaxProofBytes - size.bytes) / size.clock_bytes, 1);
+}
+
+// Operations on as many chunks as a message may have. To look at every chunk of each would take hours.
+TEST(ProofSize, LongOperationsAreRefusedAtOnce) {
+  PlanBuilder b({"long", Collective::kBroadcast, 1, 0, kMaxChunks});
+  const LaneId lane = b.add_lane(0, Engine::kCpu);
+  for (int i = 0; i < 100'000; ++i) b.copy(lane, output_of(0), input_of(0), 0, kMaxChunks);
+  EXPECT_THROW(verify(b.finish()), PlanTooLarge);
+}
+
+TEST(ProofSize, WritingForEverIsRefused) {
+  PlanBuilder b({"writes", Collective::kBroadcast, 1, 0, 10'000});
+  const LaneId lane = b.add_lane(0, Engine::kCpu);
+  std::vector<Place> places;
+  for (int i = 0; i < 1000; ++i) places.push_back(b.take_scratch(0, 10'000));
+  for (int i = 0; i < 1000; ++i) b.fold(lane, places, {input_of(0)}, 0, 10'000);
+  b.copy(lane, output_of(0), input_of(0), 0, 10'000);
+  try {
+    verify(b.finish());
+    FAIL() << "accepted";
+  } catch (const PlanTooLarge& error) {
+    EXPECT_NE(std::string(error.what()).find("follow 20 billion accesses to chunks; the limit is 1 billion"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(ProofSize, MergingClocksForEverIsRefused) {

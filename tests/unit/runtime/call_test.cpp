@@ -65,6 +65,10 @@ TEST(Call, BytesOfTheMessage) {
   EXPECT_EQ(message_bytes({Collective::kAllGather, DataType::kFloat64, ReduceOp::kSum, 0, 10}, 4), 320u);
   EXPECT_EQ(message_bytes({Collective::kReduceScatter, DataType::kInt8, ReduceOp::kSum, 0, 10}, 4), 40u);
   EXPECT_EQ(message_bytes(Call{}, 4), 0u);
+  // A huge message must not pass for a small one.
+  EXPECT_EQ(message_bytes({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, SIZE_MAX / 4 + 1}, 4),
+            SIZE_MAX);
+  EXPECT_EQ(message_bytes({Collective::kAllToAll, DataType::kInt8, ReduceOp::kSum, 0, SIZE_MAX / 2}, 4), SIZE_MAX);
 }
 
 }  // namespace

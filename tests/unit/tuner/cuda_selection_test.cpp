@@ -72,6 +72,8 @@ TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
   EXPECT_EQ(choose(256 << 10, false).launch.protocol, Protocol::kSignals);
   EXPECT_EQ(choose(4 << 20).plan.algorithm, "push");
   EXPECT_EQ(choose(4 << 20).plan.arguments.pipeline, 1);
+  const SelectionQuery huge = query_of(Collective::kAllReduce, size_t{1} << 63, 3);  // twice that is 0
+  EXPECT_EQ(select_for_cuda(huge, {}, {}).plan.algorithm, "push");
   EXPECT_EQ(choose(64 << 20).plan.arguments.pipeline, 2);
 }
 
