@@ -426,6 +426,11 @@ void Communicator::run(const Call& call, const void* input, void* output) {
   impl.host.run(impl.bound_for(call), call, input, output);
 }
 
+void Communicator::exchange(std::span<const PeerMessage> messages) {
+  check_messages(messages, held(impl_).rank, impl_->size);
+  fail(ErrorCode::kInvalidArgument, "messages on host memory are to come");
+}
+
 void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream) {
   Impl& impl = held(impl_);
   DeviceEnd& device = impl.device_end();

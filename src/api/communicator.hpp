@@ -14,6 +14,7 @@
 #include "base/types.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/call.hpp"
+#include "runtime/peer_message.hpp"
 #include "runtime/unique_id.hpp"
 #include "tuner/selection.hpp"
 
@@ -78,6 +79,11 @@ class Communicator {
 
   // Any of the above.
   void run(const Call& call, const void* input, void* output);
+
+  // Sends and receives together (see runtime/peer_message.hpp): returns when what is sent has been taken out of its
+  // buffer and what is received is there. Only the ranks that are named take part. Those of one exchange do not wait
+  // for each other, except for those of one kind with the same peer.
+  void exchange(std::span<const PeerMessage> messages);
 
   // The same on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
   // stream): returns at once. Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error() and in the

@@ -1,0 +1,33 @@
+// One end of a message from one rank to another.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/types.hpp"
+
+namespace plait {
+
+// Messages from one rank to another arrive in the order in which they were sent: the n-th send of a to b is received by
+// the n-th receive of b from a. Both give the same number of bytes.
+struct PeerMessage {
+  enum class Kind { kSend, kReceive };
+  Kind kind = Kind::kSend;
+  int peer = 0;  // the other rank; this rank itself where both ends are in one exchange
+  DataType type = DataType::kUint8;
+  size_t count = 0;        // elements
+  void* buffer = nullptr;  // of sends only read; null where count is 0
+
+  size_t bytes() const { return count * size_of(type); }
+};
+
+// "send of 1000 float32 to rank 3", for messages.
+std::string to_text(const PeerMessage& message);
+
+// Throws kInvalidArgument, naming the message, where one of an exchange cannot be done: its peer is none of `ranks`,
+// its buffer is null, it is larger than any memory, or it is with `rank` itself and its other end is missing or of
+// another size.
+void check_messages(std::span<const PeerMessage> messages, int rank, int ranks);
+
+}  // namespace plait
