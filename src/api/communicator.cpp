@@ -438,6 +438,13 @@ void Communicator::enqueue(const Call& call, const void* input, void* output, vo
   device.enqueue(call, input, output, stream);
 }
 
+void Communicator::enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+  Impl& impl = held(impl_);
+  DeviceEnd& device = impl.device_end();
+  check_messages(messages, impl.rank, impl.size);
+  if (!messages.empty()) device.exchange(messages, streams);
+}
+
 std::optional<Error> Communicator::async_error() const {
   return failure_in(held(impl_).shared->failure(), impl_->rank);
 }

@@ -89,6 +89,9 @@ class Communicator {
   // stream): returns at once. Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error() and in the
   // next call. The calls of one communicator on several streams run one after the other. Any thread, one at a time.
   void enqueue(const Call& call, const void* input, void* output, void* stream);
+  // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
+  // come to it, and all go on when it is done.
+  void enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
   // The failure that ended the communicator, if one did.
   std::optional<Error> async_error() const;
 

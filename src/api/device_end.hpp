@@ -12,6 +12,7 @@
 #include "runtime/bootstrap.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host/device_calls.hpp"
+#include "runtime/peer_message.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
@@ -27,6 +28,7 @@ class DeviceEnd {
 
   virtual ~DeviceEnd() = default;
   virtual void enqueue(const Call& call, const void* input, void* output, void* stream) = 0;
+  virtual void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual CudaChoice choose(const Call& call) const = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   // Ends kernels that wait; the failure record says why.

@@ -7,6 +7,7 @@
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 #include "runtime/call.hpp"
+#include "runtime/peer_message.hpp"
 
 namespace plait::c {
 
@@ -17,6 +18,14 @@ struct CollectiveCall {
   Call call;
   const void* input;
   void* output;
+  plaitStream_t stream;
+};
+
+// A send or a receive as it was called.
+struct MessageCall {
+  const char* function;
+  plaitComm_t comm;
+  PeerMessage message;
   plaitStream_t stream;
 };
 
@@ -37,6 +46,7 @@ class Group {
 
   // Within a group these note, else they do it at once.
   void issue(const CollectiveCall& call);
+  void issue(const MessageCall& call);
   void make(CommunicatorToMake communicator);
 
   // The whole of a C function that may be noted: where it fails within a group, nothing of the group is to be done.
@@ -52,6 +62,7 @@ class Group {
   struct Notes {
     std::vector<CommunicatorToMake> communicators;
     std::vector<CollectiveCall> calls;
+    std::vector<MessageCall> messages;
     Answer failure;  // the first
   };
 

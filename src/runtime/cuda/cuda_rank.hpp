@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/peer_memory.hpp"
+#include "runtime/peer_message.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
@@ -54,6 +56,10 @@ class CudaRank {
 
   // Launches on `stream` (a cudaStream_t). Throws what ended the communicator, or kSystem where CUDA refuses.
   void enqueue(Prepared& prepared, const void* input, void* output, void* stream);
+
+  // Sends and receives on memory of the GPU, in the order of streams[0]; the other streams wait like it, and go on with
+  // it. `messages` have passed check_messages(). Throws as enqueue().
+  void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
 
   // Ends kernels that wait, soon. The host's failure record says why.
   void stop_waiting();
