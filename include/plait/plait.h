@@ -219,10 +219,10 @@ PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
 // Between these two, on this thread, collectives, plaitCommInitRank* and plaitCommSplit are only noted. The outermost
 // plaitGroupEnd first makes the communicators, all at the same time, and then issues the collectives: those on GPUs in
 // the order noted; those on host memory at the same time for different communicators, and in the order noted for each.
-// Sends and receives of a communicator follow its collectives, all at once; where they are on several streams, they begin
-// when all of these have come to them, and all go on when they are done.
-// It returns the first error. Where noting a call failed, nothing of the group is done. Where issuing one fails, its
-// communicator is aborted, so that no rank waits for it, and the rest is issued. Groups nest.
+// Sends and receives of a communicator follow its collectives, all at once; where they are on several streams, they
+// begin when all of these have come to them, and all go on when they are done. It returns the first error. Where noting
+// a call failed, nothing of the group is done. Where issuing one fails, its communicator is aborted, so that no rank
+// waits for it, and the rest is issued. Groups nest.
 PLAIT_API plaitResult_t plaitGroupStart(void);
 PLAIT_API plaitResult_t plaitGroupEnd(void);
 
