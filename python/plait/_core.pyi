@@ -251,6 +251,9 @@ class Communicator:
     def run(
         self, collective: str, array: object | None, out: object | None, dtype: object | None, op: str, root: int
     ) -> object: ...
+    def exchange(
+        self, sends: Sequence[tuple[int, object]], receives: Sequence[tuple[int, object]], dtype: object | None
+    ) -> None: ...
     def barrier(self) -> None: ...
     def plan_for(self, call: Call) -> Plan: ...
     def reason_for(self, call: Call) -> str: ...
@@ -283,6 +286,17 @@ def measure(
     communicator: Communicator,
     contestants: Sequence[Contestant],
     call: Call,
+    iterations: int,
+    warmup: int,
+    cycles: int,
+    in_place: bool,
+    check: bool,
+) -> list[Measurement]: ...
+def measure_ring_shift(
+    communicator: Communicator,
+    contestants: Sequence[Contestant],
+    count: int,
+    dtype: object,
     iterations: int,
     warmup: int,
     cycles: int,

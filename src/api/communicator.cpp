@@ -427,8 +427,19 @@ void Communicator::run(const Call& call, const void* input, void* output) {
 }
 
 void Communicator::exchange(std::span<const PeerMessage> messages) {
-  check_messages(messages, held(impl_).rank, impl_->size);
-  fail(ErrorCode::kInvalidArgument, "messages on host memory are to come");
+  Impl& impl = held(impl_);
+  check_messages(messages, impl.rank, impl.size);
+  impl.host.exchange(messages);
+}
+
+void Communicator::send(const void* data, size_t count, DataType type, int peer) {
+  const PeerMessage message{PeerMessage::Kind::kSend, peer, type, count, const_cast<void*>(data)};
+  exchange({&message, 1});
+}
+
+void Communicator::receive(void* data, size_t count, DataType type, int peer) {
+  const PeerMessage message{PeerMessage::Kind::kReceive, peer, type, count, data};
+  exchange({&message, 1});
 }
 
 void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream) {

@@ -10,6 +10,16 @@
 
 namespace plait {
 
+// What every rank does in nccl-tests' sendrecv: one message to the next rank and one from that before, at once.
+struct RingShift {
+  int to = 0;
+  int from = 0;
+  DataType type = DataType::kUint8;
+  size_t count = 0;
+
+  size_t bytes() const { return count * size_of(type); }
+};
+
 class Contestant {
  public:
   virtual ~Contestant() = default;
@@ -19,6 +29,9 @@ class Contestant {
   virtual bool serves(const Call& call) const = 0;
   // Input and output as Communicator::run takes them, also in place.
   virtual void run(const Call& call, const void* input, void* output) = 0;
+
+  virtual bool serves(const RingShift&) const { return false; }
+  virtual void run(const RingShift& shift, const void* input, void* output);
 };
 
 std::unique_ptr<Contestant> make_plait_contestant(Communicator& communicator);
