@@ -11,7 +11,7 @@
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
-#include "runtime/cuda/watch.hpp"
+#include "runtime/cuda/kernel_watch.hpp"
 
 namespace plait {
 namespace {
@@ -112,7 +112,7 @@ struct CudaRank::Impl {
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
   cudaStream_t last_stream = nullptr;
   bool has_called = false;
-  std::unique_ptr<Watch> watch;
+  std::unique_ptr<KernelWatch> watch;
 };
 
 CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options)
@@ -150,7 +150,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   }
   exchanger = std::make_unique<Exchanger>(self, mapped->receives, memory.ranks_per_device());
   check_cuda(cudaDeviceSynchronize(), "setting up");
-  watch = std::make_unique<Watch>(state, *reports);
+  watch = std::make_unique<KernelWatch>(state, *reports);
 }
 
 int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {

@@ -1,5 +1,5 @@
 // Looking after kernels.
-#include "runtime/cuda/watch.hpp"
+#include "runtime/cuda/kernel_watch.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -31,10 +31,10 @@ int furthest_behind(const StrandFailure* failures) {
 
 }  // namespace
 
-Watch::Watch(CommunicatorState& state, Reports& reports)
+KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
     : state_(state), reports_(reports), thread_([this] { look_on(); }) {}
 
-Watch::~Watch() {
+KernelWatch::~KernelWatch() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -43,19 +43,19 @@ Watch::~Watch() {
   thread_.join();
 }
 
-void Watch::look_on() {
+void KernelWatch::look_on() {
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, kBetweenLooks, [&] { return stop_; })) look();
 }
 
-void Watch::look() {
+void KernelWatch::look() {
   report_strands();
   report_messages();
   state_.look_after_peers();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
 }
 
-void Watch::report_strands() {
+void KernelWatch::report_strands() {
   const int found = furthest_behind(reports_.strands);
   if (found < 0 || state_.has_failed()) return;
   const StrandFailure& failure = reports_.strands[found];
@@ -75,7 +75,7 @@ void Watch::report_strands() {
                                          failure.seen_epoch, "; ", state_.describe()));
 }
 
-void Watch::report_messages() {
+void KernelWatch::report_messages() {
   const auto report = [&](const StrandFailure& failure, const char* what, const char* whom) {
     if (read(failure.state) == StrandFailure::kNone || state_.has_failed()) return;
     std::atomic_thread_fence(std::memory_order_acquire);

@@ -12,13 +12,13 @@
 
 namespace plait {
 
-class Watch {
+class KernelWatch {
  public:
   // `reports` are in host memory that the GPU reads and writes.
-  Watch(CommunicatorState& state, Reports& reports);
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  KernelWatch(CommunicatorState& state, Reports& reports);
+  ~KernelWatch();
+  KernelWatch(const KernelWatch&) = delete;
+  KernelWatch& operator=(const KernelWatch&) = delete;
 
  private:
   void look_on();
