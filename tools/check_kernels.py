@@ -22,10 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTERS_OF_SM = 65536
-THREADS = 512  # kMostThreads in src/runtime/cuda/lane_kernel.hpp
+# kMostThreads in src/runtime/cuda/lane_kernel.hpp, kMostExchangeThreads in exchange_kernel.hpp.
+THREADS = defaultdict(lambda: 512, run_exchange=512 + 32)
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 # Wide accesses that a kernel of each engine must have: plain ones, and those of memory that peers write.
 WIDE = {
+    "run_exchange": (r"LDG\.E\.128", r"STG\.E\.128"),
     "run_signals": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "PacketEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
     "LineEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
@@ -100,9 +102,10 @@ def main() -> int:
         if spills:
             problems.append(f"{where}: {spills} accesses to local memory")
         count = used.get((architecture, name), 0)
-        if count == 0 or count * THREADS > REGISTERS_OF_SM:
-            most_allowed = REGISTERS_OF_SM // THREADS
-            problems.append(f"{where}: {count} registers a thread; {THREADS} threads need at most {most_allowed}")
+        threads = THREADS[engine]
+        if count == 0 or count * threads > REGISTERS_OF_SM:
+            most_allowed = REGISTERS_OF_SM // threads
+            problems.append(f"{where}: {count} registers a thread; {threads} threads need at most {most_allowed}")
         most[architecture] = max(most[architecture], count)
     for problem in problems:
         print(f"check_kernels: {problem}")

@@ -329,4 +329,15 @@ class CudaBench:
     def measure(
         self, call: Call, iterations: int, warmup: int, cycles: int, graph: int, in_place: bool, check: bool
     ) -> list[Measurement]: ...
+    def measure_ring_shift(
+        self,
+        count: int,
+        dtype: str,
+        iterations: int,
+        warmup: int,
+        cycles: int,
+        graph: int,
+        in_place: bool,
+        check: bool,
+    ) -> list[Measurement]: ...
     def close(self) -> None: ...

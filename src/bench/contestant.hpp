@@ -6,19 +6,10 @@
 #include <string>
 
 #include "api/communicator.hpp"
+#include "bench/ring_shift.hpp"
 #include "runtime/call.hpp"
 
 namespace plait {
-
-// What every rank does in nccl-tests' sendrecv: one message to the next rank and one from that before, at once.
-struct RingShift {
-  int to = 0;
-  int from = 0;
-  DataType type = DataType::kUint8;
-  size_t count = 0;
-
-  size_t bytes() const { return count * size_of(type); }
-};
 
 class Contestant {
  public:

@@ -45,6 +45,9 @@ class CudaBench {
   // As measure() of measure.hpp. Throws kInvalidArgument where the message is larger than the buffers, and what
   // Communicator::enqueue and async_error give.
   std::vector<Measurement> measure(const Call& call, const CudaMeasureOptions& options);
+  // The same for a message of `count` elements from every rank to the next one. In place, what is received overwrites
+  // what is sent, and is not checked, as in nccl-tests.
+  std::vector<Measurement> measure_ring_shift(DataType type, size_t count, const CudaMeasureOptions& options);
 
   // Waits for the other ranks, and lets go of everything; without it, the destructor does not wait for them. May be
   // repeated; nothing can be measured any more.
@@ -52,6 +55,7 @@ class CudaBench {
 
  private:
   struct Impl;
+  Impl& open() const;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -151,6 +151,18 @@ class Nccl : public CudaContestant {
     if (result != 0) rank_->check(result, to_text(call).c_str());
   }
 
+  bool serves(const RingShift& shift) const override { return rank_->library().type_of(shift.type, false) >= 0; }
+
+  void enqueue(const RingShift& shift, const void* input, void* output, void* stream) override {
+    const NcclLibrary& library = rank_->library();
+    const int type = library.type_of(shift.type, false);
+    int result = library.group_start();
+    if (result == 0) result = library.send(input, shift.count, type, shift.to, rank_->get(), stream);
+    if (result == 0) result = library.receive(output, shift.count, type, shift.from, rank_->get(), stream);
+    const int end = library.group_end();
+    if (result != 0 || end != 0) rank_->check(result != 0 ? result : end, "a send and a receive");
+  }
+
   void check() override {
     int result = 0;
     rank_->check(rank_->library().comm_get_async_error(rank_->get(), &result), "asking NCCL for errors");

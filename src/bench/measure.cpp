@@ -62,26 +62,22 @@ class ShiftStage final : public Stage {
   ShiftStage(const Communicator& communicator, DataType type, size_t count, bool in_place)
       : ranks_(communicator.size()),
         rank_(communicator.rank()),
-        shift_{(rank_ + 1) % ranks_, (rank_ + ranks_ - 1) % ranks_, type, count},
+        shift_(RingShift::of(rank_, ranks_, type, count)),
         input_(shift_.bytes()),
         output_(in_place ? 1 : shift_.bytes()),
         in_place_(in_place) {}
 
   bool served_by(const Contestant& contestant) const override { return contestant.serves(shift_); }
   bool has_exact_result() const override { return !in_place_; }
-  void fill(int variant) override { fill_input(broadcast_from(rank_), ranks_, rank_, variant, input_.get()); }
+  void fill(int variant) override { fill_input(shift_.broadcast_of(rank_), ranks_, rank_, variant, input_.get()); }
   void run(Contestant& contestant) override {
     contestant.run(shift_, input_.get(), in_place_ ? input_.get() : output_.get());
   }
   size_t count_wrong(int variant) const override {
-    return plait::count_wrong(broadcast_from(shift_.from), ranks_, rank_, variant, output_.get());
+    return plait::count_wrong(shift_.broadcast_of(shift_.from), ranks_, rank_, variant, output_.get());
   }
 
  private:
-  Call broadcast_from(int root) const {
-    return {Collective::kBroadcast, shift_.type, ReduceOp::kSum, root, shift_.count};
-  }
-
   const int ranks_;
   const int rank_;
   const RingShift shift_;

@@ -136,8 +136,6 @@ def _run(options: argparse.Namespace) -> int:
     if options.cycles is None:
         options.cycles = MANY_CYCLES if options.vs or options.device == "cuda" else 1
     bench_cuda.check_options(options)
-    if options.collective == "send_receive" and options.device == "cuda":
-        raise usage.UsageError("bench: send_receive is for --device cpu; messages between GPUs cannot be measured yet")
     launched = _core.launch_environment()
     ranks = _ranks(options, launched)
     cases = list(_cases(options, ranks))

@@ -147,8 +147,12 @@ class CudaBench:
 
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
-        return self._bench.measure(
-            _call(case),
+        if case.collective == "send_receive":
+            measure, what = self._bench.measure_ring_shift, (case.count, case.dtype)
+        else:
+            measure, what = self._bench.measure, (_call(case),)
+        return measure(
+            *what,
             iterations=options.iters,
             warmup=options.warmup_iters,
             cycles=options.cycles,
@@ -158,6 +162,8 @@ class CudaBench:
         )
 
     def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
+        if case.collective == "send_receive":
+            return Row(case, out_of_place, in_place, None, "messages need no plan")
         call = _call(case)
         algorithm = self._core.plan_for(call).algorithm
         return Row(

@@ -10,8 +10,8 @@
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/exchanger.hpp"
-#include "runtime/cuda/lane_kernel.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
+#include "runtime/cuda/lane_kernel.hpp"
 
 namespace plait {
 namespace {
@@ -148,7 +148,8 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
       check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
     }
   }
-  exchanger = std::make_unique<Exchanger>(self, mapped->receives, memory.ranks_per_device());
+  exchanger = std::make_unique<Exchanger>(self, mapped->receives,
+                                          ChannelShape::of(ranks, memory.ranks_per_device(), memory.processors()));
   check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<KernelWatch>(state, *reports);
 }

@@ -10,8 +10,8 @@ namespace plait {
 
 inline constexpr int kMostDeviceRanks = 16;
 inline constexpr int kMostStrands = 64;
-inline constexpr int kMostLanes = 3;             // of a rank in a plan; each is a CTA of the strand
-inline constexpr int kMostMessageStrands = 256;  // of a message from one rank to another
+inline constexpr int kMostLanes = 3;            // of a rank in a plan; each is a CTA of the strand
+inline constexpr int kMostMessageStrands = 32;  // of a message from one rank to another
 
 // Where things lie in a rank's block. Every strand has signals, scratch and packets of its own, twice, for even and odd
 // epochs (see host/segment.hpp for the rule); they stay a strand's own however many strands a launch has, since ranks

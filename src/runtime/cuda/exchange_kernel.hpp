@@ -18,12 +18,13 @@ namespace plait {
 // How inboxes are cut: the same on all ranks of a communicator.
 struct ChannelShape {
   uint32_t strands = 0;     // of a channel
-  uint32_t slots = 0;       // of a strand; a power of two
+  uint32_t slots = 0;       // of a strand; a power of two, and no more than a CTA has barriers for
   uint32_t slot_bytes = 0;  // header and data
   uint32_t data_bytes = 0;  // of a slot
 
-  // As many strands as GPUs that ranks share hold at once, when every rank sends and receives to and from every other.
-  static ChannelShape of(int ranks, int ranks_per_device);
+  // As many strands as the GPU, of so many processors, holds at once when all of its ranks send to and receive from
+  // every other.
+  static ChannelShape of(int ranks, int ranks_per_device, int processors);
   // A message of `bytes` is cut into pieces of so many: for every strand one, if they are not too small.
   uint32_t piece_bytes(uint64_t bytes) const;
 
@@ -54,6 +55,7 @@ struct MessageQueue {
 
 inline constexpr int kMostMessages = 64;  // of a launch
 inline constexpr int kMostQueues = 2 * (kMostDeviceRanks - 1);
+inline constexpr int kMostExchangeThreads = 512 + 32;  // those that copy, and a warp that signals
 
 // Pieces that strands have sent to and received from each rank so far: in device memory, like StrandState.
 struct MessageState {
@@ -70,7 +72,8 @@ struct ExchangeLaunch {
   DeviceMessage messages[kMostMessages];
 };
 
-// What cudaLaunchKernel takes, with an ExchangeLaunch, a grid of (CTAs, queues) and up to kMostThreads threads.
+// What cudaLaunchKernel takes, with an ExchangeLaunch, a grid of (strands, queues) and 64 to kMostExchangeThreads
+// threads.
 const void* exchange_kernel();
 
 }  // namespace plait

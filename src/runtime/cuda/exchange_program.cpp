@@ -8,13 +8,9 @@ namespace plait {
 namespace {
 
 constexpr size_t kAlignment = 128;
-constexpr uint32_t kLeastPieceBytes = 512;  // what a warp accesses at once
-constexpr uint32_t kMostSlots = 4;
-constexpr size_t kMostSlotBytes = 8 << 10;
-// CTAs that every GPU holds at once, by occupancy: two on each of the 40 SMs of a T4, and no GPU that runs this has
-// less.
-constexpr int kResidentCtas = 64;
-constexpr int kWarpsPerCta = kMostThreads / 32;
+constexpr uint32_t kPieceUnit = 512;            // what a warp accesses at once
+constexpr uint32_t kLeastPieceBytes = 2 << 10;  // less is not worth a strand
+constexpr uint32_t kSlots = 4;
 
 size_t round_down(size_t value, size_t unit) { return value / unit * unit; }
 
@@ -26,6 +22,7 @@ void add(ExchangePart& part, const PeerMessage& message, const ChannelShape& sha
   const uint32_t piece = shape.piece_bytes(bytes);
   const uint64_t pieces = std::max<uint64_t>(1, (bytes + piece - 1) / piece);
   part.messages.push_back({reinterpret_cast<uint64_t>(message.buffer), bytes, piece});
+  part.piece_bytes = std::max(part.piece_bytes, static_cast<uint32_t>(std::min<uint64_t>(bytes, piece)));
   part.strands = std::max(part.strands, static_cast<uint32_t>(std::min<uint64_t>(pieces, shape.strands)));
 }
 
@@ -47,23 +44,22 @@ ExchangePart part_of(const Queues& queues, size_t first, size_t each, const Chan
 
 }  // namespace
 
-ChannelShape ChannelShape::of(int ranks, int ranks_per_device) {
+ChannelShape ChannelShape::of(int ranks, int ranks_per_device, int processors) {
   ChannelShape shape;
   if (ranks < 2) return shape;
-  const int ctas = std::max(1, kResidentCtas / (2 * (ranks - 1) * ranks_per_device));
-  shape.strands = static_cast<uint32_t>(std::min(ctas * kWarpsPerCta, kMostMessageStrands));
+  const int queues = 2 * (ranks - 1) * ranks_per_device;
+  shape.strands = static_cast<uint32_t>(std::clamp(processors / queues, 1, kMostMessageStrands));
+  shape.slots = kSlots;
   const size_t ring = BlockLayout::kInboxBytes / static_cast<size_t>(ranks - 1) / shape.strands;
-  shape.slots = ring / kMostSlots >= kMostSlotBytes ? kMostSlots : 2;
-  const size_t slot = round_down(std::min(ring / shape.slots, kMostSlotBytes + kSlotHeader), kAlignment);
-  shape.slot_bytes = static_cast<uint32_t>(slot);
-  shape.data_bytes = static_cast<uint32_t>(round_down(slot - kSlotHeader, kLeastPieceBytes));
+  shape.slot_bytes = static_cast<uint32_t>(round_down(ring / shape.slots, kAlignment));
+  shape.data_bytes = static_cast<uint32_t>(round_down(shape.slot_bytes - kSlotHeader, kPieceUnit));
   return shape;
 }
 
 uint32_t ChannelShape::piece_bytes(uint64_t bytes) const {
   const uint64_t share = (bytes + strands - 1) / strands;
-  const uint64_t rounded = (share + kLeastPieceBytes - 1) / kLeastPieceBytes * kLeastPieceBytes;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(rounded, kLeastPieceBytes, data_bytes));
+  const uint64_t rounded = (share + kPieceUnit - 1) / kPieceUnit * kPieceUnit;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(rounded, std::min(kLeastPieceBytes, data_bytes), data_bytes));
 }
 
 std::vector<ExchangePart> divide(std::span<const PeerMessage> messages, int rank, int ranks,

@@ -13,7 +13,8 @@ namespace plait {
 struct ExchangePart {
   std::vector<MessageQueue> queues;
   std::vector<DeviceMessage> messages;
-  uint32_t strands = 0;  // that have something to do
+  uint32_t strands = 0;      // that have something to do
+  uint32_t piece_bytes = 0;  // of the longest piece
 };
 
 // `messages` with other ranks than `rank`, in as few launches as they fit in. Which launch a message is in depends only

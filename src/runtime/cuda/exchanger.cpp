@@ -9,12 +9,18 @@ namespace plait {
 namespace {
 
 constexpr uint32_t kWarpThreads = 32;
-constexpr uint32_t kMostWarps = kMostThreads / kWarpThreads;
+constexpr uint32_t kThreadBytes = 16;  // that a thread copies at once
+
+// Enough to copy a piece at once, as far as there are so many, and the warp that signals.
+uint32_t threads_for(uint32_t piece_bytes) {
+  const uint32_t warps = (piece_bytes + kThreadBytes * kWarpThreads - 1) / (kThreadBytes * kWarpThreads);
+  return std::clamp((warps + 1) * kWarpThreads, 2 * kWarpThreads, static_cast<uint32_t>(kMostExchangeThreads));
+}
 
 }  // namespace
 
-Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, int ranks_per_device)
-    : self_(self), failures_(failures), shape_(ChannelShape::of(self.ranks, ranks_per_device)) {
+Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape)
+    : self_(self), failures_(failures), shape_(shape) {
   check_cuda(cudaMalloc(&state_, sizeof(MessageState)), "memory for the state of messages");
   check_cuda(cudaMemset(state_, 0, sizeof(MessageState)), "clearing the state of messages");
   // Loading a kernel waits for what runs on the GPU, which may be a kernel that waits for this one.
@@ -34,10 +40,9 @@ void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stre
     launch.shape = shape_;
     std::copy(part.queues.begin(), part.queues.end(), launch.queues);
     std::copy(part.messages.begin(), part.messages.end(), launch.messages);
-    const uint32_t warps = std::min(part.strands, kMostWarps);
-    const dim3 grid((part.strands + warps - 1) / warps, static_cast<unsigned>(part.queues.size()));
+    const dim3 grid(part.strands, static_cast<unsigned>(part.queues.size()));
     void* arguments[] = {&launch};
-    check_cuda(cudaLaunchKernel(exchange_kernel(), grid, dim3(warps * kWarpThreads), arguments, 0, stream),
+    check_cuda(cudaLaunchKernel(exchange_kernel(), grid, dim3(threads_for(part.piece_bytes)), arguments, 0, stream),
                "launching an exchange");
   }
 }

@@ -13,7 +13,7 @@ namespace plait {
 class Exchanger {
  public:
   // The rank's device is current, here and when it ends; by then it is done with all exchanges.
-  Exchanger(const DeviceRank& self, StrandFailure* failures, int ranks_per_device);
+  Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape);
   ~Exchanger();
   Exchanger(const Exchanger&) = delete;
   Exchanger& operator=(const Exchanger&) = delete;
