@@ -53,6 +53,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.processors = cuda_.memory().processors();
     query.ranks_per_device = cuda_.memory().ranks_per_device();
     query.lines = cuda_.memory().keeps_lines_whole();
+    query.wide_partials = accumulates_in_float32(call.type);
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
     // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
     const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;

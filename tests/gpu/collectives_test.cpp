@@ -122,6 +122,8 @@ void test_everything(Report& report, int gpus) {
        "signals:4x128"},
       {"all_reduce:one_shot_push(2),reduce:one_shot_push(2),broadcast:one_shot_push(2)", "signals:3x64"},
       {"all_reduce:ring,reduce_scatter:ring,all_gather:ring,broadcast:binomial,reduce:binomial", "signals:2x64"},
+      {"broadcast:chain_push(4),reduce:chain_push(4)", "signals:3x128"},
+      {"broadcast:chain_push,reduce:chain_push", "lines:2x128"},
       {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "signals:4x256"},
   };
   for (const int ranks : {1, 2, 3, 4, 7}) {
