@@ -36,6 +36,11 @@ class PlaitOnCuda : public CudaContestant {
   void enqueue(const Call& call, const void* input, void* output, void* stream) override {
     communicator_.enqueue(call, input, output, stream);
   }
+  bool multiplies() const override { return true; }
+  void enqueue_multiplied(const Call& call, const Factor& factor, const void* input, void* output,
+                          void* stream) override {
+    communicator_.enqueue(call, input, output, stream, &factor);
+  }
   void check() override {
     if (const auto error = communicator_.async_error()) throw *error;
   }
@@ -117,6 +122,7 @@ class Trial {
         at_(place_of),
         rank_(place_of.communicator.rank()),
         ranks_(place_of.communicator.size()),
+        factor_(exact_factor(call.type, rank_)),
         placed_(place(call, rank_, place_of.buffers, options.in_place)) {}
 
   // Checks, warms up, and decides how long a loop is.
@@ -159,7 +165,13 @@ class Trial {
   }
 
   void enqueue(int calls) {
-    for (int i = 0; i < calls; ++i) contestant_.enqueue(call_, placed_.input, placed_.output, at_.stream);
+    for (int i = 0; i < calls; ++i) {
+      if (options_.multiplied) {
+        contestant_.enqueue_multiplied(call_, factor_, placed_.input, placed_.output, at_.stream);
+      } else {
+        contestant_.enqueue(call_, placed_.input, placed_.output, at_.stream);
+      }
+    }
   }
 
   void replay(cudaGraphExec_t graph) { check_cuda(cudaGraphLaunch(graph, at_.stream), "replaying a graph"); }
@@ -222,7 +234,7 @@ class Trial {
       check_cuda(cudaMemcpyAsync(at_.host, placed_.output, bytes, cudaMemcpyDeviceToHost, at_.stream), "download");
       check_cuda(cudaStreamSynchronize(at_.stream), "download");
     }
-    const auto wrong = static_cast<int64_t>(count_wrong(call_, ranks_, rank_, variant, at_.host));
+    const auto wrong = static_cast<int64_t>(count_wrong(call_, ranks_, rank_, variant, at_.host, options_.multiplied));
     return static_cast<long>(over_ranks(at_.communicator, wrong, DataType::kInt64, ReduceOp::kSum));
   }
 
@@ -260,6 +272,7 @@ class Trial {
   const CudaMeasureOptions& options_;
   const Place at_;
   const int rank_, ranks_;
+  const Factor factor_;
   const Placement placed_;
   GraphExec graph_;
   int units_ = 1;
@@ -303,7 +316,7 @@ std::vector<Measurement> CudaBench::measure(const Call& call, const CudaMeasureO
   std::vector<std::pair<std::unique_ptr<Trial>, Measurement*>> trials;
   for (size_t c = 0; c < results.size(); ++c) {
     CudaContestant& contestant = *impl.contestants[c];
-    if (!contestant.serves(call, options.in_place)) continue;
+    if (!contestant.serves(call, options.in_place) || (options.multiplied && !contestant.multiplies())) continue;
     BufferPair buffers = contestant.own_buffers();
     if (buffers.first == nullptr) buffers = {impl.first.get(), impl.second.get()};
     auto trial = std::make_unique<Trial>(

@@ -10,6 +10,8 @@
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/product_memory.hpp"
+#include "runtime/cuda/scale.hpp"
 #include "runtime/cuda/watch.hpp"
 
 namespace plait {
@@ -95,6 +97,8 @@ struct CudaRank::Impl {
   ~Impl();
 
   int resident_ctas(const void* kernel, int threads) const;
+  void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
+                       ProductMemory::Piece& piece) const;
 
   PeerMemory memory;
   CommunicatorState& state;
@@ -104,6 +108,7 @@ struct CudaRank::Impl {
   cudaEvent_t last_call = nullptr;
   cudaStream_t last_stream = nullptr;
   bool has_called = false;
+  std::unique_ptr<ProductMemory> products;
   std::unique_ptr<Watch> watch;
 };
 
@@ -139,7 +144,10 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
       const void* kernel = lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type));
       check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
     }
+    cudaFuncAttributes attributes;
+    check_cuda(cudaFuncGetAttributes(&attributes, scale_kernel(static_cast<DataType>(type))), "loading the kernels");
   }
+  products = std::make_unique<ProductMemory>(memory.device());
   check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<Watch>(state, failures, aborted);
 }
@@ -153,10 +161,21 @@ int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
   return processors * on_each;
 }
 
+// Where this rank's input goes times a factor; null where there is none.
+void* CudaRank::Impl::place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
+                                     ProductMemory::Piece& piece) const {
+  const size_t bytes = message_bytes(call, self.ranks);
+  if (bytes == 0) return nullptr;
+  if (holds_products(call.collective, call.root, self.rank)) return output;
+  products->take(bytes, input, stream, piece);
+  return piece.get();
+}
+
 CudaRank::Impl::~Impl() {
   const DeviceGuard guard(memory.device());
   if (has_called) cudaEventSynchronize(last_call);  // waits in kernels are bounded
   watch.reset();
+  products.reset();
   if (last_call != nullptr) cudaEventDestroy(last_call);
   cudaFreeHost(failures);
   cudaFree(self.states);
@@ -240,15 +259,19 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   return prepared;
 }
 
-void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream) {
+void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor) {
   Impl& impl = *impl_;
   if (impl.state.has_failed()) throw *impl.state.failure();
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
+  const Call& call = prepared.call_;
+  ProductMemory::Piece piece;  // first: what it cannot get must fail before others wait for this rank
+  void* const products = factor == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
   Prepared::Launch& launch = *prepared.launch_;
   void* argument = std::visit(
       [&](auto& it) -> void* {
-        set_buffers(it, launch.flagged, static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
+        const void* summed = products != nullptr ? products : input;
+        set_buffers(it, launch.flagged, static_cast<const std::byte*>(summed), static_cast<std::byte*>(output));
         return &it;
       },
       launch.argument);
@@ -256,9 +279,13 @@ void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void
   check_cuda(cudaStreamIsCapturing(s, &capture), "asking whether the stream is captured");
   // What is captured runs when the graph is launched; its order is the user's affair.
   const bool runs_now = capture == cudaStreamCaptureStatusNone;
-  if (runs_now) impl.state.announce(prepared.call_);
+  if (runs_now) impl.state.announce(call);
   if (runs_now && impl.has_called && s != impl.last_stream) {
     check_cuda(cudaStreamWaitEvent(s, impl.last_call, 0), "waiting for the last call's stream");
+  }
+  if (products != nullptr) {
+    const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
+    launch_scale(*factor, input, products, elements, impl.memory.processors(), s);
   }
   void* arguments[] = {argument};
   check_cuda(cudaLaunchKernel(launch.kernel, launch.grid, launch.block, arguments, 0, s), "launching a collective");
