@@ -54,9 +54,11 @@ void run_together(const std::vector<Job>& jobs, FirstFailure& failure) {
   for (std::thread& helper : helpers) helper.join();
 }
 
+const Factor* factor_of(const CollectiveCall& call) { return call.factor ? &*call.factor : nullptr; }
+
 void enqueue(Communicator& communicator, const CollectiveCall& call) {
   try {
-    communicator.enqueue(call.call, call.input, call.output, call.stream);
+    communicator.enqueue(call.call, call.input, call.output, call.stream, factor_of(call));
   } catch (const Error& error) {  // the system that an enqueueing call deals with is CUDA
     if (error.code() == ErrorCode::kSystem) refuse(plaitUnhandledCudaError, error.what());
     throw;
@@ -66,7 +68,7 @@ void enqueue(Communicator& communicator, const CollectiveCall& call) {
 void perform(const CollectiveCall& call) {
   const Use communicator(call.comm);
   if (communicator->device() == kNoDevice) {
-    communicator->run(call.call, call.input, call.output);
+    communicator->run(call.call, call.input, call.output, factor_of(call));
   } else {
     enqueue(*communicator, call);
   }
