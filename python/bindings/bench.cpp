@@ -26,7 +26,7 @@ std::unique_ptr<Entrant> enter(CommunicatorHandle& handle) {
 
 std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
                                       const Call& call, int iterations, int warmup, int cycles, bool in_place,
-                                      bool check) {
+                                      bool check, bool multiplied) {
   std::vector<Contestant*> contestants;
   for (Entrant* entrant : entrants) contestants.push_back(entrant->contestant.get());
   MeasureOptions options;
@@ -35,6 +35,7 @@ std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vec
   options.cycles = cycles;
   options.in_place = in_place;
   options.check = check;
+  options.multiplied = multiplied;
   return handle.use([&](Communicator& communicator) { return measure(communicator, contestants, call, options); });
 }
 
@@ -57,6 +58,7 @@ void bind_bench(nb::module_& module) {
       .def_ro("host_seconds", &Measurement::host_seconds, "to enqueue one call on a GPU; -1: not measured");
   module.def("measure", &measure_call, nb::arg("communicator"), nb::arg("contestants"), nb::arg("call"),
              nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
+             nb::arg("multiplied") = false,
              "Times one call with each contestant in turn; collective. One Measurement a contestant.");
   module.def(
       "measure_copy_bandwidth",

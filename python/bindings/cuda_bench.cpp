@@ -24,7 +24,7 @@ class Bench {
   }
   std::vector<std::string> contestants() const { return bench_->contestants(); }
   std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, bool in_place,
-                                   bool check) {
+                                   bool check, bool multiplied) {
     CudaMeasureOptions options;
     options.iterations = iterations;
     options.warmup = warmup;
@@ -32,6 +32,7 @@ class Bench {
     options.graph = graph;
     options.in_place = in_place;
     options.check = check;
+    options.multiplied = multiplied;
     return handle_.use([&](Communicator&) { return bench_->measure(call, options); });
   }
   void close() {
@@ -62,7 +63,8 @@ void bind_cuda_bench(nb::module_& module) {
            "The first of these libraries that there is. Raises InvalidArgument on all ranks where there is none.")
       .def_prop_ro("contestants", &Bench::contestants, "names, Plait's first")
       .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
-           nb::arg("graph"), nb::arg("in_place"), nb::arg("check"), "One Measurement a contestant.")
+           nb::arg("graph"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,
+           "One Measurement a contestant.")
       .def("close", &Bench::close);
 }
 

@@ -1,3 +1,4 @@
+// The multiplication of pre-multiplied sums: one kernel a type, all of it bound by memory.
 #include <algorithm>
 #include <bit>
 
