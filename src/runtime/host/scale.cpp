@@ -136,7 +136,10 @@ void scale(const void* input, void* output, size_t elements, const Factor& facto
   const size_t bytes = size_of(factor.type);
   const size_t at_once = std::min(elements, kBlockBytes / bytes);
   std::array<std::byte, kBlockBytes> factors;
-  for (size_t i = 0; i < at_once; ++i) std::memcpy(factors.data() + i * bytes, factor.value.data(), bytes);
+  std::memcpy(factors.data(), factor.value.data(), bytes);
+  for (size_t made = 1; made < at_once; made *= 2) {
+    std::memcpy(factors.data() + made * bytes, factors.data(), std::min(made, at_once - made) * bytes);
+  }
   const FoldFunction product = find_fold(factor.type, ReduceOp::kProduct);
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
