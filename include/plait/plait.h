@@ -227,8 +227,10 @@ PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
 // Between these two, on this thread, collectives, plaitCommInitRank* and plaitCommSplit are only noted. The outermost
 // plaitGroupEnd first makes the communicators, all at the same time, and then issues the collectives: those on GPUs in
 // the order noted; those on host memory at the same time for different communicators, and in the order noted for each.
-// It returns the first error. Where noting a call failed, nothing of the group is done. Where issuing one fails, its
-// communicator is aborted, so that no rank waits for it, and the rest is issued. Groups nest.
+// Sends and receives of a communicator follow its collectives, all at once; where they are on several streams, they
+// begin when all of these have come to them, and all go on when they are done. It returns the first error. Where noting
+// a call failed, nothing of the group is done. Where issuing one fails, its communicator is aborted, so that no rank
+// waits for it, and the rest is issued. Groups nest.
 PLAIT_API plaitResult_t plaitGroupStart(void);
 PLAIT_API plaitResult_t plaitGroupEnd(void);
 
@@ -280,6 +282,18 @@ PLAIT_API plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, size
 
 // On host memory returns, and on a GPU lets `stream` go on, when every rank has come to it.
 PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
+
+// ---- Messages between two ranks -------------------------------------------------------------------------------------
+
+// The n-th plaitSend of rank a to rank b is received by the n-th plaitRecv of b from a, which must give as many bytes;
+// else both get plaitInvalidUsage. Only these two ranks take part. Outside of a group each is done by itself: then a
+// send may have to wait for its receive, and two ranks that both send first may wait for each other. In a group all
+// sends and receives of a communicator are done together, after the collectives of the group; so messages to several
+// ranks, in both directions, belong into a group, and so do those of a rank to itself.
+PLAIT_API plaitResult_t plaitSend(const void* sendbuff, size_t count, plaitDataType_t datatype, int peer,
+                                  plaitComm_t comm, plaitStream_t stream);
+PLAIT_API plaitResult_t plaitRecv(void* recvbuff, size_t count, plaitDataType_t datatype, int peer, plaitComm_t comm,
+                                  plaitStream_t stream);
 
 // ---- Operations -----------------------------------------------------------------------------------------------------
 

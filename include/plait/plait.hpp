@@ -183,6 +183,22 @@ class Communicator {
     check(plaitAlltoAll(send, receive, count, type, handle_, stream));
   }
 
+  // To and from one rank; those that belong together go into a group().
+  template <class T>
+  void send(const T* data, size_t count, int peer, plaitStream_t stream = {}) {
+    send(data, count, data_type<T>(), peer, stream);
+  }
+  void send(const void* data, size_t count, plaitDataType_t type, int peer, plaitStream_t stream = {}) {
+    check(plaitSend(data, count, type, peer, handle_, stream));
+  }
+  template <class T>
+  void receive(T* data, size_t count, int peer, plaitStream_t stream = {}) {
+    receive(data, count, data_type<T>(), peer, stream);
+  }
+  void receive(void* data, size_t count, plaitDataType_t type, int peer, plaitStream_t stream = {}) {
+    check(plaitRecv(data, count, type, peer, handle_, stream));
+  }
+
   void barrier(plaitStream_t stream = {}) { check(plaitBarrier(handle_, stream)); }
 
  private:

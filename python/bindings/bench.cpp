@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bench/measure.hpp"
+#include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
 
@@ -24,19 +25,37 @@ std::unique_ptr<Entrant> enter(CommunicatorHandle& handle) {
   return std::make_unique<Entrant>(Entrant{std::move(communicator), std::move(contestant)});
 }
 
-std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
-                                      const Call& call, int iterations, int warmup, int cycles, bool in_place,
-                                      bool check, bool multiplied) {
+std::vector<Contestant*> contestants_of(const std::vector<Entrant*>& entrants) {
   std::vector<Contestant*> contestants;
   for (Entrant* entrant : entrants) contestants.push_back(entrant->contestant.get());
+  return contestants;
+}
+
+MeasureOptions options_of(int iterations, int warmup, int cycles, bool in_place, bool check) {
   MeasureOptions options;
   options.iterations = iterations;
   options.warmup = warmup;
   options.cycles = cycles;
   options.in_place = in_place;
   options.check = check;
+  return options;
+}
+
+std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
+                                      const Call& call, int iterations, int warmup, int cycles, bool in_place,
+                                      bool check, bool multiplied) {
+  MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check);
   options.multiplied = multiplied;
-  return handle.use([&](Communicator& communicator) { return measure(communicator, contestants, call, options); });
+  return handle.use([&](Communicator& c) { return measure(c, contestants_of(entrants), call, options); });
+}
+
+std::vector<Measurement> measure_shift(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants, size_t count,
+                                       nb::handle dtype, int iterations, int warmup, int cycles, bool in_place,
+                                       bool check) {
+  const MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check);
+  const DataType type = data_type_of(dtype);
+  return handle.use(
+      [&](Communicator& c) { return measure_ring_shift(c, contestants_of(entrants), type, count, options); });
 }
 
 }  // namespace
@@ -60,6 +79,9 @@ void bind_bench(nb::module_& module) {
              nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
              nb::arg("multiplied") = false,
              "Times one call with each contestant in turn; collective. One Measurement a contestant.");
+  module.def("measure_ring_shift", &measure_shift, nb::arg("communicator"), nb::arg("contestants"), nb::arg("count"),
+             nb::arg("dtype"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"),
+             nb::arg("check"), "The same for a message from every rank to the next one.");
   module.def(
       "measure_copy_bandwidth",
       [](CommunicatorHandle& handle, size_t bytes) {

@@ -13,6 +13,7 @@
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/collective.hpp"
+#include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
 
 namespace plait::python {
@@ -117,6 +118,7 @@ void bind_communicator(nb::module_& module) {
              int root) { return run_collective(handle, parse_collective(collective), array, out, dtype, op, root); },
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
           nb::arg("op").none(), nb::arg("root"))
+      .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none())
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
       .def(
           "plan_for",

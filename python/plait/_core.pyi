@@ -261,6 +261,9 @@ class Communicator:
         op: str | PremulSum,
         root: int,
     ) -> object: ...
+    def exchange(
+        self, sends: Sequence[tuple[int, object]], receives: Sequence[tuple[int, object]], dtype: object | None
+    ) -> None: ...
     def barrier(self) -> None: ...
     def plan_for(self, call: Call) -> Plan: ...
     def reason_for(self, call: Call) -> str: ...
@@ -299,6 +302,17 @@ def measure(
     in_place: bool,
     check: bool,
     multiplied: bool = False,
+) -> list[Measurement]: ...
+def measure_ring_shift(
+    communicator: Communicator,
+    contestants: Sequence[Contestant],
+    count: int,
+    dtype: object,
+    iterations: int,
+    warmup: int,
+    cycles: int,
+    in_place: bool,
+    check: bool,
 ) -> list[Measurement]: ...
 def measure_copy_bandwidth(communicator: Communicator, bytes: int) -> float: ...
 

@@ -448,8 +448,19 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
 }
 
 void Communicator::exchange(std::span<const PeerMessage> messages) {
-  check_messages(messages, held(impl_).rank, impl_->size);
-  fail(ErrorCode::kInvalidArgument, "messages on host memory are to come");
+  Impl& impl = held(impl_);
+  check_messages(messages, impl.rank, impl.size);
+  impl.host.exchange(messages);
+}
+
+void Communicator::send(const void* data, size_t count, DataType type, int peer) {
+  const PeerMessage message{PeerMessage::Kind::kSend, peer, type, count, const_cast<void*>(data)};
+  exchange({&message, 1});
+}
+
+void Communicator::receive(void* data, size_t count, DataType type, int peer) {
+  const PeerMessage message{PeerMessage::Kind::kReceive, peer, type, count, data};
+  exchange({&message, 1});
 }
 
 void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) {
@@ -458,6 +469,13 @@ void Communicator::enqueue(const Call& call, const void* input, void* output, vo
   impl.check(call, input, output);
   if (factor != nullptr) impl.check_factor(call, *factor);
   device.enqueue(call, input, output, stream, factor);
+}
+
+void Communicator::enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+  Impl& impl = held(impl_);
+  DeviceEnd& device = impl.device_end();
+  check_messages(messages, impl.rank, impl.size);
+  if (!messages.empty()) device.exchange(messages, streams);
 }
 
 std::optional<Error> Communicator::async_error() const {

@@ -84,14 +84,23 @@ class Communicator {
 
   // Sends and receives together (see runtime/peer_message.hpp): returns when what is sent has been taken out of its
   // buffer and what is received is there. Only the ranks that are named take part. Those of one exchange do not wait
-  // for each other, except for those of one kind with the same peer.
+  // for each other, except for those of one kind with the same peer. Messages and collectives do not wait for each
+  // other either. Ends of other sizes are kMismatch, on both ranks.
   void exchange(std::span<const PeerMessage> messages);
+  // One message to another rank. Small ones may be sent before the other rank receives; of others, do not rely on it:
+  // where two ranks send to each other, exchange() them.
+  void send(const void* data, size_t count, DataType type, int peer);
+  // One message from another rank.
+  void receive(void* data, size_t count, DataType type, int peer);
 
   // The same on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
   // stream): returns at once. Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error() and in the
   // next call. The calls of one communicator on several streams run one after the other. Any thread, one at a time.
   // A factor on the GPU is read when the call runs.
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+  // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
+  // come to it, and all go on when it is done.
+  void enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
   // The failure that ended the communicator, if one did.
   std::optional<Error> async_error() const;
 

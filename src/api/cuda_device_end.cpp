@@ -40,6 +40,10 @@ class CudaDeviceEnd final : public DeviceEnd {
     cuda_.enqueue(*last_, input, output, stream, factor);
   }
 
+  void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
+    cuda_.exchange(messages, streams);
+  }
+
   CudaChoice choose(const Call& call) const override {
     SelectionQuery query;
     query.collective = call.collective;

@@ -13,6 +13,7 @@
 #include "runtime/call.hpp"
 #include "runtime/factor.hpp"
 #include "runtime/host/device_calls.hpp"
+#include "runtime/peer_message.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
@@ -29,6 +30,7 @@ class DeviceEnd {
   virtual ~DeviceEnd() = default;
   // `factor`: what this rank's input is multiplied by before the sum; may be null.
   virtual void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) = 0;
+  virtual void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual CudaChoice choose(const Call& call) const = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   // Ends kernels that wait; the failure record says why.

@@ -10,6 +10,16 @@
 
 namespace plait {
 
+// What every rank does in nccl-tests' sendrecv: one message to the next rank and one from that before, at once.
+struct RingShift {
+  int to = 0;
+  int from = 0;
+  DataType type = DataType::kUint8;
+  size_t count = 0;
+
+  size_t bytes() const { return count * size_of(type); }
+};
+
 class Contestant {
  public:
   virtual ~Contestant() = default;
@@ -22,6 +32,9 @@ class Contestant {
   // Whether the library has pre-multiplied sums, and one of them.
   virtual bool multiplies() const { return false; }
   virtual void run_multiplied(const Call& call, const Factor& factor, const void* input, void* output);
+
+  virtual bool serves(const RingShift&) const { return false; }
+  virtual void run(const RingShift& shift, const void* input, void* output);
 };
 
 std::unique_ptr<Contestant> make_plait_contestant(Communicator& communicator);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/error.hpp"
 #include "bench/exact_input.hpp"
 #include "bench/pages.hpp"
 #include "bench/ranks.hpp"
@@ -18,11 +17,21 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// What is measured: something that every contestant may do, on buffers of this rank.
 class Stage {
  public:
-  Stage(Communicator& communicator, const Call& call, bool in_place, bool multiplied)
-      : communicator_(communicator),
-        call_(call),
+  virtual ~Stage() = default;
+  virtual bool served_by(const Contestant& contestant) const = 0;
+  virtual bool has_exact_result() const = 0;
+  virtual void fill(int variant) = 0;
+  virtual void run(Contestant& contestant) = 0;
+  virtual size_t count_wrong(int variant) const = 0;
+};
+
+class CallStage final : public Stage {
+ public:
+  CallStage(const Communicator& communicator, const Call& call, bool in_place, bool multiplied)
+      : call_(call),
         multiplied_(multiplied),
         factor_(exact_factor(call.type, communicator.rank())),
         ranks_(communicator.size()),
@@ -31,35 +40,27 @@ class Stage {
         second_(in_place ? 1 : message_bytes(call, ranks_)),
         placed_(place(call, rank_, {first_.get(), second_.get()}, in_place)) {}
 
-  long count_wrong_after(Contestant& contestant, int variant) {
-    fill_input(call_, ranks_, rank_, variant, placed_.input);
-    run(contestant);
-    // MPI broadcasts in the root's input and leaves its output alone, which is right for MPI.
-    const bool same_as_input = call_.collective == Collective::kBroadcast && rank_ == call_.root;
-    const auto wrong = static_cast<int64_t>(
-        count_wrong(call_, ranks_, rank_, variant, same_as_input ? placed_.input : placed_.output, multiplied_));
-    return static_cast<long>(over_ranks(communicator_, wrong, DataType::kInt64, ReduceOp::kSum));
+  bool served_by(const Contestant& contestant) const override {
+    return contestant.serves(call_) && (!multiplied_ || contestant.multiplies());
   }
-
-  double time_loop(Contestant& contestant, int iterations) {
-    communicator_.barrier();
-    const double start = seconds_now();
-    for (int i = 0; i < iterations; ++i) run(contestant);
-    const double elapsed = seconds_now() - start;
-    return over_ranks(communicator_, elapsed / iterations, DataType::kFloat64, ReduceOp::kMax);
-  }
-
- private:
-  void run(Contestant& contestant) {
+  bool has_exact_result() const override { return true; }
+  void fill(int variant) override { fill_input(call_, ranks_, rank_, variant, placed_.input); }
+  void run(Contestant& contestant) override {
     if (multiplied_) {
       contestant.run_multiplied(call_, factor_, placed_.input, placed_.output);
     } else {
       contestant.run(call_, placed_.input, placed_.output);
     }
   }
+  size_t count_wrong(int variant) const override {
+    // MPI broadcasts in the root's input and leaves its output alone, which is right for MPI.
+    const bool same_as_input = call_.collective == Collective::kBroadcast && rank_ == call_.root;
+    return plait::count_wrong(call_, ranks_, rank_, variant, same_as_input ? placed_.input : placed_.output,
+                              multiplied_);
+  }
 
-  Communicator& communicator_;
-  const Call& call_;
+ private:
+  const Call call_;
   const bool multiplied_;
   const Factor factor_;
   const int ranks_;
@@ -67,6 +68,77 @@ class Stage {
   const Pages first_, second_;
   const Placement placed_;
 };
+
+// Every rank sends what it would broadcast.
+class ShiftStage final : public Stage {
+ public:
+  ShiftStage(const Communicator& communicator, DataType type, size_t count, bool in_place)
+      : ranks_(communicator.size()),
+        rank_(communicator.rank()),
+        shift_{(rank_ + 1) % ranks_, (rank_ + ranks_ - 1) % ranks_, type, count},
+        input_(shift_.bytes()),
+        output_(in_place ? 1 : shift_.bytes()),
+        in_place_(in_place) {}
+
+  bool served_by(const Contestant& contestant) const override { return contestant.serves(shift_); }
+  bool has_exact_result() const override { return !in_place_; }
+  void fill(int variant) override { fill_input(broadcast_from(rank_), ranks_, rank_, variant, input_.get()); }
+  void run(Contestant& contestant) override {
+    contestant.run(shift_, input_.get(), in_place_ ? input_.get() : output_.get());
+  }
+  size_t count_wrong(int variant) const override {
+    return plait::count_wrong(broadcast_from(shift_.from), ranks_, rank_, variant, output_.get());
+  }
+
+ private:
+  Call broadcast_from(int root) const {
+    return {Collective::kBroadcast, shift_.type, ReduceOp::kSum, root, shift_.count};
+  }
+
+  const int ranks_;
+  const int rank_;
+  const RingShift shift_;
+  const Pages input_, output_;
+  const bool in_place_;
+};
+
+long count_wrong_after(Communicator& communicator, Stage& stage, Contestant& contestant, int variant) {
+  stage.fill(variant);
+  stage.run(contestant);
+  const auto wrong = static_cast<int64_t>(stage.count_wrong(variant));
+  return static_cast<long>(over_ranks(communicator, wrong, DataType::kInt64, ReduceOp::kSum));
+}
+
+double time_loop(Communicator& communicator, Stage& stage, Contestant& contestant, int iterations) {
+  communicator.barrier();
+  const double start = seconds_now();
+  for (int i = 0; i < iterations; ++i) stage.run(contestant);
+  const double elapsed = seconds_now() - start;
+  return over_ranks(communicator, elapsed / iterations, DataType::kFloat64, ReduceOp::kMax);
+}
+
+std::vector<Measurement> measure_stage(Communicator& communicator, const std::vector<Contestant*>& contestants,
+                                       Stage& stage, const MeasureOptions& options) {
+  std::vector<Measurement> results(contestants.size());
+  for (size_t c = 0; c < contestants.size(); ++c) {
+    Contestant& contestant = *contestants[c];
+    if (!stage.served_by(contestant)) continue;
+    if (options.check && stage.has_exact_result()) {
+      results[c].wrong = count_wrong_after(communicator, stage, contestant, static_cast<int>(c));
+    }
+    const double estimate = time_loop(communicator, stage, contestant, std::max(1, options.warmup));
+    const double fitting = options.loop_seconds / std::max(estimate, 1e-9);
+    results[c].iterations =
+        options.iterations > 0 ? options.iterations : static_cast<int>(std::clamp(fitting, 20.0, 1e6));
+  }
+  for (int cycle = 0; cycle < std::max(1, options.cycles); ++cycle) {
+    for (size_t c = 0; c < contestants.size(); ++c) {
+      if (results[c].iterations == 0) continue;
+      results[c].seconds.push_back(time_loop(communicator, stage, *contestants[c], results[c].iterations));
+    }
+  }
+  return results;
+}
 
 class PlaitContestant : public Contestant {
  public:
@@ -79,40 +151,42 @@ class PlaitContestant : public Contestant {
     communicator_.run(call, input, output, &factor);
   }
 
+  bool serves(const RingShift&) const override { return true; }
+  void run(const RingShift& shift, const void* input, void* output) override {
+    const PeerMessage messages[] = {
+        {PeerMessage::Kind::kSend, shift.to, shift.type, shift.count, const_cast<void*>(input)},
+        {PeerMessage::Kind::kReceive, shift.from, shift.type, shift.count, output}};
+    communicator_.exchange(messages);
+  }
+
  private:
   Communicator& communicator_;
 };
 
 }  // namespace
 
-void Contestant::run_multiplied(const Call& call, const Factor&, const void*, void*) {
-  fail(ErrorCode::kInternal, name(), " has no pre-multiplied sums for ", to_text(call));
-}
-
 std::unique_ptr<Contestant> make_plait_contestant(Communicator& communicator) {
   return std::make_unique<PlaitContestant>(communicator);
 }
 
+void Contestant::run_multiplied(const Call&, const Factor&, const void*, void*) {
+  fail(ErrorCode::kInvalidArgument, name(), " has no pre-multiplied sums");
+}
+
+void Contestant::run(const RingShift&, const void*, void*) {
+  fail(ErrorCode::kInvalidArgument, name(), " has no messages between two ranks here");
+}
+
 std::vector<Measurement> measure(Communicator& communicator, const std::vector<Contestant*>& contestants,
                                  const Call& call, const MeasureOptions& options) {
-  Stage stage(communicator, call, options.in_place, options.multiplied);
-  std::vector<Measurement> results(contestants.size());
-  for (size_t c = 0; c < contestants.size(); ++c) {
-    if (!contestants[c]->serves(call) || (options.multiplied && !contestants[c]->multiplies())) continue;
-    if (options.check) results[c].wrong = stage.count_wrong_after(*contestants[c], static_cast<int>(c));
-    const double estimate = stage.time_loop(*contestants[c], std::max(1, options.warmup));
-    const double fitting = options.loop_seconds / std::max(estimate, 1e-9);
-    results[c].iterations =
-        options.iterations > 0 ? options.iterations : static_cast<int>(std::clamp(fitting, 20.0, 1e6));
-  }
-  for (int cycle = 0; cycle < std::max(1, options.cycles); ++cycle) {
-    for (size_t c = 0; c < contestants.size(); ++c) {
-      if (results[c].iterations > 0) {
-        results[c].seconds.push_back(stage.time_loop(*contestants[c], results[c].iterations));
-      }
-    }
-  }
-  return results;
+  CallStage stage(communicator, call, options.in_place, options.multiplied);
+  return measure_stage(communicator, contestants, stage, options);
+}
+
+std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<Contestant*>& contestants,
+                                            DataType type, size_t count, const MeasureOptions& options) {
+  ShiftStage stage(communicator, type, count, options.in_place);
+  return measure_stage(communicator, contestants, stage, options);
 }
 
 double measure_copy_bandwidth(Communicator& communicator, size_t bytes) {

@@ -30,6 +30,11 @@ struct Measurement {
 std::vector<Measurement> measure(Communicator& communicator, const std::vector<Contestant*>& contestants,
                                  const Call& call, const MeasureOptions& options);
 
+// The same for a message of `count` elements from every rank to the next one. In place, what is received overwrites
+// what is sent, and is not checked, as in nccl-tests.
+std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<Contestant*>& contestants,
+                                            DataType type, size_t count, const MeasureOptions& options);
+
 // Bytes a second that this machine copies while `communicator`'s ranks all copy at once, each between two buffers of
 // its own of `bytes` bytes: the yardstick for large messages. The mean over ranks.
 double measure_copy_bandwidth(Communicator& communicator, size_t bytes);

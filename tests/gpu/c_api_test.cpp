@@ -196,6 +196,19 @@ void test_collectives(World& world) {
   });
   expect_results(world, kCount * ranks, "plaitAlltoAll in place", [](int r, int i) { return value_of(r, i, 9); });
 
+  fill(world, 10);
+  world.in_group([&](Rank& rank, int) {  // an all-to-all of messages, backwards
+    plaitResult_t result = plaitSuccess;
+    for (int peer = ranks - 1; peer >= 0 && result == plaitSuccess; --peer) {
+      result = plaitSend(rank.send + peer * kCount, kCount, plaitInt32, peer, rank.comm, rank.stream);
+      if (result != plaitSuccess) break;
+      result = plaitRecv(rank.receive + peer * kCount, kCount, plaitInt32, peer, rank.comm, rank.stream);
+    }
+    return result;
+  });
+  expect_results(world, kCount * ranks, "plaitSend and plaitRecv",
+                 [&](int r, int i) { return value_of(i / kCount, r * kCount + i % kCount, 10); });
+
   world.in_group([](Rank& rank, int) { return plaitBarrier(rank.comm, rank.stream); });
   world.synchronize();
   world.each([&](Rank& rank, int r) {

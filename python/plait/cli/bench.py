@@ -1,4 +1,4 @@
-"""`plait bench`: times a collective, as nccl-tests does, alone or beside another library."""
+"""`plait bench`: times a collective or messages, as nccl-tests does, alone or beside another library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ..errors import InvalidArgument
 from . import bench_cuda, usage
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
-COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
+COLLECTIVES += ("gather", "scatter", "all_to_all", "send_receive", "barrier")
+ALIASES = {"sendrecv": "send_receive"}
 REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
@@ -60,7 +61,13 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("collective", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
+    add(
+        "collective",
+        type=lambda text: ALIASES.get(text, text),
+        choices=COLLECTIVES,
+        metavar="COLLECTIVE",
+        help=f"{', '.join(COLLECTIVES)} (send_receive, or sendrecv: to the next rank, from the one before)",
+    )
     add("--device", choices=("cpu", "cuda"), default="cpu", help="where the buffers are (default cpu)")
     add(
         "-n",
@@ -131,6 +138,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.cycles is None:
         options.cycles = MANY_CYCLES if options.vs or options.device == "cuda" else 1
     bench_cuda.check_options(options)
+    if options.collective == "send_receive" and options.device == "cuda":
+        raise usage.UsageError("bench: send_receive is for --device cpu; messages between GPUs cannot be measured yet")
     for peer in set(options.vs) & WITHOUT_MULSUM:
         if options.op == MULSUM and options.collective in REDUCING:
             raise usage.UsageError(f"bench: -o {MULSUM} cannot be compared with {peer}, which has no such operation")
@@ -196,8 +205,10 @@ def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
     if collective == "barrier":
         yield collective, 0, 0, "uint8", "none", root, ranks
         return
+    if collective == "send_receive":
+        ops = ["sum"]  # as nccl-tests prints
     for dtype in types:
-        for op in ops if collective in REDUCING else ["none"]:
+        for op in ops if collective in {*REDUCING, "send_receive"} else ["none"]:
             for size in _sizes(options):
                 count = _count(collective, size, _core.size_of(dtype), ranks)
                 total = count * _core.size_of(dtype) * (ranks if collective in WITH_BLOCKS else 1)

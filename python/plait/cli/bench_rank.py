@@ -44,7 +44,7 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
             places = []
             for in_place in (False, True):
                 places.append(bench.measure(case, in_place))
-                show(bench_table.figures(case, places[-1][0], options.check > 0), end="", flush=True)
+                show(bench_table.figures(case, places[-1][0]), end="", flush=True)
             run.rows.append(bench.row(case, *places))
             show(bench_table.host_figures(run.rows[-1], options), flush=True)
         for line in bench_table.footer(run):
@@ -101,10 +101,14 @@ class HostBench:
 
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
-        return _core.measure(
+        if case.collective == "send_receive":
+            measure, what = _core.measure_ring_shift, (case.count, case.dtype)
+        else:
+            measure, what = _core.measure, (_call(case),)
+        return measure(
             self._core,
             self._entrants,
-            _call(case),
+            *what,
             iterations=options.iters,
             warmup=options.warmup_iters,
             cycles=options.cycles,
@@ -115,6 +119,8 @@ class HostBench:
 
     def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
         options = self._options
+        if case.collective == "send_receive":
+            return Row(case, out_of_place, in_place, None, "messages need no plan")
         call = _call(case)
         plan = self._core.plan_for(call)
         row = Row(case, out_of_place, in_place, plan.algorithm, self._core.reason_for(call))

@@ -57,7 +57,7 @@ class Row:
     case: Case
     out_of_place: list[_core.Measurement]
     in_place: list[_core.Measurement]
-    plan: str
+    plan: str | None
     reason: str
     launch: str | None = None  # on a GPU
     copy_bound_seconds: float | None = None

@@ -68,10 +68,10 @@ def host_figures(row: Row, options: argparse.Namespace) -> str:
     return " " + _HOST_COLUMNS.format(*(fit(place[0].host_seconds * 1e6, 8) for place in row.places()))
 
 
-def figures(case: Case, measurement: _core.Measurement, checked: bool) -> str:
+def figures(case: Case, measurement: _core.Measurement) -> str:
     """Of one place."""
     time = seconds(measurement)
-    wrong = f"{measurement.wrong:6g}" if checked else "   N/A"
+    wrong = f"{measurement.wrong:6g}" if measurement.wrong >= 0 else "   N/A"
     return (
         f"  {fit(time * 1e6, 7)}  {fit(case.algorithm_bandwidth(time), 6)}  {fit(case.bus_bandwidth(time), 6)}  {wrong}"
     )

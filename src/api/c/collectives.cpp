@@ -1,30 +1,12 @@
 // The collectives: their arguments become calls.
+#include "api/c/arguments.hpp"
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/operations.hpp"
 #include "api/c/result.hpp"
 
 namespace plait::c {
-
-DataType data_type(plaitDataType_t type) {
-  const int number = static_cast<int>(type);
-  if (number >= plaitInt8 && number <= plaitFloat8e5m2) return static_cast<DataType>(number);
-  if (number == plaitInt16) return DataType::kInt16;
-  if (number == plaitUint16) return DataType::kUint16;
-  refuse(plaitInvalidArgument, "datatype is ", number, "; it is none of plaitDataType_t");
-}
-
 namespace {
-
-static_assert(static_cast<int>(DataType::kInt8) == plaitInt8 && static_cast<int>(DataType::kUint8) == plaitUint8 &&
-              static_cast<int>(DataType::kInt32) == plaitInt32 && static_cast<int>(DataType::kUint32) == plaitUint32 &&
-              static_cast<int>(DataType::kInt64) == plaitInt64 && static_cast<int>(DataType::kUint64) == plaitUint64 &&
-              static_cast<int>(DataType::kFloat16) == plaitFloat16 &&
-              static_cast<int>(DataType::kFloat32) == plaitFloat32 &&
-              static_cast<int>(DataType::kFloat64) == plaitFloat64 &&
-              static_cast<int>(DataType::kBfloat16) == plaitBfloat16 &&
-              static_cast<int>(DataType::kFloat8E4M3) == plaitFloat8e4m3 &&
-              static_cast<int>(DataType::kFloat8E5M2) == plaitFloat8e5m2);
 
 ReduceOp reduce_op(plaitRedOp_t op) {
   const int number = static_cast<int>(op);
@@ -60,11 +42,7 @@ void check(const CollectiveCall& made) {
   if (rooted && (call.root < 0 || call.root >= made.comm->size)) {
     refuse(plaitInvalidArgument, "root is ", call.root, "; expected 0 to ", made.comm->size - 1);
   }
-  if (made.comm->device == PLAIT_DEVICE_HOST && made.stream != nullptr) {
-    refuse(plaitInvalidArgument,
-           "stream is not NULL, but the buffers of this communicator are in host memory: it was made "
-           "without a CUDA device");
-  }
+  check_stream(made.comm, made.stream);
   if (call.count == 0) return;
   const bool elsewhere = rooted && call.root != made.comm->rank;
   const bool needs_input =

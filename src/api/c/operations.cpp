@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "api/c/arguments.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 

@@ -28,7 +28,4 @@ class Operations {
 // Whether it is a number that plaitRedOpCreatePreMulSum may have given.
 bool is_made(plaitRedOp_t op);
 
-// The library's name for a type (collectives.cpp); refuses what is none.
-DataType data_type(plaitDataType_t type);
-
 }  // namespace plait::c

@@ -1,7 +1,15 @@
 // Reading and writing of call records.
 #include "runtime/host/board.hpp"
 
+#include "base/error.hpp"
+
 namespace plait {
+namespace {
+
+// The bit of a stamp whose message is not whole yet.
+constexpr uint64_t kBeingWritten = uint64_t{1} << 63;
+
+}  // namespace
 
 void publish(CallLog& log, uint64_t number, const Call& call) {
   CallRecord& record = log.history[number % kCallHistory];
@@ -27,6 +35,38 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
   return record.number.load(std::memory_order_acquire) == number;
+}
+
+void publish(ExchangeLog& log, const NumberedMessage& numbered) {
+  const uint64_t stamp = log.stamp.load(std::memory_order_relaxed) + 1;
+  const PeerMessage& message = numbered.message;
+  log.stamp.store(stamp | kBeingWritten, std::memory_order_relaxed);
+  log.number.store(numbered.number, std::memory_order_release);
+  log.count.store(message.count, std::memory_order_release);
+  log.kind.store(static_cast<uint32_t>(message.kind) | static_cast<uint32_t>(message.type) << 8,
+                 std::memory_order_release);
+  log.peer.store(message.peer, std::memory_order_release);
+  log.stamp.store(stamp, std::memory_order_release);
+}
+
+bool look_up(const ExchangeLog& log, NumberedMessage& numbered) {
+  const uint64_t stamp = log.stamp.load(std::memory_order_acquire);
+  if (stamp == 0 || (stamp & kBeingWritten) != 0) return false;
+  PeerMessage& message = numbered.message;
+  numbered.number = log.number.load(std::memory_order_acquire);
+  message.count = log.count.load(std::memory_order_acquire);
+  const uint32_t kind = log.kind.load(std::memory_order_acquire);
+  message.kind = static_cast<PeerMessage::Kind>(kind & 0xff);
+  message.type = static_cast<DataType>(kind >> 8 & 0xff);
+  message.peer = log.peer.load(std::memory_order_acquire);
+  return log.stamp.load(std::memory_order_acquire) == stamp;
+}
+
+std::string to_text(const NumberedMessage& numbered, int rank) {
+  const PeerMessage& message = numbered.message;
+  const bool sends = message.kind == PeerMessage::Kind::kSend;
+  return join(to_text(message), " (message ", numbered.number, " from rank ", sends ? rank : message.peer, " to rank ",
+              sends ? message.peer : rank, ")");
 }
 
 }  // namespace plait

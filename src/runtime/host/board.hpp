@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "runtime/call.hpp"
+#include "runtime/peer_message.hpp"
 
 namespace plait {
 
@@ -23,6 +25,7 @@ struct alignas(64) CallRecord {
 
 inline constexpr int64_t kNotWaiting = -1;
 inline constexpr int64_t kWaitingForScratch = -2;  // until others are done with an earlier call
+inline constexpr int64_t kWaitingForMessage = -3;  // in an exchange
 
 inline constexpr int kCallHistory = 16;  // calls of a rank that peers can look up
 
@@ -30,6 +33,24 @@ inline constexpr int kCallHistory = 16;  // calls of a rank that peers can look 
 struct CallLog {
   alignas(64) std::atomic<uint64_t> entered{0};
   CallRecord history[kCallHistory];
+};
+
+// The last exchange of messages of a rank, and how many it has made. `stamp` says that the message is whole.
+struct alignas(64) ExchangeLog {
+  std::atomic<uint64_t> entered{0};
+  std::atomic<uint64_t> completed{0};
+  std::atomic<uint64_t> after_call{0};  // the number of the call before it
+  std::atomic<uint64_t> stamp{0};       // of the message: its first one, or the one that it waits for
+  std::atomic<uint64_t> number{0};      // of the messages from the one rank to the other
+  std::atomic<uint64_t> count{0};
+  std::atomic<uint32_t> kind{0};  // send or receive, and type, a byte each
+  std::atomic<int32_t> peer{0};
+};
+
+// A message, and which it is of those from the one rank to the other, from 1.
+struct NumberedMessage {
+  PeerMessage message;  // without its buffer, where it was looked up
+  uint64_t number = 0;
 };
 
 struct RankBoard {
@@ -43,6 +64,8 @@ struct RankBoard {
   std::atomic<int32_t> pid{0};
   std::atomic<int64_t> waiting{kNotWaiting};  // while it waits for long: lane << 32 | operation, or why else
 
+  ExchangeLog exchanges;  // of messages on host memory
+
   CallLog calls;  // on host memory
   CallLog
       device_calls;  // on the memory of the rank's GPU, numbered by themselves: when they end, the host does not see
@@ -55,5 +78,12 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 void publish(CallLog& log, uint64_t number, const Call& call);
 // Reads call `number`, if the log still has it.
 bool look_up(const CallLog& log, uint64_t number, Call& call);
+
+// Writes a message of the log's rank.
+void publish(ExchangeLog& log, const NumberedMessage& message);
+// Reads it, if there is one that is not just being written.
+bool look_up(const ExchangeLog& log, NumberedMessage& message);
+// "receive of 1000 float32 from rank 3 (message 7 from rank 3 to rank 0)", where it is one of rank 0.
+std::string to_text(const NumberedMessage& message, int rank);
 
 }  // namespace plait

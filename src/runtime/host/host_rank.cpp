@@ -1,11 +1,10 @@
-// Performing plans on the host, and the search for the culprit.
+// Performing plans and exchanging messages on the host.
 #include "runtime/host/host_rank.hpp"
 
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -14,10 +13,6 @@
 
 namespace plait {
 namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The fingerprint of a call and of all calls before it: ranks that once called differently never agree again, also
 // where nobody waited for anybody in that call.
@@ -28,41 +23,73 @@ uint64_t after_call(uint64_t calls, const Call& call) { return (calls ^ signatur
 constexpr uint64_t kEpochMask = (uint64_t{1} << 40) - 1;
 uint64_t signal_value(uint64_t calls, uint64_t epoch) { return (calls & ~kEpochMask) | (epoch & kEpochMask); }
 
-// Waits from here on are long enough to compare old calls, too.
-constexpr double kLongWaitSeconds = 0.01;
-
 std::atomic<uint64_t>& word(std::byte* signals, size_t offset) {
   return *reinterpret_cast<std::atomic<uint64_t>*>(signals + offset);
 }
 
 }  // namespace
 
-// How long a rank has waited, by its own looks. A longer gap between two looks counts as kLongestGap: whoever was
-// stopped meanwhile, by a shell or a debugger, with the peers perhaps, could not see them come.
-class HostRank::WaitClock {
+// A wait of a call for others: those who call something else or go before they have done their part are the reason.
+class HostRank::CallWait : public Wait {
  public:
-  bool is_running() const { return last_look_ != 0; }
-  void reset() { *this = {}; }
-  double waited() const { return waited_; }
+  CallWait(const HostRank& rank, const Call& call) : rank_(rank), call_(call) {}
 
-  // Counts the time since the last look. True where it is time to examine the peers: often at first, later seldom, for
-  // where ranks outnumber cores the examinations of many would slow down the one that they wait for.
-  bool look() {
-    const double now = seconds_now();
-    if (is_running()) waited_ += std::min(now - last_look_, kLongestGap);
-    last_look_ = now;
-    if (waited_ < next_examination_) return false;
-    next_examination_ = waited_ + std::min(waited_ / 4, kSeldomestExamination);
-    return true;
+  void examine(bool long_wait) override;
+  std::string what() const override { return join("call ", rank_.call_number_, ", ", to_text(call_)); }
+  std::vector<int> culprits() const override;
+
+ private:
+  void examine_peer(int peer);
+  void compare_calls(int peer, uint64_t number) const;
+  bool has_completed(int peer) const {
+    return board(peer).completed_call.load(std::memory_order_acquire) >= rank_.call_number_;
+  }
+  const RankBoard& board(int peer) const { return rank_.segment_->board(peer); }
+
+  const HostRank& rank_;
+  const Call& call_;
+};
+
+// The wait at an operation of a lane.
+class HostRank::LaneWait final : public CallWait {
+ public:
+  LaneWait(const HostRank& rank, const Call& call, const BoundPlan& bound, const BoundSlice& slice,
+           const size_t& blocked_lane)
+      : CallWait(rank, call),
+        own_rank_(rank.rank_),
+        bound_(bound),
+        slice_(slice),
+        next_(rank.next_),
+        lane_(blocked_lane) {}
+
+  void publish(RankBoard& board) const override {
+    board.waiting.store(static_cast<int64_t>(lane_) << 32 | operation(), std::memory_order_relaxed);
+  }
+  std::string where() const override {
+    const Plan& plan = bound_.plan->plan();
+    return join("plan ", plan.algorithm, ", lane ", lane_, ", operation ", operation(), " `",
+                to_text(plan.ranks[own_rank_].lanes[lane_].operations[operation()]), "`");
   }
 
  private:
-  static constexpr double kLongestGap = 0.25;
-  static constexpr double kSeldomestExamination = 0.02;
+  int operation() const { return slice_.lanes[lane_][next_[lane_]].operation; }
 
-  double last_look_ = 0;
-  double waited_ = 0;
-  double next_examination_ = 0;
+  const int own_rank_;
+  const BoundPlan& bound_;
+  const BoundSlice& slice_;
+  const std::vector<int>& next_;
+  const size_t& lane_;
+};
+
+// The wait for a rank to be done with an earlier call.
+class HostRank::ScratchWait final : public CallWait {
+ public:
+  ScratchWait(const HostRank& rank, const Call& call, const int& peer) : CallWait(rank, call), peer_(peer) {}
+  void publish(RankBoard& board) const override { board.waiting.store(kWaitingForScratch, std::memory_order_relaxed); }
+  std::string where() const override { return join("the wait for rank ", peer_, " to be done with an earlier call"); }
+
+ private:
+  const int& peer_;
 };
 
 // What advance_lane needs to perform one slice on this rank.
@@ -121,30 +148,57 @@ class HostRank::LaneEngine {
   const uint64_t value_;
 };
 
-template <class Where>
-void HostRank::examine(WaitClock& clock, const Call& call, const Where& where) {
-  throw_if_failed();
-  if (!clock.look()) return;
-  hear_interrupts(call);
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer == rank_) continue;
-    if (clock.waited() > kLongWaitSeconds) {  // oldest first: what followed a difference may differ for no other reason
-      for (uint64_t age = std::min<uint64_t>(kCallHistory, call_number_) - 1; age > 0; --age) {
-        compare_calls(peer, call_number_ - age);
-      }
+void HostRank::CallWait::examine(bool long_wait) {
+  for (int peer = 0; peer < rank_.ranks_; ++peer) {
+    if (peer == rank_.rank_) continue;
+    const uint64_t number = rank_.call_number_;
+    if (long_wait) {  // oldest first: what followed a difference may differ for no other reason
+      for (uint64_t age = std::min<uint64_t>(kCallHistory, number) - 1; age > 0; --age)
+        compare_calls(peer, number - age);
     }
-    examine_peer(peer, call);
+    examine_peer(peer);
   }
-  if (clock.waited() > options_.timeout_seconds) give_up(call, where());
+}
+
+void HostRank::CallWait::compare_calls(int peer, uint64_t number) const {
+  Call own, theirs;
+  if (!look_up(rank_.board_.calls, number, own) || !look_up(board(peer).calls, number, theirs) || own == theirs) return;
+  rank_.watch_.fail_all(
+      ErrorCode::kMismatch,
+      join("call ", number, " differs between ranks: rank ", rank_.rank_, " called ", to_text(own), ", rank ", peer,
+           " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
+}
+
+void HostRank::CallWait::examine_peer(int peer) {
+  compare_calls(peer, rank_.call_number_);
+  if (has_completed(peer)) return;  // it has given what it had to give
+  const char* departure = rank_.watch_.departure(peer);
+  // It may have completed the call just before it went.
+  if (departure != nullptr && !has_completed(peer)) rank_.watch_.fail_without(peer, departure, what());
+}
+
+// Most waits end at a rank that waits itself. The culprits are those that have not come or were stopped, or else those
+// that do not wait, or else all that are not done.
+std::vector<int> HostRank::CallWait::culprits() const {
+  std::vector<int> absent, busy, late;
+  for (int peer = 0; peer < rank_.ranks_; ++peer) {
+    if (peer == rank_.rank_ || has_completed(peer)) continue;
+    const bool entered = board(peer).calls.entered.load(std::memory_order_acquire) >= rank_.call_number_;
+    if (!entered || rank_.watch_.is_stopped(peer)) absent.push_back(peer);
+    if (board(peer).waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
+    late.push_back(peer);
+  }
+  return !absent.empty() ? absent : !busy.empty() ? busy : late;
 }
 
 HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options)
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(segment_->shape().ranks),
-      peers_(std::move(peers)),
       options_(options),
-      board_(segment_->board(rank)) {
+      board_(segment_->board(rank)),
+      watch_(segment_, rank, std::move(peers), options.timeout_seconds),
+      exchange_(*segment_, rank, watch_) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
     bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);
     bases_[parity].back() = segment_->signals(rank_, parity);
@@ -165,11 +219,7 @@ HostRank::~HostRank() {
 }
 
 void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
-  if (fork_mark_.is_in_child()) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank_,
-         ": this process was forked from the rank's, whose communicator it ", "cannot use; make one of its own");
-  }
-  throw_if_failed();
+  check_usable();
   ++call_number_;
   calls_ = after_call(calls_, call);
   publish(board_.calls, call_number_, call);
@@ -197,45 +247,27 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   const size_t lanes = slice.lanes.size();
   next_.assign(lanes, 0);
   LaneEngine engine(*this, slice, call, epoch);
-  Backoff backoff(options_.wait_policy, options_.crowded || shares_core_);
-  WaitClock clock;
-  const auto stop_waiting = [&] {
-    if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
-    clock.reset();
-  };
-  for (;;) {
-    size_t done = 0;
-    size_t blocked = 0;
-    bool moved = false;
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      const auto& operations = slice.lanes[lane];
-      const int before = next_[lane];
-      const LaneState state = advance_lane(operations.data(), static_cast<int>(operations.size()), next_[lane], engine);
-      moved |= next_[lane] != before;
-      if (state == LaneState::kDone) {
-        ++done;
-      } else {
-        blocked = lane;
-      }
-    }
-    if (done == lanes) break;
-    if (moved) {
-      backoff.reset();
-      stop_waiting();
-      continue;
-    }
-    const bool long_wait = backoff.pause();
-    if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
-    if (!long_wait) continue;
-    const BoundOperation& operation = slice.lanes[blocked][next_[blocked]];
-    board_.waiting.store(static_cast<int64_t>(blocked) << 32 | operation.operation, std::memory_order_relaxed);
-    examine(clock, call, [&] {
-      const Plan& plan = bound.plan->plan();
-      return join("plan ", plan.algorithm, ", lane ", blocked, ", operation ", operation.operation, " `",
-                  to_text(plan.ranks[rank_].lanes[blocked].operations[operation.operation]), "`");
-    });
-  }
-  stop_waiting();
+  size_t blocked = 0;
+  LaneWait wait(*this, call, bound, slice, blocked);
+  wait_for(
+      [&] {
+        size_t done = 0;
+        bool moved = false;
+        for (size_t lane = 0; lane < lanes; ++lane) {
+          const auto& operations = slice.lanes[lane];
+          const int before = next_[lane];
+          const LaneState state =
+              advance_lane(operations.data(), static_cast<int>(operations.size()), next_[lane], engine);
+          moved |= next_[lane] != before;
+          if (state == LaneState::kDone) {
+            ++done;
+          } else {
+            blocked = lane;
+          }
+        }
+        return done == lanes ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+      },
+      wait);
   board_.completed_epoch.store(epoch, std::memory_order_release);
   // Whoever has entered an epoch is done with the one before.
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
@@ -262,17 +294,60 @@ int HostRank::peers_on_this_core() const {
 }
 
 void HostRank::await_completion(uint64_t epoch, const Call& call) {
-  Backoff backoff(options_.wait_policy, options_.crowded);
-  WaitClock clock;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    while (segment_->board(peer).completed_epoch.load(std::memory_order_acquire) < epoch) {
-      if (!backoff.pause()) continue;
-      board_.waiting.store(kWaitingForScratch, std::memory_order_relaxed);
-      examine(clock, call, [&] { return join("the wait for rank ", peer, " to be done with an earlier call"); });
-    }
-  }
-  if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
+  int peer = 0;
+  ScratchWait wait(*this, call, peer);
+  wait_for(
+      [&] {
+        while (segment_->board(peer).completed_epoch.load(std::memory_order_acquire) >= epoch) {
+          if (++peer == ranks_) return Progress::kDone;
+        }
+        return Progress::kNone;
+      },
+      wait);
   everyone_completed_ = epoch;
+}
+
+void HostRank::exchange(std::span<const PeerMessage> messages) {
+  check_usable();
+  if (messages.empty()) return;
+  look_at_cores(false);
+  exchange_.begin(messages);
+  ExchangeLog& log = board_.exchanges;
+  const uint64_t number = log.entered.load(std::memory_order_relaxed) + 1;
+  plait::publish(log, exchange_.first());
+  log.after_call.store(call_number_, std::memory_order_relaxed);
+  log.entered.store(number, std::memory_order_release);
+  wait_for(
+      [&] {
+        const bool moved = exchange_.advance();
+        return exchange_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+      },
+      exchange_);
+  log.completed.store(number, std::memory_order_release);
+}
+
+template <class Step>
+void HostRank::wait_for(Step step, Wait& wait) {
+  Backoff backoff(options_.wait_policy, options_.crowded || shares_core_);
+  WaitClock clock;
+  const auto stop_waiting = [&] {
+    if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
+    clock.reset();
+  };
+  for (;;) {
+    const Progress progress = step();
+    if (progress != Progress::kNone) {
+      stop_waiting();
+      if (progress == Progress::kDone) return;
+      backoff.reset();
+      continue;
+    }
+    const bool long_wait = backoff.pause();
+    if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
+    if (!long_wait) continue;
+    wait.publish(board_);
+    watch_.look(clock, wait);
+  }
 }
 
 void HostRank::abort(ErrorCode code, const std::string& message) {
@@ -280,89 +355,12 @@ void HostRank::abort(ErrorCode code, const std::string& message) {
   set_failure(segment_->failure(), code, rank_, message);
 }
 
-void HostRank::throw_if_failed() const {
-  if (segment_->failure().is_set()) throw *failure_in(segment_->failure(), rank_);
-}
-
-void HostRank::fail_all(ErrorCode code, const std::string& message) {
-  abort(code, message);
-  throw_if_failed();
-  fail(code, message);
-}
-
-void HostRank::compare_calls(int peer, uint64_t number) {
-  Call own, theirs;
-  if (!look_up(board_.calls, number, own) || !look_up(segment_->board(peer).calls, number, theirs) || own == theirs)
-    return;
-  fail_all(ErrorCode::kMismatch,
-           join("call ", number, " differs between ranks: rank ", rank_, " called ", to_text(own), ", rank ", peer,
-                " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
-}
-
-void HostRank::hear_interrupts(const Call& call) {
-  constexpr double kSecondsBetween = 0.05;
-  if (!interrupt_check_ || seconds_now() - interrupt_checked_ < kSecondsBetween) return;
-  interrupt_checked_ = seconds_now();
-  try {
-    interrupt_check_();
-  } catch (...) {
-    abort(ErrorCode::kPeerFailed, join("rank ", rank_, " was interrupted in call ", call_number_, ", ", to_text(call)));
-    throw;
+void HostRank::check_usable() const {
+  if (fork_mark_.is_in_child()) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank_,
+         ": this process was forked from the rank's, whose communicator it ", "cannot use; make one of its own");
   }
-}
-
-void HostRank::examine_peer(int peer, const Call& call) {
-  const RankBoard& board = segment_->board(peer);
-  compare_calls(peer, call_number_);
-  if (board.completed_call.load(std::memory_order_acquire) >= call_number_) return;  // it has given what it had to give
-  const bool closed = board.state.load(std::memory_order_acquire) == RankState::kClosed;
-  if (!closed && peers_.alive(peer)) return;
-  // It may have completed the call just before it went.
-  if (board.completed_call.load(std::memory_order_acquire) >= call_number_) return;
-  fail_all(ErrorCode::kPeerFailed,
-           join("rank ", peer, " (process ", peers_.pid(peer), ") ", closed ? "closed its communicator" : "has died",
-                " while rank ", rank_, " was in call ", call_number_, ", ", to_text(call), "; rank ", peer, " ",
-                last_act(peer)));
-}
-
-std::string HostRank::last_act(int peer) const {
-  const RankBoard& board = segment_->board(peer);
-  const uint64_t entered = board.calls.entered.load(std::memory_order_acquire);
-  const uint64_t completed = board.completed_call.load(std::memory_order_acquire);
-  if (entered == 0) return "never made a call";
-  Call call;
-  const std::string text = look_up(board.calls, entered, call) ? join(", ", to_text(call)) : "";
-  if (completed >= entered) return join("last completed call ", entered, text, ", and has called nothing since");
-  const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
-  return join("entered call ", entered, text,
-              waiting >= 0 ? join(" and waits there (lane ", waiting >> 32, ", operation ", waiting & 0xffffffff, ")")
-              : waiting == kWaitingForScratch
-                  ? std::string(" and waits there for others to be done with an earlier call")
-                  : std::string(" and has not finished it"));
-}
-
-// Most waits end at a rank that waits itself. The culprits are those that have not come or were stopped, or else those
-// that do not wait, or else all that are not done.
-std::vector<int> HostRank::culprits() const {
-  std::vector<int> absent, busy, late;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const RankBoard& board = segment_->board(peer);
-    if (peer == rank_ || board.completed_call.load(std::memory_order_acquire) >= call_number_) continue;
-    const bool entered = board.calls.entered.load(std::memory_order_acquire) >= call_number_;
-    if (!entered || peers_.state(peer).starts_with("stopped")) absent.push_back(peer);
-    if (board.waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
-    late.push_back(peer);
-  }
-  return !absent.empty() ? absent : !busy.empty() ? busy : late;
-}
-
-void HostRank::give_up(const Call& call, const std::string& where) {
-  std::string message = join("rank ", rank_, " waited more than ", options_.timeout_seconds,
-                             " s (PLAIT_TIMEOUT_SEC) in call ", call_number_, ", ", to_text(call), ", at ", where);
-  for (const int peer : culprits()) {
-    message += join("; rank ", peer, " (process ", peers_.pid(peer), ", ", peers_.state(peer), ") ", last_act(peer));
-  }
-  fail_all(ErrorCode::kTimeout, message);
+  watch_.throw_if_failed();
 }
 
 }  // namespace plait

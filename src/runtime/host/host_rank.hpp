@@ -1,9 +1,9 @@
-// One rank of the host runtime: performs bound plans on shared memory, and finds out who is to blame when it waits
-// too long.
+// One rank of the host runtime: performs bound plans and exchanges messages on shared memory.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,11 +11,13 @@
 #include "base/settings.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
+#include "runtime/host/exchange.hpp"
 #include "runtime/host/fold.hpp"
 #include "runtime/host/fork_mark.hpp"
 #include "runtime/host/peers.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/host/waiting.hpp"
+#include "runtime/host/watch.hpp"
 
 namespace plait {
 
@@ -37,9 +39,13 @@ class HostRank {
   // on every rank that still waits; after that the communicator is of no more use and every call throws the same.
   void run(const BoundPlan& bound, const Call& call, const void* input, void* output);
 
+  // Sends and receives messages, which are as check_messages() wants them. Only the ranks that they name take part.
+  // Throws as run() does.
+  void exchange(std::span<const PeerMessage> messages);
+
   // Called now and then while this rank waits, some 20 times a second: what it throws ends the call here, and the
   // communicator for all ranks. For interpreters that want to hear an interrupt.
-  void set_interrupt_check(InterruptCheck check) { interrupt_check_ = std::move(check); }
+  void set_interrupt_check(InterruptCheck check) { watch_.set_interrupt_check(std::move(check)); }
 
   // Ends all calls of all ranks, now and later, with this error. The first failure wins. Safe from any thread.
   void abort(ErrorCode code, const std::string& message);
@@ -47,7 +53,12 @@ class HostRank {
  private:
   class LaneEngine;
   friend class LaneEngine;
-  class WaitClock;
+  class CallWait;
+  class LaneWait;
+  class ScratchWait;
+  enum class Progress { kNone, kSome, kDone };
+
+  void check_usable() const;
 
   void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                  std::byte* output);
@@ -55,25 +66,18 @@ class HostRank {
   int peers_on_this_core() const;
   void await_completion(uint64_t epoch, const Call& call);
 
-  // Looks for a reason why a wait takes so long: throws if there is one. `where` says in words what is waited for; it
-  // is asked only if that is needed.
-  template <class Where>
-  void examine(WaitClock& clock, const Call& call, const Where& where);
-  void throw_if_failed() const;
-  void hear_interrupts(const Call& call);
-  void examine_peer(int peer, const Call& call);
-  void compare_calls(int peer, uint64_t number);
-  std::vector<int> culprits() const;
-  [[noreturn]] void give_up(const Call& call, const std::string& where);
-  [[noreturn]] void fail_all(ErrorCode code, const std::string& message);
-  std::string last_act(int peer) const;
+  // Calls step() until it says that all is done. As long as it says that nothing moved, waits, and looks for the
+  // reason.
+  template <class Step>
+  void wait_for(Step step, Wait& wait);
 
   std::shared_ptr<Segment> segment_;
   const int rank_;
   const int ranks_;
-  Peers peers_;
   Options options_;
   RankBoard& board_;
+  Watch watch_;
+  Exchange exchange_;
   const ForkMark fork_mark_;
   uint64_t call_number_ = 0;
   uint64_t calls_ = 0;  // a fingerprint of all calls so far
@@ -85,9 +89,7 @@ class HostRank {
   int core_ = -1;                // where this rank ran when its last call began
   bool shares_core_ = false;     // with a peer, as far as this rank has noticed
   bool one_core_ = false;        // all ranks ran on one core when this call began, which streams
-  InterruptCheck interrupt_check_;
-  double interrupt_checked_ = 0;  // when it was last called
-  std::vector<int> next_;         // of every lane: its next operation
+  std::vector<int> next_;        // of every lane: its next operation
 };
 
 }  // namespace plait

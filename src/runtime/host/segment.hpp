@@ -1,8 +1,9 @@
 // The memory that the ranks of a communicator share.
 //
 // One block, made by rank 0 and mapped by all: a header with the failure record, then for every rank its board, its
-// signals and its scratch. Signals and scratch exist twice, for even and odd epochs (an epoch is one run of a plan over
-// one slice of a message): epoch e may use its half as soon as every rank is done with epoch e - 2.
+// signals, its scratch and the channels to it. Signals and scratch exist twice, for even and odd epochs (an epoch is
+// one run of a plan over one slice of a message): epoch e may use its half as soon as every rank is done with epoch e
+// - 2.
 //
 // The block is an anonymous memory file, so that nothing is left in any file system however the ranks end; a directory
 // such as /dev/shm can be named instead, then the file is removed from it before anyone uses it.
@@ -14,6 +15,7 @@
 
 #include "base/unique_fd.hpp"
 #include "runtime/host/board.hpp"
+#include "runtime/host/channel.hpp"
 #include "runtime/host/failure.hpp"
 
 namespace plait {
@@ -46,6 +48,8 @@ class Segment {
   // Signal words, kSignalStride bytes apart.
   std::byte* signals(int rank, uint32_t parity) const;
   std::byte* scratch(int rank, uint32_t parity) const;
+  // For messages from one rank to another one.
+  Channel channel(int from, int to) const;
 
   // One writer and one reader a word: each has a cache line of its own.
   static constexpr size_t kSignalStride = 64;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/settings.hpp"
 
@@ -73,6 +74,38 @@ class Backoff {
   WaitPolicy policy_;
   int spins_;
   int looks_ = 0;
+};
+
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// How long a rank has waited, by its own looks. A longer gap between two looks counts as kLongestGap: whoever was
+// stopped meanwhile, by a shell or a debugger, with the peers perhaps, could not see them come.
+class WaitClock {
+ public:
+  bool is_running() const { return last_look_ != 0; }
+  void reset() { *this = {}; }
+  double waited() const { return waited_; }
+
+  // Counts the time since the last look. True where it is time to examine the peers: often at first, later seldom, for
+  // where ranks outnumber cores the examinations of many would slow down the one that they wait for.
+  bool look() {
+    const double now = seconds_now();
+    if (is_running()) waited_ += std::min(now - last_look_, kLongestGap);
+    last_look_ = now;
+    if (waited_ < next_examination_) return false;
+    next_examination_ = waited_ + std::min(waited_ / 4, kSeldomestExamination);
+    return true;
+  }
+
+ private:
+  static constexpr double kLongestGap = 0.25;
+  static constexpr double kSeldomestExamination = 0.02;
+
+  double last_look_ = 0;
+  double waited_ = 0;
+  double next_examination_ = 0;
 };
 
 }  // namespace plait

@@ -1,0 +1,13 @@
+// Messages between two ranks on Python's arrays.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "bindings/communicator_handle.hpp"
+
+namespace plait::python {
+
+// `sends` and `receives` are sequences of (peer, array). Throws kInvalidArgument and what Communicator::exchange does.
+void exchange_arrays(CommunicatorHandle& communicator, nb::sequence sends, nb::sequence receives, nb::handle dtype);
+
+}  // namespace plait::python

@@ -1,0 +1,151 @@
+// Progress of messages.
+#include "runtime/host/exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace plait {
+namespace {
+
+bool is_send(const PeerMessage& message) { return message.kind == PeerMessage::Kind::kSend; }
+
+}  // namespace
+
+Exchange::Exchange(const Segment& segment, int rank, const Watch& watch) : rank_(rank), watch_(watch) {
+  for (int peer = 0; peer < segment.shape().ranks; ++peer) {
+    const bool own = peer == rank;
+    sends_.emplace_back(own ? Channel{} : segment.channel(rank, peer));
+    receives_.emplace_back(own ? Channel{} : segment.channel(peer, rank));
+  }
+}
+
+void Exchange::begin(std::span<const PeerMessage> messages) {
+  transfers_.clear();
+  heads_.clear();
+  bool own = false;
+  for (const PeerMessage& message : messages) {
+    own |= message.peer == rank_;
+    if (is_send(message)) {
+      queue(message, sends_[message.peer]);
+    } else {
+      queue(message, receives_[message.peer]);
+    }
+  }
+  first_ = transfers_.front().numbered;
+  for (const Transfer& transfer : transfers_) {
+    const int peer = transfer.numbered.message.peer;
+    sends_[peer].last = receives_[peer].last = kNone;
+  }
+  if (own) copy_own_messages(messages);
+}
+
+template <class End>
+void Exchange::queue(const PeerMessage& message, Line<End>& line) {
+  const int at = static_cast<int>(transfers_.size());
+  transfers_.push_back({{message, ++line.messages}, message.bytes()});
+  if (message.peer == rank_) return;
+  if (line.last == kNone) {
+    heads_.push_back(at);
+  } else {
+    transfers_[line.last].next = at;
+  }
+  line.last = at;
+}
+
+void Exchange::copy_own_messages(std::span<const PeerMessage> messages) {
+  const auto next = [&](size_t& at, PeerMessage::Kind kind) {
+    while (at < messages.size() && (messages[at].peer != rank_ || messages[at].kind != kind)) ++at;
+    return at < messages.size() ? &messages[at++] : nullptr;
+  };
+  size_t send_at = 0, receive_at = 0;
+  while (const PeerMessage* send = next(send_at, PeerMessage::Kind::kSend)) {
+    const PeerMessage* receive = next(receive_at, PeerMessage::Kind::kReceive);
+    if (send->count > 0) std::memmove(receive->buffer, send->buffer, send->bytes());
+  }
+}
+
+bool Exchange::advance() {
+  bool moved = false;
+  size_t kept = 0;
+  for (int at : heads_) {
+    const Step step = advance(transfers_[at]);
+    moved |= step != Step::kBlocked;
+    if (step == Step::kFinished) at = transfers_[at].next;
+    if (at != kNone) heads_[kept++] = at;
+  }
+  heads_.resize(kept);
+  return moved;
+}
+
+// One slot at a time: what comes in and what goes out take turns.
+Exchange::Step Exchange::advance(Transfer& transfer) {
+  const PeerMessage& message = transfer.numbered.message;
+  auto* buffer = static_cast<std::byte*>(message.buffer);
+  if (is_send(message)) {
+    ChannelSource& source = sends_[message.peer].end;
+    if (!source.has_room()) return Step::kBlocked;
+    transfer.moved += source.put(buffer, transfer.bytes, transfer.moved);
+  } else {
+    ChannelSink& sink = receives_[message.peer].end;
+    if (!sink.has_slot()) return Step::kBlocked;
+    check_size(transfer, sink.message_bytes());
+    transfer.moved += sink.take(buffer, transfer.moved);
+  }
+  return transfer.moved == transfer.bytes ? Step::kFinished : Step::kMoved;
+}
+
+void Exchange::check_size(const Transfer& transfer, size_t sent_bytes) const {
+  if (sent_bytes == transfer.bytes) return;
+  const NumberedMessage& numbered = transfer.numbered;
+  const int peer = numbered.message.peer;
+  watch_.fail_all(
+      ErrorCode::kMismatch,
+      join("message ", numbered.number, " from rank ", peer, " to rank ", rank_, ": rank ", peer, " sent ", sent_bytes,
+           " bytes, but rank ", rank_, " is in a receive of ", transfer.bytes, " bytes, a ", to_text(numbered.message),
+           "; both must give the same size, and messages arrive in the order in ", "which they were sent"));
+}
+
+void Exchange::publish(RankBoard& board) const {
+  plait::publish(board.exchanges, blocked().numbered);
+  board.waiting.store(kWaitingForMessage, std::memory_order_relaxed);
+}
+
+bool Exchange::can_move(const Transfer& transfer) {
+  const PeerMessage& message = transfer.numbered.message;
+  return is_send(message) ? sends_[message.peer].end.has_room() : receives_[message.peer].end.has_slot();
+}
+
+void Exchange::examine(bool) {
+  for (const int head : heads_) {
+    const Transfer& transfer = transfers_[head];
+    const int peer = transfer.numbered.message.peer;
+    const char* departure = watch_.departure(peer);
+    // What it put into the channel before it went can still be taken.
+    if (departure != nullptr && !can_move(transfer)) watch_.fail_without(peer, departure, describe(transfer));
+  }
+}
+
+const Exchange::Transfer& Exchange::blocked() const {
+  for (const int head : heads_) {
+    if (!is_send(transfers_[head].numbered.message)) return transfers_[head];
+  }
+  return transfers_[heads_.front()];
+}
+
+std::string Exchange::what() const { return describe(blocked()); }
+
+std::string Exchange::describe(const Transfer& transfer) const {
+  const std::string text = join("a ", to_text(transfer.numbered, rank_));
+  return transfers_.size() == 1 ? text : join(text, ", one of an exchange of ", transfers_.size(), " messages");
+}
+
+std::vector<int> Exchange::culprits() const {
+  std::vector<int> peers;
+  for (const int head : heads_) {
+    const int peer = transfers_[head].numbered.message.peer;
+    if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  }
+  return peers;
+}
+
+}  // namespace plait

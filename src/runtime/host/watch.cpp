@@ -1,0 +1,121 @@
+// The search for the culprit.
+#include "runtime/host/watch.hpp"
+
+#include <algorithm>
+
+namespace plait {
+namespace {
+
+// Waits from here on are long enough to compare old calls, too.
+constexpr double kLongWaitSeconds = 0.01;
+
+}  // namespace
+
+Watch::Watch(std::shared_ptr<Segment> segment, int rank, Peers peers, double timeout_seconds)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      ranks_(segment_->shape().ranks),
+      peers_(std::move(peers)),
+      timeout_seconds_(timeout_seconds) {}
+
+void Watch::look(WaitClock& clock, Wait& wait) {
+  throw_if_failed();
+  if (!clock.look()) return;
+  hear_interrupts(wait);
+  wait.examine(clock.waited() > kLongWaitSeconds);
+  if (clock.waited() > timeout_seconds_) give_up(wait);
+}
+
+void Watch::fail_all(ErrorCode code, const std::string& message) const {
+  set_failure(segment_->failure(), code, rank_, message);
+  throw_if_failed();
+  fail(code, message);
+}
+
+void Watch::fail_without(int peer, const char* departure, const std::string& what) const {
+  fail_all(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.pid(peer), ") ", departure, " while rank ",
+                                        rank_, " was in ", what, "; rank ", peer, " ", last_act(peer)));
+}
+
+const char* Watch::departure(int peer) const {
+  if (segment_->board(peer).state.load(std::memory_order_acquire) == RankState::kClosed)
+    return "closed its communicator";
+  return peers_.alive(peer) ? nullptr : "has died";
+}
+
+void Watch::hear_interrupts(const Wait& wait) {
+  constexpr double kSecondsBetween = 0.05;
+  if (!interrupt_check_ || seconds_now() - interrupt_checked_ < kSecondsBetween) return;
+  interrupt_checked_ = seconds_now();
+  try {
+    interrupt_check_();
+  } catch (...) {
+    set_failure(segment_->failure(), ErrorCode::kPeerFailed, rank_,
+                join("rank ", rank_, " was interrupted in ", wait.what()));
+    throw;
+  }
+}
+
+void Watch::give_up(const Wait& wait) const {
+  const std::string where = wait.where();
+  std::string message = join("rank ", rank_, " waited more than ", timeout_seconds_, " s (PLAIT_TIMEOUT_SEC) in ",
+                             wait.what(), where.empty() ? "" : ", at ", where);
+  std::vector<int> culprits = wait.culprits();
+  follow_waits(culprits);
+  for (const int peer : culprits) {
+    message += join("; rank ", peer, " (process ", peers_.pid(peer), ", ", peers_.state(peer), ") ", last_act(peer));
+  }
+  fail_all(ErrorCode::kTimeout, message);
+}
+
+// Adds those whom the culprits wait for themselves: for the other end of a message, or to come to their call.
+void Watch::follow_waits(std::vector<int>& culprits) const {
+  const auto add = [&](int peer) {
+    if (peer != rank_ && std::find(culprits.begin(), culprits.end(), peer) == culprits.end()) culprits.push_back(peer);
+  };
+  for (size_t i = 0; i < culprits.size(); ++i) {
+    const RankBoard& board = segment_->board(culprits[i]);
+    const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
+    NumberedMessage awaited;
+    if (waiting == kWaitingForMessage && look_up(board.exchanges, awaited)) add(awaited.message.peer);
+    if (waiting < 0) continue;
+    const uint64_t call = board.calls.entered.load(std::memory_order_acquire);
+    for (int peer = 0; peer < ranks_; ++peer) {
+      if (segment_->board(peer).calls.entered.load(std::memory_order_acquire) < call) add(peer);
+    }
+  }
+}
+
+std::string Watch::last_act(int peer) const {
+  const RankBoard& board = segment_->board(peer);
+  const uint64_t entered = board.calls.entered.load(std::memory_order_acquire);
+  const uint64_t completed = board.completed_call.load(std::memory_order_acquire);
+  if (board.exchanges.entered.load(std::memory_order_acquire) > 0 &&
+      board.exchanges.after_call.load(std::memory_order_relaxed) >= entered) {
+    return last_exchange(peer);
+  }
+  if (entered == 0) return "never made a call";
+  Call call;
+  const std::string text = look_up(board.calls, entered, call) ? join(", ", to_text(call)) : "";
+  if (completed >= entered) return join("last completed call ", entered, text, ", and has called nothing since");
+  const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
+  return join("entered call ", entered, text,
+              waiting >= 0 ? join(" and waits there (lane ", waiting >> 32, ", operation ", waiting & 0xffffffff, ")")
+              : waiting == kWaitingForScratch
+                  ? std::string(" and waits there for others to be done with an earlier call")
+                  : std::string(" and has not finished it"));
+}
+
+std::string Watch::last_exchange(int peer) const {
+  const RankBoard& board = segment_->board(peer);
+  const ExchangeLog& log = board.exchanges;
+  NumberedMessage message;
+  const std::string text = look_up(log, message) ? to_text(message, peer) : "message";
+  if (log.completed.load(std::memory_order_acquire) >= log.entered.load(std::memory_order_acquire)) {
+    return join("last completed a ", text, ", and has called nothing since");
+  }
+  const bool waits = board.waiting.load(std::memory_order_relaxed) == kWaitingForMessage;
+  return join(waits ? "waits in a " : "is in a ", text);
+}
+
+}  // namespace plait

@@ -1,0 +1,69 @@
+// What a rank does when a wait becomes long: hears of failures and interrupts, and finds out who is to blame.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.hpp"
+#include "base/error.hpp"
+#include "runtime/host/peers.hpp"
+#include "runtime/host/segment.hpp"
+#include "runtime/host/waiting.hpp"
+
+namespace plait {
+
+// A wait of this rank, as the search for its reason sees it. Asked only where a wait is long.
+class Wait {
+ public:
+  virtual ~Wait() = default;
+  // Says on the own board what is waited for.
+  virtual void publish(RankBoard& board) const = 0;
+  // Throws where one of the others will never do what is waited for. `long_wait`: long enough to look more closely.
+  virtual void examine(bool long_wait) = 0;
+  // In what this rank waits: "call 7, barrier".
+  virtual std::string what() const = 0;
+  // Where in it; may be empty.
+  virtual std::string where() const = 0;
+  // Whom it waits for.
+  virtual std::vector<int> culprits() const = 0;
+};
+
+class Watch {
+ public:
+  Watch(std::shared_ptr<Segment> segment, int rank, Peers peers, double timeout_seconds);
+
+  void set_interrupt_check(InterruptCheck check) { interrupt_check_ = std::move(check); }
+
+  // Looks for a reason why a wait takes so long: throws if there is one.
+  void look(WaitClock& clock, Wait& wait);
+
+  void throw_if_failed() const {
+    if (segment_->failure().is_set()) throw *failure_in(segment_->failure(), rank_);
+  }
+  // Ends the communicator for all ranks. The first failure wins, and is thrown.
+  [[noreturn]] void fail_all(ErrorCode code, const std::string& message) const;
+  // The same, since `peer` has gone: `departure` says how, and `what` in what this rank is.
+  [[noreturn]] void fail_without(int peer, const char* departure, const std::string& what) const;
+
+  // How a rank has gone, so that it does nothing any more: null where it has not.
+  const char* departure(int peer) const;
+  bool is_stopped(int peer) const { return peers_.state(peer).starts_with("stopped"); }
+
+ private:
+  void hear_interrupts(const Wait& wait);
+  [[noreturn]] void give_up(const Wait& wait) const;
+  void follow_waits(std::vector<int>& culprits) const;
+  std::string last_act(int peer) const;
+  std::string last_exchange(int peer) const;
+
+  std::shared_ptr<Segment> segment_;
+  const int rank_;
+  const int ranks_;
+  const Peers peers_;
+  const double timeout_seconds_;
+  InterruptCheck interrupt_check_;
+  double interrupt_checked_ = 0;  // when it was last called
+};
+
+}  // namespace plait
