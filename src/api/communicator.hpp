@@ -79,7 +79,8 @@ class Communicator {
   void barrier();
 
   // Any of the above. `factor`, for sums: this rank's input is multiplied by it first (a pre-multiplied sum). Every
-  // rank has its own, and one without counts as 1. Only in place is the input written.
+  // rank has its own, and one without counts as 1. Only in place is the input written: products that may not lie in the
+  // output need memory, and where there is none the call throws kResources before anything happened on this rank.
   void run(const Call& call, const void* input, void* output, const Factor* factor = nullptr);
 
   // Sends and receives together (see runtime/peer_message.hpp): returns when what is sent has been taken out of its
