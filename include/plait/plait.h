@@ -100,8 +100,16 @@ typedef enum {
   plaitMax = 2,
   plaitMin = 3,
   plaitAvg = 4,  // the sum divided by the number of ranks; of integers truncated toward zero
-  plaitNumOps = 5
+  plaitNumOps = 5,
+  // What plaitRedOpCreatePreMulSum makes is more than plaitNumOps, and at most this.
+  plaitMaxRedOp = 0x7fffffff
 } plaitRedOp_t;
+
+// Where the factor of a pre-multiplied sum is.
+typedef enum {
+  plaitScalarDevice = 0,        // memory of the communicator's device: read when a collective runs
+  plaitScalarHostImmediate = 1  // host memory: read before the function returns
+} plaitScalarResidence_t;
 
 #define PLAIT_UNIQUE_ID_BYTES 128
 // What the ranks of a new communicator share so that they find each other and nobody else. It holds a secret: copy it
@@ -286,6 +294,23 @@ PLAIT_API plaitResult_t plaitSend(const void* sendbuff, size_t count, plaitDataT
                                   plaitComm_t comm, plaitStream_t stream);
 PLAIT_API plaitResult_t plaitRecv(void* recvbuff, size_t count, plaitDataType_t datatype, int peer, plaitComm_t comm,
                                   plaitStream_t stream);
+
+// ---- Operations -----------------------------------------------------------------------------------------------------
+
+// *op = a pre-multiplied sum, for plaitAllReduce, plaitReduce and plaitReduceScatter of `comm` with elements of
+// `datatype`: this rank's input is multiplied by the factor at `scalar` before the sum. The product is rounded to the
+// datatype once; those of integers wrap. sendbuff is written in place only. Every rank has its own factor; one that
+// calls with plaitSum has the factor 1.
+//
+// plaitScalarHostImmediate takes the factor now. plaitScalarDevice lets the GPU read it when the collective runs, a
+// replay of a CUDA graph as well: it must stay there until then, and `comm` must have a device. Any thread; *op belongs
+// to this handle of `comm`, which can have 4096 at a time.
+PLAIT_API plaitResult_t plaitRedOpCreatePreMulSum(plaitRedOp_t* op, void* scalar, plaitDataType_t datatype,
+                                                  plaitScalarResidence_t residence, plaitComm_t comm);
+
+// Ends an operation. Collectives that were called with it, or noted in a group, go on as if it had not ended. Any
+// thread. What is left ends with the communicator.
+PLAIT_API plaitResult_t plaitRedOpDestroy(plaitRedOp_t op, plaitComm_t comm);
 
 // ---- Memory ---------------------------------------------------------------------------------------------------------
 

@@ -216,6 +216,36 @@ class Communicator {
   plaitComm_t handle_ = nullptr;
 };
 
+// A pre-multiplied sum: each rank's input times a factor of that rank, to be given as `op`. It must end before the
+// communicator that it was made for is destroyed, or is ended with it.
+class PremultipliedSum {
+ public:
+  template <class T>
+  PremultipliedSum(const Communicator& comm, T factor)
+      : PremultipliedSum(comm, &factor, data_type<T>(), plaitScalarHostImmediate) {}
+  // A factor of any type, in host memory, which is read at once, or in memory of the communicator's device.
+  PremultipliedSum(const Communicator& comm, void* factor, plaitDataType_t type, plaitScalarResidence_t residence)
+      : comm_(comm.get()) {
+    check(plaitRedOpCreatePreMulSum(&op_, factor, type, residence, comm_));
+  }
+  PremultipliedSum(PremultipliedSum&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)), op_(other.op_) {}
+  PremultipliedSum& operator=(PremultipliedSum&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    std::swap(op_, other.op_);
+    return *this;
+  }
+  // Calls that were made with it go on.
+  ~PremultipliedSum() {
+    if (comm_ != nullptr) plaitRedOpDestroy(op_, comm_);
+  }
+
+  operator plaitRedOp_t() const { return op_; }
+
+ private:
+  plaitComm_t comm_ = nullptr;
+  plaitRedOp_t op_ = plaitSum;
+};
+
 // A group for the time of a call: group([&] { for (auto& rank : ranks) rank.all_reduce(...); }). What it makes of
 // communicators cannot be made with the constructors above, which need the handle at once: use plait.h for that.
 template <class Body>

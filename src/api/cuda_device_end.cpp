@@ -32,12 +32,12 @@ class CudaDeviceEnd final : public DeviceEnd {
     if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
   }
 
-  void enqueue(const Call& call, const void* input, void* output, void* stream) override {
+  void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
     if (last_ == nullptr || !(last_call_ == call)) {
       last_ = prepared_for(call);
       last_call_ = call;
     }
-    cuda_.enqueue(*last_, input, output, stream);
+    cuda_.enqueue(*last_, input, output, stream, factor);
   }
 
   void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) override {

@@ -20,6 +20,9 @@ class Contestant {
   virtual bool serves(const Call& call) const = 0;
   // Input and output as Communicator::run takes them, also in place.
   virtual void run(const Call& call, const void* input, void* output) = 0;
+  // Whether the library has pre-multiplied sums, and one of them.
+  virtual bool multiplies() const { return false; }
+  virtual void run_multiplied(const Call& call, const Factor& factor, const void* input, void* output);
 
   virtual bool serves(const RingShift&) const { return false; }
   virtual void run(const RingShift& shift, const void* input, void* output);

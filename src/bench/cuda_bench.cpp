@@ -43,6 +43,11 @@ class PlaitOnCuda : public CudaContestant {
         {PeerMessage::Kind::kReceive, shift.from, shift.type, shift.count, output}};
     communicator_.enqueue_exchange(messages, {&stream, 1});
   }
+  bool multiplies() const override { return true; }
+  void enqueue_multiplied(const Call& call, const Factor& factor, const void* input, void* output,
+                          void* stream) override {
+    communicator_.enqueue(call, input, output, stream, &factor);
+  }
   void check() override {
     if (const auto error = communicator_.async_error()) throw *error;
   }
@@ -80,27 +85,39 @@ class Task {
 
 class CallTask final : public Task {
  public:
-  CallTask(const Communicator& communicator, const Call& call, bool in_place)
-      : rank_(communicator.rank()), ranks_(communicator.size()), call_(call), in_place_(in_place) {}
+  CallTask(const Communicator& communicator, const Call& call, const CudaMeasureOptions& options)
+      : rank_(communicator.rank()),
+        ranks_(communicator.size()),
+        call_(call),
+        in_place_(options.in_place),
+        multiplied_(options.multiplied),
+        factor_(exact_factor(call.type, rank_)) {}
 
   std::string text() const override { return to_text(call_); }
   size_t message_bytes() const override { return plait::message_bytes(call_, ranks_); }
   Placement place(const BufferPair& buffers) const override { return plait::place(call_, rank_, buffers, in_place_); }
-  bool is_served_by(const CudaContestant& contestant) const override { return contestant.serves(call_, in_place_); }
+  bool is_served_by(const CudaContestant& contestant) const override {
+    return contestant.serves(call_, in_place_) && (!multiplied_ || contestant.multiplies());
+  }
   void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const override {
-    contestant.enqueue(call_, at.input, at.output, stream);
+    if (multiplied_) {
+      contestant.enqueue_multiplied(call_, factor_, at.input, at.output, stream);
+    } else {
+      contestant.enqueue(call_, at.input, at.output, stream);
+    }
   }
   size_t input_bytes() const override { return input_elements(call_, ranks_, rank_) * size_of(call_.type); }
   size_t output_bytes() const override { return output_elements(call_, ranks_, rank_) * size_of(call_.type); }
   void fill(int variant, std::byte* input) const override { fill_input(call_, ranks_, rank_, variant, input); }
   size_t count_wrong(int variant, const std::byte* output) const override {
-    return plait::count_wrong(call_, ranks_, rank_, variant, output);
+    return plait::count_wrong(call_, ranks_, rank_, variant, output, multiplied_);
   }
 
  private:
   const int rank_, ranks_;
   const Call call_;
-  const bool in_place_;
+  const bool in_place_, multiplied_;
+  const Factor factor_;
 };
 
 class ShiftTask final : public Task {
@@ -368,7 +385,7 @@ std::vector<std::string> CudaBench::contestants() const {
 }
 
 std::vector<Measurement> CudaBench::measure(const Call& call, const CudaMeasureOptions& options) {
-  return open().measure(CallTask(impl_->communicator, call, options.in_place), options);
+  return open().measure(CallTask(impl_->communicator, call, options), options);
 }
 
 std::vector<Measurement> CudaBench::measure_ring_shift(DataType type, size_t count, const CudaMeasureOptions& options) {

@@ -18,6 +18,7 @@ struct CudaMeasureOptions {
   int graph = 0;       // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
   bool in_place = false;
   bool check = true;
+  bool multiplied = false;  // of a sum: every rank's input is multiplied by its exact_factor() before
   double loop_seconds = 0.02;
 };
 

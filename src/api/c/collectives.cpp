@@ -2,6 +2,7 @@
 #include "api/c/arguments.hpp"
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
+#include "api/c/operations.hpp"
 #include "api/c/result.hpp"
 
 namespace plait::c {
@@ -9,11 +10,27 @@ namespace {
 
 ReduceOp reduce_op(plaitRedOp_t op) {
   const int number = static_cast<int>(op);
+  if (is_made(op)) return ReduceOp::kSum;
   if (number < 0 || number >= plaitNumOps) {
     refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
   }
   return static_cast<ReduceOp>(number);
 }
+
+// The factor of an operation that a user made.
+std::optional<Factor> factor_of(plaitRedOp_t op, const Call& call, plaitComm_t comm) {
+  if (!is_made(op)) return std::nullopt;
+  const std::optional<Factor> factor = comm->operations.find(op);
+  if (!factor) {
+    refuse(plaitInvalidArgument, "op is ", static_cast<int>(op),
+           "; comm has no such operation: it was destroyed, or made for another communicator, or never made");
+  }
+  if (factor->type != call.type) {
+    refuse(plaitInvalidArgument, "op was made for ", name(factor->type), ", and datatype is ", name(call.type));
+  }
+  return factor;
+}
+
 static_assert(static_cast<int>(ReduceOp::kSum) == plaitSum && static_cast<int>(ReduceOp::kProduct) == plaitProd &&
               static_cast<int>(ReduceOp::kMax) == plaitMax && static_cast<int>(ReduceOp::kMin) == plaitMin &&
               static_cast<int>(ReduceOp::kAverage) == plaitAvg && plaitNumOps == kReduceOpCount);
@@ -36,13 +53,14 @@ void check(const CollectiveCall& made) {
   if (needs_output) require(made.output, "recvbuff");
 }
 
-// `describe` makes a Call of the arguments; it may refuse them.
+// `describe` makes a Call of the arguments; it may refuse them. `op` is that of the arguments, where they have one.
 template <class Describe>
 plaitResult_t issue(const char* function, plaitComm_t comm, const void* input, void* output, plaitStream_t stream,
-                    const Describe& describe) {
+                    const Describe& describe, plaitRedOp_t op = plaitSum) {
   return Group::at_edge(function, [&] {
     check_handle(comm);
-    const CollectiveCall call{function, comm, describe(), input, output, stream};
+    CollectiveCall call{function, comm, describe(), input, output, stream};
+    call.factor = factor_of(op, call.call, comm);
     check(call);
     Group::of_this_thread().issue(call);
   });
@@ -58,8 +76,9 @@ using plait::ReduceOp;
 
 extern "C" plaitResult_t plaitAllReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
                                         plaitRedOp_t op, plaitComm_t comm, plaitStream_t stream) {
-  return issue("plaitAllReduce", comm, sendbuff, recvbuff, stream,
-               [&] { return Call{Collective::kAllReduce, data_type(datatype), reduce_op(op), 0, count}; });
+  return issue(
+      "plaitAllReduce", comm, sendbuff, recvbuff, stream,
+      [&] { return Call{Collective::kAllReduce, data_type(datatype), reduce_op(op), 0, count}; }, op);
 }
 
 extern "C" plaitResult_t plaitBroadcast(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
@@ -79,8 +98,9 @@ extern "C" plaitResult_t plaitBcast(void* buff, size_t count, plaitDataType_t da
 
 extern "C" plaitResult_t plaitReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
                                      plaitRedOp_t op, int root, plaitComm_t comm, plaitStream_t stream) {
-  return issue("plaitReduce", comm, sendbuff, recvbuff, stream,
-               [&] { return Call{Collective::kReduce, data_type(datatype), reduce_op(op), root, count}; });
+  return issue(
+      "plaitReduce", comm, sendbuff, recvbuff, stream,
+      [&] { return Call{Collective::kReduce, data_type(datatype), reduce_op(op), root, count}; }, op);
 }
 
 extern "C" plaitResult_t plaitAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
@@ -92,8 +112,9 @@ extern "C" plaitResult_t plaitAllGather(const void* sendbuff, void* recvbuff, si
 extern "C" plaitResult_t plaitReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                             plaitDataType_t datatype, plaitRedOp_t op, plaitComm_t comm,
                                             plaitStream_t stream) {
-  return issue("plaitReduceScatter", comm, sendbuff, recvbuff, stream,
-               [&] { return Call{Collective::kReduceScatter, data_type(datatype), reduce_op(op), 0, recvcount}; });
+  return issue(
+      "plaitReduceScatter", comm, sendbuff, recvbuff, stream,
+      [&] { return Call{Collective::kReduceScatter, data_type(datatype), reduce_op(op), 0, recvcount}; }, op);
 }
 
 extern "C" plaitResult_t plaitGather(const void* sendbuff, void* recvbuff, size_t sendcount, plaitDataType_t datatype,

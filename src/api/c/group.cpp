@@ -55,6 +55,8 @@ void run_together(const std::vector<Job>& jobs, FirstFailure& failure) {
   for (std::thread& helper : helpers) helper.join();
 }
 
+const Factor* factor_of(const CollectiveCall& call) { return call.factor ? &*call.factor : nullptr; }
+
 // The system that an enqueueing call deals with is CUDA.
 template <class Body>
 void enqueueing(const Body& body) {
@@ -83,9 +85,9 @@ struct Exchange {
 void perform(const CollectiveCall& call) {
   const Use communicator(call.comm);
   if (communicator->device() == kNoDevice) {
-    communicator->run(call.call, call.input, call.output);
+    communicator->run(call.call, call.input, call.output, factor_of(call));
   } else {
-    enqueueing([&] { communicator->enqueue(call.call, call.input, call.output, call.stream); });
+    enqueueing([&] { communicator->enqueue(call.call, call.input, call.output, call.stream, factor_of(call)); });
   }
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 #include "runtime/call.hpp"
+#include "runtime/factor.hpp"
 #include "runtime/peer_message.hpp"
 
 namespace plait::c {
@@ -19,6 +21,7 @@ struct CollectiveCall {
   const void* input;
   void* output;
   plaitStream_t stream;
+  std::optional<Factor> factor = std::nullopt;  // of this rank, in a pre-multiplied sum
 };
 
 // A send or a receive as it was called.

@@ -12,6 +12,8 @@
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/product_memory.hpp"
+#include "runtime/cuda/scale.hpp"
 
 namespace plait {
 namespace {
@@ -96,6 +98,8 @@ struct CudaRank::Impl {
   ~Impl();
 
   int resident_ctas(const void* kernel, int threads) const;
+  void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
+                       ProductMemory::Piece& piece) const;
   // `launch` on `stream`, after the calls before it; it is told whether that runs now. What is captured runs when its
   // graph is launched, and its order is the user's affair. Throws what ended the communicator.
   template <class Launch>
@@ -108,6 +112,7 @@ struct CudaRank::Impl {
   DeviceRank self;
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
   std::unique_ptr<Exchanger> exchanger;
+  std::unique_ptr<ProductMemory> products;
   cudaEvent_t last_call = nullptr;
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
   cudaStream_t last_stream = nullptr;
@@ -147,7 +152,10 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
       const void* kernel = lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type));
       check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
     }
+    cudaFuncAttributes attributes;
+    check_cuda(cudaFuncGetAttributes(&attributes, scale_kernel(static_cast<DataType>(type))), "loading the kernels");
   }
+  products = std::make_unique<ProductMemory>(memory.device());
   exchanger = std::make_unique<Exchanger>(self, mapped->receives,
                                           ChannelShape::of(ranks, memory.ranks_per_device(), memory.processors()));
   check_cuda(cudaDeviceSynchronize(), "setting up");
@@ -161,6 +169,16 @@ int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
              "asking for the number of SMs");
   check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel, threads, 0), "asking for the occupancy");
   return processors * on_each;
+}
+
+// Where this rank's input goes times a factor; null where there is none.
+void* CudaRank::Impl::place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
+                                     ProductMemory::Piece& piece) const {
+  const size_t bytes = message_bytes(call, self.ranks);
+  if (bytes == 0) return nullptr;
+  if (holds_products(call.collective, call.root, self.rank)) return output;
+  products->take(bytes, input, stream, piece);
+  return piece.get();
 }
 
 template <class Launch>
@@ -192,6 +210,7 @@ CudaRank::Impl::~Impl() {
     if (event != nullptr) cudaEventDestroy(event);
   }
   exchanger.reset();
+  products.reset();
   cudaFreeHost(reports);
   cudaFree(self.states);
 }
@@ -276,19 +295,27 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   return prepared;
 }
 
-void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream) {
+void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
+  const Call& call = prepared.call_;
+  ProductMemory::Piece piece;  // first: what it cannot get must fail before others wait for this rank
+  void* const products = factor == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
   Prepared::Launch& launch = *prepared.launch_;
   void* argument = std::visit(
       [&](auto& it) -> void* {
-        set_buffers(it, launch.flagged, static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
+        const void* summed = products != nullptr ? products : input;
+        set_buffers(it, launch.flagged, static_cast<const std::byte*>(summed), static_cast<std::byte*>(output));
         return &it;
       },
       launch.argument);
   impl.in_order(s, [&](bool runs_now) {
-    if (runs_now) impl.state.announce(prepared.call_);
+    if (runs_now) impl.state.announce(call);
+    if (products != nullptr) {
+      const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
+      launch_scale(*factor, input, products, elements, impl.memory.processors(), s);
+    }
     void* arguments[] = {argument};
     check_cuda(cudaLaunchKernel(launch.kernel, launch.grid, launch.block, arguments, 0, s), "launching a collective");
   });
