@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/host/fold_copy.hpp"
+
 namespace plait {
 
 struct alignas(64) SlotHeader {
@@ -52,9 +54,9 @@ struct Channel {
   static size_t bytes_for(size_t slot_bytes) { return sizeof(ChannelMemory) + kChannelSlots * slot_bytes; }
 
  private:
-  static constexpr size_t kMostBytes = 768 << 10;  // of all channels to one rank
+  static constexpr size_t kMostBytes = 1 << 20;  // of all channels to one rank
   static constexpr size_t kLeastSlotBytes = 4 << 10;
-  static constexpr size_t kMostSlotBytes = 32 << 10;
+  static constexpr size_t kMostSlotBytes = 64 << 10;
 };
 
 // The sender's end.
@@ -68,13 +70,14 @@ class ChannelSource {
     return filled_ - emptied_ < kChannelSlots;
   }
 
-  // Where there is room: fills a slot with what comes next of a message of which `sent` bytes are in the channel. Gives
-  // the number of bytes.
-  size_t put(const std::byte* message, size_t message_bytes, size_t sent) {
+  // Where there is room: fills a slot with what comes next of a message of which `sent` bytes are in the channel, past
+  // the caches if `streaming`. Gives the number of bytes.
+  size_t put(const std::byte* message, size_t message_bytes, size_t sent, bool streaming) {
     const size_t bytes = std::min(message_bytes - sent, channel_.slot_bytes);
     SlotHeader& header = channel_.header(filled_);
     header.message_bytes = message_bytes;
-    if (bytes > 0) std::memcpy(channel_.part(filled_, message_bytes), message + sent, bytes);
+    copy_block(channel_.part(filled_, message_bytes), message + sent, bytes, streaming);
+    if (streaming) finish_streaming();
     header.number.store(++filled_, std::memory_order_release);
     return bytes;
   }
@@ -95,12 +98,13 @@ class ChannelSink {
   // Where there is a slot: the bytes of the whole message that it belongs to.
   size_t message_bytes() const { return channel_.header(emptied_).message_bytes; }
 
-  // Where there is a slot: takes what comes next of a message of which `received` bytes are there. Gives the number of
-  // bytes.
-  size_t take(std::byte* message, size_t received) {
+  // Where there is a slot: takes what comes next of a message of which `received` bytes are there, past the caches if
+  // `streaming`. Gives the number of bytes.
+  size_t take(std::byte* message, size_t received, bool streaming) {
     const size_t whole = message_bytes();
     const size_t bytes = std::min(whole - received, channel_.slot_bytes);
-    if (bytes > 0) std::memcpy(message + received, channel_.part(emptied_, whole), bytes);
+    copy_block(message + received, channel_.part(emptied_, whole), bytes, streaming);
+    if (streaming) finish_streaming();
     channel_.memory->emptied.store(++emptied_, std::memory_order_release);
     return bytes;
   }

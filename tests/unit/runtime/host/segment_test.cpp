@@ -31,6 +31,12 @@ std::vector<Range> ranges_of(const Segment& segment) {
       ranges.push_back({segment.signals(rank, parity), signal_bytes, 64});
       ranges.push_back({segment.scratch(rank, parity), shape.scratch_bytes, 4096});
     }
+    for (int from = 0; from < shape.ranks; ++from) {
+      if (from == rank) continue;
+      const Channel channel = segment.channel(from, rank);
+      ranges.push_back({reinterpret_cast<std::byte*>(channel.memory), sizeof(ChannelMemory), 64});
+      ranges.push_back({channel.data, kChannelSlots * channel.slot_bytes, 64});
+    }
   }
   return ranges;
 }
