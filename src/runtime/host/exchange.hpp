@@ -17,7 +17,7 @@ class Exchange final : public Wait {
   // Both outlive it.
   Exchange(const Segment& segment, int rank, const Watch& watch);
 
-  // Takes up messages, which must be as check_messages() wants them, and live until done().
+  // Takes up messages, which must be as check_messages() wants them, at least one. Copies those with this rank itself.
   void begin(std::span<const PeerMessage> messages);
   // Moves a part of every message that can move. True if one did. Throws kMismatch, for all ranks, where the ends of a
   // message differ in size.
