@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -12,19 +13,19 @@
 namespace plait {
 namespace {
 
-constexpr size_t kSlotBytes = 4096;
+constexpr size_t kSlotBytes = 4096 + Channel::kFirstLineData;
 
 // Memory as a segment has it: zero, on a cache line of its own.
 class Ring {
  public:
-  Ring() : lines_(Channel::bytes_for(kSlotBytes) / sizeof(SlotHeader)) {}
-  Channel channel() {
-    auto* memory = reinterpret_cast<ChannelMemory*>(lines_.data());
-    return {memory, reinterpret_cast<std::byte*>(memory + 1), kSlotBytes};
-  }
+  Ring() : lines_(Channel::bytes_for(kSlotBytes) / sizeof(Line)) {}
+  Channel channel() { return {reinterpret_cast<std::byte*>(lines_.data()), kSlotBytes}; }
 
  private:
-  std::vector<SlotHeader> lines_;
+  struct alignas(64) Line {
+    std::byte bytes[64] = {};
+  };
+  std::vector<Line> lines_;
 };
 
 std::vector<std::byte> bytes_of(size_t count, int seed) {
@@ -58,7 +59,7 @@ TEST(Channel, HoldsAsManySlotsAsItHas) {
 
 TEST(Channel, CutsAMessageIntoSlots) {
   for (const bool streaming : {false, true}) {
-    for (const size_t bytes : {size_t{0}, size_t{1}, SlotHeader::kMostInline, SlotHeader::kMostInline + 1, kSlotBytes,
+    for (const size_t bytes : {size_t{0}, size_t{1}, Channel::kFirstLineData, Channel::kFirstLineData + 1, kSlotBytes,
                                kSlotBytes + 1, 10 * kSlotBytes - 1}) {
       Ring ring;
       ChannelSource source(ring.channel());
@@ -86,9 +87,13 @@ TEST(Channel, FewBytesTakeOneLine) {
   Ring ring;
   const Channel channel = ring.channel();
   ChannelSource source(channel);
-  source.put(bytes_of(SlotHeader::kMostInline, 1).data(), SlotHeader::kMostInline, 0, false);
-  const auto* first = reinterpret_cast<const std::byte*>(channel.memory);
-  for (size_t at = sizeof(SlotHeader); at < Channel::bytes_for(kSlotBytes); ++at) ASSERT_EQ(first[at], std::byte{0});
+  source.put(bytes_of(Channel::kFirstLineData, 1).data(), Channel::kFirstLineData, 0, false);
+  size_t changed_lines = 0;
+  for (size_t line = 0; line < Channel::bytes_for(kSlotBytes); line += 64) {
+    changed_lines += std::any_of(channel.memory + line, channel.memory + line + 64,
+                                 [](std::byte value) { return value != std::byte{0}; });
+  }
+  EXPECT_EQ(changed_lines, 1u);
 }
 
 TEST(Channel, BetweenTwoThreads) {
@@ -128,7 +133,7 @@ TEST(Channel, BetweenTwoThreads) {
 
 TEST(Channel, SlotsFitTheNumberOfSenders) {
   for (int senders = 0; senders < 1024; ++senders) {
-    const size_t bytes = Channel::slot_bytes_for(senders);
+    const size_t bytes = Channel::data_bytes_for(senders) - Channel::kFirstLineData;
     EXPECT_EQ(bytes % 64, 0u);
     EXPECT_GE(bytes, 4096u);
     EXPECT_LE(bytes, 65536u);

@@ -33,11 +33,16 @@ class Pair {
   RankBoard& board(int rank) { return segment_->board(rank); }
   void exchange(int rank, const std::vector<PeerMessage>& messages) { ranks_[rank]->exchange(messages); }
   void close(int rank) { ranks_[rank].reset(); }
-  // What the rank says that it waits for.
-  std::string awaited(int rank) {
-    while (board(rank).waiting.load() != kWaitingForMessage) ::usleep(100);
-    NumberedMessage message;
-    return look_up(board(rank).exchanges, message) ? to_text(message, rank) : "nothing";
+  // Waits, 10 s at most, until the rank says that it waits for this message; gives what it says.
+  std::string awaited(int rank, const std::string& text) {
+    std::string found;
+    for (int i = 0; i < 100'000 && found != text; ++i) {
+      NumberedMessage message;
+      const bool waits = board(rank).waiting.load() == kWaitingForMessage;
+      found = waits && look_up(board(rank).exchanges, message) ? to_text(message, rank) : "nothing";
+      ::usleep(100);
+    }
+    return found;
   }
 
  private:
@@ -60,7 +65,8 @@ TEST(Exchange, ARankThatWaitsForAMessageSaysSo) {
   std::vector<int32_t> sent = numbers(10, 5), received(10);
   for (int round = 1; round <= 2; ++round) {
     std::thread waiter([&] { pair.exchange(1, {message(kReceive, 0, received)}); });
-    EXPECT_EQ(pair.awaited(1), join("receive of 10 int32 from rank 0 (message ", round, " from rank 0 to rank 1)"));
+    const std::string text = join("receive of 10 int32 from rank 0 (message ", round, " from rank 0 to rank 1)");
+    EXPECT_EQ(pair.awaited(1, text), text);
     EXPECT_EQ(pair.board(1).exchanges.entered.load(), static_cast<uint64_t>(round));
     EXPECT_EQ(pair.board(1).exchanges.completed.load(), static_cast<uint64_t>(round - 1));
     pair.exchange(0, {message(kSend, 1, sent)});
@@ -77,12 +83,13 @@ TEST(Exchange, OfSeveralAReceiveIsNamed) {
   std::vector<int32_t> large = numbers(1'000'000, 1), small(2), second(3);
   std::thread waiter(
       [&] { pair.exchange(0, {message(kSend, 1, large), message(kReceive, 1, small), message(kReceive, 1, second)}); });
-  EXPECT_EQ(pair.awaited(0), "receive of 2 int32 from rank 1 (message 1 from rank 1 to rank 0)");
+  const auto expect_awaited = [&](const std::string& text) { EXPECT_EQ(pair.awaited(0, text), text); };
+  expect_awaited("receive of 2 int32 from rank 1 (message 1 from rank 1 to rank 0)");
   std::vector<int32_t> two = numbers(2, 7), three = numbers(3, 8), all(large.size());
   pair.exchange(1, {message(kSend, 0, two)});
-  while (pair.awaited(0) != "receive of 3 int32 from rank 1 (message 2 from rank 1 to rank 0)") ::usleep(100);
+  expect_awaited("receive of 3 int32 from rank 1 (message 2 from rank 1 to rank 0)");
   pair.exchange(1, {message(kSend, 0, three)});
-  while (pair.awaited(0) != "send of 1000000 int32 to rank 1 (message 1 from rank 0 to rank 1)") ::usleep(100);
+  expect_awaited("send of 1000000 int32 to rank 1 (message 1 from rank 0 to rank 1)");
   pair.exchange(1, {message(kReceive, 0, all)});
   waiter.join();
   EXPECT_EQ(small, two);
@@ -122,7 +129,7 @@ TEST(Exchange, LargeMessagesOnOneCoreAndOnTwo) {
     Pair pair;
     std::vector<int32_t> sent = numbers(5'000'000, 3), received(sent.size());
     std::thread receiver([&] { pair.exchange(1, {message(kReceive, 0, received)}); });
-    pair.awaited(1);
+    EXPECT_NE(pair.awaited(1, "receive of 5000000 int32 from rank 0 (message 1 from rank 0 to rank 1)"), "nothing");
     pair.board(1).core = one_core ? sched_getcpu() : -1;
     pair.exchange(0, {message(kSend, 1, sent)});
     receiver.join();
