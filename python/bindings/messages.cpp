@@ -16,7 +16,11 @@ class Ends {
     const bool receives = kind == PeerMessage::Kind::kReceive;
     for (const nb::handle pair : pairs) {
       const ArrayView& view = views_.emplace_back(pair[1], dtype, receives ? "receive" : "send");
-      const int peer = nb::cast<int>(pair[0]);
+      int peer = 0;
+      if (!nb::try_cast<int>(pair[0], peer)) {
+        fail(ErrorCode::kInvalidArgument, "the peer of a message is a rank, a whole number; ",
+             nb::str(nb::object(pair[0])).c_str(), " is none");
+      }
       if (receives && view.read_only()) {
         fail(ErrorCode::kInvalidArgument, "receive: the array for what comes from rank ", peer, " is read-only");
       }

@@ -22,6 +22,13 @@ def new_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
     given = getattr(array, "dtype", None)
     if isinstance(given, numpy.dtype) and given.itemsize == size_of(dtype):
         return numpy.empty(shape, given)
+    return new_array(shape, dtype)
+
+
+def new_array(shape: int | tuple[int, ...], dtype: str) -> Any:
+    """An uninitialised numpy array for elements of type `dtype`."""
+    import numpy
+
     return numpy.empty(shape, _CARRIERS.get(dtype, dtype))
 
 

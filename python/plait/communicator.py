@@ -1,11 +1,13 @@
-"""Communicators: ranks that perform collectives together."""
+"""Communicators: ranks that perform collectives together and send each other messages."""
 
 from __future__ import annotations
 
 from . import _core
+from .errors import InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Any
 
@@ -19,8 +21,9 @@ create_unique_id = _core.create_unique_id
 class Communicator:
     """One rank's end of a communicator over ranks of one host.
 
-    All ranks make the same calls in the same order; each rank from one thread at a time. Calls return when this rank's
-    part is done and its result is there. Results are equal bit for bit on all ranks and from run to run.
+    All ranks make the same collective calls in the same order; each rank from one thread at a time. Messages (send,
+    recv, exchange) concern only the ranks that they name. Calls return when this rank's part is done and its result is
+    there. Results are equal bit for bit on all ranks and from run to run.
 
     Arrays are whatever lies in host memory without gaps: numpy arrays, tensors that give DLPack (torch), and what has
     the buffer protocol (array.array, bytearray, memoryview). They are never copied. `out=None` gives a new array: a
@@ -131,6 +134,41 @@ class Communicator:
         """
         return self._core.run("all_to_all", array, out, dtype, "sum", 0)
 
+    def send(self, array: Any, peer: int, *, dtype: Any = None) -> None:
+        """Sends the array to rank `peer`, which must recv() as many bytes; returns when the array may change.
+
+        Messages from one rank to another arrive in the order in which they were sent. Only small ones are sure not to
+        wait for their receiver: where two ranks send to each other, use exchange().
+        """
+        self._core.exchange([(peer, array)], [], dtype)
+
+    def recv(self, array: Any, peer: int, *, dtype: Any = None) -> Any:
+        """Fills the array with what rank `peer` sends, and gives the array.
+
+        `array` may also be a shape, an int or a tuple of ints: `recv(100, 1, dtype="float32")` gives a new numpy array.
+        Raises Mismatch, on both ranks, where the other sends another number of bytes.
+        """
+        if isinstance(array, (int, tuple)):
+            if dtype is None:
+                raise InvalidArgument("recv: a shape needs a dtype, as in recv((2, 3), peer, dtype='float32')")
+            from .arrays import new_array
+
+            dtype = _core.data_type_name(dtype)
+            array = new_array(array, dtype)
+        self._core.exchange([], [(peer, array)], dtype)
+        return array
+
+    def exchange(
+        self, *, sends: Mapping[int, Any] | None = None, receives: Mapping[int, Any] | None = None, dtype: Any = None
+    ) -> None:
+        """Sends and receives together; returns when all of it is done. None of the messages waits for another.
+
+        Both map a rank to the array for it, or from it, or to a list of arrays, sent or received in their order. With
+        this rank itself, as many are received as are sent: `exchange(sends={right: a}, receives={left: b})` is a shift
+        along a ring of any size.
+        """
+        self._core.exchange(_ends(sends), _ends(receives), dtype)
+
     def barrier(self) -> None:
         """Returns when every rank has called it."""
         self._core.barrier()
@@ -186,6 +224,11 @@ def init(settings: Settings | None = None, *, sequence: int = 0) -> Communicator
 def in_process(size: int, settings: Settings | None = None) -> list[Communicator]:
     """All ranks of a new communicator in this process, one for each of `size` threads."""
     return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]
+
+
+def _ends(arrays: Mapping[int, Any] | None) -> list[tuple[int, Any]]:
+    each = ((peer, some if isinstance(some, (list, tuple)) else [some]) for peer, some in (arrays or {}).items())
+    return [(peer, array) for peer, some in each for array in some]
 
 
 def _given(settings: Settings | None) -> Settings:

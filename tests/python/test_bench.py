@@ -85,6 +85,8 @@ def test_row_has_the_columns_of_nccl_tests(alone):
         ("gather", "4080", "340", "none", "1"),
         ("scatter", "4080", "340", "none", "1"),
         ("all_to_all", "4080", "340", "none", "-1"),
+        ("send_receive", "4096", "1024", "sum", "-1"),
+        ("sendrecv", "4096", "1024", "sum", "-1"),
         ("barrier", "0", "0", "none", "-1"),
     ],
 )
@@ -93,7 +95,7 @@ def test_collectives(collective, size, count, redop, root):
     assert result.returncode == 0, result.stderr
     (row,) = rows(result.stdout)
     assert row[:2] == [size, count] and row[3:5] == [redop, root]
-    assert row[8] == row[12] == "0"
+    assert row[8] == "0" and row[12] == ("N/A" if redop == "sum" and "send" in collective else "0")
 
 
 def test_all_types_and_operations():
@@ -162,6 +164,7 @@ def test_json(tmp_path):
         ("gather", 0.75),
         ("scatter", 0.75),
         ("all_to_all", 0.75),
+        ("send_receive", 1),
     ],
 )
 def test_bus_bandwidth_is_that_of_nccl_tests(collective, factor):

@@ -32,6 +32,9 @@ MANY_CYCLES = 5  # beside peers, and on GPUs
 _DESCRIPTION = """\
 Times a collective over N ranks and prints nccl-tests' table: the same columns, in the same places.
 
+send_receive is nccl-tests' sendrecv: every rank sends to the next one and receives from the one before. "In place" it
+does both with one buffer, which is not checked.
+
 Every size is checked first, with input whose result is exact, and then timed: --iters calls in one loop, as long as the
 slowest rank takes. Started by a launcher (plait run, torchrun, mpirun, srun), this process is one rank; else it starts
 -n ranks itself.
@@ -205,8 +208,10 @@ def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
         return
     if collective == "send_receive":
         ops = ["sum"]  # as nccl-tests prints
+    elif collective not in REDUCING:
+        ops = ["none"]
     for dtype in types:
-        for op in ops if collective in {*REDUCING, "send_receive"} else ["none"]:
+        for op in ops:
             for size in _sizes(options):
                 count = _count(collective, size, _core.size_of(dtype), ranks)
                 total = count * _core.size_of(dtype) * (ranks if collective in WITH_BLOCKS else 1)

@@ -7,11 +7,17 @@
 namespace plait {
 namespace {
 
+// From these sizes on, messages go past the caches into the channel, and out of it (docs/benchmarks.md, "Stores to
+// shared memory").
+constexpr size_t kStreamingSendBytes = 8 << 10;
+constexpr size_t kStreamingReceiveBytes = 16 << 20;
+
 bool is_send(const PeerMessage& message) { return message.kind == PeerMessage::Kind::kSend; }
 
 }  // namespace
 
-Exchange::Exchange(const Segment& segment, int rank, const Watch& watch) : rank_(rank), watch_(watch) {
+Exchange::Exchange(const Segment& segment, int rank, const Watch& watch)
+    : segment_(segment), rank_(rank), watch_(watch) {
   for (int peer = 0; peer < segment.shape().ranks; ++peer) {
     const bool own = peer == rank;
     sends_.emplace_back(own ? Channel{} : segment.channel(rank, peer));
@@ -42,7 +48,7 @@ void Exchange::begin(std::span<const PeerMessage> messages) {
 template <class End>
 void Exchange::queue(const PeerMessage& message, Line<End>& line) {
   const int at = static_cast<int>(transfers_.size());
-  transfers_.push_back({{message, ++line.messages}, message.bytes()});
+  transfers_.push_back({{message, ++line.messages}, message.bytes(), 0, streams(message)});
   if (message.peer == rank_) return;
   if (line.last == kNone) {
     heads_.push_back(at);
@@ -50,6 +56,14 @@ void Exchange::queue(const PeerMessage& message, Line<End>& line) {
     transfers_[line.last].next = at;
   }
   line.last = at;
+}
+
+bool Exchange::streams(const PeerMessage& message) const {
+  if (!is_send(message)) return message.bytes() >= kStreamingReceiveBytes;
+  if (message.bytes() < kStreamingSendBytes) return false;
+  // Where both run on one core, no other cache holds the slots, and ordinary stores are the faster ones.
+  const auto core = [&](int rank) { return segment_.board(rank).core.load(std::memory_order_relaxed); };
+  return core(message.peer) != core(rank_);
 }
 
 void Exchange::copy_own_messages(std::span<const PeerMessage> messages) {
@@ -84,12 +98,12 @@ Exchange::Step Exchange::advance(Transfer& transfer) {
   if (is_send(message)) {
     ChannelSource& source = sends_[message.peer].end;
     if (!source.has_room()) return Step::kBlocked;
-    transfer.moved += source.put(buffer, transfer.bytes, transfer.moved);
+    transfer.moved += source.put(buffer, transfer.bytes, transfer.moved, transfer.streaming);
   } else {
     ChannelSink& sink = receives_[message.peer].end;
     if (!sink.has_slot()) return Step::kBlocked;
     check_size(transfer, sink.message_bytes());
-    transfer.moved += sink.take(buffer, transfer.moved);
+    transfer.moved += sink.take(buffer, transfer.moved, transfer.streaming);
   }
   return transfer.moved == transfer.bytes ? Step::kFinished : Step::kMoved;
 }

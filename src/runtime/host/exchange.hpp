@@ -17,7 +17,7 @@ class Exchange final : public Wait {
   // Both outlive it.
   Exchange(const Segment& segment, int rank, const Watch& watch);
 
-  // Takes up messages, which must be as check_messages() wants them, and live until done().
+  // Takes up messages, which must be as check_messages() wants them, at least one. Copies those with this rank itself.
   void begin(std::span<const PeerMessage> messages);
   // Moves a part of every message that can move. True if one did. Throws kMismatch, for all ranks, where the ends of a
   // message differ in size.
@@ -38,8 +38,9 @@ class Exchange final : public Wait {
   struct Transfer {
     NumberedMessage numbered;
     size_t bytes = 0;
-    size_t moved = 0;  // bytes
-    int next = kNone;  // of the same kind, with the same peer
+    size_t moved = 0;        // bytes
+    bool streaming = false;  // past the caches
+    int next = kNone;        // of the same kind, with the same peer
   };
   // This rank's end of all messages to one peer, or from it.
   template <class End>
@@ -55,12 +56,14 @@ class Exchange final : public Wait {
   template <class End>
   void queue(const PeerMessage& message, Line<End>& line);
   Step advance(Transfer& transfer);
+  bool streams(const PeerMessage& message) const;
   bool can_move(const Transfer& transfer);
   void check_size(const Transfer& transfer, size_t sent_bytes) const;
   // A receive, if there is one.
   const Transfer& blocked() const;
   std::string describe(const Transfer& transfer) const;
 
+  const Segment& segment_;
   const int rank_;
   const Watch& watch_;
   std::vector<Line<ChannelSource>> sends_;  // by peer

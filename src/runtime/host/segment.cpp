@@ -25,9 +25,9 @@ size_t board_bytes() { return round_to_page(sizeof(RankBoard)); }
 size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
 size_t senders(const SegmentShape& shape) { return static_cast<size_t>(shape.ranks) - 1; }  // to one rank
-size_t slot_bytes(const SegmentShape& shape) { return Channel::slot_bytes_for(shape.ranks - 1); }
+size_t slot_data_bytes(const SegmentShape& shape) { return Channel::data_bytes_for(shape.ranks - 1); }
 size_t inbox_bytes(const SegmentShape& shape) {
-  return round_to_page(senders(shape) * Channel::bytes_for(slot_bytes(shape)));
+  return round_to_page(senders(shape) * Channel::bytes_for(slot_data_bytes(shape)));
 }
 size_t rank_bytes(const SegmentShape& shape) {
   return board_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape) + inbox_bytes(shape);
@@ -161,10 +161,9 @@ std::byte* Segment::scratch(int rank, uint32_t parity) const {
 }
 
 Channel Segment::channel(int from, int to) const {
-  const size_t bytes = slot_bytes(shape_);
+  const size_t bytes = slot_data_bytes(shape_);
   const auto place = static_cast<size_t>(from < to ? from : from - 1);  // a rank has no channel to itself
-  std::byte* memory = rank_base(to) + rank_bytes(shape_) - inbox_bytes(shape_) + place * Channel::bytes_for(bytes);
-  return {reinterpret_cast<ChannelMemory*>(memory), memory + sizeof(ChannelMemory), bytes};
+  return {rank_base(to) + rank_bytes(shape_) - inbox_bytes(shape_) + place * Channel::bytes_for(bytes), bytes};
 }
 
 }  // namespace plait

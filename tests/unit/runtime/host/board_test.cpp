@@ -40,6 +40,51 @@ TEST(Board, ExtremeFields) {
   EXPECT_EQ(call, extreme);
 }
 
+NumberedMessage message_for(uint64_t number) {
+  return {{number % 3 == 0 ? PeerMessage::Kind::kSend : PeerMessage::Kind::kReceive, static_cast<int>(number % 1000),
+           static_cast<DataType>(number % kDataTypeCount), number * number, nullptr},
+          number};
+}
+
+void expect_equal(const NumberedMessage& found, const NumberedMessage& expected) {
+  EXPECT_EQ(to_text(found, 1000), to_text(expected, 1000));
+}
+
+TEST(Board, AMessageThatIsPublishedIsFound) {
+  const auto board = std::make_unique<RankBoard>();
+  NumberedMessage found;
+  EXPECT_FALSE(look_up(board->exchanges, found));
+  for (uint64_t number = 1; number <= 50; ++number) {
+    publish(board->exchanges, message_for(number));
+    ASSERT_TRUE(look_up(board->exchanges, found));
+    expect_equal(found, message_for(number));
+  }
+}
+
+TEST(Board, MessagesInWords) {
+  const NumberedMessage sent{{PeerMessage::Kind::kSend, 3, DataType::kFloat32, 10, nullptr}, 7};
+  EXPECT_EQ(to_text(sent, 1), "send of 10 float32 to rank 3 (message 7 from rank 1 to rank 3)");
+  const NumberedMessage received{{PeerMessage::Kind::kReceive, 3, DataType::kInt8, 0, nullptr}, 1};
+  EXPECT_EQ(to_text(received, 1), "receive of 0 int8 from rank 3 (message 1 from rank 3 to rank 1)");
+}
+
+TEST(Board, ReadersNeverSeeHalfAMessage) {
+  const auto board = std::make_unique<RankBoard>();
+  constexpr uint64_t kMessages = 40'000;
+  publish(board->exchanges, message_for(1));
+  std::thread writer([&] {
+    for (uint64_t number = 2; number <= kMessages; ++number) publish(board->exchanges, message_for(number));
+  });
+  NumberedMessage found;
+  for (uint64_t number = 0; number < kMessages;) {
+    if (!look_up(board->exchanges, found)) continue;
+    EXPECT_GE(found.number, number);
+    number = found.number;
+    expect_equal(found, message_for(number));
+  }
+  writer.join();
+}
+
 TEST(Board, ReadersNeverSeeHalfACall) {
   const auto board = std::make_unique<RankBoard>();
   constexpr uint64_t kCalls = 40'000;

@@ -31,6 +31,15 @@ std::vector<Range> ranges_of(const Segment& segment) {
       ranges.push_back({segment.signals(rank, parity), signal_bytes, 64});
       ranges.push_back({segment.scratch(rank, parity), shape.scratch_bytes, 4096});
     }
+    for (int from = 0; from < shape.ranks; ++from) {
+      if (from == rank) continue;
+      const Channel channel = segment.channel(from, rank);
+      ranges.push_back({reinterpret_cast<std::byte*>(&channel.emptied()), sizeof(uint64_t), 64});
+      for (uint64_t slot = 0; slot < kChannelSlots; ++slot) {
+        ranges.push_back({reinterpret_cast<std::byte*>(&channel.header(slot)), sizeof(SlotHeader), 64});
+        ranges.push_back({channel.data(slot), channel.data_bytes, 16});
+      }
+    }
   }
   return ranges;
 }
