@@ -87,7 +87,7 @@ TEST(SharedMemory, ALimitOnTheAddressSpaceOfAnyRank) {
                                   make_and_use(id, rank, kRanks, settings);
                                 }),
                   -1, ErrorCode::kResources,
-                  {join("rank ", poor, ": cannot map 769 MiB"), "ulimit -v", "PLAIT_SCRATCH_KIB (now 262144)"});
+                  {join("rank ", poor, ": cannot map 770 MiB"), "ulimit -v", "PLAIT_SCRATCH_KIB (now 262144)"});
   }
 }
 
