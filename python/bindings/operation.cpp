@@ -41,7 +41,7 @@ ReduceOp reduce_op_of(const std::string& text) {
 
 Operation operation_of(nb::handle op, DataType type) {
   if (nb::isinstance<nb::str>(op)) {
-    const char* text = PyUnicode_AsUTF8(op.ptr());
+    const char* text = PyUnicode_AsUTF8AndSize(op.ptr(), nullptr);
     if (text != nullptr) return {reduce_op_of(text), std::nullopt};
     PyErr_Clear();  // a text that no encoding has
     return {reduce_op_of(nb::cast<std::string>(nb::repr(op))), std::nullopt};

@@ -29,6 +29,7 @@ ProductMemory::ProductMemory(int device) : device_(device) {
 }
 
 ProductMemory::~ProductMemory() {
+  for (const Kept& kept : kept_) cudaFreeAsync(kept.memory, nullptr);
   if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
 }
 
@@ -36,17 +37,37 @@ ProductMemory::Piece::~Piece() {
   if (taken_ != nullptr && cudaFreeAsync(taken_, stream_) != cudaSuccess) cudaGetLastError();
 }
 
-void ProductMemory::take(size_t bytes, const void* like, cudaStream_t stream, Piece& piece) const {
+void ProductMemory::take(size_t bytes, const void* like, cudaStream_t stream, Piece& piece) {
   if (pool_ == nullptr) {
     fail(ErrorCode::kSystem, "GPU ", device_,
          " has no memory pools, which a pre-multiplied sum needs that may not write its products into the caller's "
          "memory; all_reduce needs none, nor does the root of a reduce");
   }
   const size_t within = reinterpret_cast<uintptr_t>(like) % kAlignment;
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &capture), "asking whether the stream is captured");
+  if (capture != cudaStreamCaptureStatusNone) {
+    piece.usable_ = static_cast<std::byte*>(keep(bytes + within)) + within;
+    return;
+  }
   check_cuda(cudaMallocFromPoolAsync(&piece.taken_, bytes + within, pool_, stream),
              join(bytes, " bytes for the products of a pre-multiplied sum"));
   piece.stream_ = stream;
   piece.usable_ = static_cast<std::byte*>(piece.taken_) + within;
+}
+
+void* ProductMemory::keep(size_t bytes) {
+  if (!kept_.empty() && kept_.back().bytes >= bytes) return kept_.back().memory;
+  const CaptureAside aside;
+  cudaStream_t stream = nullptr;  // of its own, so that the memory belongs to no graph
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  Kept kept{nullptr, bytes};
+  const cudaError_t error = cudaMallocFromPoolAsync(&kept.memory, bytes, pool_, stream);
+  cudaStreamSynchronize(stream);
+  cudaStreamDestroy(stream);
+  check_cuda(error, join(bytes, " bytes for the products of a captured pre-multiplied sum"));
+  kept_.push_back(kept);
+  return kept.memory;
 }
 
 }  // namespace plait

@@ -1,10 +1,13 @@
 // Memory for the products of pre-multiplied sums, where they may not lie in the caller's. It is taken and given back in
-// the order of a stream, so that a CUDA graph captures that as well.
+// the order of a stream. What is captured keeps its memory to the end, and shares it with all else that is captured,
+// since calls of a communicator do not overlap: a graph that took memory itself could wait, when it is launched, for
+// kernels of other ranks, which wait for it.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <vector>
 
 namespace plait {
 
@@ -12,7 +15,7 @@ class ProductMemory {
  public:
   // On `device`, which is current. Takes no memory yet.
   explicit ProductMemory(int device);
-  // Waits for nobody; memory that the GPU still uses goes back when it is done.
+  // Waits for nobody; memory that eager calls still use goes back when they are done.
   ~ProductMemory();
   ProductMemory(const ProductMemory&) = delete;
   ProductMemory& operator=(const ProductMemory&) = delete;
@@ -35,11 +38,18 @@ class ProductMemory {
 
   // `bytes` that lie within 16 bytes as `like` does. Throws kResources where there are none, kSystem where the device
   // has no such memory.
-  void take(size_t bytes, const void* like, cudaStream_t stream, Piece& piece) const;
+  void take(size_t bytes, const void* like, cudaStream_t stream, Piece& piece);
 
  private:
+  struct Kept {
+    void* memory = nullptr;
+    size_t bytes = 0;
+  };
+  void* keep(size_t bytes);
+
   const int device_;
   cudaMemPool_t pool_ = nullptr;  // null where the device has none
+  std::vector<Kept> kept_;        // for captured calls, the largest last
 };
 
 }  // namespace plait
