@@ -42,16 +42,16 @@ TEST(SharedMemory, ASmallFileSystemIsAnErrorOnAllRanks) {
   }
   expect_all_well(run_processes(1, kLimit, [](int) {
     enter_mount_namespace();
-    for (const size_t kib : {4, 64, 256}) {
+    for (const size_t kib : {4, 256, 1024}) {
       const Outcomes outcomes = outcomes_with_room(kib);
       for (const Outcome& outcome : outcomes) {
         const std::string problem = objection(outcome, ErrorCode::kResources,
-                                              {"rank 0: cannot get 1 MiB of shared memory for 3 ranks", "No space left",
-                                               "--shm-size=2m", "unset PLAIT_SHM_DIR", "PLAIT_SCRATCH_KIB (now 64)"});
+                                              {"rank 0: cannot get 2 MiB of shared memory for 3 ranks", "No space left",
+                                               "--shm-size=3m", "unset PLAIT_SHM_DIR", "PLAIT_SCRATCH_KIB (now 64)"});
         require(problem.empty(), kib, " KiB: ", problem);
       }
     }
-    for (const Outcome& outcome : outcomes_with_room(1024)) require(outcome.well(), describe(outcome));
+    for (const Outcome& outcome : outcomes_with_room(2048)) require(outcome.well(), describe(outcome));
   }));
 }
 
@@ -71,7 +71,7 @@ TEST(SharedMemory, ALimitOnFileSizes) {
                                   if (rank == 0) set_limit(RLIMIT_FSIZE, 100 * 1024);
                                   make_and_use(id, rank, kRanks, in_directory(directory));
                                 }),
-                  -1, ErrorCode::kResources, {"rank 0: cannot get 1 MiB", "100 KiB only", "ulimit -f"});
+                  -1, ErrorCode::kResources, {"rank 0: cannot get 2 MiB", "100 KiB only", "ulimit -f"});
   }
 }
 
@@ -87,7 +87,7 @@ TEST(SharedMemory, ALimitOnTheAddressSpaceOfAnyRank) {
                                   make_and_use(id, rank, kRanks, settings);
                                 }),
                   -1, ErrorCode::kResources,
-                  {join("rank ", poor, ": cannot map 769 MiB"), "ulimit -v", "PLAIT_SCRATCH_KIB (now 262144)"});
+                  {join("rank ", poor, ": cannot map 770 MiB"), "ulimit -v", "PLAIT_SCRATCH_KIB (now 262144)"});
   }
 }
 
