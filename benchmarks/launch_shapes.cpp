@@ -90,6 +90,9 @@ std::vector<std::string> algorithms_of(Collective collective) {
     algorithms.push_back("one_shot_push");
     algorithms.push_back("one_shot_push(2)");
   }
+  if (collective == Collective::kReduce || collective == Collective::kBroadcast) {
+    algorithms.push_back("chain_push(4)");
+  }
   return algorithms;
 }
 

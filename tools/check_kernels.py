@@ -3,7 +3,7 @@
 
     tools/check_kernels.py [--cuobjdump PATH] [LIBRARY]
 
-For every architecture in LIBRARY (default: build/release/src/libplait_runtime_cuda.a) and every lane kernel:
+For every architecture in LIBRARY (default: build/release/src/libplait_runtime_cuda.a) and every kernel:
   - data moves 16 bytes at a time (NVG-44),
   - no register is spilled to local memory,
   - registers allow the threads that a launch may ask for (NVG-51).
@@ -22,13 +22,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTERS_OF_SM = 65536
-THREADS = 512  # kMostThreads in src/runtime/cuda/lane_kernel.hpp
+# kMostThreads in src/runtime/cuda/lane_kernel.hpp, kMostExchangeThreads in exchange_kernel.hpp.
+THREADS = defaultdict(lambda: 512, run_exchange=512 + 32)
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
-# Wide accesses that a kernel of each engine must have: plain ones, and those of memory that peers write.
+# Wide accesses that a kernel of each engine, and that of pre-multiplied sums, must have: plain ones, and those of
+# memory that peers write.
 WIDE = {
+    "run_exchange": (r"LDG\.E\.128", r"STG\.E\.128"),
     "run_signals": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "PacketEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
     "LineEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+    "scale_elements": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
 }
 
 
@@ -100,9 +104,10 @@ def main() -> int:
         if spills:
             problems.append(f"{where}: {spills} accesses to local memory")
         count = used.get((architecture, name), 0)
-        if count == 0 or count * THREADS > REGISTERS_OF_SM:
-            most_allowed = REGISTERS_OF_SM // THREADS
-            problems.append(f"{where}: {count} registers a thread; {THREADS} threads need at most {most_allowed}")
+        threads = THREADS[engine]
+        if count == 0 or count * threads > REGISTERS_OF_SM:
+            most_allowed = REGISTERS_OF_SM // threads
+            problems.append(f"{where}: {count} registers a thread; {threads} threads need at most {most_allowed}")
         most[architecture] = max(most[architecture], count)
     for problem in problems:
         print(f"check_kernels: {problem}")

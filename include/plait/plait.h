@@ -100,8 +100,16 @@ typedef enum {
   plaitMax = 2,
   plaitMin = 3,
   plaitAvg = 4,  // the sum divided by the number of ranks; of integers truncated toward zero
-  plaitNumOps = 5
+  plaitNumOps = 5,
+  // What plaitRedOpCreatePreMulSum makes is more than plaitNumOps, and at most this.
+  plaitMaxRedOp = 0x7fffffff
 } plaitRedOp_t;
+
+// Where the factor of a pre-multiplied sum is.
+typedef enum {
+  plaitScalarDevice = 0,        // memory of the communicator's device: read when a collective runs
+  plaitScalarHostImmediate = 1  // host memory: read before the function returns
+} plaitScalarResidence_t;
 
 #define PLAIT_UNIQUE_ID_BYTES 128
 // What the ranks of a new communicator share so that they find each other and nobody else. It holds a secret: copy it
@@ -219,8 +227,10 @@ PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
 // Between these two, on this thread, collectives, plaitCommInitRank* and plaitCommSplit are only noted. The outermost
 // plaitGroupEnd first makes the communicators, all at the same time, and then issues the collectives: those on GPUs in
 // the order noted; those on host memory at the same time for different communicators, and in the order noted for each.
-// It returns the first error. Where noting a call failed, nothing of the group is done. Where issuing one fails, its
-// communicator is aborted, so that no rank waits for it, and the rest is issued. Groups nest.
+// Sends and receives of a communicator follow its collectives, all at once; where they are on several streams, they
+// begin when all of these have come to them, and all go on when they are done. It returns the first error. Where noting
+// a call failed, nothing of the group is done. Where issuing one fails, its communicator is aborted, so that no rank
+// waits for it, and the rest is issued. Groups nest.
 PLAIT_API plaitResult_t plaitGroupStart(void);
 PLAIT_API plaitResult_t plaitGroupEnd(void);
 
@@ -272,6 +282,35 @@ PLAIT_API plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, size
 
 // On host memory returns, and on a GPU lets `stream` go on, when every rank has come to it.
 PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
+
+// ---- Messages between two ranks -------------------------------------------------------------------------------------
+
+// The n-th plaitSend of rank a to rank b is received by the n-th plaitRecv of b from a, which must give as many bytes;
+// else both get plaitInvalidUsage. Only these two ranks take part. Outside of a group each is done by itself: then a
+// send may have to wait for its receive, and two ranks that both send first may wait for each other. In a group all
+// sends and receives of a communicator are done together, after the collectives of the group; so messages to several
+// ranks, in both directions, belong into a group, and so do those of a rank to itself.
+PLAIT_API plaitResult_t plaitSend(const void* sendbuff, size_t count, plaitDataType_t datatype, int peer,
+                                  plaitComm_t comm, plaitStream_t stream);
+PLAIT_API plaitResult_t plaitRecv(void* recvbuff, size_t count, plaitDataType_t datatype, int peer, plaitComm_t comm,
+                                  plaitStream_t stream);
+
+// ---- Operations -----------------------------------------------------------------------------------------------------
+
+// *op = a pre-multiplied sum, for plaitAllReduce, plaitReduce and plaitReduceScatter of `comm` with elements of
+// `datatype`: this rank's input is multiplied by the factor at `scalar` before the sum. The product is rounded to the
+// datatype once; those of integers wrap. sendbuff is written in place only. Every rank has its own factor; one that
+// calls with plaitSum has the factor 1.
+//
+// plaitScalarHostImmediate takes the factor now. plaitScalarDevice lets the GPU read it when the collective runs, a
+// replay of a CUDA graph as well: it must stay there until then, and `comm` must have a device. Any thread; *op belongs
+// to this handle of `comm`, which can have 4096 at a time.
+PLAIT_API plaitResult_t plaitRedOpCreatePreMulSum(plaitRedOp_t* op, void* scalar, plaitDataType_t datatype,
+                                                  plaitScalarResidence_t residence, plaitComm_t comm);
+
+// Ends an operation. Collectives that were called with it, or noted in a group, go on as if it had not ended. Any
+// thread. What is left ends with the communicator.
+PLAIT_API plaitResult_t plaitRedOpDestroy(plaitRedOp_t op, plaitComm_t comm);
 
 // ---- Memory ---------------------------------------------------------------------------------------------------------
 

@@ -183,6 +183,22 @@ class Communicator {
     check(plaitAlltoAll(send, receive, count, type, handle_, stream));
   }
 
+  // To and from one rank; those that belong together go into a group().
+  template <class T>
+  void send(const T* data, size_t count, int peer, plaitStream_t stream = {}) {
+    send(data, count, data_type<T>(), peer, stream);
+  }
+  void send(const void* data, size_t count, plaitDataType_t type, int peer, plaitStream_t stream = {}) {
+    check(plaitSend(data, count, type, peer, handle_, stream));
+  }
+  template <class T>
+  void receive(T* data, size_t count, int peer, plaitStream_t stream = {}) {
+    receive(data, count, data_type<T>(), peer, stream);
+  }
+  void receive(void* data, size_t count, plaitDataType_t type, int peer, plaitStream_t stream = {}) {
+    check(plaitRecv(data, count, type, peer, handle_, stream));
+  }
+
   void barrier(plaitStream_t stream = {}) { check(plaitBarrier(handle_, stream)); }
 
  private:
@@ -198,6 +214,36 @@ class Communicator {
   }
 
   plaitComm_t handle_ = nullptr;
+};
+
+// A pre-multiplied sum: each rank's input times a factor of that rank, to be given as `op`. It must end before the
+// communicator that it was made for is destroyed, or is ended with it.
+class PremultipliedSum {
+ public:
+  template <class T>
+  PremultipliedSum(const Communicator& comm, T factor)
+      : PremultipliedSum(comm, &factor, data_type<T>(), plaitScalarHostImmediate) {}
+  // A factor of any type, in host memory, which is read at once, or in memory of the communicator's device.
+  PremultipliedSum(const Communicator& comm, void* factor, plaitDataType_t type, plaitScalarResidence_t residence)
+      : comm_(comm.get()) {
+    check(plaitRedOpCreatePreMulSum(&op_, factor, type, residence, comm_));
+  }
+  PremultipliedSum(PremultipliedSum&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)), op_(other.op_) {}
+  PremultipliedSum& operator=(PremultipliedSum&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    std::swap(op_, other.op_);
+    return *this;
+  }
+  // Calls that were made with it go on.
+  ~PremultipliedSum() {
+    if (comm_ != nullptr) plaitRedOpDestroy(op_, comm_);
+  }
+
+  operator plaitRedOp_t() const { return op_; }
+
+ private:
+  plaitComm_t comm_ = nullptr;
+  plaitRedOp_t op_ = plaitSum;
 };
 
 // A group for the time of a call: group([&] { for (auto& rank : ranks) rank.all_reduce(...); }). What it makes of

@@ -43,8 +43,9 @@ MeasureOptions options_of(int iterations, int warmup, int cycles, bool in_place,
 
 std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
                                       const Call& call, int iterations, int warmup, int cycles, bool in_place,
-                                      bool check) {
-  const MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check);
+                                      bool check, bool multiplied) {
+  MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check);
+  options.multiplied = multiplied;
   return handle.use([&](Communicator& c) { return measure(c, contestants_of(entrants), call, options); });
 }
 
@@ -76,6 +77,7 @@ void bind_bench(nb::module_& module) {
       .def_ro("host_seconds", &Measurement::host_seconds, "to enqueue one call on a GPU; -1: not measured");
   module.def("measure", &measure_call, nb::arg("communicator"), nb::arg("contestants"), nb::arg("call"),
              nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
+             nb::arg("multiplied") = false,
              "Times one call with each contestant in turn; collective. One Measurement a contestant.");
   module.def("measure_ring_shift", &measure_shift, nb::arg("communicator"), nb::arg("contestants"), nb::arg("count"),
              nb::arg("dtype"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"),

@@ -2,6 +2,7 @@
 #include "bindings/collective.hpp"
 
 #include "bindings/array_view.hpp"
+#include "bindings/operation.hpp"
 
 namespace plait::python {
 namespace {
@@ -76,14 +77,8 @@ nb::object receive_part(CommunicatorHandle& handle, nb::handle input, nb::object
 
 }  // namespace
 
-ReduceOp reduce_op_of(const std::string& text) {
-  const auto op = parse_reduce_op(text);
-  if (!op) refuse("op '", text, "' is none of: sum, prod, max, min, avg");
-  return *op;
-}
-
 nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb::handle input, nb::object output,
-                          nb::handle dtype, const char* op, int root) {
+                          nb::handle dtype, nb::handle op, int root) {
   const auto communicator = handle.open();
   const auto ranks = static_cast<size_t>(communicator->size());
   const bool elsewhere = has_root(collective) && root != communicator->rank();
@@ -92,10 +87,11 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
   }
   const ArrayView from(input, dtype, "array");
   const Shape shape = output_shape(collective, from.shape(), ranks);
-  Call call{collective, from.type(), reduce_op_of(op), root, from.elements()};
+  const Operation operation = operation_of(op, from.type());
+  Call call{collective, from.type(), operation.op, root, from.elements()};
   if (gives_parts(collective)) call.count /= ranks;
   if ((collective == Collective::kReduce || collective == Collective::kGather) && elsewhere) {
-    handle.use([&](Communicator& c) { c.run(call, from.data(), nullptr); });
+    handle.use([&](Communicator& c) { c.run(call, from.data(), nullptr, operation.factor_or_null()); });
     return nb::none();
   }
   nb::object output_type = nb::borrow(dtype);
@@ -109,7 +105,7 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
     refuse("out: the shape is ", shape_text(to.shape()), ", but ", name(collective), " of ", shape_text(from.shape()),
            " over ", ranks, " ranks gives ", shape_text(shape));
   }
-  handle.use([&](Communicator& c) { c.run(call, from.data(), to.data()); });
+  handle.use([&](Communicator& c) { c.run(call, from.data(), to.data(), operation.factor_or_null()); });
   return output;
 }
 

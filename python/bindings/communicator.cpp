@@ -14,6 +14,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/collective.hpp"
 #include "bindings/messages.hpp"
+#include "bindings/operation.hpp"
 
 namespace plait::python {
 namespace {
@@ -76,6 +77,7 @@ void bind_unique_id(nb::module_& module) {
 
 void bind_communicator(nb::module_& module) {
   bind_unique_id(module);
+  bind_operation(module);
   nb::class_<Call>(
       module, "Call",
       "One call of a collective, as every rank must make it. `count`: elements, as for the functions of C; "
@@ -112,10 +114,10 @@ void bind_communicator(nb::module_& module) {
       .def_prop_ro("shared_bytes", [](const Handle& handle) { return handle.open()->shared_bytes(); })
       .def(
           "run",
-          [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, const char* op,
+          [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, nb::handle op,
              int root) { return run_collective(handle, parse_collective(collective), array, out, dtype, op, root); },
-          nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(), nb::arg("op"),
-          nb::arg("root"))
+          nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
+          nb::arg("op").none(), nb::arg("root"))
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none())
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
       .def(

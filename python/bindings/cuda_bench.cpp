@@ -5,11 +5,23 @@
 #include <nanobind/stl/vector.h>
 
 #include "bench/cuda_machine.hpp"
+#include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
 
 namespace plait::python {
 namespace {
+
+CudaMeasureOptions options_of(int iterations, int warmup, int cycles, int graph, bool in_place, bool check) {
+  CudaMeasureOptions options;
+  options.iterations = iterations;
+  options.warmup = warmup;
+  options.cycles = cycles;
+  options.graph = graph;
+  options.in_place = in_place;
+  options.check = check;
+  return options;
+}
 
 // A benchmark with the communicator that it needs to the end.
 class Bench {
@@ -24,15 +36,16 @@ class Bench {
   }
   std::vector<std::string> contestants() const { return bench_->contestants(); }
   std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, bool in_place,
-                                   bool check) {
-    CudaMeasureOptions options;
-    options.iterations = iterations;
-    options.warmup = warmup;
-    options.cycles = cycles;
-    options.graph = graph;
-    options.in_place = in_place;
-    options.check = check;
+                                   bool check, bool multiplied) {
+    CudaMeasureOptions options = options_of(iterations, warmup, cycles, graph, in_place, check);
+    options.multiplied = multiplied;
     return handle_.use([&](Communicator&) { return bench_->measure(call, options); });
+  }
+  std::vector<Measurement> measure_ring_shift(size_t count, nb::handle dtype, int iterations, int warmup, int cycles,
+                                              int graph, bool in_place, bool check) {
+    const CudaMeasureOptions options = options_of(iterations, warmup, cycles, graph, in_place, check);
+    const DataType type = data_type_of(dtype);
+    return handle_.use([&](Communicator&) { return bench_->measure_ring_shift(type, count, options); });
   }
   void close() {
     handle_.use([&](Communicator&) { bench_->close(); });
@@ -62,7 +75,11 @@ void bind_cuda_bench(nb::module_& module) {
            "The first of these libraries that there is. Raises InvalidArgument on all ranks where there is none.")
       .def_prop_ro("contestants", &Bench::contestants, "names, Plait's first")
       .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
-           nb::arg("graph"), nb::arg("in_place"), nb::arg("check"), "One Measurement a contestant.")
+           nb::arg("graph"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,
+           "One Measurement a contestant.")
+      .def("measure_ring_shift", &Bench::measure_ring_shift, nb::arg("count"), nb::arg("dtype"), nb::arg("iterations"),
+           nb::arg("warmup"), nb::arg("cycles"), nb::arg("graph"), nb::arg("in_place"), nb::arg("check"),
+           "The same for a message from every rank to the next one.")
       .def("close", &Bench::close);
 }
 

@@ -1,7 +1,7 @@
 """Plait: collective communication over every useful path of a machine at once."""
 
 from . import errors
-from ._core import Plan, __version__
+from ._core import Plan, PremulSum, __version__, premul_sum
 from .communicator import Communicator, Settings, UniqueId, create_unique_id, in_process, init
 from .errors import Error, InvalidArgument, InvalidInput, InvalidPlan, Mismatch, PeerFailed, Timeout
 
@@ -14,6 +14,7 @@ __all__ = [
     "Mismatch",
     "PeerFailed",
     "Plan",
+    "PremulSum",
     "Settings",
     "Timeout",
     "UniqueId",
@@ -22,4 +23,5 @@ __all__ = [
     "errors",
     "in_process",
     "init",
+    "premul_sum",
 ]

@@ -229,6 +229,10 @@ class Call:
     def message_bytes(self, ranks: int) -> int: ...
     def __str__(self) -> str: ...
 
+class PremulSum:
+    def __repr__(self) -> str: ...
+
+def premul_sum(factor: float) -> PremulSum: ...
 def size_of(dtype: object) -> int: ...
 def data_type_name(dtype: object) -> str: ...
 def reduce_op_name(op: str) -> str: ...
@@ -249,7 +253,13 @@ class Communicator:
     @property
     def shared_bytes(self) -> int: ...
     def run(
-        self, collective: str, array: object | None, out: object | None, dtype: object | None, op: str, root: int
+        self,
+        collective: str,
+        array: object | None,
+        out: object | None,
+        dtype: object | None,
+        op: str | PremulSum,
+        root: int,
     ) -> object: ...
     def exchange(
         self, sends: Sequence[tuple[int, object]], receives: Sequence[tuple[int, object]], dtype: object | None
@@ -291,6 +301,7 @@ def measure(
     cycles: int,
     in_place: bool,
     check: bool,
+    multiplied: bool = False,
 ) -> list[Measurement]: ...
 def measure_ring_shift(
     communicator: Communicator,
@@ -327,6 +338,25 @@ class CudaBench:
     @property
     def contestants(self) -> list[str]: ...
     def measure(
-        self, call: Call, iterations: int, warmup: int, cycles: int, graph: int, in_place: bool, check: bool
+        self,
+        call: Call,
+        iterations: int,
+        warmup: int,
+        cycles: int,
+        graph: int,
+        in_place: bool,
+        check: bool,
+        multiplied: bool = False,
+    ) -> list[Measurement]: ...
+    def measure_ring_shift(
+        self,
+        count: int,
+        dtype: str,
+        iterations: int,
+        warmup: int,
+        cycles: int,
+        graph: int,
+        in_place: bool,
+        check: bool,
     ) -> list[Measurement]: ...
     def close(self) -> None: ...

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    Op = str | _core.PremulSum
+
 Settings = _core.Settings
 UniqueId = _core.UniqueId
 create_unique_id = _core.create_unique_id
@@ -29,8 +31,9 @@ class Communicator:
     reads uint16 memory as that type, say; bytes can be read as any.
 
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2.
-    Operations: "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"). 16- and 8-bit floats add up in
-    float32 and are rounded once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
+    Operations: "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and plait.premul_sum(factor),
+    the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in float32 and are rounded
+    once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
     by the number of ranks and truncated toward zero: that of -3 and 0 is -1.
 
     Raises InvalidArgument before anything happened. Mismatch, PeerFailed and Timeout end the communicator on all ranks:
@@ -68,14 +71,14 @@ class Communicator:
         """Whether close() was called."""
         return self._core.closed
 
-    def all_reduce(self, array: Any, op: str = "sum", *, out: Any = None, dtype: Any = None) -> Any:
+    def all_reduce(self, array: Any, op: Op = "sum", *, out: Any = None, dtype: Any = None) -> Any:
         """Combines the arrays of all ranks, element by element; every rank gets the result.
 
         Shapes: array (…), out (…). Gives `out`.
         """
         return self._core.run("all_reduce", array, out, dtype, op, 0)
 
-    def reduce(self, array: Any, op: str = "sum", *, root: int = 0, out: Any = None, dtype: Any = None) -> Any:
+    def reduce(self, array: Any, op: Op = "sum", *, root: int = 0, out: Any = None, dtype: Any = None) -> Any:
         """As all_reduce, but only rank `root` gets the result; the others get None, and their `out` is not looked at.
 
         Shapes: array (…), out (…).
@@ -89,7 +92,7 @@ class Communicator:
         """
         return self._core.run("broadcast", array, out, dtype, "sum", root)
 
-    def reduce_scatter(self, array: Any, op: str = "sum", *, out: Any = None, dtype: Any = None) -> Any:
+    def reduce_scatter(self, array: Any, op: Op = "sum", *, out: Any = None, dtype: Any = None) -> Any:
         """Combines the arrays of all ranks; rank r gets the r-th part of the result along the first axis.
 
         Shapes: array (size * n, …), out (n, …). Gives `out`. In place: `out` is the r-th part of `array`.

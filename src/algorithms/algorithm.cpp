@@ -25,9 +25,9 @@ std::string names_for(Collective collective) {
 }  // namespace
 
 const std::vector<Algorithm>& algorithms() {
-  static const std::vector<Algorithm> all = {binomial(),           chain(),    flat(),          hierarchical_ring(),
-                                             nvgroup_ring(),       one_shot(), one_shot_push(), push(),
-                                             recursive_doubling(), ring(),     three_stage()};
+  static const std::vector<Algorithm> all = {
+      binomial(),      chain(), chain_push(),         flat(), hierarchical_ring(), nvgroup_ring(), one_shot(),
+      one_shot_push(), push(),  recursive_doubling(), ring(), three_stage()};
   return all;
 }
 

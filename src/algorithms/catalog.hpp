@@ -7,6 +7,7 @@ namespace plait {
 
 Algorithm binomial();
 Algorithm chain();
+Algorithm chain_push();
 Algorithm flat();
 Algorithm hierarchical_ring();
 Algorithm nvgroup_ring();

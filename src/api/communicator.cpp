@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/host/host_rank.hpp"
+#include "runtime/host/scale.hpp"
 #include "runtime/launch_environment.hpp"
 
 namespace plait {
@@ -186,6 +187,7 @@ struct Communicator::Impl {
   const VerifiedPlan& plan_for(const Choice& choice);
   const BoundPlan& bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
+  void check_factor(const Call& call, const Factor& factor) const;
 
   const int rank;
   const int size;
@@ -196,6 +198,7 @@ struct Communicator::Impl {
   const BindLimits limits;
   const std::shared_ptr<Segment> shared;
   HostRank host;
+  Products products;
   std::unique_ptr<DeviceEnd> device;  // none where buffers are in host memory only
 
   using PlanKey = std::tuple<std::string, Collective, int, std::vector<int>, int>;
@@ -313,6 +316,14 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   }
 }
 
+void Communicator::Impl::check_factor(const Call& call, const Factor& factor) const {
+  const auto refuse = [&](const auto&... parts) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
+  };
+  if (!reduces(call.collective) || call.op != ReduceOp::kSum) refuse("only inputs of a sum are multiplied by a factor");
+  if (factor.type != call.type) refuse("the factor is ", name(factor.type), "; it must be of the type of the call");
+}
+
 namespace {
 
 template <class Impl>
@@ -420,10 +431,20 @@ void Communicator::all_to_all(const void* input, void* output, size_t count, Dat
 
 void Communicator::barrier() { run({}, nullptr, nullptr); }
 
-void Communicator::run(const Call& call, const void* input, void* output) {
+void Communicator::run(const Call& call, const void* input, void* output, const Factor* factor) {
   Impl& impl = held(impl_);
   impl.check(call, input, output);
-  impl.host.run(impl.bound_for(call), call, input, output);
+  if (factor == nullptr) return impl.host.run(impl.bound_for(call), call, input, output);
+  impl.check_factor(call, *factor);
+  if (factor->on_device != nullptr) {
+    fail(ErrorCode::kInvalidArgument, "rank ", impl.rank, ", ", to_text(call),
+         ": the factor is on a GPU and the buffers are in host memory; give its value");
+  }
+  const BoundPlan& bound = impl.bound_for(call);
+  if (const auto failure = async_error()) throw *failure;  // before an input in place is multiplied for nothing
+  const size_t bytes = message_bytes(call, impl.size);
+  impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *factor, input, output), output);
+  impl.products.release();
 }
 
 void Communicator::exchange(std::span<const PeerMessage> messages) {
@@ -442,11 +463,19 @@ void Communicator::receive(void* data, size_t count, DataType type, int peer) {
   exchange({&message, 1});
 }
 
-void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream) {
+void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) {
   Impl& impl = held(impl_);
   DeviceEnd& device = impl.device_end();
   impl.check(call, input, output);
-  device.enqueue(call, input, output, stream);
+  if (factor != nullptr) impl.check_factor(call, *factor);
+  device.enqueue(call, input, output, stream, factor);
+}
+
+void Communicator::enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+  Impl& impl = held(impl_);
+  DeviceEnd& device = impl.device_end();
+  check_messages(messages, impl.rank, impl.size);
+  if (!messages.empty()) device.exchange(messages, streams);
 }
 
 std::optional<Error> Communicator::async_error() const {

@@ -14,6 +14,7 @@
 #include "base/types.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/call.hpp"
+#include "runtime/factor.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/unique_id.hpp"
 #include "tuner/selection.hpp"
@@ -77,8 +78,10 @@ class Communicator {
   // Returns when every rank has called it.
   void barrier();
 
-  // Any of the above.
-  void run(const Call& call, const void* input, void* output);
+  // Any of the above. `factor`, for sums: this rank's input is multiplied by it first (a pre-multiplied sum). Every
+  // rank has its own, and one without counts as 1. Only in place is the input written: products that may not lie in the
+  // output need memory, and where there is none the call throws kResources before anything happened on this rank.
+  void run(const Call& call, const void* input, void* output, const Factor* factor = nullptr);
 
   // Sends and receives together (see runtime/peer_message.hpp): returns when what is sent has been taken out of its
   // buffer and what is received is there. Only the ranks that are named take part. Those of one exchange do not wait
@@ -94,7 +97,11 @@ class Communicator {
   // The same on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
   // stream): returns at once. Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error() and in the
   // next call. The calls of one communicator on several streams run one after the other. Any thread, one at a time.
-  void enqueue(const Call& call, const void* input, void* output, void* stream);
+  // A factor on the GPU is read when the call runs.
+  void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+  // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
+  // come to it, and all go on when it is done.
+  void enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
   // The failure that ended the communicator, if one did.
   std::optional<Error> async_error() const;
 

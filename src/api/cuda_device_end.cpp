@@ -32,12 +32,16 @@ class CudaDeviceEnd final : public DeviceEnd {
     if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
   }
 
-  void enqueue(const Call& call, const void* input, void* output, void* stream) override {
+  void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
     if (last_ == nullptr || !(last_call_ == call)) {
       last_ = prepared_for(call);
       last_call_ = call;
     }
-    cuda_.enqueue(*last_, input, output, stream);
+    cuda_.enqueue(*last_, input, output, stream, factor);
+  }
+
+  void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
+    cuda_.exchange(messages, streams);
   }
 
   CudaChoice choose(const Call& call) const override {
@@ -49,6 +53,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.processors = cuda_.memory().processors();
     query.ranks_per_device = cuda_.memory().ranks_per_device();
     query.lines = cuda_.memory().keeps_lines_whole();
+    query.wide_partials = accumulates_in_float32(call.type);
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
     // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
     const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;

@@ -11,7 +11,9 @@
 #include "plan/verifier.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/call.hpp"
+#include "runtime/factor.hpp"
 #include "runtime/host/device_calls.hpp"
+#include "runtime/peer_message.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
@@ -26,7 +28,9 @@ class DeviceEnd {
                                                             const std::shared_ptr<Segment>& segment);
 
   virtual ~DeviceEnd() = default;
-  virtual void enqueue(const Call& call, const void* input, void* output, void* stream) = 0;
+  // `factor`: what this rank's input is multiplied by before the sum; may be null.
+  virtual void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) = 0;
+  virtual void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual CudaChoice choose(const Call& call) const = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   // Ends kernels that wait; the failure record says why.

@@ -6,19 +6,10 @@
 #include <string>
 
 #include "api/communicator.hpp"
+#include "bench/ring_shift.hpp"
 #include "runtime/call.hpp"
 
 namespace plait {
-
-// What every rank does in nccl-tests' sendrecv: one message to the next rank and one from that before, at once.
-struct RingShift {
-  int to = 0;
-  int from = 0;
-  DataType type = DataType::kUint8;
-  size_t count = 0;
-
-  size_t bytes() const { return count * size_of(type); }
-};
 
 class Contestant {
  public:
@@ -29,6 +20,9 @@ class Contestant {
   virtual bool serves(const Call& call) const = 0;
   // Input and output as Communicator::run takes them, also in place.
   virtual void run(const Call& call, const void* input, void* output) = 0;
+  // Whether the library has pre-multiplied sums, and one of them.
+  virtual bool multiplies() const { return false; }
+  virtual void run_multiplied(const Call& call, const Factor& factor, const void* input, void* output);
 
   virtual bool serves(const RingShift&) const { return false; }
   virtual void run(const RingShift& shift, const void* input, void* output);

@@ -36,6 +36,18 @@ class PlaitOnCuda : public CudaContestant {
   void enqueue(const Call& call, const void* input, void* output, void* stream) override {
     communicator_.enqueue(call, input, output, stream);
   }
+  bool serves(const RingShift&) const override { return true; }
+  void enqueue(const RingShift& shift, const void* input, void* output, void* stream) override {
+    const PeerMessage messages[] = {
+        {PeerMessage::Kind::kSend, shift.to, shift.type, shift.count, const_cast<void*>(input)},
+        {PeerMessage::Kind::kReceive, shift.from, shift.type, shift.count, output}};
+    communicator_.enqueue_exchange(messages, {&stream, 1});
+  }
+  bool multiplies() const override { return true; }
+  void enqueue_multiplied(const Call& call, const Factor& factor, const void* input, void* output,
+                          void* stream) override {
+    communicator_.enqueue(call, input, output, stream, &factor);
+  }
   void check() override {
     if (const auto error = communicator_.async_error()) throw *error;
   }
@@ -53,6 +65,93 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+// What is measured: something that every contestant may do, on this rank's buffers.
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual std::string text() const = 0;
+  virtual size_t message_bytes() const = 0;
+  virtual Placement place(const BufferPair& buffers) const = 0;
+  virtual bool is_served_by(const CudaContestant& contestant) const = 0;
+  virtual void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const = 0;
+  // Whether there is an exact result to check.
+  virtual bool is_exact() const { return true; }
+  virtual size_t input_bytes() const = 0;
+  virtual size_t output_bytes() const = 0;
+  virtual void fill(int variant, std::byte* input) const = 0;
+  virtual size_t count_wrong(int variant, const std::byte* output) const = 0;
+};
+
+class CallTask final : public Task {
+ public:
+  CallTask(const Communicator& communicator, const Call& call, const CudaMeasureOptions& options)
+      : rank_(communicator.rank()),
+        ranks_(communicator.size()),
+        call_(call),
+        in_place_(options.in_place),
+        multiplied_(options.multiplied),
+        factor_(exact_factor(call.type, rank_)) {}
+
+  std::string text() const override { return to_text(call_); }
+  size_t message_bytes() const override { return plait::message_bytes(call_, ranks_); }
+  Placement place(const BufferPair& buffers) const override { return plait::place(call_, rank_, buffers, in_place_); }
+  bool is_served_by(const CudaContestant& contestant) const override {
+    return contestant.serves(call_, in_place_) && (!multiplied_ || contestant.multiplies());
+  }
+  void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const override {
+    if (multiplied_) {
+      contestant.enqueue_multiplied(call_, factor_, at.input, at.output, stream);
+    } else {
+      contestant.enqueue(call_, at.input, at.output, stream);
+    }
+  }
+  size_t input_bytes() const override { return input_elements(call_, ranks_, rank_) * size_of(call_.type); }
+  size_t output_bytes() const override { return output_elements(call_, ranks_, rank_) * size_of(call_.type); }
+  void fill(int variant, std::byte* input) const override { fill_input(call_, ranks_, rank_, variant, input); }
+  size_t count_wrong(int variant, const std::byte* output) const override {
+    return plait::count_wrong(call_, ranks_, rank_, variant, output, multiplied_);
+  }
+
+ private:
+  const int rank_, ranks_;
+  const Call call_;
+  const bool in_place_, multiplied_;
+  const Factor factor_;
+};
+
+class ShiftTask final : public Task {
+ public:
+  ShiftTask(const Communicator& communicator, DataType type, size_t count, bool in_place)
+      : rank_(communicator.rank()),
+        ranks_(communicator.size()),
+        shift_(RingShift::of(rank_, ranks_, type, count)),
+        in_place_(in_place) {}
+
+  std::string text() const override { return join("a message of ", shift_.count, " ", name(shift_.type)); }
+  size_t message_bytes() const override { return shift_.bytes(); }
+  Placement place(const BufferPair& buffers) const override {
+    return {buffers.first, in_place_ ? buffers.first : buffers.second};
+  }
+  bool is_served_by(const CudaContestant& contestant) const override { return contestant.serves(shift_); }
+  void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const override {
+    contestant.enqueue(shift_, at.input, at.output, stream);
+  }
+  bool is_exact() const override { return !in_place_; }
+  size_t input_bytes() const override { return shift_.bytes(); }
+  size_t output_bytes() const override { return shift_.bytes(); }
+  void fill(int variant, std::byte* input) const override {
+    fill_input(shift_.broadcast_of(rank_), ranks_, rank_, variant, input);
+  }
+  size_t count_wrong(int variant, const std::byte* output) const override {
+    return plait::count_wrong(shift_.broadcast_of(shift_.from), ranks_, rank_, variant, output);
+  }
+
+ private:
+  const int rank_, ranks_;
+  const RingShift shift_;
+  const bool in_place_;
+};
 
 }  // namespace
 
@@ -94,12 +193,14 @@ struct CudaBench::Impl {
   Stream stream;
   Event start, stop;
   DeviceMemory first, second;
+  std::vector<Measurement> measure(const Task& task, const CudaMeasureOptions& options);
+
   std::vector<std::unique_ptr<CudaContestant>> contestants;
 };
 
 namespace {
 
-// One contestant with one call: everything that is done to it.
+// One contestant with one task: everything that is done to it.
 class Trial {
  public:
   struct Place {
@@ -110,19 +211,13 @@ class Trial {
     std::byte* host;  // of the message's size, to and from the GPU
   };
 
-  Trial(CudaContestant& contestant, const Call& call, const CudaMeasureOptions& options, const Place& place_of)
-      : contestant_(contestant),
-        call_(call),
-        options_(options),
-        at_(place_of),
-        rank_(place_of.communicator.rank()),
-        ranks_(place_of.communicator.size()),
-        placed_(place(call, rank_, place_of.buffers, options.in_place)) {}
+  Trial(CudaContestant& contestant, const Task& task, const CudaMeasureOptions& options, const Place& place_of)
+      : contestant_(contestant), task_(task), options_(options), at_(place_of), placed_(task.place(place_of.buffers)) {}
 
   // Checks, warms up, and decides how long a loop is.
   Measurement prepare() {
     Measurement result;
-    if (options_.check) {
+    if (options_.check && task_.is_exact()) {
       result.wrong = wrong_after(kEagerVariant, [&] { enqueue(1); });
       const GraphExec once = capture(1);
       result.wrong += wrong_after(kGraphVariant, [&] { replay(once.get()); });
@@ -159,7 +254,7 @@ class Trial {
   }
 
   void enqueue(int calls) {
-    for (int i = 0; i < calls; ++i) contestant_.enqueue(call_, placed_.input, placed_.output, at_.stream);
+    for (int i = 0; i < calls; ++i) task_.enqueue(contestant_, placed_, at_.stream);
   }
 
   void replay(cudaGraphExec_t graph) { check_cuda(cudaGraphLaunch(graph, at_.stream), "replaying a graph"); }
@@ -193,22 +288,22 @@ class Trial {
   void synchronize() {
     const cudaError_t error = cudaStreamSynchronize(at_.stream);
     contestant_.check();  // before CUDA's own error: it knows more
-    check_cuda(error, join("waiting for ", to_text(call_), " by ", contestant_.name()));
+    check_cuda(error, join("waiting for ", task_.text(), " by ", contestant_.name()));
   }
 
   void clear_output() {
-    const size_t bytes = output_elements(call_, ranks_, rank_) * size_of(call_.type);
+    const size_t bytes = task_.output_bytes();
     if (options_.in_place || bytes == 0) return;
     check_cuda(cudaMemsetAsync(placed_.output, kStaleByte, bytes, at_.stream), "clearing the output");
   }
 
   template <class Run>
   long wrong_after(int variant, Run run) {
-    const size_t bytes = input_elements(call_, ranks_, rank_) * size_of(call_.type);
+    const size_t bytes = task_.input_bytes();
     synchronize();
     clear_output();
     if (bytes > 0) {
-      fill_input(call_, ranks_, rank_, variant, at_.host);
+      task_.fill(variant, at_.host);
       check_cuda(cudaMemcpyAsync(placed_.input, at_.host, bytes, cudaMemcpyHostToDevice, at_.stream), "upload");
     }
     run();
@@ -217,12 +312,12 @@ class Trial {
   }
 
   long count_wrong_over_ranks(int variant) {
-    const size_t bytes = output_elements(call_, ranks_, rank_) * size_of(call_.type);
+    const size_t bytes = task_.output_bytes();
     if (bytes > 0) {
       check_cuda(cudaMemcpyAsync(at_.host, placed_.output, bytes, cudaMemcpyDeviceToHost, at_.stream), "download");
       check_cuda(cudaStreamSynchronize(at_.stream), "download");
     }
-    const auto wrong = static_cast<int64_t>(count_wrong(call_, ranks_, rank_, variant, at_.host));
+    const auto wrong = static_cast<int64_t>(task_.count_wrong(variant, at_.host));
     return static_cast<long>(over_ranks(at_.communicator, wrong, DataType::kInt64, ReduceOp::kSum));
   }
 
@@ -256,10 +351,9 @@ class Trial {
   }
 
   CudaContestant& contestant_;
-  const Call& call_;
+  const Task& task_;
   const CudaMeasureOptions& options_;
   const Place at_;
-  const int rank_, ranks_;
   const Placement placed_;
   GraphExec graph_;
   int units_ = 1;
@@ -291,24 +385,35 @@ std::vector<std::string> CudaBench::contestants() const {
 }
 
 std::vector<Measurement> CudaBench::measure(const Call& call, const CudaMeasureOptions& options) {
+  return open().measure(CallTask(impl_->communicator, call, options), options);
+}
+
+std::vector<Measurement> CudaBench::measure_ring_shift(DataType type, size_t count, const CudaMeasureOptions& options) {
+  return open().measure(ShiftTask(impl_->communicator, type, count, options.in_place), options);
+}
+
+CudaBench::Impl& CudaBench::open() const {
   if (impl_ == nullptr) fail(ErrorCode::kInvalidArgument, "this benchmark is closed");
-  Impl& impl = *impl_;
-  const size_t bytes = message_bytes(call, impl.communicator.size());
-  if (bytes > impl.largest_bytes) {
-    fail(ErrorCode::kInvalidArgument, "a message of ", bytes, " bytes in a benchmark for ", impl.largest_bytes);
+  return *impl_;
+}
+
+std::vector<Measurement> CudaBench::Impl::measure(const Task& task, const CudaMeasureOptions& options) {
+  const size_t bytes = task.message_bytes();
+  if (bytes > largest_bytes) {
+    fail(ErrorCode::kInvalidArgument, "a message of ", bytes, " bytes in a benchmark for ", largest_bytes);
   }
-  const DeviceGuard guard(impl.device);
+  const DeviceGuard guard(device);
   const Pages host(options.check ? bytes : 0);
-  std::vector<Measurement> results(impl.contestants.size());
+  std::vector<Measurement> results(contestants.size());
   std::vector<std::pair<std::unique_ptr<Trial>, Measurement*>> trials;
   for (size_t c = 0; c < results.size(); ++c) {
-    CudaContestant& contestant = *impl.contestants[c];
-    if (!contestant.serves(call, options.in_place)) continue;
+    CudaContestant& contestant = *contestants[c];
+    if (!task.is_served_by(contestant)) continue;
     BufferPair buffers = contestant.own_buffers();
-    if (buffers.first == nullptr) buffers = {impl.first.get(), impl.second.get()};
-    auto trial = std::make_unique<Trial>(
-        contestant, call, options,
-        Trial::Place{impl.communicator, impl.stream.get(), impl.start.get(), impl.stop.get(), buffers, host.get()});
+    if (buffers.first == nullptr) buffers = {first.get(), second.get()};
+    auto trial =
+        std::make_unique<Trial>(contestant, task, options,
+                                Trial::Place{communicator, stream.get(), start.get(), stop.get(), buffers, host.get()});
     results[c] = trial->prepare();
     trials.emplace_back(std::move(trial), &results[c]);
   }

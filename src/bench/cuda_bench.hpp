@@ -18,6 +18,7 @@ struct CudaMeasureOptions {
   int graph = 0;       // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
   bool in_place = false;
   bool check = true;
+  bool multiplied = false;  // of a sum: every rank's input is multiplied by its exact_factor() before
   double loop_seconds = 0.02;
 };
 
@@ -45,6 +46,9 @@ class CudaBench {
   // As measure() of measure.hpp. Throws kInvalidArgument where the message is larger than the buffers, and what
   // Communicator::enqueue and async_error give.
   std::vector<Measurement> measure(const Call& call, const CudaMeasureOptions& options);
+  // The same for a message of `count` elements from every rank to the next one. In place, what is received overwrites
+  // what is sent, and is not checked, as in nccl-tests.
+  std::vector<Measurement> measure_ring_shift(DataType type, size_t count, const CudaMeasureOptions& options);
 
   // Waits for the other ranks, and lets go of everything; without it, the destructor does not wait for them. May be
   // repeated; nothing can be measured any more.
@@ -52,6 +56,7 @@ class CudaBench {
 
  private:
   struct Impl;
+  Impl& open() const;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "api/communicator.hpp"
 #include "bench/ranks.hpp"
+#include "bench/ring_shift.hpp"
 #include "runtime/call.hpp"
 
 namespace plait {
@@ -22,6 +23,13 @@ class CudaContestant {
   // Puts the call behind the work of `stream`, a cudaStream_t that may be capturing. Buffers as Communicator::enqueue
   // takes them.
   virtual void enqueue(const Call& call, const void* input, void* output, void* stream) = 0;
+  // The same for messages; a library may have none.
+  virtual bool serves(const RingShift& shift) const = 0;
+  virtual void enqueue(const RingShift& shift, const void* input, void* output, void* stream) = 0;
+  // Whether the library has pre-multiplied sums, and one of them.
+  virtual bool multiplies() const { return false; }
+  virtual void enqueue_multiplied(const Call& call, const Factor& factor, const void* input, void* output,
+                                  void* stream) = 0;
   // Throws where something has gone wrong on the GPU.
   virtual void check() = 0;
   // The only memory that its calls are about, of the benchmark's largest size; null: any memory of the GPU will do.

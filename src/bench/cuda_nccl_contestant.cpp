@@ -1,5 +1,6 @@
 // NCCL as a peer on GPUs, with ordinary memory and with windows.
 #ifdef PLAIT_HAVE_CUDA
+#include <map>
 #include <utility>
 
 #include "base/error.hpp"
@@ -103,6 +104,11 @@ class Nccl : public CudaContestant {
  public:
   Nccl(std::shared_ptr<NcclRank> rank, std::unique_ptr<NcclWindows> windows)
       : rank_(std::move(rank)), windows_(std::move(windows)) {}
+  ~Nccl() override {
+    for (const auto& [type, op] : multiplied_sums_) rank_->library().op_destroy(op, rank_->get());
+  }
+  Nccl(const Nccl&) = delete;
+  Nccl& operator=(const Nccl&) = delete;
 
   std::string name() const override { return rank_->library().name() + (windows_ ? " registered" : ""); }
 
@@ -112,9 +118,42 @@ class Nccl : public CudaContestant {
   }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream) override {
+    enqueue(call, static_cast<int>(call.op), input, output, stream);  // numbered as in NCCL
+  }
+
+  bool serves(const RingShift& shift) const override { return rank_->library().type_of(shift.type, false) >= 0; }
+
+  void enqueue(const RingShift& shift, const void* input, void* output, void* stream) override {
+    const NcclLibrary& library = rank_->library();
+    const int type = library.type_of(shift.type, false);
+    int result = library.group_start();
+    if (result == 0) result = library.send(input, shift.count, type, shift.to, rank_->get(), stream);
+    if (result == 0) result = library.receive(output, shift.count, type, shift.from, rank_->get(), stream);
+    const int end = library.group_end();
+    if (result != 0 || end != 0) rank_->check(result != 0 ? result : end, "a send and a receive");
+  }
+
+  bool multiplies() const override {
+    return rank_->library().op_create_premul_sum != nullptr && rank_->library().op_destroy != nullptr;
+  }
+
+  void enqueue_multiplied(const Call& call, const Factor& factor, const void* input, void* output,
+                          void* stream) override {
+    enqueue(call, multiplied_sum(call, factor), input, output, stream);
+  }
+
+  void check() override {
+    int result = 0;
+    rank_->check(rank_->library().comm_get_async_error(rank_->get(), &result), "asking NCCL for errors");
+    rank_->check(result, "a collective of NCCL's");
+  }
+
+  BufferPair own_buffers() const override { return windows_ ? windows_->buffers() : BufferPair{}; }
+
+ private:
+  void enqueue(const Call& call, int op, const void* input, void* output, void* stream) {
     const NcclLibrary& library = rank_->library();
     const int type = type_of(call);
-    const int op = static_cast<int>(call.op);  // numbered as in NCCL
     const NcclCommunicator to = rank_->get();
     int result = 0;
     switch (call.collective) {
@@ -151,15 +190,18 @@ class Nccl : public CudaContestant {
     if (result != 0) rank_->check(result, to_text(call).c_str());
   }
 
-  void check() override {
-    int result = 0;
-    rank_->check(rank_->library().comm_get_async_error(rank_->get(), &result), "asking NCCL for errors");
-    rank_->check(result, "a collective of NCCL's");
+  // Made once for each type: the factor that this rank has for it is always the same.
+  int multiplied_sum(const Call& call, Factor factor) {
+    constexpr int kHostImmediate = 1;
+    const auto found = multiplied_sums_.find(call.type);
+    if (found != multiplied_sums_.end()) return found->second;
+    int op = 0;
+    rank_->check(
+        rank_->library().op_create_premul_sum(&op, factor.value.data(), type_of(call), kHostImmediate, rank_->get()),
+        "making NCCL's pre-multiplied sum");
+    return multiplied_sums_[call.type] = op;
   }
 
-  BufferPair own_buffers() const override { return windows_ ? windows_->buffers() : BufferPair{}; }
-
- private:
   // Blocks by sends and receives, as older versions of NCCL have it.
   int exchange(const Call& call, const void* input, void* output, void* stream) const {
     const NcclLibrary& library = rank_->library();
@@ -187,6 +229,7 @@ class Nccl : public CudaContestant {
 
   std::shared_ptr<NcclRank> rank_;
   std::unique_ptr<NcclWindows> windows_;  // after rank_: it must go first
+  std::map<DataType, int> multiplied_sums_;
 };
 
 }  // namespace

@@ -70,10 +70,20 @@ int contribution(const Call& call, int ranks, int rank, size_t i) {
   return 0;
 }
 
-int reduced(const Call& call, int ranks, size_t i) {
-  int result = contribution(call, ranks, 0, i);
+// Ranks that add alternate with ranks that take away, so that sums grow no larger than without factors; those of the
+// 8-bit types have no room for a factor of 2.
+int factor_number(DataType type, int rank) {
+  const bool tiny = type == DataType::kFloat8E4M3 || type == DataType::kFloat8E5M2;
+  return rank % 2 == 1 ? -1 : tiny ? 1 : 2;
+}
+
+int reduced(const Call& call, int ranks, size_t i, bool multiplied) {
+  const auto given = [&](int rank) {
+    return contribution(call, ranks, rank, i) * (multiplied ? factor_number(call.type, rank) : 1);
+  };
+  int result = given(0);
   for (int rank = 1; rank < ranks; ++rank) {
-    const int next = contribution(call, ranks, rank, i);
+    const int next = given(rank);
     switch (call.op) {
       case ReduceOp::kSum:
       case ReduceOp::kAverage:
@@ -148,14 +158,21 @@ std::vector<std::byte> pack(size_t bytes, size_t first, size_t elements, CodeAt 
   return pack_as<uint64_t>(first, elements, code_at);
 }
 
+// The buffer of a rank, and what becomes of its input.
+struct Side {
+  bool output = false;
+  bool multiplied = false;
+};
+
 // What lies at elements `first` to `first + elements` of the input, or the output, of `rank`.
-std::vector<std::byte> expected(const Call& call, int ranks, int rank, int variant, bool output, size_t first,
+std::vector<std::byte> expected(const Call& call, int ranks, int rank, int variant, Side side, size_t first,
                                 size_t elements) {
+  const bool output = side.output;
   const size_t bytes = size_of(call.type);
   const size_t start = message_index(call, rank, first, output);
   if (reduces(call.collective)) {
     return pack(bytes, start + static_cast<size_t>(variant), elements, [&](size_t i) {
-      return encode(call.type, output ? reduced(call, ranks, i) : contribution(call, ranks, rank, i));
+      return encode(call.type, output ? reduced(call, ranks, i, side.multiplied) : contribution(call, ranks, rank, i));
     });
   }
   if (!output || call.collective == Collective::kBroadcast || call.collective == Collective::kScatter) {
@@ -178,14 +195,14 @@ std::vector<std::byte> expected(const Call& call, int ranks, int rank, int varia
 // Calls visit(first, elements, what they must be) for all elements, a part at a time. A reduction's values repeat, so
 // that one period of them is computed and serves every part: checking a GiB takes little more than reading it.
 template <class Visit>
-void in_parts(const Call& call, int ranks, int rank, int variant, bool output, size_t elements, Visit visit) {
+void in_parts(const Call& call, int ranks, int rank, int variant, Side side, size_t elements, Visit visit) {
   const bool repeats = reduces(call.collective);
   const size_t period = period_of(ranks);
   const size_t part = std::min(elements, (std::max<size_t>(1, 16384 / period)) * period);
   std::vector<std::byte> pattern;
   for (size_t first = 0; first < elements; first += part) {
     const size_t now = std::min(part, elements - first);
-    if (!repeats || first == 0) pattern = expected(call, ranks, rank, variant, output, first, now);
+    if (!repeats || first == 0) pattern = expected(call, ranks, rank, variant, side, first, now);
     visit(first, now, pattern.data());
   }
 }
@@ -195,17 +212,17 @@ void in_parts(const Call& call, int ranks, int rank, int variant, bool output, s
 void fill_input(const Call& call, int ranks, int rank, int variant, void* input) {
   const size_t bytes = size_of(call.type);
   auto* to = static_cast<std::byte*>(input);
-  in_parts(call, ranks, rank, variant, false, input_elements(call, ranks, rank),
+  in_parts(call, ranks, rank, variant, {}, input_elements(call, ranks, rank),
            [&](size_t first, size_t elements, const std::byte* values) {
              std::memcpy(to + first * bytes, values, elements * bytes);
            });
 }
 
-size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output) {
+size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output, bool multiplied) {
   const size_t bytes = size_of(call.type);
   const auto* found = static_cast<const std::byte*>(output);
   size_t wrong = 0;
-  in_parts(call, ranks, rank, variant, true, output_elements(call, ranks, rank),
+  in_parts(call, ranks, rank, variant, {true, multiplied}, output_elements(call, ranks, rank),
            [&](size_t first, size_t elements, const std::byte* values) {
              const std::byte* part = found + first * bytes;
              if (std::memcmp(part, values, elements * bytes) == 0) return;
@@ -214,6 +231,14 @@ size_t count_wrong(const Call& call, int ranks, int rank, int variant, const voi
              }
            });
   return wrong;
+}
+
+Factor exact_factor(DataType type, int rank) {
+  Factor factor;
+  factor.type = type;
+  const uint64_t code = encode(type, factor_number(type, rank));
+  std::memcpy(factor.value.data(), &code, sizeof(code));
+  return factor;
 }
 
 }  // namespace plait

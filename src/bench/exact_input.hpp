@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "runtime/call.hpp"
+#include "runtime/factor.hpp"
 
 namespace plait {
 
@@ -15,7 +16,10 @@ size_t output_elements(const Call& call, int ranks, int rank);
 // Fills the input of `rank`. `variant` changes the values from one call to the next, so that stale data shows.
 void fill_input(const Call& call, int ranks, int rank, int variant, void* input);
 
-// How many elements of the output of `rank` are not what they must be.
-size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output);
+// How many elements of the output of `rank` are not what they must be. `multiplied`: every rank had its exact_factor().
+size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output, bool multiplied = false);
+
+// What `rank` may multiply its input of a sum by so that all stays exact: small, and not the same on all ranks.
+Factor exact_factor(DataType type, int rank);
 
 }  // namespace plait

@@ -30,26 +30,39 @@ class Stage {
 
 class CallStage final : public Stage {
  public:
-  CallStage(const Communicator& communicator, const Call& call, bool in_place)
+  CallStage(const Communicator& communicator, const Call& call, bool in_place, bool multiplied)
       : call_(call),
+        multiplied_(multiplied),
+        factor_(exact_factor(call.type, communicator.rank())),
         ranks_(communicator.size()),
         rank_(communicator.rank()),
         first_(message_bytes(call, ranks_)),
         second_(in_place ? 1 : message_bytes(call, ranks_)),
         placed_(place(call, rank_, {first_.get(), second_.get()}, in_place)) {}
 
-  bool served_by(const Contestant& contestant) const override { return contestant.serves(call_); }
+  bool served_by(const Contestant& contestant) const override {
+    return contestant.serves(call_) && (!multiplied_ || contestant.multiplies());
+  }
   bool has_exact_result() const override { return true; }
   void fill(int variant) override { fill_input(call_, ranks_, rank_, variant, placed_.input); }
-  void run(Contestant& contestant) override { contestant.run(call_, placed_.input, placed_.output); }
+  void run(Contestant& contestant) override {
+    if (multiplied_) {
+      contestant.run_multiplied(call_, factor_, placed_.input, placed_.output);
+    } else {
+      contestant.run(call_, placed_.input, placed_.output);
+    }
+  }
   size_t count_wrong(int variant) const override {
     // MPI broadcasts in the root's input and leaves its output alone, which is right for MPI.
     const bool same_as_input = call_.collective == Collective::kBroadcast && rank_ == call_.root;
-    return plait::count_wrong(call_, ranks_, rank_, variant, same_as_input ? placed_.input : placed_.output);
+    return plait::count_wrong(call_, ranks_, rank_, variant, same_as_input ? placed_.input : placed_.output,
+                              multiplied_);
   }
 
  private:
   const Call call_;
+  const bool multiplied_;
+  const Factor factor_;
   const int ranks_;
   const int rank_;
   const Pages first_, second_;
@@ -62,26 +75,22 @@ class ShiftStage final : public Stage {
   ShiftStage(const Communicator& communicator, DataType type, size_t count, bool in_place)
       : ranks_(communicator.size()),
         rank_(communicator.rank()),
-        shift_{(rank_ + 1) % ranks_, (rank_ + ranks_ - 1) % ranks_, type, count},
+        shift_(RingShift::of(rank_, ranks_, type, count)),
         input_(shift_.bytes()),
         output_(in_place ? 1 : shift_.bytes()),
         in_place_(in_place) {}
 
   bool served_by(const Contestant& contestant) const override { return contestant.serves(shift_); }
   bool has_exact_result() const override { return !in_place_; }
-  void fill(int variant) override { fill_input(broadcast_from(rank_), ranks_, rank_, variant, input_.get()); }
+  void fill(int variant) override { fill_input(shift_.broadcast_of(rank_), ranks_, rank_, variant, input_.get()); }
   void run(Contestant& contestant) override {
     contestant.run(shift_, input_.get(), in_place_ ? input_.get() : output_.get());
   }
   size_t count_wrong(int variant) const override {
-    return plait::count_wrong(broadcast_from(shift_.from), ranks_, rank_, variant, output_.get());
+    return plait::count_wrong(shift_.broadcast_of(shift_.from), ranks_, rank_, variant, output_.get());
   }
 
  private:
-  Call broadcast_from(int root) const {
-    return {Collective::kBroadcast, shift_.type, ReduceOp::kSum, root, shift_.count};
-  }
-
   const int ranks_;
   const int rank_;
   const RingShift shift_;
@@ -133,6 +142,10 @@ class PlaitContestant : public Contestant {
   std::string name() const override { return "Plait"; }
   bool serves(const Call&) const override { return true; }
   void run(const Call& call, const void* input, void* output) override { communicator_.run(call, input, output); }
+  bool multiplies() const override { return true; }
+  void run_multiplied(const Call& call, const Factor& factor, const void* input, void* output) override {
+    communicator_.run(call, input, output, &factor);
+  }
 
   bool serves(const RingShift&) const override { return true; }
   void run(const RingShift& shift, const void* input, void* output) override {
@@ -152,13 +165,17 @@ std::unique_ptr<Contestant> make_plait_contestant(Communicator& communicator) {
   return std::make_unique<PlaitContestant>(communicator);
 }
 
+void Contestant::run_multiplied(const Call&, const Factor&, const void*, void*) {
+  fail(ErrorCode::kInvalidArgument, name(), " has no pre-multiplied sums");
+}
+
 void Contestant::run(const RingShift&, const void*, void*) {
   fail(ErrorCode::kInvalidArgument, name(), " has no messages between two ranks here");
 }
 
 std::vector<Measurement> measure(Communicator& communicator, const std::vector<Contestant*>& contestants,
                                  const Call& call, const MeasureOptions& options) {
-  CallStage stage(communicator, call, options.in_place);
+  CallStage stage(communicator, call, options.in_place, options.multiplied);
   return measure_stage(communicator, contestants, stage, options);
 }
 

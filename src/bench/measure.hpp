@@ -14,6 +14,7 @@ struct MeasureOptions {
   int cycles = 1;  // timed loops of each contestant, in turn: A B A B …
   bool in_place = false;
   bool check = true;
+  bool multiplied = false;  // of a sum: every rank's input is multiplied by its exact_factor() before
   double loop_seconds = 0.02;
 };
 

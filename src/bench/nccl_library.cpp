@@ -50,6 +50,8 @@ NcclLibrary::NcclLibrary(const std::vector<std::string>& candidates) {
   find("ncclGather", gather);
   find("ncclScatter", scatter);
   find("ncclGetLastError", get_last_error);
+  find("ncclRedOpCreatePreMulSum", op_create_premul_sum);
+  find("ncclRedOpDestroy", op_destroy);
   find("ncclMemAlloc", memory_allocate);
   find("ncclMemFree", memory_free);
   find("ncclCommWindowRegister", window_register);

@@ -62,6 +62,10 @@ class NcclLibrary {
   int (*send)(const void* input, size_t count, int type, int peer, NcclCommunicator communicator,
               void* stream) = nullptr;
   int (*receive)(void* output, size_t count, int type, int peer, NcclCommunicator communicator, void* stream) = nullptr;
+  // The op is a number that a reduction takes; residence 1: the scalar is host memory, which is read at once.
+  int (*op_create_premul_sum)(int* op, void* scalar, int type, int residence,
+                              NcclCommunicator communicator) = nullptr;  // newer
+  int (*op_destroy)(int op, NcclCommunicator communicator) = nullptr;    // newer
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   int (*memory_allocate)(void** address, size_t bytes) = nullptr;  // newer

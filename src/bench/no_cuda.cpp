@@ -24,6 +24,8 @@ CudaBench::~CudaBench() = default;
 void CudaBench::add_nccl(const std::vector<std::string>&) { refuse(); }
 std::vector<std::string> CudaBench::contestants() const { refuse(); }
 std::vector<Measurement> CudaBench::measure(const Call&, const CudaMeasureOptions&) { refuse(); }
+std::vector<Measurement> CudaBench::measure_ring_shift(DataType, size_t, const CudaMeasureOptions&) { refuse(); }
+CudaBench::Impl& CudaBench::open() const { refuse(); }
 void CudaBench::close() {}
 
 }  // namespace plait

@@ -27,6 +27,11 @@ constexpr size_t kBroadcastLineBytes = 800 << 10;
 constexpr size_t kLanesBytes = 12 << 20;
 constexpr size_t kAllReduceLanesBytes = 6 << 20;  // over more than two GPUs
 constexpr size_t kReduceLanesBytes = 64 << 20;
+// From this size on, to or from one rank, a chain over three or four GPUs. More were not there to be measured, and a
+// longer chain needs more parts.
+constexpr size_t kChainBytes = 3 << 20;
+constexpr int kMostChained = 4;
+constexpr int kChainParts = 4;
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -46,7 +51,11 @@ class CudaSelection {
       choice.reason =
           "every GPU reaches every other's memory alike: two stages store the least bytes in the fewest steps";
     }
-    if (lanes_are_best()) {
+    if (chain_is_best()) {
+      choice.algorithm = "chain_push";
+      choice.arguments.pipeline = kChainParts;
+      choice.reason = "a long message, to or from one GPU: in a chain each GPU stores to one other only";
+    } else if (lanes_are_best()) {
       choice.arguments.pipeline = 2;
       choice.reason += "; a lane for each step, so that slices of the message overlap";
     }
@@ -55,7 +64,7 @@ class CudaSelection {
 
   LaunchShape shape(const Choice& choice) const {
     const size_t chunk =
-        choice.algorithm == "one_shot_push" ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
+        choice.algorithm != "push" ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
     const size_t stored = stored_at_peers(chunk);
     const size_t words = divide(chunk, 8);
     LaunchShape shape;
@@ -66,8 +75,7 @@ class CudaSelection {
     } else if (choice.arguments.pipeline == 1 && query_.lines && stored <= most_in_lines(choice)) {
       shape = spread(Protocol::kLines, divide(words, 15) * 8);
     } else {
-      const bool few_registers = query_.ranks == 2 || !combines_and_shares();
-      shape = {Protocol::kSignals, kMostStrands, few_registers ? 512 : 256};
+      shape = {Protocol::kSignals, kMostStrands, threads_with_signals(choice)};
       shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, kMostStrands));
     }
     return fit(shape, choice.arguments.pipeline == 1 ? 1 : lanes(choice));
@@ -106,6 +114,18 @@ class CudaSelection {
     }
   }
 
+  bool chain_is_best() const {
+    const bool to_or_from_one = query_.collective == Collective::kBroadcast ||
+                                (query_.collective == Collective::kReduce && !query_.wide_partials);
+    return to_or_from_one && query_.ranks > 2 && query_.ranks <= kMostChained && query_.bytes >= kChainBytes;
+  }
+
+  int threads_with_signals(const Choice& choice) const {
+    if (choice.algorithm == "chain_push") return query_.collective == Collective::kReduce ? 512 : 256;
+    const bool few_registers = query_.ranks == 2 || !combines_and_shares();
+    return few_registers ? 512 : 256;
+  }
+
   size_t most_in_lines(const Choice& choice) const {
     if (query_.collective == Collective::kReduce) return SIZE_MAX;
     if (query_.collective == Collective::kBroadcast) return kBroadcastLineBytes;
@@ -119,6 +139,7 @@ class CudaSelection {
 
   // Of a rank, with a lane for each step.
   int lanes(const Choice& choice) const {
+    if (choice.algorithm == "chain_push") return 2;
     const bool two_steps = combines_and_shares() || query_.collective == Collective::kBroadcast;
     return two_steps && choice.algorithm != "one_shot_push" ? 3 : 2;
   }

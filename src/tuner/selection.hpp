@@ -20,9 +20,10 @@ struct SelectionQuery {
   int root = 0;
   bool crowded = false;  // ranks outnumber cores
   // Of GPUs, the least and the most of any rank's.
-  int processors = 132;      // SMs
-  int ranks_per_device = 1;  // that share one GPU
-  bool lines = true;         // Protocol::kLines is right between them
+  int processors = 132;        // SMs
+  int ranks_per_device = 1;    // that share one GPU
+  bool lines = true;           // Protocol::kLines is right between them
+  bool wide_partials = false;  // unfinished reductions of the type travel in a wider one
 };
 
 // An algorithm and its parameters; equal choices are equal plans.

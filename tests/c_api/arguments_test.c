@@ -22,6 +22,7 @@ static void test_results_and_version(void) {
   CHECK(plaitInvalidArgument == 4 && plaitRemoteError == 6 && plaitInProgress == 7);
   CHECK(plaitFloat16 == 6 && plaitFloat32 == 7 && plaitFloat64 == 8 && plaitBfloat16 == 9 && plaitFloat8e5m2 == 11);
   CHECK(plaitProd == 1 && plaitAvg == 4 && sizeof(plaitUniqueId) == 128);
+  CHECK(plaitMaxRedOp == 0x7fffffff && plaitScalarDevice == 0 && plaitScalarHostImmediate == 1);
 }
 
 static void test_init(void) {
@@ -134,6 +135,9 @@ static void try_handle(plaitComm_t comm, const char* words) {
   FAILS(plaitCommGetAsyncError(comm, &state), plaitInvalidArgument, words);
   FAILS(plaitCommRegister(comm, &value, 4, &handle), plaitInvalidArgument, words);
   FAILS(plaitCommDeregister(comm, handle), plaitInvalidArgument, words);
+  plaitRedOp_t op = plaitSum;
+  FAILS(plaitRedOpCreatePreMulSum(&op, &value, plaitInt, plaitScalarHostImmediate, comm), plaitInvalidArgument, words);
+  FAILS(plaitRedOpDestroy(op, comm), plaitInvalidArgument, words);
   CHECK(plaitGetLastError(comm) != NULL);
 }
 

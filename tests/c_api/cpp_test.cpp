@@ -93,6 +93,17 @@ void test_threads() {
     check(part == 20 + r, "scatter");
     moved.all_to_all(mine.data(), mine.data(), 1);
     check(mine == std::vector<int>{r, 10 + r, 20 + r, 30 + r}, "all_to_all");
+    using plait::api::PremultipliedSum;
+    const PremultipliedSum weighted(moved, 0.5 * (r + 1));
+    double weight = 2, sum = 0;
+    moved.all_reduce(&weight, &sum, 1, weighted);
+    check(sum == 10 && weight == 2, "all_reduce with factors");
+    uint16_t two = 0x4000;  // in float16
+    PremultipliedSum doubled(moved, &two, plaitFloat16, plaitScalarHostImmediate);
+    PremultipliedSum taken = std::move(doubled);
+    moved.all_reduce(&two, &two, 1, plaitFloat16, taken);
+    check(two == 0x4c00, "2 * 2 of 4 ranks in float16");
+    expect_error(plaitInvalidArgument, "op was made for float64", [&] { moved.all_reduce(&r, &r, 1, weighted); });
     uint16_t bits = 0x3c00;  // 1 in float16
     moved.all_reduce(&bits, &bits, 1, plaitFloat16, plaitAvg);
     check(bits == 0x3c00, "all_reduce of a type that C++ lacks");

@@ -196,6 +196,19 @@ void test_collectives(World& world) {
   });
   expect_results(world, kCount * ranks, "plaitAlltoAll in place", [](int r, int i) { return value_of(r, i, 9); });
 
+  fill(world, 10);
+  world.in_group([&](Rank& rank, int) {  // an all-to-all of messages, backwards
+    plaitResult_t result = plaitSuccess;
+    for (int peer = ranks - 1; peer >= 0 && result == plaitSuccess; --peer) {
+      result = plaitSend(rank.send + peer * kCount, kCount, plaitInt32, peer, rank.comm, rank.stream);
+      if (result != plaitSuccess) break;
+      result = plaitRecv(rank.receive + peer * kCount, kCount, plaitInt32, peer, rank.comm, rank.stream);
+    }
+    return result;
+  });
+  expect_results(world, kCount * ranks, "plaitSend and plaitRecv",
+                 [&](int r, int i) { return value_of(i / kCount, r * kCount + i % kCount, 10); });
+
   world.in_group([](Rank& rank, int) { return plaitBarrier(rank.comm, rank.stream); });
   world.synchronize();
   world.each([&](Rank& rank, int r) {
@@ -249,6 +262,61 @@ void test_graphs(World& world) {
     expect_sums(world, i + 1, "an eager call between replays");
   }
   for (const cudaGraphExec_t graph : graphs) MUST(cudaGraphExecDestroy(graph));
+}
+
+int factor_of(int rank) { return rank % 2 == 0 ? 3 : -1; }
+
+int weighted_sum_of(int ranks, int i, int variant) {
+  int sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += factor_of(rank) * value_of(rank, i, variant);
+  return sum;
+}
+
+// Operations with factors on the host and on the device; they end while the calls are under way.
+void test_operations(World& world) {
+  const int ranks = world.size();
+  std::vector<plaitRedOp_t> ops(ranks), device_ops(ranks);
+  std::vector<int*> factors(ranks);
+  world.each([&](Rank& rank, int r) {
+    int factor = factor_of(r);
+    MUST(plaitRedOpCreatePreMulSum(&ops[r], &factor, plaitInt32, plaitScalarHostImmediate, rank.comm));
+    MUST(cudaMalloc(reinterpret_cast<void**>(&factors[r]), sizeof(int)));
+    MUST(cudaMemset(factors[r], 0, sizeof(int)));  // set later
+    MUST(plaitRedOpCreatePreMulSum(&device_ops[r], factors[r], plaitInt32, plaitScalarDevice, rank.comm));
+  });
+  fill(world, 1);
+  world.in_group([&](Rank& rank, int r) {
+    return plaitAllReduce(rank.send, rank.receive, kCount, plaitInt32, ops[r], rank.comm, rank.stream);
+  });
+  expect_results(world, kCount, "a pre-multiplied plaitAllReduce",
+                 [&](int, int i) { return weighted_sum_of(ranks, i, 1); });
+
+  std::vector<cudaGraph_t> captured(ranks);
+  std::vector<cudaGraphExec_t> graphs(ranks);
+  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
+  world.in_group([&](Rank& rank, int r) {
+    return plaitReduceScatter(rank.send, rank.receive, kCount, plaitInt32, device_ops[r], rank.comm, rank.stream);
+  });
+  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
+  world.each([&](Rank& rank, int r) {
+    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
+    MUST(cudaGraphDestroy(captured[r]));
+    const int factor = factor_of(r);
+    MUST(cudaMemcpy(factors[r], &factor, sizeof(factor), cudaMemcpyHostToDevice));
+    expect(plaitRedOpDestroy(ops[r], rank.comm) == plaitSuccess, "plaitRedOpDestroy");
+    expect(plaitRedOpDestroy(device_ops[r], rank.comm) == plaitSuccess, "plaitRedOpDestroy");
+    expect(plaitRedOpDestroy(ops[r], rank.comm) == plaitInvalidArgument, "an operation destroyed twice");
+  });
+  for (int i = 0; i < 3; ++i) {
+    fill(world, i);
+    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    expect_results(world, kCount, "a replayed pre-multiplied plaitReduceScatter",
+                   [&](int r, int at) { return weighted_sum_of(ranks, r * kCount + at, i); });
+  }
+  world.each([&](Rank&, int r) {
+    MUST(cudaGraphExecDestroy(graphs[r]));
+    MUST(cudaFree(factors[r]));
+  });
 }
 
 // All ranks backwards, then alone.
@@ -334,6 +402,7 @@ void test_world(const std::vector<int>& devices, bool in_group) {
   test_collectives(world);
   test_streams(world);
   test_graphs(world);
+  test_operations(world);
   test_split(world);
   if (world.size() > 1) test_abort(world);
 }

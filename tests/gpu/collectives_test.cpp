@@ -16,79 +16,20 @@
 #include "base/error.hpp"
 #include "bench/exact_input.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "world.hpp"
 
 namespace plait {
 namespace {
 
-constexpr int kSkipped = 77;
-constexpr size_t kBufferBytes = 48 << 20;
-
-class Report {
- public:
-  void expect(bool good, const std::string& what) {
-    ++(good ? passed_ : failed_);
-    if (!good && failed_ <= 40) std::printf("FAILED: %s\n", what.c_str());
-  }
-  int finish() const {
-    std::printf("%d passed, %d failed\n", passed_, failed_);
-    return failed_ == 0 ? 0 : 1;
-  }
-
- private:
-  int passed_ = 0;
-  int failed_ = 0;
-};
-
-// The ranks of one communicator, rank r on GPU r modulo the number of GPUs.
-class World {
- public:
-  World(int ranks, int gpus, const Settings& settings) {
-    for (int rank = 0; rank < ranks; ++rank) devices_.push_back(rank % gpus);
-    ranks_ = Communicator::in_process(devices_, settings);
-    for (int rank = 0; rank < ranks; ++rank) {
-      const DeviceGuard guard(devices_[rank]);
-      check_cuda(cudaStreamCreateWithFlags(&streams_.emplace_back(), cudaStreamNonBlocking), "a stream");
-      check_cuda(cudaMalloc(&inputs_.emplace_back(), kBufferBytes), "input");
-      check_cuda(cudaMalloc(&outputs_.emplace_back(), kBufferBytes), "output");
-    }
-  }
-  ~World() {
-    for (int rank = 0; rank < size(); ++rank) {
-      const DeviceGuard guard(devices_[rank]);
-      cudaStreamSynchronize(streams_[rank]);
-      cudaStreamDestroy(streams_[rank]);
-      cudaFree(inputs_[rank]);
-      cudaFree(outputs_[rank]);
-    }
-  }
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
-
-  int size() const { return static_cast<int>(ranks_.size()); }
-  Communicator& rank(int r) { return ranks_[r]; }
-  cudaStream_t stream(int r) { return streams_[r]; }
-  int device(int r) const { return devices_[r]; }
-  std::byte* input(int r) { return inputs_[r]; }
-  std::byte* output(int r) { return outputs_[r]; }
-
-  void synchronize() {
-    for (int r = 0; r < size(); ++r) {
-      const DeviceGuard guard(devices_[r]);
-      check_cuda(cudaStreamSynchronize(streams_[r]), "synchronizing");
-    }
-  }
-
- private:
-  std::vector<int> devices_;
-  std::vector<Communicator> ranks_;
-  std::vector<cudaStream_t> streams_;
-  std::vector<std::byte*> inputs_, outputs_;
-};
+using test::kSkipped;
+using test::Report;
+using test::World;
 
 // Where a call's buffers lie within the world's.
 struct Buffers {
   size_t offset = 0;  // bytes, of input and output
   bool in_place = false;
+  size_t shift = 0;  // bytes by which the output lies further, where it lies apart
 };
 
 size_t element_bytes(const Call& call) { return size_of(call.type); }
@@ -102,7 +43,7 @@ const std::byte* input_of(World& world, const Call& call, int r, const Buffers& 
 std::byte* output_of(World& world, const Call& call, int r, const Buffers& buffers) {
   const size_t block = call.count * element_bytes(call);
   const bool own_block = buffers.in_place && scatters(call.collective);
-  return world.output(r) + buffers.offset + (own_block ? r * block : 0);
+  return world.output(r) + buffers.offset + (own_block ? r * block : 0) + (buffers.in_place ? 0 : buffers.shift);
 }
 
 void upload(World& world, const Call& call, const Buffers& buffers, int variant) {
@@ -124,14 +65,14 @@ void enqueue(World& world, const Call& call, const Buffers& buffers) {
   }
 }
 
-long wrong(World& world, const Call& call, const Buffers& buffers, int variant) {
+long wrong(World& world, const Call& call, const Buffers& buffers, int variant, bool multiplied = false) {
   long count = 0;
   for (int r = 0; r < world.size(); ++r) {
     const size_t bytes = output_elements(call, world.size(), r) * element_bytes(call);
     std::vector<std::byte> output(bytes);
     check_cuda(cudaMemcpy(output.data(), output_of(world, call, r, buffers), bytes, cudaMemcpyDeviceToHost),
                "download");
-    count += static_cast<long>(count_wrong(call, world.size(), r, variant, output.data()));
+    count += static_cast<long>(count_wrong(call, world.size(), r, variant, output.data(), multiplied));
     if (const auto error = world.rank(r).async_error()) throw *error;
   }
   return count;
@@ -182,6 +123,8 @@ void test_everything(Report& report, int gpus) {
        "signals:4x128"},
       {"all_reduce:one_shot_push(2),reduce:one_shot_push(2),broadcast:one_shot_push(2)", "signals:3x64"},
       {"all_reduce:ring,reduce_scatter:ring,all_gather:ring,broadcast:binomial,reduce:binomial", "signals:2x64"},
+      {"broadcast:chain_push(4),reduce:chain_push(4)", "signals:3x128"},
+      {"broadcast:chain_push,reduce:chain_push", "lines:2x128"},
       {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "signals:4x256"},
   };
   for (const int ranks : {1, 2, 3, 4, 7}) {
@@ -295,6 +238,151 @@ void test_graphs(Report& report, int gpus) {
   }
 }
 
+// The exact factors of every rank, in memory of its GPU.
+class DeviceFactors {
+ public:
+  explicit DeviceFactors(World& world) : world_(world) {
+    for (int r = 0; r < world.size(); ++r) {
+      const DeviceGuard guard(world.device(r));
+      check_cuda(cudaMalloc(&memory_.emplace_back(), kBytes), "memory for factors");
+    }
+  }
+  ~DeviceFactors() {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      cudaFree(memory_[r]);
+    }
+  }
+  DeviceFactors(const DeviceFactors&) = delete;
+  DeviceFactors& operator=(const DeviceFactors&) = delete;
+
+  void clear() {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      check_cuda(cudaMemset(memory_[r], 0, kBytes), "clearing factors");
+      check_cuda(cudaDeviceSynchronize(), "clearing factors");
+    }
+  }
+  void set(DataType type) {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      const Factor factor = exact_factor(type, r);
+      check_cuda(cudaMemcpy(memory_[r], factor.value.data(), kBytes, cudaMemcpyHostToDevice), "setting factors");
+    }
+  }
+  // One that names the memory, with a value that must not be looked at.
+  Factor on(int r, DataType type) const {
+    Factor factor;
+    factor.type = type;
+    factor.value.fill(std::byte{0x77});
+    factor.on_device = memory_[r];
+    return factor;
+  }
+
+ private:
+  static constexpr size_t kBytes = 8;
+  World& world_;
+  std::vector<void*> memory_;
+};
+
+void enqueue_multiplied(World& world, const Call& call, const Buffers& buffers, const DeviceFactors* on_device) {
+  for (int r = 0; r < world.size(); ++r) {
+    const Factor factor = on_device != nullptr ? on_device->on(r, call.type) : exact_factor(call.type, r);
+    world.rank(r).enqueue(call, input_of(world, call, r, buffers), output_of(world, call, r, buffers), world.stream(r),
+                          &factor);
+  }
+}
+
+// Elements of inputs that are not what upload() left there; those in place are looked at where no output is in them.
+long changed_inputs(World& world, const Call& call, const Buffers& buffers, int variant) {
+  long count = 0;
+  for (int r = 0; r < world.size(); ++r) {
+    if (buffers.in_place && (call.collective != Collective::kReduce || r == call.root)) continue;
+    const size_t bytes = input_elements(call, world.size(), r) * element_bytes(call);
+    std::vector<std::byte> expected(bytes), found(bytes);
+    fill_input(call, world.size(), r, variant, expected.data());
+    check_cuda(cudaMemcpy(found.data(), input_of(world, call, r, buffers), bytes, cudaMemcpyDeviceToHost), "download");
+    for (size_t i = 0; i < bytes; ++i) count += expected[i] != found[i];
+  }
+  return count;
+}
+
+constexpr Collective kSumming[] = {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter};
+
+// Pre-multiplied sums of every type, factors by value and on the GPU, buffers that lie alike within 16 bytes or not.
+void test_premultiplied(Report& report, int gpus) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    World world(ranks, gpus, settings_for({"", ""}));
+    DeviceFactors factors(world);
+    int variant = 0;
+    for (int t = 0; t < kDataTypeCount; ++t) {
+      const auto type = static_cast<DataType>(t);
+      factors.set(type);
+      for (const Collective collective : kSumming) {
+        for (const size_t count : {0, 1, 129, 5003, 700'001}) {
+          for (const bool in_place : {false, true}) {
+            const Call call{collective, type, ReduceOp::kSum, has_root(collective) ? ranks - 1 : 0, count};
+            const auto element = element_bytes(call);
+            const Buffers buffers{variant % 3 * element, in_place, variant % 4 * element};
+            ++variant;
+            const bool on_device = variant % 5 < 2;
+            upload(world, call, buffers, variant);
+            enqueue_multiplied(world, call, buffers, on_device ? &factors : nullptr);
+            world.synchronize();
+            const long errors = wrong(world, call, buffers, variant, true);
+            const long changed = changed_inputs(world, call, buffers, variant);
+            report.expect(errors == 0 && changed == 0,
+                          join("pre-multiplied ", describe(world, call, buffers), ", output ", buffers.shift,
+                               " bytes further", on_device ? ", factor on the GPU: " : ": ", errors, " wrong, ",
+                               changed, " bytes of inputs changed"));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Factors that a graph reads when it is replayed, and products whose memory belongs to it.
+void test_premultiplied_graphs(Report& report, int gpus) {
+  World world(3, gpus, settings_for({"", ""}));
+  DeviceFactors factors(world);
+  for (const Collective collective : kSumming) {
+    for (const size_t count : {1000, 2'000'000}) {
+      const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
+      factors.clear();
+      std::vector<cudaGraphExec_t> graphs(world.size());
+      for (int r = 0; r < world.size(); ++r) {
+        const DeviceGuard guard(world.device(r));
+        const Factor factor = factors.on(r, call.type);
+        cudaGraph_t graph;
+        check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "capture");
+        for (int i = 0; i < 2; ++i) {
+          world.rank(r).enqueue(call, input_of(world, call, r, {}), output_of(world, call, r, {}), world.stream(r),
+                                &factor);
+        }
+        check_cuda(cudaStreamEndCapture(world.stream(r), &graph), "end of capture");
+        check_cuda(cudaGraphInstantiate(&graphs[r], graph, 0), "graph");
+        cudaGraphDestroy(graph);
+      }
+      factors.set(call.type);
+      for (int replay = 0; replay < 4; ++replay) {
+        upload(world, call, {}, replay);
+        for (int r = 0; r < world.size(); ++r) {
+          const DeviceGuard guard(world.device(r));
+          check_cuda(cudaGraphLaunch(graphs[r], world.stream(r)), "replay");
+        }
+        if (replay % 2 == 1) enqueue_multiplied(world, call, {}, nullptr);
+        world.synchronize();
+        const long errors = wrong(world, call, {}, replay, true);
+        const long changed = changed_inputs(world, call, {}, replay);
+        report.expect(errors == 0 && changed == 0, join("pre-multiplied, replay ", replay, " of ", to_text(call), ": ",
+                                                        errors, " wrong, ", changed, " bytes of inputs changed"));
+      }
+      for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+    }
+  }
+}
+
 // Two communicators at once, and one communicator on changing streams.
 void test_streams(Report& report, int gpus) {
   World first(2, gpus, settings_for({"", ""})), second(2, gpus, settings_for({"", ""}));
@@ -385,6 +473,8 @@ int run_all(int calls, unsigned seed, const std::string& only) {
   part("large messages", [&] { test_large(report, gpus); });
   part("random calls", [&] { test_random(report, gpus, calls, seed); });
   part("graphs", [&] { test_graphs(report, gpus); });
+  part("pre-multiplied sums", [&] { test_premultiplied(report, gpus); });
+  part("graphs of pre-multiplied sums", [&] { test_premultiplied_graphs(report, gpus); });
   part("streams", [&] { test_streams(report, gpus); });
   part("failures", [&] { test_failures(report, gpus); });
   return report.finish();

@@ -73,7 +73,7 @@ std::vector<int> random_factors(Random& random, int ranks) {
 // Load and store have to reach from every rank to every other.
 bool stays_on_one_node(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
-  return name == "flat" || name == "one_shot" || name == "push" || name == "one_shot_push";
+  return name == "flat" || name == "one_shot" || name == "push" || name == "one_shot_push" || name == "chain_push";
 }
 
 AlgorithmArguments random_arguments(Random& random, const Algorithm& algorithm, int most_ranks) {
@@ -198,6 +198,7 @@ Steps documented_steps(std::string_view algorithm, const AlgorithmArguments& a, 
     return {two_stages ? 2 : 1};
   }
   if (algorithm == "flat") return {flat_steps(a)};
+  if (algorithm == "chain_push") return {p - 1};
   if (algorithm == "chain") return {p - 1 + peer, on_one_node(a) || peer == 0};
   if (algorithm == "binomial") {
     if (on_one_node(a)) return {floor_log2(p) + peer};
@@ -252,7 +253,7 @@ int64_t documented_crossings(std::string_view algorithm, const AlgorithmArgument
     if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return p - 1;
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
-  if (algorithm == "chain" || algorithm == "binomial") return (p - 1) * parts;
+  if (algorithm == "chain" || algorithm == "chain_push" || algorithm == "binomial") return (p - 1) * parts;
   if (algorithm == "flat") {
     switch (a.collective) {
       case Collective::kAllReduce:

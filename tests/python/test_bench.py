@@ -102,9 +102,24 @@ def test_all_types_and_operations():
     result = bench("all_reduce", "-n", 2, "-b", 512, "-e", 512, "--iters", 1, "-w", 0, "-d", "all", "-o", "all")
     assert result.returncode == 0, result.stderr
     table = rows(result.stdout)
-    ops = ["sum", "prod", "max", "min", "avg"]
+    ops = ["sum", "prod", "max", "min", "avg", "mulsum"]
     assert [(row[2], row[3]) for row in table] == [(name, op) for name in TYPE_NAMES for op in ops]
     assert all(row[8] == row[12] == "0" for row in table)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "reduce", "reduce_scatter"])
+def test_mulsum(collective):
+    result = bench(collective, "-n", 3, "-b", "12K", "-e", "12K", "--iters", 2, "-o", "mulsum")
+    assert result.returncode == 0, result.stderr
+    (row,) = rows(result.stdout)
+    assert row[3] == "mulsum" and row[8] == row[12] == "0"
+
+
+@pytest.mark.parametrize("peer", ["mpi", "gloo"])
+def test_mulsum_beside_peers_that_lack_it(peer):
+    result = bench("all_reduce", "-n", 2, "-o", "mulsum", "--vs", peer)
+    assert result.returncode == 2
+    assert f"-o mulsum cannot be compared with {peer}" in result.stderr
 
 
 def test_unchecked(alone):

@@ -131,9 +131,11 @@ def test_table_is_that_of_nccl_tests(on_fake_gpus):
 
 def test_options_reach_the_loops(on_fake_gpus):
     on_fake_gpus("all_gather", "-b", 64, "-e", 256, "-f", 2, "--iters", 7, "-w", 3, "--cycles", 4, "-c", 0, "-G")
-    expected = {"iterations": 7, "warmup": 3, "cycles": 4, "graph": 20, "check": False}
+    expected = {"iterations": 7, "warmup": 3, "cycles": 4, "graph": 20, "check": False, "multiplied": False}
     assert FakeBench.made.calls == [expected | {"in_place": place} for _ in range(3) for place in (False, True)]
     assert FakeBench.made.largest_bytes == 256
+    on_fake_gpus("reduce", "-b", 64, "-e", 64, "-o", "mulsum", "--vs", "nccl")
+    assert all(call["multiplied"] for call in FakeBench.made.calls)
     on_fake_gpus("barrier", "-G", 5)
     assert FakeBench.made.calls[0]["graph"] == 5 and FakeBench.made.calls[0]["cycles"] == 5
 

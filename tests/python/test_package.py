@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +60,10 @@ def test_import_takes_little_with_it():
         code = f"import sys; sys.path.insert(0, {path!r}); " + code.replace("import sys, ", "import ")
         result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_module_shows_nothing_but_its_entry():
+    """Else parts of a C++ library that was linked into it mix with those of numpy's, say, and end the process."""
+    listing = subprocess.run(["nm", "-D", "--defined-only", _core.__file__], capture_output=True, text=True, check=True)
+    assert [line.split()[-1] for line in listing.stdout.splitlines()] == ["PyInit__core"]

@@ -18,11 +18,13 @@ ALIASES = {"sendrecv": "send_receive"}
 REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
-OPS = ("sum", "prod", "max", "min", "avg")
+OPS = ("sum", "prod", "max", "min", "avg", "mulsum")
+MULSUM = "mulsum"  # nccl-tests' name of the pre-multiplied sum
 # In the order of nccl-tests, then what it does not have.
 TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
 TYPES += ("float8_e4m3fn", "float8_e5m2", "int16", "uint16")
 PEERS = ("mpi", "gloo", *bench_cuda.PEERS)
+WITHOUT_MULSUM = {"mpi", "gloo"}
 MPI_LAUNCHERS = ("Open MPI", "MPICH")
 DEFAULT_BYTES = 32 << 20
 MANY_CYCLES = 5  # beside peers, and on GPUs
@@ -139,8 +141,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.cycles is None:
         options.cycles = MANY_CYCLES if options.vs or options.device == "cuda" else 1
     bench_cuda.check_options(options)
-    if options.collective == "send_receive" and options.device == "cuda":
-        raise usage.UsageError("bench: send_receive is for --device cpu; messages between GPUs cannot be measured yet")
+    for peer in set(options.vs) & WITHOUT_MULSUM:
+        if options.op == MULSUM and options.collective in REDUCING:
+            raise usage.UsageError(f"bench: -o {MULSUM} cannot be compared with {peer}, which has no such operation")
     launched = _core.launch_environment()
     ranks = _ranks(options, launched)
     cases = list(_cases(options, ranks))
@@ -192,7 +195,7 @@ def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
     collective = options.collective
     try:
         types = TYPES if options.datatype == "all" else [_core.data_type_name(options.datatype)]
-        ops = OPS if options.op == "all" else [_core.reduce_op_name(options.op)]
+        ops = OPS if options.op == "all" else [_op_name(options.op)]
     except InvalidArgument as error:
         raise usage.UsageError(f"bench: {error}") from None
     if collective in ROOTED and options.root >= ranks:
@@ -213,6 +216,10 @@ def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
                 count = _count(collective, size, _core.size_of(dtype), ranks)
                 total = count * _core.size_of(dtype) * (ranks if collective in WITH_BLOCKS else 1)
                 yield collective, total, count, dtype, op, root, ranks
+
+
+def _op_name(text: str) -> str:
+    return text if text == MULSUM else _core.reduce_op_name(text)
 
 
 def _count(collective: str, size: int, element: int, ranks: int) -> int:

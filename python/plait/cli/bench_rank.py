@@ -76,8 +76,13 @@ def _enter(peer: str, make):
         raise PeerMissing(f"--vs {peer}: {error}") from None
 
 
+def _multiplied(case: Case) -> bool:
+    """Whether it is nccl-tests' mulsum, a sum of products with a factor of each rank."""
+    return case.op == "mulsum"
+
+
 def _call(case: Case) -> _core.Call:
-    op = "sum" if case.op == "none" else case.op
+    op = "sum" if case.op == "none" or _multiplied(case) else case.op
     return _core.Call(case.collective, case.count, case.dtype, op, max(case.root, 0))
 
 
@@ -109,6 +114,7 @@ class HostBench:
             cycles=options.cycles,
             in_place=in_place,
             check=options.check > 0,
+            multiplied=_multiplied(case),
         )
 
     def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
@@ -147,17 +153,24 @@ class CudaBench:
 
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
-        return self._bench.measure(
-            _call(case),
+        if case.collective == "send_receive":
+            measure, what = self._bench.measure_ring_shift, (case.count, case.dtype)
+        else:
+            measure, what = self._bench.measure, (_call(case),)
+        return measure(
+            *what,
             iterations=options.iters,
             warmup=options.warmup_iters,
             cycles=options.cycles,
             graph=options.graph,
             in_place=in_place,
             check=options.check > 0,
+            multiplied=_multiplied(case),
         )
 
     def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
+        if case.collective == "send_receive":
+            return Row(case, out_of_place, in_place, None, "messages need no plan")
         call = _call(case)
         algorithm = self._core.plan_for(call).algorithm
         return Row(

@@ -1,35 +1,36 @@
 // The collectives: their arguments become calls.
+#include "api/c/arguments.hpp"
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
+#include "api/c/operations.hpp"
 #include "api/c/result.hpp"
 
 namespace plait::c {
 namespace {
 
-DataType data_type(plaitDataType_t type) {
-  const int number = static_cast<int>(type);
-  if (number >= plaitInt8 && number <= plaitFloat8e5m2) return static_cast<DataType>(number);
-  if (number == plaitInt16) return DataType::kInt16;
-  if (number == plaitUint16) return DataType::kUint16;
-  refuse(plaitInvalidArgument, "datatype is ", number, "; it is none of plaitDataType_t");
-}
-static_assert(static_cast<int>(DataType::kInt8) == plaitInt8 && static_cast<int>(DataType::kUint8) == plaitUint8 &&
-              static_cast<int>(DataType::kInt32) == plaitInt32 && static_cast<int>(DataType::kUint32) == plaitUint32 &&
-              static_cast<int>(DataType::kInt64) == plaitInt64 && static_cast<int>(DataType::kUint64) == plaitUint64 &&
-              static_cast<int>(DataType::kFloat16) == plaitFloat16 &&
-              static_cast<int>(DataType::kFloat32) == plaitFloat32 &&
-              static_cast<int>(DataType::kFloat64) == plaitFloat64 &&
-              static_cast<int>(DataType::kBfloat16) == plaitBfloat16 &&
-              static_cast<int>(DataType::kFloat8E4M3) == plaitFloat8e4m3 &&
-              static_cast<int>(DataType::kFloat8E5M2) == plaitFloat8e5m2);
-
 ReduceOp reduce_op(plaitRedOp_t op) {
   const int number = static_cast<int>(op);
+  if (is_made(op)) return ReduceOp::kSum;
   if (number < 0 || number >= plaitNumOps) {
     refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
   }
   return static_cast<ReduceOp>(number);
 }
+
+// The factor of an operation that a user made.
+std::optional<Factor> factor_of(plaitRedOp_t op, const Call& call, plaitComm_t comm) {
+  if (!is_made(op)) return std::nullopt;
+  const std::optional<Factor> factor = comm->operations.find(op);
+  if (!factor) {
+    refuse(plaitInvalidArgument, "op is ", static_cast<int>(op),
+           "; comm has no such operation: it was destroyed, or made for another communicator, or never made");
+  }
+  if (factor->type != call.type) {
+    refuse(plaitInvalidArgument, "op was made for ", name(factor->type), ", and datatype is ", name(call.type));
+  }
+  return factor;
+}
+
 static_assert(static_cast<int>(ReduceOp::kSum) == plaitSum && static_cast<int>(ReduceOp::kProduct) == plaitProd &&
               static_cast<int>(ReduceOp::kMax) == plaitMax && static_cast<int>(ReduceOp::kMin) == plaitMin &&
               static_cast<int>(ReduceOp::kAverage) == plaitAvg && plaitNumOps == kReduceOpCount);
@@ -41,11 +42,7 @@ void check(const CollectiveCall& made) {
   if (rooted && (call.root < 0 || call.root >= made.comm->size)) {
     refuse(plaitInvalidArgument, "root is ", call.root, "; expected 0 to ", made.comm->size - 1);
   }
-  if (made.comm->device == PLAIT_DEVICE_HOST && made.stream != nullptr) {
-    refuse(plaitInvalidArgument,
-           "stream is not NULL, but the buffers of this communicator are in host memory: it was made "
-           "without a CUDA device");
-  }
+  check_stream(made.comm, made.stream);
   if (call.count == 0) return;
   const bool elsewhere = rooted && call.root != made.comm->rank;
   const bool needs_input =
@@ -56,13 +53,14 @@ void check(const CollectiveCall& made) {
   if (needs_output) require(made.output, "recvbuff");
 }
 
-// `describe` makes a Call of the arguments; it may refuse them.
+// `describe` makes a Call of the arguments; it may refuse them. `op` is that of the arguments, where they have one.
 template <class Describe>
 plaitResult_t issue(const char* function, plaitComm_t comm, const void* input, void* output, plaitStream_t stream,
-                    const Describe& describe) {
+                    const Describe& describe, plaitRedOp_t op = plaitSum) {
   return Group::at_edge(function, [&] {
     check_handle(comm);
-    const CollectiveCall call{function, comm, describe(), input, output, stream};
+    CollectiveCall call{function, comm, describe(), input, output, stream};
+    call.factor = factor_of(op, call.call, comm);
     check(call);
     Group::of_this_thread().issue(call);
   });
@@ -78,8 +76,9 @@ using plait::ReduceOp;
 
 extern "C" plaitResult_t plaitAllReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
                                         plaitRedOp_t op, plaitComm_t comm, plaitStream_t stream) {
-  return issue("plaitAllReduce", comm, sendbuff, recvbuff, stream,
-               [&] { return Call{Collective::kAllReduce, data_type(datatype), reduce_op(op), 0, count}; });
+  return issue(
+      "plaitAllReduce", comm, sendbuff, recvbuff, stream,
+      [&] { return Call{Collective::kAllReduce, data_type(datatype), reduce_op(op), 0, count}; }, op);
 }
 
 extern "C" plaitResult_t plaitBroadcast(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
@@ -99,8 +98,9 @@ extern "C" plaitResult_t plaitBcast(void* buff, size_t count, plaitDataType_t da
 
 extern "C" plaitResult_t plaitReduce(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
                                      plaitRedOp_t op, int root, plaitComm_t comm, plaitStream_t stream) {
-  return issue("plaitReduce", comm, sendbuff, recvbuff, stream,
-               [&] { return Call{Collective::kReduce, data_type(datatype), reduce_op(op), root, count}; });
+  return issue(
+      "plaitReduce", comm, sendbuff, recvbuff, stream,
+      [&] { return Call{Collective::kReduce, data_type(datatype), reduce_op(op), root, count}; }, op);
 }
 
 extern "C" plaitResult_t plaitAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
@@ -112,8 +112,9 @@ extern "C" plaitResult_t plaitAllGather(const void* sendbuff, void* recvbuff, si
 extern "C" plaitResult_t plaitReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                             plaitDataType_t datatype, plaitRedOp_t op, plaitComm_t comm,
                                             plaitStream_t stream) {
-  return issue("plaitReduceScatter", comm, sendbuff, recvbuff, stream,
-               [&] { return Call{Collective::kReduceScatter, data_type(datatype), reduce_op(op), 0, recvcount}; });
+  return issue(
+      "plaitReduceScatter", comm, sendbuff, recvbuff, stream,
+      [&] { return Call{Collective::kReduceScatter, data_type(datatype), reduce_op(op), 0, recvcount}; }, op);
 }
 
 extern "C" plaitResult_t plaitGather(const void* sendbuff, void* recvbuff, size_t sendcount, plaitDataType_t datatype,

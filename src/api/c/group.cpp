@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -54,21 +55,48 @@ void run_together(const std::vector<Job>& jobs, FirstFailure& failure) {
   for (std::thread& helper : helpers) helper.join();
 }
 
-void enqueue(Communicator& communicator, const CollectiveCall& call) {
+const Factor* factor_of(const CollectiveCall& call) { return call.factor ? &*call.factor : nullptr; }
+
+// The system that an enqueueing call deals with is CUDA.
+template <class Body>
+void enqueueing(const Body& body) {
   try {
-    communicator.enqueue(call.call, call.input, call.output, call.stream);
-  } catch (const Error& error) {  // the system that an enqueueing call deals with is CUDA
+    body();
+  } catch (const Error& error) {
     if (error.code() == ErrorCode::kSystem) refuse(plaitUnhandledCudaError, error.what());
     throw;
   }
 }
 
+// Sends and receives of one communicator, to be done together.
+struct Exchange {
+  const char* function;  // of the first
+  plaitComm_t comm;
+  std::vector<PeerMessage> messages;
+  std::vector<void*> streams;  // each once
+
+  explicit Exchange(const MessageCall& first) : function(first.function), comm(first.comm) { add(first); }
+  void add(const MessageCall& call) {
+    messages.push_back(call.message);
+    if (std::find(streams.begin(), streams.end(), call.stream) == streams.end()) streams.push_back(call.stream);
+  }
+};
+
 void perform(const CollectiveCall& call) {
   const Use communicator(call.comm);
   if (communicator->device() == kNoDevice) {
-    communicator->run(call.call, call.input, call.output);
+    communicator->run(call.call, call.input, call.output, factor_of(call));
   } else {
-    enqueue(*communicator, call);
+    enqueueing([&] { communicator->enqueue(call.call, call.input, call.output, call.stream, factor_of(call)); });
+  }
+}
+
+void perform(const Exchange& exchange) {
+  const Use communicator(exchange.comm);
+  if (communicator->device() == kNoDevice) {
+    communicator->exchange(exchange.messages);
+  } else {
+    enqueueing([&] { communicator->enqueue_exchange(exchange.messages, exchange.streams); });
   }
 }
 
@@ -80,8 +108,10 @@ void abort(plaitComm_t comm, const std::string& reason) {
   }
 }
 
-// One call of a group; where it fails its communicator ends, since ranks that wait for it may be driven by this thread.
-Answer perform_in_group(const CollectiveCall& call, FirstFailure& failure) {
+// One call of a group, or the exchange of a communicator; where it fails its communicator ends, since ranks that wait
+// for it may be driven by this thread.
+template <class Call>
+Answer perform_in_group(const Call& call, FirstFailure& failure) {
   Answer answer = attempt(call.function, [&] { perform(call); });
   if (answer.result == plaitSuccess) return answer;
   failure.keep(answer);
@@ -97,25 +127,56 @@ void make_all(const std::vector<CommunicatorToMake>& communicators, FirstFailure
   run_together(jobs, failure);
 }
 
-void perform_all(const std::vector<CollectiveCall>& calls, FirstFailure& failure) {
-  std::vector<plaitComm_t> on_host;  // in the order of their first calls
-  for (const CollectiveCall& call : calls) {
-    if (call.comm->device != PLAIT_DEVICE_HOST) {
-      perform_in_group(call, failure);
-    } else if (std::find(on_host.begin(), on_host.end(), call.comm) == on_host.end()) {
-      on_host.push_back(call.comm);
+// What a group has of one communicator.
+struct Share {
+  plaitComm_t comm;
+  std::vector<const CollectiveCall*> calls;
+  std::optional<Exchange> exchange;
+};
+
+// By communicator, in the order of their first calls.
+std::vector<Share> by_communicator(const std::vector<CollectiveCall>& calls, const std::vector<MessageCall>& messages) {
+  std::vector<Share> shares;
+  const auto share_of = [&](plaitComm_t comm) -> Share& {
+    const auto found = std::find_if(shares.begin(), shares.end(), [&](const Share& it) { return it.comm == comm; });
+    if (found != shares.end()) return *found;
+    return shares.emplace_back(Share{comm, {}, {}});
+  };
+  for (const CollectiveCall& call : calls) share_of(call.comm).calls.push_back(&call);
+  for (const MessageCall& call : messages) {
+    Share& share = share_of(call.comm);
+    if (share.exchange) {
+      share.exchange->add(call);
+    } else {
+      share.exchange.emplace(call);
     }
   }
+  return shares;
+}
+
+Answer perform_share(const Share& share, FirstFailure& failure) {
+  Answer answer;
+  for (const CollectiveCall* call : share.calls) {
+    if (answer.result == plaitSuccess) answer = perform_in_group(*call, failure);
+  }
+  if (answer.result == plaitSuccess && share.exchange) answer = perform_in_group(*share.exchange, failure);
+  return answer;
+}
+
+void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<MessageCall>& messages,
+                 FirstFailure& failure) {
+  for (const CollectiveCall& call : calls) {
+    if (call.comm->device != PLAIT_DEVICE_HOST) perform_in_group(call, failure);
+  }
+  const std::vector<Share> shares = by_communicator(calls, messages);
   std::vector<Job> jobs;
-  for (const plaitComm_t comm : on_host) {
-    const auto work = [comm, &calls, &failure] {
-      Answer answer;
-      for (const CollectiveCall& call : calls) {
-        if (call.comm == comm && answer.result == plaitSuccess) answer = perform_in_group(call, failure);
-      }
-      return answer;
-    };
-    jobs.push_back({work, [comm] { abort(comm, "a group could not start a thread for this rank"); }});
+  for (const Share& share : shares) {
+    if (share.comm->device != PLAIT_DEVICE_HOST) {
+      if (share.exchange) perform_in_group(*share.exchange, failure);
+    } else {
+      jobs.push_back({[&share, &failure] { return perform_share(share, failure); },
+                      [&share] { abort(share.comm, "a group could not start a thread for this rank"); }});
+    }
   }
   run_together(jobs, failure);
 }
@@ -144,7 +205,7 @@ void Group::end() {
   FirstFailure failure;
   failure.keep(notes.failure);
   if (failure.get().result == plaitSuccess) make_all(notes.communicators, failure);
-  if (failure.get().result == plaitSuccess) perform_all(notes.calls, failure);
+  if (failure.get().result == plaitSuccess) perform_all(notes.calls, notes.messages, failure);
   if (failure.get().result != plaitSuccess) throw Refusal(failure.get().result, failure.get().text);
 }
 
@@ -154,6 +215,15 @@ void Group::issue(const CollectiveCall& call) {
   } else {
     usable_member_of(call.comm);  // refused now, not when other ranks already wait
     notes_.calls.push_back(call);
+  }
+}
+
+void Group::issue(const MessageCall& call) {
+  if (depth_ == 0) {
+    perform(Exchange(call));
+  } else {
+    usable_member_of(call.comm);
+    notes_.messages.push_back(call);
   }
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 #include "runtime/call.hpp"
+#include "runtime/factor.hpp"
+#include "runtime/peer_message.hpp"
 
 namespace plait::c {
 
@@ -17,6 +20,15 @@ struct CollectiveCall {
   Call call;
   const void* input;
   void* output;
+  plaitStream_t stream;
+  std::optional<Factor> factor = std::nullopt;  // of this rank, in a pre-multiplied sum
+};
+
+// A send or a receive as it was called.
+struct MessageCall {
+  const char* function;
+  plaitComm_t comm;
+  PeerMessage message;
   plaitStream_t stream;
 };
 
@@ -37,6 +49,7 @@ class Group {
 
   // Within a group these note, else they do it at once.
   void issue(const CollectiveCall& call);
+  void issue(const MessageCall& call);
   void make(CommunicatorToMake communicator);
 
   // The whole of a C function that may be noted: where it fails within a group, nothing of the group is to be done.
@@ -52,6 +65,7 @@ class Group {
   struct Notes {
     std::vector<CommunicatorToMake> communicators;
     std::vector<CollectiveCall> calls;
+    std::vector<MessageCall> messages;
     Answer failure;  // the first
   };
 

@@ -46,7 +46,10 @@ std::shared_ptr<Member> take_member(plaitComm_t comm, bool ends_handle) {
   check_handle(comm);
   const std::lock_guard lock(comm->mutex);
   check_handle(comm);  // another thread may have ended it meanwhile
-  if (ends_handle) comm->magic.store(plaitComm::kEnded);
+  if (ends_handle) {
+    comm->magic.store(plaitComm::kEnded);
+    comm->operations.clear();
+  }
   return std::move(comm->member);
 }
 

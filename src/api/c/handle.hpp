@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "api/c/operations.hpp"
 #include "api/communicator.hpp"
 #include "plait/plait.h"
 
@@ -32,6 +33,7 @@ struct plaitComm {
   const int device;                          // PLAIT_DEVICE_HOST where it has none
   std::mutex mutex;                          // guards the next line
   std::shared_ptr<plait::c::Member> member;  // none once finalized
+  plait::c::Operations operations;           // that were made for it
   plaitComm* older = nullptr;
 
   // A new handle.

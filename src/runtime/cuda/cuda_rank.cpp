@@ -9,8 +9,11 @@
 #include "base/error.hpp"
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/exchanger.hpp"
+#include "runtime/cuda/kernel_watch.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
-#include "runtime/cuda/watch.hpp"
+#include "runtime/cuda/product_memory.hpp"
+#include "runtime/cuda/scale.hpp"
 
 namespace plait {
 namespace {
@@ -95,16 +98,26 @@ struct CudaRank::Impl {
   ~Impl();
 
   int resident_ctas(const void* kernel, int threads) const;
+  void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
+                       ProductMemory::Piece& piece) const;
+  // `launch` on `stream`, after the calls before it; it is told whether that runs now. What is captured runs when its
+  // graph is launched, and its order is the user's affair. Throws what ended the communicator.
+  template <class Launch>
+  void in_order(cudaStream_t stream, const Launch& launch);
+  // `later` goes on when `earlier` has come to this point.
+  void wait_for(cudaStream_t earlier, cudaStream_t later) const;
 
   PeerMemory memory;
   CommunicatorState& state;
   DeviceRank self;
-  StrandFailure* failures = nullptr;  // host memory that the GPU writes, and behind them …
-  uint32_t* aborted = nullptr;        // … the word that ends waits
+  Reports* reports = nullptr;  // host memory that the GPU reads and writes
+  std::unique_ptr<Exchanger> exchanger;
+  std::unique_ptr<ProductMemory> products;
   cudaEvent_t last_call = nullptr;
+  cudaEvent_t joined = nullptr;  // of streams that wait for each other
   cudaStream_t last_stream = nullptr;
   bool has_called = false;
-  std::unique_ptr<Watch> watch;
+  std::unique_ptr<KernelWatch> watch;
 };
 
 CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options)
@@ -121,16 +134,16 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
              "memory for the state of strands");
   check_cuda(cudaMemset(self.states, 0, kMostStrands * kMostLanes * sizeof(StrandState)),
              "clearing the state of strands");
-  const size_t bytes = kMostStrands * kMostLanes * sizeof(StrandFailure) + sizeof(uint32_t);
-  check_cuda(cudaHostAlloc(&failures, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "memory for reports");
-  std::fill_n(failures, kMostStrands * kMostLanes, StrandFailure{});
-  aborted = reinterpret_cast<uint32_t*>(failures + kMostStrands * kMostLanes);
-  *aborted = 0;
-  void* mapped = nullptr;
-  check_cuda(cudaHostGetDevicePointer(&mapped, failures, 0), "mapping the memory for reports");
-  self.failures = static_cast<StrandFailure*>(mapped);
-  self.aborted = reinterpret_cast<const uint32_t*>(self.failures + kMostStrands * kMostLanes);
-  check_cuda(cudaEventCreateWithFlags(&last_call, cudaEventDisableTiming), "an event");
+  check_cuda(cudaHostAlloc(&reports, sizeof(Reports), cudaHostAllocMapped | cudaHostAllocPortable),
+             "memory for reports");
+  *reports = {};
+  Reports* mapped = nullptr;
+  check_cuda(cudaHostGetDevicePointer(&mapped, reports, 0), "mapping the memory for reports");
+  self.failures = mapped->strands;
+  self.aborted = &mapped->aborted;
+  for (cudaEvent_t* event : {&last_call, &joined}) {
+    check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "an event");
+  }
   // Loading a kernel waits for what runs on the GPU: were it first loaded at its first call, it could wait for a kernel
   // that waits for it.
   for (int type = 0; type < kDataTypeCount; ++type) {
@@ -139,9 +152,14 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
       const void* kernel = lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type));
       check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
     }
+    cudaFuncAttributes attributes;
+    check_cuda(cudaFuncGetAttributes(&attributes, scale_kernel(static_cast<DataType>(type))), "loading the kernels");
   }
+  products = std::make_unique<ProductMemory>(memory.device());
+  exchanger = std::make_unique<Exchanger>(self, mapped->receives,
+                                          ChannelShape::of(ranks, memory.ranks_per_device(), memory.processors()));
   check_cuda(cudaDeviceSynchronize(), "setting up");
-  watch = std::make_unique<Watch>(state, failures, aborted);
+  watch = std::make_unique<KernelWatch>(state, *reports);
 }
 
 int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
@@ -153,12 +171,47 @@ int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
   return processors * on_each;
 }
 
+// Where this rank's input goes times a factor; null where there is none.
+void* CudaRank::Impl::place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
+                                     ProductMemory::Piece& piece) const {
+  const size_t bytes = message_bytes(call, self.ranks);
+  if (bytes == 0) return nullptr;
+  if (holds_products(call.collective, call.root, self.rank)) return output;
+  products->take(bytes, input, stream, piece);
+  return piece.get();
+}
+
+template <class Launch>
+void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
+  if (state.has_failed()) throw *state.failure();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &capture), "asking whether the stream is captured");
+  const bool runs_now = capture == cudaStreamCaptureStatusNone;
+  if (runs_now && has_called && stream != last_stream) {
+    check_cuda(cudaStreamWaitEvent(stream, last_call, 0), "waiting for the last call's stream");
+  }
+  launch(runs_now);
+  if (!runs_now) return;
+  check_cuda(cudaEventRecord(last_call, stream), "recording the call");
+  last_stream = stream;
+  has_called = true;
+}
+
+void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
+  check_cuda(cudaEventRecord(joined, earlier), "recording a stream of a group");
+  check_cuda(cudaStreamWaitEvent(later, joined, 0), "waiting for a stream of a group");
+}
+
 CudaRank::Impl::~Impl() {
   const DeviceGuard guard(memory.device());
   if (has_called) cudaEventSynchronize(last_call);  // waits in kernels are bounded
   watch.reset();
-  if (last_call != nullptr) cudaEventDestroy(last_call);
-  cudaFreeHost(failures);
+  for (const cudaEvent_t event : {last_call, joined}) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  exchanger.reset();
+  products.reset();
+  cudaFreeHost(reports);
   cudaFree(self.states);
 }
 
@@ -169,7 +222,9 @@ CudaRank::CudaRank(PeerMemory memory, CommunicatorState& state, int rank, int ra
 CudaRank::~CudaRank() = default;
 
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
-size_t CudaRank::device_bytes() const { return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState); }
+size_t CudaRank::device_bytes() const {
+  return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState) + Exchanger::device_bytes();
+}
 
 BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
   BindLimits limits;
@@ -240,34 +295,42 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   return prepared;
 }
 
-void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream) {
+void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor) {
   Impl& impl = *impl_;
-  if (impl.state.has_failed()) throw *impl.state.failure();
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
+  const Call& call = prepared.call_;
+  ProductMemory::Piece piece;  // first: what it cannot get must fail before others wait for this rank
+  void* const products = factor == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
   Prepared::Launch& launch = *prepared.launch_;
   void* argument = std::visit(
       [&](auto& it) -> void* {
-        set_buffers(it, launch.flagged, static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
+        const void* summed = products != nullptr ? products : input;
+        set_buffers(it, launch.flagged, static_cast<const std::byte*>(summed), static_cast<std::byte*>(output));
         return &it;
       },
       launch.argument);
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(s, &capture), "asking whether the stream is captured");
-  // What is captured runs when the graph is launched; its order is the user's affair.
-  const bool runs_now = capture == cudaStreamCaptureStatusNone;
-  if (runs_now) impl.state.announce(prepared.call_);
-  if (runs_now && impl.has_called && s != impl.last_stream) {
-    check_cuda(cudaStreamWaitEvent(s, impl.last_call, 0), "waiting for the last call's stream");
-  }
-  void* arguments[] = {argument};
-  check_cuda(cudaLaunchKernel(launch.kernel, launch.grid, launch.block, arguments, 0, s), "launching a collective");
-  if (!runs_now) return;
-  check_cuda(cudaEventRecord(impl.last_call, s), "recording the call");
-  impl.last_stream = s;
-  impl.has_called = true;
+  impl.in_order(s, [&](bool runs_now) {
+    if (runs_now) impl.state.announce(call);
+    if (products != nullptr) {
+      const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
+      launch_scale(*factor, input, products, elements, impl.memory.processors(), s);
+    }
+    void* arguments[] = {argument};
+    check_cuda(cudaLaunchKernel(launch.kernel, launch.grid, launch.block, arguments, 0, s), "launching a collective");
+  });
 }
 
-void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(impl_->aborted) = 1; }
+void CudaRank::exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+  Impl& impl = *impl_;
+  const DeviceGuard guard(impl.memory.device());
+  const auto main = static_cast<cudaStream_t>(streams[0]);
+  const auto others = streams.subspan(1);
+  for (void* const other : others) impl.wait_for(static_cast<cudaStream_t>(other), main);
+  impl.in_order(main, [&](bool) { impl.exchanger->enqueue(messages, main); });
+  for (void* const other : others) impl.wait_for(main, static_cast<cudaStream_t>(other));
+}
+
+void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }
 
 }  // namespace plait

@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/peer_memory.hpp"
+#include "runtime/factor.hpp"
+#include "runtime/peer_message.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
@@ -52,8 +55,13 @@ class CudaRank {
   // Throws kResources where the plan is too long for a launch, kInvalidPlan where the protocol cannot serve it.
   std::shared_ptr<Prepared> prepare(const BoundPlan& bound, const Call& call, const LaunchShape& shape) const;
 
-  // Launches on `stream` (a cudaStream_t). Throws what ended the communicator, or kSystem where CUDA refuses.
-  void enqueue(Prepared& prepared, const void* input, void* output, void* stream);
+  // Launches on `stream` (a cudaStream_t). Throws what ended the communicator, or kSystem where CUDA refuses. Where
+  // there is a factor, the input is multiplied by it before.
+  void enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+
+  // Sends and receives on memory of the GPU, in the order of streams[0]; the other streams wait like it, and go on with
+  // it. `messages` have passed check_messages(). Throws as enqueue().
+  void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
 
   // Ends kernels that wait, soon. The host's failure record says why.
   void stop_waiting();

@@ -10,7 +10,8 @@ namespace plait {
 
 inline constexpr int kMostDeviceRanks = 16;
 inline constexpr int kMostStrands = 64;
-inline constexpr int kMostLanes = 3;  // of a rank in a plan; each is a CTA of the strand
+inline constexpr int kMostLanes = 3;            // of a rank in a plan; each is a CTA of the strand
+inline constexpr int kMostMessageStrands = 32;  // of a message from one rank to another
 
 // Where things lie in a rank's block. Every strand has signals, scratch and packets of its own, twice, for even and odd
 // epochs (see host/segment.hpp for the rule); they stay a strand's own however many strands a launch has, since ranks
@@ -21,9 +22,9 @@ inline constexpr int kMostLanes = 3;  // of a rank in a plan; each is a CTA of t
 // All of it is constant, so that a kernel finds an address with one multiplication.
 struct BlockLayout {
   static constexpr size_t kSignalStride = 16;
-  // Per strand and parity: 22 MiB of scratch for all strands, 2 MiB of packets, 6 MiB of lines, and little for signals.
+  // Per strand and parity: 18 MiB of scratch for all strands, 2 MiB of packets, 6 MiB of lines, and little for signals.
   static constexpr int kSignals = 128;
-  static constexpr size_t kScratchBytes = 176 << 10, kPacketBytes = 16 << 10, kLineBytes = 48 << 10;
+  static constexpr size_t kScratchBytes = 144 << 10, kPacketBytes = 16 << 10, kLineBytes = 48 << 10;
   static_assert(kScratchBytes % 128 == 0 && kPacketBytes % 128 == 0 && kLineBytes % 128 == 0);
 
   // The last epoch that each lane of each rank has completed, told by that rank: a word for each.
@@ -42,9 +43,22 @@ struct BlockLayout {
   PLAIT_HOST_DEVICE static constexpr size_t lines_at(int strand, unsigned parity) {
     return packets_at(kMostStrands, 0) + half(strand, parity) * kLineBytes;
   }
-  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return lines_at(kMostStrands, 0); }
+  // Messages between two ranks: how many pieces each strand was sent by a rank, how many of those that this rank sent
+  // to another have been taken, and inboxes for the data of all other ranks (see exchange_kernel.hpp).
+  static constexpr size_t kInboxBytes = 5632 << 10;
+  PLAIT_HOST_DEVICE static constexpr size_t filled_at(int from, uint32_t strand) {
+    return lines_at(kMostStrands, 0) + message_word(from, strand);
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t emptied_at(int to, uint32_t strand) {
+    return filled_at(kMostDeviceRanks, 0) + message_word(to, strand);
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t inboxes_at() { return emptied_at(kMostDeviceRanks, 0); }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return inboxes_at() + kInboxBytes; }
 
  private:
+  PLAIT_HOST_DEVICE static constexpr size_t message_word(int peer, uint32_t strand) {
+    return (static_cast<size_t>(peer) * kMostMessageStrands + strand) * sizeof(uint64_t);
+  }
   PLAIT_HOST_DEVICE static constexpr size_t half(int strand, unsigned parity) {
     return static_cast<size_t>(strand) * 2 + parity;
   }
@@ -59,12 +73,19 @@ struct StrandState {
 
 // Why a strand gave up: in host memory that the GPU writes. `state` is written last.
 struct StrandFailure {
-  enum State : uint32_t { kNone, kTimedOut, kOtherCall };
+  enum State : uint32_t { kNone, kTimedOut, kOtherCall, kOtherSize };
   uint32_t state = kNone;
   int32_t peer = -1;
   int32_t operation = -1;  // of the plan's lane; -1: the wait for others to be done with an earlier call
-  uint32_t expected_call = 0, seen_call = 0;  // signatures (signals only)
-  uint64_t expected_epoch = 0, seen_epoch = 0;
+  uint32_t expected_call = 0, seen_call = 0;    // signatures (signals only)
+  uint64_t expected_epoch = 0, seen_epoch = 0;  // of messages: pieces, or bytes where sizes differ
+};
+
+// What kernels and the host tell each other, in host memory.
+struct Reports {
+  StrandFailure strands[kMostStrands * kMostLanes];
+  StrandFailure receives[kMostDeviceRanks], sends[kMostDeviceRanks];  // by peer
+  uint32_t aborted = 0;  // not 0: the communicator has failed, and whoever waits gives up
 };
 
 }  // namespace plait

@@ -34,12 +34,12 @@ TEST(Registry, HoldsEveryAlgorithmInOrder) {
     }
   }
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
-  EXPECT_EQ(names.size(), 11U);
+  EXPECT_EQ(names.size(), 12U);
 }
 
 TEST(Registry, SaysWhatItKnows) {
-  expect_invalid([] { find_algorithm("rings", Collective::kBroadcast); }, "binomial, chain, flat");
-  expect_invalid([] { find_algorithm("ring", Collective::kBroadcast); }, "use one of: binomial, chain, flat");
+  expect_invalid([] { find_algorithm("rings", Collective::kBroadcast); }, "binomial, chain, chain_push, flat");
+  expect_invalid([] { find_algorithm("ring", Collective::kBroadcast); }, "use one of: binomial, chain, chain_push, flat");
   expect_invalid([] { find_algorithm("", Collective::kBarrier); }, "flat, push, recursive_doubling");
   expect_invalid([] { make_plan("chain", four_ranks()); }, "does not serve all_reduce");
 }
@@ -145,7 +145,7 @@ TEST(SeveralNodes, RefusedWhereLoadAndStoreHaveToReach) {
 
 TEST(SeveralNodes, ServedByTheOthers) {
   for (const Algorithm& algorithm : algorithms()) {
-    const std::set<std::string_view> one_node_only = {"flat", "one_shot", "one_shot_push", "push"};
+    const std::set<std::string_view> one_node_only = {"chain_push", "flat", "one_shot", "one_shot_push", "push"};
     if (one_node_only.contains(algorithm.name)) continue;
     for (const Collective collective : algorithm.collectives) {
       if (collective == Collective::kBarrier) continue;

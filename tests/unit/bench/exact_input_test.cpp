@@ -74,6 +74,32 @@ TEST(ExactInput, ReductionsAreExact) {
   expect_exact<int64_t>(DataType::kInt64);
 }
 
+template <class T>
+T number_of(const Factor& factor) {
+  T number;
+  std::memcpy(&number, factor.value.data(), sizeof(number));
+  return number;
+}
+
+TEST(ExactInput, SumsOfProductsAreExact) {
+  for (const int ranks : {1, 2, 3, 7, 8}) {
+    const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, kCount};
+    std::vector<float> sums(kCount);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto factor = number_of<float>(exact_factor(call.type, rank));
+      EXPECT_NE(factor, rank % 2 == 0 ? 1.0f : number_of<float>(exact_factor(call.type, rank - 1)));
+      const std::vector<std::byte> bytes = input_of(call, ranks, rank, ranks);
+      for (size_t i = 0; i < kCount; ++i) {
+        float value;
+        std::memcpy(&value, bytes.data() + i * sizeof(value), sizeof(value));
+        sums[i] += value * factor;
+      }
+    }
+    EXPECT_EQ(count_wrong(call, ranks, 0, ranks, sums.data(), true), 0u) << ranks << " ranks";
+    EXPECT_GT(count_wrong(call, ranks, 0, ranks, sums.data(), false), kCount / 3) << ranks << " ranks";
+  }
+}
+
 TEST(ExactInput, BlocksOfReduceScatterAreThoseOfTheWhole) {
   constexpr int kRanks = 3;
   const Call scatter{Collective::kReduceScatter, DataType::kFloat32, ReduceOp::kSum, 0, kCount};

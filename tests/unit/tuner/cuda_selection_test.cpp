@@ -77,6 +77,16 @@ TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
   EXPECT_EQ(choose(64 << 20).plan.arguments.pipeline, 2);
 }
 
+TEST(CudaSelection, LongMessagesToOrFromOneGpuGoAlongAChain) {
+  SelectionQuery query = query_of(Collective::kReduce, 64 << 20, 4);
+  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "chain_push");
+  query.wide_partials = true;  // they would be twice as long on the way
+  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "push");
+  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 3), {}, {}).plan.algorithm, "chain_push");
+  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 1 << 20, 3), {}, {}).plan.algorithm, "push");
+  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 8), {}, {}).plan.algorithm, "push");
+}
+
 TEST(CudaSelection, ObeysOverrides) {
   const SelectionQuery query = query_of(Collective::kAllReduce, 64 << 20, 4);
   const LaunchShape lines{Protocol::kLines, 32, 512};

@@ -1,5 +1,5 @@
 // Looking after kernels.
-#include "runtime/cuda/watch.hpp"
+#include "runtime/cuda/kernel_watch.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -31,10 +31,10 @@ int furthest_behind(const StrandFailure* failures) {
 
 }  // namespace
 
-Watch::Watch(CommunicatorState& state, const StrandFailure* failures, uint32_t* aborted)
-    : state_(state), failures_(failures), aborted_(aborted), thread_([this] { look_on(); }) {}
+KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
+    : state_(state), reports_(reports), thread_([this] { look_on(); }) {}
 
-Watch::~Watch() {
+KernelWatch::~KernelWatch() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -43,21 +43,22 @@ Watch::~Watch() {
   thread_.join();
 }
 
-void Watch::look_on() {
+void KernelWatch::look_on() {
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, kBetweenLooks, [&] { return stop_; })) look();
 }
 
-void Watch::look() {
-  report_failures();
+void KernelWatch::look() {
+  report_strands();
+  report_messages();
   state_.look_after_peers();
-  if (state_.has_failed()) *static_cast<volatile uint32_t*>(aborted_) = 1;
+  if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
 }
 
-void Watch::report_failures() {
-  const int found = furthest_behind(failures_);
+void KernelWatch::report_strands() {
+  const int found = furthest_behind(reports_.strands);
   if (found < 0 || state_.has_failed()) return;
-  const StrandFailure& failure = failures_[found];
+  const StrandFailure& failure = reports_.strands[found];
   const std::string who = join("rank ", state_.rank(), ", CTA ", found / kMostLanes, ", lane ", found % kMostLanes);
   const std::string where = failure.operation >= 0 ? join("operation ", failure.operation, " of the plan")
                             : failure.peer >= 0 ? std::string("its wait for all ranks to be done with an earlier part")
@@ -72,6 +73,25 @@ void Watch::report_failures() {
   state_.abort(ErrorCode::kTimeout, join(who, " waited longer than PLAIT_TIMEOUT_SEC allows", whom, " at ", where,
                                          ", in epoch ", failure.expected_epoch, "; the last that came was of epoch ",
                                          failure.seen_epoch, "; ", state_.describe()));
+}
+
+void KernelWatch::report_messages() {
+  const auto report = [&](const StrandFailure& failure, const char* what, const char* whom) {
+    if (read(failure.state) == StrandFailure::kNone || state_.has_failed()) return;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const std::string who = join("rank ", state_.rank(), ", in ", what, " rank ", failure.peer);
+    if (failure.state == StrandFailure::kOtherSize) {
+      state_.abort(ErrorCode::kMismatch, join(who, ": rank ", failure.peer, " sent a message of ", failure.seen_epoch,
+                                              " bytes, and the receive is of ", failure.expected_epoch,
+                                              " bytes; both ends must give the same size"));
+      return;
+    }
+    state_.abort(ErrorCode::kTimeout, join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
+                                           " to ", whom, " (pieces awaited: ", failure.expected_epoch,
+                                           ", come: ", failure.seen_epoch, "); ", state_.describe()));
+  };
+  for (const StrandFailure& failure : reports_.receives) report(failure, "a receive from", "send");
+  for (const StrandFailure& failure : reports_.sends) report(failure, "a send to", "receive");
 }
 
 }  // namespace plait

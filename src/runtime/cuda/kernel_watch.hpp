@@ -12,22 +12,22 @@
 
 namespace plait {
 
-class Watch {
+class KernelWatch {
  public:
-  // `failures` (one a strand) and `aborted` are in host memory that the GPU reads and writes.
-  Watch(CommunicatorState& state, const StrandFailure* failures, uint32_t* aborted);
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  // `reports` are in host memory that the GPU reads and writes.
+  KernelWatch(CommunicatorState& state, Reports& reports);
+  ~KernelWatch();
+  KernelWatch(const KernelWatch&) = delete;
+  KernelWatch& operator=(const KernelWatch&) = delete;
 
  private:
   void look_on();
   void look();
-  void report_failures();
+  void report_strands();
+  void report_messages();
 
   CommunicatorState& state_;
-  const StrandFailure* failures_;
-  uint32_t* aborted_;
+  Reports& reports_;
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;

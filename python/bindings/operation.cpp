@@ -1,0 +1,68 @@
+#include "bindings/operation.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "base/error.hpp"
+#include "runtime/host/scale.hpp"
+
+namespace plait::python {
+namespace {
+
+std::string class_of(nb::handle object) { return nb::cast<std::string>(object.type().attr("__name__")); }
+
+// Whole numbers stay whole, since floats do not hold all of them.
+PremulSum premul_sum(nb::handle factor) {
+  const auto whole = nb::steal(PyNumber_Index(factor.ptr()));
+  if (!whole.is_valid()) PyErr_Clear();
+  const nb::handle number = whole.is_valid() ? nb::handle(whole) : factor;
+  if (int64_t value = 0; nb::try_cast(number, value, false)) return {value};
+  if (uint64_t value = 0; nb::try_cast(number, value, false)) return {value};
+  const double value = PyFloat_AsDouble(number.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) {
+    const bool too_large = PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
+    PyErr_Clear();
+    if (too_large) fail(ErrorCode::kInvalidArgument, "premul_sum: the factor is larger than any element");
+    fail(ErrorCode::kInvalidArgument, "premul_sum: the factor must be a number, and a ", class_of(factor), " is none");
+  }
+  return {value};
+}
+
+std::string text_of(const PremulSum& sum) {
+  return std::visit([](auto factor) { return nb::cast<std::string>(nb::repr(nb::cast(factor))); }, sum.factor);
+}
+
+}  // namespace
+
+ReduceOp reduce_op_of(const std::string& text) {
+  const auto op = parse_reduce_op(text);
+  if (!op) fail(ErrorCode::kInvalidArgument, "op '", text, "' is none of: sum, prod, max, min, avg");
+  return *op;
+}
+
+Operation operation_of(nb::handle op, DataType type) {
+  if (nb::isinstance<nb::str>(op)) {
+    const char* text = PyUnicode_AsUTF8(op.ptr());
+    if (text != nullptr) return {reduce_op_of(text), std::nullopt};
+    PyErr_Clear();  // a text that no encoding has
+    return {reduce_op_of(nb::cast<std::string>(nb::repr(op))), std::nullopt};
+  }
+  const PremulSum* sum = nullptr;
+  if (!nb::try_cast(op, sum) || sum == nullptr) {
+    fail(ErrorCode::kInvalidArgument, "op: a ", class_of(op),
+         " is no operation; pass one of sum, prod, max, min, avg, or plait.premul_sum(factor)");
+  }
+  return {ReduceOp::kSum, std::visit([&](auto factor) { return make_factor(type, factor); }, sum->factor)};
+}
+
+void bind_operation(nb::module_& module) {
+  nb::class_<PremulSum>(module, "PremulSum", "What premul_sum() gives.").def("__repr__", [](const PremulSum& sum) {
+    return "plait.premul_sum(" + text_of(sum) + ")";
+  });
+  module.def(
+      "premul_sum", &premul_sum, nb::arg("factor").none(),
+      "A pre-multiplied sum, for all_reduce, reduce and reduce_scatter: each rank's array times a factor of that "
+      "rank, a number, then the sum. The factor becomes an element of the array's type: integers take none that "
+      "is not whole or does not fit. Products are rounded once; those of integers wrap.");
+}
+
+}  // namespace plait::python

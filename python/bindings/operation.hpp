@@ -1,0 +1,38 @@
+// Operations as Python names them: texts, and pre-multiplied sums.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "runtime/factor.hpp"
+
+namespace plait::python {
+
+namespace nb = nanobind;
+
+// plait.premul_sum(factor): a number, of whatever type the arrays turn out to have.
+struct PremulSum {
+  std::variant<int64_t, uint64_t, double> factor;
+};
+
+// What a call takes of an operation.
+struct Operation {
+  ReduceOp op = ReduceOp::kSum;
+  std::optional<Factor> factor;
+
+  const Factor* factor_or_null() const { return factor ? &*factor : nullptr; }
+};
+
+// A text or a PremulSum, for elements of this type. Throws kInvalidArgument.
+Operation operation_of(nb::handle op, DataType type);
+
+// "sum", "prod", "max", "min", "avg" and their aliases. Throws kInvalidArgument.
+ReduceOp reduce_op_of(const std::string& text);
+
+void bind_operation(nb::module_& module);
+
+}  // namespace plait::python

@@ -1,0 +1,15 @@
+// Arguments that several functions of the C interface have, as the core knows them.
+#pragma once
+
+#include "base/types.hpp"
+#include "plait/plait.h"
+
+namespace plait::c {
+
+// Refuses what is none of plaitDataType_t.
+DataType data_type(plaitDataType_t type);
+
+// Refuses a stream for a communicator on host memory.
+void check_stream(plaitComm_t comm, plaitStream_t stream);
+
+}  // namespace plait::c

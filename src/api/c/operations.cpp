@@ -1,0 +1,102 @@
+#include "api/c/operations.hpp"
+
+#include <atomic>
+#include <cstring>
+
+#include "api/c/arguments.hpp"
+#include "api/c/handle.hpp"
+#include "api/c/result.hpp"
+
+namespace plait::c {
+namespace {
+
+// Numbers of operations leave room for what plaitRedOp_t may come to have, and are used again only when all have been:
+// what has been destroyed, or is another communicator's, is then known for it.
+constexpr int kFirst = 1024;
+std::atomic<uint32_t> numbers_used{0};
+
+constexpr size_t kMostOperations = 4096;  // of a communicator: more are operations that nobody destroys
+
+int next_number() {
+  return kFirst + static_cast<int>(numbers_used++ % (static_cast<uint32_t>(plaitMaxRedOp) - kFirst));
+}
+
+Factor factor_from(void* scalar, plaitDataType_t datatype, plaitScalarResidence_t residence, bool on_host) {
+  Factor factor;
+  factor.type = data_type(datatype);
+  require(scalar, "scalar");
+  switch (static_cast<int>(residence)) {
+    case plaitScalarHostImmediate:
+      std::memcpy(factor.value.data(), scalar, size_of(factor.type));
+      return factor;
+    case plaitScalarDevice:
+      if (on_host) {
+        refuse(plaitInvalidArgument,
+               "residence is plaitScalarDevice, but comm was made without a CUDA device, so its factors are read from "
+               "host memory: pass plaitScalarHostImmediate");
+      }
+      factor.on_device = scalar;
+      return factor;
+    default:
+      refuse(plaitInvalidArgument, "residence is ", static_cast<int>(residence),
+             "; it is none of plaitScalarResidence_t");
+  }
+}
+
+}  // namespace
+
+bool is_made(plaitRedOp_t op) { return static_cast<int>(op) >= kFirst; }
+
+plaitRedOp_t Operations::add(const Factor& factor) {
+  const std::lock_guard lock(mutex_);
+  if (factors_.size() >= kMostOperations) {
+    refuse(plaitInvalidUsage, "comm already has ", kMostOperations,
+           " operations; destroy those that are no longer needed with plaitRedOpDestroy");
+  }
+  int number = next_number();
+  while (factors_.contains(number)) number = next_number();
+  factors_[number] = factor;
+  return static_cast<plaitRedOp_t>(number);
+}
+
+bool Operations::remove(plaitRedOp_t op) {
+  const std::lock_guard lock(mutex_);
+  return factors_.erase(static_cast<int>(op)) > 0;
+}
+
+std::optional<Factor> Operations::find(plaitRedOp_t op) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = factors_.find(static_cast<int>(op));
+  return found == factors_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Operations::clear() {
+  const std::lock_guard lock(mutex_);
+  factors_.clear();
+}
+
+}  // namespace plait::c
+
+using namespace plait::c;
+
+extern "C" plaitResult_t plaitRedOpCreatePreMulSum(plaitRedOp_t* op, void* scalar, plaitDataType_t datatype,
+                                                   plaitScalarResidence_t residence, plaitComm_t comm) {
+  return at_edge("plaitRedOpCreatePreMulSum", [&] {
+    check_handle(comm);
+    require(op, "op");
+    *op = comm->operations.add(factor_from(scalar, datatype, residence, comm->device == PLAIT_DEVICE_HOST));
+  });
+}
+
+extern "C" plaitResult_t plaitRedOpDestroy(plaitRedOp_t op, plaitComm_t comm) {
+  return at_edge("plaitRedOpDestroy", [&] {
+    check_handle(comm);
+    const int number = static_cast<int>(op);
+    if (number >= 0 && number < plaitNumOps) {
+      refuse(plaitInvalidArgument, "op is ", number, ", one of the library's own; there is nothing to destroy");
+    }
+    if (comm->operations.remove(op)) return;
+    refuse(plaitInvalidArgument, "op is ", number,
+           "; comm has no such operation: it was destroyed, or made for another communicator, or never made");
+  });
+}

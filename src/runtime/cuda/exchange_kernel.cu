@@ -1,0 +1,196 @@
+// The kernel of messages.
+#include "runtime/cuda/exchange_kernel.hpp"
+#include "runtime/cuda/strand.cuh"
+
+namespace plait {
+namespace {
+
+constexpr int kWarpThreads = 32;
+
+// Named barriers of a CTA that copying warps only arrive at: they go on while the signalling warp waits for them, and
+// for their stores to have come where they go. One for each slot, so a warp can be no more than all slots ahead.
+__device__ void arrive_at(uint32_t slot) {
+  asm volatile("barrier.cta.arrive %0, %1;" ::"r"(slot + 1), "r"(blockDim.x) : "memory");
+}
+__device__ void await_arrivals_at(uint32_t slot) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"r"(slot + 1), "r"(blockDim.x) : "memory");
+}
+
+// Copies of all copying warps: this thread's words of them.
+template <class Word>
+__device__ uint32_t copy_words(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t threads) {
+  constexpr uint32_t kAtOnce = 4;
+  const uint32_t words = bytes / sizeof(Word);
+  auto* const out = reinterpret_cast<Word*>(to);
+  const auto* const in = reinterpret_cast<const Word*>(from);
+  for (uint32_t i = threadIdx.x; i < words; i += threads * kAtOnce) {
+    Word values[kAtOnce];
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      if (i + u * threads < words) values[u] = in[i + u * threads];
+    }
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      if (i + u * threads < words) out[i + u * threads] = values[u];
+    }
+  }
+  return words * sizeof(Word);
+}
+
+// One side is a slot and aligned to everything, the other the caller's memory.
+__device__ void copy(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t threads) {
+  const auto both = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+  uint32_t done = 0;
+  if (both % sizeof(uint4) == 0) {
+    done = copy_words<uint4>(to, from, bytes, threads);
+  } else if (both % sizeof(uint2) == 0) {
+    done = copy_words<uint2>(to, from, bytes, threads);
+  } else if (both % sizeof(uint32_t) == 0) {
+    done = copy_words<uint32_t>(to, from, bytes, threads);
+  }
+  copy_words<uint8_t>(to + done, from + done, bytes - done, threads);
+}
+
+// One strand at one end of a channel: copying warps, and a last one that tells the other end. Members are the same in
+// all threads.
+class ChannelEnd {
+ public:
+  __device__ ChannelEnd(const ExchangeLaunch& launch, const MessageQueue& queue, int* gave_up)
+      : launch_(launch),
+        queue_(queue),
+        strand_(blockIdx.x),
+        copying_(blockDim.x - kWarpThreads),
+        gave_up_(gave_up),
+        pieces_(launch.state->pieces[queue.sends][queue.peer][strand_]) {
+    const DeviceRank& self = launch.self;
+    const int from = queue.sends ? self.rank : queue.peer, to = queue.sends ? queue.peer : self.rank;
+    const size_t ring_bytes = static_cast<size_t>(launch.shape.slots) * launch.shape.slot_bytes;
+    slots_ = self.blocks[to] + launch.shape.inbox_at(from, to) + strand_ * ring_bytes;
+    filled_ = self.blocks[to] + BlockLayout::filled_at(from, strand_);
+    emptied_ = self.blocks[from] + BlockLayout::emptied_at(to, strand_);
+  }
+
+  // False: given up.
+  __device__ bool perform(const DeviceMessage& message) {
+    const uint64_t stride = static_cast<uint64_t>(message.piece_bytes) * launch_.shape.strands;
+    uint64_t offset = static_cast<uint64_t>(message.piece_bytes) * strand_;
+    bool is_first = strand_ == 0;  // a message without bytes has a piece, too
+    for (; offset < message.bytes || is_first; offset += stride, is_first = false) {
+      const uint32_t slot = static_cast<uint32_t>(pieces_) & (launch_.shape.slots - 1);
+      if (threadIdx.x >= copying_) {
+        await_arrivals_at(slot);
+        if (*static_cast<volatile int*>(gave_up_) != 0) return false;
+        if (is_leader()) tell(pieces_ + 1);
+      } else {
+        const bool done = move(message, offset, slots_ + slot * launch_.shape.slot_bytes);
+        arrive_at(slot);
+        if (!done) return false;
+      }
+      ++pieces_;
+    }
+    return true;
+  }
+
+  __device__ void leave() const {
+    if (threadIdx.x == copying_) launch_.state->pieces[queue_.sends][queue_.peer][strand_] = pieces_;
+  }
+
+ private:
+  // Of a warp.
+  __device__ static bool is_leader() { return threadIdx.x % kWarpThreads == 0; }
+
+  // This warp's part of a piece. False: given up.
+  __device__ bool move(const DeviceMessage& message, uint64_t offset, std::byte* slot) {
+    const uint64_t left = message.bytes - offset;
+    const uint32_t bytes = left < message.piece_bytes ? static_cast<uint32_t>(left) : message.piece_bytes;
+    auto* const part = reinterpret_cast<std::byte*>(message.buffer) + offset;
+    if (queue_.sends) {
+      const uint64_t needed = pieces_ < launch_.shape.slots ? 0 : pieces_ + 1 - launch_.shape.slots;
+      if (!await(emptied_, needed)) return false;
+      if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(slot) = message.bytes;
+      copy(slot + kSlotHeader, part, bytes, copying_);
+      return true;
+    }
+    if (!await(filled_, pieces_ + 1)) return false;
+    const uint64_t sent = *reinterpret_cast<const uint64_t*>(slot);
+    if (sent != message.bytes) {
+      if (is_leader()) give_up(StrandFailure::kOtherSize, message.bytes, sent);
+      return false;
+    }
+    copy(part, slot + kSlotHeader, bytes, copying_);
+    return true;
+  }
+
+  // By the signalling warp, after all others have arrived. Whoever takes out of a slot has used what was loaded by
+  // then, and the sender may store again: that needs no release.
+  __device__ void tell(uint64_t count) const {
+    if (queue_.sends) {
+      words::store_release(filled_, count);
+    } else {
+      words::store_relaxed(emptied_, count);
+    }
+  }
+
+  // For all threads of a warp.
+  __device__ bool await(const std::byte* word, uint64_t count) const {
+    bool came = true;
+    if (is_leader() && count > 0) came = poll(word, count);
+    __syncwarp();
+    return __all_sync(kWarp, came);
+  }
+
+  __device__ bool poll(const std::byte* word, uint64_t count) const {
+    Patience patience;
+    for (;;) {
+      const uint64_t seen = words::load_acquire(word);
+      if (seen >= count) return true;
+      if (!patience.is_over(launch_.self)) continue;
+      give_up(StrandFailure::kTimedOut, count, seen);
+      return false;
+    }
+  }
+
+  __device__ void give_up(StrandFailure::State why, uint64_t expected, uint64_t seen) const {
+    StrandFailure* const to = launch_.failures + (queue_.sends ? kMostDeviceRanks : 0) + queue_.peer;
+    report(gave_up_, to, queue_.peer, why, expected, seen);
+  }
+
+  // Over PCIe; only on the way out. Of several warps that report the same queue, any may win: they say the same.
+  static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, int peer, StrandFailure::State why,
+                                             uint64_t expected, uint64_t seen) {
+    *static_cast<volatile int*>(gave_up) = 1;
+    to->peer = peer;
+    to->expected_epoch = expected;
+    to->seen_epoch = seen;
+    __threadfence_system();
+    *static_cast<volatile uint32_t*>(&to->state) = why;
+  }
+
+  const ExchangeLaunch& launch_;
+  const MessageQueue& queue_;
+  const uint32_t strand_;
+  const uint32_t copying_;  // threads
+  int* const gave_up_;      // shared memory
+  uint64_t pieces_;         // so far
+  std::byte* slots_;
+  std::byte* filled_;
+  std::byte* emptied_;
+};
+
+__global__ void __launch_bounds__(kMostExchangeThreads, 1) run_exchange(const __grid_constant__ ExchangeLaunch launch) {
+  __shared__ int gave_up;
+  if (threadIdx.x == 0) gave_up = 0;
+  __syncthreads();
+  const MessageQueue& queue = launch.queues[blockIdx.y];
+  ChannelEnd end(launch, queue, &gave_up);
+  for (int m = queue.first; m < queue.first + queue.count; ++m) {
+    if (!end.perform(launch.messages[m])) return;
+  }
+  end.leave();
+}
+
+}  // namespace
+
+const void* exchange_kernel() { return reinterpret_cast<const void*>(&run_exchange); }
+
+}  // namespace plait

@@ -1,0 +1,79 @@
+// Messages from one rank to another on GPUs: one launch performs all sends and receives of an exchange.
+//
+// Each ordered pair of ranks has a channel: memory at the receiver, an inbox, that the sender stores to. A message is
+// cut into pieces, and a strand (here: a warp) of the sender brings a piece to the strand of its number at the
+// receiver, which copies it out. A strand has some slots of the inbox for itself, a word that says how many pieces
+// came, and one at the sender that says how many were taken. It waits for its counterpart only, within bounds, so
+// strands need no barriers among each other, and a message no more than two ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/lane_kernel.hpp"
+
+namespace plait {
+
+// How inboxes are cut: the same on all ranks of a communicator.
+struct ChannelShape {
+  uint32_t strands = 0;     // of a channel
+  uint32_t slots = 0;       // of a strand; a power of two, and no more than a CTA has barriers for
+  uint32_t slot_bytes = 0;  // header and data
+  uint32_t data_bytes = 0;  // of a slot
+
+  // As many strands as the GPU, of so many processors, holds at once when all of its ranks send to and receive from
+  // every other.
+  static ChannelShape of(int ranks, int ranks_per_device, int processors);
+  // A message of `bytes` is cut into pieces of so many: for every strand one, if they are not too small.
+  uint32_t piece_bytes(uint64_t bytes) const;
+
+  PLAIT_HOST_DEVICE size_t channel_bytes() const { return static_cast<size_t>(strands) * slots * slot_bytes; }
+  // Where at rank `to` the slots of strand 0 for what comes from rank `from` are.
+  PLAIT_HOST_DEVICE size_t inbox_at(int from, int to) const {
+    return BlockLayout::inboxes_at() + static_cast<size_t>(from < to ? from : from - 1) * channel_bytes();
+  }
+};
+
+// The first word of a slot: how long the whole message is, since the receiver may expect another.
+inline constexpr uint32_t kSlotHeader = 128;
+
+// One end of a message.
+struct DeviceMessage {
+  uint64_t buffer = 0;  // an address
+  uint64_t bytes = 0;
+  uint32_t piece_bytes = 0;
+};
+
+// The messages of one kind with one peer, in their order.
+struct MessageQueue {
+  uint8_t peer = 0;
+  bool sends = false;
+  uint16_t first = 0;  // of `messages`
+  uint16_t count = 0;
+};
+
+inline constexpr int kMostMessages = 64;  // of a launch
+inline constexpr int kMostQueues = 2 * (kMostDeviceRanks - 1);
+inline constexpr int kMostExchangeThreads = 512 + 32;  // those that copy, and a warp that signals
+
+// Pieces that strands have sent to and received from each rank so far: in device memory, like StrandState.
+struct MessageState {
+  uint64_t pieces[2][kMostDeviceRanks][kMostMessageStrands];  // received, sent
+};
+
+// An exchange, passed to the kernel by value.
+struct ExchangeLaunch {
+  DeviceRank self;
+  MessageState* state = nullptr;
+  StrandFailure* failures = nullptr;  // host memory: of receives from each rank, then of sends
+  ChannelShape shape;
+  MessageQueue queues[kMostQueues];  // a row of CTAs for each
+  DeviceMessage messages[kMostMessages];
+};
+
+// What cudaLaunchKernel takes, with an ExchangeLaunch, a grid of (strands, queues) and 64 to kMostExchangeThreads
+// threads.
+const void* exchange_kernel();
+
+}  // namespace plait

@@ -1,0 +1,25 @@
+// From messages to launches of the kernel in exchange_kernel.hpp.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/cuda/exchange_kernel.hpp"
+#include "runtime/peer_message.hpp"
+
+namespace plait {
+
+// What one launch performs: queues of messages that do not wait for each other.
+struct ExchangePart {
+  std::vector<MessageQueue> queues;
+  std::vector<DeviceMessage> messages;
+  uint32_t strands = 0;      // that have something to do
+  uint32_t piece_bytes = 0;  // of the longest piece
+};
+
+// `messages` with other ranks than `rank`, in as few launches as they fit in. Which launch a message is in depends only
+// on how many of its kind with the same peer are before it, so that both ends put it into the same one, and launches of
+// different ranks cannot wait for each other in a circle.
+std::vector<ExchangePart> divide(std::span<const PeerMessage> messages, int rank, int ranks, const ChannelShape& shape);
+
+}  // namespace plait

@@ -1,0 +1,67 @@
+#include "runtime/cuda/exchanger.hpp"
+
+#include <algorithm>
+
+#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/exchange_program.hpp"
+
+namespace plait {
+namespace {
+
+constexpr uint32_t kWarpThreads = 32;
+constexpr uint32_t kThreadBytes = 16;  // that a thread copies at once
+
+// Enough to copy a piece at once, as far as there are so many, and the warp that signals.
+uint32_t threads_for(uint32_t piece_bytes) {
+  const uint32_t warps = (piece_bytes + kThreadBytes * kWarpThreads - 1) / (kThreadBytes * kWarpThreads);
+  return std::clamp((warps + 1) * kWarpThreads, 2 * kWarpThreads, static_cast<uint32_t>(kMostExchangeThreads));
+}
+
+}  // namespace
+
+Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape)
+    : self_(self), failures_(failures), shape_(shape) {
+  check_cuda(cudaMalloc(&state_, sizeof(MessageState)), "memory for the state of messages");
+  check_cuda(cudaMemset(state_, 0, sizeof(MessageState)), "clearing the state of messages");
+  // Loading a kernel waits for what runs on the GPU, which may be a kernel that waits for this one.
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, exchange_kernel()), "loading the kernel of messages");
+}
+
+Exchanger::~Exchanger() { cudaFree(state_); }
+
+void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const {
+  enqueue_own(messages, stream);
+  for (const ExchangePart& part : divide(messages, self_.rank, self_.ranks, shape_)) {
+    ExchangeLaunch launch = {};
+    launch.self = self_;
+    launch.state = state_;
+    launch.failures = failures_;
+    launch.shape = shape_;
+    std::copy(part.queues.begin(), part.queues.end(), launch.queues);
+    std::copy(part.messages.begin(), part.messages.end(), launch.messages);
+    const dim3 grid(part.strands, static_cast<unsigned>(part.queues.size()));
+    void* arguments[] = {&launch};
+    check_cuda(cudaLaunchKernel(exchange_kernel(), grid, dim3(threads_for(part.piece_bytes)), arguments, 0, stream),
+               "launching an exchange");
+  }
+}
+
+void Exchanger::enqueue_own(std::span<const PeerMessage> messages, cudaStream_t stream) const {
+  const auto is_own = [&](const PeerMessage& message, PeerMessage::Kind kind) {
+    return message.peer == self_.rank && message.kind == kind;
+  };
+  auto receive = messages.begin();
+  for (const PeerMessage& send : messages) {
+    if (!is_own(send, PeerMessage::Kind::kSend)) continue;
+    receive =
+        std::find_if(receive, messages.end(), [&](const auto& it) { return is_own(it, PeerMessage::Kind::kReceive); });
+    if (send.count > 0 && send.buffer != receive->buffer) {
+      check_cuda(cudaMemcpyAsync(receive->buffer, send.buffer, send.bytes(), cudaMemcpyDeviceToDevice, stream),
+                 "copying what a rank sends itself");
+    }
+    ++receive;
+  }
+}
+
+}  // namespace plait

@@ -1,0 +1,36 @@
+// A rank's messages on its GPU: what it remembers of its channels, and the launches of an exchange.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <span>
+
+#include "runtime/cuda/exchange_kernel.hpp"
+#include "runtime/peer_message.hpp"
+
+namespace plait {
+
+class Exchanger {
+ public:
+  // The rank's device is current, here and when it ends; by then it is done with all exchanges.
+  Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape);
+  ~Exchanger();
+  Exchanger(const Exchanger&) = delete;
+  Exchanger& operator=(const Exchanger&) = delete;
+
+  // Bytes of memory of the GPU, besides the block.
+  static size_t device_bytes() { return sizeof(MessageState); }
+
+  // The rank's device is current. Throws kSystem where CUDA refuses.
+  void enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const;
+
+ private:
+  void enqueue_own(std::span<const PeerMessage> messages, cudaStream_t stream) const;
+
+  const DeviceRank self_;
+  StrandFailure* const failures_;  // as the GPU addresses them
+  const ChannelShape shape_;
+  MessageState* state_ = nullptr;
+};
+
+}  // namespace plait

@@ -1,0 +1,52 @@
+#include "runtime/cuda/product_memory.hpp"
+
+#include <cstdint>
+
+#include "base/error.hpp"
+#include "runtime/cuda/driver.hpp"
+
+namespace plait {
+namespace {
+
+// What the pool keeps from call to call. Left to itself it gives all back whenever the host waits for the GPU, and
+// getting it again takes longer than most collectives.
+constexpr uint64_t kMostKeptBytes = uint64_t{64} << 20;
+constexpr size_t kAlignment = 16;
+
+}  // namespace
+
+ProductMemory::ProductMemory(int device) : device_(device) {
+  int supported = 0;
+  check_cuda(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device), "asking for memory pools");
+  if (supported == 0) return;
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  check_cuda(cudaMemPoolCreate(&pool_, &properties), "making a pool of memory");
+  uint64_t kept = kMostKeptBytes;
+  check_cuda(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept), "setting up a pool of memory");
+}
+
+ProductMemory::~ProductMemory() {
+  if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+}
+
+ProductMemory::Piece::~Piece() {
+  if (taken_ != nullptr && cudaFreeAsync(taken_, stream_) != cudaSuccess) cudaGetLastError();
+}
+
+void ProductMemory::take(size_t bytes, const void* like, cudaStream_t stream, Piece& piece) const {
+  if (pool_ == nullptr) {
+    fail(ErrorCode::kSystem, "GPU ", device_,
+         " has no memory pools, which a pre-multiplied sum needs that may not write its products into the caller's "
+         "memory; all_reduce needs none, nor does the root of a reduce");
+  }
+  const size_t within = reinterpret_cast<uintptr_t>(like) % kAlignment;
+  check_cuda(cudaMallocFromPoolAsync(&piece.taken_, bytes + within, pool_, stream),
+             join(bytes, " bytes for the products of a pre-multiplied sum"));
+  piece.stream_ = stream;
+  piece.usable_ = static_cast<std::byte*>(piece.taken_) + within;
+}
+
+}  // namespace plait

@@ -1,0 +1,179 @@
+#include "runtime/host/scale.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "base/error.hpp"
+#include "runtime/host/fold.hpp"
+
+namespace plait {
+namespace {
+
+// Factors that lie side by side, so that a fold takes them for a second source; they stay in the first-level cache.
+constexpr size_t kBlockBytes = 8192;
+// Memory that a rank keeps from call to call: making it anew would cost more than the products.
+constexpr size_t kMostKeptBytes = size_t{64} << 20;
+
+void multiply(FoldFunction product, const void* first, const void* second, void* to, size_t elements) {
+  const void* const sources[] = {first, second};
+  product({.destinations = &to, .destination_count = 1, .sources = sources, .source_count = 2, .elements = elements});
+}
+
+template <class T>
+Factor factor_of(DataType type, T value) {
+  Factor factor;
+  factor.type = type;
+  std::memcpy(factor.value.data(), &value, sizeof(value));
+  return factor;
+}
+
+template <class Number>
+[[noreturn]] void refuse(DataType type, Number number, const char* why) {
+  fail(ErrorCode::kInvalidArgument, "the factor ", number, " is no ", name(type), ": ", why);
+}
+
+template <class T, class Number>
+Factor integer_factor(DataType type, Number number) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (std::isnan(number)) refuse(type, number, "it is not a number");
+    if (std::trunc(number) != number) refuse(type, number, "it is not whole");
+    // The bounds are exact: powers of two, or zero.
+    const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    if (number >= above || number < (std::is_signed_v<T> ? -above : 0)) refuse(type, number, "it does not fit");
+  } else {
+    if (!std::in_range<T>(number)) refuse(type, number, "it does not fit");
+  }
+  return factor_of(type, static_cast<T>(number));
+}
+
+// Rounded so that another rounding, to fewer bits, gives what one rounding would have: where it is not exact, toward
+// zero with the last bit set.
+float round_to_odd(double number) {
+  const auto nearest = static_cast<float>(number);
+  if (std::isnan(number) || std::isinf(nearest) || static_cast<double>(nearest) == number) return nearest;
+  const bool beyond = std::abs(static_cast<double>(nearest)) > std::abs(number);
+  const uint32_t bits = std::bit_cast<uint32_t>(nearest) - (beyond ? 1 : 0);
+  return std::bit_cast<float>(bits | 1);
+}
+
+float largest_of(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return 65504.0f;
+    case DataType::kBfloat16:
+      return std::bit_cast<float>(0x7f7f0000u);
+    case DataType::kFloat8E4M3:
+      return 448.0f;
+    default:
+      return 57344.0f;
+  }
+}
+
+Factor narrow_factor(DataType type, double number) {
+  const bool infinity = std::isinf(number) && size_of(type) == 2;  // which folds make in no smaller type
+  if (!infinity && std::abs(number) > largest_of(type)) refuse(type, number, "it is too large");
+  const float wide = round_to_odd(number);
+  Factor factor = factor_of(type, uint64_t{0});
+  const void* source = &wide;
+  void* to = factor.value.data();
+  const uint8_t is_wide = 1;
+  find_fold(type, ReduceOp::kSum)({.destinations = &to,
+                                   .destination_count = 1,
+                                   .sources = &source,
+                                   .source_count = 1,
+                                   .source_is_wide = &is_wide,
+                                   .elements = 1});
+  return factor;
+}
+
+Factor float_factor(DataType type, double number) {
+  if (type == DataType::kFloat64) return factor_of(type, number);
+  if (type == DataType::kFloat32) {
+    const auto rounded = static_cast<float>(number);
+    if (std::isinf(rounded) && !std::isinf(number)) refuse(type, number, "it is too large");
+    return factor_of(type, rounded);
+  }
+  return narrow_factor(type, number);
+}
+
+template <class Number>
+Factor any_factor(DataType type, Number number) {
+  switch (type) {
+    case DataType::kInt8:
+      return integer_factor<int8_t>(type, number);
+    case DataType::kUint8:
+      return integer_factor<uint8_t>(type, number);
+    case DataType::kInt16:
+      return integer_factor<int16_t>(type, number);
+    case DataType::kUint16:
+      return integer_factor<uint16_t>(type, number);
+    case DataType::kInt32:
+      return integer_factor<int32_t>(type, number);
+    case DataType::kUint32:
+      return integer_factor<uint32_t>(type, number);
+    case DataType::kInt64:
+      return integer_factor<int64_t>(type, number);
+    case DataType::kUint64:
+      return integer_factor<uint64_t>(type, number);
+    default:
+      return float_factor(type, static_cast<double>(number));
+  }
+}
+
+}  // namespace
+
+Factor make_factor(DataType type, double number) { return any_factor(type, number); }
+Factor make_factor(DataType type, int64_t number) { return any_factor(type, number); }
+Factor make_factor(DataType type, uint64_t number) { return any_factor(type, number); }
+
+void scale(const void* input, void* output, size_t elements, const Factor& factor) {
+  const size_t bytes = size_of(factor.type);
+  const size_t at_once = std::min(elements, kBlockBytes / bytes);
+  std::array<std::byte, kBlockBytes> factors;
+  std::memcpy(factors.data(), factor.value.data(), bytes);
+  for (size_t made = 1; made < at_once; made *= 2) {
+    std::memcpy(factors.data() + made * bytes, factors.data(), std::min(made, at_once - made) * bytes);
+  }
+  const FoldFunction product = find_fold(factor.type, ReduceOp::kProduct);
+  const auto* from = static_cast<const std::byte*>(input);
+  auto* to = static_cast<std::byte*>(output);
+  for (size_t done = 0; done < elements; done += at_once) {
+    multiply(product, from + done * bytes, factors.data(), to + done * bytes, std::min(at_once, elements - done));
+  }
+}
+
+const void* Products::make(const Call& call, int rank, size_t bytes, const Factor& factor, const void* input,
+                           void* output) {
+  if (bytes == 0) return input;
+  void* const to = holds_products(call.collective, call.root, rank) ? output : memory_of(bytes);
+  scale(input, to, bytes / size_of(call.type), factor);
+  return to;
+}
+
+void Products::release() {
+  if (capacity_ <= kMostKeptBytes) return;
+  memory_.reset();
+  capacity_ = 0;
+}
+
+std::byte* Products::memory_of(size_t bytes) {
+  if (bytes <= capacity_) return memory_.get();
+  memory_.reset();
+  capacity_ = 0;
+  memory_.reset(new (std::nothrow) std::byte[bytes]);
+  if (!memory_) {
+    fail(ErrorCode::kResources, "the system gives no ", bytes,
+         " bytes for the products of a pre-multiplied sum, whose input must stay as it is; use less memory, or "
+         "multiply in place and take the plain sum");
+  }
+  capacity_ = bytes;
+  return memory_.get();
+}
+
+}  // namespace plait

@@ -1,0 +1,80 @@
+// Ranks of one process with their GPUs, streams and buffers, and what a program without a test framework reports.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "runtime/cuda/driver.hpp"
+
+namespace plait::test {
+
+inline constexpr int kSkipped = 77;
+inline constexpr size_t kBufferBytes = 48 << 20;
+
+class Report {
+ public:
+  void expect(bool good, const std::string& what) {
+    ++(good ? passed_ : failed_);
+    if (!good && failed_ <= 40) std::printf("FAILED: %s\n", what.c_str());
+  }
+  int finish() const {
+    std::printf("%d passed, %d failed\n", passed_, failed_);
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  int passed_ = 0;
+  int failed_ = 0;
+};
+
+// The ranks of one communicator, rank r on GPU r modulo the number of GPUs.
+class World {
+ public:
+  World(int ranks, int gpus, const Settings& settings) {
+    for (int rank = 0; rank < ranks; ++rank) devices_.push_back(rank % gpus);
+    ranks_ = Communicator::in_process(devices_, settings);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const DeviceGuard guard(devices_[rank]);
+      check_cuda(cudaStreamCreateWithFlags(&streams_.emplace_back(), cudaStreamNonBlocking), "a stream");
+      check_cuda(cudaMalloc(&inputs_.emplace_back(), kBufferBytes), "input");
+      check_cuda(cudaMalloc(&outputs_.emplace_back(), kBufferBytes), "output");
+    }
+  }
+  ~World() {
+    for (int rank = 0; rank < size(); ++rank) {
+      const DeviceGuard guard(devices_[rank]);
+      cudaStreamSynchronize(streams_[rank]);
+      cudaStreamDestroy(streams_[rank]);
+      cudaFree(inputs_[rank]);
+      cudaFree(outputs_[rank]);
+    }
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  Communicator& rank(int r) { return ranks_[r]; }
+  cudaStream_t stream(int r) { return streams_[r]; }
+  int device(int r) const { return devices_[r]; }
+  std::byte* input(int r) { return inputs_[r]; }
+  std::byte* output(int r) { return outputs_[r]; }
+
+  void synchronize() {
+    for (int r = 0; r < size(); ++r) {
+      const DeviceGuard guard(devices_[r]);
+      check_cuda(cudaStreamSynchronize(streams_[r]), "synchronizing");
+    }
+  }
+
+ private:
+  std::vector<int> devices_;
+  std::vector<Communicator> ranks_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<std::byte*> inputs_, outputs_;
+};
+
+}  // namespace plait::test
