@@ -42,7 +42,7 @@ TEST(SharedMemory, ASmallFileSystemIsAnErrorOnAllRanks) {
   }
   expect_all_well(run_processes(1, kLimit, [](int) {
     enter_mount_namespace();
-    for (const size_t kib : {4, 64, 256}) {
+    for (const size_t kib : {4, 256, 1024}) {
       const Outcomes outcomes = outcomes_with_room(kib);
       for (const Outcome& outcome : outcomes) {
         const std::string problem = objection(outcome, ErrorCode::kResources,

@@ -102,19 +102,18 @@ class HostBench:
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
         if case.collective == "send_receive":
-            measure, what = _core.measure_ring_shift, (case.count, case.dtype)
+            measure, what = _core.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
         else:
-            measure, what = _core.measure, (_call(case),)
+            measure, what = _core.measure, {"call": _call(case), "multiplied": _multiplied(case)}
         return measure(
             self._core,
             self._entrants,
-            *what,
+            **what,
             iterations=options.iters,
             warmup=options.warmup_iters,
             cycles=options.cycles,
             in_place=in_place,
             check=options.check > 0,
-            multiplied=_multiplied(case),
         )
 
     def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
@@ -154,18 +153,17 @@ class CudaBench:
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
         if case.collective == "send_receive":
-            measure, what = self._bench.measure_ring_shift, (case.count, case.dtype)
+            measure, what = self._bench.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
         else:
-            measure, what = self._bench.measure, (_call(case),)
+            measure, what = self._bench.measure, {"call": _call(case), "multiplied": _multiplied(case)}
         return measure(
-            *what,
+            **what,
             iterations=options.iters,
             warmup=options.warmup_iters,
             cycles=options.cycles,
             graph=options.graph,
             in_place=in_place,
             check=options.check > 0,
-            multiplied=_multiplied(case),
         )
 
     def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:

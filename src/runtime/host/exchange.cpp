@@ -28,6 +28,8 @@ Exchange::Exchange(const Segment& segment, int rank, const Watch& watch)
 void Exchange::begin(std::span<const PeerMessage> messages) {
   transfers_.clear();
   heads_.clear();
+  transfers_.reserve(messages.size());  // so that nothing fails half-way
+  heads_.reserve(messages.size());
   bool own = false;
   for (const PeerMessage& message : messages) {
     own |= message.peer == rank_;

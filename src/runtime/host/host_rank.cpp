@@ -53,8 +53,7 @@ class HostRank::CallWait : public Wait {
 // The wait at an operation of a lane.
 class HostRank::LaneWait final : public CallWait {
  public:
-  LaneWait(const HostRank& rank, const Call& call, const BoundPlan& bound, const BoundSlice& slice,
-           const size_t& blocked_lane)
+  LaneWait(const HostRank& rank, const Call& call, const BoundPlan& bound, const BoundSlice& slice, size_t blocked_lane)
       : CallWait(rank, call),
         own_rank_(rank.rank_),
         bound_(bound),
@@ -78,18 +77,18 @@ class HostRank::LaneWait final : public CallWait {
   const BoundPlan& bound_;
   const BoundSlice& slice_;
   const std::vector<int>& next_;
-  const size_t& lane_;
+  const size_t lane_;
 };
 
 // The wait for a rank to be done with an earlier call.
 class HostRank::ScratchWait final : public CallWait {
  public:
-  ScratchWait(const HostRank& rank, const Call& call, const int& peer) : CallWait(rank, call), peer_(peer) {}
+  ScratchWait(const HostRank& rank, const Call& call, int peer) : CallWait(rank, call), peer_(peer) {}
   void publish(RankBoard& board) const override { board.waiting.store(kWaitingForScratch, std::memory_order_relaxed); }
   std::string where() const override { return join("the wait for rank ", peer_, " to be done with an earlier call"); }
 
  private:
-  const int& peer_;
+  const int peer_;
 };
 
 // What advance_lane needs to perform one slice on this rank.
@@ -248,7 +247,6 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   next_.assign(lanes, 0);
   LaneEngine engine(*this, slice, call, epoch);
   size_t blocked = 0;
-  LaneWait wait(*this, call, bound, slice, blocked);
   wait_for(
       [&] {
         size_t done = 0;
@@ -267,7 +265,7 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
         }
         return done == lanes ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
       },
-      wait);
+      [&] { return LaneWait(*this, call, bound, slice, blocked); });
   board_.completed_epoch.store(epoch, std::memory_order_release);
   // Whoever has entered an epoch is done with the one before.
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
@@ -295,7 +293,6 @@ int HostRank::peers_on_this_core() const {
 
 void HostRank::await_completion(uint64_t epoch, const Call& call) {
   int peer = 0;
-  ScratchWait wait(*this, call, peer);
   wait_for(
       [&] {
         while (segment_->board(peer).completed_epoch.load(std::memory_order_acquire) >= epoch) {
@@ -303,7 +300,7 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
         }
         return Progress::kNone;
       },
-      wait);
+      [&] { return ScratchWait(*this, call, peer); });
   everyone_completed_ = epoch;
 }
 
@@ -322,12 +319,12 @@ void HostRank::exchange(std::span<const PeerMessage> messages) {
         const bool moved = exchange_.advance();
         return exchange_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
       },
-      exchange_);
+      [&]() -> Wait& { return exchange_; });
   log.completed.store(number, std::memory_order_release);
 }
 
-template <class Step>
-void HostRank::wait_for(Step step, Wait& wait) {
+template <class Step, class Reason>
+void HostRank::wait_for(Step step, Reason reason) {
   Backoff backoff(options_.wait_policy, options_.crowded || shares_core_);
   WaitClock clock;
   const auto stop_waiting = [&] {
@@ -345,6 +342,7 @@ void HostRank::wait_for(Step step, Wait& wait) {
     const bool long_wait = backoff.pause();
     if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
     if (!long_wait) continue;
+    auto&& wait = reason();
     wait.publish(board_);
     watch_.look(clock, wait);
   }

@@ -66,10 +66,10 @@ class HostRank {
   int peers_on_this_core() const;
   void await_completion(uint64_t epoch, const Call& call);
 
-  // Calls step() until it says that all is done. As long as it says that nothing moved, waits, and looks for the
-  // reason.
-  template <class Step>
-  void wait_for(Step step, Wait& wait);
+  // Calls step() until it says that all is done. As long as it says that nothing moved, waits, and now and then looks
+  // for the reason, with the Wait that reason() gives.
+  template <class Step, class Reason>
+  void wait_for(Step step, Reason reason);
 
   std::shared_ptr<Segment> segment_;
   const int rank_;
