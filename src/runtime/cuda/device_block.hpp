@@ -45,7 +45,8 @@ struct BlockLayout {
   }
   // Messages between two ranks: how many pieces each strand was sent by a rank, how many of those that this rank sent
   // to another have been taken, and inboxes for the data of all other ranks (see exchange_kernel.hpp).
-  static constexpr size_t kInboxBytes = 5632 << 10;
+  static constexpr size_t kMessageWordStride = 64;
+  static constexpr size_t kInboxBytes = 5568 << 10;
   PLAIT_HOST_DEVICE static constexpr size_t filled_at(int from, uint32_t strand) {
     return lines_at(kMostStrands, 0) + message_word(from, strand);
   }
@@ -57,7 +58,7 @@ struct BlockLayout {
 
  private:
   PLAIT_HOST_DEVICE static constexpr size_t message_word(int peer, uint32_t strand) {
-    return (static_cast<size_t>(peer) * kMostMessageStrands + strand) * sizeof(uint64_t);
+    return (static_cast<size_t>(peer) * kMostMessageStrands + strand) * kMessageWordStride;
   }
   PLAIT_HOST_DEVICE static constexpr size_t half(int strand, unsigned parity) {
     return static_cast<size_t>(strand) * 2 + parity;

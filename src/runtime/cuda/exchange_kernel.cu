@@ -7,6 +7,9 @@ namespace {
 
 constexpr int kWarpThreads = 32;
 
+// Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot.
+constexpr int kCopyBarrier = 15;
+
 // Named barriers of a CTA that copying warps only arrive at: they go on while the signalling warp waits for them, and
 // for their stores to have come where they go. One for each slot, so a warp can be no more than all slots ahead.
 __device__ void arrive_at(uint32_t slot) {
@@ -14,6 +17,22 @@ __device__ void arrive_at(uint32_t slot) {
 }
 __device__ void await_arrivals_at(uint32_t slot) {
   asm volatile("barrier.cta.sync %0, %1;" ::"r"(slot + 1), "r"(blockDim.x) : "memory");
+}
+
+// A barrier of the copying warps, so many threads; whether `vote` is true for all of them.
+__device__ bool agree(bool vote, uint32_t threads) {
+  uint32_t all;
+  asm volatile(
+      "{\n"
+      "  .reg .pred mine, all;\n"
+      "  setp.ne.u32 mine, %1, 0;\n"
+      "  barrier.cta.red.and.pred all, %2, %3, mine;\n"
+      "  selp.u32 %0, 1, 0, all;\n"
+      "}"
+      : "=r"(all)
+      : "r"(static_cast<uint32_t>(vote)), "n"(kCopyBarrier), "r"(threads)
+      : "memory");
+  return all != 0;
 }
 
 // Copies of all copying warps: this thread's words of them.
@@ -80,7 +99,7 @@ class ChannelEnd {
       if (threadIdx.x >= copying_) {
         await_arrivals_at(slot);
         if (*static_cast<volatile int*>(gave_up_) != 0) return false;
-        if (is_leader()) tell(pieces_ + 1);
+        if (threadIdx.x == copying_) tell(pieces_ + 1);
       } else {
         const bool done = move(message, offset, slots_ + slot * launch_.shape.slot_bytes);
         arrive_at(slot);
@@ -96,10 +115,7 @@ class ChannelEnd {
   }
 
  private:
-  // Of a warp.
-  __device__ static bool is_leader() { return threadIdx.x % kWarpThreads == 0; }
-
-  // This warp's part of a piece. False: given up.
+  // A piece, by all copying warps. False: given up.
   __device__ bool move(const DeviceMessage& message, uint64_t offset, std::byte* slot) {
     const uint64_t left = message.bytes - offset;
     const uint32_t bytes = left < message.piece_bytes ? static_cast<uint32_t>(left) : message.piece_bytes;
@@ -114,7 +130,7 @@ class ChannelEnd {
     if (!await(filled_, pieces_ + 1)) return false;
     const uint64_t sent = *reinterpret_cast<const uint64_t*>(slot);
     if (sent != message.bytes) {
-      if (is_leader()) give_up(StrandFailure::kOtherSize, message.bytes, sent);
+      if (threadIdx.x == 0) give_up(StrandFailure::kOtherSize, message.bytes, sent);
       return false;
     }
     copy(part, slot + kSlotHeader, bytes, copying_);
@@ -131,12 +147,9 @@ class ChannelEnd {
     }
   }
 
-  // For all threads of a warp.
+  // For all copying warps. One thread looks for all: where many look, what they look for is slow to arrive.
   __device__ bool await(const std::byte* word, uint64_t count) const {
-    bool came = true;
-    if (is_leader() && count > 0) came = poll(word, count);
-    __syncwarp();
-    return __all_sync(kWarp, came);
+    return agree(threadIdx.x != 0 || count == 0 || poll(word, count), copying_);
   }
 
   __device__ bool poll(const std::byte* word, uint64_t count) const {
@@ -155,7 +168,7 @@ class ChannelEnd {
     report(gave_up_, to, queue_.peer, why, expected, seen);
   }
 
-  // Over PCIe; only on the way out. Of several warps that report the same queue, any may win: they say the same.
+  // Over PCIe; only on the way out. Of several strands that report the same queue, any may win: they say the same.
   static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, int peer, StrandFailure::State why,
                                              uint64_t expected, uint64_t seen) {
     *static_cast<volatile int*>(gave_up) = 1;
