@@ -1,17 +1,16 @@
 // Communicators: from a call to its plan, from the plan to its run.
 #include "api/communicator.hpp"
 
-#include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <tuple>
 #include <unordered_map>
 
+#include "api/cores.hpp"
 #include "api/device_end.hpp"
+#include "api/introduction.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "runtime/bootstrap.hpp"
@@ -34,113 +33,6 @@ constexpr int kMostRanks = 1024;
 struct CallHash {
   size_t operator()(const Call& call) const { return signature(call); }
 };
-
-// The cores that this process may run on.
-cpu_set_t own_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {  // more cores than the set has room for: there are enough
-    for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &set);
-  }
-  return set;
-}
-
-// Whether some ranks have to share a core: those that may run only where a rank may are more than its cores.
-bool is_crowded(const std::vector<cpu_set_t>& cores) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (const cpu_set_t& rank : cores) CPU_OR(&all, &all, &rank);
-  if (static_cast<int>(cores.size()) > CPU_COUNT(&all)) return true;
-  for (const cpu_set_t& rank : cores) {
-    int within = 0;
-    for (const cpu_set_t& other : cores) {
-      cpu_set_t common;
-      CPU_AND(&common, &rank, &other);
-      within += CPU_EQUAL(&common, &other) ? 1 : 0;
-    }
-    if (within > CPU_COUNT(&rank)) return true;
-  }
-  return false;
-}
-
-template <size_t size>
-void copy_text(char (&to)[size], const std::string& text) {
-  std::strncpy(to, text.c_str(), size - 1);
-}
-
-// How a step went on one rank, for the others: what one cannot do fails on all, with the reason. Plain bytes.
-struct Verdict {
-  int32_t failure_code = -1;
-  char failure[1024] = {};
-};
-
-template <class Step>
-Verdict attempt(Step step) {
-  Verdict verdict;
-  try {
-    step();
-  } catch (const Error& error) {
-    verdict.failure_code = static_cast<int32_t>(error.code());
-    copy_text(verdict.failure, error.what());
-  } catch (const std::bad_alloc&) {
-    verdict.failure_code = static_cast<int32_t>(ErrorCode::kResources);
-    copy_text(verdict.failure, "no memory left to make a communicator");
-  }
-  return verdict;
-}
-
-void throw_failure(const Verdict& verdict, size_t rank) {
-  if (verdict.failure_code < 0) return;
-  fail(static_cast<ErrorCode>(verdict.failure_code), "rank ", rank, ": ", verdict.failure);
-}
-
-// What every rank tells every other before memory is shared. Plain bytes of a fixed size.
-struct Introduction {
-  uint64_t scratch_bytes = 0;
-  cpu_set_t cores = {};
-  char algorithm[256] = {};
-  char launch[64] = {};
-  bool has_device = false;
-  uint64_t process_namespace = 0;  // in which
-  int32_t process_id = 0;          // is the rank's
-  Verdict memory;                  // of rank 0, which makes it
-};
-
-// Names the set of processes that this one can see; 0 where the kernel does not say.
-uint64_t own_process_namespace() {
-  struct stat status{};
-  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
-
-// The processes of all ranks by the numbers that `own` knows them by; 0 where it cannot see them, as between
-// containers. `as_rank_zero` are the numbers by which rank 0 knows them.
-std::vector<int> process_ids(const Introduction& own, const std::vector<Introduction>& all,
-                             const std::vector<pid_t>& as_rank_zero) {
-  std::vector<int> ids;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    const bool same = all[rank].process_namespace == own.process_namespace;
-    const bool as_zero = all[0].process_namespace == own.process_namespace;
-    ids.push_back(same ? all[rank].process_id : as_zero ? as_rank_zero[rank] : 0);
-  }
-  return ids;
-}
-
-// All ranks must derive the same plans and the same layout.
-void check_equal_settings(const std::vector<Introduction>& all) {
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    const auto check = [&](const char* variable, const auto& theirs, const auto& ours) {
-      if (theirs == ours) return;
-      fail(ErrorCode::kMismatch, variable, " differs between ranks: '", ours, "' on rank 0, '", theirs, "' on rank ",
-           rank, "; it must be the same on all ranks");
-    };
-    check("PLAIT_SCRATCH_KIB (in bytes)", all[rank].scratch_bytes, all[0].scratch_bytes);
-    check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
-    check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
-    if (all[rank].has_device == all[0].has_device) continue;
-    fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
-         all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");
-  }
-}
 
 SegmentShape shape_for(int size, const Settings& settings) {
   return {size, std::max<size_t>(settings.scratch_bytes / 2, 4096), kSignals};
@@ -211,19 +103,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
                                                                    int device) {
   const int size = bootstrap.size();
   const SegmentShape shape = shape_for(size, settings);
-  Introduction own;
-  if (settings.algorithm.size() >= sizeof(own.algorithm)) {
-    fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is ", settings.algorithm.size(), " letters long; it may have ",
-         sizeof(own.algorithm) - 1);
-  }
-  if (settings.launch.size() >= sizeof(own.launch)) parse_launch_shape(settings.launch);  // refuses it
-  own.has_device = device != kNoDevice;
-  own.scratch_bytes = settings.scratch_bytes;
-  copy_text(own.launch, settings.launch);
-  own.cores = own_cores();
-  copy_text(own.algorithm, settings.algorithm);
-  own.process_namespace = own_process_namespace();
-  own.process_id = getpid();
+  Introduction own = introduce(settings, device != kNoDevice);
   UniqueFd file;
   if (bootstrap.rank() == 0) {
     own.memory = attempt([&] { file = Segment::create(shape, settings.shared_memory_directory); });

@@ -120,9 +120,9 @@ Settings with_timeout(double seconds) {
 void test_random(Report& report, int gpus, int exchanges, unsigned seed) {
   std::mt19937 random(seed);
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1000};
-  for (const int ranks : {1, 2, 3, 4, 7}) {
+  for (const int ranks : {1, 2, 3, 4, 7, 16}) {
     World world(ranks, gpus, with_timeout(10));
-    for (int i = 0; i < exchanges / 5; ++i) {
+    for (int i = 0; i < exchanges / 6; ++i) {
       const Exchange exchange = random_exchange(random, world, 14);
       upload(world, exchange);
       if (random() % 2 == 0) {  // collectives and messages do not disturb each other

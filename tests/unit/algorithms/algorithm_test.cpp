@@ -39,7 +39,8 @@ TEST(Registry, HoldsEveryAlgorithmInOrder) {
 
 TEST(Registry, SaysWhatItKnows) {
   expect_invalid([] { find_algorithm("rings", Collective::kBroadcast); }, "binomial, chain, chain_push, flat");
-  expect_invalid([] { find_algorithm("ring", Collective::kBroadcast); }, "use one of: binomial, chain, chain_push, flat");
+  expect_invalid([] { find_algorithm("ring", Collective::kBroadcast); },
+                 "use one of: binomial, chain, chain_push, flat");
   expect_invalid([] { find_algorithm("", Collective::kBarrier); }, "flat, push, recursive_doubling");
   expect_invalid([] { make_plan("chain", four_ranks()); }, "does not serve all_reduce");
 }
