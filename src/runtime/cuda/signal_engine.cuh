@@ -123,27 +123,35 @@ class SignalEngine {
     return operation.elements / Vector::kCount;
   }
 
-  // Several copies at once: thread t takes vectors t, t + 512, … of all of them as if they were one.
+  // Several copies at once, which lead to several ranks: thread t takes vector t of each, then t + 512 of each, and so
+  // on, so that all links are in use all the time.
   __device__ void copy_together(const DeviceOperation& first, const DevicePlace* places) const {
     const DeviceOperation* const operations = &first;
     const int copies = first.together;
     constexpr int kCopies = 4;
+    uint32_t vectors = 0;  // of the longest
+    for (int c = 0; c < copies; ++c) vectors = max(vectors, whole_vectors(operations[c]));
     uint32_t i = threadIdx.x;
     int copy = 0;
+    const auto advance = [&] {
+      if (++copy < copies) return;
+      copy = 0;
+      i += blockDim.x;
+    };
     const auto settle = [&] {  // from beyond the end of a copy into the next
-      while (copy < copies && i >= whole_vectors(operations[copy])) i -= whole_vectors(operations[copy++]);
+      while (i < vectors && i >= whole_vectors(operations[copy])) advance();
     };
     settle();
-    while (copy < copies) {
+    while (i < vectors) {
       uint4 values[kCopies];
       uint4* to[kCopies];
 #pragma unroll
       for (int u = 0; u < kCopies; ++u) {
         to[u] = nullptr;
-        if (copy >= copies) continue;
+        if (i >= vectors) continue;
         to[u] = reinterpret_cast<uint4*>(at(places[2 * copy])) + i;
         values[u] = reinterpret_cast<const uint4*>(at(places[2 * copy + 1]))[i];
-        i += blockDim.x;
+        advance();
         settle();
       }
 #pragma unroll
