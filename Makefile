@@ -83,7 +83,7 @@ install: build  ## install the C and C++ interface to PREFIX (default /usr/local
 bench: build  ## run the benchmarks of benchmarks/run.py; BENCH="..." passes arguments
 	@$(VENV)/bin/python benchmarks/run.py $(BENCH)
 
-sanitize: sanitize-address sanitize-thread  ## run the C++ unit and property tests under gcc's or clang's sanitizers
+sanitize: sanitize-address sanitize-thread  ## run the unit, property and C API tests under gcc's or clang's sanitizers
 
 SANITIZE_OPTIONS = -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DPLAIT_TESTS=ON -DPLAIT_PYTHON=OFF
 # $(call sanitized,<build folder>,<sanitizers>,<targets to build>,<tests to run>)
@@ -96,7 +96,7 @@ define sanitized
 endef
 
 sanitize-address:
-	$(call sanitized,asan,address$(comma)undefined,all,^(unit|property)/)
+	$(call sanitized,asan,address$(comma)undefined,all,^(unit|property)/|^c_api/(arguments|groups|operations|cpp)$$)
 
 sanitize-thread:
 	$(call sanitized,tsan,thread,$(THREAD_TESTS),/($(subst $(space),|,$(THREAD_TESTS)))$$)

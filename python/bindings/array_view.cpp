@@ -115,11 +115,6 @@ bool has_no_gaps(const std::vector<size_t>& shape, const Stride* strides, int64_
   return true;
 }
 
-// A text may have halves of surrogate pairs, which UTF-8 does not.
-std::string text_of(nb::handle object) {
-  const nb::object bytes = nb::str(object).attr("encode")("utf-8", "backslashreplace");
-  return nb::borrow<nb::bytes>(bytes).c_str();
-}
 std::string class_of(nb::handle object) { return text_of(object.type().attr("__name__")); }
 
 std::string known_types() {
@@ -131,6 +126,12 @@ std::string known_types() {
 constexpr const char* kGaps = "its elements do not lie one after the other; pass numpy.ascontiguousarray(array)";
 
 }  // namespace
+
+// A text may have halves of surrogate pairs, which UTF-8 does not.
+std::string text_of(nb::handle object) {
+  const nb::object bytes = nb::str(object).attr("encode")("utf-8", "backslashreplace");
+  return nb::borrow<nb::bytes>(bytes).c_str();
+}
 
 std::string shape_text(const std::vector<size_t>& shape) {
   std::string text = "(";

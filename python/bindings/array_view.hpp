@@ -70,6 +70,8 @@ class ArrayView {
   nb::object owner_;     // a DLPack capsule, which frees what it names; or the array
 };
 
+// What Python prints of an object, for messages.
+std::string text_of(nb::handle object);
 // "(2, 3)", "(4,)", "()".
 std::string shape_text(const std::vector<size_t>& shape);
 

@@ -18,8 +18,8 @@ class Ends {
       const ArrayView& view = views_.emplace_back(pair[1], dtype, receives ? "receive" : "send");
       int peer = 0;
       if (!nb::try_cast<int>(pair[0], peer)) {
-        fail(ErrorCode::kInvalidArgument, "the peer of a message is a rank, a whole number; ",
-             nb::str(nb::object(pair[0])).c_str(), " is none");
+        fail(ErrorCode::kInvalidArgument, "the peer of a message is a rank, a whole number from 0; ",
+             text_of(nb::repr(pair[0])), " is none");
       }
       if (receives && view.read_only()) {
         fail(ErrorCode::kInvalidArgument, "receive: the array for what comes from rank ", peer, " is read-only");

@@ -167,7 +167,7 @@ class Communicator:
         this rank itself, as many are received as are sent: `exchange(sends={right: a}, receives={left: b})` is a shift
         along a ring of any size.
         """
-        self._core.exchange(_ends(sends), _ends(receives), dtype)
+        self._core.exchange(_ends(sends, "sends"), _ends(receives, "receives"), dtype)
 
     def barrier(self) -> None:
         """Returns when every rank has called it."""
@@ -226,8 +226,12 @@ def in_process(size: int, settings: Settings | None = None) -> list[Communicator
     return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]
 
 
-def _ends(arrays: Mapping[int, Any] | None) -> list[tuple[int, Any]]:
-    each = ((peer, some if isinstance(some, (list, tuple)) else [some]) for peer, some in (arrays or {}).items())
+def _ends(arrays: Mapping[int, Any] | None, role: str) -> list[tuple[int, Any]]:
+    if arrays is None:
+        return []
+    if not hasattr(arrays, "items"):
+        raise InvalidArgument(f"{role}: a {type(arrays).__name__} maps no ranks to arrays; pass {{rank: array}}")
+    each = ((peer, some if isinstance(some, (list, tuple)) else [some]) for peer, some in arrays.items())
     return [(peer, array) for peer, some in each for array in some]
 
 

@@ -321,7 +321,7 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
          ": the factor is on a GPU and the buffers are in host memory; give its value");
   }
   const BoundPlan& bound = impl.bound_for(call);
-  if (const auto failure = async_error()) throw *failure;  // before an input in place is multiplied for nothing
+  impl.host.check_usable();  // before an input in place is multiplied for nothing
   const size_t bytes = message_bytes(call, impl.size);
   impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *factor, input, output), output);
   impl.products.release();

@@ -273,7 +273,7 @@ def test_gloo_lacks_exchanges():
         (["all_reduced", "-n", "2"], "invalid choice: 'all_reduced'"),
         (["all_reduce"], "how many ranks?"),
         (["all_reduce", "-n", "2", "-d", "float33"], "dtype 'float33' is none of"),
-        (["all_reduce", "-n", "2", "-o", "xor"], "op 'xor' is none of"),
+        (["all_reduce", "-n", "2", "-o", "xor"], "op 'xor' is none of: sum, prod, max, min, avg, mulsum, all"),
         (["all_reduce", "-n", "2", "-b", "1T"], "'1T' is no size"),
         (["all_reduce", "-n", "2", "-b", "2M", "-e", "1M"], "is more than -e"),
         (["all_reduce", "-n", "2", "-b", "0", "-f", "2"], "-b 0 stays 0"),

@@ -79,13 +79,17 @@ def test_refusals():
     for call, text in [
         (lambda: communicator.send(data, 1), "ranks 0 to 0 only"),
         (lambda: communicator.send(data, -1), "ranks 0 to 0 only"),
-        (lambda: communicator.send(data, "left"), "left is none"),
+        (lambda: communicator.send(data, "left"), "'left' is none"),
+        (lambda: communicator.send(data, "\ud800"), r"'\\ud800' is none"),
+        (lambda: communicator.send(data, 2**40), f"{2**40} is none"),
         (lambda: communicator.send(data, 0), "this rank itself"),
         (lambda: communicator.send([1, 2], 0), "send: "),
         (lambda: communicator.recv(b"bytes", 0), "read-only"),
         (lambda: communicator.recv(4, 0), "needs a dtype"),
         (lambda: communicator.recv(data[::2], 0), "receive: "),
         (lambda: communicator.exchange(sends={0: data}, receives={0: np.zeros(5)}), "another size"),
+        (lambda: communicator.exchange(sends=[(0, data)], receives={0: data}), "sends: a list maps no ranks to arrays"),
+        (lambda: communicator.exchange(receives=data), "receives: a ndarray maps no ranks to arrays"),
     ]:
         with pytest.raises(plait.InvalidArgument, match=text):
             call()

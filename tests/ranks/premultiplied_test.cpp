@@ -1,6 +1,8 @@
 // Pre-multiplied sums on ranks that are threads: results exact for every type, inputs left alone where they must be,
 // and what is refused.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
@@ -104,6 +106,25 @@ TEST(Premultiplied, LeavesTheInputAloneAfterAFailure) {
   EXPECT_THROW(alone.run({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1}, &value, &value, &factor),
                Error);
   EXPECT_EQ(value, 3);
+}
+
+TEST(Premultiplied, LeavesTheInputAloneInAForkedChild) {
+  Communicator alone = std::move(Communicator::in_process(1, settings()).front());
+  float value = 3;
+  const Factor factor = make_factor(DataType::kFloat32, 2.0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    bool refused = false;
+    try {
+      alone.run({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1}, &value, &value, &factor);
+    } catch (const Error& error) {
+      refused = error.code() == ErrorCode::kInvalidArgument;
+    }
+    ::_exit(refused && value == 3 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 }  // namespace

@@ -219,7 +219,12 @@ def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
 
 
 def _op_name(text: str) -> str:
-    return text if text == MULSUM else _core.reduce_op_name(text)
+    if text == MULSUM:
+        return text
+    try:
+        return _core.reduce_op_name(text)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error}, {MULSUM}, all") from None
 
 
 def _count(collective: str, size: int, element: int, ranks: int) -> int:

@@ -43,6 +43,10 @@ class HostRank {
   // Throws as run() does.
   void exchange(std::span<const PeerMessage> messages);
 
+  // Throws what a call would throw at once: the failure that has ended the communicator, or kInvalidArgument in a
+  // process that was forked from the rank's.
+  void check_usable() const;
+
   // Called now and then while this rank waits, some 20 times a second: what it throws ends the call here, and the
   // communicator for all ranks. For interpreters that want to hear an interrupt.
   void set_interrupt_check(InterruptCheck check) { watch_.set_interrupt_check(std::move(check)); }
@@ -57,8 +61,6 @@ class HostRank {
   class LaneWait;
   class ScratchWait;
   enum class Progress { kNone, kSome, kDone };
-
-  void check_usable() const;
 
   void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                  std::byte* output);

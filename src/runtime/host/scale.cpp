@@ -102,6 +102,19 @@ Factor float_factor(DataType type, double number) {
   return narrow_factor(type, number);
 }
 
+// For types that are narrower than float64, of which a rounding gives what one of the number itself would have: the low
+// bits of a whole number that float64 may not hold become one that says whether there were any.
+template <class Number>
+double wide_enough(Number number) {
+  if constexpr (std::is_integral_v<Number>) {
+    constexpr Number kLow = (Number{1} << 11) - 1;
+    if (std::abs(static_cast<double>(number)) >= 0x1p53 && (number & kLow) != 0) {
+      return static_cast<double>((number & ~kLow) | (kLow + 1));
+    }
+  }
+  return static_cast<double>(number);
+}
+
 template <class Number>
 Factor any_factor(DataType type, Number number) {
   switch (type) {
@@ -122,7 +135,7 @@ Factor any_factor(DataType type, Number number) {
     case DataType::kUint64:
       return integer_factor<uint64_t>(type, number);
     default:
-      return float_factor(type, static_cast<double>(number));
+      return float_factor(type, type == DataType::kFloat64 ? static_cast<double>(number) : wide_enough(number));
   }
 }
 

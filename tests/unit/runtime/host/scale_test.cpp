@@ -169,6 +169,13 @@ TEST(Factor, OfFloatsIsRoundedOnceOrRefused) {
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1 + std::ldexp(1, -11) + std::ldexp(1, -40)), 0x3c01);
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1 + 3 * std::ldexp(1, -11) - std::ldexp(1, -40)), 0x3c01);
   EXPECT_EQ(made<uint16_t>(DataType::kBfloat16, -(1 + std::ldexp(1, -8) + std::ldexp(1, -40))), 0xbf81);
+  // The same of whole numbers, where float64 would lose it.
+  const int64_t above_half = (int64_t{1} << 62) + (int64_t{1} << 38) + 1;
+  EXPECT_EQ(made<float>(DataType::kFloat32, above_half), 0x1.000002p62f);
+  EXPECT_EQ(made<float>(DataType::kFloat32, -above_half), -0x1.000002p62f);
+  EXPECT_EQ(made<float>(DataType::kFloat32, -(above_half - 2)), -0x1p62f);
+  EXPECT_EQ(made<uint16_t>(DataType::kBfloat16, (uint64_t{1} << 63) + (uint64_t{1} << 55) + 1), 0x5f01);
+  EXPECT_EQ(made<double>(DataType::kFloat64, (int64_t{1} << 53) + 1), 0x1p53);
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1e-30), 0);
   EXPECT_EQ(refusal(DataType::kFloat16, 1e5), "the factor 100000 is no float16: it is too large");
   EXPECT_NE(refusal(DataType::kFloat32, 1e39), "");
