@@ -96,7 +96,7 @@ define sanitized
 endef
 
 sanitize-address:
-	$(call sanitized,asan,address$(comma)undefined,all,^(unit|property)/|^c_api/(arguments|groups|operations|cpp)$$)
+	$(call sanitized,asan,address$(comma)undefined,all,^(unit|property)/|^c_api/(arguments|groups|messages|operations|cpp)$$)
 
 sanitize-thread:
 	$(call sanitized,tsan,thread,$(THREAD_TESTS),/($(subst $(space),|,$(THREAD_TESTS)))$$)

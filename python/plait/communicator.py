@@ -154,7 +154,10 @@ class Communicator:
             from .arrays import new_array
 
             dtype = _core.data_type_name(dtype)
-            array = new_array(array, dtype)
+            try:
+                array = new_array(array, dtype)
+            except (TypeError, ValueError) as error:
+                raise InvalidArgument(f"recv: {array!r} is no shape: {error}") from None
         self._core.exchange([], [(peer, array)], dtype)
         return array
 

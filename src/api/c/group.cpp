@@ -163,12 +163,17 @@ Answer perform_share(const Share& share, FirstFailure& failure) {
   return answer;
 }
 
-void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<MessageCall>& messages,
-                 FirstFailure& failure) {
+// What only shows when all messages are known: nothing has happened yet.
+Answer check(const Share& share) {
+  if (!share.exchange) return {};
+  return attempt(share.exchange->function,
+                 [&] { check_messages(share.exchange->messages, share.comm->rank, share.comm->size); });
+}
+
+void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<Share>& shares, FirstFailure& failure) {
   for (const CollectiveCall& call : calls) {
     if (call.comm->device != PLAIT_DEVICE_HOST) perform_in_group(call, failure);
   }
-  const std::vector<Share> shares = by_communicator(calls, messages);
   std::vector<Job> jobs;
   for (const Share& share : shares) {
     if (share.comm->device != PLAIT_DEVICE_HOST) {
@@ -202,10 +207,12 @@ void Group::end() {
   if (depth_ == 0) refuse(plaitInvalidUsage, "there is no plaitGroupStart on this thread that it could end");
   if (--depth_ > 0) return;
   const Notes notes = std::exchange(notes_, {});
+  const std::vector<Share> shares = by_communicator(notes.calls, notes.messages);
   FirstFailure failure;
   failure.keep(notes.failure);
+  for (const Share& share : shares) failure.keep(check(share));
   if (failure.get().result == plaitSuccess) make_all(notes.communicators, failure);
-  if (failure.get().result == plaitSuccess) perform_all(notes.calls, notes.messages, failure);
+  if (failure.get().result == plaitSuccess) perform_all(notes.calls, shares, failure);
   if (failure.get().result != plaitSuccess) throw Refusal(failure.get().result, failure.get().text);
 }
 
