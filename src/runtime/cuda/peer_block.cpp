@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
@@ -116,6 +118,19 @@ PeerBlock make_ipc(std::span<const int> devices, size_t bytes, bool exported, Cl
   return block;
 }
 
+// A process maps memory of another once only. Where the other one has freed a block and made the next at its place, a
+// thread of this process may still be about to let go of the first.
+cudaError_t open_ipc_memory(const cudaIpcMemHandle_t& handle, void*& memory) {
+  constexpr auto kBetween = std::chrono::milliseconds(2);
+  constexpr int kTries = 500;
+  for (int tries = 1;; ++tries) {
+    const cudaError_t error = cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess);
+    if (error != cudaErrorAlreadyMapped || tries == kTries) return error;
+    cudaGetLastError();  // answered here
+    std::this_thread::sleep_for(kBetween);
+  }
+}
+
 // ---- kHost: pinned memory, between processes in a file without a name ----
 
 PeerBlock make_host(size_t bytes, bool exported, Cleanup& cleanup) {
@@ -168,7 +183,7 @@ std::byte* map_vmm_block(int device, int descriptor, size_t bytes, Cleanup& clea
 
 std::byte* map_ipc_block(const cudaIpcMemHandle_t& handle, Cleanup& cleanup) {
   void* memory = nullptr;
-  check_cuda(cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess), "opening memory");
+  check_cuda(open_ipc_memory(handle, memory), "opening memory");
   cleanup.add([memory] { cudaIpcCloseMemHandle(memory); });
   return static_cast<std::byte*>(memory);
 }
