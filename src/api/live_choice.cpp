@@ -6,6 +6,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "base/error.hpp"
+#include "topology/gpu_models.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
@@ -28,13 +29,18 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
     query.ranks_per_device = std::max(query.ranks_per_device, ++ranks_of_device[device]);
   }
   if (!on_gpus) return select_for_host(query, {}).algorithm;
+  // All GPUs of the machines here are of one model; where it is not known, the choice is that for an H200.
+  const int processors = processors_of(topology.devices[static_cast<size_t>(placement.device_of_rank[0])].model);
+  if (processors > 0) query.processors = processors;
   query.lines = arguments_for(topology, placement, collective).groups.size() <= 1;  // NVLink joins all
   const CudaChoice choice = select_for_cuda(query, {}, {});
   const Plan plan = make_plan(choice.plan.algorithm, choice.plan.arguments);
   const int ctas = choice.launch.strands * static_cast<int>(plan.ranks[0].lanes.size());
-  return join(plan.algorithm, ", ", name(choice.launch.protocol), ", ", ctas, ctas == 1 ? " CTA" : " CTAs", " of ",
-              choice.launch.threads, " threads on at most ", std::min(ctas, query.processors),
-              std::min(ctas, query.processors) == 1 ? " SM" : " SMs");
+  const std::string launch = join(plan.algorithm, ", ", name(choice.launch.protocol), ", ", ctas,
+                                  ctas == 1 ? " CTA" : " CTAs", " of ", choice.launch.threads, " threads");
+  if (processors == 0) return launch;
+  const int used = std::min(ctas, processors);
+  return join(launch, " on at most ", used, used == 1 ? " SM" : " SMs");
 }
 
 }  // namespace plait

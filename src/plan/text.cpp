@@ -24,6 +24,8 @@ void append_chunks(std::ostream& out, const Operation& operation) {
   }
 }
 
+std::string counted(int count, const char* things) { return join(count, " ", things, count == 1 ? "" : "s"); }
+
 }  // namespace
 
 std::string to_text(const Place& place) {
@@ -65,13 +67,14 @@ std::string to_text(const Plan& plan) {
   std::ostringstream out;
   out << "plan " << plan.algorithm << ": " << name(plan.collective) << " over " << plan.rank_count() << " ranks";
   if (has_root(plan.collective)) out << ", root " << plan.root;
-  out << ", " << plan.chunk_count() << " chunks, reach " << name(plan.reach)
+  out << ", " << counted(plan.chunk_count(), "chunk") << ", reach " << name(plan.reach)
       << (plan.in_place ? ", in place or not" : ", never in place") << "\n";
   if (const std::string rule = chunk_rule(plan); !rule.empty()) out << rule << "\n";
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const RankPlan& rank_plan = plan.ranks[rank];
-    out << "rank " << rank << " (node " << plan.node_of.at(rank) << ", " << rank_plan.scratch_slots
-        << " scratch slots, " << rank_plan.host_slots << " host slots, " << rank_plan.signals << " signals)\n";
+    out << "rank " << rank << " (node " << plan.node_of.at(rank) << ", "
+        << counted(rank_plan.scratch_slots, "scratch slot") << ", " << counted(rank_plan.host_slots, "host slot")
+        << ", " << counted(rank_plan.signals, "signal") << ")\n";
     for (size_t lane = 0; lane < rank_plan.lanes.size(); ++lane) {
       out << "  lane " << lane << " (" << name(rank_plan.lanes[lane].engine) << ")\n";
       const auto& operations = rank_plan.lanes[lane].operations;

@@ -37,8 +37,8 @@ TEST(PlanText, Operations) {
 
 TEST(PlanText, WholePlan) {
   EXPECT_EQ(to_text(test::chain_broadcast(2, 1, 1)),
-            "plan zoo chain: broadcast over 2 ranks, root 1, 1 chunks, reach staged, in place or not\n"
-            "rank 0 (node 0, 2 scratch slots, 0 host slots, 1 signals)\n"
+            "plan zoo chain: broadcast over 2 ranks, root 1, 1 chunk, reach staged, in place or not\n"
+            "rank 0 (node 0, 2 scratch slots, 0 host slots, 1 signal)\n"
             "  lane 0 (cpu)\n"
             "    0: wait 0 from r1 lane 0\n"
             "    1: fold r0.output <- r0.scratch[0] : chunk 0\n"
