@@ -8,6 +8,7 @@
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
+#include "bindings/measure_options.hpp"
 
 namespace plait::python {
 namespace {
@@ -31,21 +32,10 @@ std::vector<Contestant*> contestants_of(const std::vector<Entrant*>& entrants) {
   return contestants;
 }
 
-MeasureOptions options_of(int iterations, int warmup, int cycles, bool in_place, bool check) {
-  MeasureOptions options;
-  options.iterations = iterations;
-  options.warmup = warmup;
-  options.cycles = cycles;
-  options.in_place = in_place;
-  options.check = check;
-  return options;
-}
-
 std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
                                       const Call& call, int iterations, int warmup, int cycles, bool in_place,
                                       bool check, bool multiplied) {
-  MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check);
-  options.multiplied = multiplied;
+  const MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check, multiplied);
   return handle.use([&](Communicator& c) { return measure(c, contestants_of(entrants), call, options); });
 }
 

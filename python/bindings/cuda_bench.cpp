@@ -8,20 +8,10 @@
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
+#include "bindings/measure_options.hpp"
 
 namespace plait::python {
 namespace {
-
-CudaMeasureOptions options_of(int iterations, int warmup, int cycles, int graph, bool in_place, bool check) {
-  CudaMeasureOptions options;
-  options.iterations = iterations;
-  options.warmup = warmup;
-  options.cycles = cycles;
-  options.graph = graph;
-  options.in_place = in_place;
-  options.check = check;
-  return options;
-}
 
 // A benchmark with the communicator that it needs to the end.
 class Bench {
@@ -37,13 +27,12 @@ class Bench {
   std::vector<std::string> contestants() const { return bench_->contestants(); }
   std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, bool in_place,
                                    bool check, bool multiplied) {
-    CudaMeasureOptions options = options_of(iterations, warmup, cycles, graph, in_place, check);
-    options.multiplied = multiplied;
+    const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check, multiplied), graph};
     return handle_.use([&](Communicator&) { return bench_->measure(call, options); });
   }
   std::vector<Measurement> measure_ring_shift(size_t count, nb::handle dtype, int iterations, int warmup, int cycles,
                                               int graph, bool in_place, bool check) {
-    const CudaMeasureOptions options = options_of(iterations, warmup, cycles, graph, in_place, check);
+    const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check), graph};
     const DataType type = data_type_of(dtype);
     return handle_.use([&](Communicator&) { return bench_->measure_ring_shift(type, count, options); });
   }

@@ -174,14 +174,10 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   if (call.count == 0) return;
   const size_t block = call.count * element;
   const size_t whole = block * copies;
-  const bool at_root = !has_root(call.collective) || call.root == rank;
-  const bool needs_input =
-      at_root || (call.collective != Collective::kBroadcast && call.collective != Collective::kScatter);
-  const bool needs_output =
-      at_root || (call.collective != Collective::kReduce && call.collective != Collective::kGather);
-  if (needs_input && input == nullptr) refuse("input is null");
-  if (needs_output && output == nullptr) refuse("output is null");
-  if (!needs_input || !needs_output) return;
+  const bool gives = has_input(call, rank), gets = has_output(call, rank);
+  if (gives && input == nullptr) refuse("input is null");
+  if (gets && output == nullptr) refuse("output is null");
+  if (!gives || !gets) return;
   const auto* in = static_cast<const std::byte*>(input);
   const auto* out = static_cast<const std::byte*>(output);
   const bool one_in = gathers(call.collective), one_out = scatters(call.collective);

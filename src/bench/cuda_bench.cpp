@@ -38,10 +38,7 @@ class PlaitOnCuda : public CudaContestant {
   }
   bool serves(const RingShift&) const override { return true; }
   void enqueue(const RingShift& shift, const void* input, void* output, void* stream) override {
-    const PeerMessage messages[] = {
-        {PeerMessage::Kind::kSend, shift.to, shift.type, shift.count, const_cast<void*>(input)},
-        {PeerMessage::Kind::kReceive, shift.from, shift.type, shift.count, output}};
-    communicator_.enqueue_exchange(messages, {&stream, 1});
+    communicator_.enqueue_exchange(shift.messages(input, output), {&stream, 1});
   }
   bool multiplies() const override { return true; }
   void enqueue_multiplied(const Call& call, const Factor& factor, const void* input, void* output,

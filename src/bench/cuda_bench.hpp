@@ -11,15 +11,8 @@
 
 namespace plait {
 
-struct CudaMeasureOptions {
-  int iterations = 0;  // calls of one timed loop; 0: as many as fill about loop_seconds, within limits
-  int warmup = 5;      // calls
-  int cycles = 5;      // timed loops of each contestant, in turn: A B A B …
-  int graph = 0;       // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
-  bool in_place = false;
-  bool check = true;
-  bool multiplied = false;  // of a sum: every rank's input is multiplied by its exact_factor() before
-  double loop_seconds = 0.02;
+struct CudaMeasureOptions : MeasureOptions {
+  int graph = 0;  // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
 };
 
 // One rank's end; all ranks make the same calls in the same order. The buffers are made once, for the largest message,

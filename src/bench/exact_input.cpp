@@ -120,16 +120,12 @@ size_t message_index(const Call& call, int rank, size_t i, bool output) {
 }  // namespace
 
 size_t input_elements(const Call& call, int ranks, int rank) {
-  const bool none =
-      (call.collective == Collective::kBroadcast || call.collective == Collective::kScatter) && rank != call.root;
-  if (call.collective == Collective::kBarrier || none) return 0;
+  if (call.collective == Collective::kBarrier || !has_input(call, rank)) return 0;
   return call.count * (has_rank_blocks(call.collective) && !gathers(call.collective) ? static_cast<size_t>(ranks) : 1);
 }
 
 size_t output_elements(const Call& call, int ranks, int rank) {
-  const bool none =
-      (call.collective == Collective::kReduce || call.collective == Collective::kGather) && rank != call.root;
-  if (call.collective == Collective::kBarrier || none) return 0;
+  if (call.collective == Collective::kBarrier || !has_output(call, rank)) return 0;
   return call.count * (has_rank_blocks(call.collective) && !scatters(call.collective) ? static_cast<size_t>(ranks) : 1);
 }
 

@@ -149,10 +149,7 @@ class PlaitContestant : public Contestant {
 
   bool serves(const RingShift&) const override { return true; }
   void run(const RingShift& shift, const void* input, void* output) override {
-    const PeerMessage messages[] = {
-        {PeerMessage::Kind::kSend, shift.to, shift.type, shift.count, const_cast<void*>(input)},
-        {PeerMessage::Kind::kReceive, shift.from, shift.type, shift.count, output}};
-    communicator_.exchange(messages);
+    communicator_.exchange(shift.messages(input, output));
   }
 
  private:

@@ -1,10 +1,12 @@
 // What every rank does in nccl-tests' sendrecv: one message to the next rank and one from that before, at once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "base/types.hpp"
 #include "runtime/call.hpp"
+#include "runtime/peer_message.hpp"
 
 namespace plait {
 
@@ -18,6 +20,11 @@ struct RingShift {
     return {(rank + 1) % ranks, (rank + ranks - 1) % ranks, type, count};
   }
   size_t bytes() const { return count * size_of(type); }
+  // As an exchange.
+  std::array<PeerMessage, 2> messages(const void* input, void* output) const {
+    return {{{PeerMessage::Kind::kSend, to, type, count, const_cast<void*>(input)},
+             {PeerMessage::Kind::kReceive, from, type, count, output}}};
+  }
   // A rank sends what it would broadcast: for exact inputs.
   Call broadcast_of(int rank) const { return {Collective::kBroadcast, type, ReduceOp::kSum, rank, count}; }
 };

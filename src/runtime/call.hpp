@@ -27,6 +27,14 @@ std::string to_text(const Call& call);
 // A fingerprint that ranks exchange with every signal; never 0.
 uint32_t signature(const Call& call);
 
+// Whether `rank` has an input in this call, and whether it has an output.
+inline bool has_input(const Call& call, int rank) {
+  return call.root == rank || (call.collective != Collective::kBroadcast && call.collective != Collective::kScatter);
+}
+inline bool has_output(const Call& call, int rank) {
+  return call.root == rank || (call.collective != Collective::kReduce && call.collective != Collective::kGather);
+}
+
 // Bytes of the whole message: nccl-tests' "size". Where they are more than a number can tell, the largest number.
 inline size_t message_bytes(const Call& call, int ranks) {
   const size_t bytes_each = size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);

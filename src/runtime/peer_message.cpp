@@ -1,7 +1,6 @@
 // Messages in words, and whether they can be done.
 #include "runtime/peer_message.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -10,21 +9,15 @@
 namespace plait {
 namespace {
 
-// What a rank sends itself goes from its n-th send to its n-th receive.
 void check_own_messages(std::span<const PeerMessage> messages, int rank) {
-  std::vector<const PeerMessage*> sends, receives;
-  for (const PeerMessage& message : messages) {
-    if (message.peer != rank) continue;
-    (message.kind == PeerMessage::Kind::kSend ? sends : receives).push_back(&message);
-  }
-  for (size_t i = 0; i < std::max(sends.size(), receives.size()); ++i) {
-    if (i >= sends.size() || i >= receives.size()) {
-      const PeerMessage& alone = i < sends.size() ? *sends[i] : *receives[i];
-      fail(ErrorCode::kInvalidArgument, to_text(alone), ", which is this rank itself: give its other end in the same ",
+  for (const auto& [send, receive] : own_messages(messages, rank)) {
+    if (send == nullptr || receive == nullptr) {
+      fail(ErrorCode::kInvalidArgument, to_text(send != nullptr ? *send : *receive),
+           ", which is this rank itself: give its other end in the same ",
            "exchange (in C: in the same group), since nobody else could");
     }
-    if (sends[i]->bytes() == receives[i]->bytes()) continue;
-    fail(ErrorCode::kInvalidArgument, to_text(*sends[i]), ", this rank itself, meets a ", to_text(*receives[i]),
+    if (send->bytes() == receive->bytes()) continue;
+    fail(ErrorCode::kInvalidArgument, to_text(*send), ", this rank itself, meets a ", to_text(*receive),
          ", which is another size");
   }
 }
@@ -35,6 +28,19 @@ std::string to_text(const PeerMessage& message) {
   const bool sends = message.kind == PeerMessage::Kind::kSend;
   return join(sends ? "send of " : "receive of ", message.count, ' ', name(message.type),
               sends ? " to rank " : " from rank ", message.peer);
+}
+
+std::vector<OwnMessage> own_messages(std::span<const PeerMessage> messages, int rank) {
+  std::vector<OwnMessage> pairs;
+  size_t sends = 0, receives = 0;
+  for (const PeerMessage& message : messages) {
+    if (message.peer != rank) continue;
+    const bool is_send = message.kind == PeerMessage::Kind::kSend;
+    const size_t n = is_send ? sends++ : receives++;
+    if (n == pairs.size()) pairs.emplace_back();
+    (is_send ? pairs[n].send : pairs[n].receive) = &message;
+  }
+  return pairs;
 }
 
 void check_messages(std::span<const PeerMessage> messages, int rank, int ranks) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/types.hpp"
 
@@ -24,6 +25,14 @@ struct PeerMessage {
 
 // "send of 1000 float32 to rank 3", for messages.
 std::string to_text(const PeerMessage& message);
+
+// What a rank sends itself: its n-th send to itself, and the n-th receive from itself. One is null where the other has
+// no counterpart.
+struct OwnMessage {
+  const PeerMessage* send = nullptr;
+  const PeerMessage* receive = nullptr;
+};
+std::vector<OwnMessage> own_messages(std::span<const PeerMessage> messages, int rank);
 
 // Throws kInvalidArgument, naming the message, where one of an exchange cannot be done: its peer is none of `ranks`,
 // its buffer is null, it is larger than any memory, or it is with `rank` itself and its other end is missing or of

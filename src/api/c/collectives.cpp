@@ -38,19 +38,13 @@ static_assert(static_cast<int>(ReduceOp::kSum) == plaitSum && static_cast<int>(R
 // What can be known of a call before it is issued, in the words of the C interface; the communicator checks the rest.
 void check(const CollectiveCall& made) {
   const Call& call = made.call;
-  const bool rooted = has_root(call.collective);
-  if (rooted && (call.root < 0 || call.root >= made.comm->size)) {
+  if (has_root(call.collective) && (call.root < 0 || call.root >= made.comm->size)) {
     refuse(plaitInvalidArgument, "root is ", call.root, "; expected 0 to ", made.comm->size - 1);
   }
   check_stream(made.comm, made.stream);
   if (call.count == 0) return;
-  const bool elsewhere = rooted && call.root != made.comm->rank;
-  const bool needs_input =
-      !elsewhere || (call.collective != Collective::kBroadcast && call.collective != Collective::kScatter);
-  const bool needs_output =
-      !elsewhere || (call.collective != Collective::kReduce && call.collective != Collective::kGather);
-  if (needs_input) require(made.input, "sendbuff");
-  if (needs_output) require(made.output, "recvbuff");
+  if (has_input(call, made.comm->rank)) require(made.input, "sendbuff");
+  if (has_output(call, made.comm->rank)) require(made.output, "recvbuff");
 }
 
 // `describe` makes a Call of the arguments; it may refuse them. `op` is that of the arguments, where they have one.

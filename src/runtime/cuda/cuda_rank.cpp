@@ -21,10 +21,6 @@ namespace {
 // The upper bits of a signal word.
 constexpr uint32_t kCallBits = 24;
 
-}  // namespace
-
-namespace {
-
 // What every launch of a call carries.
 void fill(Launch& launch, const LaneProgram& program, const DeviceRank& self, const Call& call) {
   launch.slices = program.slices;

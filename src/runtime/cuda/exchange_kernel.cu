@@ -5,8 +5,6 @@
 namespace plait {
 namespace {
 
-constexpr int kWarpThreads = 32;
-
 // Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot.
 constexpr int kCopyBarrier = 15;
 

@@ -8,13 +8,12 @@
 namespace plait {
 namespace {
 
-constexpr uint32_t kWarpThreads = 32;
 constexpr uint32_t kThreadBytes = 16;  // that a thread copies at once
 
 // Enough to copy a piece at once, as far as there are so many, and the warp that signals.
 uint32_t threads_for(uint32_t piece_bytes) {
   const uint32_t warps = (piece_bytes + kThreadBytes * kWarpThreads - 1) / (kThreadBytes * kWarpThreads);
-  return std::clamp((warps + 1) * kWarpThreads, 2 * kWarpThreads, static_cast<uint32_t>(kMostExchangeThreads));
+  return std::clamp((warps + 1) * kWarpThreads, 2 * kWarpThreads, kMostExchangeThreads);
 }
 
 }  // namespace
@@ -48,19 +47,10 @@ void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stre
 }
 
 void Exchanger::enqueue_own(std::span<const PeerMessage> messages, cudaStream_t stream) const {
-  const auto is_own = [&](const PeerMessage& message, PeerMessage::Kind kind) {
-    return message.peer == self_.rank && message.kind == kind;
-  };
-  auto receive = messages.begin();
-  for (const PeerMessage& send : messages) {
-    if (!is_own(send, PeerMessage::Kind::kSend)) continue;
-    receive =
-        std::find_if(receive, messages.end(), [&](const auto& it) { return is_own(it, PeerMessage::Kind::kReceive); });
-    if (send.count > 0 && send.buffer != receive->buffer) {
-      check_cuda(cudaMemcpyAsync(receive->buffer, send.buffer, send.bytes(), cudaMemcpyDeviceToDevice, stream),
-                 "copying what a rank sends itself");
-    }
-    ++receive;
+  for (const auto& [send, receive] : own_messages(messages, self_.rank)) {
+    if (send->count == 0 || send->buffer == receive->buffer) continue;
+    check_cuda(cudaMemcpyAsync(receive->buffer, send->buffer, send->bytes(), cudaMemcpyDeviceToDevice, stream),
+               "copying what a rank sends itself");
   }
 }
 

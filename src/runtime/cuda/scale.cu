@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/error.hpp"
+#include "runtime/cuda/by_type.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/scale.hpp"
@@ -87,37 +87,7 @@ __global__ void __launch_bounds__(kThreads) scale_elements(const __grid_constant
 }  // namespace
 
 const void* scale_kernel(DataType type) {
-  switch (type) {
-    case DataType::kInt8:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kInt8>);
-    case DataType::kUint8:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kUint8>);
-    case DataType::kInt16:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kInt16>);
-    case DataType::kUint16:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kUint16>);
-    case DataType::kInt32:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kInt32>);
-    case DataType::kUint32:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kUint32>);
-    case DataType::kInt64:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kInt64>);
-    case DataType::kUint64:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kUint64>);
-    case DataType::kFloat32:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kFloat32>);
-    case DataType::kFloat64:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kFloat64>);
-    case DataType::kFloat16:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kFloat16>);
-    case DataType::kBfloat16:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kBfloat16>);
-    case DataType::kFloat8E4M3:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kFloat8E4M3>);
-    case DataType::kFloat8E5M2:
-      return reinterpret_cast<const void*>(&scale_elements<DataType::kFloat8E5M2>);
-  }
-  fail(ErrorCode::kInternal, "no kernel for type ", static_cast<int>(type));
+  return by_type(type, []<DataType known>() { return reinterpret_cast<const void*>(&scale_elements<known>); });
 }
 
 void launch_scale(const Factor& factor, const void* input, void* output, size_t elements, int processors,

@@ -30,9 +30,8 @@ void Exchange::begin(std::span<const PeerMessage> messages) {
   heads_.clear();
   transfers_.reserve(messages.size());  // so that nothing fails half-way
   heads_.reserve(messages.size());
-  bool own = false;
+  const std::vector<OwnMessage> own = own_messages(messages, rank_);
   for (const PeerMessage& message : messages) {
-    own |= message.peer == rank_;
     if (is_send(message)) {
       queue(message, sends_[message.peer]);
     } else {
@@ -44,7 +43,9 @@ void Exchange::begin(std::span<const PeerMessage> messages) {
     const int peer = transfer.numbered.message.peer;
     sends_[peer].last = receives_[peer].last = kNone;
   }
-  if (own) copy_own_messages(messages);
+  for (const auto& [send, receive] : own) {
+    if (send->count > 0) std::memmove(receive->buffer, send->buffer, send->bytes());
+  }
 }
 
 template <class End>
@@ -66,18 +67,6 @@ bool Exchange::streams(const PeerMessage& message) const {
   // Where both run on one core, no other cache holds the slots, and ordinary stores are the faster ones.
   const auto core = [&](int rank) { return segment_.board(rank).core.load(std::memory_order_relaxed); };
   return core(message.peer) != core(rank_);
-}
-
-void Exchange::copy_own_messages(std::span<const PeerMessage> messages) {
-  const auto next = [&](size_t& at, PeerMessage::Kind kind) {
-    while (at < messages.size() && (messages[at].peer != rank_ || messages[at].kind != kind)) ++at;
-    return at < messages.size() ? &messages[at++] : nullptr;
-  };
-  size_t send_at = 0, receive_at = 0;
-  while (const PeerMessage* send = next(send_at, PeerMessage::Kind::kSend)) {
-    const PeerMessage* receive = next(receive_at, PeerMessage::Kind::kReceive);
-    if (send->count > 0) std::memmove(receive->buffer, send->buffer, send->bytes());
-  }
 }
 
 bool Exchange::advance() {

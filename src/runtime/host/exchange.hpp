@@ -52,7 +52,6 @@ class Exchange final : public Wait {
   };
   enum class Step { kBlocked, kMoved, kFinished };
 
-  void copy_own_messages(std::span<const PeerMessage> messages);
   template <class End>
   void queue(const PeerMessage& message, Line<End>& line);
   Step advance(Transfer& transfer);
