@@ -6,7 +6,8 @@
 
 namespace plait {
 
-// act.operator()<type>(): `act` is a lambda such as []<DataType type>() { return …; }.
+// act.operator()<type>(): `act` is a lambda such as [&]<DataType type>() { return …; }; nvcc warns of one that captures
+// nothing at all.
 template <class Act>
 auto by_type(DataType type, const Act& act) {
   switch (type) {

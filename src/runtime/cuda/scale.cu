@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) scale_elements(const __grid_constant
 }  // namespace
 
 const void* scale_kernel(DataType type) {
-  return by_type(type, []<DataType known>() { return reinterpret_cast<const void*>(&scale_elements<known>); });
+  return by_type(type, [&]<DataType known>() { return reinterpret_cast<const void*>(&scale_elements<known>); });
 }
 
 void launch_scale(const Factor& factor, const void* input, void* output, size_t elements, int processors,
