@@ -117,7 +117,15 @@ ValueTable::Id Memory::read(const Actor& actor, const Touched& it) {
 void Memory::write(const Actor& actor, const Place& place, int offset, ValueTable::Id value) {
   const int chunk = operation_at(plan_, actor.id).chunk + offset;
   write(actor, {cells_[index(place, chunk, offset)], place, chunk, false}, value);
-  if (Cell* shared = shared_cell(place, chunk)) write(actor, {*shared, place, chunk, true}, value);
+  Cell* shared = shared_cell(place, chunk);
+  if (shared == nullptr || is_left_out(actor, *shared, chunk)) return;
+  write(actor, {*shared, place, chunk, true}, value);
+}
+
+bool Memory::is_left_out(const Actor& actor, const Cell& destination, int chunk) {
+  const Operation& operation = operation_at(plan_, actor.id);
+  return plan_.ranks[actor.id.rank].lanes[actor.id.lane].engine == Engine::kCopy && operation.kind == OpKind::kFold &&
+         shared_cell(operation.sources[0], chunk) == &destination;
 }
 
 void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) {

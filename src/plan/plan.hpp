@@ -33,7 +33,7 @@ inline constexpr int kCollectiveCount = 9;
 // Who performs a lane.
 enum class Engine : uint8_t {
   kSm,    // a set of CTAs of the rank's GPU
-  kCopy,  // a copy engine of the rank's GPU
+  kCopy,  // a copy engine of the rank's GPU; whoever runs its lane leaves out copies of memory onto itself
   kCpu,   // a thread of the rank's process
   kNet,   // the network transport
 };

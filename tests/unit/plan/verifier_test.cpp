@@ -587,6 +587,33 @@ TEST(VerifierInPlace, SelfCopyWhileOthersRead) {
   EXPECT_NO_THROW(verify(plan));
 }
 
+TEST(VerifierInPlace, CopyEnginesLeaveOutCopiesOntoThemselves) {
+  Plan plan = test::pull_all_gather(2, 1, Engine::kCopy);
+  auto& operations = plan.ranks[0].lanes[0].operations;
+  std::swap(operations[0], operations[1]);  // signals before it copies
+  EXPECT_NO_THROW(verify(plan));
+}
+
+// Only those: in place, rank 0 stores block 1 where its own input for rank 1 lies, while rank 1 may read that.
+TEST(VerifierInPlace, CopyEnginesStoreWhatComesFromElsewhere) {
+  PlanBuilder builder({"exchange", Collective::kAllToAll, 2, 0, 1, Reach::kPeer});
+  const LaneId a = builder.add_lane(0, Engine::kCopy), b = builder.add_lane(1, Engine::kCopy);
+  const SignalId to_b = builder.signal(a, b), to_a = builder.signal(b, a);
+  builder.wait(to_a);
+  builder.wait(to_b);
+  for (const auto& [lane, chunk] : {std::pair{a, 2}, std::pair{b, 1}}) {
+    builder.copy(lane, output_of(lane.rank), input_of(1 - lane.rank), chunk);
+    builder.copy(lane, output_of(lane.rank), input_of(lane.rank), 3 * lane.rank);
+  }
+  const SignalId read_b = builder.signal(a, b), read_a = builder.signal(b, a);
+  builder.wait(read_a);
+  builder.wait(read_b);
+  Plan plan = builder.finish();
+  expect_refused(plan, {"(in place)"});
+  plan.in_place = false;
+  EXPECT_NO_THROW(verify(plan));
+}
+
 TEST(VerifierInPlace, InputIsReadBeforeTheOutputIsWrittenOverIt) {
   Plan plan = test::one_shot_all_reduce(2);
   ASSERT_TRUE(plan.in_place);
