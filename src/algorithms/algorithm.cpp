@@ -26,8 +26,9 @@ std::string names_for(Collective collective) {
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> all = {
-      binomial(),      chain(), chain_push(),         flat(), hierarchical_ring(), nvgroup_ring(), one_shot(),
-      one_shot_push(), push(),  recursive_doubling(), ring(), three_stage()};
+      binomial(),           chain(),    chain_push(),    flat(), hierarchical_ring(),
+      nvgroup_ring(),       one_shot(), one_shot_push(), pull(), push(),
+      recursive_doubling(), ring(),     three_stage()};
   return all;
 }
 

@@ -14,7 +14,7 @@ struct AlgorithmArguments {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
   int root = 0;
-  Engine engine = Engine::kCpu;   // of the lanes that move data next to a rank: kSm or kCpu
+  Engine engine = Engine::kCpu;   // of the lanes that move data next to a rank: kSm or kCpu; kCopy for pull
   Reach reach = Reach::kStaged;   // what those engines can load from and store to
   std::vector<int> node_of = {};  // node of each rank; empty: one node
   // NVLink groups as lists of ranks, the leader first; empty: the ranks of each node form one.

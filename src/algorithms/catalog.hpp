@@ -13,6 +13,7 @@ Algorithm hierarchical_ring();
 Algorithm nvgroup_ring();
 Algorithm one_shot();
 Algorithm one_shot_push();
+Algorithm pull();
 Algorithm push();
 Algorithm recursive_doubling();
 Algorithm ring();

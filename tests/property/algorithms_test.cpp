@@ -73,7 +73,16 @@ std::vector<int> random_factors(Random& random, int ranks) {
 // Load and store have to reach from every rank to every other.
 bool stays_on_one_node(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
-  return name == "flat" || name == "one_shot" || name == "push" || name == "one_shot_push" || name == "chain_push";
+  return name == "flat" || name == "one_shot" || name == "push" || name == "one_shot_push" || name == "chain_push" ||
+         name == "pull";
+}
+
+// Reads other ranks' buffers, whatever else there is.
+bool always_peer(const Algorithm& algorithm) { return algorithm.name == "pull"; }
+
+Engine random_engine(Random& random, const Algorithm& algorithm) {
+  if (algorithm.name == "pull" && coin(random)) return Engine::kCopy;
+  return coin(random) ? Engine::kSm : Engine::kCpu;
 }
 
 AlgorithmArguments random_arguments(Random& random, const Algorithm& algorithm, int most_ranks) {
@@ -81,8 +90,8 @@ AlgorithmArguments random_arguments(Random& random, const Algorithm& algorithm, 
   arguments.collective = algorithm.collectives[pick(random, 0, static_cast<int>(algorithm.collectives.size()) - 1)];
   arguments.ranks = pick(random, 1, most_ranks);
   arguments.root = pick(random, 0, arguments.ranks - 1);
-  arguments.engine = coin(random) ? Engine::kSm : Engine::kCpu;
-  arguments.reach = coin(random) ? Reach::kPeer : Reach::kStaged;
+  arguments.engine = random_engine(random, algorithm);
+  arguments.reach = coin(random) || always_peer(algorithm) ? Reach::kPeer : Reach::kStaged;
   arguments.pipeline = coin(random) ? 1 : pick(random, 1, 7);
   const bool one_node = stays_on_one_node(algorithm) || arguments.collective == Collective::kBarrier;
   if (!one_node && coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
@@ -198,6 +207,7 @@ Steps documented_steps(std::string_view algorithm, const AlgorithmArguments& a, 
     return {two_stages ? 2 : 1};
   }
   if (algorithm == "flat") return {flat_steps(a)};
+  if (algorithm == "pull") return {2};
   if (algorithm == "chain_push") return {p - 1};
   if (algorithm == "chain") return {p - 1 + peer, on_one_node(a) || peer == 0};
   if (algorithm == "binomial") {
@@ -254,6 +264,9 @@ int64_t documented_crossings(std::string_view algorithm, const AlgorithmArgument
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
   if (algorithm == "chain" || algorithm == "chain_push" || algorithm == "binomial") return (p - 1) * parts;
+  if (algorithm == "pull") {
+    return (a.collective == Collective::kAllGather || a.collective == Collective::kAllToAll ? p : 1) * (p - 1);
+  }
   if (algorithm == "flat") {
     switch (a.collective) {
       case Collective::kAllReduce:
@@ -272,6 +285,15 @@ int64_t documented_crossings(std::string_view algorithm, const AlgorithmArgument
   const int64_t groups = static_cast<int64_t>(groups_of(a).size());
   if (algorithm == "three_stage") return parts * groups * (2 * (p - groups) + 2 * (groups - 1));
   return -1;  // nvgroup_ring: see check_nvgroup_traffic
+}
+
+// Whether the plan is right where input and output are the same memory.
+bool documented_in_place(std::string_view algorithm, const AlgorithmArguments& a) {
+  if (algorithm != "pull" || a.ranks == 1 || a.collective == Collective::kGather ||
+      a.collective == Collective::kScatter) {
+    return true;
+  }
+  return a.collective != Collective::kAllToAll && a.engine == Engine::kCopy;
 }
 
 int64_t crossings(const PlanReport& report) {
@@ -379,7 +401,7 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   EXPECT_EQ(plan, algorithm.make(arguments)) << "not a pure function";
   EXPECT_EQ(plan.collective, arguments.collective);
   EXPECT_EQ(plan.reach, arguments.reach);
-  EXPECT_TRUE(plan.in_place);
+  EXPECT_EQ(plan.in_place, documented_in_place(algorithm.name, arguments));
   const VerifiedPlan verified = verify(plan);
   const Steps steps = documented_steps(algorithm.name, arguments, plan);
   if (steps.exact) {
@@ -392,7 +414,11 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   } else {
     EXPECT_EQ(crossings(verified.report()), documented_crossings(algorithm.name, arguments, plan));
   }
+  if (algorithm.name == "pull") {
+    for (const RankPlan& rank : plan.ranks) EXPECT_EQ(rank.scratch_slots, 0);
+  }
   for (const bool in_place : {false, true}) {
+    if (in_place && !plan.in_place) continue;
     EXPECT_TRUE(executes<int64_t>(plan, in_place, random));
     EXPECT_TRUE(executes<double>(plan, in_place, random));
   }
@@ -423,6 +449,7 @@ TEST_P(EveryAlgorithm, EveryNumberOfRanksEveryCollectiveBothReaches) {
   Random random(5);
   for (const Collective collective : algorithm.collectives) {
     for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+      if (reach == Reach::kStaged && always_peer(algorithm)) continue;
       for (int ranks = 1; ranks <= 64; ranks += ranks < 20 ? 1 : 11) {
         AlgorithmArguments arguments;
         arguments.collective = collective;
@@ -444,6 +471,7 @@ TEST_P(EveryAlgorithm, HundredsOfRanksVerifyInSeconds) {
   AlgorithmArguments arguments;
   arguments.collective = algorithm.collectives[0];
   arguments.ranks = 128;
+  if (always_peer(algorithm)) arguments.reach = Reach::kPeer;
   if (algorithm.name == "hierarchical_ring") arguments.factors = {4, 8, 4};
   if (!stays_on_one_node(algorithm)) {
     for (int rank = 0; rank < arguments.ranks; ++rank) arguments.node_of.push_back(rank / 4);

@@ -59,9 +59,9 @@ bool says_where(const std::string& message) {
 }
 
 // What the algorithms make, for small machines of several forms: one node and two, one group and several, staged and
-// peer reach, with and without a pipeline.
+// peer reach, with and without a pipeline, and with copy engines.
 std::vector<Plan> registered_plans() {
-  std::vector<AlgorithmArguments> machines(6);
+  std::vector<AlgorithmArguments> machines(7);
   machines[0].ranks = 2;
   machines[1].ranks = 3;
   machines[1].pipeline = 2;
@@ -75,6 +75,9 @@ std::vector<Plan> registered_plans() {
   machines[5].ranks = 6;
   machines[5].node_of = {0, 0, 0, 1, 1, 1};
   machines[5].pipeline = 2;
+  machines[6].ranks = 3;
+  machines[6].engine = Engine::kCopy;
+  machines[6].reach = Reach::kPeer;
   std::vector<Plan> plans;
   for (const Algorithm& algorithm : algorithms()) {
     for (const Collective collective : algorithm.collectives) {

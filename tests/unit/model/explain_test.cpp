@@ -61,6 +61,18 @@ TEST(Explain, ChainsThatWait) {
               "but its operations wait for each other for 3 times as long: 6.67 GB/s of message\n");
 }
 
+TEST(Explain, CopyEngines) {
+  const Topology topology = machine("dgx2");
+  const Placement placement = place_ranks(topology, 4);
+  AlgorithmArguments arguments = arguments_for(topology, placement, Collective::kAllGather);
+  arguments.engine = Engine::kCopy;
+  arguments.reach = Reach::kPeer;
+  const std::string text = explain(verify(make_plan("pull", arguments)), topology, placement, arguments, 0);
+  expect_part(text, "pull: all_gather over 4 ranks of dgx2, 2 steps\n");
+  expect_part(text, "bound     at most ");
+  expect_part(text, "  <- this plan\n");
+}
+
 TEST(Explain, NothingToMove) {
   const std::string text = explained("summit", 4, "recursive_doubling", Collective::kBarrier);
   expect_part(text, "no link is used\n");

@@ -96,5 +96,15 @@ TEST(Selection, EveryChoiceIsARunnablePlan) {
   }
 }
 
+// Ranks that are processes cannot read each other's buffers.
+TEST(Selection, RefusesWhatNeedsOtherRanksBuffers) {
+  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull");
+  const Choice choice = select_for_host({Collective::kAllGather, 1 << 20, 4, 0, false}, overrides);
+  EXPECT_EQ(choice.algorithm, "pull");
+  const auto make = [&](int) { make_plan(choice.algorithm, choice.arguments); };
+  const std::vector<std::string> parts = {"pull: reads other ranks' buffers", "reach is staged", "such as push"};
+  EXPECT_EQ(test::objection(test::outcome_of(make, 0), ErrorCode::kInvalidArgument, parts), "");
+}
+
 }  // namespace
 }  // namespace plait

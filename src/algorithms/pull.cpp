@@ -1,0 +1,137 @@
+// Pull: every rank fetches what it needs straight out of the buffer of the rank that has it.
+#include <vector>
+
+#include "algorithms/arguments.hpp"
+#include "algorithms/catalog.hpp"
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+// What one rank has to get out of the input of another, or out of its own.
+struct Move {
+  int from = 0, to = 0;
+  int chunk = 0;
+};
+
+bool gives(const AlgorithmArguments& arguments, int from, int to) {
+  switch (arguments.collective) {
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return from == arguments.root;
+    case Collective::kGather:
+      return to == arguments.root;
+    default:  // all_gather and all_to_all
+      return true;
+  }
+}
+
+int chunk_of(const AlgorithmArguments& arguments, int from, int to) {
+  switch (arguments.collective) {
+    case Collective::kBroadcast:
+      return 0;
+    case Collective::kScatter:
+      return to;
+    case Collective::kAllToAll:
+      return from * arguments.ranks + to;
+    default:  // all_gather and gather
+      return from;
+  }
+}
+
+// Between ranks, those of a receiver from the next rank on, so that not all begin with one.
+std::vector<Move> moves_between(const AlgorithmArguments& arguments) {
+  std::vector<Move> moves;
+  for (int to = 0; to < arguments.ranks; ++to) {
+    for (int d = 1; d < arguments.ranks; ++d) {
+      const int from = (to + d) % arguments.ranks;
+      if (gives(arguments, from, to)) moves.push_back({from, to, chunk_of(arguments, from, to)});
+    }
+  }
+  return moves;
+}
+
+// A lane on every rank for every other that it gives to or takes from, the next rank's first: [rank][other].
+std::vector<std::vector<LaneId>> add_pair_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+  const int ranks = arguments.ranks;
+  std::vector<std::vector<LaneId>> lanes(ranks, std::vector<LaneId>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int d = 1; d < ranks; ++d) {
+      const int other = (rank + d) % ranks;
+      if (!gives(arguments, rank, other) && !gives(arguments, other, rank)) continue;
+      lanes[rank][other] = builder.add_lane(rank, arguments.engine);
+    }
+  }
+  return lanes;
+}
+
+// On every rank that has something for itself one more lane, which copies it and does nothing else.
+void add_own_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+  for (int rank = 0; rank < arguments.ranks; ++rank) {
+    if (!gives(arguments, rank, rank)) continue;
+    builder.copy(builder.add_lane(rank, arguments.engine), output_of(rank), input_of(rank),
+                 chunk_of(arguments, rank, rank));
+  }
+}
+
+// In place an input lies where the output does. A rank of all_to_all would overwrite what others have yet to read. The
+// own block of all_gather and the root's message are read while their owner copies them onto themselves, which only a
+// copy engine leaves out.
+bool is_right_in_place(const AlgorithmArguments& arguments) {
+  if (arguments.ranks == 1) return true;
+  if (arguments.collective == Collective::kAllToAll) return false;
+  const bool own_is_shared =
+      arguments.collective == Collective::kAllGather || arguments.collective == Collective::kBroadcast;
+  return !own_is_shared || arguments.engine == Engine::kCopy;
+}
+
+// For copy engines, which copy from one place to one place at the full speed of a link and take no SM from anybody.
+// All pairs are alike and independent. Rank r takes from rank p, each in its lane for the other:
+//
+//     p:  signal "my buffer is ready" ---.                          .--> wait
+//     r:                                  '--> wait, copy, signal --'
+//
+// Where both give (all_gather, all_to_all): signal ready, wait, copy, signal done, wait. So a lane has one copy at
+// most, signals and waits before and behind it, all of them with one lane of one peer. What a rank has for itself is
+// copied in a lane of its own, the last.
+//
+// Steps: 2. Bytes: every rank reads what it needs, once. No scratch.
+// When: long messages between GPUs whose users' buffers are mapped.
+Plan make_pull(const AlgorithmArguments& arguments) {
+  check_arguments(pull(), arguments, true);
+  check_one_node(pull(), arguments);
+  if (arguments.reach != Reach::kPeer) {
+    fail(ErrorCode::kInvalidArgument,
+         "algorithm pull: reads other ranks' buffers, which are out of reach where reach is ", name(arguments.reach),
+         "; it takes reach ", name(Reach::kPeer), ". Use another algorithm, such as push");
+  }
+  PlanBuilder builder = start_plan(arguments, label(pull(), "", 1), 1);
+  const auto lanes = add_pair_lanes(builder, arguments);
+  add_own_lanes(builder, arguments);
+  const std::vector<Move> moves = moves_between(arguments);
+  std::vector<SignalId> ready, done;
+  for (const Move& it : moves) ready.push_back(builder.signal(lanes[it.from][it.to], lanes[it.to][it.from]));
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const Move& it = moves[i];
+    const LaneId lane = lanes[it.to][it.from];
+    builder.wait(ready[i]);
+    builder.copy(lane, output_of(it.to), input_of(it.from), it.chunk);
+    done.push_back(builder.signal(lane, lanes[it.from][it.to]));
+  }
+  for (const SignalId& signal : done) builder.wait(signal);
+  if (!is_right_in_place(arguments)) builder.not_in_place();
+  return builder.finish();
+}
+
+}  // namespace
+
+Algorithm pull() {
+  return {"pull",
+          "each rank copies what it needs straight from the buffer of the rank that has it; for copy engines",
+          "TEM-17",
+          {Collective::kBroadcast, Collective::kAllGather, Collective::kGather, Collective::kScatter,
+           Collective::kAllToAll},
+          make_pull};
+}
+
+}  // namespace plait
