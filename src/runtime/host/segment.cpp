@@ -21,7 +21,11 @@ constexpr size_t kPage = 4096;
 size_t round_to_page(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 size_t header_bytes() { return round_to_page(sizeof(FailureRecord)); }
-size_t board_bytes() { return round_to_page(sizeof(RankBoard)); }
+size_t offer_bytes(const SegmentShape& shape) {
+  return shape.ranks <= kMostOfferingRanks ? round_to_page(Offers::bytes_for(shape.ranks)) : 0;
+}
+// A rank's exports fit behind its board, where both are whole lines.
+size_t board_bytes() { return round_to_page(sizeof(RankBoard) + Segment::kExports * sizeof(std::atomic<uint64_t>)); }
 size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
 size_t senders(const SegmentShape& shape) { return static_cast<size_t>(shape.ranks) - 1; }  // to one rank
@@ -112,7 +116,9 @@ UniqueFd open_unnamed_file(const SegmentShape& shape, const std::string& directo
 
 }  // namespace
 
-size_t SegmentShape::total_bytes() const { return header_bytes() + static_cast<size_t>(ranks) * rank_bytes(*this); }
+size_t SegmentShape::total_bytes() const {
+  return header_bytes() + offer_bytes(*this) + static_cast<size_t>(ranks) * rank_bytes(*this);
+}
 
 UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory) {
   const size_t bytes = shape.total_bytes();
@@ -149,7 +155,13 @@ Segment::Segment(const SegmentShape& shape) : shape_(shape) {
 Segment::~Segment() { munmap(base_, shape_.total_bytes()); }
 
 std::byte* Segment::rank_base(int rank) const {
-  return base_ + header_bytes() + static_cast<size_t>(rank) * rank_bytes(shape_);
+  return base_ + header_bytes() + offer_bytes(shape_) + static_cast<size_t>(rank) * rank_bytes(shape_);
+}
+
+std::byte* Segment::offers() const { return offer_bytes(shape_) > 0 ? base_ + header_bytes() : nullptr; }
+
+std::atomic<uint64_t>* Segment::exports(int rank) const {
+  return reinterpret_cast<std::atomic<uint64_t>*>(rank_base(rank) + sizeof(RankBoard));
 }
 
 std::byte* Segment::signals(int rank, uint32_t parity) const {

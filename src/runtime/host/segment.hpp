@@ -1,14 +1,16 @@
 // The memory that the ranks of a communicator share.
 //
-// One block, made by rank 0 and mapped by all: a header with the failure record, then for every rank its board, its
-// signals, its scratch and the channels to it. Signals and scratch exist twice, for even and odd epochs (an epoch is
-// one run of a plan over one slice of a message): epoch e may use its half as soon as every rank is done with epoch e
+// One block, made by rank 0 and mapped by all: a header with the failure record, the offers where few ranks are, then
+// for every rank its board, its exports, its signals, its scratch and the channels to it. Signals and scratch exist
+// twice, for even and odd epochs (an epoch is one run of a plan over one slice of a message): epoch e may use its half
+// as soon as every rank is done with epoch e
 // - 2.
 //
 // The block is an anonymous memory file, so that nothing is left in any file system however the ranks end; a directory
 // such as /dev/shm can be named instead, then the file is removed from it before anyone uses it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,6 +19,7 @@
 #include "runtime/host/board.hpp"
 #include "runtime/host/channel.hpp"
 #include "runtime/host/failure.hpp"
+#include "runtime/host/offers.hpp"
 
 namespace plait {
 
@@ -45,12 +48,17 @@ class Segment {
   const SegmentShape& shape() const { return shape_; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(base_); }
   RankBoard& board(int rank) const { return *reinterpret_cast<RankBoard*>(rank_base(rank)); }
+  // For `Offers` of all ranks; none where there are more than kMostOfferingRanks.
+  std::byte* offers() const;
+  // kExports numbers of the allocations that the rank lets others map; 0: none, or given back.
+  std::atomic<uint64_t>* exports(int rank) const;
   // Signal words, kSignalStride bytes apart.
   std::byte* signals(int rank, uint32_t parity) const;
   std::byte* scratch(int rank, uint32_t parity) const;
   // For messages from one rank to another one.
   Channel channel(int from, int to) const;
 
+  static constexpr int kExports = 64;
   // One writer and one reader a word: each has a cache line of its own.
   static constexpr size_t kSignalStride = 64;
   // What the line has room for behind the word.

@@ -24,8 +24,11 @@ struct Range {
 std::vector<Range> ranges_of(const Segment& segment) {
   const SegmentShape& shape = segment.shape();
   std::vector<Range> ranges = {{reinterpret_cast<std::byte*>(&segment.failure()), sizeof(FailureRecord), 64}};
+  if (shape.ranks <= kMostOfferingRanks) ranges.push_back({segment.offers(), Offers::bytes_for(shape.ranks), 64});
   for (int rank = 0; rank < shape.ranks; ++rank) {
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
+    constexpr size_t kExportBytes = Segment::kExports * sizeof(uint64_t);
+    ranges.push_back({reinterpret_cast<std::byte*>(segment.exports(rank)), kExportBytes, 64});
     for (const uint32_t parity : {0u, 1u}) {
       const size_t signal_bytes = static_cast<size_t>(shape.signals) * Segment::kSignalStride;
       ranges.push_back({segment.signals(rank, parity), signal_bytes, 64});
@@ -45,7 +48,7 @@ std::vector<Range> ranges_of(const Segment& segment) {
 }
 
 TEST(Segment, EverythingHasAPlaceOfItsOwn) {
-  for (const int ranks : {1, 2, 7, 64}) {
+  for (const int ranks : {1, 2, 7, 16, 17, 64}) {
     for (const size_t scratch : {size_t{0}, size_t{1}, size_t{4096}, size_t{10'001}}) {
       for (const int signals : {0, 1, 64, 513}) {
         const Segment segment({ranks, scratch, signals});
@@ -63,6 +66,11 @@ TEST(Segment, EverythingHasAPlaceOfItsOwn) {
       }
     }
   }
+}
+
+TEST(Segment, OffersAreForFewRanks) {
+  for (const int ranks : {1, 2, kMostOfferingRanks}) EXPECT_NE(Segment({ranks, 0, 0}).offers(), nullptr);
+  EXPECT_EQ(Segment({kMostOfferingRanks + 1, 0, 0}).offers(), nullptr);
 }
 
 TEST(Segment, EveryMappingSeesTheSame) {

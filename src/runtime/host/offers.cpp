@@ -1,0 +1,169 @@
+// Meetings about offers.
+//
+// Each rank counts its meetings. What is said below holds for every meeting m, since it holds for all before:
+//
+// - One word says how many have come to the last meeting that anyone has come to, and whether it was closed. It changes
+//   by compare-and-swap alone, and a meeting is closed only while some are missing. So each meeting that is over was
+//   either full or closed, never both, and every rank sees it end the same way: full means that all have come in time;
+//   and who finds the word at a later meeting knows that its own was closed. For nobody goes on to the next meeting
+//   but after a closed one or after conclude(), which waits for the votes of all ranks, and so for that rank's own.
+//   This goes for a rank that is any number of meetings late, too: it has come to none of them, so all were closed.
+// - Votes are cast in full meetings only. The next full meeting needs every rank to come, and a rank comes after it has
+//   seen all votes of the last one. So nobody waits for votes of one meeting where votes of a later one are.
+// - A row is written by its rank, before that rank comes to a meeting, and read by others in that meeting if it was
+//   full, before they vote. The rank writes its row again for a later meeting: after it has seen the votes of all if
+//   the meeting was full, and if it was not, nobody has read the row. A rank that is late writes its row while others
+//   are ahead in a later meeting; they do not read it, since that meeting is not full without this rank. So one table
+//   for all meetings is enough, and nobody needs to ask before it writes.
+//
+// Order: a row's bytes are plain. Who comes, or votes, releases; who sees all come, or all votes, acquires; each swap
+// of a word goes on with the release sequence of those before it, so that the last one stands for all.
+#include "runtime/host/offers.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace plait {
+
+// The rows of the ranks follow it.
+struct OfferTable {
+  alignas(64) std::atomic<uint64_t> arrivals;
+  alignas(64) std::atomic<uint64_t> votes;
+};
+
+namespace {
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared memory needs lock-free atomics");
+
+constexpr int kMostSkips = 64;
+
+// Words have the meeting's number in the upper 48 bits, which is enough for centuries of one meeting in 50 us.
+constexpr int kNumberShift = 16;
+constexpr uint64_t meeting_of(uint64_t word) { return word >> kNumberShift; }
+
+// Of arrivals: a bit that says closed, and a count.
+constexpr uint64_t kClosed = uint64_t{1} << 15;
+constexpr uint64_t arrived(uint64_t word) { return word & (kClosed - 1); }
+
+// Of votes: a count of those against, and a count of all.
+constexpr uint64_t kRefusal = uint64_t{1} << 8;
+constexpr uint64_t votes_in(uint64_t word) { return word & (kRefusal - 1); }
+constexpr bool is_refused(uint64_t word) { return (word >> 8 & 0xff) != 0; }
+constexpr int kMostRanks = 0xff;
+static_assert(kMostOfferingRanks <= kMostRanks);
+
+bool swap(std::atomic<uint64_t>& word, uint64_t& seen, uint64_t next) {
+  return word.compare_exchange_weak(seen, next, std::memory_order_acq_rel, std::memory_order_acquire);
+}
+
+}  // namespace
+
+size_t Offers::bytes_for(int ranks) { return sizeof(OfferTable) + static_cast<size_t>(ranks) * kOfferBytes; }
+
+Offers::Offers(std::byte* memory, int rank, int ranks, Backoff backoff)
+    : table_(reinterpret_cast<OfferTable*>(memory)),
+      rank_(rank),
+      ranks_(static_cast<uint64_t>(ranks)),
+      backoff_(backoff) {
+  if (memory == nullptr || ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks) {
+    fail(ErrorCode::kInternal, "no offers of rank ", rank, " of ", ranks, memory == nullptr ? " without memory" : "");
+  }
+}
+
+void Offers::expect(Stage stage, const char* what) const {
+  if (stage_ == stage) return;
+  fail(ErrorCode::kInternal, "rank ", rank_, ": offers of meeting ", meeting_, ": ", what, " out of turn");
+}
+
+std::byte* Offers::row(int rank) const {
+  return reinterpret_cast<std::byte*>(table_ + 1) + static_cast<size_t>(rank) * kOfferBytes;
+}
+
+bool Offers::put(const Offer& offer) {
+  if (stage_ == Stage::kGone) return false;
+  expect(Stage::kApart, "put()");
+  if (skips_ > 0) {
+    --skips_;
+    return false;
+  }
+  ++meeting_;
+  std::memcpy(row(rank_), offer.data(), kOfferBytes);
+  joined_ = join();
+  stage_ = Stage::kPut;
+  return true;
+}
+
+// False where others have closed the meeting without this rank.
+bool Offers::join() {
+  uint64_t seen = table_->arrivals.load(std::memory_order_acquire);
+  for (;;) {
+    if (meeting_of(seen) > meeting_) return false;
+    const bool is_first = meeting_of(seen) < meeting_;
+    if (!is_first && (seen & kClosed) != 0) return false;
+    if (swap(table_->arrivals, seen, is_first ? (meeting_ << kNumberShift | 1) : seen + 1)) return true;
+  }
+}
+
+bool Offers::all_put(std::chrono::nanoseconds patience) {
+  expect(Stage::kPut, "all_put()");
+  const bool is_full = joined_ && wait_for_all(patience);
+  stage_ = is_full ? Stage::kMet : Stage::kApart;
+  skips_ = is_full ? 0 : next_skips_;
+  next_skips_ = is_full ? 1 : std::min(2 * next_skips_, kMostSkips);
+  return is_full;
+}
+
+bool Offers::wait_for_all(std::chrono::nanoseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  backoff_.reset();
+  uint64_t seen = table_->arrivals.load(std::memory_order_acquire);
+  for (;;) {
+    if (meeting_of(seen) != meeting_ || (seen & kClosed) != 0) return false;
+    if (arrived(seen) == ranks_) return true;
+    if (Clock::now() - begin >= patience) {
+      // Whoever comes at this moment makes it fail, and is looked at.
+      if (swap(table_->arrivals, seen, seen | kClosed)) return false;
+      continue;
+    }
+    backoff_.pause();
+    seen = table_->arrivals.load(std::memory_order_acquire);
+  }
+}
+
+Offer Offers::of(int rank) const {
+  expect(Stage::kMet, "of()");
+  if (rank < 0 || static_cast<uint64_t>(rank) >= ranks_) {
+    fail(ErrorCode::kInternal, "rank ", rank_, ": no offer of rank ", rank, " of ", ranks_);
+  }
+  Offer offer;
+  std::memcpy(offer.data(), row(rank), kOfferBytes);
+  return offer;
+}
+
+void Offers::vote(bool can) {
+  const uint64_t own = can ? 1 : kRefusal + 1;
+  uint64_t seen = table_->votes.load(std::memory_order_acquire);
+  while (!swap(table_->votes, seen, (meeting_of(seen) == meeting_ ? seen : meeting_ << kNumberShift) + own)) {
+  }
+}
+
+bool Offers::conclude(bool can, const std::function<void()>& look) {
+  expect(Stage::kMet, "conclude()");
+  vote(can);
+  // As long as not all votes are seen, others may read this rank's row: should `look` throw, it is never written again.
+  stage_ = Stage::kGone;
+  backoff_.reset();
+  uint64_t seen = table_->votes.load(std::memory_order_acquire);
+  while (votes_in(seen) != ranks_) {
+    if (backoff_.pause()) look();
+    seen = table_->votes.load(std::memory_order_acquire);
+  }
+  stage_ = Stage::kApart;
+  return !is_refused(seen);
+}
+
+}  // namespace plait
