@@ -22,7 +22,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
 #include "base/error.hpp"
 
@@ -78,9 +77,8 @@ void Offers::expect(Stage stage, const char* what) const {
   fail(ErrorCode::kInternal, "rank ", rank_, ": offers of meeting ", meeting_, ": ", what, " out of turn");
 }
 
-std::byte* Offers::row(int rank) const {
-  return reinterpret_cast<std::byte*>(table_ + 1) + static_cast<size_t>(rank) * kOfferBytes;
-}
+// Rows are assigned, not copied by memcpy: gcc may expand that where the thread sanitizer does not see it.
+Offer& Offers::row(int rank) const { return reinterpret_cast<Offer*>(table_ + 1)[rank]; }
 
 bool Offers::put(const Offer& offer) {
   if (stage_ == Stage::kGone) return false;
@@ -90,26 +88,24 @@ bool Offers::put(const Offer& offer) {
     return false;
   }
   ++meeting_;
-  std::memcpy(row(rank_), offer.data(), kOfferBytes);
-  joined_ = join();
+  row(rank_) = offer;
+  join();
   stage_ = Stage::kPut;
   return true;
 }
 
-// False where others have closed the meeting without this rank.
-bool Offers::join() {
+void Offers::join() {
   uint64_t seen = table_->arrivals.load(std::memory_order_acquire);
   for (;;) {
-    if (meeting_of(seen) > meeting_) return false;
+    if (meeting_of(seen) > meeting_) return;  // too late; wait_for_all() will find that
     const bool is_first = meeting_of(seen) < meeting_;
-    if (!is_first && (seen & kClosed) != 0) return false;
-    if (swap(table_->arrivals, seen, is_first ? (meeting_ << kNumberShift | 1) : seen + 1)) return true;
+    if (swap(table_->arrivals, seen, is_first ? (meeting_ << kNumberShift | 1) : seen + 1)) return;
   }
 }
 
 bool Offers::all_put(std::chrono::nanoseconds patience) {
   expect(Stage::kPut, "all_put()");
-  const bool is_full = joined_ && wait_for_all(patience);
+  const bool is_full = wait_for_all(patience);
   stage_ = is_full ? Stage::kMet : Stage::kApart;
   skips_ = is_full ? 0 : next_skips_;
   next_skips_ = is_full ? 1 : std::min(2 * next_skips_, kMostSkips);
@@ -139,9 +135,7 @@ Offer Offers::of(int rank) const {
   if (rank < 0 || static_cast<uint64_t>(rank) >= ranks_) {
     fail(ErrorCode::kInternal, "rank ", rank_, ": no offer of rank ", rank, " of ", ranks_);
   }
-  Offer offer;
-  std::memcpy(offer.data(), row(rank), kOfferBytes);
-  return offer;
+  return row(rank);
 }
 
 void Offers::vote(bool can) {

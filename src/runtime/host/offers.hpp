@@ -51,8 +51,8 @@ class Offers {
   enum class Stage { kApart, kPut, kMet, kGone };
 
   void expect(Stage stage, const char* what) const;
-  std::byte* row(int rank) const;
-  bool join();
+  Offer& row(int rank) const;
+  void join();
   bool wait_for_all(std::chrono::nanoseconds patience);
   void vote(bool can);
 
@@ -62,7 +62,6 @@ class Offers {
   Backoff backoff_;
   Stage stage_ = Stage::kApart;
   uint64_t meeting_ = 0;  // this rank's last one, counted from 1
-  bool joined_ = false;   // in time
   int skips_ = 0;         // calls that are still not to be tried
   int next_skips_ = 1;    // after the next meeting in vain
 };
