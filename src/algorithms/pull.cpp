@@ -65,24 +65,26 @@ std::vector<std::vector<LaneId>> add_pair_lanes(PlanBuilder& builder, const Algo
   return lanes;
 }
 
-// On every rank that has something for itself one more lane, which copies it and does nothing else.
+// On every rank that has something for itself one more lane, which copies it and does nothing else. Copy engines are for
+// links: within a GPU a few SMs are faster, and leave the engines to the links.
 void add_own_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < arguments.ranks; ++rank) {
     if (!gives(arguments, rank, rank)) continue;
-    builder.copy(builder.add_lane(rank, arguments.engine), output_of(rank), input_of(rank),
+    const Engine engine = arguments.engine == Engine::kCopy ? Engine::kSm : arguments.engine;
+    builder.copy(builder.add_lane(rank, engine), output_of(rank), input_of(rank),
                  chunk_of(arguments, rank, rank));
   }
 }
 
 // In place an input lies where the output does. A rank of all_to_all would overwrite what others have yet to read. The
-// own block of all_gather and the root's message are read while their owner copies them onto themselves, which only a
-// copy engine leaves out.
+// own block of all_gather and the root's message are read while their owner copies them onto themselves, which only the
+// engines of a GPU leave out.
 bool is_right_in_place(const AlgorithmArguments& arguments) {
   if (arguments.ranks == 1) return true;
   if (arguments.collective == Collective::kAllToAll) return false;
   const bool own_is_shared =
       arguments.collective == Collective::kAllGather || arguments.collective == Collective::kBroadcast;
-  return !own_is_shared || arguments.engine == Engine::kCopy;
+  return !own_is_shared || arguments.engine != Engine::kCpu;
 }
 
 // For copy engines, which copy from one place to one place at the full speed of a link and take no SM from anybody.

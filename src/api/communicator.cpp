@@ -273,6 +273,9 @@ size_t Communicator::shared_bytes() const { return held(impl_).shared_bytes; }
 int Communicator::device() const { return held(impl_).device ? impl_->device->device() : kNoDevice; }
 size_t Communicator::device_bytes() const { return held(impl_).device ? impl_->device->device_bytes() : 0; }
 
+uint64_t Communicator::direct_calls() const { return held(impl_).device ? impl_->device->direct_calls() : 0; }
+size_t Communicator::mapped_buffers() const { return held(impl_).device ? impl_->device->mapped_buffers() : 0; }
+
 void Communicator::all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
   run({Collective::kAllReduce, type, op, 0, count}, input, output);
 }
@@ -366,10 +369,15 @@ const VerifiedPlan& Communicator::plan_for(const Call& call) {
 
 std::string Communicator::reason_for(const Call& call) {
   Impl& impl = held(impl_);
-  return (impl.device ? impl.device->choose(call).plan : impl.choose(call)).reason;
+  if (!impl.device) return impl.choose(call).reason;
+  const CudaChoice choice = impl.device->choose(call);
+  return choice.direct.value_or(choice.plan).reason;
 }
 
-std::string Communicator::launch_for(const Call& call) { return to_text(held(impl_).device_end().choose(call).launch); }
+std::string Communicator::launch_for(const Call& call) {
+  const CudaChoice choice = held(impl_).device_end().choose(call);
+  return (choice.direct ? "copy engines, else " : "") + to_text(choice.launch);
+}
 
 void Communicator::abort(const std::string& reason) {
   held(impl_).host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));

@@ -2,7 +2,9 @@
 #ifdef PLAIT_HAVE_CUDA
 #include <unistd.h>
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
@@ -15,7 +17,15 @@ namespace plait {
 namespace {
 
 // Calls that are kept ready. A captured launch has copied all that it needs.
-constexpr size_t kMostPreparedCalls = 256;
+constexpr size_t kMostReadyCalls = 256;
+
+// How long a rank waits on the host for others to come to a call that copy engines could perform: an eighth of what
+// the copies take, which is about what they save. Whoever insists on copy engines waits for them.
+constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);
+std::chrono::nanoseconds worthwhile_wait(size_t bytes) {
+  constexpr size_t kBytesPerNanosecond = 390;
+  return std::chrono::nanoseconds(bytes / kBytesPerNanosecond / 8);
+}
 
 struct CallHash {
   size_t operator()(const Call& call) const { return signature(call); }
@@ -33,11 +43,9 @@ class CudaDeviceEnd final : public DeviceEnd {
   }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
-    if (last_ == nullptr || !(last_call_ == call)) {
-      last_ = prepared_for(call);
-      last_call_ = call;
-    }
-    cuda_.enqueue(*last_, input, output, stream, factor);
+    const Ready& ready = ready_for(call);
+    if (ready.copies && cuda_.enqueue_copies(*ready.copies, input, output, stream, ready.patience)) return;
+    cuda_.enqueue(*ready.prepared, input, output, stream, factor);
   }
 
   void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
@@ -61,12 +69,24 @@ class CudaDeviceEnd final : public DeviceEnd {
     return choice;
   }
 
-  const VerifiedPlan& plan_for(const Call& call) override { return plan_of(choose(call).plan); }
+  const VerifiedPlan& plan_for(const Call& call) override {
+    const CudaChoice choice = choose(call);
+    return plan_of(choice.direct.value_or(choice.plan));
+  }
   void stop_waiting() override { cuda_.stop_waiting(); }
   int device() const override { return cuda_.memory().device(); }
+  uint64_t direct_calls() const override { return cuda_.direct_calls(); }
+  size_t mapped_buffers() const override { return cuda_.mapped_buffers(); }
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
+  // A call with everything decided but the buffers.
+  struct Ready {
+    std::shared_ptr<CudaRank::Prepared> prepared;
+    std::optional<CopyProgram> copies;  // to be tried first
+    std::chrono::nanoseconds patience{};
+  };
+
   const VerifiedPlan& plan_of(const Choice& choice) const {
     const AlgorithmArguments& arguments = choice.arguments;
     auto& plan =
@@ -75,14 +95,30 @@ class CudaDeviceEnd final : public DeviceEnd {
     return *plan;
   }
 
-  std::shared_ptr<CudaRank::Prepared> prepared_for(const Call& call) {
-    const auto found = prepared_.find(call);
-    if (found != prepared_.end()) return found->second;
+  const Ready& ready_for(const Call& call) {
+    if (last_ != nullptr && last_->first == call) return last_->second;
+    auto found = ready_.find(call);
+    if (found == ready_.end()) {
+      if (ready_.size() >= kMostReadyCalls) {
+        last_ = nullptr;
+        ready_.clear();
+      }
+      found = ready_.emplace(call, make_ready(call)).first;
+    }
+    last_ = &*found;
+    return last_->second;
+  }
+
+  Ready make_ready(const Call& call) const {
     const CudaChoice choice = choose(call);
     const VerifiedPlan& plan = plan_of(choice.plan);
     const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()));
-    if (prepared_.size() >= kMostPreparedCalls) prepared_.clear();
-    return prepared_[call] = cuda_.prepare(bound, call, choice.launch);
+    Ready ready{cuda_.prepare(bound, call, choice.launch), {}, {}};
+    if (choice.direct) {
+      ready.copies = make_copy_program(plan_of(*choice.direct), call, rank_);
+      ready.patience = choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_));
+    }
+    return ready;
   }
 
   const int rank_;
@@ -93,9 +129,8 @@ class CudaDeviceEnd final : public DeviceEnd {
   CudaRank cuda_;
   mutable std::map<std::tuple<std::string, Collective, int, std::vector<int>, int>, std::unique_ptr<VerifiedPlan>>
       plans_;
-  std::unordered_map<Call, std::shared_ptr<CudaRank::Prepared>, CallHash> prepared_;
-  std::shared_ptr<CudaRank::Prepared> last_;
-  Call last_call_;
+  std::unordered_map<Call, Ready, CallHash> ready_;
+  const std::pair<const Call, Ready>* last_ = nullptr;
 };
 
 }  // namespace

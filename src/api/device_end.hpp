@@ -37,6 +37,8 @@ class DeviceEnd {
   virtual void stop_waiting() = 0;
   virtual int device() const = 0;
   virtual size_t device_bytes() const = 0;
+  virtual uint64_t direct_calls() const = 0;
+  virtual size_t mapped_buffers() const = 0;
 };
 
 }  // namespace plait

@@ -1,6 +1,5 @@
 #include "api/introduction.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -9,6 +8,7 @@
 
 #include "api/cores.hpp"
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
@@ -17,12 +17,6 @@ namespace {
 template <size_t size>
 void copy_text(char (&to)[size], const std::string& text) {
   std::strncpy(to, text.c_str(), size - 1);
-}
-
-// Names the set of processes that this one can see; 0 where the kernel does not say.
-uint64_t own_process_namespace() {
-  struct stat status{};
-  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 }  // namespace

@@ -38,9 +38,14 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   const int ctas = choice.launch.strands * static_cast<int>(plan.ranks[0].lanes.size());
   const std::string launch = join(plan.algorithm, ", ", name(choice.launch.protocol), ", ", ctas,
                                   ctas == 1 ? " CTA" : " CTAs", " of ", choice.launch.threads, " threads");
-  if (processors == 0) return launch;
   const int used = std::min(ctas, processors);
-  return join(launch, " on at most ", used, used == 1 ? " SM" : " SMs");
+  const std::string kernels = processors == 0 ? launch : join(launch, " on at most ", used, used == 1 ? " SM" : " SMs");
+  if (!choice.direct) return kernels;
+  return join(
+      choice.direct->algorithm, " by copy engines, and at most ", kOwnCopySms,
+      " SMs for what a rank has for itself, where ranks are processes and come to the call together, with buffers "
+      "of cudaMalloc; else ",
+      kernels);
 }
 
 }  // namespace plait

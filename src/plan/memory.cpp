@@ -124,7 +124,9 @@ void Memory::write(const Actor& actor, const Place& place, int offset, ValueTabl
 
 bool Memory::is_left_out(const Actor& actor, const Cell& destination, int chunk) {
   const Operation& operation = operation_at(plan_, actor.id);
-  return plan_.ranks[actor.id.rank].lanes[actor.id.lane].engine == Engine::kCopy && operation.kind == OpKind::kFold &&
+  const Engine engine = plan_.ranks[actor.id.rank].lanes[actor.id.lane].engine;
+  const bool copies = operation.kind == OpKind::kFold && operation.sources.size() == 1;
+  return plan_.reach == Reach::kPeer && (engine == Engine::kCopy || engine == Engine::kSm) && copies &&
          shared_cell(operation.sources[0], chunk) == &destination;
 }
 

@@ -71,7 +71,8 @@ class Memory {
   size_t shared(int rank) const { return slots(rank) + plan_.ranks[rank].scratch_slots + plan_.ranks[rank].host_slots; }
   // Where input and output share memory: the cell of both, or null where the chunk of the place is not shared.
   Cell* shared_cell(const Place& place, int chunk);
-  // True where a copy engine would copy a chunk onto itself: nobody asks it to. Other engines may store the same bits.
+  // True where an engine of a GPU that reaches into buffers would copy a chunk onto itself: nobody asks it to. Other
+  // engines may store the same bits.
   bool is_left_out(const Actor& actor, const Cell& destination, int chunk);
   void check_buffer(int rank, size_t first_cell, const ChunkWindow& window, const char* buffer, bool in_place,
                     const Clock& end) const;

@@ -33,7 +33,7 @@ inline constexpr int kCollectiveCount = 9;
 // Who performs a lane.
 enum class Engine : uint8_t {
   kSm,    // a set of CTAs of the rank's GPU
-  kCopy,  // a copy engine of the rank's GPU; whoever runs its lane leaves out copies of memory onto itself
+  kCopy,  // a copy engine of the rank's GPU
   kCpu,   // a thread of the rank's process
   kNet,   // the network transport
 };
@@ -48,7 +48,7 @@ enum class Buffer : uint8_t {
 // Which memory an engine may load from and store to.
 enum class Reach : uint8_t {
   kStaged,  // its own rank's input and output; scratch and host buffers of every rank of its node
-  kPeer,    // every buffer of every rank of its node
+  kPeer,    // every buffer of every rank of its node. On GPUs, copies of memory onto itself are left out then
 };
 
 struct Place {

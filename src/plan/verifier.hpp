@@ -13,7 +13,7 @@
 //    may be wider than the caller's type);
 //  - places of one operation share memory wholly or not at all, and wholly only where their elements are of one width;
 //  - all of this also holds where input and output share memory, if the plan claims so, and whoever reads an input
-//    there reads it before the output is written over it; what a copy engine would copy onto itself there is left out;
+//    there reads it before the output is written over it; what a GPU would copy onto itself there is left out;
 //  - the proof fits into memory and ends in good time (proof_size.hpp).
 //
 // It takes for granted that a send is over once its source may be overwritten, without waiting for its receive, and it

@@ -1,6 +1,9 @@
 // What a runtime that performs calls elsewhere than on the host needs to know and say about its communicator.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,6 +17,8 @@ class CommunicatorState {
   virtual ~CommunicatorState() = default;
 
   virtual int rank() const = 0;
+  // Whether some rank is known to share its process with another.
+  virtual bool shares_process() const = 0;
   // Tells the other ranks that this one makes the call. One thread at a time; everything below: any thread.
   virtual void announce(const Call& call) = 0;
 
@@ -27,6 +32,11 @@ class CommunicatorState {
   virtual void look_after_peers() = 0;
   // What each rank called last, and where they differ: for messages.
   virtual std::string describe() const = 0;
+
+  // Shared memory: for what ranks offer each other (host/offers.hpp), and for the numbers of the allocations that a
+  // rank exports (host/segment.hpp).
+  virtual std::byte* offers() const = 0;
+  virtual std::atomic<uint64_t>* exports(int rank) const = 0;
 };
 
 }  // namespace plait

@@ -1,7 +1,6 @@
 #include "runtime/rendezvous.hpp"
 
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/process.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -27,12 +27,6 @@ void require_one_user(const PeerCredentials& peer) {
   if (peer.user_id == ::geteuid()) return;
   fail(ErrorCode::kMismatch, "the ranks' meeting place is held by pid ", peer.process_id, " of user ", peer.user_id,
        ", this process belongs to user ", ::geteuid(), "; all ranks of a job must run as one user");
-}
-
-// Names the set of processes that this one can see; 0 where the kernel does not say.
-uint64_t own_process_namespace() {
-  struct stat status{};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 // A connection whose other end has not yet proved to be a rank.

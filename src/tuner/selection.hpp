@@ -53,9 +53,14 @@ Choice parse_choice(std::string_view text, Collective collective);
 Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides);
 
 // The choice for ranks whose GPUs reach each other's memory, and how it is launched.
+inline constexpr int kOwnCopySms = 8;  // for what a rank copies to itself while copy engines serve the links
 struct CudaChoice {
   Choice plan;
   LaunchShape launch;
+  // Better than that, where every rank's buffers can be mapped by the others: data goes straight from buffer to buffer,
+  // by copy engines.
+  std::optional<Choice> direct;
+  bool insists_on_direct = false;  // the user does
 };
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch);

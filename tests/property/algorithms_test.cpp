@@ -293,7 +293,7 @@ bool documented_in_place(std::string_view algorithm, const AlgorithmArguments& a
       a.collective == Collective::kScatter) {
     return true;
   }
-  return a.collective != Collective::kAllToAll && a.engine == Engine::kCopy;
+  return a.collective != Collective::kAllToAll && a.engine != Engine::kCpu;
 }
 
 int64_t crossings(const PlanReport& report) {

@@ -7,11 +7,14 @@
 #include <variant>
 
 #include "base/error.hpp"
+#include "runtime/cuda/copier.hpp"
 #include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/direct_calls.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/peer_buffers.hpp"
 #include "runtime/cuda/product_memory.hpp"
 #include "runtime/cuda/scale.hpp"
 
@@ -21,11 +24,19 @@ namespace {
 // The upper bits of a signal word.
 constexpr uint32_t kCallBits = 24;
 
+uint32_t call_word(const Call& call) { return signature(call) & ((1u << kCallBits) - 1); }
+
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &capture), "asking whether the stream is captured");
+  return capture != cudaStreamCaptureStatusNone;
+}
+
 // What every launch of a call carries.
 void fill(Launch& launch, const LaneProgram& program, const DeviceRank& self, const Call& call) {
   launch.slices = program.slices;
   launch.slice_bytes = program.slice_bytes;
-  launch.call = signature(call) & ((1u << kCallBits) - 1);
+  launch.call = call_word(call);
   launch.op = call.op;
   launch.self = self;
 }
@@ -109,6 +120,11 @@ struct CudaRank::Impl {
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
   std::unique_ptr<Exchanger> exchanger;
   std::unique_ptr<ProductMemory> products;
+  std::unique_ptr<PeerBuffers> buffers;
+  std::unique_ptr<CopyEngines> engines;
+  std::unique_ptr<DirectCalls> direct;
+  std::unique_ptr<Copier> copier;
+  uint64_t direct_calls = 0;
   cudaEvent_t last_call = nullptr;
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
   cudaStream_t last_stream = nullptr;
@@ -154,8 +170,12 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   products = std::make_unique<ProductMemory>(memory.device());
   exchanger = std::make_unique<Exchanger>(self, mapped->receives,
                                           ChannelShape::of(ranks, memory.ranks_per_device(), memory.processors()));
+  buffers = std::make_unique<PeerBuffers>(memory.device(), rank, [this](int r) { return state.exports(r); });
+  engines = std::make_unique<CopyEngines>(memory.device());
+  direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *engines, options.timeout_seconds);
+  copier = std::make_unique<Copier>(self, mapped->gates);
   check_cuda(cudaDeviceSynchronize(), "setting up");
-  watch = std::make_unique<KernelWatch>(state, *reports);
+  watch = std::make_unique<KernelWatch>(state, *reports, [this] { buffers->look_after(); });
 }
 
 int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
@@ -180,9 +200,7 @@ void* CudaRank::Impl::place_products(const Call& call, const void* input, void* 
 template <class Launch>
 void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
   if (state.has_failed()) throw *state.failure();
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &capture), "asking whether the stream is captured");
-  const bool runs_now = capture == cudaStreamCaptureStatusNone;
+  const bool runs_now = !is_captured(stream);
   if (runs_now && has_called && stream != last_stream) {
     check_cuda(cudaStreamWaitEvent(stream, last_call, 0), "waiting for the last call's stream");
   }
@@ -205,6 +223,10 @@ CudaRank::Impl::~Impl() {
   for (const cudaEvent_t event : {last_call, joined}) {
     if (event != nullptr) cudaEventDestroy(event);
   }
+  copier.reset();
+  direct.reset();
+  engines.reset();
+  buffers.reset();
   exchanger.reset();
   products.reset();
   cudaFreeHost(reports);
@@ -219,7 +241,8 @@ CudaRank::~CudaRank() = default;
 
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 size_t CudaRank::device_bytes() const {
-  return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState) + Exchanger::device_bytes();
+  return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState) + Exchanger::device_bytes() +
+         Copier::device_bytes();
 }
 
 BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
@@ -316,6 +339,25 @@ void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void
     check_cuda(cudaLaunchKernel(launch.kernel, launch.grid, launch.block, arguments, 0, s), "launching a collective");
   });
 }
+
+bool CudaRank::enqueue_copies(const CopyProgram& program, const void* input, void* output, void* stream,
+                              std::chrono::nanoseconds patience) {
+  Impl& impl = *impl_;
+  const DeviceGuard guard(impl.memory.device());
+  const auto s = static_cast<cudaStream_t>(stream);
+  const auto inputs = impl.direct->agree(program, input, output, is_captured(s), patience);
+  if (!inputs) return false;
+  impl.in_order(s, [&](bool runs_now) {
+    if (runs_now) impl.state.announce(program.call);
+    impl.copier->enqueue(program, call_word(program.call), *inputs, static_cast<std::byte*>(output), s);
+    runs_now ? impl.engines->keep_until_done(s) : impl.engines->keep();
+  });
+  ++impl.direct_calls;
+  return true;
+}
+
+uint64_t CudaRank::direct_calls() const { return impl_->direct_calls; }
+size_t CudaRank::mapped_buffers() const { return impl_->buffers->mapped(); }
 
 void CudaRank::exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
   Impl& impl = *impl_;

@@ -1,6 +1,7 @@
 // One rank of the CUDA runtime: makes calls ready and launches them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/communicator_state.hpp"
+#include "runtime/cuda/copy_program.hpp"
 #include "runtime/cuda/peer_memory.hpp"
 #include "runtime/factor.hpp"
 #include "runtime/peer_message.hpp"
@@ -58,6 +60,15 @@ class CudaRank {
   // Launches on `stream` (a cudaStream_t). Throws what ended the communicator, or kSystem where CUDA refuses. Where
   // there is a factor, the input is multiplied by it before.
   void enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+
+  // A call that copy engines can perform, straight from buffer to buffer. All ranks have to agree to that, and to come
+  // within `patience` of each other; false on all of them where that is not so, and nothing has happened then. Throws as
+  // enqueue().
+  bool enqueue_copies(const CopyProgram& program, const void* input, void* output, void* stream,
+                      std::chrono::nanoseconds patience);
+  // Calls so far that were enqueued so, and allocations of other processes that are mapped for it at the moment.
+  uint64_t direct_calls() const;
+  size_t mapped_buffers() const;
 
   // Sends and receives on memory of the GPU, in the order of streams[0]; the other streams wait like it, and go on with
   // it. `messages` have passed check_messages(). Throws as enqueue().

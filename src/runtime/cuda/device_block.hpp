@@ -54,7 +54,11 @@ struct BlockLayout {
     return filled_at(kMostDeviceRanks, 0) + message_word(to, strand);
   }
   PLAIT_HOST_DEVICE static constexpr size_t inboxes_at() { return emptied_at(kMostDeviceRanks, 0); }
-  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return inboxes_at() + kInboxBytes; }
+  // What each rank has signalled for its copies (see gate_kernel.hpp).
+  PLAIT_HOST_DEVICE static constexpr size_t gate_at(int from) {
+    return inboxes_at() + kInboxBytes + static_cast<size_t>(from) * kMessageWordStride;
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return gate_at(kMostDeviceRanks); }
 
  private:
   PLAIT_HOST_DEVICE static constexpr size_t message_word(int peer, uint32_t strand) {
@@ -79,13 +83,14 @@ struct StrandFailure {
   int32_t peer = -1;
   int32_t operation = -1;  // of the plan's lane; -1: the wait for others to be done with an earlier call
   uint32_t expected_call = 0, seen_call = 0;    // signatures (signals only)
-  uint64_t expected_epoch = 0, seen_epoch = 0;  // of messages: pieces, or bytes where sizes differ
+  uint64_t expected_epoch = 0, seen_epoch = 0;  // of messages: pieces, or bytes where sizes differ; of gates: signals
 };
 
 // What kernels and the host tell each other, in host memory.
 struct Reports {
   StrandFailure strands[kMostStrands * kMostLanes];
   StrandFailure receives[kMostDeviceRanks], sends[kMostDeviceRanks];  // by peer
+  StrandFailure gates[kMostDeviceRanks];                              // by peer
   uint32_t aborted = 0;  // not 0: the communicator has failed, and whoever waits gives up
 };
 

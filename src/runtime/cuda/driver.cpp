@@ -1,6 +1,8 @@
 // Errors and entry points of CUDA.
 #include "runtime/cuda/driver.hpp"
 
+#include <iterator>
+
 #include "base/error.hpp"
 
 namespace plait {
@@ -92,6 +94,32 @@ DeviceGuard::DeviceGuard(int device) {
 
 DeviceGuard::~DeviceGuard() {
   if (before_ >= 0) cudaSetDevice(before_);
+}
+
+std::optional<Allocation> allocation_of(const void* address) {
+  static const auto get_attributes = [] {
+    decltype(&cuPointerGetAttributes) function = nullptr;
+    find("cuPointerGetAttributes", function);
+    return function;
+  }();
+  Allocation allocation;
+  CUmemorytype type = CUmemorytype(0);
+  CUdeviceptr start = 0;
+  unsigned has_handle = 0;
+  CUpointer_attribute attributes[] = {
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_BUFFER_ID,
+      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+  };
+  void* values[] = {&type, &allocation.number, &start, &allocation.bytes, &allocation.device, &has_handle};
+  static_assert(std::size(attributes) == std::size(values));
+  const CUresult result = get_attributes(static_cast<unsigned>(std::size(attributes)), attributes, values,
+                                         reinterpret_cast<CUdeviceptr>(address));
+  // Of memory that CUDA does not know, everything is 0.
+  if (result != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || start == 0) return std::nullopt;
+  allocation.start = reinterpret_cast<const std::byte*>(start);
+  allocation.has_ipc_handle = has_handle != 0;
+  return allocation;
 }
 
 CaptureAside::CaptureAside() : exchanged_(cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess) {

@@ -5,6 +5,9 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace plait {
@@ -27,6 +30,17 @@ class DeviceGuard {
  private:
   int before_ = -1;
 };
+
+// Memory of a GPU, as it was once allocated.
+struct Allocation {
+  uint64_t number = 0;  // no other allocation of this process ever has it
+  const std::byte* start = nullptr;
+  size_t bytes = 0;
+  int device = 0;
+  bool has_ipc_handle = false;  // memory of cudaMalloc has, that of pools and of virtual addresses has not
+};
+// That in which `address` lies; none where that is no GPU's memory.
+std::optional<Allocation> allocation_of(const void* address);
 
 // While it lives, this thread may make and free memory although another thread captures a stream: without it, CUDA
 // refuses, and the capture is lost. Nothing that is made here belongs into a graph.

@@ -31,8 +31,8 @@ int furthest_behind(const StrandFailure* failures) {
 
 }  // namespace
 
-KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
-    : state_(state), reports_(reports), thread_([this] { look_on(); }) {}
+KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports, std::function<void()> also)
+    : state_(state), reports_(reports), also_(std::move(also)), thread_([this] { look_on(); }) {}
 
 KernelWatch::~KernelWatch() {
   {
@@ -51,6 +51,11 @@ void KernelWatch::look_on() {
 void KernelWatch::look() {
   report_strands();
   report_messages();
+  report_gates();
+  try {
+    also_();
+  } catch (const Error&) {  // CUDA has failed on this GPU, and every call will say so
+  }
   state_.look_after_peers();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
 }
@@ -92,6 +97,22 @@ void KernelWatch::report_messages() {
   };
   for (const StrandFailure& failure : reports_.receives) report(failure, "a receive from", "send");
   for (const StrandFailure& failure : reports_.sends) report(failure, "a send to", "receive");
+}
+
+void KernelWatch::report_gates() {
+  for (const StrandFailure& failure : reports_.gates) {
+    if (read(failure.state) == StrandFailure::kNone || state_.has_failed()) continue;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const std::string who = join("rank ", state_.rank(), ", in a gate before or after copies");
+    if (failure.state == StrandFailure::kOtherCall) {
+      state_.abort(ErrorCode::kMismatch,
+                   join(who, ": rank ", failure.peer, " makes another call at the same time; ", state_.describe()));
+      continue;
+    }
+    state_.abort(ErrorCode::kTimeout, join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
+                                           " to be ready (signals awaited: ", failure.expected_epoch,
+                                           ", come: ", failure.seen_epoch, "); ", state_.describe()));
+  }
 }
 
 }  // namespace plait

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -14,8 +15,8 @@ namespace plait {
 
 class KernelWatch {
  public:
-  // `reports` are in host memory that the GPU reads and writes.
-  KernelWatch(CommunicatorState& state, Reports& reports);
+  // `reports` are in host memory that the GPU reads and writes. `also` is called at each look.
+  KernelWatch(CommunicatorState& state, Reports& reports, std::function<void()> also);
   ~KernelWatch();
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
@@ -25,9 +26,11 @@ class KernelWatch {
   void look();
   void report_strands();
   void report_messages();
+  void report_gates();
 
   CommunicatorState& state_;
   Reports& reports_;
+  const std::function<void()> also_;
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;

@@ -5,7 +5,6 @@
 // waits end.
 #include "runtime/cuda/peer_memory.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/peer_block.hpp"
 
@@ -52,11 +52,6 @@ struct Offer : Verdict {
   uint64_t process_namespace = 0;
   std::array<char, 16> uuid{};  // of the device, the same in all processes
 };
-
-uint64_t process_namespace() {
-  struct stat status{};
-  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
 
 template <class Step>
 void attempt(Verdict& verdict, int rank, int device, Step step) {
@@ -176,7 +171,7 @@ class Exchange {
                               std::string& reason) {
     Offer offer;
     offer.process_id = getpid();
-    offer.process_namespace = process_namespace();
+    offer.process_namespace = own_process_namespace();
     offer.device = device_;
     attempt(offer, bootstrap_.rank(), device_, [&] { make(kind, offer, own); });
     others_may_look_ = true;

@@ -2,11 +2,21 @@
 #include "runtime/host/device_calls.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace plait {
 
 DeviceCalls::DeviceCalls(std::shared_ptr<Segment> segment, int rank, Peers peers)
     : segment_(std::move(segment)), rank_(rank), peers_(std::move(peers)) {}
+
+bool DeviceCalls::shares_process() const {
+  std::set<int> seen;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const int pid = peers_.pid(rank);
+    if (pid > 0 && !seen.insert(pid).second) return true;
+  }
+  return false;
+}
 
 void DeviceCalls::announce(const Call& call) {
   CallLog& log = segment_->board(rank_).device_calls;

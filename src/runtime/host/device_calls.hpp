@@ -19,6 +19,7 @@ class DeviceCalls final : public CommunicatorState {
   DeviceCalls(std::shared_ptr<Segment> segment, int rank, Peers peers);
 
   int rank() const override { return rank_; }
+  bool shares_process() const override;
   void announce(const Call& call) override;
   std::optional<Error> failure() const override { return failure_in(segment_->failure(), rank_); }
   bool has_failed() const override { return segment_->failure().is_set(); }
@@ -27,6 +28,8 @@ class DeviceCalls final : public CommunicatorState {
   }
   void look_after_peers() override;
   std::string describe() const override;
+  std::byte* offers() const override { return segment_->offers(); }
+  std::atomic<uint64_t>* exports(int rank) const override { return segment_->exports(rank); }
 
  private:
   int ranks() const { return segment_->shape().ranks; }

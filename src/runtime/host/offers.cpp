@@ -6,7 +6,7 @@
 //   by compare-and-swap alone, and a meeting is closed only while some are missing. So each meeting that is over was
 //   either full or closed, never both, and every rank sees it end the same way: full means that all have come in time;
 //   and who finds the word at a later meeting knows that its own was closed. For nobody goes on to the next meeting
-//   but after a closed one or after conclude(), which waits for the votes of all ranks, and so for that rank's own.
+//   but after a closed one or after all_can(), which waits for the votes of all ranks, and so for that rank's own.
 //   This goes for a rank that is any number of meetings late, too: it has come to none of them, so all were closed.
 // - Votes are cast in full meetings only. The next full meeting needs every rank to come, and a rank comes after it has
 //   seen all votes of the last one. So nobody waits for votes of one meeting where votes of a later one are.
@@ -105,11 +105,18 @@ void Offers::join() {
 
 bool Offers::all_put(std::chrono::nanoseconds patience) {
   expect(Stage::kPut, "all_put()");
-  const bool is_full = wait_for_all(patience);
-  stage_ = is_full ? Stage::kMet : Stage::kApart;
-  skips_ = is_full ? 0 : next_skips_;
-  next_skips_ = is_full ? 1 : std::min(2 * next_skips_, kMostSkips);
-  return is_full;
+  if (wait_for_all(patience)) {
+    stage_ = Stage::kMet;
+    return true;
+  }
+  end(true);
+  return false;
+}
+
+void Offers::end(bool in_vain) {
+  stage_ = Stage::kApart;
+  skips_ = in_vain ? next_skips_ : 0;
+  next_skips_ = in_vain ? std::min(2 * next_skips_, kMostSkips) : 1;
 }
 
 bool Offers::wait_for_all(std::chrono::nanoseconds patience) {
@@ -138,25 +145,26 @@ Offer Offers::of(int rank) const {
   return row(rank);
 }
 
-void Offers::vote(bool can) {
+void Offers::answer(bool can) {
+  expect(Stage::kMet, "answer()");
+  stage_ = Stage::kAnswered;
   const uint64_t own = can ? 1 : kRefusal + 1;
   uint64_t seen = table_->votes.load(std::memory_order_acquire);
   while (!swap(table_->votes, seen, (meeting_of(seen) == meeting_ ? seen : meeting_ << kNumberShift) + own)) {
   }
 }
 
-bool Offers::conclude(bool can, const std::function<void()>& look) {
-  expect(Stage::kMet, "conclude()");
-  vote(can);
+bool Offers::all_can(const std::function<void()>& look) {
+  expect(Stage::kAnswered, "all_can()");
   // As long as not all votes are seen, others may read this rank's row: should `look` throw, it is never written again.
   stage_ = Stage::kGone;
   backoff_.reset();
   uint64_t seen = table_->votes.load(std::memory_order_acquire);
-  while (votes_in(seen) != ranks_) {
+  while (meeting_of(seen) != meeting_ || votes_in(seen) != ranks_) {
     if (backoff_.pause()) look();
     seen = table_->votes.load(std::memory_order_acquire);
   }
-  stage_ = Stage::kApart;
+  end(false);
   return !is_refused(seen);
 }
 

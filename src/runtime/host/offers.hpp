@@ -40,21 +40,23 @@ class Offers {
   // False: one came too late, or never. Then it is false on every rank, also on those that come later.
   bool all_put(std::chrono::nanoseconds patience);
 
-  // After an all_put() that was true, until conclude().
+  // After an all_put() that was true, until answer().
   Offer of(int rank) const;
-  // After an all_put() that was true, before the next put(): says whether this rank can do with what it was offered.
-  // True on all ranks if all can. Waits for all; calls `look` now and then (about every 100 us to 1 ms), which may
-  // throw to end the wait, and this rank's offers with it: every put() after that is false.
-  bool conclude(bool can, const std::function<void()>& look);
+  // After an all_put() that was true: says whether this rank can do with what it was offered; never waits.
+  void answer(bool can);
+  // After an answer(), before the next put(): whether all ranks can, the same on all of them. Waits for all; calls
+  // `look` now and then (about every 100 us to 1 ms), which may throw to end the wait, and this rank's offers with it:
+  // every put() after that is false.
+  bool all_can(const std::function<void()>& look);
 
  private:
-  enum class Stage { kApart, kPut, kMet, kGone };
+  enum class Stage { kApart, kPut, kMet, kAnswered, kGone };
 
   void expect(Stage stage, const char* what) const;
   Offer& row(int rank) const;
   void join();
   bool wait_for_all(std::chrono::nanoseconds patience);
-  void vote(bool can);
+  void end(bool in_vain);
 
   OfferTable* table_;
   int rank_;

@@ -194,6 +194,7 @@ void expect_right(const VerifiedPlan& plan, const Call& call, const BindLimits& 
 TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
   test::Random random(test::run_seed());
   for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.name == "pull") continue;  // reaches into buffers, and is not bound
     for (const Collective collective : algorithm.collectives) {
       if (collective == Collective::kBarrier) continue;
       for (const int ranks : {1, 2, 3, 6}) {

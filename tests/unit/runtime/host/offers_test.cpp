@@ -37,6 +37,11 @@ Offer offer_of(int rank, uint64_t call) {
   return offer;
 }
 
+bool conclude(Offers& offers, bool can, const std::function<void()>& look) {
+  offers.answer(can);
+  return offers.all_can(look);
+}
+
 // All ranks, to be moved one by one: what shall not wait, gets no patience.
 class Ranks {
  public:
@@ -56,7 +61,7 @@ class Ranks {
         Offers& own = (*this)[rank];
         ASSERT_TRUE(own.all_put(kNoPatience));
         for (int peer = 0; peer < count(); ++peer) EXPECT_EQ(own.of(peer), offer_of(peer, call));
-        agreed += own.conclude(rank != refuser, kNoLook);
+        agreed += conclude(own, rank != refuser, kNoLook);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -96,11 +101,11 @@ TEST(Offers, WhoWaitsSeesALateOneCome) {
     std::this_thread::sleep_for(milliseconds(20));
     EXPECT_TRUE(ranks[1].put(offer_of(1, 1)));
     EXPECT_TRUE(ranks[1].all_put(kLong));
-    EXPECT_TRUE(ranks[1].conclude(true, kNoLook));
+    EXPECT_TRUE(conclude(ranks[1], true, kNoLook));
   });
   EXPECT_TRUE(ranks[0].all_put(kLong));
   EXPECT_EQ(ranks[0].of(1), offer_of(1, 1));
-  EXPECT_TRUE(ranks[0].conclude(true, kNoLook));
+  EXPECT_TRUE(conclude(ranks[0], true, kNoLook));
   late.join();
 }
 
@@ -164,12 +169,12 @@ TEST(Offers, ALookThatThrowsEndsTheWait) {
   const auto look = [&] {
     if (++looks == 3) throw std::runtime_error("enough");
   };
-  EXPECT_THROW(ranks[0].conclude(true, look), std::runtime_error);
+  EXPECT_THROW(conclude(ranks[0], true, look), std::runtime_error);
   EXPECT_EQ(looks, 3);
   for (int call = 0; call < 3; ++call) EXPECT_FALSE(ranks[0].put(offer_of(0, 2)));
   ASSERT_TRUE(ranks[1].all_put(kNoPatience));
   EXPECT_EQ(ranks[1].of(0), offer_of(0, 1));
-  EXPECT_TRUE(ranks[1].conclude(true, kNoLook));
+  EXPECT_TRUE(conclude(ranks[1], true, kNoLook));
   ranks.miss(1, 1);  // the other one comes no more
 }
 
@@ -183,7 +188,7 @@ TEST(Offers, LooksComeOften) {
     ++looks;
     if (std::chrono::steady_clock::now() - begin > milliseconds(200)) throw std::runtime_error("enough");
   };
-  EXPECT_THROW(ranks[0].conclude(true, look), std::runtime_error);
+  EXPECT_THROW(conclude(ranks[0], true, look), std::runtime_error);
   EXPECT_GE(looks, 20);
 }
 
@@ -200,7 +205,8 @@ TEST(Offers, OutOfTurn) {
   Offers& own = ranks[0];
   EXPECT_TRUE(is_refused([&] { own.all_put(kNoPatience); }));
   EXPECT_TRUE(is_refused([&] { own.of(0); }));
-  EXPECT_TRUE(is_refused([&] { own.conclude(true, kNoLook); }));
+  EXPECT_TRUE(is_refused([&] { own.answer(true); }));
+  EXPECT_TRUE(is_refused([&] { own.all_can(kNoLook); }));
   ASSERT_TRUE(own.put({}));
   EXPECT_TRUE(is_refused([&] { own.put({}); }));
   EXPECT_TRUE(is_refused([&] { own.of(0); }));
@@ -209,7 +215,7 @@ TEST(Offers, OutOfTurn) {
   EXPECT_TRUE(is_refused([&] { own.all_put(kNoPatience); }));
   EXPECT_TRUE(is_refused([&] { own.of(1); }));
   EXPECT_TRUE(is_refused([&] { own.of(-1); }));
-  EXPECT_TRUE(own.conclude(true, kNoLook));
+  EXPECT_TRUE(conclude(own, true, kNoLook));
   EXPECT_TRUE(is_refused([&] { Offers(nullptr, 0, 2); }));
 }
 
@@ -234,7 +240,7 @@ Outcome random_call(Offers& own, int rank, int ranks, uint64_t call, uint64_t se
     right = right && own.of(peer) == offer_of(peer, call);
     all_can = all_can && can(peer, call, seed);
   }
-  const bool agreed = own.conclude(can(rank, call, seed), kNoLook);
+  const bool agreed = conclude(own, can(rank, call, seed), kNoLook);
   if (!right || agreed != all_can) return kWrong;
   return agreed ? kAgreed : kRefused;
 }

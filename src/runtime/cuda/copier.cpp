@@ -1,0 +1,187 @@
+#include "runtime/cuda/copier.hpp"
+
+#include <vector>
+
+#include "base/error.hpp"
+#include "runtime/cuda/copy_kernel.hpp"
+#include "runtime/cuda/driver.hpp"
+
+namespace plait {
+namespace {
+
+constexpr unsigned kWarp = 32;
+
+// What is captured on a stream: the graph, and the nodes that whatever comes next will depend on.
+struct CaptureEnd {
+  explicit CaptureEnd(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    const cudaGraphNode_t* last = nullptr;
+    size_t count = 0;
+#if CUDART_VERSION >= 13000
+    const cudaError_t error = cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, &last, nullptr, &count);
+#else
+    const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &last, &count);
+#endif
+    check_cuda(error, "asking what is captured");
+    if (status != cudaStreamCaptureStatusActive) graph = nullptr;
+    if (graph != nullptr) nodes.assign(last, last + count);
+  }
+
+  // Makes what comes next depend on `nodes`.
+  void set(cudaStream_t stream) {
+#if CUDART_VERSION >= 13000
+    const cudaError_t error = cudaStreamUpdateCaptureDependencies(stream, nodes.data(), nullptr, nodes.size(),
+                                                                  cudaStreamSetCaptureDependencies);
+#else
+    const cudaError_t error =
+        cudaStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(), cudaStreamSetCaptureDependencies);
+#endif
+    check_cuda(error, "capturing copies");
+  }
+
+  cudaGraph_t graph = nullptr;  // null: nothing is captured
+  std::vector<cudaGraphNode_t> nodes;
+};
+
+}  // namespace
+
+// One copy, made ready.
+struct Copier::Copy {
+  Copy(std::byte* its_to, const std::byte* its_from, size_t its_bytes, bool by_kernel)
+      : to(its_to), from(its_from), bytes(its_bytes) {
+    const bool alike = (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % sizeof(uint4) == 0;
+    if (!by_kernel || !alike) return;  // a copy engine takes any alignment
+    kernel = copy_kernel();
+    launch = {to, from, bytes};
+  }
+
+  void start(cudaStream_t stream) const {
+    if (kernel == nullptr) {
+      check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "copying");
+      return;
+    }
+    CopyLaunch argument = launch;
+    void* arguments[] = {&argument};
+    check_cuda(cudaLaunchKernel(kernel, dim3(kCopyCtas), dim3(kCopyThreads), arguments, 0, stream), "copying");
+  }
+
+  cudaGraphNode_t add_to(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& before) const {
+    cudaGraphNode_t node = nullptr;
+    if (kernel == nullptr) {
+      check_cuda(cudaGraphAddMemcpyNode1D(&node, graph, before.data(), before.size(), to, from, bytes,
+                                          cudaMemcpyDeviceToDevice),
+                 "capturing a copy");
+      return node;
+    }
+    CopyLaunch argument = launch;
+    void* arguments[] = {&argument};
+    cudaKernelNodeParams parameters = {};
+    parameters.func = const_cast<void*>(kernel);
+    parameters.gridDim = dim3(kCopyCtas);
+    parameters.blockDim = dim3(kCopyThreads);
+    parameters.kernelParams = arguments;
+    check_cuda(cudaGraphAddKernelNode(&node, graph, before.data(), before.size(), &parameters), "capturing a copy");
+    return node;
+  }
+
+  std::byte* to;
+  const std::byte* from;
+  size_t bytes;
+  const void* kernel = nullptr;  // null: by a copy engine
+  CopyLaunch launch;
+};
+
+Copier::Copier(const DeviceRank& self, StrandFailure* failures) : self_(self), failures_(failures) {
+  check_cuda(cudaMalloc(&state_, sizeof(GateState)), "memory for the state of gates");
+  check_cuda(cudaMemset(state_, 0, sizeof(GateState)), "clearing the state of gates");
+  check_cuda(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "a stream for copies");
+  for (cudaEvent_t* event : {&start_, &done_}) {
+    check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "an event");
+  }
+  // Loading a kernel waits for what runs on the GPU, which may be a kernel that waits for this one.
+  cudaFuncAttributes attributes;
+  for (const void* kernel : {gate_kernel(), copy_kernel()}) {
+    check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels of copies");
+  }
+}
+
+Copier::~Copier() {
+  for (const cudaEvent_t event : {start_, done_}) cudaEventDestroy(event);
+  cudaStreamDestroy(beside_);
+  cudaFree(state_);
+}
+
+void Copier::enqueue(const CopyProgram& program, uint32_t call, std::span<const std::byte* const> inputs,
+                     std::byte* output, cudaStream_t stream) {
+  const Copies beside = copies_of(program, false, inputs, output);
+  const Copies gated = copies_of(program, true, inputs, output);
+  if (CaptureEnd(stream).graph != nullptr) {
+    capture(program, call, beside, gated, stream);
+  } else {
+    run(program, call, beside, gated, stream);
+  }
+}
+
+// Those that have to wait at the gate before them, or the others.
+Copier::Copies Copier::copies_of(const CopyProgram& program, bool gated, std::span<const std::byte* const> inputs,
+                                 std::byte* output) {
+  Copies copies;
+  for (const CopyLane& lane : program.lanes) {
+    if ((lane.before.count > 0) != gated) continue;
+    for (const DeviceCopy& copy : lane.copies) {
+      const std::byte* const from = inputs[static_cast<size_t>(copy.from_rank)] + copy.input_offset;
+      std::byte* const to = output + copy.output_offset;
+      if (from != to) copies.emplace_back(to, from, copy.bytes, lane.by_kernel);
+    }
+  }
+  return copies;
+}
+
+void Copier::run(const CopyProgram& program, uint32_t call, const Copies& beside, const Copies& gated,
+                 cudaStream_t stream) {
+  if (!beside.empty()) {
+    check_cuda(cudaEventRecord(start_, stream), "recording the start of copies");
+    check_cuda(cudaStreamWaitEvent(beside_, start_, 0), "waiting for the start of copies");
+    for (const Copy& copy : beside) copy.start(beside_);
+    check_cuda(cudaEventRecord(done_, beside_), "recording the end of copies");
+  }
+  launch_gate(program, &CopyLane::before, call, stream);
+  for (const Copy& copy : gated) copy.start(stream);
+  if (!beside.empty()) check_cuda(cudaStreamWaitEvent(stream, done_, 0), "waiting for the end of copies");
+  launch_gate(program, &CopyLane::after, call, stream);
+}
+
+// The same as nodes of the graph: a stream of our own would stay part of the capture until the user ends it, and could
+// serve no other call meanwhile.
+void Copier::capture(const CopyProgram& program, uint32_t call, const Copies& beside, const Copies& gated,
+                     cudaStream_t stream) const {
+  const auto add = [&](const Copies& copies, CaptureEnd& end) {
+    for (const Copy& copy : copies) end.nodes = {copy.add_to(end.graph, end.nodes)};
+  };
+  CaptureEnd aside(stream);
+  add(beside, aside);
+  launch_gate(program, &CopyLane::before, call, stream);
+  CaptureEnd end(stream);
+  add(gated, end);
+  if (!beside.empty()) end.nodes.push_back(aside.nodes.front());
+  end.set(stream);
+  launch_gate(program, &CopyLane::after, call, stream);
+}
+
+void Copier::launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint32_t call,
+                         cudaStream_t stream) const {
+  GateLaunch launch = {};
+  unsigned lanes = 0;
+  for (const CopyLane& lane : program.lanes) {
+    if ((lane.*gate).count > 0) launch.lanes[lanes++] = lane.*gate;
+  }
+  if (lanes == 0) return;
+  launch.self = self_;
+  launch.state = state_;
+  launch.failures = failures_;
+  launch.call = call;
+  void* arguments[] = {&launch};
+  check_cuda(cudaLaunchKernel(gate_kernel(), dim3(1), dim3(lanes * kWarp), arguments, 0, stream), "launching a gate");
+}
+
+}  // namespace plait

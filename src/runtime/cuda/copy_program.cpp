@@ -1,0 +1,114 @@
+// From a verified plan to copies.
+#include "runtime/cuda/copy_program.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/conditions.hpp"
+#include "runtime/message_layout.hpp"
+
+namespace plait {
+namespace {
+
+class Writer {
+ public:
+  Writer(const Plan& plan, const Call& call, int rank)
+      : plan_(plan),
+        rank_(rank),
+        element_bytes_(size_of(call.type)),
+        layout_{call.count, call.count, chunk_elements_for(call.count, plan.chunks_per_block, element_bytes_),
+                plan.chunks_per_block} {}
+
+  CopyLane write(const Lane& lane) const {
+    if (lane.engine != Engine::kCopy && lane.engine != Engine::kSm) refuse("a lane of engine ", name(lane.engine));
+    CopyLane written;
+    written.by_kernel = lane.engine == Engine::kSm;
+    bool copied = false;
+    for (const Operation& operation : lane.operations) {
+      if (operation.kind == OpKind::kFold) {
+        if (written.after.count > 0) refuse("a lane that copies again after it has signalled or waited");
+        copied = true;
+        add_copies(lane, operation, written.copies);
+      } else {
+        add(operation, copied ? written.after : written.before);
+      }
+    }
+    return written;
+  }
+
+  size_t bytes_of(const ChunkWindow& window) const {
+    return static_cast<size_t>(window.blocks) * layout_.block_stride * element_bytes_;
+  }
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... what) const {
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " has ", what..., " on rank ", rank_,
+         ", which is not performed with copy engines");
+  }
+
+  void add(const Operation& operation, GateLane& gate) const {
+    if (operation.kind != OpKind::kSignal && operation.kind != OpKind::kWait) refuse("messages");
+    if (gate.count == GateLane::kMostOperations) refuse("a lane with a long run of signals and waits");
+    if (gate.count > 0 && gate.peer != operation.peer_rank) refuse("a lane that deals with several ranks");
+    gate.peer = static_cast<uint8_t>(operation.peer_rank);
+    gate.operations[gate.count++] = {operation.kind};
+  }
+
+  void add_copies(const Lane& lane, const Operation& operation, std::vector<DeviceCopy>& copies) const {
+    if (operation.sources.size() != 1 || operation.destinations.size() != 1) refuse("a fold of several places");
+    const Place& from = operation.sources[0];
+    const Place& to = operation.destinations[0];
+    if (from.buffer != Buffer::kInput) refuse("a copy from ", name(from.buffer));
+    if (to.buffer != Buffer::kOutput || to.rank != rank_) refuse("a copy into memory that is not its output");
+    if (lane.engine == Engine::kSm && from.rank != rank_) refuse("a copy between ranks by SMs");
+    for (int chunk = operation.chunk; chunk < operation.chunk + operation.chunks; ++chunk) {
+      const size_t bytes = layout_.elements(chunk, 1) * element_bytes_;
+      if (bytes == 0) continue;
+      copies.push_back({from.rank, offset(input_window(plan_, from.rank), chunk),
+                        offset(output_window(plan_, rank_), chunk), bytes});
+    }
+  }
+
+  size_t offset(const ChunkWindow& window, int chunk) const {
+    return layout_.begin(window.position_of(chunk)) * element_bytes_;
+  }
+
+  const Plan& plan_;
+  const int rank_;
+  const size_t element_bytes_;
+  const SliceLayout layout_;
+};
+
+// Whether another rank has a source there.
+bool is_copied_from(const Plan& plan, int rank) {
+  for (int other = 0; other < plan.rank_count(); ++other) {
+    if (other == rank) continue;
+    for (const Lane& lane : plan.ranks[static_cast<size_t>(other)].lanes) {
+      for (const Operation& operation : lane.operations) {
+        for (const Place& source : operation.sources) {
+          if (source.rank == rank) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank) {
+  const Writer writer(plan.plan(), call, rank);
+  CopyProgram program;
+  program.call = call;
+  program.in_place = plan.plan().in_place;
+  program.input_bytes = writer.bytes_of(input_window(plan.plan(), rank));
+  program.output_bytes = writer.bytes_of(output_window(plan.plan(), rank));
+  for (const Lane& lane : plan.plan().ranks[static_cast<size_t>(rank)].lanes) {
+    program.lanes.push_back(writer.write(lane));
+  }
+  program.is_copied_from = is_copied_from(plan.plan(), rank);
+  return program;
+}
+
+}  // namespace plait

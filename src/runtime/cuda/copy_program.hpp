@@ -1,0 +1,42 @@
+// A plan of copies in the form that it is enqueued in: for each lane of a rank, what it signals and waits for,
+// what it copies, and what it signals and waits for after that.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "plan/verifier.hpp"
+#include "runtime/call.hpp"
+#include "runtime/cuda/gate_kernel.hpp"
+
+namespace plait {
+
+// From the input of a rank to the output of the own one.
+struct DeviceCopy {
+  int from_rank = 0;
+  size_t input_offset = 0;  // bytes
+  size_t output_offset = 0;
+  size_t bytes = 0;
+};
+
+struct CopyLane {
+  GateLane before, after;  // count 0: nothing
+  std::vector<DeviceCopy> copies;
+  bool by_kernel = false;  // within one GPU; else by a copy engine
+};
+
+struct CopyProgram {
+  Call call;
+  bool in_place = true;         // right also where output and input are the same memory
+  bool is_copied_from = false;  // other ranks copy from this one's input
+  size_t input_bytes = 0;       // of this rank
+  size_t output_bytes = 0;
+  std::vector<CopyLane> lanes;
+};
+
+// Throws kInvalidPlan where a lane of `rank` is of another form, or reaches for anything but inputs: unfinished results
+// of others are never copied, so that a rank that gives up may go on with its copies and spoil nothing but its own
+// output.
+CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank);
+
+}  // namespace plait

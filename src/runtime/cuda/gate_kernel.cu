@@ -1,0 +1,77 @@
+// The kernel of gates.
+#include "runtime/cuda/gate_kernel.hpp"
+#include "runtime/cuda/strand.cuh"
+#include "runtime/lane_loop.hpp"
+
+namespace plait {
+namespace {
+
+// A word says in its lower bits how many signals came so far, and in its upper bits of which call the last one is.
+constexpr int kCountBits = 40;
+constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
+
+// Performs a lane's part. One thread, for it has nothing to share; the lanes of a rank are in different warps, since
+// they wait for different peers.
+class Gate {
+ public:
+  __device__ Gate(const GateLaunch& launch, int peer)
+      : launch_(launch), peer_(peer), sent_(launch.state->sent[peer]), awaited_(launch.state->awaited[peer]) {}
+
+  __device__ void fold(const GateOperation&) const {}
+
+  // What this rank has written or read before, its stream has completed.
+  __device__ void signal(const GateOperation&) {
+    ++sent_;
+    const uint64_t value = static_cast<uint64_t>(launch_.call) << kCountBits | sent_;
+    words::store_release(launch_.self.blocks[peer_] + BlockLayout::gate_at(launch_.self.rank), value);
+  }
+
+  __device__ bool wait(const GateOperation&) {
+    ++awaited_;
+    const std::byte* const word = launch_.self.blocks[launch_.self.rank] + BlockLayout::gate_at(peer_);
+    Patience patience;
+    for (;;) {
+      const uint64_t seen = words::load_acquire(word);
+      const uint64_t count = seen & kCountMask;
+      const bool other_call = count == awaited_ && seen >> kCountBits != launch_.call;
+      if (count >= awaited_ && !other_call) return true;
+      if (!other_call && !patience.is_over(launch_.self)) continue;
+      report(other_call ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, count);
+      return false;
+    }
+  }
+
+  __device__ void leave() const {
+    launch_.state->sent[peer_] = sent_;
+    launch_.state->awaited[peer_] = awaited_;
+  }
+
+ private:
+  // Over PCIe; only on the way out.
+  __device__ void report(StrandFailure::State why, uint64_t seen) const {
+    StrandFailure* const to = launch_.failures + peer_;
+    to->peer = peer_;
+    to->expected_epoch = awaited_;
+    to->seen_epoch = seen;
+    __threadfence_system();
+    *static_cast<volatile uint32_t*>(&to->state) = why;
+  }
+
+  const GateLaunch& launch_;
+  const int peer_;
+  uint64_t sent_, awaited_;
+};
+
+__global__ void run_gate(const __grid_constant__ GateLaunch launch) {
+  if (threadIdx.x % 32 != 0) return;
+  const GateLane& lane = launch.lanes[threadIdx.x / 32];
+  Gate gate(launch, lane.peer);
+  int next = 0;
+  if (advance_lane(lane.operations, lane.count, next, gate) == LaneState::kDone) gate.leave();
+}
+
+}  // namespace
+
+const void* gate_kernel() { return reinterpret_cast<const void*>(&run_gate); }
+
+}  // namespace plait

@@ -1,0 +1,43 @@
+// A gate: the signals and waits of lanes that are otherwise performed by copy engines, which can do neither within
+// bounds. One small launch before the copies and one after them; it keeps no SM busy while data moves.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/lane_kernel.hpp"
+
+namespace plait {
+
+struct GateOperation {
+  OpKind kind = OpKind::kSignal;  // or kWait
+};
+
+// One lane's part: all with one peer, whose lane for this rank is the counterpart.
+struct GateLane {
+  static constexpr int kMostOperations = 4;
+  uint8_t peer = 0;
+  uint8_t count = 0;
+  GateOperation operations[kMostOperations];
+};
+
+// Signals sent to and awaited from each rank so far: in device memory, so that a launch replayed from a CUDA graph
+// counts on.
+struct GateState {
+  uint64_t sent[kMostDeviceRanks];
+  uint64_t awaited[kMostDeviceRanks];
+};
+
+// A gate, passed to the kernel by value.
+struct GateLaunch {
+  DeviceRank self;
+  GateState* state = nullptr;
+  StrandFailure* failures = nullptr;  // host memory, by peer
+  uint32_t call = 0;                  // its signature (24 bits)
+  GateLane lanes[kMostDeviceRanks - 1];
+};
+
+// What cudaLaunchKernel takes, with a GateLaunch, one CTA, and a warp for each lane.
+const void* gate_kernel();
+
+}  // namespace plait

@@ -1,0 +1,86 @@
+// The buffers of users, as the GPUs of other ranks address them. Nobody registers anything: a rank tells the others in
+// which allocation a buffer lies, and they map that once and keep it mapped until its owner has freed it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "runtime/cuda/peer_block.hpp"
+
+namespace plait {
+
+// Where a buffer lies, in words that another process can use.
+struct BufferPlace {
+  bool can_be_mapped = false;
+  int32_t export_slot = 0;  // see PeerBuffers
+  uint64_t allocation = 0;  // its number: different for all allocations that a process ever makes
+  uint64_t offset = 0;      // of the buffer in its allocation
+  cudaIpcMemHandle_t handle = {};
+};
+
+class PeerBuffers {
+ public:
+  // What each rank has exported: kMostExports numbers of allocations, 0 where it has freed one. In memory that all
+  // ranks share, zero at first; written by the rank itself.
+  using Exports = std::function<std::atomic<uint64_t>*(int rank)>;
+  static constexpr int kMostExports = 64;
+
+  PeerBuffers(int device, int rank, Exports exports);
+  // No copy of this rank uses what it has mapped by then.
+  ~PeerBuffers();
+  PeerBuffers(const PeerBuffers&) = delete;
+  PeerBuffers& operator=(const PeerBuffers&) = delete;
+
+  // Where this rank's buffer lies. It cannot be mapped where it is not memory of cudaMalloc, as it is with expandable
+  // segments, asynchronous pools and host memory, or where too many allocations are exported already.
+  BufferPlace place_of(const void* buffer, size_t bytes);
+  // The buffer of `rank`, which is another process, as this rank's GPU addresses it. Throws kSystem or kResources where
+  // that cannot be had.
+  const std::byte* map(int rank, const BufferPlace& place);
+
+  // Lets go of what this rank or, of what it has mapped, its owner has freed. Any thread; now and then.
+  void look_after();
+
+  // Allocations that are mapped at the moment.
+  size_t mapped() const;
+
+ private:
+  struct Export {
+    uint64_t allocation = 0;  // 0: free
+    const void* start = nullptr;
+    cudaIpcMemHandle_t handle = {};
+  };
+  struct Mapping {
+    int export_slot = 0;
+    const std::byte* start = nullptr;  // null: it could not be mapped, and need not be tried again
+    std::unique_ptr<Cleanup> cleanup;
+  };
+  using Key = std::pair<int, uint64_t>;  // rank and number of an allocation
+
+  using Cleanups = std::vector<std::unique_ptr<Cleanup>>;
+
+  // Under the lock.
+  int export_slot(const void* start, uint64_t allocation);
+  void withdraw_freed();
+  Cleanups take_freed();
+
+  const int device_;
+  const int rank_;
+  const Exports exports_;
+  std::atomic<bool> has_any_{false};  // exported or mapped, ever
+  mutable std::mutex mutex_;
+  std::array<Export, kMostExports> own_;
+  std::map<Key, Mapping> mapped_;
+};
+
+}  // namespace plait

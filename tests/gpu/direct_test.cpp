@@ -1,0 +1,384 @@
+// Calls that copy engines carry straight from buffer to buffer between processes: captured, at any offset, over memory
+// that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program without a test
+// framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
+#include "runtime/cuda/driver.hpp"
+#include "support/rank_processes.hpp"
+#include "world.hpp"
+
+namespace plait::test {
+namespace {
+
+using Values = std::vector<uint32_t>;
+
+Settings insisting() {
+  Settings settings;
+  settings.timeout_seconds = 20;
+  settings.algorithm = "all_gather:pull,all_to_all:pull,broadcast:pull,gather:pull,scatter:pull";
+  return settings;
+}
+
+Call call_of(Collective collective, int root, size_t count) {
+  return {collective, DataType::kUint32, ReduceOp::kSum, root, count};
+}
+
+// Element i of what `from` gives to `to`; of collectives that give all the same, `to` is 0.
+uint32_t value(unsigned seed, int from, int to, size_t i) {
+  return static_cast<uint32_t>((seed * 31 + static_cast<unsigned>(from)) * 1000003 + static_cast<unsigned>(to) * 7919 +
+                               i);
+}
+
+Values block(unsigned seed, int from, int to, size_t count) {
+  Values values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = value(seed, from, to, i);
+  return values;
+}
+
+void append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+Values input_of(const Call& call, int rank, int ranks, unsigned seed) {
+  if (!has_input(call, rank)) return {};
+  if (call.collective != Collective::kAllToAll && call.collective != Collective::kScatter) {
+    return block(seed, rank, 0, call.count);
+  }
+  Values values;
+  for (int to = 0; to < ranks; ++to) append(values, block(seed, rank, to, call.count));
+  return values;
+}
+
+Values output_of(const Call& call, int rank, int ranks, unsigned seed) {
+  if (!has_output(call, rank)) return {};
+  switch (call.collective) {
+    case Collective::kBroadcast:
+      return block(seed, call.root, 0, call.count);
+    case Collective::kScatter:
+      return block(seed, call.root, rank, call.count);
+    default: {
+      Values values;
+      const int to = call.collective == Collective::kAllToAll ? rank : 0;
+      for (int from = 0; from < ranks; ++from) append(values, block(seed, from, to, call.count));
+      return values;
+    }
+  }
+}
+
+// Where the input of a rank lies in its output where the call is in place, in elements.
+size_t place_in_output(const Call& call, int rank) {
+  return gathers(call.collective) ? static_cast<size_t>(rank) * call.count : 0;
+}
+
+void upload(std::byte* to, const Values& values, cudaStream_t stream) {
+  check_cuda(cudaMemcpyAsync(to, values.data(), values.size() * 4, cudaMemcpyHostToDevice, stream), "upload");
+}
+
+// One rank's memory and stream.
+struct End {
+  Communicator& communicator;
+  std::byte* input;
+  std::byte* output;
+  cudaStream_t stream;
+
+  // Makes the call and says whether the output is right.
+  bool check(const Call& call, unsigned seed, size_t offset, bool in_place) const {
+    prepare(call, seed, offset, in_place);
+    enqueue(call, offset, in_place);
+    return is_right(call, seed, offset);
+  }
+  void prepare(const Call& call, unsigned seed, size_t offset, bool in_place) const {
+    check_cuda(cudaMemsetAsync(output, 0xee, kBufferBytes, stream), "clearing");
+    upload(input_at(call, offset, in_place), input_of(call, rank(), ranks(), seed), stream);
+  }
+  void enqueue(const Call& call, size_t offset, bool in_place) const {
+    communicator.enqueue(call, input_at(call, offset, in_place), output + offset, stream);
+  }
+  bool is_right(const Call& call, unsigned seed, size_t offset) const {
+    const Values expected = output_of(call, rank(), ranks(), seed);
+    Values got(expected.size());
+    check_cuda(cudaMemcpyAsync(got.data(), output + offset, got.size() * 4, cudaMemcpyDeviceToHost, stream),
+               "download");
+    check_cuda(cudaStreamSynchronize(stream), "the call");
+    if (const auto error = communicator.async_error()) throw *error;
+    return got == expected;
+  }
+  std::byte* input_at(const Call& call, size_t offset, bool in_place) const {
+    return in_place ? output + offset + place_in_output(call, rank()) * 4 : input + offset;
+  }
+  int rank() const { return communicator.rank(); }
+  int ranks() const { return communicator.size(); }
+};
+
+constexpr Collective kMoving[] = {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast,
+                                  Collective::kGather, Collective::kScatter};
+
+// A process for each rank; true where all return.
+bool on_processes(const char* what, int gpus, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
+  const UniqueId id = new_id();
+  RankProcesses processes(ranks, [&](int rank) {
+    const int device = rank % gpus;
+    const DeviceGuard guard(device);
+    Communicator communicator = Communicator::create(id, rank, ranks, insisting(), device);
+    cudaStream_t stream;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+    work(communicator, stream);
+    check_cuda(cudaDeviceSynchronize(), "the end");
+  });
+  bool good = true;
+  const Outcomes outcomes = processes.wait(100);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+    if (!outcome.well()) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
+    good &= outcome.well();
+  }
+  std::printf("%s, %d processes: %s\n", what, ranks, good ? "passed" : "FAILED");
+  return good;
+}
+
+std::byte* allocate(size_t bytes = kBufferBytes) {
+  void* memory = nullptr;
+  check_cuda(cudaMalloc(&memory, bytes), "a buffer");
+  return static_cast<std::byte*>(memory);
+}
+
+void expect_direct(const Communicator& communicator, uint64_t calls) {
+  const uint64_t direct = communicator.direct_calls();
+  if (direct != calls) fail(ErrorCode::kInternal, direct, " calls by copy engines, and should be ", calls);
+}
+
+// Every collective at many offsets, in place as well.
+void move_everything(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  unsigned seed = 0;
+  uint64_t direct = 0;
+  for (const Collective collective : kMoving) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{1000}, size_t{300'001}}) {
+      for (const int root : {0, communicator.size() - 1}) {
+        for (const size_t offset : {size_t{0}, size_t{4}, size_t{36}, size_t{512 * 1024 + 4}}) {
+          for (const bool in_place : {false, true}) {
+            if (collective == Collective::kScatter && in_place) continue;   // its input is the larger one
+            if (collective == Collective::kAllToAll && in_place) continue;  // see below
+            const Call call = call_of(collective, has_root(collective) ? root : 0, count);
+            if (!end.check(call, ++seed, offset, in_place)) fail(ErrorCode::kInternal, "wrong: ", to_text(call));
+            ++direct;
+          }
+        }
+      }
+    }
+  }
+  expect_direct(communicator, direct);
+  if (communicator.size() == 1) return;
+  // Pulling would overwrite in place what others have yet to read.
+  const Call call = call_of(Collective::kAllToAll, 0, 1000);
+  if (!end.check(call, 1, 0, true)) fail(ErrorCode::kInternal, "wrong: in place ", to_text(call));
+  expect_direct(communicator, direct);
+}
+
+// Captured once, replayed with eager calls between.
+void replay(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  for (const Collective collective : kMoving) {
+    const Call call = call_of(collective, 0, 200'000);
+    cudaGraph_t graph;
+    cudaGraphExec_t replayed;
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+    end.enqueue(call, 0, false);
+    end.enqueue(call, 0, false);
+    check_cuda(cudaStreamEndCapture(stream, &graph), "end of capture");
+    check_cuda(cudaGraphInstantiate(&replayed, graph, 0), "graph");
+    for (unsigned seed = 1; seed < 8; ++seed) {
+      end.prepare(call, seed, 0, false);
+      check_cuda(cudaGraphLaunch(replayed, stream), "replay");
+      if (!end.is_right(call, seed, 0)) fail(ErrorCode::kInternal, "wrong: replayed ", to_text(call));
+      if (!end.check(call, seed + 100, 4, false))
+        fail(ErrorCode::kInternal, "wrong: ", to_text(call), " after a replay");
+    }
+    cudaGraphExecDestroy(replayed);
+    cudaGraphDestroy(graph);
+  }
+  expect_direct(communicator, std::size(kMoving) * (2 + 7));
+}
+
+// Some ranks capture a call that others make at once.
+void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  const Call call = call_of(Collective::kAllGather, 0, 5000);
+  end.prepare(call, 1, 0, false);
+  if (communicator.rank() == 0) {
+    cudaGraph_t graph;
+    cudaGraphExec_t replayed;
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+    end.enqueue(call, 0, false);
+    check_cuda(cudaStreamEndCapture(stream, &graph), "end of capture");
+    check_cuda(cudaGraphInstantiate(&replayed, graph, 0), "graph");
+    check_cuda(cudaGraphLaunch(replayed, stream), "replay");
+  } else {
+    end.enqueue(call, 0, false);
+  }
+  if (!end.is_right(call, 1, 0)) fail(ErrorCode::kInternal, "wrong where one captures");
+  if (!end.check(call, 2, 0, false)) fail(ErrorCode::kInternal, "wrong after one captured");
+  expect_direct(communicator, 0);
+}
+
+// A rank that comes late: the call is performed all the same.
+void come_late(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  for (unsigned round = 0; round < 3; ++round) {
+    if (communicator.rank() == 1 && round == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    if (!end.check(call_of(Collective::kAllGather, 0, 5000), round, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  }
+  expect_direct(communicator, 1);
+}
+
+// Memory that has no handle, on one rank.
+void use_a_pool(Communicator& communicator, cudaStream_t stream) {
+  void* memory = nullptr;
+  if (communicator.rank() == 1) check_cuda(cudaMallocAsync(&memory, kBufferBytes, stream), "memory of a pool");
+  const End end{communicator, memory == nullptr ? allocate() : static_cast<std::byte*>(memory), allocate(), stream};
+  for (unsigned round = 0; round < 3; ++round) {
+    if (!end.check(call_of(Collective::kAllGather, 0, 5000), round, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  }
+  expect_direct(communicator, 0);
+}
+
+size_t free_bytes() {
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return free;
+}
+
+// All ranks come here, the given number of times in all.
+struct Meeting {
+  std::atomic<int> arrived{0};
+  void wait(int ranks, int times) {
+    ++arrived;
+    while (arrived < ranks * times) usleep(1000);
+  }
+};
+
+// Buffers come and go, and what was freed is given back everywhere.
+void come_and_go(Communicator& communicator, cudaStream_t stream, Meeting& meeting) {
+  size_t free_before = 0;
+  for (int cycle = 0; cycle < 4; ++cycle) {
+    const End end{communicator, allocate(), allocate(), stream};
+    for (const Collective collective : kMoving) {
+      const Call call = call_of(collective, cycle % communicator.size(), 500'000);
+      if (!end.check(call, static_cast<unsigned>(cycle), 0, false))
+        fail(ErrorCode::kInternal, "wrong: ", to_text(call));
+    }
+    expect_direct(communicator, static_cast<uint64_t>(cycle + 1) * std::size(kMoving));
+    if (communicator.mapped_buffers() == 0) fail(ErrorCode::kInternal, "nothing is mapped");
+    check_cuda(cudaFree(end.input), "freeing");
+    check_cuda(cudaFree(end.output), "freeing");
+    for (int tries = 0; tries < 500 && communicator.mapped_buffers() > 0; ++tries) usleep(10'000);
+    if (communicator.mapped_buffers() > 0) fail(ErrorCode::kInternal, "freed memory is still mapped");
+    meeting.wait(communicator.size(), 2 * cycle + 1);
+    usleep(50'000);  // others let go of it
+    if (cycle == 0) free_before = free_bytes();
+    if (free_bytes() + (8 << 20) < free_before) {
+      fail(ErrorCode::kInternal, "cycle ", cycle, ": ", (free_before - free_bytes()) >> 20, " MiB are gone");
+    }
+    meeting.wait(communicator.size(), 2 * cycle + 2);
+  }
+}
+
+// Freed and made again at once, so that most lie where the last ones lay, which others may still have mapped.
+void follow_each_other(Communicator& communicator, cudaStream_t stream) {
+  constexpr unsigned kCycles = 30;
+  for (unsigned cycle = 0; cycle < kCycles; ++cycle) {
+    const End end{communicator, allocate(), allocate(), stream};
+    const Call call = call_of(Collective::kAllGather, 0, 10'000);
+    if (!end.check(call, cycle, 0, false)) fail(ErrorCode::kInternal, "wrong in cycle ", cycle);
+    check_cuda(cudaFree(end.input), "freeing");
+    check_cuda(cudaFree(end.output), "freeing");
+  }
+  expect_direct(communicator, kCycles);
+}
+
+// Two communicators at once, on two streams: one of them has the copy engines, and both are right.
+void use_two(Communicator& first, cudaStream_t stream, const UniqueId& other_id) {
+  Communicator second = Communicator::create(other_id, first.rank(), first.size(), insisting(), first.device());
+  cudaStream_t other;
+  check_cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "a stream");
+  const End a{first, allocate(), allocate(), stream}, b{second, allocate(), allocate(), other};
+  const Call call = call_of(Collective::kAllGather, 0, 1'000'000);
+  for (unsigned round = 0; round < 20; ++round) {
+    a.prepare(call, round, 0, false);
+    b.prepare(call, round + 50, 0, false);
+    for (int times = 0; times < 3; ++times) {
+      a.enqueue(call, 0, false);
+      b.enqueue(call, 0, false);
+    }
+    if (!a.is_right(call, round, 0) || !b.is_right(call, round + 50, 0)) fail(ErrorCode::kInternal, "wrong with two");
+  }
+  if (first.direct_calls() < 20) fail(ErrorCode::kInternal, first.direct_calls(), " calls by copy engines");
+}
+
+// Ranks that share a process do without, whoever drives them.
+void test_one_process(Report& report, int gpus) {
+  World world(2, gpus, insisting());
+  const Call call = call_of(Collective::kAllGather, 0, 5000);
+  const auto end = [&](int r) { return End{world.rank(r), world.input(r), world.output(r), world.stream(r)}; };
+  for (int r = 0; r < 2; ++r) end(r).prepare(call, 3, 0, false);
+  world.synchronize();
+  for (int r = 0; r < 2; ++r) end(r).enqueue(call, 0, false);
+  for (int r = 0; r < 2; ++r) report.expect(end(r).is_right(call, 3, 0), "ranks of one process");
+  report.expect(world.rank(0).direct_calls() == 0, "ranks of one process by copy engines");
+}
+
+int gpus_of_machine() {
+  Shared<int> count;
+  RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
+  return *count;
+}
+
+int run_all() {
+  const int gpus = gpus_of_machine();
+  if (gpus == 0) {
+    std::puts("skipped: no GPU");
+    return kSkipped;
+  }
+  Report report;
+  const auto expect = [&](const char* what, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
+    report.expect(on_processes(what, gpus, ranks, work), what);
+  };
+  for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, move_everything);
+  for (const int ranks : {2, 3}) {
+    Shared<Meeting> meeting;
+    const UniqueId other = new_id();
+    expect("buffers that come and go", ranks, [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *meeting); });
+    expect("buffers that follow each other", ranks, follow_each_other);
+    expect("graphs", ranks, replay);
+    expect("one captures", ranks, differ_in_capture);
+    expect("a latecomer", ranks, come_late);
+    expect("memory of a pool", ranks, use_a_pool);
+    expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });
+  }
+  test_one_process(report, gpus);
+  return report.finish();
+}
+
+}  // namespace
+}  // namespace plait::test
+
+int main() {
+  alarm(300);                                // whatever happens, it ends
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and what was seen by then is told
+  try {
+    return plait::test::run_all();
+  } catch (const std::exception& error) {
+    std::printf("FAILED: %s\n", error.what());
+    return 1;
+  }
+}
