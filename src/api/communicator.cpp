@@ -13,6 +13,7 @@
 #include "api/introduction.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/overlap.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
@@ -47,10 +48,6 @@ BindLimits limits_for(const SegmentShape& shape) {
   limits.streaming_scratch_bytes = kStreamingScratchBytes;
   limits.streaming_output_bytes = kStreamingOutputBytes;
   return limits;
-}
-
-bool overlap(const std::byte* a, size_t a_bytes, const std::byte* b, size_t b_bytes) {
-  return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
 
 }  // namespace

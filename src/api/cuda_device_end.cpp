@@ -38,7 +38,7 @@ class CudaDeviceEnd final : public DeviceEnd {
         size_(segment->shape().ranks),
         overrides_(AlgorithmOverrides::parse(settings.algorithm)),
         state_(std::move(segment), rank, std::move(peers)),
-        cuda_(std::move(memory), state_, rank, size_, {settings.timeout_seconds}) {
+        cuda_(std::move(memory), state_, rank, size_, {settings.timeout_seconds, Logger(settings.log_level, rank)}) {
     if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
   }
 
@@ -65,6 +65,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
     // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
     const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
+    // Where GPUs do not reach each other's memory, they do not reach buffers either.
+    if (cuda_.memory().kind() == ReachKind::kHost) choice.direct.reset();
     if (lines || !can_carry_flags(plan_of(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;
     return choice;
   }

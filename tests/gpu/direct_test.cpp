@@ -303,7 +303,49 @@ void follow_each_other(Communicator& communicator, cudaStream_t stream) {
     check_cuda(cudaFree(end.input), "freeing");
     check_cuda(cudaFree(end.output), "freeing");
   }
-  expect_direct(communicator, kCycles);
+  // Not all of them: while the last ones are still mapped, kernels perform a call.
+  if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no call by copy engines");
+}
+
+cudaGraphExec_t captured(const End& end, const Call& call, size_t offset) {
+  cudaGraph_t graph;
+  cudaGraphExec_t ready;
+  check_cuda(cudaStreamBeginCapture(end.stream, cudaStreamCaptureModeGlobal), "capture");
+  end.enqueue(call, offset, false);
+  check_cuda(cudaStreamEndCapture(end.stream, &graph), "end of capture");
+  check_cuda(cudaGraphInstantiate(&ready, graph, 0), "graph");
+  cudaGraphDestroy(graph);
+  return ready;
+}
+
+// Ranks launch graphs of different calls, which hold different addresses of each other's buffers: that is found.
+void mix_up_graphs(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  const Call call = call_of(Collective::kAllGather, 0, 5000);
+  const cudaGraphExec_t graphs[] = {captured(end, call, 0), captured(end, call, 1 << 20)};
+  expect_direct(communicator, 2);
+  check_cuda(cudaGraphLaunch(graphs[communicator.rank() == 0 ? 0 : 1], stream), "launch");
+  check_cuda(cudaStreamSynchronize(stream), "the call");
+  for (int tries = 0; tries < 100 && !communicator.async_error(); ++tries) usleep(50'000);
+  const auto error = communicator.async_error();
+  if (!error || error->code() != ErrorCode::kMismatch) {
+    fail(ErrorCode::kInternal, "mixed up graphs: ", error ? error->what() : "nothing is said");
+  }
+}
+
+// A rank that is done ends its communicator and frees its memory while the others stay: they let go of it.
+void end_early(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  if (!end.check(call_of(Collective::kAllGather, 0, 500'000), 1, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  expect_direct(communicator, 1);
+  if (communicator.rank() == 0) {
+    const Communicator ended = std::move(communicator);
+  } else {
+    for (int tries = 0; tries < 500 && communicator.mapped_buffers() >= communicator.size() - 1u; ++tries)
+      usleep(10'000);
+    if (communicator.mapped_buffers() >= communicator.size() - 1u)
+      fail(ErrorCode::kInternal, "memory of who left is mapped");
+  }
 }
 
 // Two communicators at once, on two streams: one of them has the copy engines, and both are right.
@@ -361,6 +403,8 @@ int run_all() {
     expect("buffers that follow each other", ranks, follow_each_other);
     expect("graphs", ranks, replay);
     expect("one captures", ranks, differ_in_capture);
+    expect("mixed up graphs", ranks, mix_up_graphs);
+    expect("who leaves", ranks, end_early);
     expect("a latecomer", ranks, come_late);
     expect("memory of a pool", ranks, use_a_pool);
     expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });

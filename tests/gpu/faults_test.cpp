@@ -22,18 +22,18 @@ struct Progress {
   std::atomic<int> calls[kRanks];
 };
 
-// All-reduces until something goes wrong, or `most` are done.
-void work(const UniqueId& id, int rank, size_t count, int most, const Settings& settings, Progress& progress) {
+// Calls until something goes wrong, or `most` are done.
+void work(const UniqueId& id, int rank, const Call& call, int most, const Settings& settings, Progress& progress) {
   const int device = rank % cuda_device_count();
   const DeviceGuard guard(device);
   Communicator communicator = Communicator::create(id, rank, kRanks, settings, device);
   cudaStream_t stream;
   void *input, *output;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-  check_cuda(cudaMalloc(&input, count * sizeof(float)), "input");
-  check_cuda(cudaMalloc(&output, count * sizeof(float)), "output");
-  check_cuda(cudaMemset(input, 0, count * sizeof(float)), "input");
-  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count};
+  const size_t bytes = call.count * sizeof(float);
+  check_cuda(cudaMalloc(&input, bytes), "input");
+  check_cuda(cudaMalloc(&output, message_bytes(call, kRanks)), "output");
+  check_cuda(cudaMemset(input, 0, bytes), "input");
   for (int i = 0; i < most; ++i) {
     communicator.enqueue(call, input, output, stream);
     check_cuda(cudaStreamSynchronize(stream), "waiting for the GPU");
@@ -51,13 +51,15 @@ struct Fault {
   double limit_seconds;  // in which rank 0 must have heard
 };
 
-bool survives(const Fault& fault, size_t count) {
+bool survives(const Fault& fault, Collective collective, size_t count) {
+  const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
   const UniqueId id = new_id();
   Settings settings;
   settings.timeout_seconds = fault.timeout_seconds;
+  settings.algorithm = "all_gather:pull";  // by copy engines
   Shared<Progress> progress;
   RankProcesses ranks(kRanks, [&](int rank) {
-    work(id, rank, count, rank == 1 && fault.signal == 0 ? 20 : 1 << 30, settings, *progress);
+    work(id, rank, call, rank == 1 && fault.signal == 0 ? 20 : 1 << 30, settings, *progress);
   });
   const Deadline deadline = Deadline::after(60);
   while ((progress->calls[0] < 10 || progress->calls[1] < 10) && !deadline.passed() && !ranks.has_ended(0)) {
@@ -73,7 +75,7 @@ bool survives(const Fault& fault, size_t count) {
   const bool in_time = ranks.has_ended(0);
   const Outcomes outcomes = ranks.wait(1);
   std::string objection = in_time ? test::objection(outcomes[0], fault.code, {"rank 1"}) : "it did not hear in time";
-  std::printf("%s, %zu elements: %s%s\n", fault.what, count,
+  std::printf("%s, %s: %s%s\n", fault.what, to_text(call).c_str(),
               objection.empty() ? "passed" : "FAILED: ", objection.c_str());
   std::fflush(stdout);
   return objection.empty();
@@ -96,7 +98,11 @@ int run_all() {
                           {"a rank that leaves", 0, 60, ErrorCode::kPeerFailed, 20}};
   bool good = true;
   for (const Fault& fault : faults) {
-    for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) good &= survives(fault, count);
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
+      for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) {
+        good &= survives(fault, collective, count);
+      }
+    }
   }
   std::puts(good ? "all passed" : "some FAILED");
   return good ? 0 : 1;

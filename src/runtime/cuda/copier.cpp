@@ -9,7 +9,7 @@
 namespace plait {
 namespace {
 
-constexpr unsigned kWarp = 32;
+constexpr uint64_t kAgreementMask = (1 << 24) - 1;
 
 // What is captured on a stream: the graph, and the nodes that whatever comes next will depend on.
 struct CaptureEnd {
@@ -111,14 +111,14 @@ Copier::~Copier() {
   cudaFree(state_);
 }
 
-void Copier::enqueue(const CopyProgram& program, uint32_t call, std::span<const std::byte* const> inputs,
+void Copier::enqueue(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
                      std::byte* output, cudaStream_t stream) {
   const Copies beside = copies_of(program, false, inputs, output);
   const Copies gated = copies_of(program, true, inputs, output);
   if (CaptureEnd(stream).graph != nullptr) {
-    capture(program, call, beside, gated, stream);
+    capture(program, agreement, beside, gated, stream);
   } else {
-    run(program, call, beside, gated, stream);
+    run(program, agreement, beside, gated, stream);
   }
 }
 
@@ -137,7 +137,7 @@ Copier::Copies Copier::copies_of(const CopyProgram& program, bool gated, std::sp
   return copies;
 }
 
-void Copier::run(const CopyProgram& program, uint32_t call, const Copies& beside, const Copies& gated,
+void Copier::run(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
                  cudaStream_t stream) {
   if (!beside.empty()) {
     check_cuda(cudaEventRecord(start_, stream), "recording the start of copies");
@@ -145,30 +145,30 @@ void Copier::run(const CopyProgram& program, uint32_t call, const Copies& beside
     for (const Copy& copy : beside) copy.start(beside_);
     check_cuda(cudaEventRecord(done_, beside_), "recording the end of copies");
   }
-  launch_gate(program, &CopyLane::before, call, stream);
+  launch_gate(program, &CopyLane::before, agreement, stream);
   for (const Copy& copy : gated) copy.start(stream);
   if (!beside.empty()) check_cuda(cudaStreamWaitEvent(stream, done_, 0), "waiting for the end of copies");
-  launch_gate(program, &CopyLane::after, call, stream);
+  launch_gate(program, &CopyLane::after, agreement, stream);
 }
 
 // The same as nodes of the graph: a stream of our own would stay part of the capture until the user ends it, and could
 // serve no other call meanwhile.
-void Copier::capture(const CopyProgram& program, uint32_t call, const Copies& beside, const Copies& gated,
+void Copier::capture(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
                      cudaStream_t stream) const {
   const auto add = [&](const Copies& copies, CaptureEnd& end) {
     for (const Copy& copy : copies) end.nodes = {copy.add_to(end.graph, end.nodes)};
   };
   CaptureEnd aside(stream);
   add(beside, aside);
-  launch_gate(program, &CopyLane::before, call, stream);
+  launch_gate(program, &CopyLane::before, agreement, stream);
   CaptureEnd end(stream);
   add(gated, end);
   if (!beside.empty()) end.nodes.push_back(aside.nodes.front());
   end.set(stream);
-  launch_gate(program, &CopyLane::after, call, stream);
+  launch_gate(program, &CopyLane::after, agreement, stream);
 }
 
-void Copier::launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint32_t call,
+void Copier::launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint64_t agreement,
                          cudaStream_t stream) const {
   GateLaunch launch = {};
   unsigned lanes = 0;
@@ -179,9 +179,10 @@ void Copier::launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, 
   launch.self = self_;
   launch.state = state_;
   launch.failures = failures_;
-  launch.call = call;
+  launch.agreement = static_cast<uint32_t>(agreement & kAgreementMask);
   void* arguments[] = {&launch};
-  check_cuda(cudaLaunchKernel(gate_kernel(), dim3(1), dim3(lanes * kWarp), arguments, 0, stream), "launching a gate");
+  check_cuda(cudaLaunchKernel(gate_kernel(), dim3(1), dim3(lanes * kWarpThreads), arguments, 0, stream),
+             "launching a gate");
 }
 
 }  // namespace plait

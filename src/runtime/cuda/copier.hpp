@@ -27,10 +27,10 @@ class Copier {
   // Bytes of memory of the GPU, besides the block.
   static size_t device_bytes() { return sizeof(GateState); }
 
-  // In the order of `stream`, which may be captured. `call`: its signature (24 bits). inputs[r]: the input of rank r as
+  // In the order of `stream`, which may be captured. `agreement`: its number. inputs[r]: the input of rank r as
   // this rank's GPU addresses it. The rank's device is current. Throws kSystem where CUDA refuses.
-  void enqueue(const CopyProgram& program, uint32_t call, std::span<const std::byte* const> inputs, std::byte* output,
-               cudaStream_t stream);
+  void enqueue(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
+               std::byte* output, cudaStream_t stream);
 
  private:
   struct Copy;
@@ -38,10 +38,12 @@ class Copier {
 
   static Copies copies_of(const CopyProgram& program, bool gated, std::span<const std::byte* const> inputs,
                           std::byte* output);
-  void run(const CopyProgram& program, uint32_t call, const Copies& beside, const Copies& gated, cudaStream_t stream);
-  void capture(const CopyProgram& program, uint32_t call, const Copies& beside, const Copies& gated,
+  void run(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
+           cudaStream_t stream);
+  void capture(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
                cudaStream_t stream) const;
-  void launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint32_t call, cudaStream_t stream) const;
+  void launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint64_t agreement,
+                   cudaStream_t stream) const;
 
   const DeviceRank self_;
   StrandFailure* const failures_;

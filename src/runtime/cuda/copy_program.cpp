@@ -2,6 +2,7 @@
 #include "runtime/cuda/copy_program.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
@@ -38,6 +39,18 @@ class Writer {
 
   size_t bytes_of(const ChunkWindow& window) const {
     return static_cast<size_t>(window.blocks) * layout_.block_stride * element_bytes_;
+  }
+
+  // Lanes count their signals by peer.
+  void check_peers(const std::vector<CopyLane>& lanes) const {
+    std::set<int> peers;
+    for (const CopyLane& lane : lanes) {
+      if (lane.after.count > 0 && lane.before.count > 0 && lane.after.peer != lane.before.peer) {
+        refuse("a lane that deals with several ranks");
+      }
+      const GateLane& gate = lane.before.count > 0 ? lane.before : lane.after;
+      if (gate.count > 0 && !peers.insert(gate.peer).second) refuse("two lanes that deal with one rank");
+    }
   }
 
  private:
@@ -107,6 +120,7 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
   for (const Lane& lane : plan.plan().ranks[static_cast<size_t>(rank)].lanes) {
     program.lanes.push_back(writer.write(lane));
   }
+  writer.check_peers(program.lanes);
   program.is_copied_from = is_copied_from(plan.plan(), rank);
   return program;
 }

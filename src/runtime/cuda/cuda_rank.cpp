@@ -121,7 +121,7 @@ struct CudaRank::Impl {
   std::unique_ptr<Exchanger> exchanger;
   std::unique_ptr<ProductMemory> products;
   std::unique_ptr<PeerBuffers> buffers;
-  std::unique_ptr<CopyEngines> engines;
+  std::unique_ptr<CopyTurn> turn;
   std::unique_ptr<DirectCalls> direct;
   std::unique_ptr<Copier> copier;
   uint64_t direct_calls = 0;
@@ -171,11 +171,12 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   exchanger = std::make_unique<Exchanger>(self, mapped->receives,
                                           ChannelShape::of(ranks, memory.ranks_per_device(), memory.processors()));
   buffers = std::make_unique<PeerBuffers>(memory.device(), rank, [this](int r) { return state.exports(r); });
-  engines = std::make_unique<CopyEngines>(memory.device());
-  direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *engines, options.timeout_seconds);
+  turn = std::make_unique<CopyTurn>(memory.device());
+  direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn,
+                                         DirectCalls::Options{options.timeout_seconds, options.log});
   copier = std::make_unique<Copier>(self, mapped->gates);
   check_cuda(cudaDeviceSynchronize(), "setting up");
-  watch = std::make_unique<KernelWatch>(state, *reports, [this] { buffers->look_after(); });
+  watch = std::make_unique<KernelWatch>(state, *reports);
 }
 
 int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
@@ -225,7 +226,7 @@ CudaRank::Impl::~Impl() {
   }
   copier.reset();
   direct.reset();
-  engines.reset();
+  turn.reset();
   buffers.reset();
   exchanger.reset();
   products.reset();
@@ -345,13 +346,20 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, const void* input, voi
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
-  const auto inputs = impl.direct->agree(program, input, output, is_captured(s), patience);
-  if (!inputs) return false;
-  impl.in_order(s, [&](bool runs_now) {
-    if (runs_now) impl.state.announce(program.call);
-    impl.copier->enqueue(program, call_word(program.call), *inputs, static_cast<std::byte*>(output), s);
-    runs_now ? impl.engines->keep_until_done(s) : impl.engines->keep();
-  });
+  const auto agreed = impl.direct->agree(program, input, output, is_captured(s), patience);
+  if (!agreed) return false;
+  try {
+    impl.in_order(s, [&](bool runs_now) {
+      if (runs_now) impl.state.announce(program.call);
+      impl.copier->enqueue(program, agreed->number, agreed->inputs, static_cast<std::byte*>(output), s);
+      runs_now ? impl.turn->keep_until_done(s) : impl.turn->keep();
+    });
+  } catch (const Error& error) {  // the others have enqueued their parts, or will
+    impl.turn->give_back();
+    impl.state.abort(error.code(), join("rank ", impl.self.rank, " could not enqueue ", to_text(program.call),
+                                        ", which all ranks had agreed on: ", error.what()));
+    throw;
+  }
   ++impl.direct_calls;
   return true;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "base/log.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/communicator_state.hpp"
@@ -21,6 +22,7 @@ class CudaRank {
  public:
   struct Options {
     double timeout_seconds = 60;
+    Logger log;
   };
 
   // A call with everything decided but the buffers: what a launch needs, as one piece of memory.
@@ -62,8 +64,8 @@ class CudaRank {
   void enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor = nullptr);
 
   // A call that copy engines can perform, straight from buffer to buffer. All ranks have to agree to that, and to come
-  // within `patience` of each other; false on all of them where that is not so, and nothing has happened then. Throws as
-  // enqueue().
+  // within `patience` of each other; false on all of them where that is not so, and nothing has happened then. Throws
+  // as enqueue().
   bool enqueue_copies(const CopyProgram& program, const void* input, void* output, void* stream,
                       std::chrono::nanoseconds patience);
   // Calls so far that were enqueued so, and allocations of other processes that are mapped for it at the moment.

@@ -8,6 +8,7 @@
 
 namespace plait {
 
+inline constexpr uint32_t kWarpThreads = 32;
 inline constexpr int kMostDeviceRanks = 16;
 inline constexpr int kMostStrands = 64;
 inline constexpr int kMostLanes = 3;            // of a rank in a plan; each is a CTA of the strand

@@ -7,29 +7,42 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "base/log.hpp"
 #include "runtime/communicator_state.hpp"
-#include "runtime/cuda/copy_engines.hpp"
 #include "runtime/cuda/copy_program.hpp"
+#include "runtime/cuda/copy_turn.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
 #include "runtime/host/offers.hpp"
 
 namespace plait {
 
+// What all ranks have agreed on for one call.
+struct DirectCall {
+  // By rank, where the inputs lie that this rank copies from, as its GPU addresses them.
+  std::vector<const std::byte*> inputs;
+  // Of this agreement, the same on all ranks. Ranks that replay graphs of different calls find out by it.
+  uint64_t number = 0;
+};
+
 class DirectCalls {
  public:
-  // By rank, where the inputs lie that this rank copies from, as its GPU addresses them.
-  using Inputs = std::vector<const std::byte*>;
+  struct Options {
+    double timeout_seconds = 60;  // a rank that has offered and then does not answer for so long has failed
+    Logger log;                   // at level info, once for each reason why a call was not direct
+  };
+  DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn, const Options& options);
 
-  // A rank that has offered and then does not answer for so long has failed.
-  DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngines& engines, double timeout_seconds);
-
-  // Tells the others of this rank's buffers and waits for what they tell, for at most `patience`. Nothing, on all ranks,
-  // where one came too late or cannot. Throws what ended the communicator.
-  std::optional<Inputs> agree(const CopyProgram& program, const void* input, const void* output, bool captured,
-                              std::chrono::nanoseconds patience);
+  // Tells the others of this rank's buffers and waits for what they tell, for at most `patience`. Nothing, on all
+  // ranks, where one came too late or cannot. Else the turn is this rank's, and its copies follow. Throws what ended
+  // the communicator.
+  std::optional<DirectCall> agree(const CopyProgram& program, const void* input, const void* output, bool captured,
+                                  std::chrono::nanoseconds patience);
 
  private:
   // What a rank tells the others.
@@ -41,20 +54,21 @@ class DirectCalls {
     bool willing = false;
   };
 
-  bool can_offer(const CopyProgram& program, const void* input, const void* output, BufferPlace& place);
-  bool all_agree(const CopyProgram& program, const Words& ours, const void* input, Inputs& inputs);
+  bool is_willing(const CopyProgram& program, const void* input, const void* output, BufferPlace& place);
+  bool find_inputs(const CopyProgram& program, const Words& ours, DirectCall& call);
   std::vector<Words> words_of_all() const;
-  bool map_all(const CopyProgram& program, const std::vector<Words>& all, Inputs& inputs);
+  void note(const std::string& why);
 
   CommunicatorState& state_;
   PeerBuffers& buffers_;
-  CopyEngines& engines_;
+  CopyTurn& turn_;
   Offers offers_;
   const int ranks_;
-  const double timeout_seconds_;
+  const Options options_;
+  std::set<std::string> noted_;
   uint32_t captured_calls_ = 0;
-  // Not where ranks share a process; and no more once a rank has captured a call that another one made at once, for from
-  // then on what ranks offer at the same time need not be for the same call.
+  // Not where ranks share a process; and no more once a rank has captured a call that another one made at once, for
+  // from then on what ranks offer at the same time need not be for the same call.
   bool is_possible_;
 };
 

@@ -55,7 +55,6 @@ struct MessageQueue {
 
 inline constexpr int kMostMessages = 64;  // of a launch
 inline constexpr int kMostQueues = 2 * (kMostDeviceRanks - 1);
-inline constexpr uint32_t kWarpThreads = 32;
 inline constexpr uint32_t kMostExchangeThreads = 512 + kWarpThreads;  // those that copy, and a warp that signals
 
 // Pieces that strands have sent to and received from each rank so far: in device memory, like StrandState.

@@ -6,7 +6,7 @@
 namespace plait {
 namespace {
 
-// A word says in its lower bits how many signals came so far, and in its upper bits of which call the last one is.
+// A word says in its lower bits how many signals came so far, and in its upper bits of which agreement the last one is.
 constexpr int kCountBits = 40;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 
@@ -22,7 +22,7 @@ class Gate {
   // What this rank has written or read before, its stream has completed.
   __device__ void signal(const GateOperation&) {
     ++sent_;
-    const uint64_t value = static_cast<uint64_t>(launch_.call) << kCountBits | sent_;
+    const uint64_t value = static_cast<uint64_t>(launch_.agreement) << kCountBits | sent_;
     words::store_release(launch_.self.blocks[peer_] + BlockLayout::gate_at(launch_.self.rank), value);
   }
 
@@ -33,10 +33,10 @@ class Gate {
     for (;;) {
       const uint64_t seen = words::load_acquire(word);
       const uint64_t count = seen & kCountMask;
-      const bool other_call = count == awaited_ && seen >> kCountBits != launch_.call;
-      if (count >= awaited_ && !other_call) return true;
-      if (!other_call && !patience.is_over(launch_.self)) continue;
-      report(other_call ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, count);
+      const bool other_agreement = count == awaited_ && seen >> kCountBits != launch_.agreement;
+      if (count >= awaited_ && !other_agreement) return true;
+      if (!other_agreement && !patience.is_over(launch_.self)) continue;
+      report(other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, count);
       return false;
     }
   }

@@ -1,5 +1,9 @@
 // A gate: the signals and waits of lanes that are otherwise performed by copy engines, which can do neither within
 // bounds. One small launch before the copies and one after them; it keeps no SM busy while data moves.
+//
+// A launch performs the parts of all lanes of a rank at once, so the copies of a lane also wait for what stands before
+// the copies of its rank's other lanes. Plans are so that this ends: what a lane with copies waits for before them, its
+// peer signals before its own.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +36,9 @@ struct GateState {
 struct GateLaunch {
   DeviceRank self;
   GateState* state = nullptr;
-  StrandFailure* failures = nullptr;  // host memory, by peer
-  uint32_t call = 0;                  // its signature (24 bits)
-  GateLane lanes[kMostDeviceRanks - 1];
+  StrandFailure* failures = nullptr;     // host memory, by peer
+  uint32_t agreement = 0;                // its number (24 bits), see direct_calls.hpp
+  GateLane lanes[kMostDeviceRanks - 1];  // each with another peer
 };
 
 // What cudaLaunchKernel takes, with a GateLaunch, one CTA, and a warp for each lane.

@@ -31,8 +31,8 @@ int furthest_behind(const StrandFailure* failures) {
 
 }  // namespace
 
-KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports, std::function<void()> also)
-    : state_(state), reports_(reports), also_(std::move(also)), thread_([this] { look_on(); }) {}
+KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
+    : state_(state), reports_(reports), thread_([this] { look_on(); }) {}
 
 KernelWatch::~KernelWatch() {
   {
@@ -52,10 +52,6 @@ void KernelWatch::look() {
   report_strands();
   report_messages();
   report_gates();
-  try {
-    also_();
-  } catch (const Error&) {  // CUDA has failed on this GPU, and every call will say so
-  }
   state_.look_after_peers();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
 }
@@ -109,9 +105,10 @@ void KernelWatch::report_gates() {
                    join(who, ": rank ", failure.peer, " makes another call at the same time; ", state_.describe()));
       continue;
     }
-    state_.abort(ErrorCode::kTimeout, join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
-                                           " to be ready (signals awaited: ", failure.expected_epoch,
-                                           ", come: ", failure.seen_epoch, "); ", state_.describe()));
+    state_.abort(ErrorCode::kTimeout,
+                 join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
+                      " to make the same call, or to have read this rank's buffer (signals awaited: ",
+                      failure.expected_epoch, ", come: ", failure.seen_epoch, "); ", state_.describe()));
   }
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -15,8 +14,8 @@ namespace plait {
 
 class KernelWatch {
  public:
-  // `reports` are in host memory that the GPU reads and writes. `also` is called at each look.
-  KernelWatch(CommunicatorState& state, Reports& reports, std::function<void()> also);
+  // `reports` are in host memory that the GPU reads and writes.
+  KernelWatch(CommunicatorState& state, Reports& reports);
   ~KernelWatch();
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
@@ -30,7 +29,6 @@ class KernelWatch {
 
   CommunicatorState& state_;
   Reports& reports_;
-  const std::function<void()> also_;
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;

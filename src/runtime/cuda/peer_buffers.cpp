@@ -1,22 +1,42 @@
 #include "runtime/cuda/peer_buffers.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <chrono>
 
 #include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
 
 namespace plait {
+namespace {
+
+// So long may memory that was freed be kept from others, at least.
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+
+}  // namespace
 
 PeerBuffers::PeerBuffers(int device, int rank, Exports exports)
     : device_(device), rank_(rank), exports_(std::move(exports)) {}
 
-PeerBuffers::~PeerBuffers() = default;
+PeerBuffers::~PeerBuffers() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_all();
+  if (keeper_.joinable()) keeper_.join();
+  const CaptureAside aside;
+  for (size_t slot = 0; slot < own_.size(); ++slot) {
+    if (own_[slot].allocation != 0) exports_(rank_)[slot].store(0, std::memory_order_release);
+  }
+  for (const auto& [key, mapping] : mapped_) {
+    if (mapping.start != nullptr) cudaIpcCloseMemHandle(mapping.start);
+  }
+}
 
 BufferPlace PeerBuffers::place_of(const void* buffer, size_t bytes) {
   BufferPlace place;
   const std::optional<Allocation> allocation = allocation_of(buffer);
-  if (!allocation || !allocation->has_ipc_handle) return place;
+  if (!allocation || !allocation->has_ipc_handle || allocation->device != device_) return place;
   place.offset = static_cast<uint64_t>(static_cast<const std::byte*>(buffer) - allocation->start);
   if (place.offset + bytes > allocation->bytes) return place;  // an error of the caller's, and not ours to find
   const std::scoped_lock lock(mutex_);
@@ -24,7 +44,7 @@ BufferPlace PeerBuffers::place_of(const void* buffer, size_t bytes) {
   if (place.export_slot < 0) return place;
   place.can_be_mapped = true;
   place.allocation = allocation->number;
-  place.handle = own_[place.export_slot].handle;
+  place.handle = own_[static_cast<size_t>(place.export_slot)].handle;
   return place;
 }
 
@@ -45,36 +65,49 @@ int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
     cudaGetLastError();
     return -1;
   }
-  own_[free] = made;
-  has_any_ = true;
+  start_keeper();
+  own_[static_cast<size_t>(free)] = made;
   exports_(rank_)[free].store(allocation, std::memory_order_release);
   return free;
 }
 
 const std::byte* PeerBuffers::map(int rank, const BufferPlace& place) {
   if (!place.can_be_mapped) fail(ErrorCode::kResources, "rank ", rank, " has a buffer that others cannot map");
-  const CaptureAside aside;
   const std::scoped_lock lock(mutex_);
   const Key key{rank, place.allocation};
   auto found = mapped_.find(key);
   if (found == mapped_.end()) {
-    take_freed();  // CUDA maps no memory where it still has mapped what lay there before
-    has_any_ = true;
-    found = mapped_.emplace(key, Mapping{place.export_slot, nullptr, std::make_unique<Cleanup>()}).first;
-    found->second.start = map_ipc_block(place.handle, *found->second.cleanup);
+    // CUDA maps nothing where it still has mapped what lay there before.
+    if (has_freed(rank)) fail(ErrorCode::kResources, "rank ", rank, " has freed memory that is still to be let go of");
+    start_keeper();
+    found = mapped_.emplace(key, Mapping{place.export_slot, nullptr}).first;
+    const CaptureAside aside;
+    void* start = nullptr;
+    const cudaError_t error = cudaIpcOpenMemHandle(&start, place.handle, cudaIpcMemLazyEnablePeerAccess);
+    if (error == cudaErrorAlreadyMapped) mapped_.erase(found);  // another communicator lets go of it soon
+    check_cuda(error, join("mapping a buffer of rank ", rank));
+    found->second.start = static_cast<std::byte*>(start);
   }
   if (found->second.start == nullptr) fail(ErrorCode::kResources, "a buffer of rank ", rank, " could not be mapped");
   return found->second.start + place.offset;
 }
 
-void PeerBuffers::look_after() {
-  if (!has_any_.load(std::memory_order_relaxed)) return;
-  const DeviceGuard guard(device_);
+void PeerBuffers::start_keeper() {
+  if (!keeper_.joinable()) keeper_ = std::thread([this] { keep(); });
+}
+
+void PeerBuffers::keep() {
+  // Never set back: that would make a context on another GPU.
+  if (cudaSetDevice(device_) != cudaSuccess) return;
   const CaptureAside aside;
-  Cleanups freed;  // ends without the lock: closing may wait for the GPU
-  const std::scoped_lock lock(mutex_);
-  withdraw_freed();
-  freed = take_freed();
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, kBetweenLooks, [&] { return stop_; })) {
+    withdraw_freed();
+    const std::vector<std::byte*> freed = take_freed();
+    lock.unlock();
+    for (std::byte* const start : freed) cudaIpcCloseMemHandle(start);
+    lock.lock();
+  }
 }
 
 // Tells the others of what this rank has freed.
@@ -89,24 +122,33 @@ void PeerBuffers::withdraw_freed() {
   }
 }
 
+// Whether this rank still has mapped what that one has freed.
+bool PeerBuffers::has_freed(int rank) const {
+  return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) {
+    const auto& [key, mapping] = it;
+    return key.first == rank && exports_(rank)[mapping.export_slot].load(std::memory_order_acquire) != key.second;
+  });
+}
+
 // What its owner has freed, to be let go of.
-PeerBuffers::Cleanups PeerBuffers::take_freed() {
-  Cleanups freed;
+std::vector<std::byte*> PeerBuffers::take_freed() {
+  std::vector<std::byte*> freed;
   for (auto it = mapped_.begin(); it != mapped_.end();) {
-    auto& [key, mapping] = *it;
+    const auto& [key, mapping] = *it;
     if (exports_(key.first)[mapping.export_slot].load(std::memory_order_acquire) == key.second) {
       ++it;
-    } else {
-      freed.push_back(std::move(mapping.cleanup));
-      it = mapped_.erase(it);
+      continue;
     }
+    if (mapping.start != nullptr) freed.push_back(mapping.start);
+    it = mapped_.erase(it);
   }
   return freed;
 }
 
 size_t PeerBuffers::mapped() const {
   const std::scoped_lock lock(mutex_);
-  return mapped_.size();
+  return static_cast<size_t>(
+      std::count_if(mapped_.begin(), mapped_.end(), [](const auto& it) { return it.second.start != nullptr; }));
 }
 
 }  // namespace plait

@@ -6,16 +6,17 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include "runtime/cuda/peer_block.hpp"
+#include "runtime/host/segment.hpp"
 
 namespace plait {
 
@@ -30,10 +31,8 @@ struct BufferPlace {
 
 class PeerBuffers {
  public:
-  // What each rank has exported: kMostExports numbers of allocations, 0 where it has freed one. In memory that all
-  // ranks share, zero at first; written by the rank itself.
+  // What each rank has exported: Segment::exports().
   using Exports = std::function<std::atomic<uint64_t>*(int rank)>;
-  static constexpr int kMostExports = 64;
 
   PeerBuffers(int device, int rank, Exports exports);
   // No copy of this rank uses what it has mapped by then.
@@ -41,15 +40,12 @@ class PeerBuffers {
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;
 
-  // Where this rank's buffer lies. It cannot be mapped where it is not memory of cudaMalloc, as it is with expandable
-  // segments, asynchronous pools and host memory, or where too many allocations are exported already.
+  // Where this rank's buffer lies. It cannot be mapped where it is not memory of cudaMalloc on its GPU, as it is with
+  // expandable segments, asynchronous pools and host memory, or where too many allocations are exported already.
   BufferPlace place_of(const void* buffer, size_t bytes);
   // The buffer of `rank`, which is another process, as this rank's GPU addresses it. Throws kSystem or kResources where
   // that cannot be had.
   const std::byte* map(int rank, const BufferPlace& place);
-
-  // Lets go of what this rank or, of what it has mapped, its owner has freed. Any thread; now and then.
-  void look_after();
 
   // Allocations that are mapped at the moment.
   size_t mapped() const;
@@ -62,25 +58,30 @@ class PeerBuffers {
   };
   struct Mapping {
     int export_slot = 0;
-    const std::byte* start = nullptr;  // null: it could not be mapped, and need not be tried again
-    std::unique_ptr<Cleanup> cleanup;
+    std::byte* start = nullptr;  // null: it could not be mapped, and need not be tried again
   };
   using Key = std::pair<int, uint64_t>;  // rank and number of an allocation
 
-  using Cleanups = std::vector<std::unique_ptr<Cleanup>>;
-
-  // Under the lock.
+  // All of these under the lock.
   int export_slot(const void* start, uint64_t allocation);
   void withdraw_freed();
-  Cleanups take_freed();
+  bool has_freed(int rank) const;
+  std::vector<std::byte*> take_freed();
+  void start_keeper();
+
+  // Lets go of what this rank or, of what it has mapped, its owner has freed: on a thread of its own, since closing may
+  // wait for the GPU.
+  void keep();
 
   const int device_;
   const int rank_;
   const Exports exports_;
-  std::atomic<bool> has_any_{false};  // exported or mapped, ever
   mutable std::mutex mutex_;
-  std::array<Export, kMostExports> own_;
+  std::array<Export, Segment::kExports> own_;
   std::map<Key, Mapping> mapped_;
+  bool stop_ = false;
+  std::condition_variable stopped_;
+  std::thread keeper_;  // from the first export or mapping on
 };
 
 }  // namespace plait

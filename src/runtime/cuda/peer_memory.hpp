@@ -1,5 +1,5 @@
-// Memory of every rank's GPU that the GPUs of all ranks can load from and store to. The library's own only: no buffer
-// of a user is ever exported. See docs/reach.md.
+// Memory of every rank's GPU that the GPUs of all ranks can load from and store to. The library's own only; users'
+// buffers are peer_buffers.hpp's. See docs/reach.md.
 #pragma once
 
 #include <cstddef>

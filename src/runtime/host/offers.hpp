@@ -40,6 +40,8 @@ class Offers {
   // False: one came too late, or never. Then it is false on every rank, also on those that come later.
   bool all_put(std::chrono::nanoseconds patience);
 
+  // The number of the last meeting, counted from 1: the same on all ranks that were there.
+  uint64_t meeting() const { return meeting_; }
   // After an all_put() that was true, until answer().
   Offer of(int rank) const;
   // After an all_put() that was true: says whether this rank can do with what it was offered; never waits.

@@ -9,24 +9,25 @@
 
 namespace plait {
 
-class CopyEngines {
+class CopyTurn {
  public:
   // Of a communicator's rank on `device`, which is current.
-  explicit CopyEngines(int device);
-  ~CopyEngines();
-  CopyEngines(const CopyEngines&) = delete;
-  CopyEngines& operator=(const CopyEngines&) = delete;
+  explicit CopyTurn(int device);
+  ~CopyTurn();
+  CopyTurn(const CopyTurn&) = delete;
+  CopyTurn& operator=(const CopyTurn&) = delete;
 
-  // False: another one has them. They are this one's until one of the following, and what that says.
+  // False: it is another one's. It is this one's until one of the following.
   bool take();
+  // No copies follow.
   void give_back();
-  // What has been enqueued on `stream` is done.
+  // The copies have been enqueued: until they are done, which is where `stream` is now.
   void keep_until_done(cudaStream_t stream);
-  // This object ends: a graph may be launched at any time.
+  // The copies are in a graph that may be launched at any time: until this object ends.
   void keep();
 
  private:
-  bool in_use() const;
+  bool is_taken() const;
 
   const int device_;
   bool taken_ = false;

@@ -1,0 +1,72 @@
+#include "runtime/cuda/copy_turn.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "runtime/cuda/driver.hpp"
+
+namespace plait {
+namespace {
+
+// Whose turn it is, by device. Of the whole process, as the driver's queues are. `mutex` also guards what a CopyTurn
+// remembers.
+struct Turns {
+  std::mutex mutex;
+  std::map<int, CopyTurn*> by_device;
+};
+
+Turns& turns() {
+  static Turns all;
+  return all;
+}
+
+}  // namespace
+
+CopyTurn::CopyTurn(int device) : device_(device) {
+  check_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "an event");
+}
+
+CopyTurn::~CopyTurn() {
+  {
+    const std::scoped_lock lock(turns().mutex);
+    CopyTurn*& owner = turns().by_device[device_];
+    if (owner == this) owner = nullptr;
+  }
+  cudaEventDestroy(done_);
+}
+
+bool CopyTurn::is_taken() const {
+  if (kept_ || taken_) return true;
+  const CaptureAside aside;
+  const cudaError_t state = cudaEventQuery(done_);
+  if (state != cudaSuccess) cudaGetLastError();  // that it is not done is no error
+  return state == cudaErrorNotReady;
+}
+
+bool CopyTurn::take() {
+  const std::scoped_lock lock(turns().mutex);
+  CopyTurn*& owner = turns().by_device[device_];
+  if (owner != nullptr && owner != this && owner->is_taken()) return false;
+  owner = this;
+  taken_ = true;
+  return true;
+}
+
+void CopyTurn::give_back() {
+  const std::scoped_lock lock(turns().mutex);
+  taken_ = false;
+}
+
+void CopyTurn::keep_until_done(cudaStream_t stream) {
+  const std::scoped_lock lock(turns().mutex);
+  check_cuda(cudaEventRecord(done_, stream), "recording the end of copies");
+  taken_ = false;
+}
+
+void CopyTurn::keep() {
+  const std::scoped_lock lock(turns().mutex);
+  kept_ = true;
+  taken_ = false;
+}
+
+}  // namespace plait
