@@ -122,7 +122,7 @@ class CudaSelection {
       case Collective::kAllReduce:
         return query_.ranks == 2 || stored <= kOneShotBytes;
       case Collective::kReduce:
-        return query_.ranks == 2 || stored <= kOneShotReduceBytes;
+        return stored <= kOneShotReduceBytes;
       case Collective::kBroadcast:
         return stored <= kOneShotBytes;
       default:
@@ -135,7 +135,7 @@ class CudaSelection {
       case Collective::kBroadcast:
         return false;
       case Collective::kReduce:
-        return query_.bytes >= (query_.ranks > 2 ? kReduceLanesBytes : kLanesBytes);
+        return query_.bytes >= kReduceLanesBytes;
       case Collective::kAllReduce:
         return query_.bytes >= (query_.ranks > 2 ? kAllReduceLanesBytes : kLanesBytes);
       default:
