@@ -4,6 +4,7 @@
     tools/check_kernels.py [--cuobjdump PATH] [LIBRARY]
 
 For every architecture in LIBRARY (default: build/release/src/libplait_runtime_cuda.a) and every kernel:
+  - it is one that is known here,
   - data moves 16 bytes at a time (NVG-44),
   - no register is spilled to local memory,
   - registers allow the threads that a launch may ask for (NVG-51).
@@ -22,17 +23,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTERS_OF_SM = 65536
-# kMostThreads in src/runtime/cuda/lane_kernel.hpp, kMostExchangeThreads in exchange_kernel.hpp.
-THREADS = defaultdict(lambda: 512, run_exchange=512 + 32)
+# kMostThreads in src/runtime/cuda/lane_kernel.hpp, kMostExchangeThreads in exchange_kernel.hpp, kCopyThreads in
+# copy_kernel.hpp, and a warp for each lane of a GateLaunch in gate_kernel.hpp.
+THREADS = defaultdict(lambda: 512, run_exchange=512 + 32, run_copy=1024, run_gate=15 * 32)
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 # Wide accesses that a kernel of each engine, and that of pre-multiplied sums, must have: plain ones, and those of
-# memory that peers write.
+# memory that peers write. A kernel that moves no data has none.
 WIDE = {
     "run_exchange": (r"LDG\.E\.128", r"STG\.E\.128"),
     "run_signals": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "PacketEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
     "LineEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
     "scale_elements": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
+    "run_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
+    "run_gate": (),
 }
 
 
@@ -93,10 +97,11 @@ def main() -> int:
     most: dict[str, int] = defaultdict(int)
     for architecture, name, body in functions(dump("-sass")):
         engine = next((engine for engine in WIDE if engine in name), None)
+        where = f"{architecture}, {name}"
         if engine is None:
+            problems.append(f"{where}: a kernel that WIDE and THREADS say nothing of")
             continue
         kernels[architecture][engine] += 1
-        where = f"{architecture}, {name}"
         for pattern in WIDE[engine]:
             if not re.search(pattern, body):
                 problems.append(f"{where}: no access like {pattern}")

@@ -8,21 +8,22 @@ constexpr int kAtOnce = 8;  // loads of a thread that are under way: what a few 
 
 __global__ void __launch_bounds__(kCopyThreads, 1) run_copy(const __grid_constant__ CopyLaunch launch) {
   const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const uint64_t threads = uint64_t{gridDim.x} * blockDim.x;
+  // Constant, so that the places of a thread's loads and stores differ by constants, which take no registers.
+  constexpr uint64_t kThreads = uint64_t{kCopyCtas} * kCopyThreads;
   const uint64_t to_boundary = -reinterpret_cast<uintptr_t>(launch.from) % sizeof(uint4);
   const uint64_t head = to_boundary < launch.bytes ? to_boundary : launch.bytes;
   const uint64_t words = (launch.bytes - head) / sizeof(uint4);
   const auto* const in = reinterpret_cast<const uint4*>(launch.from + head);
   auto* const out = reinterpret_cast<uint4*>(launch.to + head);
-  for (uint64_t i = thread; i < words; i += threads * kAtOnce) {
+  for (uint64_t i = thread; i < words; i += kThreads * kAtOnce) {
     uint4 values[kAtOnce];
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
-      if (i + u * threads < words) values[u] = in[i + u * threads];
+      if (i + u * kThreads < words) values[u] = in[i + u * kThreads];
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
-      if (i + u * threads < words) out[i + u * threads] = values[u];
+      if (i + u * kThreads < words) out[i + u * kThreads] = values[u];
     }
   }
   // Fewer than two words' bytes are left at the ends.

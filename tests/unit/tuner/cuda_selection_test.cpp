@@ -1,6 +1,8 @@
 // What calls on GPUs get: every choice must make a plan that verifies and a launch that the runtime takes.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "plan/verifier.hpp"
 #include "support/outcome.hpp"
 #include "tuner/selection.hpp"
@@ -96,6 +98,106 @@ TEST(CudaSelection, ObeysOverrides) {
   const CudaChoice pinned = select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {});
   EXPECT_EQ(pinned.plan.algorithm, "ring");
   EXPECT_EQ(pinned.plan.arguments.engine, Engine::kSm);
+}
+
+// ---- Straight from buffer to buffer, by copy engines.
+
+bool has_direct(const SelectionQuery& query) { return select_for_cuda(query, {}, {}).direct.has_value(); }
+
+// What copy engines and, where they cannot, kernels would perform is right, and says of itself what it is.
+void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice) {
+  ASSERT_TRUE(choice.direct) << name(query.collective) << ", " << query.bytes << " bytes";
+  EXPECT_EQ(choice.direct->algorithm, "pull");
+  const AlgorithmArguments& arguments = choice.direct->arguments;
+  EXPECT_EQ(arguments.collective, query.collective);
+  EXPECT_EQ(arguments.ranks, query.ranks);
+  EXPECT_EQ(arguments.root, query.root);
+  EXPECT_EQ(arguments.engine, Engine::kCopy);
+  EXPECT_EQ(arguments.reach, Reach::kPeer);
+  verify(make_plan(choice.direct->algorithm, arguments));
+  EXPECT_NE(choice.plan.algorithm, "pull");
+  EXPECT_EQ(choice.plan.arguments.engine, Engine::kSm);
+  EXPECT_EQ(choice.plan.arguments.reach, Reach::kStaged);
+  verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
+}
+
+TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
+  constexpr size_t kLinkBytes = 48 << 20;  // across the links of the busiest GPU
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
+    for (const size_t ranks : {2, 4, 7, 16}) {
+      const size_t least = (kLinkBytes + ranks - 2) / (ranks - 1) * ranks;
+      SelectionQuery query = query_of(collective, least, static_cast<int>(ranks));
+      query.root = has_root(collective) ? 1 : 0;
+      const CudaChoice choice = select_for_cuda(query, {}, {});
+      expect_good_direct(query, choice);
+      EXPECT_FALSE(choice.insists_on_direct);
+      EXPECT_FALSE(choice.direct.value_or(Choice{}).reason.empty());
+      query.bytes = SIZE_MAX;
+      EXPECT_TRUE(has_direct(query));
+      query.bytes = least - ranks;
+      EXPECT_FALSE(has_direct(query)) << name(collective) << " over " << ranks;
+      query.bytes = 0;
+      EXPECT_FALSE(has_direct(query));
+    }
+  }
+}
+
+// Over more than two GPUs all would fetch from one.
+TEST(CudaSelection, ABroadcastGoesDirectlyBetweenTwoOnly) {
+  const SelectionQuery pair = query_of(Collective::kBroadcast, 48 << 20, 2);
+  expect_good_direct(pair, select_for_cuda(pair, {}, {}));
+  EXPECT_FALSE(has_direct(query_of(Collective::kBroadcast, (48 << 20) - 1, 2)));
+  EXPECT_FALSE(has_direct(query_of(Collective::kBroadcast, size_t{1} << 34, 3)));
+}
+
+TEST(CudaSelection, NothingElseGoesDirectly) {
+  constexpr size_t kHuge = size_t{1} << 34;
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter, Collective::kBarrier}) {
+    for (const int ranks : {1, 2, 4}) EXPECT_FALSE(has_direct(query_of(collective, kHuge, ranks))) << name(collective);
+  }
+  SelectionQuery query = query_of(Collective::kAllGather, kHuge, 4);
+  EXPECT_TRUE(has_direct(query));
+  query.ranks_per_device = 2;
+  EXPECT_FALSE(has_direct(query));
+  EXPECT_FALSE(has_direct(query_of(Collective::kAllGather, kHuge, 1)));
+}
+
+TEST(CudaSelection, WhoPinsKernelsGetsNothingDirectly) {
+  const SelectionQuery query = query_of(Collective::kAllGather, 1 << 30, 4);
+  const LaunchShape launch{Protocol::kSignals, 32, 512};
+  EXPECT_FALSE(select_for_cuda(query, {}, launch).direct);
+  const CudaChoice pinned = select_for_cuda(query, AlgorithmOverrides::parse("all_gather:push"), {});
+  EXPECT_FALSE(pinned.direct);
+  EXPECT_FALSE(pinned.insists_on_direct);
+  EXPECT_EQ(pinned.plan.algorithm, "push");
+  EXPECT_TRUE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {}).direct);  // of other calls
+}
+
+TEST(CudaSelection, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
+  const AlgorithmOverrides overrides =
+      AlgorithmOverrides::parse("broadcast:pull,all_gather:pull,gather:pull,scatter:pull,all_to_all:pull");
+  const LaunchShape launch{Protocol::kSignals, 16, 256};
+  for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
+                                      Collective::kScatter, Collective::kAllToAll}) {
+    for (const int ranks : {1, 2, 5}) {
+      for (const size_t bytes : {size_t{0}, size_t{1}, size_t{5000}, size_t{1} << 30}) {
+        SelectionQuery query = query_of(collective, bytes, ranks);
+        query.root = has_root(collective) ? ranks - 1 : 0;
+        const CudaChoice free = select_for_cuda(query, {}, {});
+        const CudaChoice choice = select_for_cuda(query, overrides, {});
+        expect_good_direct(query, choice);
+        EXPECT_TRUE(choice.insists_on_direct);
+        EXPECT_EQ(choice.plan.algorithm, free.plan.algorithm);
+        EXPECT_EQ(choice.plan.arguments.pipeline, free.plan.arguments.pipeline);
+        EXPECT_EQ(choice.launch, free.launch);
+        const CudaChoice launched = select_for_cuda(query, overrides, launch);
+        expect_good_direct(query, launched);
+        EXPECT_EQ(launched.launch, launch);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <vector>
 
 namespace plait {
 namespace {
@@ -43,6 +44,23 @@ TEST_F(TwoRanks, CallsThatDifferAreDescribed) {
   zero_.announce(call_of(1));
   one_.announce(call_of(3));
   EXPECT_NE(zero_.describe().find("call 1 differs between ranks"), std::string::npos) << zero_.describe();
+}
+
+// Ranks of a process may be driven by one thread, which must not wait for itself.
+TEST(DeviceCalls, KnowsWhetherRanksShareAProcess) {
+  const auto shares = [](std::vector<int> pids) {
+    const auto segment = std::make_shared<Segment>(SegmentShape{static_cast<int>(pids.size()), 4096, 16});
+    return DeviceCalls(segment, 0, Peers(std::move(pids))).shares_process();
+  };
+  const int own = getpid(), other = getppid();
+  ASSERT_NE(other, 0);
+  EXPECT_FALSE(shares({own}));
+  EXPECT_FALSE(shares({own, other}));
+  EXPECT_TRUE(shares({own, own}));
+  EXPECT_TRUE(shares({own, other, own}));
+  EXPECT_TRUE(shares({own, other, other}));  // two others do
+  EXPECT_FALSE(shares({own, 0, 0}));         // nobody can tell
+  EXPECT_TRUE(shares({own, 0, own}));
 }
 
 }  // namespace

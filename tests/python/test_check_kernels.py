@@ -1,0 +1,74 @@
+"""tools/check_kernels.py finds what it is there for in the listings of machine code, and nothing in good ones."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+COPY = "_ZN5plait12_GLOBAL__N_18run_copyENS_10CopyLaunchE"
+GATE = "_ZN5plait12_GLOBAL__N_18run_gateENS_10GateLaunchE"
+GOOD = {
+    COPY: (64, "@!P0 LDG.E.128 R4, desc[UR4][R2.64] ;\n@!P0 STG.E.128 desc[UR4][R2.64], R4 ;"),
+    GATE: (25, "LD.E.64.STRONG.SYS R4, desc[UR4][R2.64] ;"),
+}
+
+
+def check(tmp_path: Path, kernels: dict[str, tuple[int, str]], architectures=ARCHITECTURES):
+    """Of a library with `kernels` (registers and code, by name), as a stand-in for cuobjdump lists them."""
+    usage, code = [], []
+    for architecture in architectures:
+        for name, (registers, body) in kernels.items():
+            head = f"Fatbin elf code:\n================\narch = {architecture}\n"
+            usage.append(f"{head} Function {name}:\n  REG:{registers} STACK:0 SHARED:0 LOCAL:0\n")
+            code.append(f"{head}\t\tFunction : {name}\n{body}\n")
+    (tmp_path / "usage").write_text("\n".join(usage))
+    (tmp_path / "code").write_text("\n".join(code))
+    tool = tmp_path / "cuobjdump"
+    tool.write_text(f'#!/bin/sh\nif [ "$1" = -sass ]; then cat "{tmp_path}/code"; else cat "{tmp_path}/usage"; fi\n')
+    tool.chmod(0o755)
+    command = [sys.executable, str(ROOT / "tools" / "check_kernels.py"), "--cuobjdump", str(tool), "library.a"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_good_kernels_pass(tmp_path):
+    result = check(tmp_path, GOOD)
+    assert result.returncode == 0, result.stdout
+    assert "sm_90: 1 run_copy, 1 run_gate; at most 64 registers" in result.stdout
+
+
+def objections(tmp_path, name, registers, body):
+    """What it says of one kernel that is not as in GOOD, on one architecture."""
+    result = check(tmp_path, GOOD | {name: (registers, body)})
+    assert result.returncode == 1, result.stdout
+    start = f"check_kernels: sm_90, {name}: "
+    return [line.removeprefix(start) for line in result.stdout.splitlines() if line.startswith(start)]
+
+
+def test_narrow_accesses(tmp_path):
+    found = objections(tmp_path, COPY, 64, "LDG.E.64 R4, desc[UR4][R2.64] ;\nSTG.E.128 desc[UR4][R2.64], R4 ;")
+    assert len(found) == 1 and found[0].startswith("no access like LDG")
+
+
+def test_spills(tmp_path):
+    for name, (registers, body) in GOOD.items():
+        assert objections(tmp_path, name, registers, body + "\nSTL [R1], R4 ;\nLDL R4, [R1] ;") == [
+            "2 accesses to local memory"
+        ]
+
+
+def test_registers(tmp_path):
+    for name, most in ((COPY, 64), (GATE, 136)):
+        assert check(tmp_path, GOOD | {name: (most, GOOD[name][1])}).returncode == 0
+        found = objections(tmp_path, name, most + 1, GOOD[name][1])
+        assert len(found) == 1 and found[0].startswith(f"{most + 1} registers a thread; "), found
+
+
+def test_unknown_kernels(tmp_path):
+    assert len(objections(tmp_path, "_ZN5plait7run_newEv", 32, "EXIT ;")) == 1
+
+
+def test_missing_architectures(tmp_path):
+    result = check(tmp_path, GOOD, ("sm_80", "sm_90"))
+    assert result.returncode == 1
+    assert "check_kernels: no kernels for sm_100" in result.stdout

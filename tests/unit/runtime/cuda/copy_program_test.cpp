@@ -1,0 +1,500 @@
+// Programs of copies and gates, performed on the host: what ends up where, and that nobody waits for ever.
+#include "runtime/cuda/copy_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <set>
+
+#include "algorithms/algorithm.hpp"
+#include "plan/builder.hpp"
+#include "runtime/lane_loop.hpp"
+#include "support/outcome.hpp"
+#include "support/seed.hpp"
+
+namespace plait {
+namespace {
+
+using test::Random;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::array kCollectives = {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
+                                     Collective::kScatter, Collective::kAllToAll};
+
+AlgorithmArguments arguments_of(Collective collective, int ranks, int root = 0) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.root = root;
+  arguments.engine = Engine::kCopy;
+  arguments.reach = Reach::kPeer;
+  return arguments;
+}
+
+// The programs of all ranks for one call.
+struct Programs {
+  Programs(const Call& its_call, int its_ranks) : call(its_call), ranks(its_ranks) {
+    const VerifiedPlan plan = verify(make_plan("pull", arguments_of(call.collective, ranks, call.root)));
+    for (int rank = 0; rank < ranks; ++rank) of.push_back(make_copy_program(plan, call, rank));
+  }
+
+  Call call;
+  int ranks;
+  std::vector<CopyProgram> of;
+};
+
+Call random_call(Random& random, Collective collective, int ranks) {
+  Call call;
+  call.collective = collective;
+  call.type = static_cast<DataType>(test::between(random, 0, kDataTypeCount - 1));
+  call.root = has_root(collective) ? static_cast<int>(test::between(random, 0, static_cast<uint64_t>(ranks - 1))) : 0;
+  constexpr std::array<uint64_t, 4> kMost = {2, 40, 1000, 20'000};
+  call.count = test::between(random, 0, test::any_of(random, kMost));
+  return call;
+}
+
+// ---- What a call demands, told without a plan.
+
+// Blocks of `count` elements that a rank's input and its output hold.
+size_t input_blocks(const Call& call, int ranks, int rank) {
+  if (!has_input(call, rank)) return 0;
+  const bool one_for_each = call.collective == Collective::kScatter || call.collective == Collective::kAllToAll;
+  return one_for_each ? static_cast<size_t>(ranks) : 1;
+}
+size_t output_blocks(const Call& call, int ranks, int rank) {
+  if (!has_output(call, rank)) return 0;
+  const bool one = call.collective == Collective::kBroadcast || call.collective == Collective::kScatter;
+  return one ? 1 : static_cast<size_t>(ranks);
+}
+
+struct Block {
+  int rank = 0;
+  size_t index = 0;
+};
+
+// Which block of whose input has to be block `index` of the output of `rank`.
+Block origin(const Call& call, int rank, size_t index) {
+  switch (call.collective) {
+    case Collective::kBroadcast:
+      return {call.root, 0};
+    case Collective::kScatter:
+      return {call.root, static_cast<size_t>(rank)};
+    case Collective::kAllToAll:
+      return {static_cast<int>(index), static_cast<size_t>(rank)};
+    default:  // all_gather and gather
+      return {static_cast<int>(index), 0};
+  }
+}
+
+size_t block_bytes(const Call& call) { return call.count * size_of(call.type); }
+
+std::vector<Bytes> random_inputs(Random& random, const Call& call, int ranks) {
+  std::vector<Bytes> inputs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    inputs.emplace_back(input_blocks(call, ranks, rank) * block_bytes(call));
+    for (std::byte& byte : inputs.back()) byte = static_cast<std::byte>(random());
+  }
+  return inputs;
+}
+
+Bytes demanded(const Call& call, int ranks, int rank, const std::vector<Bytes>& inputs) {
+  Bytes output;
+  for (size_t index = 0; index < output_blocks(call, ranks, rank); ++index) {
+    const Block from = origin(call, rank, index);
+    const auto begin =
+        inputs[static_cast<size_t>(from.rank)].begin() + static_cast<std::ptrdiff_t>(from.index * block_bytes(call));
+    output.insert(output.end(), begin, begin + static_cast<std::ptrdiff_t>(block_bytes(call)));
+  }
+  return output;
+}
+
+// ---- Copies.
+
+void for_each_copy(const CopyProgram& program, const std::function<void(const CopyLane&, const DeviceCopy&)>& body) {
+  for (const CopyLane& lane : program.lanes) {
+    for (const DeviceCopy& copy : lane.copies) body(lane, copy);
+  }
+}
+
+void for_random_calls(const std::function<void(Random&, const Programs&)>& body) {
+  Random random(test::run_seed());
+  for (int round = 0; round < 10; ++round) {
+    for (const Collective collective : kCollectives) {
+      for (int ranks = 1; ranks <= 5; ++ranks) {
+        const Call call = random_call(random, collective, ranks);
+        SCOPED_TRACE(join(to_text(call), " over ", ranks, " ranks"));
+        body(random, Programs(call, ranks));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(CopyProgram, OutputsAreWhatTheCollectiveDemands) {
+  for_random_calls([](Random& random, const Programs& programs) {
+    const std::vector<Bytes> inputs = random_inputs(random, programs.call, programs.ranks);
+    for (int rank = 0; rank < programs.ranks; ++rank) {
+      const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
+      const Bytes expected = demanded(programs.call, programs.ranks, rank, inputs);
+      EXPECT_EQ(program.call, programs.call);
+      ASSERT_EQ(program.input_bytes, inputs[static_cast<size_t>(rank)].size());
+      ASSERT_EQ(program.output_bytes, expected.size());
+      Bytes output(expected.size());
+      std::vector<int> written(expected.size(), 0);
+      for_each_copy(program, [&](const CopyLane&, const DeviceCopy& copy) {
+        const Bytes& input = inputs[static_cast<size_t>(copy.from_rank)];
+        ASSERT_GT(copy.bytes, 0u);
+        ASSERT_LE(copy.input_offset + copy.bytes, input.size());
+        ASSERT_LE(copy.output_offset + copy.bytes, output.size());
+        std::memcpy(output.data() + copy.output_offset, input.data() + copy.input_offset, copy.bytes);
+        for (size_t i = 0; i < copy.bytes; ++i) ++written[copy.output_offset + i];
+      });
+      EXPECT_EQ(output, expected) << "rank " << rank;
+      EXPECT_EQ(written, std::vector<int>(expected.size(), 1)) << "rank " << rank;
+    }
+  });
+}
+
+// Where a rank's own block lies where it belongs, its copy is left out (Copier does), so no rank disturbs another.
+TEST(CopyProgram, InPlaceNothingThatOthersReadIsWritten) {
+  for_random_calls([](Random& random, const Programs& programs) {
+    const Call& call = programs.call;
+    for (const CopyProgram& program : programs.of) {
+      EXPECT_EQ(program.in_place, call.collective != Collective::kAllToAll || programs.ranks == 1);
+    }
+    if (!programs.of[0].in_place) return;
+    const std::vector<Bytes> inputs = random_inputs(random, call, programs.ranks);
+    std::vector<Bytes> buffers;  // of each rank, with input and output in them
+    std::vector<size_t> input_at, output_at;
+    for (int rank = 0; rank < programs.ranks; ++rank) {
+      const size_t own = static_cast<size_t>(rank) * block_bytes(call);
+      const bool gathers_blocks = gathers(call.collective) && has_output(call, rank);
+      const bool scatters_blocks = scatters(call.collective) && has_input(call, rank);
+      input_at.push_back(gathers_blocks ? own : 0);
+      output_at.push_back(scatters_blocks ? own : 0);
+      const Bytes& input = inputs[static_cast<size_t>(rank)];
+      const size_t output_bytes = output_blocks(call, programs.ranks, rank) * block_bytes(call);
+      Bytes buffer(std::max(input_at.back() + input.size(), output_at.back() + output_bytes));
+      std::copy(input.begin(), input.end(), buffer.begin() + static_cast<std::ptrdiff_t>(input_at.back()));
+      buffers.push_back(buffer);
+    }
+    std::vector<size_t> order(programs.of.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t rank : order) {
+      for_each_copy(programs.of[rank], [&](const CopyLane&, const DeviceCopy& copy) {
+        const auto peer = static_cast<size_t>(copy.from_rank);
+        const std::byte* const from = buffers[peer].data() + input_at[peer] + copy.input_offset;
+        std::byte* const to = buffers[rank].data() + output_at[rank] + copy.output_offset;
+        EXPECT_EQ(from == to, peer == rank);
+        if (from != to) std::memcpy(to, from, copy.bytes);
+      });
+    }
+    for (size_t rank = 0; rank < buffers.size(); ++rank) {
+      const Bytes expected = demanded(call, programs.ranks, static_cast<int>(rank), inputs);
+      const auto begin = buffers[rank].begin() + static_cast<std::ptrdiff_t>(output_at[rank]);
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), begin)) << "rank " << rank;
+    }
+  });
+}
+
+TEST(CopyProgram, WhatARankHasForItselfWaitsForNobodyAndIsLeftToAKernel) {
+  for_random_calls([](Random&, const Programs& programs) {
+    std::set<int> given_by;
+    for (int rank = 0; rank < programs.ranks; ++rank) {
+      for (const CopyLane& lane : programs.of[static_cast<size_t>(rank)].lanes) {
+        EXPECT_EQ(lane.by_kernel, lane.before.count == 0);
+        EXPECT_TRUE(!lane.by_kernel || lane.after.count == 0);
+        for (const DeviceCopy& copy : lane.copies) {
+          EXPECT_EQ(copy.from_rank, lane.by_kernel ? rank : lane.before.peer);
+          if (copy.from_rank != rank) given_by.insert(copy.from_rank);
+        }
+      }
+    }
+    for (int rank = 0; rank < programs.ranks && programs.call.count > 0; ++rank) {
+      EXPECT_EQ(programs.of[static_cast<size_t>(rank)].is_copied_from, given_by.contains(rank)) << "rank " << rank;
+    }
+  });
+}
+
+// ---- Gates.
+
+// Ranks that perform the programs of one call after the other as Copier enqueues them: the gates before the copies, all
+// lanes at once; the copies; the gates after them. Told to go on, a rank does what it can without waiting.
+class Machine {
+ public:
+  explicit Machine(int ranks) : ranks_(static_cast<size_t>(ranks)), progress_(ranks_), words_(ranks_) {
+    for (auto* counters : {&sent_, &awaited_, &words_}) counters->assign(ranks_, std::vector<uint64_t>(ranks_, 0));
+  }
+
+  // False: it did nothing, for it waits or has done all calls.
+  bool advance(size_t rank, const std::vector<Programs>& calls) {
+    Progress& own = progress_[rank];
+    if (own.call == calls.size()) return false;
+    const std::vector<CopyLane>& lanes = calls[own.call].of[rank].lanes;
+    own.next.resize(lanes.size(), 0);
+    if (own.phase == Phase::kCopies) {
+      for (const CopyLane& lane : lanes) expect_input(lane, rank);
+      next_phase(own, Phase::kAfter);
+      return true;
+    }
+    const bool before = own.phase == Phase::kBefore;
+    bool all = true, moved = false;
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      const GateLane& lane = before ? lanes[i].before : lanes[i].after;
+      const int begin = own.next[i];
+      Gate gate{*this, rank, lane.peer};
+      all &= advance_lane(lane.operations, lane.count, own.next[i], gate) == LaneState::kDone;
+      moved |= own.next[i] > begin;
+    }
+    if (all) next_phase(own, before ? Phase::kCopies : Phase::kBefore);
+    if (all && !before) ++own.call;
+    return moved || all;
+  }
+
+  bool is_done(const std::vector<Programs>& calls) const {
+    return std::all_of(progress_.begin(), progress_.end(),
+                       [&](const Progress& progress) { return progress.call == calls.size(); });
+  }
+
+  // Every signal was awaited: as many as came.
+  void expect_nothing_left() const {
+    for (size_t a = 0; a < ranks_; ++a) {
+      for (size_t b = 0; b < ranks_; ++b) EXPECT_EQ(sent_[a][b], awaited_[b][a]) << "rank " << a << " to " << b;
+    }
+  }
+
+ private:
+  enum class Phase { kBefore, kCopies, kAfter };
+  struct Progress {
+    size_t call = 0;
+    Phase phase = Phase::kBefore;
+    std::vector<int> next;  // by lane
+  };
+
+  // As in gate_kernel.cu.
+  struct Gate {
+    void fold(const GateOperation&) const { ADD_FAILURE() << "a gate moves no data"; }
+    void signal(const GateOperation&) const { at.words_[peer][rank] = ++at.sent_[rank][peer]; }
+    bool wait(const GateOperation&) const {
+      if (at.words_[rank][peer] <= at.awaited_[rank][peer]) return false;
+      ++at.awaited_[rank][peer];
+      return true;
+    }
+    Machine& at;
+    size_t rank, peer;
+  };
+
+  static void next_phase(Progress& progress, Phase phase) {
+    progress.phase = phase;
+    progress.next.clear();
+  }
+
+  // Whoever gives is in the same call: its buffer is neither unfinished nor taken back.
+  void expect_input(const CopyLane& lane, size_t rank) const {
+    for (const DeviceCopy& copy : lane.copies) {
+      EXPECT_EQ(progress_[static_cast<size_t>(copy.from_rank)].call, progress_[rank].call)
+          << "rank " << rank << " copies from rank " << copy.from_rank << ", which is in another call";
+    }
+  }
+
+  const size_t ranks_;
+  std::vector<Progress> progress_;
+  std::vector<std::vector<uint64_t>> sent_, awaited_, words_;  // [rank][peer]; words: [at][from]
+};
+
+// In whatever order ranks go on, and also where each goes as far as it can before another does anything.
+TEST(CopyProgram, GatesNeverBlockEachOtherAndKeepGiversInTheCall) {
+  Random random(test::run_seed());
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<Programs> calls;
+      for (int i = 0; i < 12; ++i)
+        calls.emplace_back(random_call(random, test::any_of(random, kCollectives), ranks), ranks);
+      Machine machine(ranks);
+      const auto all = static_cast<size_t>(ranks);
+      const bool greedy = round % 2 == 0;
+      while (!machine.is_done(calls)) {
+        const size_t first = random() % all;
+        bool moved = false;
+        for (size_t i = 0; i < all; ++i) {
+          const size_t rank = (first + i) % all;
+          while (machine.advance(rank, calls)) {
+            moved = true;
+            if (!greedy) break;
+          }
+          if (moved && !greedy) break;
+        }
+        ASSERT_TRUE(moved) << ranks << " ranks wait for each other";
+      }
+      machine.expect_nothing_left();
+    }
+  }
+}
+
+// A gate counts by peer, and a launch has room for one lane a peer.
+TEST(CopyProgram, GatesHaveOneLaneForEachPeer) {
+  for (const Collective collective : kCollectives) {
+    for (const int ranks : {2, 5, kMostDeviceRanks}) {
+      const Programs programs({collective, DataType::kFloat32, ReduceOp::kSum, 0, 100}, ranks);
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (const auto gate : {&CopyLane::before, &CopyLane::after}) {
+          std::set<int> peers;
+          for (const CopyLane& lane : programs.of[static_cast<size_t>(rank)].lanes) {
+            if ((lane.*gate).count == 0) continue;
+            EXPECT_NE((lane.*gate).peer, rank);
+            EXPECT_TRUE(peers.insert((lane.*gate).peer).second) << name(collective) << ", rank " << rank;
+          }
+        }
+      }
+    }
+  }
+}
+
+std::string kinds(const GateLane& lane) {
+  std::string text;
+  for (int i = 0; i < lane.count; ++i) text += (i > 0 ? " " : "") + std::string(name(lane.operations[i].kind));
+  return text;
+}
+
+TEST(CopyProgram, WhatIsSignalledAndAwaitedIsSplitAtTheCopies) {
+  const auto first_lane = [](Collective collective, int rank) {
+    return Programs({collective, DataType::kFloat32, ReduceOp::kSum, 0, 100}, 2).of[static_cast<size_t>(rank)].lanes[0];
+  };
+  const CopyLane both = first_lane(Collective::kAllGather, 1);
+  EXPECT_EQ(kinds(both.before), "signal wait");
+  EXPECT_EQ(kinds(both.after), "signal wait");
+  const CopyLane gives = first_lane(Collective::kBroadcast, 0), takes = first_lane(Collective::kBroadcast, 1);
+  EXPECT_EQ(kinds(gives.before), "signal wait");  // nothing is copied: all is before
+  EXPECT_EQ(gives.after.count, 0);
+  EXPECT_TRUE(gives.copies.empty());
+  EXPECT_EQ(kinds(takes.before), "wait");
+  EXPECT_EQ(takes.copies.size(), 1u);
+  EXPECT_EQ(kinds(takes.after), "signal");
+}
+
+// ---- Refusals.
+constexpr size_t kCount = 1000;
+
+std::string objection_to(Plan plan, int rank, const std::vector<std::string>& parts) {
+  const VerifiedPlan verified = verify(std::move(plan));
+  const Call call{verified.plan().collective, DataType::kFloat32, ReduceOp::kSum, 0, kCount};
+  const test::Outcome outcome = test::outcome_of([&](int) { make_copy_program(verified, call, rank); }, 0);
+  std::vector<std::string> all = {join("on rank ", rank, ", which is not performed with copy engines")};
+  all.insert(all.end(), parts.begin(), parts.end());
+  return test::objection(outcome, ErrorCode::kInvalidPlan, all);
+}
+
+TEST(CopyProgram, PlansOfOtherFormsAreRefused) {
+  AlgorithmArguments push = arguments_of(Collective::kAllGather, 3);
+  push.engine = Engine::kSm;
+  push.reach = Reach::kStaged;
+  EXPECT_EQ(objection_to(make_plan("push", push), 0, {"plan push", "a fold of several places"}), "");
+  push.collective = Collective::kAllReduce;
+  EXPECT_EQ(objection_to(make_plan("push", push), 0, {"plan push"}), "");
+  AlgorithmArguments pull = arguments_of(Collective::kAllGather, 3);
+  pull.engine = Engine::kSm;
+  EXPECT_EQ(objection_to(make_plan("pull", pull), 0, {"plan pull", "a copy between ranks by SMs"}), "");
+  pull.engine = Engine::kCpu;
+  EXPECT_EQ(objection_to(make_plan("pull", pull), 0, {"plan pull", "a lane of engine cpu"}), "");
+}
+
+// A broadcast from rank 0 over `ranks` ranks, in which rank 1 has a lane of copies to be given its operations.
+class Pulling {
+ public:
+  explicit Pulling(int ranks = 2, int chunks = 2)
+      : chunks_(chunks), builder_({"test", Collective::kBroadcast, ranks, 0, chunks, Reach::kPeer}) {
+    for (int rank = 0; rank < ranks; ++rank) lanes.push_back(builder_.add_lane(rank, Engine::kCopy));
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      builder_.copy(builder_.add_lane(0, Engine::kSm), output_of(0), input_of(0), chunk);
+    }
+  }
+
+  void tell(size_t from, size_t to) { builder_.wait(builder_.signal(lanes[from], lanes[to])); }
+  void copy(size_t rank, int chunk) {
+    const auto to = static_cast<int>(rank);
+    builder_.copy(lanes[rank], output_of(to), input_of(0), chunk);
+  }
+  void copy_all(size_t rank) {
+    for (int chunk = 0; chunk < chunks_; ++chunk) copy(rank, chunk);
+  }
+  Plan finish() { return builder_.finish(); }
+  PlanBuilder& builder() { return builder_; }
+
+  std::vector<LaneId> lanes;
+
+ private:
+  const int chunks_;
+  PlanBuilder builder_;
+};
+
+TEST(CopyProgram, ALaneCopiesOnce) {
+  Pulling together;
+  together.tell(0, 1);
+  together.copy_all(1);
+  together.tell(1, 0);
+  const VerifiedPlan plan = verify(together.finish());
+  const CopyProgram program = make_copy_program(plan, {Collective::kBroadcast, DataType::kFloat32, {}, 0, kCount}, 1);
+  ASSERT_EQ(program.lanes.size(), 1u);
+  ASSERT_EQ(program.lanes[0].copies.size(), 2u);
+  const DeviceCopy &first = program.lanes[0].copies[0], &second = program.lanes[0].copies[1];
+  EXPECT_EQ(first.input_offset, 0u);
+  EXPECT_EQ(first.output_offset, 0u);
+  EXPECT_EQ(second.input_offset, first.bytes);
+  EXPECT_EQ(second.output_offset, first.bytes);
+  EXPECT_EQ(first.bytes + second.bytes, kCount * size_of(DataType::kFloat32));
+
+  Pulling apart;
+  apart.tell(0, 1);
+  apart.copy(1, 0);
+  apart.tell(1, 0);
+  apart.copy(1, 1);
+  apart.tell(1, 0);
+  EXPECT_EQ(objection_to(apart.finish(), 1, {"copies again after it has signalled or waited"}), "");
+}
+
+TEST(CopyProgram, ALaneDealsWithOneRankInFewSteps) {
+  Pulling several(3);
+  several.tell(0, 1);
+  several.tell(1, 2);  // and only then copies
+  several.copy_all(1);
+  several.copy_all(2);
+  several.tell(1, 0);
+  several.tell(2, 0);
+  Plan plan = several.finish();
+  EXPECT_EQ(objection_to(plan, 1, {"deals with several ranks"}), "");
+  EXPECT_EQ(objection_to(plan, 0, {"deals with several ranks"}), "");
+
+  for (const int signals : {GateLane::kMostOperations, GateLane::kMostOperations + 1}) {
+    Pulling chatty;
+    for (int i = 0; i < signals; ++i) chatty.tell(0, 1);
+    chatty.copy_all(1);
+    chatty.tell(1, 0);
+    const std::string objection = objection_to(chatty.finish(), 1, {"a long run of signals and waits"});
+    EXPECT_EQ(objection.empty(), signals > GateLane::kMostOperations) << objection;
+  }
+}
+
+// A rank that gives up may go on with its copies, which then must read nothing that was never finished.
+TEST(CopyProgram, OnlyInputsAreCopied) {
+  Pulling onward(3, 1);
+  onward.tell(0, 1);
+  onward.copy_all(1);
+  onward.tell(1, 2);
+  onward.builder().copy(onward.lanes[2], output_of(2), output_of(1), 0);
+  onward.tell(2, 1);
+  onward.tell(1, 0);
+  EXPECT_EQ(objection_to(onward.finish(), 2, {"a copy from output"}), "");
+
+  Pulling storing(2, 1);  // the root does it
+  storing.tell(1, 0);
+  storing.builder().copy(storing.lanes[0], output_of(1), input_of(0), 0);
+  storing.tell(0, 1);
+  EXPECT_EQ(objection_to(storing.finish(), 0, {"memory that is not its output"}), "");
+}
+
+}  // namespace
+}  // namespace plait
