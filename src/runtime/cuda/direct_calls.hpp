@@ -18,7 +18,7 @@
 #include "runtime/cuda/copy_program.hpp"
 #include "runtime/cuda/copy_turn.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
-#include "runtime/host/offers.hpp"
+#include "runtime/offers.hpp"
 
 namespace plait {
 

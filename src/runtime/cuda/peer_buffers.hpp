@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/host/segment.hpp"
+#include "runtime/offers.hpp"
 
 namespace plait {
 
@@ -77,7 +77,7 @@ class PeerBuffers {
   const int rank_;
   const Exports exports_;
   mutable std::mutex mutex_;
-  std::array<Export, Segment::kExports> own_;
+  std::array<Export, kMostExports> own_;
   std::map<Key, Mapping> mapped_;
   bool stop_ = false;
   std::condition_variable stopped_;

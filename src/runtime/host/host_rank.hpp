@@ -16,8 +16,8 @@
 #include "runtime/host/fork_mark.hpp"
 #include "runtime/host/peers.hpp"
 #include "runtime/host/segment.hpp"
-#include "runtime/host/waiting.hpp"
 #include "runtime/host/watch.hpp"
+#include "runtime/waiting.hpp"
 
 namespace plait {
 

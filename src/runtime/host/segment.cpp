@@ -25,7 +25,7 @@ size_t offer_bytes(const SegmentShape& shape) {
   return shape.ranks <= kMostOfferingRanks ? round_to_page(Offers::bytes_for(shape.ranks)) : 0;
 }
 // A rank's exports fit behind its board, where both are whole lines.
-size_t board_bytes() { return round_to_page(sizeof(RankBoard) + Segment::kExports * sizeof(std::atomic<uint64_t>)); }
+size_t board_bytes() { return round_to_page(sizeof(RankBoard) + kMostExports * sizeof(std::atomic<uint64_t>)); }
 size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
 size_t senders(const SegmentShape& shape) { return static_cast<size_t>(shape.ranks) - 1; }  // to one rank

@@ -19,7 +19,7 @@
 #include "runtime/host/board.hpp"
 #include "runtime/host/channel.hpp"
 #include "runtime/host/failure.hpp"
-#include "runtime/host/offers.hpp"
+#include "runtime/offers.hpp"
 
 namespace plait {
 
@@ -50,7 +50,7 @@ class Segment {
   RankBoard& board(int rank) const { return *reinterpret_cast<RankBoard*>(rank_base(rank)); }
   // For `Offers` of all ranks; none where there are more than kMostOfferingRanks.
   std::byte* offers() const;
-  // kExports numbers of the allocations that the rank lets others map; 0: none, or given back.
+  // kMostExports numbers of the allocations that the rank lets others map; 0: none, or given back.
   std::atomic<uint64_t>* exports(int rank) const;
   // Signal words, kSignalStride bytes apart.
   std::byte* signals(int rank, uint32_t parity) const;
@@ -58,7 +58,6 @@ class Segment {
   // For messages from one rank to another one.
   Channel channel(int from, int to) const;
 
-  static constexpr int kExports = 64;
   // One writer and one reader a word: each has a cache line of its own.
   static constexpr size_t kSignalStride = 64;
   // What the line has room for behind the word.

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "runtime/host/peers.hpp"
 #include "runtime/host/segment.hpp"
-#include "runtime/host/waiting.hpp"
+#include "runtime/waiting.hpp"
 
 namespace plait {
 

@@ -1,5 +1,5 @@
 // Offers: every meeting ends the same way for all ranks, whenever they come, and what is read is of the right call.
-#include "runtime/host/offers.hpp"
+#include "runtime/offers.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -27,7 +27,7 @@ std::vector<Range> ranges_of(const Segment& segment) {
   if (shape.ranks <= kMostOfferingRanks) ranges.push_back({segment.offers(), Offers::bytes_for(shape.ranks), 64});
   for (int rank = 0; rank < shape.ranks; ++rank) {
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
-    constexpr size_t kExportBytes = Segment::kExports * sizeof(uint64_t);
+    constexpr size_t kExportBytes = kMostExports * sizeof(uint64_t);
     ranges.push_back({reinterpret_cast<std::byte*>(segment.exports(rank)), kExportBytes, 64});
     for (const uint32_t parity : {0u, 1u}) {
       const size_t signal_bytes = static_cast<size_t>(shape.signals) * Segment::kSignalStride;

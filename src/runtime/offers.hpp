@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "runtime/host/waiting.hpp"
+#include "runtime/waiting.hpp"
 
 namespace plait {
 
@@ -22,6 +22,9 @@ using Offer = std::array<std::byte, kOfferBytes>;
 
 // A segment has no memory for offers where there are more.
 inline constexpr int kMostOfferingRanks = 16;
+
+// Numbers of allocations that a rank lets others map, for those that it may offer.
+inline constexpr int kMostExports = 64;
 
 struct OfferTable;
 

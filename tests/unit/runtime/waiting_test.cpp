@@ -1,5 +1,5 @@
 // How a waiting rank pauses, and how often it looks for what is wrong.
-#include "runtime/host/waiting.hpp"
+#include "runtime/waiting.hpp"
 
 #include <gtest/gtest.h>
 

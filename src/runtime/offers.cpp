@@ -18,7 +18,7 @@
 //
 // Order: a row's bytes are plain. Who comes, or votes, releases; who sees all come, or all votes, acquires; each swap
 // of a word goes on with the release sequence of those before it, so that the last one stands for all.
-#include "runtime/host/offers.hpp"
+#include "runtime/offers.hpp"
 
 #include <algorithm>
 #include <atomic>
