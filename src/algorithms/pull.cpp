@@ -65,14 +65,13 @@ std::vector<std::vector<LaneId>> add_pair_lanes(PlanBuilder& builder, const Algo
   return lanes;
 }
 
-// On every rank that has something for itself one more lane, which copies it and does nothing else. Copy engines are for
-// links: within a GPU a few SMs are faster, and leave the engines to the links.
+// On every rank that has something for itself one more lane, which copies it and does nothing else. Copy engines are
+// for links: within a GPU a few SMs are faster, and leave the engines to the links.
 void add_own_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < arguments.ranks; ++rank) {
     if (!gives(arguments, rank, rank)) continue;
     const Engine engine = arguments.engine == Engine::kCopy ? Engine::kSm : arguments.engine;
-    builder.copy(builder.add_lane(rank, engine), output_of(rank), input_of(rank),
-                 chunk_of(arguments, rank, rank));
+    builder.copy(builder.add_lane(rank, engine), output_of(rank), input_of(rank), chunk_of(arguments, rank, rank));
   }
 }
 
