@@ -43,6 +43,13 @@ const Algorithm& find_algorithm(std::string_view name, Collective collective) {
        " use one of: ", names_for(collective));
 }
 
+AlgorithmArguments arguments_for(const Algorithm& algorithm, AlgorithmArguments arguments) {
+  if (arguments.engine == Engine::kSm || arguments.engine == Engine::kCopy) {
+    arguments.engine = algorithm.for_copy_engines ? Engine::kCopy : Engine::kSm;
+  }
+  return arguments;
+}
+
 Plan make_plan(std::string_view name, const AlgorithmArguments& arguments) {
   return find_algorithm(name, arguments.collective).make(arguments);
 }

@@ -14,7 +14,7 @@ struct AlgorithmArguments {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
   int root = 0;
-  Engine engine = Engine::kCpu;   // of the lanes that move data next to a rank: kSm or kCpu; kCopy for pull
+  Engine engine = Engine::kCpu;   // of the lanes that move data next to a rank: kSm or kCpu, or kCopy
   Reach reach = Reach::kStaged;   // what those engines can load from and store to
   std::vector<int> node_of = {};  // node of each rank; empty: one node
   // NVLink groups as lists of ranks, the leader first; empty: the ranks of each node form one.
@@ -30,12 +30,15 @@ struct Algorithm {
   std::vector<Collective> collectives;
   // The plan, not yet verified. Throws kInvalidArgument that says what is legal.
   Plan (*make)(const AlgorithmArguments&);
+  bool for_copy_engines = false;  // it only copies, from one place to one place
 };
 
 // All algorithms, in the order of the files' names.
 const std::vector<Algorithm>& algorithms();
 // Throws kInvalidArgument that lists the algorithms known for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);
+// The same arguments for another algorithm: on GPUs, copy engines perform what only copies, and SMs all else.
+AlgorithmArguments arguments_for(const Algorithm& algorithm, AlgorithmArguments arguments);
 // Looks up and runs: the plan is not yet verified. Throws kInvalidArgument as the two above do.
 Plan make_plan(std::string_view name, const AlgorithmArguments& arguments);
 

@@ -20,7 +20,8 @@ template <class... Parts>
   fail(ErrorCode::kInvalidArgument, "algorithm ", algorithm.name, ": ", parts...);
 }
 
-void check_engine(const Algorithm& algorithm, Engine engine, bool only_copies) {
+void check_engine(const Algorithm& algorithm, Engine engine) {
+  const bool only_copies = algorithm.for_copy_engines;
   if (engine == Engine::kSm || engine == Engine::kCpu || (only_copies && engine == Engine::kCopy)) return;
   refuse(algorithm, "lanes of engine ", name(engine), only_copies ? " cannot copy" : " cannot combine and share",
          "; use ", only_copies ? join(name(Engine::kCopy), ", ") : "", name(Engine::kSm), " or ", name(Engine::kCpu));
@@ -45,7 +46,7 @@ void check_groups(const Algorithm& algorithm, const AlgorithmArguments& argument
 
 }  // namespace
 
-void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments, bool only_copies) {
+void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const auto& collectives = algorithm.collectives;
   if (std::find(collectives.begin(), collectives.end(), arguments.collective) == collectives.end()) {
     std::string known;
@@ -57,7 +58,7 @@ void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& argum
   if (has_root(arguments.collective) && (arguments.root < 0 || arguments.root >= arguments.ranks)) {
     refuse(algorithm, "root ", arguments.root, " does not exist; ranks are 0..", arguments.ranks - 1);
   }
-  check_engine(algorithm, arguments.engine, only_copies);
+  check_engine(algorithm, arguments.engine);
   if (!arguments.node_of.empty() && static_cast<int>(arguments.node_of.size()) != arguments.ranks) {
     refuse(algorithm, "node_of names the node of ", arguments.node_of.size(), " ranks; give one for each of the ",
            arguments.ranks, " ranks, or none");

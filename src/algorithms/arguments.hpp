@@ -11,8 +11,8 @@
 namespace plait {
 
 // Throws kInvalidArgument unless `arguments` fit `algorithm` as far as all algorithms agree: the collective, ranks,
-// root, engine, nodes, groups and pipeline. `only_copies`: from one place to one place, which a copy engine can do too.
-void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments, bool only_copies = false);
+// root, engine, nodes, groups and pipeline.
+void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 // Throws kInvalidArgument unless all ranks are on one node.
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 

@@ -99,7 +99,7 @@ bool is_right_in_place(const AlgorithmArguments& arguments) {
 // Steps: 2. Bytes: every rank reads what it needs, once. No scratch.
 // When: long messages between GPUs whose users' buffers are mapped.
 Plan make_pull(const AlgorithmArguments& arguments) {
-  check_arguments(pull(), arguments, true);
+  check_arguments(pull(), arguments);
   check_one_node(pull(), arguments);
   if (arguments.reach != Reach::kPeer) {
     fail(ErrorCode::kInvalidArgument,
@@ -132,7 +132,8 @@ Algorithm pull() {
           "TEM-17",
           {Collective::kBroadcast, Collective::kAllGather, Collective::kGather, Collective::kScatter,
            Collective::kAllToAll},
-          make_pull};
+          make_pull,
+          true};
 }
 
 }  // namespace plait

@@ -71,6 +71,7 @@ TEST(Explain, CopyEngines) {
   expect_part(text, "pull: all_gather over 4 ranks of dgx2, 2 steps\n");
   expect_part(text, "bound     at most ");
   expect_part(text, "  <- this plan\n");
+  expect_part(text, "  ring  ");  // what SMs would do is named beside it
 }
 
 TEST(Explain, NothingToMove) {
