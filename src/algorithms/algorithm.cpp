@@ -43,7 +43,7 @@ const Algorithm& find_algorithm(std::string_view name, Collective collective) {
        " use one of: ", names_for(collective));
 }
 
-AlgorithmArguments arguments_for(const Algorithm& algorithm, AlgorithmArguments arguments) {
+AlgorithmArguments fitted(const Algorithm& algorithm, AlgorithmArguments arguments) {
   if (arguments.engine == Engine::kSm || arguments.engine == Engine::kCopy) {
     arguments.engine = algorithm.for_copy_engines ? Engine::kCopy : Engine::kSm;
   }

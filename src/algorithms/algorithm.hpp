@@ -37,8 +37,8 @@ struct Algorithm {
 const std::vector<Algorithm>& algorithms();
 // Throws kInvalidArgument that lists the algorithms known for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);
-// The same arguments for another algorithm: on GPUs, copy engines perform what only copies, and SMs all else.
-AlgorithmArguments arguments_for(const Algorithm& algorithm, AlgorithmArguments arguments);
+// `arguments` with the engine that is for the algorithm: on GPUs, copy engines perform what only copies, SMs all else.
+AlgorithmArguments fitted(const Algorithm& algorithm, AlgorithmArguments arguments);
 // Looks up and runs: the plan is not yet verified. Throws kInvalidArgument as the two above do.
 Plan make_plan(std::string_view name, const AlgorithmArguments& arguments);
 

@@ -11,7 +11,6 @@ namespace {
 // What one rank has to get out of the input of another, or out of its own.
 struct Move {
   int from = 0, to = 0;
-  int chunk = 0;
 };
 
 bool gives(const AlgorithmArguments& arguments, int from, int to) {
@@ -45,7 +44,7 @@ std::vector<Move> moves_between(const AlgorithmArguments& arguments) {
   for (int to = 0; to < arguments.ranks; ++to) {
     for (int d = 1; d < arguments.ranks; ++d) {
       const int from = (to + d) % arguments.ranks;
-      if (gives(arguments, from, to)) moves.push_back({from, to, chunk_of(arguments, from, to)});
+      if (gives(arguments, from, to)) moves.push_back({from, to});
     }
   }
   return moves;
@@ -116,7 +115,7 @@ Plan make_pull(const AlgorithmArguments& arguments) {
     const Move& it = moves[i];
     const LaneId lane = lanes[it.to][it.from];
     builder.wait(ready[i]);
-    builder.copy(lane, output_of(it.to), input_of(it.from), it.chunk);
+    builder.copy(lane, output_of(it.to), input_of(it.from), chunk_of(arguments, it.from, it.to));
     done.push_back(builder.signal(lane, lanes[it.from][it.to]));
   }
   for (const SignalId& signal : done) builder.wait(signal);

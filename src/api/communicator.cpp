@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <tuple>
-#include <unordered_map>
 
+#include "api/call_cache.hpp"
 #include "api/cores.hpp"
 #include "api/device_end.hpp"
 #include "api/introduction.hpp"
+#include "api/plan_cache.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/overlap.hpp"
@@ -27,13 +26,7 @@ constexpr int kSignals = 512;
 // From these sizes on, pieces of scratch and whole outputs are written past the caches (docs/benchmarks.md).
 constexpr size_t kStreamingScratchBytes = 8 << 10;
 constexpr size_t kStreamingOutputBytes = 16 << 20;
-// Calls whose binding is remembered.
-constexpr size_t kMostBoundCalls = 256;
 constexpr int kMostRanks = 1024;
-
-struct CallHash {
-  size_t operator()(const Call& call) const { return signature(call); }
-};
 
 SegmentShape shape_for(int size, const Settings& settings) {
   return {size, std::max<size_t>(settings.scratch_bytes / 2, 4096), kSignals};
@@ -73,7 +66,6 @@ struct Communicator::Impl {
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
   DeviceEnd& device_end() const;
 
-  const VerifiedPlan& plan_for(const Choice& choice);
   const BoundPlan& bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
   void check_factor(const Call& call, const Factor& factor) const;
@@ -90,10 +82,8 @@ struct Communicator::Impl {
   Products products;
   std::unique_ptr<DeviceEnd> device;  // none where buffers are in host memory only
 
-  using PlanKey = std::tuple<std::string, Collective, int, std::vector<int>, int>;
-  std::map<PlanKey, std::unique_ptr<VerifiedPlan>> plans;
-  std::unordered_map<Call, BoundPlan, CallHash> bound;
-  const std::pair<const Call, BoundPlan>* last = nullptr;
+  PlanCache plans;
+  CallCache<BoundPlan> bound;
 };
 
 std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings,
@@ -136,26 +126,8 @@ DeviceEnd& Communicator::Impl::device_end() const {
   return *device;
 }
 
-const VerifiedPlan& Communicator::Impl::plan_for(const Choice& choice) {
-  const AlgorithmArguments& arguments = choice.arguments;
-  const PlanKey key{choice.algorithm, arguments.collective, arguments.root, arguments.factors, arguments.pipeline};
-  auto& plan = plans[key];
-  if (!plan) plan = std::make_unique<VerifiedPlan>(verify(make_plan(choice.algorithm, arguments)));
-  return *plan;
-}
-
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
-  if (last != nullptr && last->first == call) return last->second;
-  auto it = bound.find(call);
-  if (it == bound.end()) {
-    if (bound.size() >= kMostBoundCalls) {
-      last = nullptr;
-      bound.clear();
-    }
-    it = bound.emplace(call, bind(plan_for(choose(call)), call, rank, limits)).first;
-  }
-  last = &*it;
-  return it->second;
+  return bound.get(call, [&] { return bind(plans.get(choose(call)), call, rank, limits); });
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -361,7 +333,7 @@ std::optional<Error> Communicator::async_error() const {
 // Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.
 const VerifiedPlan& Communicator::plan_for(const Call& call) {
   Impl& impl = held(impl_);
-  return impl.device ? impl.device->plan_for(call) : impl.plan_for(impl.choose(call));
+  return impl.device ? impl.device->plan_for(call) : impl.plans.get(impl.choose(call));
 }
 
 std::string Communicator::reason_for(const Call& call) {

@@ -3,21 +3,17 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <map>
 #include <optional>
-#include <tuple>
-#include <unordered_map>
 
+#include "api/call_cache.hpp"
 #include "api/device_end.hpp"
+#include "api/plan_cache.hpp"
 #include "base/error.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/lane_program.hpp"
 
 namespace plait {
 namespace {
-
-// Calls that are kept ready. A captured launch has copied all that it needs.
-constexpr size_t kMostReadyCalls = 256;
 
 // How long a rank waits on the host for others to come to a call that copy engines could perform: an eighth of what
 // the copies take, which is about what they save. Whoever insists on copy engines waits for them.
@@ -26,10 +22,6 @@ std::chrono::nanoseconds worthwhile_wait(size_t bytes) {
   constexpr size_t kBytesPerNanosecond = 390;
   return std::chrono::nanoseconds(bytes / kBytesPerNanosecond / 8);
 }
-
-struct CallHash {
-  size_t operator()(const Call& call) const { return signature(call); }
-};
 
 class CudaDeviceEnd final : public DeviceEnd {
  public:
@@ -63,17 +55,17 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.lines = cuda_.memory().keeps_lines_whole();
     query.wide_partials = accumulates_in_float32(call.type);
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
-    // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
-    const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
     // Where GPUs do not reach each other's memory, they do not reach buffers either.
     if (cuda_.memory().kind() == ReachKind::kHost) choice.direct.reset();
-    if (lines || !can_carry_flags(plan_of(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;
+    // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
+    const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
+    if (lines || !can_carry_flags(plans_.get(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;
     return choice;
   }
 
   const VerifiedPlan& plan_for(const Call& call) override {
     const CudaChoice choice = choose(call);
-    return plan_of(choice.direct.value_or(choice.plan));
+    return plans_.get(choice.direct.value_or(choice.plan));
   }
   void stop_waiting() override { cuda_.stop_waiting(); }
   int device() const override { return cuda_.memory().device(); }
@@ -82,42 +74,24 @@ class CudaDeviceEnd final : public DeviceEnd {
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
-  // A call with everything decided but the buffers.
+  // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
     std::shared_ptr<CudaRank::Prepared> prepared;
     std::optional<CopyProgram> copies;  // to be tried first
     std::chrono::nanoseconds patience{};
   };
 
-  const VerifiedPlan& plan_of(const Choice& choice) const {
-    const AlgorithmArguments& arguments = choice.arguments;
-    auto& plan =
-        plans_[{choice.algorithm, arguments.collective, arguments.root, arguments.factors, arguments.pipeline}];
-    if (!plan) plan = std::make_unique<VerifiedPlan>(verify(make_plan(choice.algorithm, arguments)));
-    return *plan;
-  }
-
   const Ready& ready_for(const Call& call) {
-    if (last_ != nullptr && last_->first == call) return last_->second;
-    auto found = ready_.find(call);
-    if (found == ready_.end()) {
-      if (ready_.size() >= kMostReadyCalls) {
-        last_ = nullptr;
-        ready_.clear();
-      }
-      found = ready_.emplace(call, make_ready(call)).first;
-    }
-    last_ = &*found;
-    return last_->second;
+    return ready_.get(call, [&] { return make_ready(call); });
   }
 
   Ready make_ready(const Call& call) const {
     const CudaChoice choice = choose(call);
-    const VerifiedPlan& plan = plan_of(choice.plan);
+    const VerifiedPlan& plan = plans_.get(choice.plan);
     const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()));
     Ready ready{cuda_.prepare(bound, call, choice.launch), {}, {}};
     if (choice.direct) {
-      ready.copies = make_copy_program(plan_of(*choice.direct), call, rank_);
+      ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_);
       ready.patience = choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_));
     }
     return ready;
@@ -129,10 +103,8 @@ class CudaDeviceEnd final : public DeviceEnd {
   std::optional<LaunchShape> launch_;
   DeviceCalls state_;
   CudaRank cuda_;
-  mutable std::map<std::tuple<std::string, Collective, int, std::vector<int>, int>, std::unique_ptr<VerifiedPlan>>
-      plans_;
-  std::unordered_map<Call, Ready, CallHash> ready_;
-  const std::pair<const Call, Ready>* last_ = nullptr;
+  mutable PlanCache plans_;
+  CallCache<Ready> ready_;
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ bool better(const Candidate& a, const Candidate& b) {
 std::optional<Candidate> candidate(const Algorithm& algorithm, const Topology& topology, const Placement& placement,
                                    const AlgorithmArguments& arguments, std::string& refusals) {
   try {
-    VerifiedPlan plan = verify(algorithm.make(arguments_for(algorithm, arguments)));
+    VerifiedPlan plan = verify(algorithm.make(fitted(algorithm, arguments)));
     const double seconds = link_load(plan, topology, placement).lower_bound(1);
     return Candidate{std::move(plan), seconds};
   } catch (const PlanTooLarge& error) {
@@ -103,11 +103,11 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
   arguments.factors = request.factors;
   arguments.pipeline = request.pipeline;
   arguments.reach = request.reach;
-  if (!request.algorithm.empty())
-    arguments = arguments_for(find_algorithm(request.algorithm, request.collective), arguments);
-  auto [plan, reason] = request.algorithm.empty()
-                            ? choose(topology, placement, arguments)
-                            : std::pair(verify(make_plan(request.algorithm, arguments)), std::string("asked for"));
+  const auto asked_for = [&] {
+    const Algorithm& algorithm = find_algorithm(request.algorithm, request.collective);
+    return std::pair(verify(algorithm.make(fitted(algorithm, arguments))), std::string("asked for"));
+  };
+  auto [plan, reason] = request.algorithm.empty() ? choose(topology, placement, arguments) : asked_for();
   return {topology, std::move(placement), std::move(arguments), std::move(plan), std::move(reason)};
 }
 

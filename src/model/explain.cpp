@@ -177,7 +177,7 @@ class Explanation {
       const auto& served = algorithm.collectives;
       if (std::find(served.begin(), served.end(), arguments_.collective) == served.end()) continue;
       try {
-        Plan made = algorithm.make(arguments_for(algorithm, arguments_));
+        Plan made = algorithm.make(fitted(algorithm, arguments_));
         if (made.algorithm != plan_.plan().algorithm) all.push_back(candidate(verify(std::move(made))));
       } catch (const PlanTooLarge&) {
         refused += join(refused.empty() ? "" : ", ", algorithm.name, " (too large to prove)");

@@ -9,8 +9,6 @@
 namespace plait {
 namespace {
 
-constexpr uint64_t kAgreementMask = (1 << 24) - 1;
-
 // What is captured on a stream: the graph, and the nodes that whatever comes next will depend on.
 struct CaptureEnd {
   explicit CaptureEnd(cudaStream_t stream) {
@@ -23,8 +21,7 @@ struct CaptureEnd {
     const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &last, &count);
 #endif
     check_cuda(error, "asking what is captured");
-    if (status != cudaStreamCaptureStatusActive) graph = nullptr;
-    if (graph != nullptr) nodes.assign(last, last + count);
+    nodes.assign(last, last + count);
   }
 
   // Makes what comes next depend on `nodes`.
@@ -39,7 +36,7 @@ struct CaptureEnd {
     check_cuda(error, "capturing copies");
   }
 
-  cudaGraph_t graph = nullptr;  // null: nothing is captured
+  cudaGraph_t graph = nullptr;
   std::vector<cudaGraphNode_t> nodes;
 };
 
@@ -98,11 +95,8 @@ Copier::Copier(const DeviceRank& self, StrandFailure* failures) : self_(self), f
   for (cudaEvent_t* event : {&start_, &done_}) {
     check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "an event");
   }
-  // Loading a kernel waits for what runs on the GPU, which may be a kernel that waits for this one.
-  cudaFuncAttributes attributes;
-  for (const void* kernel : {gate_kernel(), copy_kernel()}) {
-    check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels of copies");
-  }
+  load_kernel(gate_kernel());
+  load_kernel(copy_kernel());
 }
 
 Copier::~Copier() {
@@ -115,7 +109,7 @@ void Copier::enqueue(const CopyProgram& program, uint64_t agreement, std::span<c
                      std::byte* output, cudaStream_t stream) {
   const Copies beside = copies_of(program, false, inputs, output);
   const Copies gated = copies_of(program, true, inputs, output);
-  if (CaptureEnd(stream).graph != nullptr) {
+  if (is_captured(stream)) {
     capture(program, agreement, beside, gated, stream);
   } else {
     run(program, agreement, beside, gated, stream);
@@ -179,7 +173,7 @@ void Copier::launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, 
   launch.self = self_;
   launch.state = state_;
   launch.failures = failures_;
-  launch.agreement = static_cast<uint32_t>(agreement & kAgreementMask);
+  launch.agreement = tag_of(agreement);
   void* arguments[] = {&launch};
   check_cuda(cudaLaunchKernel(gate_kernel(), dim3(1), dim3(lanes * kWarpThreads), arguments, 0, stream),
              "launching a gate");

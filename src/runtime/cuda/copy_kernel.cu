@@ -1,5 +1,6 @@
 // The kernel of copies within one GPU.
 #include "runtime/cuda/copy_kernel.hpp"
+#include "runtime/cuda/copy_words.cuh"
 
 namespace plait {
 namespace {
@@ -15,17 +16,7 @@ __global__ void __launch_bounds__(kCopyThreads, 1) run_copy(const __grid_constan
   const uint64_t words = (launch.bytes - head) / sizeof(uint4);
   const auto* const in = reinterpret_cast<const uint4*>(launch.from + head);
   auto* const out = reinterpret_cast<uint4*>(launch.to + head);
-  for (uint64_t i = thread; i < words; i += kThreads * kAtOnce) {
-    uint4 values[kAtOnce];
-#pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
-      if (i + u * kThreads < words) values[u] = in[i + u * kThreads];
-    }
-#pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
-      if (i + u * kThreads < words) out[i + u * kThreads] = values[u];
-    }
-  }
+  copy_words<kAtOnce>(out, in, words, thread, kThreads);
   // Fewer than two words' bytes are left at the ends.
   const uint64_t tail = head + words * sizeof(uint4);
   if (thread < head) launch.to[thread] = launch.from[thread];

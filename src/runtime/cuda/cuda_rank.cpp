@@ -21,22 +21,11 @@
 namespace plait {
 namespace {
 
-// The upper bits of a signal word.
-constexpr uint32_t kCallBits = 24;
-
-uint32_t call_word(const Call& call) { return signature(call) & ((1u << kCallBits) - 1); }
-
-bool is_captured(cudaStream_t stream) {
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &capture), "asking whether the stream is captured");
-  return capture != cudaStreamCaptureStatusNone;
-}
-
 // What every launch of a call carries.
 void fill(Launch& launch, const LaneProgram& program, const DeviceRank& self, const Call& call) {
   launch.slices = program.slices;
   launch.slice_bytes = program.slice_bytes;
-  launch.call = call_word(call);
+  launch.call = tag_of(signature(call));
   launch.op = call.op;
   launch.self = self;
 }
@@ -156,16 +145,11 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   for (cudaEvent_t* event : {&last_call, &joined}) {
     check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "an event");
   }
-  // Loading a kernel waits for what runs on the GPU: were it first loaded at its first call, it could wait for a kernel
-  // that waits for it.
   for (int type = 0; type < kDataTypeCount; ++type) {
     for (int protocol = 0; protocol < kProtocolCount; ++protocol) {
-      cudaFuncAttributes attributes;
-      const void* kernel = lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type));
-      check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
+      load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
-    cudaFuncAttributes attributes;
-    check_cuda(cudaFuncGetAttributes(&attributes, scale_kernel(static_cast<DataType>(type))), "loading the kernels");
+    load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   products = std::make_unique<ProductMemory>(memory.device());
   exchanger = std::make_unique<Exchanger>(self, mapped->receives,

@@ -9,6 +9,10 @@
 namespace plait {
 
 inline constexpr uint32_t kWarpThreads = 32;
+// A word that a peer waits for: a count in its lower bits, and above it a tag that says what is counted.
+inline constexpr int kCountBits = 40, kTagBits = 64 - kCountBits;
+inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
+constexpr uint32_t tag_of(uint64_t what) { return static_cast<uint32_t>(what & ((uint64_t{1} << kTagBits) - 1)); }
 inline constexpr int kMostDeviceRanks = 16;
 inline constexpr int kMostStrands = 64;
 inline constexpr int kMostLanes = 3;            // of a rank in a plan; each is a CTA of the strand

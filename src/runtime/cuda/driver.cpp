@@ -87,6 +87,17 @@ int cuda_device_count() {
   return 0;
 }
 
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &capture), "asking whether the stream is captured");
+  return capture != cudaStreamCaptureStatusNone;
+}
+
+void load_kernel(const void* kernel) {
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
+}
+
 DeviceGuard::DeviceGuard(int device) {
   check_cuda(cudaGetDevice(&before_), "asking for the current device");
   if (before_ != device) check_cuda(cudaSetDevice(device), join("making device ", device, " current"));

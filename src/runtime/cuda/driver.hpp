@@ -19,6 +19,13 @@ void check_driver(CUresult result, const std::string& what);
 // Devices that this process sees; 0 where there is no driver or no GPU.
 int cuda_device_count();
 
+// Whether what is enqueued on the stream goes into a graph.
+bool is_captured(cudaStream_t stream);
+
+// Loads a kernel for the current device. That waits for what runs there: a kernel that is first loaded when it is first
+// launched could wait for one that waits for it.
+void load_kernel(const void* kernel);
+
 // Makes a device current, and the one before it when it ends.
 class DeviceGuard {
  public:

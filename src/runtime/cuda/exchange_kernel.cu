@@ -1,4 +1,5 @@
 // The kernel of messages.
+#include "runtime/cuda/copy_words.cuh"
 #include "runtime/cuda/exchange_kernel.hpp"
 #include "runtime/cuda/strand.cuh"
 
@@ -35,22 +36,9 @@ __device__ bool agree(bool vote, uint32_t threads) {
 
 // Copies of all copying warps: this thread's words of them.
 template <class Word>
-__device__ uint32_t copy_words(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t threads) {
-  constexpr uint32_t kAtOnce = 4;
+__device__ uint32_t copy_as(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t threads) {
   const uint32_t words = bytes / sizeof(Word);
-  auto* const out = reinterpret_cast<Word*>(to);
-  const auto* const in = reinterpret_cast<const Word*>(from);
-  for (uint32_t i = threadIdx.x; i < words; i += threads * kAtOnce) {
-    Word values[kAtOnce];
-#pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
-      if (i + u * threads < words) values[u] = in[i + u * threads];
-    }
-#pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
-      if (i + u * threads < words) out[i + u * threads] = values[u];
-    }
-  }
+  copy_words<4>(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from), words, threadIdx.x, threads);
   return words * sizeof(Word);
 }
 
@@ -59,13 +47,13 @@ __device__ void copy(std::byte* to, const std::byte* from, uint32_t bytes, uint3
   const auto both = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
   uint32_t done = 0;
   if (both % sizeof(uint4) == 0) {
-    done = copy_words<uint4>(to, from, bytes, threads);
+    done = copy_as<uint4>(to, from, bytes, threads);
   } else if (both % sizeof(uint2) == 0) {
-    done = copy_words<uint2>(to, from, bytes, threads);
+    done = copy_as<uint2>(to, from, bytes, threads);
   } else if (both % sizeof(uint32_t) == 0) {
-    done = copy_words<uint32_t>(to, from, bytes, threads);
+    done = copy_as<uint32_t>(to, from, bytes, threads);
   }
-  copy_words<uint8_t>(to + done, from + done, bytes - done, threads);
+  copy_as<uint8_t>(to + done, from + done, bytes - done, threads);
 }
 
 // One strand at one end of a channel: copying warps, and a last one that tells the other end. Members are the same in
@@ -170,11 +158,7 @@ class ChannelEnd {
   static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, int peer, StrandFailure::State why,
                                              uint64_t expected, uint64_t seen) {
     *static_cast<volatile int*>(gave_up) = 1;
-    to->peer = peer;
-    to->expected_epoch = expected;
-    to->seen_epoch = seen;
-    __threadfence_system();
-    *static_cast<volatile uint32_t*>(&to->state) = why;
+    report_wait(to, peer, why, expected, seen);
   }
 
   const ExchangeLaunch& launch_;

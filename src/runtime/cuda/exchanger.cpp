@@ -22,9 +22,7 @@ Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const Chan
     : self_(self), failures_(failures), shape_(shape) {
   check_cuda(cudaMalloc(&state_, sizeof(MessageState)), "memory for the state of messages");
   check_cuda(cudaMemset(state_, 0, sizeof(MessageState)), "clearing the state of messages");
-  // Loading a kernel waits for what runs on the GPU, which may be a kernel that waits for this one.
-  cudaFuncAttributes attributes;
-  check_cuda(cudaFuncGetAttributes(&attributes, exchange_kernel()), "loading the kernel of messages");
+  load_kernel(exchange_kernel());
 }
 
 Exchanger::~Exchanger() { cudaFree(state_); }

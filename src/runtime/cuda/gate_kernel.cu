@@ -6,9 +6,7 @@
 namespace plait {
 namespace {
 
-// A word says in its lower bits how many signals came so far, and in its upper bits of which agreement the last one is.
-constexpr int kCountBits = 40;
-constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
+// A word counts the signals that came so far, and its tag is that of the agreement that the last one is of.
 
 // Performs a lane's part. One thread, for it has nothing to share; the lanes of a rank are in different warps, since
 // they wait for different peers.
@@ -36,7 +34,8 @@ class Gate {
       const bool other_agreement = count == awaited_ && seen >> kCountBits != launch_.agreement;
       if (count >= awaited_ && !other_agreement) return true;
       if (!other_agreement && !patience.is_over(launch_.self)) continue;
-      report(other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, count);
+      report_wait(launch_.failures + peer_, peer_,
+                  other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, awaited_, count);
       return false;
     }
   }
@@ -47,24 +46,14 @@ class Gate {
   }
 
  private:
-  // Over PCIe; only on the way out.
-  __device__ void report(StrandFailure::State why, uint64_t seen) const {
-    StrandFailure* const to = launch_.failures + peer_;
-    to->peer = peer_;
-    to->expected_epoch = awaited_;
-    to->seen_epoch = seen;
-    __threadfence_system();
-    *static_cast<volatile uint32_t*>(&to->state) = why;
-  }
-
   const GateLaunch& launch_;
   const int peer_;
   uint64_t sent_, awaited_;
 };
 
 __global__ void run_gate(const __grid_constant__ GateLaunch launch) {
-  if (threadIdx.x % 32 != 0) return;
-  const GateLane& lane = launch.lanes[threadIdx.x / 32];
+  if (threadIdx.x % kWarpThreads != 0) return;
+  const GateLane& lane = launch.lanes[threadIdx.x / kWarpThreads];
   Gate gate(launch, lane.peer);
   int next = 0;
   if (advance_lane(lane.operations, lane.count, next, gate) == LaneState::kDone) gate.leave();

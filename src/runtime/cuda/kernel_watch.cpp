@@ -12,18 +12,18 @@ namespace {
 // Seldom enough to cost nothing, often enough that nobody spins long for a rank that is gone.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
-// Of memory that the GPU writes.
-template <class T>
-T read(const T& value) {
-  return *static_cast<const volatile T*>(&value);
+// In memory that the GPU writes, the state last. Then all of it is there.
+bool has_given_up(const StrandFailure& failure) {
+  if (*static_cast<const volatile uint32_t*>(&failure.state) == StrandFailure::kNone) return false;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return true;
 }
 
 // Lanes wait for each other: of all that gave up, the one that is furthest behind has the most to tell.
 int furthest_behind(const StrandFailure* failures) {
   int found = -1;
   for (int i = 0; i < kMostStrands * kMostLanes; ++i) {
-    if (read(failures[i].state) == StrandFailure::kNone) continue;
-    std::atomic_thread_fence(std::memory_order_acquire);
+    if (!has_given_up(failures[i])) continue;
     if (found < 0 || failures[i].expected_epoch < failures[found].expected_epoch) found = i;
   }
   return found;
@@ -32,21 +32,7 @@ int furthest_behind(const StrandFailure* failures) {
 }  // namespace
 
 KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
-    : state_(state), reports_(reports), thread_([this] { look_on(); }) {}
-
-KernelWatch::~KernelWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_all();
-  thread_.join();
-}
-
-void KernelWatch::look_on() {
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, kBetweenLooks, [&] { return stop_; })) look();
-}
+    : state_(state), reports_(reports), looks_(kBetweenLooks, [this] { look(); }) {}
 
 void KernelWatch::look() {
   report_strands();
@@ -78,8 +64,7 @@ void KernelWatch::report_strands() {
 
 void KernelWatch::report_messages() {
   const auto report = [&](const StrandFailure& failure, const char* what, const char* whom) {
-    if (read(failure.state) == StrandFailure::kNone || state_.has_failed()) return;
-    std::atomic_thread_fence(std::memory_order_acquire);
+    if (!has_given_up(failure) || state_.has_failed()) return;
     const std::string who = join("rank ", state_.rank(), ", in ", what, " rank ", failure.peer);
     if (failure.state == StrandFailure::kOtherSize) {
       state_.abort(ErrorCode::kMismatch, join(who, ": rank ", failure.peer, " sent a message of ", failure.seen_epoch,
@@ -97,8 +82,7 @@ void KernelWatch::report_messages() {
 
 void KernelWatch::report_gates() {
   for (const StrandFailure& failure : reports_.gates) {
-    if (read(failure.state) == StrandFailure::kNone || state_.has_failed()) continue;
-    std::atomic_thread_fence(std::memory_order_acquire);
+    if (!has_given_up(failure) || state_.has_failed()) continue;
     const std::string who = join("rank ", state_.rank(), ", in a gate before or after copies");
     if (failure.state == StrandFailure::kOtherCall) {
       state_.abort(ErrorCode::kMismatch,

@@ -3,10 +3,7 @@
 // still waits is told so, and the communicator keeps the reason.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
+#include "base/periodic.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/device_block.hpp"
 
@@ -16,12 +13,10 @@ class KernelWatch {
  public:
   // `reports` are in host memory that the GPU reads and writes.
   KernelWatch(CommunicatorState& state, Reports& reports);
-  ~KernelWatch();
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
 
  private:
-  void look_on();
   void look();
   void report_strands();
   void report_messages();
@@ -29,10 +24,7 @@ class KernelWatch {
 
   CommunicatorState& state_;
   Reports& reports_;
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
-  std::thread thread_;
+  const Periodic looks_;  // the last to begin, and the first to end
 };
 
 }  // namespace plait

@@ -18,12 +18,7 @@ PeerBuffers::PeerBuffers(int device, int rank, Exports exports)
     : device_(device), rank_(rank), exports_(std::move(exports)) {}
 
 PeerBuffers::~PeerBuffers() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_all();
-  if (keeper_.joinable()) keeper_.join();
+  keeper_.reset();
   const CaptureAside aside;
   for (size_t slot = 0; slot < own_.size(); ++slot) {
     if (own_[slot].allocation != 0) exports_(rank_)[slot].store(0, std::memory_order_release);
@@ -93,21 +88,20 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place) {
 }
 
 void PeerBuffers::start_keeper() {
-  if (!keeper_.joinable()) keeper_ = std::thread([this] { keep(); });
+  if (!keeper_) keeper_.emplace(kBetweenLooks, [this] { look(); });
 }
 
-void PeerBuffers::keep() {
-  // Never set back: that would make a context on another GPU.
+void PeerBuffers::look() {
+  // Of the keeper's thread, and never set back: that would make a context on another GPU.
   if (cudaSetDevice(device_) != cudaSuccess) return;
   const CaptureAside aside;
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, kBetweenLooks, [&] { return stop_; })) {
+  std::vector<std::byte*> freed;
+  {
+    const std::scoped_lock lock(mutex_);
     withdraw_freed();
-    const std::vector<std::byte*> freed = take_freed();
-    lock.unlock();
-    for (std::byte* const start : freed) cudaIpcCloseMemHandle(start);
-    lock.lock();
+    freed = take_freed();
   }
+  for (std::byte* const start : freed) cudaIpcCloseMemHandle(start);
 }
 
 // Tells the others of what this rank has freed.

@@ -6,16 +6,16 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/periodic.hpp"
 #include "runtime/offers.hpp"
 
 namespace plait {
@@ -71,7 +71,7 @@ class PeerBuffers {
 
   // Lets go of what this rank or, of what it has mapped, its owner has freed: on a thread of its own, since closing may
   // wait for the GPU.
-  void keep();
+  void look();
 
   const int device_;
   const int rank_;
@@ -79,9 +79,7 @@ class PeerBuffers {
   mutable std::mutex mutex_;
   std::array<Export, kMostExports> own_;
   std::map<Key, Mapping> mapped_;
-  bool stop_ = false;
-  std::condition_variable stopped_;
-  std::thread keeper_;  // from the first export or mapping on
+  std::optional<Periodic> keeper_;  // from the first export or mapping on
 };
 
 }  // namespace plait

@@ -44,9 +44,7 @@ void ProductMemory::take(size_t bytes, const void* like, cudaStream_t stream, Pi
          "memory; all_reduce needs none, nor does the root of a reduce");
   }
   const size_t within = reinterpret_cast<uintptr_t>(like) % kAlignment;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &capture), "asking whether the stream is captured");
-  if (capture != cudaStreamCaptureStatusNone) {
+  if (is_captured(stream)) {
     piece.usable_ = static_cast<std::byte*>(keep(bytes + within)) + within;
     return;
   }

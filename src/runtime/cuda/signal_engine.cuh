@@ -12,7 +12,6 @@
 namespace plait {
 
 // A word's value says which call it belongs to and which epoch.
-inline constexpr int kEpochBits = 40;
 
 template <DataType type>
 class SignalEngine {
@@ -101,7 +100,7 @@ class SignalEngine {
     return address;
   }
 
-  __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kEpochBits | strand_.epoch(); }
+  __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | strand_.epoch(); }
 
   __device__ bool poll(const DeviceWord& word) {
     const std::byte* address = strand_.signals(strand_.self().rank) + word.number * BlockLayout::kSignalStride;
@@ -110,11 +109,10 @@ class SignalEngine {
     for (;;) {
       const uint64_t seen = words::load_acquire(address);
       if (seen == expected) return true;
-      constexpr uint64_t kEpochMask = (uint64_t{1} << kEpochBits) - 1;
-      const bool other_call = (seen & kEpochMask) == (expected & kEpochMask);
+      const bool other_call = (seen & kCountMask) == (expected & kCountMask);
       if (!other_call && !patience.is_over(strand_.self())) continue;
       strand_.give_up(other_call ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, word.peer, word.operation,
-                      static_cast<uint32_t>(seen >> kEpochBits), seen & kEpochMask);
+                      static_cast<uint32_t>(seen >> kCountBits), seen & kCountMask);
       return false;
     }
   }

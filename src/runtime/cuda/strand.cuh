@@ -53,6 +53,16 @@ class Patience {
   uint64_t start_ = 0;
 };
 
+// Why somebody other than a strand gave up waiting, to host memory. Over PCIe; only on the way out.
+__device__ inline void report_wait(StrandFailure* to, int peer, StrandFailure::State why, uint64_t expected,
+                                   uint64_t seen) {
+  to->peer = peer;
+  to->expected_epoch = expected;
+  to->seen_epoch = seen;
+  __threadfence_system();
+  *static_cast<volatile uint32_t*>(&to->state) = why;
+}
+
 // One CTA's share of a launch. Members are the same in all threads.
 //
 // A short launch is over before anything of it was needed twice, and lasts as long as its chain of instructions: so
