@@ -142,7 +142,6 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
   if (call.count == 0) return;
   const size_t block = call.count * element;
-  const size_t whole = block * copies;
   const bool gives = has_input(call, rank), gets = has_output(call, rank);
   if (gives && input == nullptr) refuse("input is null");
   if (gets && output == nullptr) refuse("output is null");
@@ -150,8 +149,8 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   const auto* in = static_cast<const std::byte*>(input);
   const auto* out = static_cast<const std::byte*>(output);
   const bool one_in = gathers(call.collective), one_out = scatters(call.collective);
-  const size_t in_bytes = one_in ? block : whole;
-  const size_t out_bytes = one_out ? block : whole;
+  const size_t in_bytes = input_elements(call, size, rank) * element;
+  const size_t out_bytes = output_elements(call, size, rank) * element;
   const bool in_place = one_in ? in == out + rank * block : one_out ? out == in + rank * block : in == out;
   if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
     refuse("input and output overlap without being in place", one_in ? "; in place means input = output + rank * count"

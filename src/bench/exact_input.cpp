@@ -119,16 +119,6 @@ size_t message_index(const Call& call, int rank, size_t i, bool output) {
 
 }  // namespace
 
-size_t input_elements(const Call& call, int ranks, int rank) {
-  if (call.collective == Collective::kBarrier || !has_input(call, rank)) return 0;
-  return call.count * (has_rank_blocks(call.collective) && !gathers(call.collective) ? static_cast<size_t>(ranks) : 1);
-}
-
-size_t output_elements(const Call& call, int ranks, int rank) {
-  if (call.collective == Collective::kBarrier || !has_output(call, rank)) return 0;
-  return call.count * (has_rank_blocks(call.collective) && !scatters(call.collective) ? static_cast<size_t>(ranks) : 1);
-}
-
 namespace {
 
 // Elements after which all values of a reduction repeat: a multiple of the number of ranks and of every modulus above.

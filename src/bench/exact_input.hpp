@@ -9,10 +9,6 @@
 
 namespace plait {
 
-// Elements that the input or output of `rank` has in this call; 0 where it has none.
-size_t input_elements(const Call& call, int ranks, int rank);
-size_t output_elements(const Call& call, int ranks, int rank);
-
 // Fills the input of `rank`. `variant` changes the values from one call to the next, so that stale data shows.
 void fill_input(const Call& call, int ranks, int rank, int variant, void* input);
 

@@ -13,6 +13,16 @@ std::string to_text(const Call& call) {
   return text;
 }
 
+size_t input_elements(const Call& call, int ranks, int rank) {
+  if (call.collective == Collective::kBarrier || !has_input(call, rank)) return 0;
+  return call.count * (has_rank_blocks(call.collective) && !gathers(call.collective) ? static_cast<size_t>(ranks) : 1);
+}
+
+size_t output_elements(const Call& call, int ranks, int rank) {
+  if (call.collective == Collective::kBarrier || !has_output(call, rank)) return 0;
+  return call.count * (has_rank_blocks(call.collective) && !scatters(call.collective) ? static_cast<size_t>(ranks) : 1);
+}
+
 uint32_t signature(const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << 8 |
                          static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24;

@@ -35,6 +35,10 @@ inline bool has_output(const Call& call, int rank) {
   return call.root == rank || (call.collective != Collective::kReduce && call.collective != Collective::kGather);
 }
 
+// Elements that the input or output of `rank` has; 0 where it has none.
+size_t input_elements(const Call& call, int ranks, int rank);
+size_t output_elements(const Call& call, int ranks, int rank);
+
 // Bytes of the whole message: nccl-tests' "size". Where they are more than a number can tell, the largest number.
 inline size_t message_bytes(const Call& call, int ranks) {
   const size_t bytes_each = size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);

@@ -15,6 +15,7 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
+#include "machine.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "support/rank_processes.hpp"
 #include "world.hpp"
@@ -185,18 +186,23 @@ void move_everything(Communicator& communicator, cudaStream_t stream) {
   expect_direct(communicator, direct);
 }
 
+cudaGraphExec_t captured(const End& end, const Call& call, size_t offset, int times = 1) {
+  cudaGraph_t graph;
+  cudaGraphExec_t ready;
+  check_cuda(cudaStreamBeginCapture(end.stream, cudaStreamCaptureModeGlobal), "capture");
+  for (; times > 0; --times) end.enqueue(call, offset, false);
+  check_cuda(cudaStreamEndCapture(end.stream, &graph), "end of capture");
+  check_cuda(cudaGraphInstantiate(&ready, graph, 0), "graph");
+  cudaGraphDestroy(graph);
+  return ready;
+}
+
 // Captured once, replayed with eager calls between.
 void replay(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   for (const Collective collective : kMoving) {
     const Call call = call_of(collective, 0, 200'000);
-    cudaGraph_t graph;
-    cudaGraphExec_t replayed;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-    end.enqueue(call, 0, false);
-    end.enqueue(call, 0, false);
-    check_cuda(cudaStreamEndCapture(stream, &graph), "end of capture");
-    check_cuda(cudaGraphInstantiate(&replayed, graph, 0), "graph");
+    const cudaGraphExec_t replayed = captured(end, call, 0, 2);
     for (unsigned seed = 1; seed < 8; ++seed) {
       end.prepare(call, seed, 0, false);
       check_cuda(cudaGraphLaunch(replayed, stream), "replay");
@@ -205,7 +211,6 @@ void replay(Communicator& communicator, cudaStream_t stream) {
         fail(ErrorCode::kInternal, "wrong: ", to_text(call), " after a replay");
     }
     cudaGraphExecDestroy(replayed);
-    cudaGraphDestroy(graph);
   }
   expect_direct(communicator, std::size(kMoving) * (2 + 7));
 }
@@ -216,13 +221,7 @@ void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
   const Call call = call_of(Collective::kAllGather, 0, 5000);
   end.prepare(call, 1, 0, false);
   if (communicator.rank() == 0) {
-    cudaGraph_t graph;
-    cudaGraphExec_t replayed;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-    end.enqueue(call, 0, false);
-    check_cuda(cudaStreamEndCapture(stream, &graph), "end of capture");
-    check_cuda(cudaGraphInstantiate(&replayed, graph, 0), "graph");
-    check_cuda(cudaGraphLaunch(replayed, stream), "replay");
+    check_cuda(cudaGraphLaunch(captured(end, call, 0), stream), "replay");
   } else {
     end.enqueue(call, 0, false);
   }
@@ -307,17 +306,6 @@ void follow_each_other(Communicator& communicator, cudaStream_t stream) {
   if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no call by copy engines");
 }
 
-cudaGraphExec_t captured(const End& end, const Call& call, size_t offset) {
-  cudaGraph_t graph;
-  cudaGraphExec_t ready;
-  check_cuda(cudaStreamBeginCapture(end.stream, cudaStreamCaptureModeGlobal), "capture");
-  end.enqueue(call, offset, false);
-  check_cuda(cudaStreamEndCapture(end.stream, &graph), "end of capture");
-  check_cuda(cudaGraphInstantiate(&ready, graph, 0), "graph");
-  cudaGraphDestroy(graph);
-  return ready;
-}
-
 // Ranks launch graphs of different calls, which hold different addresses of each other's buffers: that is found.
 void mix_up_graphs(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
@@ -377,12 +365,6 @@ void test_one_process(Report& report, int gpus) {
   for (int r = 0; r < 2; ++r) end(r).enqueue(call, 0, false);
   for (int r = 0; r < 2; ++r) report.expect(end(r).is_right(call, 3, 0), "ranks of one process");
   report.expect(world.rank(0).direct_calls() == 0, "ranks of one process by copy engines");
-}
-
-int gpus_of_machine() {
-  Shared<int> count;
-  RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
-  return *count;
 }
 
 int run_all() {

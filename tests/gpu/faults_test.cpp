@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "api/communicator.hpp"
+#include "machine.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "support/outcome.hpp"
 #include "support/rank_processes.hpp"
@@ -81,15 +82,8 @@ bool survives(const Fault& fault, Collective collective, size_t count) {
   return objection.empty();
 }
 
-// Asked in a child: a process that has used CUDA must not fork ranks.
-int gpus() {
-  Shared<int> count;
-  RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
-  return *count;
-}
-
 int run_all() {
-  if (gpus() == 0) {
+  if (gpus_of_machine() == 0) {
     std::puts("skipped: no GPU");
     return kSkipped;
   }

@@ -14,6 +14,7 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
+#include "machine.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "support/rank_processes.hpp"
 #include "world.hpp"
@@ -290,13 +291,6 @@ bool survives_processes(int gpus) {
     good &= told;
   }
   return good;
-}
-
-// In a child: a process that has used CUDA must not fork ranks.
-int gpus_of_machine() {
-  Shared<int> count;
-  RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
-  return *count;
 }
 
 int run_all(int exchanges, unsigned seed) {

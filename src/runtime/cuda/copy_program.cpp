@@ -37,10 +37,6 @@ class Writer {
     return written;
   }
 
-  size_t bytes_of(const ChunkWindow& window) const {
-    return static_cast<size_t>(window.blocks) * layout_.block_stride * element_bytes_;
-  }
-
   // Lanes count their signals by peer.
   void check_peers(const std::vector<CopyLane>& lanes) const {
     std::set<int> peers;
@@ -115,8 +111,8 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
   CopyProgram program;
   program.call = call;
   program.in_place = plan.plan().in_place;
-  program.input_bytes = writer.bytes_of(input_window(plan.plan(), rank));
-  program.output_bytes = writer.bytes_of(output_window(plan.plan(), rank));
+  program.input_bytes = input_elements(call, plan.plan().rank_count(), rank) * size_of(call.type);
+  program.output_bytes = output_elements(call, plan.plan().rank_count(), rank) * size_of(call.type);
   for (const Lane& lane : plan.plan().ranks[static_cast<size_t>(rank)].lanes) {
     program.lanes.push_back(writer.write(lane));
   }
