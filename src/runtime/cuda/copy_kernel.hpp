@@ -1,5 +1,5 @@
-// A copy within one GPU by a few CTAs, beside copies between GPUs: copy engines would perform them one after the other
-// in a graph, and not as fast as a link.
+// A copy within one GPU by a few CTAs, beside copies between GPUs: in a graph, a copy engine would perform it after
+// those.
 #pragma once
 
 #include <cuda_runtime.h>
