@@ -60,7 +60,8 @@ FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& f
   launch.full = flagged.full;
   launch.last = flagged.last;
   launch.group_shift = static_cast<uint32_t>(flagged.group_shift);
-  copy_into(launch.program, flagged.words, "steps and places", algorithm);
+  copy_into(launch.steps, flagged.steps, "steps", algorithm);
+  copy_into(launch.places, flagged.places, "places", algorithm);
   return launch;
 }
 
@@ -72,7 +73,8 @@ void set_buffers(SignalLaunch& launch, const FlaggedProgram&, const std::byte* i
 void set_buffers(FlaggedLaunch& launch, const FlaggedProgram& program, const std::byte* input, std::byte* output) {
   const auto in = reinterpret_cast<uintptr_t>(input), out = reinterpret_cast<uintptr_t>(output);
   for (const FlaggedProgram::CallersPlace& place : program.callers) {
-    launch.program[place.word] = (place.output ? out : in) + place.offset;
+    FlaggedPlace& to = launch.places[place.place];
+    (place.is_destination ? to.destination : to.source) = (place.output ? out : in) + place.offset;
   }
   launch.whole_words = program.has_whole_words && (in | out) % sizeof(uint64_t) == 0;
 }
@@ -277,7 +279,7 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   const LaneProgram program = make_lane_program(bound, call, impl_->self.rank, shape.protocol);
   const DeviceRank& self = impl_->self;
   if (shape.protocol != Protocol::kSignals) {
-    launch.flagged = make_flagged_program(program, shape.protocol, self.blocks);
+    launch.flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
     launch.argument = flagged_launch(program, launch.flagged, self, call, algorithm);
   } else {
     launch.argument = signal_launch(program, self, call, algorithm);

@@ -76,9 +76,10 @@ struct BlockLayout {
 
 // What a lane of a strand remembers from launch to launch, in device memory: so that a launch replayed from a CUDA
 // graph counts on.
-struct StrandState {
+struct alignas(16) StrandState {
   uint64_t epoch = 0;               // runs of a plan over one slice so far
   uint64_t everyone_completed = 0;  // the last epoch that every rank is known to be done with
+  int gave_up = 0;                  // not 0: it has reported why, and the communicator has failed
 };
 
 // Why a strand gave up: in host memory that the GPU writes. `state` is written last.

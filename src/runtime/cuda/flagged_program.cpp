@@ -1,8 +1,7 @@
-// From a lane's program to a stream of words.
+// From a lane's program to steps and places.
 #include "runtime/cuda/flagged_program.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/error.hpp"
 #include "runtime/cuda/device_block.hpp"
@@ -10,26 +9,38 @@
 namespace plait {
 namespace {
 
-class StreamWriter {
+class StepWriter {
  public:
-  StreamWriter(const LaneProgram& program, Protocol protocol, std::span<std::byte* const> blocks)
+  StepWriter(const LaneProgram& program, Protocol protocol, DataType type, std::span<std::byte* const> blocks)
       : program_(program),
+        protocol_(protocol),
+        element_bytes_(size_of(type)),
         blocks_(blocks),
         stored_at_(protocol == Protocol::kPackets ? BlockLayout::packets_at(0, 0) : BlockLayout::lines_at(0, 0)) {}
 
   FlaggedProgram run() {
+    if (program_.slices > UINT32_MAX) {
+      fail(ErrorCode::kResources, program_.slices, " slices are too many for a launch with flags in its data");
+    }
     result_.has_whole_words = program_.slice_bytes % sizeof(uint64_t) == 0;
     result_.last = add(program_.last[0]);
     const bool same = program_.full[0].first == program_.last[0].first;
     result_.full = same ? result_.last : add(program_.full[0]);
+    lay_out();
     return std::move(result_);
   }
 
  private:
+  using Places = std::vector<DevicePlace>;
+
+  struct Step {
+    FlaggedStep step;
+    Places sources, destinations;
+  };
+
   SliceProgram add(const SliceProgram& from) {
     SliceProgram to = from;
-    to.first = static_cast<uint16_t>(result_.words.size());
-    steps_ = 0;
+    to.first = static_cast<uint16_t>(steps_.size());
     for (int i = 0; i < from.count; ++i) {
       const DeviceOperation& operation = program_.operations[from.first + i];
       if (operation.is_done_before) continue;
@@ -41,62 +52,87 @@ class StreamWriter {
         add_fold(operation);
       }
     }
-    to.count = static_cast<uint16_t>(steps_);
+    if (steps_.size() == to.first) steps_.emplace_back();  // the kernel counts on one
+    to.count = static_cast<uint16_t>(steps_.size() - to.first);
     return to;
   }
 
   void add_fold(const DeviceOperation& operation) {
-    begin_step(operation, operation.sources, operation.destinations, false);
-    for (int s = 0; s < operation.sources; ++s) add(program_.places[operation.first + operation.destinations + s]);
-    for (int d = 0; d < operation.destinations; ++d) add(program_.places[operation.first + d]);
+    const auto destinations = program_.places.begin() + operation.first;
+    const auto sources = destinations + operation.destinations;
+    const bool is_copy = operation.sources == 1 && operation.divisor == 0;
+    const int times = is_copy && protocol_ == Protocol::kPackets ? operation.destinations : 1;
+    Places from;
+    for (int i = 0; i < times; ++i) from.insert(from.end(), sources, sources + operation.sources);
+    add_step(operation, std::move(from), {destinations, sources}, times > 1);
   }
 
   // Of copies performed together; in the lane's program destination and source take turns.
   void add_copies(const DeviceOperation& operation, int first, int count) {
-    begin_step(operation, count, count, true);
-    for (int c = first; c < first + count; ++c) add(program_.places[operation.first + 2 * c + 1]);
-    for (int c = first; c < first + count; ++c) add(program_.places[operation.first + 2 * c]);
-  }
-
-  void begin_step(const DeviceOperation& operation, int sources, int destinations, bool copies) {
-    const int most = std::max(sources, destinations);
-    if (operation.divisor > UINT8_MAX || most > kMostGroup || result_.words.size() > UINT16_MAX / 2) {
-      fail(ErrorCode::kResources, "a step with ", most, " places, or a program of ", result_.words.size(),
-           " words, is too much for a launch with flags in its data; use PLAIT_LAUNCH=signals:… for this algorithm");
+    Places sources, destinations;
+    for (int c = first; c < first + count; ++c) {
+      destinations.push_back(program_.places[operation.first + 2 * c]);
+      sources.push_back(program_.places[operation.first + 2 * c + 1]);
     }
-    FlaggedStep step;
-    step.elements = operation.elements;
-    step.copies = copies;
-    step.sources = static_cast<uint8_t>(sources);
-    step.destinations = static_cast<uint8_t>(destinations);
-    step.divisor = static_cast<uint8_t>(operation.divisor);
-    while (1 << result_.group_shift < most) ++result_.group_shift;
-    result_.words.push_back(std::bit_cast<uint64_t>(step));
-    ++steps_;
+    add_step(operation, std::move(sources), std::move(destinations), true);
   }
 
-  void add(const DevicePlace& place) {
-    if (place.base >= kFirstScratchBase) {
-      const auto block = reinterpret_cast<uintptr_t>(blocks_[place.base - kFirstScratchBase]);
-      result_.words.push_back((block + stored_at_ + place.offset) | kFlaggedAddress);
+  void add_step(const DeviceOperation& operation, Places sources, Places destinations, bool copies) {
+    const size_t most = std::max(sources.size(), destinations.size());
+    const size_t in_word = sizeof(uint64_t) / element_bytes_;
+    const size_t words = (operation.elements + in_word - 1) / in_word;
+    if (operation.divisor > UINT8_MAX || most > kMostGroup || words > UINT16_MAX) {
+      fail(ErrorCode::kResources, "a step with ", most, " places, of ", operation.elements,
+           " elements, is too much for a launch with flags in its data; use PLAIT_LAUNCH=signals:… for this algorithm");
+    }
+    while (size_t{1} << result_.group_shift < most) ++result_.group_shift;
+    FlaggedStep step;
+    step.words = static_cast<uint16_t>(words);
+    step.last_elements = static_cast<uint8_t>(words == 0 ? 0 : operation.elements - (words - 1) * in_word);
+    step.whole_words = step.last_elements == in_word;
+    step.sources = static_cast<uint8_t>(sources.size());
+    step.destinations = static_cast<uint8_t>(destinations.size());
+    step.copies = copies;
+    step.divisor = static_cast<uint8_t>(operation.divisor);
+    steps_.push_back({step, std::move(sources), std::move(destinations)});
+  }
+
+  // Once the width of the table is known.
+  void lay_out() {
+    for (const Step& step : steps_) {
+      const size_t first = result_.places.size();
+      result_.places.resize(first + (size_t{1} << result_.group_shift));
+      for (size_t s = 0; s < step.sources.size(); ++s) put(step.sources[s], first + s, false);
+      for (size_t d = 0; d < step.destinations.size(); ++d) put(step.destinations[d], first + d, true);
+      result_.steps.push_back(step.step);
+    }
+  }
+
+  void put(const DevicePlace& from, size_t place, bool is_destination) {
+    if (from.base < kFirstScratchBase) {
+      result_.callers.push_back({static_cast<uint16_t>(place), is_destination, from.base == kOutputBase, from.offset});
+      result_.has_whole_words &= from.offset % sizeof(uint64_t) == 0;
       return;
     }
-    result_.callers.push_back({static_cast<uint16_t>(result_.words.size()), place.base == kOutputBase, place.offset});
-    result_.has_whole_words &= place.offset % sizeof(uint64_t) == 0;
-    result_.words.push_back(0);
+    const auto block = reinterpret_cast<uintptr_t>(blocks_[from.base - kFirstScratchBase]);
+    FlaggedPlace& to = result_.places[place];
+    (is_destination ? to.destination : to.source) = (block + stored_at_ + from.offset) | kFlaggedAddress;
   }
 
   const LaneProgram& program_;
+  const Protocol protocol_;
+  const size_t element_bytes_;
   const std::span<std::byte* const> blocks_;
   const size_t stored_at_;
-  int steps_ = 0;  // of the slice at hand
+  std::vector<Step> steps_;
   FlaggedProgram result_;
 };
 
 }  // namespace
 
-FlaggedProgram make_flagged_program(const LaneProgram& program, Protocol protocol, std::span<std::byte* const> blocks) {
-  return StreamWriter(program, protocol, blocks).run();
+FlaggedProgram make_flagged_program(const LaneProgram& program, Protocol protocol, DataType type,
+                                    std::span<std::byte* const> blocks) {
+  return StepWriter(program, protocol, type, blocks).run();
 }
 
 }  // namespace plait

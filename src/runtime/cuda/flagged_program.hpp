@@ -1,6 +1,6 @@
-// A lane's program in the form of the kernels whose data carries flags: a stream of words, each step followed by the
-// addresses it works on. Such launches are short, and a kernel with nothing in its caches pays for every load that has
-// to wait for another; here a step and the addresses of its sources are found at once.
+// A lane's program in the form of the kernels whose data carries flags. Such launches are short, and last as long as
+// the instructions between the start and the first store, and between the last load and the end: so what a thread needs
+// for a step stands in one place of a table, worked out by the host as far as it can be.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,37 @@
 
 namespace plait {
 
-// A fold; or copies, performed at once: source i to destination i. In the stream, the addresses of its sources and then
-// of its destinations follow it.
-struct FlaggedStep {
-  uint32_t elements = 0;  // of each source
+// A fold; or copies, performed at once: source i to destination i. With packets, a copy to several places is several
+// copies.
+struct alignas(uint64_t) FlaggedStep {
+  uint16_t words = 0;         // of eight bytes, that hold the elements of each source
+  uint8_t last_elements = 0;  // of the last of them
   uint8_t sources = 0;
   uint8_t destinations = 0;
-  bool copies = false;
   uint8_t divisor = 0;  // average: of the finished sum; 0: none
+  bool copies = false;
+  bool whole_words = false;  // the last word is as full as the others
 };
 static_assert(sizeof(FlaggedStep) == sizeof(uint64_t));
 
-// The bit of an address in the stream that is set where data there has flags: in packets or lines of this address for
-// strand 0 and even epochs; others are in the caller's memory, of slice 0.
+// What is at one place of a step: a source, a destination, both or none (0). An address with the bit below is where
+// data has flags, in packets or lines, for strand 0 and even epochs; others are the caller's, of slice 0.
+struct alignas(16) FlaggedPlace {
+  uint64_t source = 0;
+  uint64_t destination = 0;
+};
 inline constexpr uint64_t kFlaggedAddress = uint64_t{1} << 63;
 
 struct FlaggedProgram {
-  std::vector<uint64_t> words;
-  SliceProgram full, last;  // `first` counts words, `count` steps
-  int group_shift = 0;      // no step has more than 1 << group_shift sources, or destinations
+  std::vector<FlaggedStep> steps;
+  std::vector<FlaggedPlace> places;  // of step s: from s << group_shift on, 1 << group_shift of them
+  SliceProgram full, last;           // of steps, at least one
+  int group_shift = 0;
 
-  // Where the caller's addresses go: words[word] = buffer + offset.
+  // Where the caller's addresses go: buffer + offset.
   struct CallersPlace {
-    uint16_t word = 0;
+    uint16_t place = 0;
+    bool is_destination = false;
     bool output = false;
     uint64_t offset = 0;
   };
@@ -42,10 +50,11 @@ struct FlaggedProgram {
   bool has_whole_words = true;  // every piece of the caller's buffers starts at a multiple of eight bytes, if they do
 };
 
-// Threads that share a word of a packet in plans where every rank hears from every other.
+// Places of a step in plans where every rank hears from every other.
 inline constexpr int kMostGroup = 16;
 
 // `blocks`: where the memory of every rank begins. Throws kResources where counts are too large for a step.
-FlaggedProgram make_flagged_program(const LaneProgram& program, Protocol protocol, std::span<std::byte* const> blocks);
+FlaggedProgram make_flagged_program(const LaneProgram& program, Protocol protocol, DataType type,
+                                    std::span<std::byte* const> blocks);
 
 }  // namespace plait

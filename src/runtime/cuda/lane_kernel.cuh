@@ -12,10 +12,7 @@ namespace plait {
 template <DataType type>
 __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_constant__ SignalLaunch launch) {
   __shared__ std::byte* bases[kFirstScratchBase + kMostDeviceRanks];
-  __shared__ int gave_up;
-  Strand strand(launch, &gave_up);
-  if (threadIdx.x == 0) gave_up = 0;
-  __syncthreads();
+  Strand strand(launch, static_cast<int>(blockIdx.y), static_cast<int>(gridDim.y));
   SignalEngine<type> engine(launch, strand, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
     const SliceProgram& part = slice + 1 < launch.slices ? launch.full[blockIdx.y] : launch.last[blockIdx.y];
@@ -24,31 +21,43 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
     int next = 0;
     const LaneState state = advance_lane(launch.operations + part.first, part.count, next, engine);
     if (state != LaneState::kDone) return;
+    if (slice + gridDim.x >= launch.slices) strand.leave(part);
     __syncthreads();
-    strand.end(part, slice + gridDim.x >= launch.slices);
+    strand.end(part);
   }
 }
 
 // Steps need no signals and no waits: whatever a wait guards, the flags do.
+//
+// A short launch lasts as long as what it does before its data leaves, and after that of others has come. So loads of
+// the caller's memory are under way with that of the strand's state, and what the next launch goes on from is written
+// while data is on its way.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_constant__ FlaggedLaunch launch) {
-  __shared__ int gave_up;
-  Strand strand(launch, &gave_up);
-  if (threadIdx.x == 0) gave_up = 0;
-  __syncthreads();
+  Strand strand(launch, 0, 1);
   Engine engine(launch, strand);
-  for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
-    const SliceProgram& part = slice + 1 < launch.slices ? launch.full : launch.last;
-    if (!strand.begin()) return;
+  const auto slices = static_cast<uint32_t>(launch.slices);
+  for (uint32_t slice = blockIdx.x;; slice += gridDim.x) {
+    const bool is_last = slice + gridDim.x >= slices;
+    const SliceProgram& part = slice + 1 < slices ? launch.full : launch.last;
+    uint32_t step = part.first;
     engine.begin_slice(slice);
-    const uint64_t* words = launch.program + part.first;
-    for (int i = 0; i < part.count; ++i) {
-      const FlaggedStep step = *reinterpret_cast<const FlaggedStep*>(words);
-      engine.perform(step, words + 1);
-      words += 1 + step.sources + step.destinations;
+    engine.begin_step(step);
+    if (!strand.begin()) return;
+    engine.begin_epoch();
+    for (;;) {
+      engine.perform();
+      if (step == part.first && is_last) {
+        __syncthreads();
+        strand.leave(part);
+      }
+      if (++step == static_cast<uint32_t>(part.first) + part.count) break;
+      engine.begin_step(step);
     }
+    if (is_last && !part.is_awaited) return;
     if (!__syncthreads_and(engine.is_good())) return;
-    strand.end(part, slice + gridDim.x >= launch.slices);
+    strand.end(part);
+    if (is_last) return;
   }
 }
 

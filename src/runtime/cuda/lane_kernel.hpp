@@ -48,13 +48,13 @@ struct SignalLaunch : Launch {
   DeviceWord words[160];
 };
 
-// With flags inside the data: plans of one lane and few steps.
+// With flags inside the data: plans of one lane and few steps. See flagged_program.hpp.
 struct FlaggedLaunch : Launch {
   bool whole_words = false;  // all pieces of the caller's memory start at multiples of eight bytes
   uint32_t group_shift = 0;  // with packets: 1 << group_shift threads for each word
   SliceProgram full, last;
-  uint64_t program[176];        // see flagged_program.hpp
-  uint64_t behind[kMostGroup];  // read, and not used, by threads that a step has no place for
+  FlaggedStep steps[48];
+  FlaggedPlace places[160];
 };
 
 // The kernel for a protocol and a type: what cudaLaunchKernel takes, with a SignalLaunch or, for packets and lines, a

@@ -26,20 +26,25 @@ class LineEngine {
         place_(threadIdx.x % kThreads),
         group_(0xffu << (threadIdx.x % 32 / kThreads * kThreads)) {}
 
-  __device__ void begin_slice(uint64_t slice) {
-    callers_at_ = slice * launch_.slice_bytes;
+  __device__ void begin_slice(uint32_t slice) { callers_at_ = slice * launch_.slice_bytes; }
+
+  // After the strand has.
+  __device__ void begin_epoch() {
     lines_at_ = BlockLayout::lines_at(strand_.number(), strand_.parity()) - BlockLayout::lines_at(0, 0) + place_ * 16;
     flag_ = strand_.epoch();
   }
 
+  __device__ void begin_step(uint32_t step) { step_ = step; }
+
   // All threads of a warp stay together: were those of each line to vote by themselves, the warp would run through that
   // once for each line.
-  __device__ void perform(const FlaggedStep& step, const uint64_t* addresses) {
-    const uint32_t words = (step.elements + Word::kCount - 1) / Word::kCount;
-    const uint32_t lines = (words + kWords - 1) / kWords;
+  __device__ void perform() {
+    const FlaggedStep& step = launch_.steps[step_];
+    const FlaggedPlace* const places = launch_.places + (step_ << launch_.group_shift);
+    const uint32_t lines = (step.words + kWords - 1) / kWords;
     const uint32_t ahead = threadIdx.x % 32 / kThreads;  // of the warp's first line
     for (uint32_t first = threadIdx.x / 32 * (32 / kThreads); first < lines && good_; first += blockDim.x / kThreads) {
-      perform_line(step, addresses, first + ahead, first + ahead < lines);
+      perform_line(step, places, first + ahead, first + ahead < lines);
     }
   }
 
@@ -63,18 +68,17 @@ class LineEngine {
   __device__ bool has_flag() const { return place_ == kThreads - 1; }
 
   // `exists`: not behind the last line.
-  __device__ void perform_line(const FlaggedStep& step, const uint64_t* addresses, uint32_t line, bool exists) {
-    const uint64_t* destinations = addresses + step.sources;
+  __device__ void perform_line(const FlaggedStep& step, const FlaggedPlace* places, uint32_t line, bool exists) {
     const Share share = share_of(step, line);
     Accumulator low[Word::kCount], high[Word::kCount];
     Pair pairs[kAtOnce];
     for (int s = 0; s < step.sources; s += kAtOnce) {
       const int batch = min(kAtOnce, step.sources - s);
-      if (!load_batch(addresses + s, batch, line, share, exists, pairs)) return;
+      if (!load_batch(places + s, batch, line, share, exists, pairs)) return;
       if (step.copies) {
 #pragma unroll
         for (int b = 0; b < kAtOnce; ++b) {
-          if (b < batch && exists) store(destinations[s + b], line, share, pairs[b]);
+          if (b < batch && exists) store(places[s + b].destination, line, share, pairs[b]);
         }
       } else {
         add_up(s == 0, batch, pairs, low, high);
@@ -91,7 +95,7 @@ class LineEngine {
       narrow.narrow(high);
       result.high = narrow.bits;
     }
-    for (int d = 0; d < step.destinations; ++d) store(destinations[d], line, share, result);
+    for (int d = 0; d < step.destinations; ++d) store(places[d].destination, line, share, result);
   }
 
   // Combines `batch` pairs with `low` and `high`, which begin with the first of them.
@@ -134,23 +138,23 @@ class LineEngine {
 
   // How many elements of the step word `word` holds.
   __device__ static uint32_t elements_of(const FlaggedStep& step, uint32_t word) {
-    const uint32_t first = word * Word::kCount;
-    return first >= step.elements ? 0 : min(step.elements - first, static_cast<uint32_t>(Word::kCount));
+    if (word + 1 == step.words) return step.last_elements;
+    return word < step.words ? static_cast<uint32_t>(Word::kCount) : 0;
   }
 
   // This thread's pair of up to kAtOnce sources, all under way at once. For all threads of a warp, in up to four lines.
   // False: given up.
-  __device__ bool load_batch(const uint64_t* from, int batch, uint32_t line, const Share& share, bool exists,
+  __device__ bool load_batch(const FlaggedPlace* from, int batch, uint32_t line, const Share& share, bool exists,
                              Pair (&pairs)[kAtOnce]) {
     unsigned missing = 0;
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
       if (b >= batch) break;
-      if ((from[b] & kFlaggedAddress) != 0) {
+      if ((from[b].source & kFlaggedAddress) != 0) {
         if (exists) missing |= 1u << b;
         continue;
       }
-      const std::byte* const word = callers_word(from[b], share);
+      const std::byte* const word = callers_word(from[b].source, share);
       if (share.low_count > 0) pairs[b].low = load_word<Word>(word, share.low_count, whole_words_);
       if (share.high_count > 0)
         pairs[b].high = load_word<Word>(word + sizeof(uint64_t), share.high_count, whole_words_);
@@ -162,7 +166,7 @@ class LineEngine {
         if ((missing >> b & 1) == 0) continue;
         asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
                      : "=l"(pairs[b].low), "=l"(pairs[b].high)
-                     : "l"(stored(from[b], line))
+                     : "l"(stored(from[b].source, line))
                      : "memory");
       }
 #pragma unroll
@@ -195,6 +199,7 @@ class LineEngine {
   const Strand& strand_;
   const ReduceOp op_;
   const bool whole_words_;
+  uint32_t step_ = 0;
   const uint32_t place_;   // in the line
   const unsigned group_;   // the threads of the line, in their warp
   size_t callers_at_ = 0;  // where this slice starts in the caller's memory

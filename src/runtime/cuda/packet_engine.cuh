@@ -8,6 +8,8 @@
 // longest chain of instructions, and code that runs once has to be fetched first.
 #pragma once
 
+#include <cstring>
+
 #include "runtime/cuda/caller_memory.cuh"
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/strand.cuh"
@@ -55,27 +57,38 @@ class PacketEngine {
         place_(threadIdx.x & ((1u << launch.group_shift) - 1)),
         whole_words_(launch.whole_words) {}
 
-  __device__ void begin_slice(uint64_t slice) {
-    callers_at_ = slice * launch_.slice_bytes;
-    packets_at_ = BlockLayout::packets_at(strand_.number(), strand_.parity()) - BlockLayout::packets_at(0, 0);
+  __device__ void begin_slice(uint32_t slice) { callers_at_ = slice * launch_.slice_bytes; }
+
+  // Finds this thread's place in step `step`, and loads its first word where that is the caller's; it need not have
+  // come when this returns.
+  __device__ void begin_step(uint32_t step) {
+    const FlaggedPlace& place = launch_.places[(step << shift_) + place_];
+    source_ = place.source;
+    destination_ = place.destination;
+    const uint64_t bits = *reinterpret_cast<const uint64_t*>(launch_.steps + step);  // all parts of it at once
+    std::memcpy(&step_, &bits, sizeof(bits));
+    bits_ = load_callers(threadIdx.x >> shift_);
+  }
+
+  // After the strand has begun one.
+  __device__ void begin_epoch() {
+    packets_at_ = static_cast<uint32_t>(BlockLayout::packets_at(strand_.number(), strand_.parity()) -
+                                        BlockLayout::packets_at(0, 0));
     flag_ = static_cast<uint32_t>(strand_.epoch());
   }
 
   // All threads of a warp stay together: were each group to vote and shuffle by itself, the warp would run through that
   // once for each group.
-  __device__ void perform(const FlaggedStep& step, const uint64_t* addresses) {
-    const uint64_t source = addresses[place_];
-    const uint64_t destination = addresses[step.sources + place_];
-    const uint32_t words = (step.elements + Word::kCount - 1) / Word::kCount;
-    const uint32_t ahead = threadIdx.x % 32 >> shift_;  // of the warp's first word
-    for (uint32_t first = threadIdx.x / 32 * 32 >> shift_; first < words && good_; first += blockDim.x >> shift_) {
-      const uint32_t i = first + ahead;
-      const uint32_t count = min(step.elements - i * Word::kCount, static_cast<uint32_t>(Word::kCount));
-      uint64_t bits = 0;
-      if (i < words && place_ < step.sources) bits = load(source, i, count);
-      good_ = __all_sync(kWarp, good_);
-      if (!step.copies) bits = combined(step, bits);
-      if (i < words && place_ < step.destinations && good_) store(destination, i, count, bits);
+  __device__ void perform() {
+    const uint32_t at_once = blockDim.x >> shift_;
+    uint32_t i = threadIdx.x >> shift_;
+    for (uint32_t first = threadIdx.x / 32 * 32 >> shift_; first < step_.words && good_;) {
+      const uint64_t bits = combined_when_there(i);
+      if (i < step_.words && good_) store(i, bits);
+      first += at_once;
+      if (first >= step_.words) return;
+      i += at_once;
+      bits_ = load_callers(i);
     }
   }
 
@@ -83,46 +96,79 @@ class PacketEngine {
   __device__ bool is_good() const { return good_; }
 
  private:
-  // What the words of a group's threads combine to, in the order of the sources.
-  __device__ uint64_t combined(const FlaggedStep& step, uint64_t bits) const {
+  static __device__ bool is_packet(uint64_t address) { return static_cast<int64_t>(address) < 0; }
+  static __device__ bool is_callers(uint64_t address) { return static_cast<int64_t>(address) > 0; }
+  static_assert(kFlaggedAddress == uint64_t{1} << 63);
+
+  // This thread's word `i` where its source is the caller's, else 0.
+  __device__ uint64_t load_callers(uint32_t i) const {
+    if (i >= step_.words || !is_callers(source_)) return 0;
+    const std::byte* const from = callers_word(source_, i);
+    if (__builtin_expect(whole_words_ && step_.whole_words, true)) return *reinterpret_cast<const uint64_t*>(from);
+    return load_word<Word>(from, elements_of(i), whole_words_);
+  }
+
+  __device__ void store(uint32_t i, uint64_t bits) const {
+    if (is_packet(destination_)) {
+      packets::store(packet(destination_, i), bits, flag_);
+    } else if (is_callers(destination_)) {
+      std::byte* const to = callers_word(destination_, i);
+      if (__builtin_expect(whole_words_ && step_.whole_words, true)) {
+        *reinterpret_cast<uint64_t*>(to) = bits;
+      } else {
+        store_word<Word>(to, elements_of(i), whole_words_, bits);
+      }
+    }
+  }
+
+  // What the group's words `i` combine to, once all of the warp are there. Those that are there are combined at every
+  // look, so that there is little left to do, and to fetch code for, when the last has come. Gives up where one does
+  // not come.
+  __device__ uint64_t combined_when_there(uint32_t i) {
+    const std::byte* const from = packet(source_, i);
+    bool came = i >= step_.words || !is_packet(source_);
+    uint64_t bits = bits_;
+    uint32_t seen = 0;
+    Patience patience;
+    for (;;) {
+      if (!came) {
+        const packets::Halves halves = packets::load(from);
+        came = halves.carry(flag_);
+        seen = halves.flag();
+        bits = halves.data();
+      }
+      const uint64_t result = step_.copies ? bits : combined(bits);
+      if (__all_sync(kWarp, came)) return result;
+      if (!__any_sync(kWarp, patience.is_over(launch_.self))) continue;
+      if (!came) strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);  // the address does not say of which peer
+      good_ = false;
+      return 0;
+    }
+  }
+
+  // Of a group's threads, in the order of the sources.
+  __device__ uint64_t combined(uint64_t bits) const {
     const int group = 1 << shift_;
-    const uint64_t first = __shfl_sync(kWarp, bits, 0, group);
-    if (step.sources == 1 && step.divisor == 0) return first;
+    const int sources = step_.sources;
+    const int divisor = step_.divisor;
     Accumulator sum[Word::kCount], next[Word::kCount];
+    const uint64_t first = __shfl_sync(kWarp, bits, 0, group);
+    if (sources == 1 && divisor == 0) return first;
     Word(first).widen(sum);
 #pragma unroll 1
-    for (int s = 1; s < step.sources; ++s) {
+    for (int s = 1; s < sources; ++s) {
       Word(__shfl_sync(kWarp, bits, s, group)).widen(next);
       combine(launch_.op, sum, next);
     }
-    divide(sum, step.divisor);
+    divide(sum, divisor);
     Word result;
     result.narrow(sum);
     return result.bits;
   }
 
-  __device__ void store(uint64_t address, uint32_t i, uint32_t count, uint64_t bits) const {
-    if ((address & kFlaggedAddress) != 0) {
-      packets::store(packet(address, i), bits, flag_);
-    } else {
-      store_word<Word>(callers_word(address, i), count, whole_words_, bits);
-    }
-  }
-
-  // Gives up where a packet does not come.
-  __device__ uint64_t load(uint64_t address, uint32_t i, uint32_t count) {
-    if ((address & kFlaggedAddress) == 0) return load_word<Word>(callers_word(address, i), count, whole_words_);
-    const std::byte* const from = packet(address, i);
-    Patience patience;
-    for (;;) {
-      const packets::Halves halves = packets::load(from);
-      if (halves.carry(flag_)) return halves.data();
-      if (!patience.is_over(launch_.self)) continue;
-      // Which peer: the address says only which slot, so the host works it out from the operation.
-      strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, halves.flag());
-      good_ = false;
-      return 0;
-    }
+  // Of word `i`, which exists.
+  __device__ uint32_t elements_of(uint32_t i) const {
+    return i + 1 == step_.words ? step_.last_elements : static_cast<uint32_t>(Word::kCount);
   }
 
   __device__ std::byte* callers_word(uint64_t address, uint32_t i) const {
@@ -130,7 +176,7 @@ class PacketEngine {
   }
 
   __device__ std::byte* packet(uint64_t address, uint32_t i) const {
-    return global_pointer((address & ~kFlaggedAddress) + packets_at_ + i * kPacketBytes);
+    return global_pointer((address & ~kFlaggedAddress) + (packets_at_ + i * static_cast<uint32_t>(kPacketBytes)));
   }
 
   const FlaggedLaunch& launch_;
@@ -138,10 +184,14 @@ class PacketEngine {
   const uint32_t shift_;  // a group has 1 << shift_ threads
   const uint32_t place_;  // in the group
   const bool whole_words_;
-  size_t callers_at_ = 0;  // where this slice starts in the caller's memory
-  size_t packets_at_ = 0;  // where this epoch's packets start, from the addresses on
+  uint64_t callers_at_ = 0;  // where this slice starts in the caller's memory
+  uint32_t packets_at_ = 0;  // where this epoch's packets start, from the addresses on
   uint32_t flag_ = 0;
   bool good_ = true;
+  // Of the step at hand:
+  FlaggedStep step_;
+  uint64_t source_ = 0, destination_ = 0;
+  uint64_t bits_ = 0;  // the next word, where its source is the caller's
 };
 
 }  // namespace plait

@@ -40,11 +40,12 @@ __device__ inline uint64_t nanoseconds_now() {
 class Patience {
  public:
   // True once the time is over or the communicator has failed. Cheap: it looks at the clock and over PCIe seldom.
-  __device__ bool is_over(const DeviceRank& self) {
+  __device__ bool is_over(const DeviceRank& self) { return is_over(self.wait_nanoseconds, self.aborted); }
+  __device__ bool is_over(uint64_t wait_nanoseconds, const uint32_t* aborted) {
     if (++looks_ % kLooksBetween != 0) return false;
     const uint64_t now = nanoseconds_now();
     if (start_ == 0) start_ = now;
-    return now - start_ > self.wait_nanoseconds || words::load_relaxed(self.aborted) != 0;
+    return now - start_ > wait_nanoseconds || words::load_relaxed(aborted) != 0;
   }
 
  private:
@@ -69,18 +70,20 @@ __device__ inline void report_wait(StrandFailure* to, int peer, StrandFailure::S
 // what is seldom needed is not inlined, and addresses are found with few steps.
 class Strand {
  public:
-  __device__ Strand(const Launch& launch, int* gave_up)
+  // Of a launch of `lanes` a rank.
+  __device__ Strand(const Launch& launch, int lane, int lanes)
       : launch_(launch),
         number_(static_cast<int>(blockIdx.x)),
-        lane_(static_cast<int>(blockIdx.y)),
-        gave_up_(gave_up),
-        state_(launch.self.states[number_ * kMostLanes + lane_]) {}
+        lane_(lane),
+        lanes_(lanes),
+        epoch_(state().epoch),
+        everyone_completed_(state().everyone_completed) {}
 
   __device__ const Launch& launch() const { return launch_; }
   __device__ const DeviceRank& self() const { return launch_.self; }
   __device__ int number() const { return number_; }
-  __device__ uint64_t epoch() const { return state_.epoch; }
-  __device__ unsigned parity() const { return state_.epoch & 1; }
+  __device__ uint64_t epoch() const { return epoch_; }
+  __device__ unsigned parity() const { return epoch_ & 1; }
 
   __device__ std::byte* block(int rank) const { return self().blocks[rank]; }
   __device__ std::byte* signals(int rank) const { return block(rank) + BlockLayout::signals_at(number_, parity()); }
@@ -88,22 +91,29 @@ class Strand {
 
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
   __device__ bool begin() {
-    ++state_.epoch;
-    if (state_.epoch <= 2 || state_.everyone_completed >= state_.epoch - 2) return true;
-    state_.everyone_completed = state_.epoch - 2;
-    return await_everyone(state_.epoch - 2);
+    ++epoch_;
+    if (__builtin_expect(everyone_completed_ + 2 >= epoch_, true)) return true;
+    everyone_completed_ = epoch_ - 2;
+    return await_everyone(epoch_ - 2);
   }
 
-  // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch. `leaves`: the
-  // launch has no more epochs.
-  __device__ void end(const SliceProgram& program, bool leaves) {
-    if (program.hears_everyone) state_.everyone_completed = state_.epoch - 1;
-    if (leaves) leave();
-    if (program.is_awaited) {
-      publish_completion(self().ranks);
-    } else if (leaves) {
-      publish_completion(0);
+  // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch.
+  __device__ void end(const SliceProgram& program) {
+    if (program.hears_everyone) everyone_completed_ = epoch_ - 1;
+    if (program.is_awaited) publish_completion(self().ranks, epoch_);
+  }
+
+  // What the next launch goes on from. Only after a barrier that follows begin() of the launch's last epoch; it need
+  // not be over yet, for the next launch begins when this one is. Who waits for the end of an epoch that is not awaited
+  // (of a launch of another kind) hears of it from the launch after it, so here of the one before.
+  __device__ void leave(const SliceProgram& last) const {
+    const int thread = this_thread();
+    if (thread < speaks_for()) {
+      StrandState& next = (&state())[thread];
+      next.epoch = epoch_;
+      next.everyone_completed = last.hears_everyone ? epoch_ - 1 : everyone_completed_;
     }
+    publish_completion(0, epoch_ - 1);
   }
 
   // Reports why a wait did not end, unless another thread of the CTA has. Over PCIe; only on the way out.
@@ -115,39 +125,51 @@ class Strand {
     failure.operation = operation;
     failure.expected_call = launch_.call;
     failure.seen_call = seen_call;
-    failure.expected_epoch = state_.epoch;
+    failure.expected_epoch = epoch_;
     failure.seen_epoch = seen_epoch;
-    report(gave_up_, self().failures + number_ * kMostLanes + lane_, failure);
+    report(&state().gave_up, self().failures + number_ * kMostLanes + lane_, failure);
   }
 
  private:
-  __device__ void leave() const {
-    const int thread = static_cast<int>(threadIdx.x);
-    if (thread < speaks_for()) self().states[number_ * kMostLanes + lane_ + thread] = state_;
+  // In what comes after the first store, or seldom: volatile, so that the compiler does not compute all that follows
+  // from it at the start of the launch, where nothing else can be done meanwhile.
+  __device__ static int this_thread() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
   }
 
+  __device__ StrandState& state() const { return self().states[number_ * kMostLanes + lane_]; }
+
   // The last lane of a launch stands for those that the launch does not have.
-  __device__ int speaks_for() const { return lane_ == static_cast<int>(gridDim.y) - 1 ? kMostLanes - lane_ : 1; }
+  __device__ int speaks_for() const { return lane_ == lanes_ - 1 ? kMostLanes - lane_ : 1; }
 
   // A thread for each lane of each rank. Peers tell what they have completed where somebody may wait for it; else it is
   // there to be asked for.
   __device__ bool await_everyone(uint64_t epoch) const {
-    const int peer = static_cast<int>(threadIdx.x) / kMostLanes;
+    const int thread = this_thread(), peer = thread / kMostLanes;
     bool came = true;
-    if (peer < self().ranks) came = await_completion(peer, threadIdx.x % kMostLanes, epoch);
+    if (peer < self().ranks) came = await_completion(peer, thread % kMostLanes, epoch);
     return __syncthreads_and(came);
   }
 
   __device__ bool await_completion(int peer, int lane, uint64_t epoch) const {
     const size_t word = BlockLayout::completed_at(number_, peer, lane);
+    const uint64_t seen = await_count(block(self().rank) + word, block(peer) + word, epoch, self().wait_nanoseconds,
+                                      self().aborted);
+    if (seen >= epoch) return true;
+    give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
+    return false;
+  }
+
+  // Waits until one of two words is at least `count`; less: given up.
+  static __device__ __noinline__ uint64_t await_count(const std::byte* near, const std::byte* far, uint64_t count,
+                                                      uint64_t wait_nanoseconds, const uint32_t* aborted) {
     Patience patience;
     for (;;) {
-      uint64_t seen = words::load_acquire(block(self().rank) + word);
-      if (seen < epoch) seen = words::load_acquire(block(peer) + word);
-      if (seen >= epoch) return true;
-      if (!patience.is_over(self())) continue;
-      give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
-      return false;
+      uint64_t seen = words::load_acquire(near);
+      if (seen < count) seen = words::load_acquire(far);
+      if (seen >= count || patience.is_over(wait_nanoseconds, aborted)) return seen;
     }
   }
 
@@ -166,18 +188,17 @@ class Strand {
   // On this rank, and on the first `peers` ranks. Only reads have to be over before others may see this, for what they
   // want is to write. The barrier before it came after every load's value was used, so a plain store suffices; a
   // release would wait for stores to peers as well.
-  __device__ void publish_completion(int peers) const {
-    const int thread = static_cast<int>(threadIdx.x);
+  __device__ void publish_completion(int peers, uint64_t epoch) const {
+    const int thread = this_thread();
     const int peer = thread / kMostLanes, lane = lane_ + thread % kMostLanes;
     if (lane >= lane_ + speaks_for() || peer >= max(peers, 1)) return;
     words::store_relaxed(block(peers == 0 ? self().rank : peer) + BlockLayout::completed_at(number_, self().rank, lane),
-                         state_.epoch);
+                         epoch);
   }
 
   const Launch& launch_;
-  const int number_, lane_;
-  int* gave_up_;  // shared memory
-  StrandState state_;
+  const int number_, lane_, lanes_;
+  uint64_t epoch_, everyone_completed_;  // see StrandState
 };
 
 }  // namespace plait

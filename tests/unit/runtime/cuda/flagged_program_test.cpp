@@ -1,9 +1,10 @@
-// Programs of the kernels whose data carries flags: what their words say.
+// Programs of the kernels whose data carries flags: what their steps and places say.
 #include "runtime/cuda/flagged_program.hpp"
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
@@ -23,12 +24,15 @@ FlaggedProgram make(const std::string& algorithm, const Call& call, int ranks, i
   const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(shape, plan.plan()));
   std::vector<std::byte*> blocks;
   for (int r = 0; r < ranks; ++r) blocks.push_back(at(uint64_t{1 + static_cast<unsigned>(r)} << 32));
-  return make_flagged_program(make_lane_program(bound, call, rank, shape.protocol), shape.protocol, blocks);
+  return make_flagged_program(make_lane_program(bound, call, rank, shape.protocol), shape.protocol, call.type, blocks);
 }
 
-FlaggedStep step_at(const FlaggedProgram& program, size_t word) {
-  return std::bit_cast<FlaggedStep>(program.words[word]);
+std::span<const FlaggedPlace> places_of(const FlaggedProgram& program, size_t step) {
+  return std::span(program.places).subspan(step << program.group_shift, size_t{1} << program.group_shift);
 }
+
+// Of the rank whose memory an address with flags lies in.
+uint64_t rank_of(uint64_t address) { return ((address & ~kFlaggedAddress) >> 32) - 1; }
 
 Call of(Collective collective, size_t count) { return {collective, DataType::kFloat32, ReduceOp::kAverage, 0, count}; }
 
@@ -36,44 +40,70 @@ TEST(FlaggedProgram, OneShotIsTwoSteps) {
   const FlaggedProgram program =
       make("one_shot_push", of(Collective::kAllReduce, 100), 3, 1, {Protocol::kPackets, 1, 64});
   ASSERT_EQ(program.last.count, 2);
-  const FlaggedStep push = step_at(program, program.last.first);
-  EXPECT_EQ(push.elements, 100u);
-  EXPECT_EQ(push.sources, 1);
+  const FlaggedStep& push = program.steps[program.last.first];
+  EXPECT_EQ(push.words, 50);
+  EXPECT_EQ(push.last_elements, 2);
+  EXPECT_TRUE(push.whole_words);
+  EXPECT_EQ(push.sources, 2);  // the same twice
   EXPECT_EQ(push.destinations, 2);
-  EXPECT_FALSE(push.copies);
+  EXPECT_TRUE(push.copies);
   EXPECT_EQ(push.divisor, 0);
   // Stored at rank 2 and rank 0, where packets are; the source is the caller's.
-  const uint64_t packets = BlockLayout::packets_at(0, 0);
-  EXPECT_EQ(program.words[2] & kFlaggedAddress, kFlaggedAddress);
-  EXPECT_EQ((program.words[2] & ~kFlaggedAddress) >> 32, 3u);
-  EXPECT_EQ((program.words[3] & ~kFlaggedAddress) >> 32, 1u);
-  EXPECT_GE(program.words[2] & 0xffffffff, packets);
-  const FlaggedStep fold = step_at(program, 4);
+  ASSERT_EQ(program.group_shift, 2);
+  const auto pushed = places_of(program, 0);
+  EXPECT_EQ(rank_of(pushed[0].destination), 2u);
+  EXPECT_EQ(rank_of(pushed[1].destination), 0u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(pushed[i].destination & kFlaggedAddress, 0u);
+    EXPECT_GE(pushed[i].destination & 0xffffffff, BlockLayout::packets_at(0, 0));
+  }
+  for (int i = 2; i < 4; ++i) {
+    EXPECT_EQ(pushed[i].source, 0u);
+    EXPECT_EQ(pushed[i].destination, 0u);
+  }
+  const FlaggedStep& fold = program.steps[program.last.first + 1];
   EXPECT_EQ(fold.sources, 3);
   EXPECT_EQ(fold.destinations, 1);
   EXPECT_EQ(fold.divisor, 3);
-  EXPECT_EQ(program.words.size(), 9u);
-  // The caller's places: the input twice, the output once.
-  ASSERT_EQ(program.callers.size(), 3u);
-  EXPECT_EQ(program.callers[0].word, 1);
-  EXPECT_FALSE(program.callers[0].output);
-  EXPECT_EQ(program.callers[2].word, 8);
-  EXPECT_TRUE(program.callers[2].output);
-  EXPECT_EQ(program.group_shift, 2);
+  EXPECT_FALSE(fold.copies);
+  EXPECT_EQ(program.steps.size(), 2u);
+  EXPECT_EQ(program.places.size(), 8u);
+  // The caller's places: the input for each copy and for the fold, and the output.
+  ASSERT_EQ(program.callers.size(), 4u);
+  for (const FlaggedProgram::CallersPlace& place : program.callers) EXPECT_EQ(place.output, place.is_destination);
+  EXPECT_EQ(program.callers[3].place, 4);
+  EXPECT_TRUE(program.callers[3].is_destination);
   EXPECT_TRUE(program.has_whole_words);
 }
 
 TEST(FlaggedProgram, CopiesAreJoined) {
   const FlaggedProgram program = make("push", of(Collective::kReduceScatter, 64), 4, 0, {Protocol::kPackets, 1, 64});
-  const FlaggedStep scatter = step_at(program, program.last.first);
+  const FlaggedStep& scatter = program.steps[program.last.first];
   EXPECT_TRUE(scatter.copies);
   EXPECT_EQ(scatter.sources, 3);
   EXPECT_EQ(scatter.destinations, 3);
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(program.callers[i].word, 1 + i);
+  for (uint16_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(program.callers[i].place, i);
+    EXPECT_FALSE(program.callers[i].is_destination);
     EXPECT_FALSE(program.callers[i].output);
-    EXPECT_NE(program.words[4 + i] & kFlaggedAddress, 0u);
+    EXPECT_NE(places_of(program, program.last.first)[i].destination & kFlaggedAddress, 0u);
   }
+}
+
+// With lines, a group of threads stores one thing at several places; with packets each thread has one place.
+TEST(FlaggedProgram, LinesAreLoadedOnceForAllWhoGetThem) {
+  const FlaggedProgram program =
+      make("one_shot_push", of(Collective::kAllReduce, 100), 3, 1, {Protocol::kLines, 1, 64});
+  EXPECT_EQ(program.steps[0].sources, 1);
+  EXPECT_EQ(program.steps[0].destinations, 2);
+  EXPECT_FALSE(program.steps[0].copies);
+}
+
+TEST(FlaggedProgram, TheLastWordMayHoldFewerElements) {
+  const FlaggedProgram program = make("push", of(Collective::kReduceScatter, 63), 4, 0, {Protocol::kPackets, 1, 64});
+  EXPECT_EQ(program.steps[0].words, 32);
+  EXPECT_EQ(program.steps[0].last_elements, 1);
+  EXPECT_FALSE(program.steps[0].whole_words);
 }
 
 // Sources are read before destinations are written, so data of others must not be awaited where own data has yet to go.
@@ -83,13 +113,20 @@ TEST(FlaggedProgram, NoStepWaitsForWhatItStores) {
         Collective::kAllToAll, Collective::kReduceScatter}) {
     for (int rank = 0; rank < 4; ++rank) {
       const FlaggedProgram program = make("push", of(collective, 64), 4, rank, {Protocol::kPackets, 1, 64});
-      size_t word = program.last.first;
-      for (int i = 0; i < program.last.count; ++i) {
-        const FlaggedStep step = step_at(program, word++);
-        bool reads = false, writes = false;
-        for (int s = 0; s < step.sources; ++s) reads |= (program.words[word++] & kFlaggedAddress) != 0;
-        for (int d = 0; d < step.destinations; ++d) writes |= (program.words[word++] & kFlaggedAddress) != 0;
-        EXPECT_FALSE(step.copies && reads && writes) << name(collective) << ", rank " << rank << ", step " << i;
+      for (size_t step = 0; step < program.steps.size(); ++step) {
+        std::set<uint64_t> awaited;
+        bool reads_own = false, writes = false;
+        for (const FlaggedPlace& place : places_of(program, step)) {
+          if ((place.source & kFlaggedAddress) != 0) awaited.insert(place.source);
+          writes |= (place.destination & kFlaggedAddress) != 0;
+        }
+        for (const FlaggedProgram::CallersPlace& place : program.callers) {
+          reads_own |= !place.is_destination && size_t{place.place} >> program.group_shift == step;
+        }
+        // One packet may be forwarded to several places, but only it.
+        const bool forwards = awaited.size() == 1 && !reads_own;
+        EXPECT_FALSE(program.steps[step].copies && !awaited.empty() && writes && !forwards)
+            << name(collective) << ", rank " << rank << ", step " << step;
       }
     }
   }
@@ -106,7 +143,7 @@ TEST(FlaggedProgram, SlicesOfTwoLengthsAreTwoPrograms) {
   EXPECT_EQ(even.full.first, even.last.first);
   const FlaggedProgram odd = make("push", of(Collective::kAllReduce, 4097), 2, 0, {Protocol::kLines, 4, 64});
   EXPECT_NE(odd.full.first, odd.last.first);
-  EXPECT_GT(step_at(odd, odd.full.first).elements, 0u);
+  EXPECT_GT(odd.steps[odd.full.first].words, 0u);
 }
 
 }  // namespace
