@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 #include <variant>
 
 #include "base/error.hpp"
@@ -14,6 +16,7 @@
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/one_step_kernel.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
 #include "runtime/cuda/product_memory.hpp"
 #include "runtime/cuda/scale.hpp"
@@ -65,27 +68,95 @@ FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& f
   return launch;
 }
 
-void set_buffers(SignalLaunch& launch, const FlaggedProgram&, const std::byte* input, std::byte* output) {
-  launch.input = input;
-  launch.output = output;
+// The same in one step.
+OneStepLaunch one_step_launch(const LaneProgram& program, const OneStepProgram& one_step, const DeviceRank& self,
+                              const Call& call) {
+  OneStepLaunch launch = {};
+  fill(launch, program, self, call);
+  launch.group_shift = static_cast<uint32_t>(one_step.group_shift);
+  launch.combined = one_step.combined;
+  launch.slice.hears_everyone = one_step.hears_everyone;
+  launch.slice.is_awaited = one_step.is_awaited;
+  launch.full = one_step.full;
+  launch.last = one_step.last;
+  return launch;
 }
 
-void set_buffers(FlaggedLaunch& launch, const FlaggedProgram& program, const std::byte* input, std::byte* output) {
-  const auto in = reinterpret_cast<uintptr_t>(input), out = reinterpret_cast<uintptr_t>(output);
+// The caller's buffers.
+struct Buffers {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+
+  bool have_whole_words() const {
+    return (reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(output)) % sizeof(uint64_t) == 0;
+  }
+  uint64_t address(bool of_output, uint64_t offset) const {
+    return (of_output ? reinterpret_cast<uintptr_t>(output) : reinterpret_cast<uintptr_t>(input)) + offset;
+  }
+};
+
+void set_buffers(SignalLaunch& launch, const Buffers& buffers) {
+  launch.input = buffers.input;
+  launch.output = buffers.output;
+}
+
+void set_buffers(FlaggedLaunch& launch, const FlaggedProgram& program, const Buffers& buffers) {
   for (const FlaggedProgram::CallersPlace& place : program.callers) {
     FlaggedPlace& to = launch.places[place.place];
-    (place.is_destination ? to.destination : to.source) = (place.output ? out : in) + place.offset;
+    (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
   }
-  launch.whole_words = program.has_whole_words && (in | out) % sizeof(uint64_t) == 0;
+  launch.whole_words = program.has_whole_words && buffers.have_whole_words();
 }
+
+void set_buffers(OneStepLaunch& launch, const OneStepProgram& program, const Buffers& buffers) {
+  for (const OneStepProgram::CallersPlace& place : program.callers) {
+    OneStepProgram::Slice& slice = place.full ? launch.full : launch.last;
+    slice.places[place.place].addresses[place.field] = buffers.address(place.output, place.offset);
+  }
+}
+
+// What cudaLaunchKernel takes but for the argument.
+struct Kernel {
+  const void* function = nullptr;
+  dim3 grid, block;
+
+  unsigned ctas() const { return grid.x * grid.y; }
+};
 
 }  // namespace
 
 struct CudaRank::Prepared::Launch {
-  std::variant<SignalLaunch, FlaggedLaunch> argument;
-  FlaggedProgram flagged;  // where the buffers go in a FlaggedLaunch
-  const void* kernel = nullptr;
-  dim3 grid, block;
+  struct Signals {
+    SignalLaunch argument;
+  };
+  struct Flagged {
+    FlaggedProgram program;
+    FlaggedLaunch argument;
+  };
+  struct OneStep {
+    OneStepProgram program;
+    OneStepLaunch argument;
+    Kernel kernel;
+  };
+
+  // Puts the buffers where they belong; returns the kernel for them, and its argument.
+  std::pair<const Kernel&, void*> set(const Buffers& buffers) {
+    if (one_step && buffers.have_whole_words()) {
+      set_buffers(one_step->argument, one_step->program, buffers);
+      return {one_step->kernel, &one_step->argument};
+    }
+    if (auto* const it = std::get_if<Flagged>(&any)) {
+      set_buffers(it->argument, it->program, buffers);
+      return {kernel, &it->argument};
+    }
+    auto& it = std::get<Signals>(any);
+    set_buffers(it.argument, buffers);
+    return {kernel, &it.argument};
+  }
+
+  std::variant<Signals, Flagged> any;  // for buffers of any alignment
+  Kernel kernel;                       // of it
+  std::optional<OneStep> one_step;     // for those that begin at multiples of eight bytes
 };
 
 CudaRank::Prepared::Prepared() : launch_(std::make_unique<Launch>()) {}
@@ -95,7 +166,10 @@ struct CudaRank::Impl {
   Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options);
   ~Impl();
 
-  int resident_ctas(const void* kernel, int threads) const;
+  bool is_resident(const Kernel& kernel) const;
+  int resident_ctas(const Kernel& kernel) const;
+  std::optional<Prepared::Launch::OneStep> prepare_one_step(const LaneProgram& program, const FlaggedProgram& flagged,
+                                                            const Call& call, const LaunchShape& shape) const;
   void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                        ProductMemory::Piece& piece) const;
   // `launch` on `stream`, after the calls before it; it is told whether that runs now. What is captured runs when its
@@ -151,6 +225,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
     for (int protocol = 0; protocol < kProtocolCount; ++protocol) {
       load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
+    load_kernel(one_step_kernel(static_cast<DataType>(type)));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   products = std::make_unique<ProductMemory>(memory.device());
@@ -165,13 +240,37 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   watch = std::make_unique<KernelWatch>(state, *reports);
 }
 
-int CudaRank::Impl::resident_ctas(const void* kernel, int threads) const {
+// Whether all CTAs of all ranks that share the GPU fit on it at once.
+bool CudaRank::Impl::is_resident(const Kernel& kernel) const {
+  return static_cast<int>(kernel.ctas()) * memory.ranks_per_device() <= resident_ctas(kernel);
+}
+
+int CudaRank::Impl::resident_ctas(const Kernel& kernel) const {
   const DeviceGuard guard(memory.device());
   int processors = 0, on_each = 0;
   check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, memory.device()),
              "asking for the number of SMs");
-  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel, threads, 0), "asking for the occupancy");
+  const auto threads = static_cast<int>(kernel.block.x);
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel.function, threads, 0),
+             "asking for the occupancy");
   return processors * on_each;
+}
+
+// Nothing where the call is of another kind, or needs more CTAs or threads than it may have.
+std::optional<CudaRank::Prepared::Launch::OneStep> CudaRank::Impl::prepare_one_step(const LaneProgram& program,
+                                                                                    const FlaggedProgram& flagged,
+                                                                                    const Call& call,
+                                                                                    const LaunchShape& shape) const {
+  if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
+  auto one_step = make_one_step_program(flagged, program.slices, call);
+  if (!one_step) return std::nullopt;
+  const unsigned threads = std::max(one_step->full.words, one_step->last.words) << one_step->group_shift;
+  if (threads > static_cast<unsigned>(shape.threads)) return std::nullopt;
+  Kernel kernel{one_step_kernel(call.type), dim3(static_cast<unsigned>(program.slices)),
+                dim3(static_cast<unsigned>(shape.threads))};
+  if (memory.ranks_per_device() > 1 && !is_resident(kernel)) return std::nullopt;
+  const OneStepLaunch argument = one_step_launch(program, *one_step, self, call);
+  return Prepared::Launch::OneStep{std::move(*one_step), argument, kernel};
 }
 
 // Where this rank's input goes times a factor; null where there is none.
@@ -278,25 +377,23 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   const std::string& algorithm = bound.plan->plan().algorithm;
   const LaneProgram program = make_lane_program(bound, call, impl_->self.rank, shape.protocol);
   const DeviceRank& self = impl_->self;
-  if (shape.protocol != Protocol::kSignals) {
-    launch.flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
-    launch.argument = flagged_launch(program, launch.flagged, self, call, algorithm);
-  } else {
-    launch.argument = signal_launch(program, self, call, algorithm);
-  }
-  launch.kernel = lane_kernel(shape.protocol, call.type);
-  launch.grid =
+  launch.kernel.function = lane_kernel(shape.protocol, call.type);
+  launch.kernel.grid =
       dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.strands)), static_cast<unsigned>(program.lanes));
-  launch.block = dim3(static_cast<unsigned>(shape.threads));
-  const int sharing = impl_->memory.ranks_per_device();
-  if (program.lanes > 1 || sharing > 1) {  // CTAs that wait for each other
-    const int ctas = static_cast<int>(launch.grid.x * launch.grid.y) * sharing;
-    const int room = impl_->resident_ctas(launch.kernel, shape.threads);
-    if (ctas > room) {
-      fail(ErrorCode::kResources, "plan ", algorithm, " needs ", ctas, " CTAs of ", shape.threads, " threads",
-           sharing > 1 ? " of all ranks" : "", " on the GPU at once, which holds ", room,
-           "; use fewer CTAs or threads");
-    }
+  launch.kernel.block = dim3(static_cast<unsigned>(shape.threads));
+  if (shape.protocol == Protocol::kSignals) {
+    launch.any = Prepared::Launch::Signals{signal_launch(program, self, call, algorithm)};
+  } else {
+    FlaggedProgram flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
+    const FlaggedLaunch argument = flagged_launch(program, flagged, self, call, algorithm);
+    if (shape.protocol == Protocol::kPackets) launch.one_step = impl_->prepare_one_step(program, flagged, call, shape);
+    launch.any = Prepared::Launch::Flagged{std::move(flagged), argument};
+  }
+  const bool ctas_wait_for_each_other = program.lanes > 1 || impl_->memory.ranks_per_device() > 1;
+  if (ctas_wait_for_each_other && !impl_->is_resident(launch.kernel)) {
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", launch.kernel.ctas(), " CTAs of ", shape.threads,
+         " threads of each of ", impl_->memory.ranks_per_device(), " ranks on the GPU at once, which holds ",
+         impl_->resident_ctas(launch.kernel), "; use fewer CTAs or threads");
   }
   return prepared;
 }
@@ -308,14 +405,9 @@ void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void
   const Call& call = prepared.call_;
   ProductMemory::Piece piece;  // first: what it cannot get must fail before others wait for this rank
   void* const products = factor == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
-  Prepared::Launch& launch = *prepared.launch_;
-  void* argument = std::visit(
-      [&](auto& it) -> void* {
-        const void* summed = products != nullptr ? products : input;
-        set_buffers(it, launch.flagged, static_cast<const std::byte*>(summed), static_cast<std::byte*>(output));
-        return &it;
-      },
-      launch.argument);
+  const void* const summed = products != nullptr ? products : input;
+  const auto [kernel, argument] =
+      prepared.launch_->set({static_cast<const std::byte*>(summed), static_cast<std::byte*>(output)});
   impl.in_order(s, [&](bool runs_now) {
     if (runs_now) impl.state.announce(call);
     if (products != nullptr) {
@@ -323,7 +415,7 @@ void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void
       launch_scale(*factor, input, products, elements, impl.memory.processors(), s);
     }
     void* arguments[] = {argument};
-    check_cuda(cudaLaunchKernel(launch.kernel, launch.grid, launch.block, arguments, 0, s), "launching a collective");
+    check_cuda(cudaLaunchKernel(kernel.function, kernel.grid, kernel.block, arguments, 0, s), "launching a collective");
   });
 }
 

@@ -2,15 +2,22 @@
 #include "runtime/cuda/lane_kernel.hpp"
 
 #include "runtime/cuda/by_type.hpp"
+#include "runtime/cuda/one_step_kernel.hpp"
 
 namespace plait {
 
 // Made in lane_kernel_*.cu.
 template <DataType type>
 const void* lane_kernel_of(Protocol protocol);
+template <DataType type>
+const void* one_step_kernel_of();
 
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
+}
+
+const void* one_step_kernel(DataType type) {
+  return by_type(type, [&]<DataType known>() { return one_step_kernel_of<known>(); });
 }
 
 }  // namespace plait

@@ -1,9 +1,12 @@
 // The kernels of floats that add up in their own width.
 #include "runtime/cuda/lane_kernel.cuh"
+#include "runtime/cuda/one_step_kernel.cuh"
 
 namespace plait {
 
 template const void* lane_kernel_of<DataType::kFloat32>(Protocol);
 template const void* lane_kernel_of<DataType::kFloat64>(Protocol);
+template const void* one_step_kernel_of<DataType::kFloat32>();
+template const void* one_step_kernel_of<DataType::kFloat64>();
 
 }  // namespace plait

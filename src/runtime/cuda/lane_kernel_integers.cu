@@ -1,5 +1,6 @@
 // The kernels of 32- and 64-bit integers.
 #include "runtime/cuda/lane_kernel.cuh"
+#include "runtime/cuda/one_step_kernel.cuh"
 
 namespace plait {
 
@@ -7,5 +8,9 @@ template const void* lane_kernel_of<DataType::kInt32>(Protocol);
 template const void* lane_kernel_of<DataType::kUint32>(Protocol);
 template const void* lane_kernel_of<DataType::kInt64>(Protocol);
 template const void* lane_kernel_of<DataType::kUint64>(Protocol);
+template const void* one_step_kernel_of<DataType::kInt32>();
+template const void* one_step_kernel_of<DataType::kUint32>();
+template const void* one_step_kernel_of<DataType::kInt64>();
+template const void* one_step_kernel_of<DataType::kUint64>();
 
 }  // namespace plait

@@ -1,5 +1,6 @@
 // The kernels of floats that add up in float32.
 #include "runtime/cuda/lane_kernel.cuh"
+#include "runtime/cuda/one_step_kernel.cuh"
 
 namespace plait {
 
@@ -7,5 +8,9 @@ template const void* lane_kernel_of<DataType::kFloat16>(Protocol);
 template const void* lane_kernel_of<DataType::kBfloat16>(Protocol);
 template const void* lane_kernel_of<DataType::kFloat8E4M3>(Protocol);
 template const void* lane_kernel_of<DataType::kFloat8E5M2>(Protocol);
+template const void* one_step_kernel_of<DataType::kFloat16>();
+template const void* one_step_kernel_of<DataType::kBfloat16>();
+template const void* one_step_kernel_of<DataType::kFloat8E4M3>();
+template const void* one_step_kernel_of<DataType::kFloat8E5M2>();
 
 }  // namespace plait

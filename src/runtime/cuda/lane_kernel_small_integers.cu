@@ -1,5 +1,6 @@
 // The kernels of 8- and 16-bit integers.
 #include "runtime/cuda/lane_kernel.cuh"
+#include "runtime/cuda/one_step_kernel.cuh"
 
 namespace plait {
 
@@ -7,5 +8,9 @@ template const void* lane_kernel_of<DataType::kInt8>(Protocol);
 template const void* lane_kernel_of<DataType::kUint8>(Protocol);
 template const void* lane_kernel_of<DataType::kInt16>(Protocol);
 template const void* lane_kernel_of<DataType::kUint16>(Protocol);
+template const void* one_step_kernel_of<DataType::kInt8>();
+template const void* one_step_kernel_of<DataType::kUint8>();
+template const void* one_step_kernel_of<DataType::kInt16>();
+template const void* one_step_kernel_of<DataType::kUint16>();
 
 }  // namespace plait

@@ -2,8 +2,7 @@
 // epoch. Whoever reads a packet polls it until both words are of this epoch, so signals and waits need not be performed
 // and no thread waits for another warp of its CTA.
 //
-// Each word is stored and loaded as one 64-bit access, which is single-copy atomic, so data and flag are never seen
-// apart. A group of threads, all of one warp, handles eight bytes of a chunk in every step: each thread looks after one
+// A group of threads, all of one warp, handles eight bytes of a chunk in every step: each thread looks after one
 // source and one destination, so that all are under way at once in little code. Such a launch lasts as long as its
 // longest chain of instructions, and code that runs once has to be fetched first.
 #pragma once
@@ -12,37 +11,10 @@
 
 #include "runtime/cuda/caller_memory.cuh"
 #include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/packets.cuh"
 #include "runtime/cuda/strand.cuh"
 
 namespace plait {
-
-namespace packets {
-
-__device__ inline void store(std::byte* to, uint64_t data, uint32_t flag) {
-  const uint64_t low = (data & 0xffffffff) | static_cast<uint64_t>(flag) << 32;
-  const uint64_t high = data >> 32 | static_cast<uint64_t>(flag) << 32;
-  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high) : "memory");
-}
-
-// The two words of a packet as they were seen.
-struct Halves {
-  uint64_t low, high;
-
-  __device__ uint64_t data() const { return (low & 0xffffffff) | high << 32; }
-  __device__ uint32_t flag() const { return static_cast<uint32_t>(low >> 32); }
-  __device__ bool carry(uint32_t flag) const { return low >> 32 == flag && high >> 32 == flag; }
-};
-
-__device__ inline Halves load(const std::byte* from) {
-  Halves halves;
-  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
-               : "=l"(halves.low), "=l"(halves.high)
-               : "l"(from)
-               : "memory");
-  return halves;
-}
-
-}  // namespace packets
 
 template <DataType type>
 class PacketEngine {

@@ -155,8 +155,8 @@ class Strand {
 
   __device__ bool await_completion(int peer, int lane, uint64_t epoch) const {
     const size_t word = BlockLayout::completed_at(number_, peer, lane);
-    const uint64_t seen = await_count(block(self().rank) + word, block(peer) + word, epoch, self().wait_nanoseconds,
-                                      self().aborted);
+    const uint64_t seen =
+        await_count(block(self().rank) + word, block(peer) + word, epoch, self().wait_nanoseconds, self().aborted);
     if (seen >= epoch) return true;
     give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
     return false;

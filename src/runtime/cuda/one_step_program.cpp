@@ -1,0 +1,122 @@
+// Recognizes calls of one step.
+#include "runtime/cuda/one_step_program.hpp"
+
+#include <algorithm>
+
+namespace plait {
+namespace {
+
+// An address, or where the caller's will be.
+struct Address {
+  uint64_t packet = 0;
+  const FlaggedProgram::CallersPlace* callers = nullptr;
+
+  bool exists() const { return packet != 0 || callers != nullptr; }
+};
+
+struct Pair {
+  Address from, to;
+};
+
+// The steps of a slice, sorted into what is given and what is taken.
+class Sorter {
+ public:
+  Sorter(const FlaggedProgram& program, const SliceProgram& slice) : program_(program) {
+    for (int step = slice.first; step < slice.first + slice.count; ++step) add(static_cast<size_t>(step));
+  }
+
+  bool is_one_step() const { return is_one_step_; }
+  uint32_t words() const { return words_; }
+  int combined() const { return combined_; }
+  const std::vector<Pair>& given() const { return given_; }
+  const std::vector<Pair>& taken() const { return taken_; }
+
+ private:
+  void add(size_t number) {
+    const FlaggedStep& step = program_.steps[number];
+    const std::vector<Pair> pairs = pairs_of(number);
+    const bool is_copy = step.copies || (step.sources == 1 && step.destinations == 1 && step.divisor == 0);
+    const auto from_packet = [](const Pair& pair) { return pair.from.packet != 0; };
+    const auto to_packet = [](const Pair& pair) { return pair.to.packet != 0; };
+    const bool same_words = words_ == 0 || words_ == step.words;
+    words_ = step.words;
+    if (!same_words || !step.whole_words || step.divisor != 0) {
+      is_one_step_ = false;
+    } else if (is_copy && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
+      given_.insert(given_.end(), pairs.begin(), pairs.end());
+    } else if (taken_.empty() && std::none_of(pairs.begin(), pairs.end(), to_packet)) {
+      taken_ = pairs;
+      if (!is_copy) combined_ = step.sources;
+    } else {
+      is_one_step_ = false;
+    }
+  }
+
+  std::vector<Pair> pairs_of(size_t step) const {
+    const size_t width = size_t{1} << program_.group_shift, first = step << program_.group_shift;
+    std::vector<Pair> pairs(width);
+    for (size_t i = 0; i < width; ++i) {
+      pairs[i].from.packet = program_.places[first + i].source;
+      pairs[i].to.packet = program_.places[first + i].destination;
+    }
+    for (const FlaggedProgram::CallersPlace& it : program_.callers) {
+      if (it.place < first || it.place >= first + width) continue;
+      Pair& pair = pairs[it.place - first];
+      (it.is_destination ? pair.to : pair.from).callers = &it;
+    }
+    while (!pairs.empty() && !pairs.back().from.exists() && !pairs.back().to.exists()) pairs.pop_back();
+    return pairs;
+  }
+
+  const FlaggedProgram& program_;
+  std::vector<Pair> given_, taken_;
+  uint32_t words_ = 0;
+  int combined_ = 0;
+  bool is_one_step_ = true;
+};
+
+void put(OneStepProgram& program, bool full, size_t place, OneStepPlace::Field field, const Address& address) {
+  OneStepProgram::Slice& slice = full ? program.full : program.last;
+  slice.places[place].addresses[field] = address.packet;
+  if (address.callers == nullptr) return;
+  program.callers.push_back(
+      {full, static_cast<uint8_t>(place), field, address.callers->output, address.callers->offset});
+}
+
+void write(OneStepProgram& program, bool full, const Sorter& from) {
+  (full ? program.full : program.last).words = from.words();
+  for (size_t i = 0; i < from.given().size(); ++i) {
+    put(program, full, i, OneStepPlace::kGiven, from.given()[i].from);
+    put(program, full, i, OneStepPlace::kGivenTo, from.given()[i].to);
+  }
+  for (size_t i = 0; i < from.taken().size(); ++i) {
+    put(program, full, i, OneStepPlace::kTaken, from.taken()[i].from);
+    put(program, full, i, OneStepPlace::kTakenTo, from.taken()[i].to);
+  }
+}
+
+}  // namespace
+
+std::optional<OneStepProgram> make_one_step_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
+  if (!program.has_whole_words || slices == 0) return std::nullopt;
+  const Sorter full(program, program.full), last(program, program.last);
+  const size_t width = std::max(last.given().size(), last.taken().size());
+  if (!last.is_one_step() || width > kMostGroup) return std::nullopt;
+  if (last.combined() > 0 && call.op != ReduceOp::kSum) return std::nullopt;
+  OneStepProgram result;
+  while (size_t{1} << result.group_shift < width) ++result.group_shift;
+  result.combined = last.combined();
+  result.hears_everyone = program.last.hears_everyone;
+  result.is_awaited = program.last.is_awaited;
+  write(result, false, last);
+  if (slices == 1) return result;
+  const bool alike = full.is_one_step() && full.given().size() == last.given().size() &&
+                     full.taken().size() == last.taken().size() && full.combined() == last.combined() &&
+                     program.full.hears_everyone == program.last.hears_everyone &&
+                     program.full.is_awaited == program.last.is_awaited;
+  if (!alike) return std::nullopt;
+  write(result, true, full);
+  return result;
+}
+
+}  // namespace plait

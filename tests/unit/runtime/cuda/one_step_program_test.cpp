@@ -1,0 +1,193 @@
+// Calls of one step: what all ranks' threads give and take together is the collective.
+#include "runtime/cuda/one_step_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "runtime/cuda/cuda_rank.hpp"
+
+namespace plait {
+namespace {
+
+constexpr LaunchShape kShape{Protocol::kPackets, 4, 512};
+
+struct Made {
+  LaneProgram lane;
+  std::optional<OneStepProgram> one_step;
+};
+
+// Ranks' blocks of memory lie far apart.
+std::byte* block_of(int rank) { return reinterpret_cast<std::byte*>(uint64_t{1 + static_cast<unsigned>(rank)} << 40); }
+
+Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
+  AlgorithmArguments arguments;
+  arguments.collective = call.collective;
+  arguments.ranks = ranks;
+  arguments.root = call.root;
+  arguments.engine = Engine::kSm;
+  const VerifiedPlan plan = verify(make_plan(algorithm, arguments));
+  const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(kShape, plan.plan()));
+  std::vector<std::byte*> blocks;
+  for (int r = 0; r < ranks; ++r) blocks.push_back(block_of(r));
+  Made made;
+  made.lane = make_lane_program(bound, call, rank, kShape.protocol);
+  const FlaggedProgram flagged = make_flagged_program(made.lane, kShape.protocol, call.type, blocks);
+  made.one_step = make_one_step_program(flagged, made.lane.slices, call);
+  return made;
+}
+
+// What the kernel does, a word at a time: all ranks give, then all take. Elements are words.
+class World {
+ public:
+  World(const std::string& algorithm, const Call& call, int ranks) : call_(call) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      made_.push_back(make(algorithm, call, ranks, rank));
+      std::vector<uint64_t>& input = inputs_.emplace_back(input_elements(call, ranks, rank));
+      for (size_t i = 0; i < input.size(); ++i) input[i] = static_cast<uint64_t>(rank) * 100'000 + i;
+      outputs_.emplace_back(output_elements(call, ranks, rank));
+    }
+  }
+
+  bool is_one_step() const {
+    return std::all_of(made_.begin(), made_.end(), [](const Made& it) { return it.one_step.has_value(); });
+  }
+
+  void run() {
+    for (const bool takes : {false, true}) {
+      for (size_t rank = 0; rank < made_.size(); ++rank) {
+        for (uint64_t slice = 0; slice < made_[rank].lane.slices; ++slice) run(rank, slice, takes);
+      }
+    }
+  }
+
+  const std::vector<uint64_t>& input(int rank) const { return inputs_[static_cast<size_t>(rank)]; }
+  const std::vector<uint64_t>& output(int rank) const { return outputs_[static_cast<size_t>(rank)]; }
+
+ private:
+  void run(size_t rank, uint64_t number, bool takes) {
+    const OneStepProgram& program = *made_[rank].one_step;
+    const bool full = number + 1 < made_[rank].lane.slices;
+    const OneStepProgram::Slice& slice = full ? program.full : program.last;
+    ASSERT_LE(slice.words << program.group_shift, static_cast<unsigned>(kShape.threads));
+    for (uint32_t word = 0; word < slice.words; ++word) {
+      const auto at = [&](size_t place, OneStepPlace::Field field) -> uint64_t* {
+        return find(rank, full, place, field, number, word);
+      };
+      uint64_t sum = 0;
+      for (size_t place = 0; place < size_t{1} << program.group_shift; ++place) {
+        const uint64_t* const given = at(place, OneStepPlace::kGiven);
+        if (!takes && given != nullptr) *at(place, OneStepPlace::kGivenTo) = *given;
+        const uint64_t* const taken = at(place, OneStepPlace::kTaken);
+        if (taken == nullptr || !takes) continue;
+        sum += *taken;
+        if (program.combined == 0) *at(place, OneStepPlace::kTakenTo) = *taken;
+      }
+      if (takes && program.combined > 0) *at(0, OneStepPlace::kTakenTo) = sum;
+    }
+  }
+
+  // Null where the place has none.
+  uint64_t* find(size_t rank, bool full, size_t place, OneStepPlace::Field field, uint64_t slice, uint32_t word) {
+    const OneStepProgram& program = *made_[rank].one_step;
+    for (const OneStepProgram::CallersPlace& it : program.callers) {
+      if (it.full != full || it.place != place || it.field != field) continue;
+      std::vector<uint64_t>& buffer = it.output ? outputs_[rank] : inputs_[rank];
+      const uint64_t byte = it.offset + slice * made_[rank].lane.slice_bytes + word * sizeof(uint64_t);
+      return &buffer.at(byte / sizeof(uint64_t));
+    }
+    const uint64_t address = (full ? program.full : program.last).places[place].addresses[field];
+    if (address == 0) return nullptr;
+    EXPECT_NE(address & kFlaggedAddress, 0u);
+    return &packets_[{address, slice, word}];
+  }
+
+  const Call call_;
+  std::vector<Made> made_;
+  std::vector<std::vector<uint64_t>> inputs_, outputs_;
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint64_t> packets_;
+};
+
+// What `rank` gets.
+std::vector<uint64_t> expected(const World& world, const Call& call, int ranks, int rank) {
+  std::vector<uint64_t> result(output_elements(call, ranks, rank));
+  for (size_t i = 0; i < result.size(); ++i) {
+    const auto from = static_cast<int>(i / call.count);  // where there is a block from each rank
+    const size_t in_block = i % call.count;
+    const size_t block = static_cast<size_t>(rank) * call.count;
+    switch (call.collective) {
+      case Collective::kAllReduce:
+      case Collective::kReduce:
+        for (int r = 0; r < ranks; ++r) result[i] += world.input(r)[i];
+        break;
+      case Collective::kReduceScatter:
+        for (int r = 0; r < ranks; ++r) result[i] += world.input(r)[block + i];
+        break;
+      case Collective::kBroadcast:
+        result[i] = world.input(call.root)[i];
+        break;
+      case Collective::kScatter:
+        result[i] = world.input(call.root)[block + i];
+        break;
+      case Collective::kAllGather:
+      case Collective::kGather:
+        result[i] = world.input(from)[in_block];
+        break;
+      case Collective::kAllToAll:
+        result[i] = world.input(from)[block + in_block];
+        break;
+      case Collective::kBarrier:
+        break;
+    }
+  }
+  return result;
+}
+
+TEST(OneStepProgram, AllRanksTogetherPerformTheCollective) {
+  for (const auto& [algorithm, collective] : {std::pair{"one_shot_push", Collective::kAllReduce},
+                                              {"one_shot_push", Collective::kReduce},
+                                              {"one_shot_push", Collective::kBroadcast},
+                                              {"push", Collective::kReduceScatter},
+                                              {"push", Collective::kAllGather},
+                                              {"push", Collective::kGather},
+                                              {"push", Collective::kScatter},
+                                              {"push", Collective::kAllToAll}}) {
+    for (const int ranks : {2, 3, 4, 8}) {
+      for (const size_t count : {1, 31, 64, 100}) {
+        const Call call{collective, DataType::kUint64, ReduceOp::kSum, ranks - 1, count};
+        World world(algorithm, call, ranks);
+        ASSERT_TRUE(world.is_one_step()) << to_text(call) << " over " << ranks;
+        world.run();
+        for (int rank = 0; rank < ranks; ++rank) {
+          EXPECT_EQ(world.output(rank), expected(world, call, ranks, rank)) << to_text(call) << " over " << ranks;
+        }
+      }
+    }
+  }
+}
+
+TEST(OneStepProgram, OtherCallsAreNone) {
+  const auto is_one_step = [](const std::string& algorithm, const Call& call, int ranks) {
+    return make(algorithm, call, ranks, 0).one_step.has_value();
+  };
+  const Call sum{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
+  EXPECT_TRUE(is_one_step("one_shot_push", sum, 4));
+  EXPECT_FALSE(is_one_step("push", sum, 4));  // two steps
+  for (const ReduceOp op : {ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
+    Call other = sum;
+    other.op = op;
+    EXPECT_FALSE(is_one_step("one_shot_push", other, 4));
+  }
+  Call odd = sum;
+  odd.count = 63;  // half a word at the end
+  EXPECT_FALSE(is_one_step("one_shot_push", odd, 4));
+  odd.collective = Collective::kAllGather;
+  EXPECT_FALSE(is_one_step("push", odd, 4));
+}
+
+}  // namespace
+}  // namespace plait
