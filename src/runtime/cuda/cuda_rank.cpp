@@ -225,7 +225,9 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
     for (int protocol = 0; protocol < kProtocolCount; ++protocol) {
       load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
-    load_kernel(one_step_kernel(static_cast<DataType>(type)));
+    for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
+      load_kernel(one_step_kernel(static_cast<DataType>(type), words));
+    }
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   products = std::make_unique<ProductMemory>(memory.device());
@@ -265,8 +267,12 @@ std::optional<CudaRank::Prepared::Launch::OneStep> CudaRank::Impl::prepare_one_s
   auto one_step = make_one_step_program(flagged, program.slices, call);
   if (!one_step) return std::nullopt;
   const unsigned threads = std::max(one_step->full.words, one_step->last.words) << one_step->group_shift;
-  if (threads > static_cast<unsigned>(shape.threads)) return std::nullopt;
-  Kernel kernel{one_step_kernel(call.type), dim3(static_cast<unsigned>(program.slices)),
+  int words_of_thread = 1;
+  while (words_of_thread <= kMostWordsOfThread && threads > static_cast<unsigned>(shape.threads * words_of_thread)) {
+    words_of_thread *= 2;
+  }
+  if (words_of_thread > kMostWordsOfThread) return std::nullopt;
+  Kernel kernel{one_step_kernel(call.type, words_of_thread), dim3(static_cast<unsigned>(program.slices)),
                 dim3(static_cast<unsigned>(shape.threads))};
   if (memory.ranks_per_device() > 1 && !is_resident(kernel)) return std::nullopt;
   const OneStepLaunch argument = one_step_launch(program, *one_step, self, call);

@@ -10,14 +10,14 @@ namespace plait {
 template <DataType type>
 const void* lane_kernel_of(Protocol protocol);
 template <DataType type>
-const void* one_step_kernel_of();
+const void* one_step_kernel_of(int words);
 
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
 }
 
-const void* one_step_kernel(DataType type) {
-  return by_type(type, [&]<DataType known>() { return one_step_kernel_of<known>(); });
+const void* one_step_kernel(DataType type, int words_of_thread) {
+  return by_type(type, [&]<DataType known>() { return one_step_kernel_of<known>(words_of_thread); });
 }
 
 }  // namespace plait

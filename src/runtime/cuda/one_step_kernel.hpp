@@ -1,5 +1,5 @@
 // The kernel of calls of one step, see one_step_program.hpp. It lasts as long as it takes to fetch and perform its
-// instructions, and data to cross a link: so it has few of them, and no loops over steps, slices or words.
+// instructions, and data to cross a link: so it has few of them, and no loops over steps or slices.
 #pragma once
 
 #include "base/types.hpp"
@@ -16,7 +16,10 @@ struct OneStepLaunch : Launch {
   OneStepProgram::Slice full, last;
 };
 
-// What cudaLaunchKernel takes, with a OneStepLaunch, a CTA for each slice, and a thread for each word and place.
-const void* one_step_kernel(DataType type);
+// A thread has 1, 2 or 4 words.
+inline constexpr int kMostWordsOfThread = 4;
+
+// What cudaLaunchKernel takes, with a OneStepLaunch, a CTA for each slice, and threads for all places of all words.
+const void* one_step_kernel(DataType type, int words_of_thread);
 
 }  // namespace plait
