@@ -74,7 +74,10 @@ OneStepLaunch one_step_launch(const LaneProgram& program, const OneStepProgram& 
   OneStepLaunch launch = {};
   fill(launch, program, self, call);
   launch.group_shift = static_cast<uint32_t>(one_step.group_shift);
+  launch.given = one_step.given;
+  launch.taken = one_step.taken;
   launch.combined = one_step.combined;
+  launch.given_is_one = one_step.given_is_one;
   launch.slice.hears_everyone = one_step.hears_everyone;
   launch.slice.is_awaited = one_step.is_awaited;
   launch.full = one_step.full;
@@ -226,8 +229,9 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
       load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
     for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
-      load_kernel(one_step_kernel(static_cast<DataType>(type), words));
+      load_kernel(one_step_packets(static_cast<DataType>(type), words));
     }
+    load_kernel(one_step_lines(static_cast<DataType>(type)));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   products = std::make_unique<ProductMemory>(memory.device());
@@ -258,7 +262,7 @@ int CudaRank::Impl::resident_ctas(const Kernel& kernel) const {
   return processors * on_each;
 }
 
-// Nothing where the call is of another kind, or needs more CTAs or threads than it may have.
+// Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
 std::optional<CudaRank::Prepared::Launch::OneStep> CudaRank::Impl::prepare_one_step(const LaneProgram& program,
                                                                                     const FlaggedProgram& flagged,
                                                                                     const Call& call,
@@ -266,14 +270,15 @@ std::optional<CudaRank::Prepared::Launch::OneStep> CudaRank::Impl::prepare_one_s
   if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
   auto one_step = make_one_step_program(flagged, program.slices, call);
   if (!one_step) return std::nullopt;
-  const unsigned threads = std::max(one_step->full.words, one_step->last.words) << one_step->group_shift;
-  int words_of_thread = 1;
-  while (words_of_thread <= kMostWordsOfThread && threads > static_cast<unsigned>(shape.threads * words_of_thread)) {
-    words_of_thread *= 2;
-  }
-  if (words_of_thread > kMostWordsOfThread) return std::nullopt;
-  Kernel kernel{one_step_kernel(call.type, words_of_thread), dim3(static_cast<unsigned>(program.slices)),
+  Kernel kernel{one_step_lines(call.type), dim3(static_cast<unsigned>(program.slices)),
                 dim3(static_cast<unsigned>(shape.threads))};
+  if (shape.protocol == Protocol::kPackets) {
+    const unsigned threads = std::max(one_step->full.words, one_step->last.words) << one_step->group_shift;
+    int words_of_thread = 1;
+    while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
+    if (words_of_thread > kMostWordsOfThread) return std::nullopt;
+    kernel.function = one_step_packets(call.type, words_of_thread);
+  }
   if (memory.ranks_per_device() > 1 && !is_resident(kernel)) return std::nullopt;
   const OneStepLaunch argument = one_step_launch(program, *one_step, self, call);
   return Prepared::Launch::OneStep{std::move(*one_step), argument, kernel};
@@ -392,7 +397,7 @@ std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, co
   } else {
     FlaggedProgram flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
     const FlaggedLaunch argument = flagged_launch(program, flagged, self, call, algorithm);
-    if (shape.protocol == Protocol::kPackets) launch.one_step = impl_->prepare_one_step(program, flagged, call, shape);
+    launch.one_step = impl_->prepare_one_step(program, flagged, call, shape);
     launch.any = Prepared::Launch::Flagged{std::move(flagged), argument};
   }
   const bool ctas_wait_for_each_other = program.lanes > 1 || impl_->memory.ranks_per_device() > 1;

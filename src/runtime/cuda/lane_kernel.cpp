@@ -10,14 +10,20 @@ namespace plait {
 template <DataType type>
 const void* lane_kernel_of(Protocol protocol);
 template <DataType type>
-const void* one_step_kernel_of(int words);
+const void* one_step_packets_of(int words);
+template <DataType type>
+const void* one_step_lines_of();
 
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
 }
 
-const void* one_step_kernel(DataType type, int words_of_thread) {
-  return by_type(type, [&]<DataType known>() { return one_step_kernel_of<known>(words_of_thread); });
+const void* one_step_packets(DataType type, int words_of_thread) {
+  return by_type(type, [&]<DataType known>() { return one_step_packets_of<known>(words_of_thread); });
+}
+
+const void* one_step_lines(DataType type) {
+  return by_type(type, [&]<DataType known>() { return one_step_lines_of<known>(); });
 }
 
 }  // namespace plait

@@ -1,13 +1,10 @@
-// Performs operations with one flag for every 128 bytes: eight threads store a line at once, fifteen words of data and
-// the epoch in the last, and eight threads load it at once until the flag is of this epoch.
-//
-// That is right only where the 128 bytes that threads of a warp store with one instruction arrive together, and those
-// that they load are of one moment. NVLink and the memory of one GPU keep that, PCIe does not, and no document promises
-// it: NCCL's protocol LL128 rests on the same. See LaunchShape and CudaRank::can_use_lines().
+// Performs steps with one flag for every 128 bytes (lines.cuh): eight threads store a line at once, and load it at once
+// until the flag is of this epoch.
 #pragma once
 
 #include "runtime/cuda/caller_memory.cuh"
 #include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/lines.cuh"
 #include "runtime/cuda/strand.cuh"
 
 namespace plait {
@@ -23,8 +20,7 @@ class LineEngine {
         strand_(strand),
         op_(launch.op),
         whole_words_(launch.whole_words),
-        place_(threadIdx.x % kThreads),
-        group_(0xffu << (threadIdx.x % 32 / kThreads * kThreads)) {}
+        place_(threadIdx.x % kThreads) {}
 
   __device__ void begin_slice(uint32_t slice) { callers_at_ = slice * launch_.slice_bytes; }
 
@@ -52,14 +48,11 @@ class LineEngine {
   __device__ bool is_good() const { return good_; }
 
  private:
-  static constexpr int kThreads = kLineBytes / 16;  // of a line
-  static constexpr int kWords = kLineData / 8;      // of data in it
-  static constexpr int kAtOnce = 4;                 // sources
+  static constexpr int kThreads = lines::kThreads;
+  static constexpr int kWords = lines::kWords;
+  static constexpr int kAtOnce = 4;  // sources
 
-  // Two neighbouring words of a line; of the last thread the second is the flag.
-  struct Pair {
-    uint64_t low = 0, high = 0;
-  };
+  using Pair = lines::Pair;
 
   struct Share {
     uint32_t word, low_count, high_count;
@@ -124,9 +117,7 @@ class LineEngine {
       if (share.low_count > 0) store_word<Word>(word, share.low_count, whole, pair.low);
       if (share.high_count > 0) store_word<Word>(word + sizeof(uint64_t), share.high_count, whole, pair.high);
     } else {
-      const uint64_t high = has_flag() ? flag_ : pair.high;
-      asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(stored(address, line)), "l"(pair.low), "l"(high)
-                   : "memory");
+      lines::store(stored(address, line), pair, has_flag(), flag_);
     }
   }
 
@@ -164,16 +155,12 @@ class LineEngine {
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
         if ((missing >> b & 1) == 0) continue;
-        asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
-                     : "=l"(pairs[b].low), "=l"(pairs[b].high)
-                     : "l"(stored(from[b].source, line))
-                     : "memory");
+        pairs[b] = lines::load(stored(from[b].source, line));
       }
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
         if (b >= batch) break;
-        const unsigned good = __ballot_sync(kWarp, !has_flag() || pairs[b].high == flag_);
-        if ((good & group_) == group_) missing &= ~(1u << b);
+        if (lines::has_come(pairs[b], flag_)) missing &= ~(1u << b);
       }
       if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
       if (has_flag() && missing != 0) {
@@ -201,7 +188,6 @@ class LineEngine {
   const bool whole_words_;
   uint32_t step_ = 0;
   const uint32_t place_;   // in the line
-  const unsigned group_;   // the threads of the line, in their warp
   size_t callers_at_ = 0;  // where this slice starts in the caller's memory
   size_t lines_at_ = 0;    // where this thread's part of this epoch's first line is, from the addresses on
   uint64_t flag_ = 0;

@@ -1,151 +1,37 @@
-// The kernel of one type, for the files that make them.
+// The kernels of one type, for the files that make them.
 #pragma once
 
-#include "runtime/cuda/caller_memory.cuh"
-#include "runtime/cuda/elements.cuh"
-#include "runtime/cuda/one_step_kernel.hpp"
-#include "runtime/cuda/packets.cuh"
-#include "runtime/cuda/strand.cuh"
+#include "runtime/cuda/one_step_lines.cuh"
+#include "runtime/cuda/one_step_packets.cuh"
 
 namespace plait {
 
-// Of a group's threads, in the order of places.
-template <DataType type>
-__device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
-  using Word = Pack<type, uint64_t>;
-  typename Word::Accumulator sum[Word::kCount], next[Word::kCount];
-  Word(__shfl_sync(kWarp, bits, 0, group)).widen(sum);
-#pragma unroll 1
-  for (int i = 1; i < addends; ++i) {
-    Word(__shfl_sync(kWarp, bits, i, group)).widen(next);
-#pragma unroll
-    for (int e = 0; e < Word::kCount; ++e) sum[e] = combine_sum(sum[e], next[e]);
-  }
-  Word result;
-  result.narrow(sum);
-  return result.bits;
-}
-
-// What the threads at one place of their groups do with one slice, of which each has kWords words.
-template <DataType type, int kWords>
-class OneStep {
- public:
-  __device__ OneStep(const OneStepLaunch& launch, const OneStepProgram::Slice& slice)
-      : launch_(launch),
-        place_(slice.places[threadIdx.x & ((1u << launch.group_shift) - 1)]),
-        words_(slice.words),
-        callers_at_(blockIdx.x * launch.slice_bytes) {}
-
-  // Loads what is the caller's; it need not have come when this returns.
-  __device__ void load() {
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      given_[w] = load(OneStepPlace::kGiven, w);
-      taken_[w] = load(OneStepPlace::kTaken, w);
-    }
-  }
-
-  // After the strand has begun an epoch.
-  __device__ void give(const Strand& strand) {
-    flag_ = static_cast<uint32_t>(strand.epoch());
-    packets_at_ = static_cast<uint32_t>(BlockLayout::packets_at(strand.number(), strand.parity()) -
-                                        BlockLayout::packets_at(0, 0));
-    const auto to = static_cast<int64_t>(place_.addresses[OneStepPlace::kGivenTo]);
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      if (!exists(w)) continue;
-      if (to < 0) packets::store(packet(OneStepPlace::kGivenTo, w), given_[w], flag_);
-      if (to > 0) *callers_word(OneStepPlace::kGivenTo, w) = given_[w];
-    }
-  }
-
-  // Nothing is written to the caller's memory before all threads of a warp have read theirs. False: given up.
-  __device__ bool take(const Strand& strand) {
-    const auto from = static_cast<int64_t>(place_.addresses[OneStepPlace::kTaken]);
-    const bool has_output = place_.addresses[OneStepPlace::kTakenTo] != 0;
-    bool came[kWords];
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) came[w] = from >= 0 || !exists(w);
-    uint32_t seen = 0;
-    Patience patience;
-    for (;;) {
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        if (came[w]) continue;
-        const packets::Halves halves = packets::load(packet(OneStepPlace::kTaken, w));
-        came[w] = halves.carry(flag_);
-        seen = halves.flag();
-        taken_[w] = halves.data();
-      }
-      // At every look, so that the code is there when the last has come.
-      uint64_t results[kWords];
-      bool all_came = true;
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        results[w] = launch_.combined == 0 ? taken_[w]
-                                           : sum_of_group<type>(taken_[w], launch_.combined, 1 << launch_.group_shift);
-        all_came = all_came && came[w];
-      }
-      if (__all_sync(kWarp, all_came)) {
-#pragma unroll
-        for (int w = 0; w < kWords; ++w) {
-          if (has_output && exists(w)) *callers_word(OneStepPlace::kTakenTo, w) = results[w];
-        }
-        return true;
-      }
-      if (!__any_sync(kWarp, patience.is_over(launch_.self))) continue;
-      if (!all_came) strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);
-      return false;
-    }
-  }
-
- private:
-  __device__ uint32_t word(int w) const { return (threadIdx.x + w * blockDim.x) >> launch_.group_shift; }
-  __device__ bool exists(int w) const { return word(w) < words_; }
-
-  __device__ uint64_t load(OneStepPlace::Field field, int w) const {
-    if (!exists(w) || static_cast<int64_t>(place_.addresses[field]) <= 0) return 0;
-    return *callers_word(field, w);
-  }
-
-  __device__ uint64_t* callers_word(OneStepPlace::Field field, int w) const {
-    const uint64_t at = callers_at_ + word(w) * sizeof(uint64_t);
-    return reinterpret_cast<uint64_t*>(global_pointer(place_.addresses[field] + at));
-  }
-
-  __device__ std::byte* packet(OneStepPlace::Field field, int w) const {
-    const uint32_t at = packets_at_ + word(w) * static_cast<uint32_t>(kPacketBytes);
-    return global_pointer((place_.addresses[field] & ~kFlaggedAddress) + at);
-  }
-
-  const OneStepLaunch& launch_;
-  const OneStepPlace& place_;
-  const uint32_t words_;       // of the slice
-  const uint64_t callers_at_;  // where the slice starts in the caller's memory
-  uint32_t packets_at_ = 0, flag_ = 0;
-  uint64_t given_[kWords], taken_[kWords];
-};
-
-template <DataType type, int kWords>
+// What others need is on its way before anything is waited for.
+template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_one_step(const __grid_constant__ OneStepLaunch launch) {
   Strand strand(launch, 0, 1);
-  OneStep<type, kWords> step(launch, blockIdx.x + 1 < gridDim.x ? launch.full : launch.last);
-  step.load();
+  Engine engine(launch, blockIdx.x + 1 < gridDim.x ? launch.full : launch.last);
+  engine.load();
   if (!strand.begin()) return;
-  step.give(strand);
+  engine.give(strand);
   __syncthreads();
   strand.leave(launch.slice);
-  const bool is_good = step.take(strand);
+  const bool is_good = engine.take(strand);
   if (!launch.slice.is_awaited) return;
   if (!__syncthreads_and(is_good)) return;
   strand.end(launch.slice);
 }
 
 template <DataType type>
-const void* one_step_kernel_of(int words) {
-  if (words == 1) return reinterpret_cast<const void*>(&run_one_step<type, 1>);
-  if (words == 2) return reinterpret_cast<const void*>(&run_one_step<type, 2>);
-  return reinterpret_cast<const void*>(&run_one_step<type, kMostWordsOfThread>);
+const void* one_step_packets_of(int words) {
+  if (words == 1) return reinterpret_cast<const void*>(&run_one_step<OneStepPackets<type, 1>>);
+  if (words == 2) return reinterpret_cast<const void*>(&run_one_step<OneStepPackets<type, 2>>);
+  return reinterpret_cast<const void*>(&run_one_step<OneStepPackets<type, kMostWordsOfThread>>);
+}
+
+template <DataType type>
+const void* one_step_lines_of() {
+  return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type>>);
 }
 
 }  // namespace plait

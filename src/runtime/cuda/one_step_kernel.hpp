@@ -1,5 +1,5 @@
-// The kernel of calls of one step, see one_step_program.hpp. It lasts as long as it takes to fetch and perform its
-// instructions, and data to cross a link: so it has few of them, and no loops over steps or slices.
+// The kernels of calls of one step, see one_step_program.hpp. A short one lasts as long as it takes to fetch and
+// perform its instructions, and data to cross a link: so they have few of them, and no loops over steps or slices.
 #pragma once
 
 #include "base/types.hpp"
@@ -10,16 +10,18 @@ namespace plait {
 
 // One call, passed to the kernel by value. Slice s is that of strand s.
 struct OneStepLaunch : Launch {
+  int32_t given = 0, taken = 0, combined = 0;  // as in OneStepProgram
+  bool given_is_one = false;
   uint32_t group_shift = 0;
-  int32_t combined = 0;
   SliceProgram slice;  // of which no steps are used
   OneStepProgram::Slice full, last;
 };
 
-// A thread has 1, 2 or 4 words.
+// What cudaLaunchKernel takes, with a OneStepLaunch and a CTA for each slice. With packets, 1 << group_shift threads
+// for each word, where a thread may have 1, 2 or 4 words.
 inline constexpr int kMostWordsOfThread = 4;
-
-// What cudaLaunchKernel takes, with a OneStepLaunch, a CTA for each slice, and threads for all places of all words.
-const void* one_step_kernel(DataType type, int words_of_thread);
+const void* one_step_packets(DataType type, int words_of_thread);
+// The same with lines, and any number of threads.
+const void* one_step_lines(DataType type);
 
 }  // namespace plait

@@ -12,6 +12,10 @@ struct Address {
   const FlaggedProgram::CallersPlace* callers = nullptr;
 
   bool exists() const { return packet != 0 || callers != nullptr; }
+  bool operator==(const Address& other) const {
+    if (packet != other.packet || (callers == nullptr) != (other.callers == nullptr)) return false;
+    return callers == nullptr || (callers->output == other.callers->output && callers->offset == other.callers->offset);
+  }
 };
 
 struct Pair {
@@ -28,14 +32,20 @@ class Sorter {
   bool is_one_step() const { return is_one_step_; }
   uint32_t words() const { return words_; }
   int combined() const { return combined_; }
+  bool gives_one() const {
+    return std::all_of(given_.begin(), given_.end(), [&](const Pair& pair) { return pair.from == given_[0].from; });
+  }
   const std::vector<Pair>& given() const { return given_; }
   const std::vector<Pair>& taken() const { return taken_; }
 
  private:
   void add(size_t number) {
     const FlaggedStep& step = program_.steps[number];
-    const std::vector<Pair> pairs = pairs_of(number);
-    const bool is_copy = step.copies || (step.sources == 1 && step.destinations == 1 && step.divisor == 0);
+    std::vector<Pair> pairs = pairs_of(number);
+    const bool is_copy = step.copies || (step.sources == 1 && step.divisor == 0);
+    if (is_copy && !step.copies) {
+      for (Pair& pair : pairs) pair.from = pairs[0].from;
+    }
     const auto from_packet = [](const Pair& pair) { return pair.from.packet != 0; };
     const auto to_packet = [](const Pair& pair) { return pair.to.packet != 0; };
     const bool same_words = words_ == 0 || words_ == step.words;
@@ -105,15 +115,18 @@ std::optional<OneStepProgram> make_one_step_program(const FlaggedProgram& progra
   if (last.combined() > 0 && call.op != ReduceOp::kSum) return std::nullopt;
   OneStepProgram result;
   while (size_t{1} << result.group_shift < width) ++result.group_shift;
+  result.given = static_cast<int>(last.given().size());
+  result.taken = static_cast<int>(last.taken().size());
+  result.given_is_one = last.gives_one();
   result.combined = last.combined();
   result.hears_everyone = program.last.hears_everyone;
   result.is_awaited = program.last.is_awaited;
   write(result, false, last);
   if (slices == 1) return result;
-  const bool alike = full.is_one_step() && full.given().size() == last.given().size() &&
-                     full.taken().size() == last.taken().size() && full.combined() == last.combined() &&
-                     program.full.hears_everyone == program.last.hears_everyone &&
-                     program.full.is_awaited == program.last.is_awaited;
+  const bool alike =
+      full.is_one_step() && full.given().size() == last.given().size() && full.taken().size() == last.taken().size() &&
+      full.combined() == last.combined() && full.gives_one() == last.gives_one() &&
+      program.full.hears_everyone == program.last.hears_everyone && program.full.is_awaited == program.last.is_awaited;
   if (!alike) return std::nullopt;
   write(result, true, full);
   return result;

@@ -1,6 +1,5 @@
 // Calls of one step: everybody stores what others need of it, and takes what they store here. Most short calls are
-// that, and where they consist of whole words, a kernel of its own (one_step_kernel.hpp) performs them, in which a
-// thread has one word to give and one to take.
+// that, and where they consist of whole words, kernels of their own (one_step_kernel.hpp) perform them.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +12,9 @@
 
 namespace plait {
 
-// What the threads at one place of their groups do: `given` is stored at `given_to`; `taken` of all of a group are
-// combined, or each by itself is copied, to `taken_to`. 0: nothing. Given is only what is the caller's, and only the
-// caller's memory is taken to; for the others see kFlaggedAddress.
+// What is done at one place with every word: `given` is stored at `given_to`; `taken` of all places are combined, or
+// each by itself is copied, to `taken_to`. 0: nothing. Given is only what is the caller's, and only the caller's memory
+// is taken to; for the others see kFlaggedAddress.
 struct alignas(32) OneStepPlace {
   enum Field { kGiven, kGivenTo, kTaken, kTakenTo, kFields };
   uint64_t addresses[kFields] = {};
@@ -28,8 +27,10 @@ struct OneStepProgram {
     OneStepPlace places[kMostGroup];
   };
   Slice full, last;
-  int group_shift = 0;  // 1 << group_shift threads for each word
-  int combined = 0;     // sources that are combined, in the order of places; 0: all are copied
+  int given = 0, taken = 0;   // places that give and that take, from the first on
+  bool given_is_one = false;  // all that give give the same
+  int combined = 0;           // what is taken at so many places is combined, in their order; 0: all is copied
+  int group_shift = 0;        // no more than 1 << group_shift places
   bool hears_everyone = false, is_awaited = true;
 
   // Where the caller's addresses go: buffer + offset.

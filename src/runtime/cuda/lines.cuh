@@ -1,0 +1,42 @@
+// Lines: 128 bytes that eight threads of a warp store and load at once, fifteen words of data and, in the last, which
+// epoch it is of.
+//
+// That is right only where the 128 bytes that threads of a warp store with one instruction arrive together, and those
+// that they load are of one moment. NVLink and the memory of one GPU keep that, PCIe does not, and no document promises
+// it: NCCL's protocol LL128 rests on the same. See LaunchShape and PeerMemory::keeps_lines_whole().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/cuda/lane_program.hpp"
+#include "runtime/cuda/strand.cuh"
+
+namespace plait::lines {
+
+inline constexpr int kThreads = kLineBytes / 16;  // of a line
+inline constexpr int kWords = kLineData / 8;      // of data in it
+
+// A thread's share of a line, two neighbouring words; of the last thread the second is the flag.
+struct Pair {
+  uint64_t low = 0, high = 0;
+};
+
+__device__ inline void store(std::byte* to, const Pair& pair, bool has_flag, uint64_t flag) {
+  const uint64_t high = has_flag ? flag : pair.high;
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(pair.low), "l"(high) : "memory");
+}
+
+__device__ inline Pair load(const std::byte* from) {
+  Pair pair;
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(pair.low), "=l"(pair.high) : "l"(from) : "memory");
+  return pair;
+}
+
+// Whether the line that this thread and its neighbours hold has the flag. For all threads of a warp.
+__device__ inline bool has_come(const Pair& pair, uint64_t flag) {
+  const unsigned last = threadIdx.x % 32 | (kThreads - 1);  // of the line's threads, in the warp
+  return (__ballot_sync(kWarp, pair.high == flag) >> last & 1) != 0;
+}
+
+}  // namespace plait::lines
