@@ -18,10 +18,10 @@ constexpr int kMostThreads = 512;
 constexpr size_t kOneShotBytes = 768 << 10;
 constexpr size_t kOneShotReduceBytes = 1600 << 10;
 // Bytes that a rank stores in a step. Packets take twice the bytes and lines 16/15 of them, but nothing waits for a
-// signal. Of a broadcast only one rank stores, and signals are few.
-constexpr size_t kPacketBytes = 192 << 10;
-constexpr size_t kLineBytes = 1600 << 10;
-constexpr size_t kBroadcastLineBytes = 800 << 10;
+// signal. A thread combines what several packets hold more slowly than what several lines do. Lines of one step are
+// for what there is memory for in one epoch.
+constexpr size_t kPacketBytes = 192 << 10, kCombinedPacketBytes = 64 << 10;
+constexpr size_t kOneStepLineBytes = 2560 << 10, kTwoStepLineBytes = 1600 << 10;
 // From this size of the message on, a lane for each step: the links must not idle while parts are combined. A reduction
 // to one rank does better with lines up to there.
 constexpr size_t kLanesBytes = 12 << 20;
@@ -84,10 +84,12 @@ class CudaSelection {
     LaunchShape shape;
     if (query_.collective == Collective::kBarrier || query_.bytes == 0) {
       shape = {Protocol::kSignals, 1, kLeastThreads};
-    } else if (choice.arguments.pipeline == 1 && stored <= kPacketBytes) {
+    } else if (choice.arguments.pipeline == 1 && stored <= most_in_packets()) {
       shape = spread(Protocol::kPackets, words * std::bit_ceil(static_cast<unsigned>(query_.ranks)));
     } else if (choice.arguments.pipeline == 1 && query_.lines && stored <= most_in_lines(choice)) {
-      shape = spread(Protocol::kLines, divide(words, 15) * 8);
+      // What is broadcast one rank stores, however many steps there are.
+      const size_t most = is_broadcast() ? divide(query_.bytes, 8) : words;
+      shape = spread(Protocol::kLines, divide(most, 15) * 8);
     } else {
       shape = {Protocol::kSignals, kMostStrands, threads_with_signals(choice)};
       shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, kMostStrands));
@@ -122,9 +124,9 @@ class CudaSelection {
       case Collective::kAllReduce:
         return query_.ranks == 2 || stored <= kOneShotBytes;
       case Collective::kReduce:
-        return stored <= kOneShotReduceBytes;
+        return query_.ranks == 2 || stored <= kOneShotReduceBytes;
       case Collective::kBroadcast:
-        return stored <= kOneShotBytes;
+        return query_.ranks == 2 || stored <= kOneShotBytes;
       default:
         return false;
     }
@@ -135,7 +137,7 @@ class CudaSelection {
       case Collective::kBroadcast:
         return false;
       case Collective::kReduce:
-        return query_.bytes >= kReduceLanesBytes;
+        return query_.bytes >= (query_.ranks > 2 ? kReduceLanesBytes : kLanesBytes);
       case Collective::kAllReduce:
         return query_.bytes >= (query_.ranks > 2 ? kAllReduceLanesBytes : kLanesBytes);
       default:
@@ -144,8 +146,7 @@ class CudaSelection {
   }
 
   bool chain_is_best() const {
-    const bool to_or_from_one = query_.collective == Collective::kBroadcast ||
-                                (query_.collective == Collective::kReduce && !query_.wide_partials);
+    const bool to_or_from_one = is_broadcast() || (query_.collective == Collective::kReduce && !query_.wide_partials);
     return to_or_from_one && query_.ranks > 2 && query_.ranks <= kMostChained && query_.bytes >= kChainBytes;
   }
 
@@ -155,11 +156,19 @@ class CudaSelection {
     return few_registers ? 512 : 256;
   }
 
-  size_t most_in_lines(const Choice& choice) const {
-    if (query_.collective == Collective::kReduce) return SIZE_MAX;
-    if (query_.collective == Collective::kBroadcast) return kBroadcastLineBytes;
-    return choice.algorithm == "one_shot_push" ? kOneShotBytes : kLineBytes;
+  size_t most_in_packets() const {
+    const bool everyone_combines =
+        query_.collective == Collective::kAllReduce || query_.collective == Collective::kReduceScatter;
+    return everyone_combines ? kCombinedPacketBytes : kPacketBytes;
   }
+
+  size_t most_in_lines(const Choice& choice) const {
+    if (query_.collective == Collective::kReduce && query_.ranks > 2) return SIZE_MAX;
+    const bool two_steps = choice.algorithm == "push" && (combines_and_shares() || is_broadcast());
+    return two_steps ? kTwoStepLineBytes : kOneStepLineBytes;
+  }
+
+  bool is_broadcast() const { return query_.collective == Collective::kBroadcast; }
 
   // Where a stage of `push` both combines and stores at others.
   bool combines_and_shares() const {
@@ -169,7 +178,7 @@ class CudaSelection {
   // Of a rank, with a lane for each step.
   int lanes(const Choice& choice) const {
     if (choice.algorithm == "chain_push") return 2;
-    const bool two_steps = combines_and_shares() || query_.collective == Collective::kBroadcast;
+    const bool two_steps = combines_and_shares() || is_broadcast();
     return two_steps && choice.algorithm != "one_shot_push" ? 3 : 2;
   }
 

@@ -231,7 +231,9 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
     for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
       load_kernel(one_step_packets(static_cast<DataType>(type), words));
     }
-    load_kernel(one_step_lines(static_cast<DataType>(type)));
+    for (int lines = 1; lines <= kMostLinesAtOnce; lines *= 2) {
+      load_kernel(one_step_lines(static_cast<DataType>(type), lines));
+    }
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   products = std::make_unique<ProductMemory>(memory.device());
@@ -270,14 +272,18 @@ std::optional<CudaRank::Prepared::Launch::OneStep> CudaRank::Impl::prepare_one_s
   if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
   auto one_step = make_one_step_program(flagged, program.slices, call);
   if (!one_step) return std::nullopt;
-  Kernel kernel{one_step_lines(call.type), dim3(static_cast<unsigned>(program.slices)),
-                dim3(static_cast<unsigned>(shape.threads))};
+  Kernel kernel{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
+  const uint32_t words = std::max(one_step->full.words, one_step->last.words);
   if (shape.protocol == Protocol::kPackets) {
-    const unsigned threads = std::max(one_step->full.words, one_step->last.words) << one_step->group_shift;
+    const unsigned threads = words << one_step->group_shift;
     int words_of_thread = 1;
     while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
     if (words_of_thread > kMostWordsOfThread) return std::nullopt;
     kernel.function = one_step_packets(call.type, words_of_thread);
+  } else {
+    const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
+    const bool one_line_each = threads <= kernel.block.x;
+    kernel.function = one_step_lines(call.type, one_line_each ? 1 : one_step->group_shift > 1 ? 2 : kMostLinesAtOnce);
   }
   if (memory.ranks_per_device() > 1 && !is_resident(kernel)) return std::nullopt;
   const OneStepLaunch argument = one_step_launch(program, *one_step, self, call);

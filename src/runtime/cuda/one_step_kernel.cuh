@@ -30,8 +30,11 @@ const void* one_step_packets_of(int words) {
 }
 
 template <DataType type>
-const void* one_step_lines_of() {
-  return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type>>);
+const void* one_step_lines_of(int lines_at_once) {
+  if (lines_at_once == 1) return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, 1, 4>>);
+  if (lines_at_once == 2) return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, 2, 4>>);
+  constexpr int kLines = Pack<type, uint64_t>::kCount < 8 ? kMostLinesAtOnce : 2;  // as registers hold
+  return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, kLines, 2>>);
 }
 
 }  // namespace plait

@@ -9,7 +9,8 @@
 
 namespace plait {
 
-template <DataType type>
+// kLines lines of a thread and kPlaces of its places are loaded at once.
+template <DataType type, int kLines, int kPlaces>
 class OneStepLines {
  public:
   __device__ OneStepLines(const OneStepLaunch& launch, const OneStepProgram::Slice& slice)
@@ -19,7 +20,7 @@ class OneStepLines {
         lines_((slice.words + lines::kWords - 1) / lines::kWords),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
-  // Loads what is the caller's for the first batch of the first line; it need not have come when this returns.
+  // Loads what is the caller's for the first places of the first lines; it need not have come when this returns.
   __device__ void load() { load_given(0, first_line()); }
 
   // After the strand has begun an epoch.
@@ -28,8 +29,8 @@ class OneStepLines {
     lines_at_ =
         static_cast<uint32_t>(BlockLayout::lines_at(strand.number(), strand.parity()) - BlockLayout::lines_at(0, 0)) +
         share() * static_cast<uint32_t>(sizeof(lines::Pair));
-    for (uint32_t line = first_line(); line < lines_; line += lines_at_once()) {
-      for (int first = 0; first < launch_.given; first += kAtOnce) {
+    for (uint32_t line = first_line(); line < lines_; line += kLines * lines_apart()) {
+      for (int first = 0; first < launch_.given; first += kPlaces) {
         if (line != first_line() || first != 0) load_given(first, line);
         store_given(first, line);
       }
@@ -39,7 +40,7 @@ class OneStepLines {
   // Nothing is written to the caller's memory before all threads of a warp have read theirs. False: given up.
   __device__ bool take(const Strand& strand) const {
     // A warp's lines together: its threads vote on all of them.
-    for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += lines_at_once()) {
+    for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += kLines * lines_apart()) {
       if (!take(strand, of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
     }
     return true;
@@ -48,120 +49,117 @@ class OneStepLines {
  private:
   using Word = Pack<type, uint64_t>;
   using Accumulator = typename Word::Accumulator;
-  static constexpr int kAtOnce = 4;  // places
+  using Pairs = lines::Pair[kLines][kPlaces];
   static constexpr uint32_t kLinesOfWarp = 32 / lines::kThreads;
 
-  __device__ void load_given(int first, uint32_t line) {
+  struct Sum {
+    Accumulator low[Word::kCount], high[Word::kCount];
+  };
+
+  // Performs act(l, p) for all lines and places of a batch, where the place is one of `places`.
+  template <class Act>
+  __device__ static void for_each(int first, int places, const Act& act) {
 #pragma unroll
-    for (int p = 0; p < kAtOnce; ++p) {
-      if (first + p >= launch_.given) continue;
-      given_[p] = p > 0 && launch_.given_is_one
-                      ? given_[0]
-                      : load_callers(places_[first + p].addresses[OneStepPlace::kGiven], line);
+    for (int l = 0; l < kLines; ++l) {
+#pragma unroll
+      for (int p = 0; p < kPlaces; ++p) {
+        if (first + p < places) act(l, p);
+      }
     }
+  }
+
+  __device__ void load_given(int first, uint32_t line) {
+    for_each(first, launch_.given, [&](int l, int p) {
+      given_[l][p] = p > 0 && launch_.given_is_one
+                         ? given_[l][0]
+                         : load_callers(address(first + p, OneStepPlace::kGiven), line + l * lines_apart());
+    });
   }
 
   __device__ void store_given(int first, uint32_t line) const {
-#pragma unroll
-    for (int p = 0; p < kAtOnce; ++p) {
-      if (first + p >= launch_.given) continue;
-      const uint64_t to = places_[first + p].addresses[OneStepPlace::kGivenTo];
-      if (static_cast<int64_t>(to) < 0) {
-        lines::store(stored(to, line), given_[p], has_flag(), flag_);
-      } else {
-        store_callers(to, line, given_[p]);
+    for_each(first, launch_.given, [&](int l, int p) {
+      const uint64_t to = address(first + p, OneStepPlace::kGivenTo);
+      const uint32_t at = line + l * lines_apart();
+      if (static_cast<int64_t>(to) >= 0) {
+        store_callers(to, at, given_[l][p]);
+      } else if (at < lines_) {
+        lines::store(stored(to, at), given_[l][p], has_flag(), flag_);
       }
-    }
+    });
   }
 
   __device__ bool take(const Strand& strand, uint32_t line) const {
-    Accumulator low[Word::kCount], high[Word::kCount];
-    for (int first = 0; first < launch_.taken; first += kAtOnce) {
-      lines::Pair pairs[kAtOnce];
+    Sum sums[kLines];
+    for (int first = 0; first < launch_.taken; first += kPlaces) {
+      Pairs pairs;
       if (!await(strand, first, line, pairs)) return false;
-      if (launch_.combined == 0) {
-        store_taken(first, line, pairs);
+      if (launch_.combined > 0) {
+        for_each(first, launch_.combined, [&](int l, int p) { add(pairs[l][p], p == 0 && first == 0, sums[l]); });
       } else {
-        add_up(first, pairs, low, high);
+        for_each(first, launch_.taken, [&](int l, int p) {
+          store_callers(address(first + p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
+        });
       }
     }
     if (launch_.combined == 0) return true;
-    Word sum_low, sum_high;
-    sum_low.narrow(low);
-    sum_high.narrow(high);
-    store_callers(places_[0].addresses[OneStepPlace::kTakenTo], line, {sum_low.bits, sum_high.bits});
+#pragma unroll
+    for (int l = 0; l < kLines; ++l) {
+      Word low, high;
+      low.narrow(sums[l].low);
+      high.narrow(sums[l].high);
+      store_callers(address(0, OneStepPlace::kTakenTo), line + l * lines_apart(), {low.bits, high.bits});
+    }
     return true;
   }
 
-  // Gets the pairs of a batch of places; false: given up.
-  __device__ bool await(const Strand& strand, int first, uint32_t line, lines::Pair (&pairs)[kAtOnce]) const {
+  // Gets the pairs of a batch; false: given up.
+  __device__ bool await(const Strand& strand, int first, uint32_t line, Pairs& pairs) const {
     unsigned missing = 0;
-#pragma unroll
-    for (int p = 0; p < kAtOnce; ++p) {
-      if (first + p >= launch_.taken) continue;
-      const uint64_t from = places_[first + p].addresses[OneStepPlace::kTaken];
-      if (static_cast<int64_t>(from) < 0) {
-        if (line < lines_) missing |= 1u << p;
-      } else {
-        pairs[p] = load_callers(from, line);
+    for_each(first, launch_.taken, [&](int l, int p) {
+      const uint64_t from = address(first + p, OneStepPlace::kTaken);
+      const uint32_t at = line + l * lines_apart();
+      if (static_cast<int64_t>(from) >= 0) {
+        pairs[l][p] = load_callers(from, at);
+      } else if (at < lines_) {
+        missing |= bit(l, p);
       }
-    }
+    });
     Patience patience;
     while (__any_sync(kWarp, missing != 0)) {
-#pragma unroll
-      for (int p = 0; p < kAtOnce; ++p) {
-        if ((missing >> p & 1) == 0) continue;
-        pairs[p] = lines::load(stored(places_[first + p].addresses[OneStepPlace::kTaken], line));
-      }
-#pragma unroll
-      for (int p = 0; p < kAtOnce; ++p) {
-        if (first + p >= launch_.taken) continue;
-        if (lines::has_come(pairs[p], flag_)) missing &= ~(1u << p);
-      }
+      for_each(first, launch_.taken, [&](int l, int p) {
+        if ((missing & bit(l, p)) == 0) return;
+        pairs[l][p] = lines::load(stored(address(first + p, OneStepPlace::kTaken), line + l * lines_apart()));
+      });
+      for_each(first, launch_.taken, [&](int l, int p) {
+        if (lines::has_come(pairs[l][p], flag_)) missing &= ~bit(l, p);
+      });
       if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
       if (missing != 0 && has_flag()) {
-        strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, (missing & 1) != 0 ? pairs[0].high : 0);
+        strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, (missing & 1) != 0 ? pairs[0][0].high : 0);
       }
       return false;
     }
     return true;
   }
 
-  __device__ void store_taken(int first, uint32_t line, const lines::Pair (&pairs)[kAtOnce]) const {
-#pragma unroll
-    for (int p = 0; p < kAtOnce; ++p) {
-      if (first + p >= launch_.taken) continue;
-      store_callers(places_[first + p].addresses[OneStepPlace::kTakenTo], line, pairs[p]);
-    }
-  }
+  __device__ static unsigned bit(int line, int place) { return 1u << (line * kPlaces + place); }
 
-  // Combines the pairs of a batch with `low` and `high`, which begin with the first place's.
-  __device__ void add_up(int first, const lines::Pair (&pairs)[kAtOnce], Accumulator (&low)[Word::kCount],
-                         Accumulator (&high)[Word::kCount]) const {
+  __device__ static void add(const lines::Pair& pair, bool is_first, Sum& sum) {
+    Sum next;
+    Word(pair.low).widen(next.low);
+    Word(pair.high).widen(next.high);
 #pragma unroll
-    for (int p = 0; p < kAtOnce; ++p) {
-      if (first + p >= launch_.combined) continue;
-      if (p == 0 && first == 0) {
-        Word(pairs[p].low).widen(low);
-        Word(pairs[p].high).widen(high);
-      } else {
-        add(low, pairs[p].low);
-        add(high, pairs[p].high);
-      }
+    for (int e = 0; e < Word::kCount; ++e) {
+      sum.low[e] = is_first ? next.low[e] : combine_sum(sum.low[e], next.low[e]);
+      sum.high[e] = is_first ? next.high[e] : combine_sum(sum.high[e], next.high[e]);
     }
-  }
-
-  __device__ static void add(Accumulator (&sum)[Word::kCount], uint64_t bits) {
-    Accumulator next[Word::kCount];
-    Word(bits).widen(next);
-#pragma unroll
-    for (int e = 0; e < Word::kCount; ++e) sum[e] = combine_sum(sum[e], next[e]);
   }
 
   __device__ static uint32_t share() { return threadIdx.x % lines::kThreads; }
   __device__ static bool has_flag() { return share() == lines::kThreads - 1; }
   __device__ static uint32_t first_line() { return threadIdx.x / lines::kThreads; }
-  __device__ static uint32_t lines_at_once() { return blockDim.x / lines::kThreads; }
+  // From one line of a thread to its next.
+  __device__ static uint32_t lines_apart() { return blockDim.x / lines::kThreads; }
 
   // The first of this thread's words of a line.
   __device__ static uint32_t word(uint32_t line) { return line * lines::kWords + 2 * share(); }
@@ -182,6 +180,8 @@ class OneStepLines {
     if (has_high(line)) to[1] = pair.high;
   }
 
+  __device__ uint64_t address(int place, OneStepPlace::Field field) const { return places_[place].addresses[field]; }
+
   __device__ uint64_t* callers_word(uint64_t address, uint32_t line) const {
     return reinterpret_cast<uint64_t*>(global_pointer(address + callers_at_ + word(line) * sizeof(uint64_t)));
   }
@@ -196,7 +196,7 @@ class OneStepLines {
   const uint64_t callers_at_;     // where the slice starts in the caller's memory
   uint32_t lines_at_ = 0;         // where this thread's part of this epoch's first line is, from the addresses on
   uint64_t flag_ = 0;
-  lines::Pair given_[kAtOnce];  // of a batch of places
+  Pairs given_;  // of a batch
 };
 
 }  // namespace plait
