@@ -79,6 +79,15 @@ TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
   EXPECT_EQ(choose(64 << 20).plan.arguments.pipeline, 2);
 }
 
+// Two steps would store as many bytes.
+TEST(CudaSelection, TwoGpusNeedOneStep) {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
+    for (const size_t bytes : {size_t{8}, size_t{4} << 20, size_t{1} << 30}) {
+      EXPECT_EQ(select_for_cuda(query_of(collective, bytes, 2), {}, {}).plan.algorithm, "one_shot_push");
+    }
+  }
+}
+
 TEST(CudaSelection, LongMessagesToOrFromOneGpuGoAlongAChain) {
   SelectionQuery query = query_of(Collective::kReduce, 64 << 20, 4);
   EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "chain_push");
