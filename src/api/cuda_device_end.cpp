@@ -78,7 +78,7 @@ class CudaDeviceEnd final : public DeviceEnd {
  private:
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
-    std::shared_ptr<CudaRank::Prepared> prepared;
+    std::shared_ptr<PreparedLaunch> prepared;
     std::optional<CopyProgram> copies;  // to be tried first
     std::chrono::nanoseconds patience{};
   };

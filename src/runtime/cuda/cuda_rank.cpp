@@ -4,9 +4,6 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <optional>
-#include <utility>
-#include <variant>
 
 #include "base/error.hpp"
 #include "runtime/cuda/copier.hpp"
@@ -18,161 +15,16 @@
 #include "runtime/cuda/lane_kernel.hpp"
 #include "runtime/cuda/one_step_kernel.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
+#include "runtime/cuda/prepared_launch.hpp"
 #include "runtime/cuda/product_memory.hpp"
 #include "runtime/cuda/scale.hpp"
 
 namespace plait {
-namespace {
-
-// What every launch of a call carries.
-void fill(Launch& launch, const LaneProgram& program, const DeviceRank& self, const Call& call) {
-  launch.slices = program.slices;
-  launch.slice_bytes = program.slice_bytes;
-  launch.call = tag_of(signature(call));
-  launch.op = call.op;
-  launch.self = self;
-}
-
-template <class From, class To>
-void copy_into(To& to, const From& from, const char* what, const std::string& algorithm) {
-  if (from.size() > std::size(to)) {
-    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", from.size(), " ", what, " a rank, but a launch carries ",
-         std::size(to), "; use an algorithm with fewer steps or chunks");
-  }
-  std::copy(from.begin(), from.end(), to);
-}
-
-// The call without its buffers, with signals.
-SignalLaunch signal_launch(const LaneProgram& program, const DeviceRank& self, const Call& call,
-                           const std::string& algorithm) {
-  SignalLaunch launch = {};
-  fill(launch, program, self, call);
-  std::copy(std::begin(program.full), std::end(program.full), launch.full);
-  std::copy(std::begin(program.last), std::end(program.last), launch.last);
-  copy_into(launch.operations, program.operations, "operations", algorithm);
-  copy_into(launch.places, program.places, "places", algorithm);
-  copy_into(launch.words, program.words, "signals", algorithm);
-  return launch;
-}
-
-// The same with flags.
-FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& flagged, const DeviceRank& self,
-                             const Call& call, const std::string& algorithm) {
-  FlaggedLaunch launch = {};
-  fill(launch, program, self, call);
-  launch.full = flagged.full;
-  launch.last = flagged.last;
-  launch.group_shift = static_cast<uint32_t>(flagged.group_shift);
-  copy_into(launch.steps, flagged.steps, "steps", algorithm);
-  copy_into(launch.places, flagged.places, "places", algorithm);
-  return launch;
-}
-
-// The same in one step.
-OneStepLaunch one_step_launch(const LaneProgram& program, const OneStepProgram& one_step, const DeviceRank& self,
-                              const Call& call) {
-  OneStepLaunch launch = {};
-  fill(launch, program, self, call);
-  launch.group_shift = static_cast<uint32_t>(one_step.group_shift);
-  launch.given = one_step.given;
-  launch.taken = one_step.taken;
-  launch.combined = one_step.combined;
-  launch.given_is_one = one_step.given_is_one;
-  launch.slice.hears_everyone = one_step.hears_everyone;
-  launch.slice.is_awaited = one_step.is_awaited;
-  launch.full = one_step.full;
-  launch.last = one_step.last;
-  return launch;
-}
-
-// The caller's buffers.
-struct Buffers {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-
-  bool have_whole_words() const {
-    return (reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(output)) % sizeof(uint64_t) == 0;
-  }
-  uint64_t address(bool of_output, uint64_t offset) const {
-    return (of_output ? reinterpret_cast<uintptr_t>(output) : reinterpret_cast<uintptr_t>(input)) + offset;
-  }
-};
-
-void set_buffers(SignalLaunch& launch, const Buffers& buffers) {
-  launch.input = buffers.input;
-  launch.output = buffers.output;
-}
-
-void set_buffers(FlaggedLaunch& launch, const FlaggedProgram& program, const Buffers& buffers) {
-  for (const FlaggedProgram::CallersPlace& place : program.callers) {
-    FlaggedPlace& to = launch.places[place.place];
-    (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
-  }
-  launch.whole_words = program.has_whole_words && buffers.have_whole_words();
-}
-
-void set_buffers(OneStepLaunch& launch, const OneStepProgram& program, const Buffers& buffers) {
-  for (const OneStepProgram::CallersPlace& place : program.callers) {
-    OneStepProgram::Slice& slice = place.full ? launch.full : launch.last;
-    slice.places[place.place].addresses[place.field] = buffers.address(place.output, place.offset);
-  }
-}
-
-// What cudaLaunchKernel takes but for the argument.
-struct Kernel {
-  const void* function = nullptr;
-  dim3 grid, block;
-
-  unsigned ctas() const { return grid.x * grid.y; }
-};
-
-}  // namespace
-
-struct CudaRank::Prepared::Launch {
-  struct Signals {
-    SignalLaunch argument;
-  };
-  struct Flagged {
-    FlaggedProgram program;
-    FlaggedLaunch argument;
-  };
-  struct OneStep {
-    OneStepProgram program;
-    OneStepLaunch argument;
-    Kernel kernel;
-  };
-
-  // Puts the buffers where they belong; returns the kernel for them, and its argument.
-  std::pair<const Kernel&, void*> set(const Buffers& buffers) {
-    if (one_step && buffers.have_whole_words()) {
-      set_buffers(one_step->argument, one_step->program, buffers);
-      return {one_step->kernel, &one_step->argument};
-    }
-    if (auto* const it = std::get_if<Flagged>(&any)) {
-      set_buffers(it->argument, it->program, buffers);
-      return {kernel, &it->argument};
-    }
-    auto& it = std::get<Signals>(any);
-    set_buffers(it.argument, buffers);
-    return {kernel, &it.argument};
-  }
-
-  std::variant<Signals, Flagged> any;  // for buffers of any alignment
-  Kernel kernel;                       // of it
-  std::optional<OneStep> one_step;     // for those that begin at multiples of eight bytes
-};
-
-CudaRank::Prepared::Prepared() : launch_(std::make_unique<Launch>()) {}
-CudaRank::Prepared::~Prepared() = default;
 
 struct CudaRank::Impl {
   Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options);
   ~Impl();
 
-  bool is_resident(const Kernel& kernel) const;
-  int resident_ctas(const Kernel& kernel) const;
-  std::optional<Prepared::Launch::OneStep> prepare_one_step(const LaneProgram& program, const FlaggedProgram& flagged,
-                                                            const Call& call, const LaunchShape& shape) const;
   void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                        ProductMemory::Piece& piece) const;
   // `launch` on `stream`, after the calls before it; it is told whether that runs now. What is captured runs when its
@@ -246,48 +98,6 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   copier = std::make_unique<Copier>(self, mapped->gates);
   check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<KernelWatch>(state, *reports);
-}
-
-// Whether all CTAs of all ranks that share the GPU fit on it at once.
-bool CudaRank::Impl::is_resident(const Kernel& kernel) const {
-  return static_cast<int>(kernel.ctas()) * memory.ranks_per_device() <= resident_ctas(kernel);
-}
-
-int CudaRank::Impl::resident_ctas(const Kernel& kernel) const {
-  const DeviceGuard guard(memory.device());
-  int processors = 0, on_each = 0;
-  check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, memory.device()),
-             "asking for the number of SMs");
-  const auto threads = static_cast<int>(kernel.block.x);
-  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel.function, threads, 0),
-             "asking for the occupancy");
-  return processors * on_each;
-}
-
-// Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
-std::optional<CudaRank::Prepared::Launch::OneStep> CudaRank::Impl::prepare_one_step(const LaneProgram& program,
-                                                                                    const FlaggedProgram& flagged,
-                                                                                    const Call& call,
-                                                                                    const LaunchShape& shape) const {
-  if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
-  auto one_step = make_one_step_program(flagged, program.slices, call);
-  if (!one_step) return std::nullopt;
-  Kernel kernel{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
-  const uint32_t words = std::max(one_step->full.words, one_step->last.words);
-  if (shape.protocol == Protocol::kPackets) {
-    const unsigned threads = words << one_step->group_shift;
-    int words_of_thread = 1;
-    while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
-    if (words_of_thread > kMostWordsOfThread) return std::nullopt;
-    kernel.function = one_step_packets(call.type, words_of_thread);
-  } else {
-    const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
-    const bool one_line_each = threads <= kernel.block.x;
-    kernel.function = one_step_lines(call.type, one_line_each ? 1 : one_step->group_shift > 1 ? 2 : kMostLinesAtOnce);
-  }
-  if (memory.ranks_per_device() > 1 && !is_resident(kernel)) return std::nullopt;
-  const OneStepLaunch argument = one_step_launch(program, *one_step, self, call);
-  return Prepared::Launch::OneStep{std::move(*one_step), argument, kernel};
 }
 
 // Where this rank's input goes times a factor; null where there is none.
@@ -377,62 +187,26 @@ size_t CudaRank::flagged_bytes(Protocol protocol) {
   return protocol == Protocol::kPackets ? BlockLayout::kPacketBytes : BlockLayout::kLineBytes;
 }
 
-std::shared_ptr<CudaRank::Prepared> CudaRank::prepare(const BoundPlan& bound, const Call& call,
-                                                      const LaunchShape& shape) const {
-  if (shape.protocol != Protocol::kSignals && !can_carry_flags(*bound.plan, call.type)) {
-    fail(ErrorCode::kInvalidPlan, "plan ", bound.plan->plan().algorithm, " cannot be performed with ",
-         name(shape.protocol));
-  }
-  if (shape.strands < 1 || shape.strands > kMostStrands || shape.threads < kLeastThreads ||
-      shape.threads > kMostThreads || shape.threads % 32 != 0) {
-    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", kMostStrands, " CTAs of ", kLeastThreads, " to ",
-         kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
-  }
-  std::shared_ptr<Prepared> prepared(new Prepared);
-  prepared->call_ = call;
-  Prepared::Launch& launch = *prepared->launch_;
-  const std::string& algorithm = bound.plan->plan().algorithm;
-  const LaneProgram program = make_lane_program(bound, call, impl_->self.rank, shape.protocol);
-  const DeviceRank& self = impl_->self;
-  launch.kernel.function = lane_kernel(shape.protocol, call.type);
-  launch.kernel.grid =
-      dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.strands)), static_cast<unsigned>(program.lanes));
-  launch.kernel.block = dim3(static_cast<unsigned>(shape.threads));
-  if (shape.protocol == Protocol::kSignals) {
-    launch.any = Prepared::Launch::Signals{signal_launch(program, self, call, algorithm)};
-  } else {
-    FlaggedProgram flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
-    const FlaggedLaunch argument = flagged_launch(program, flagged, self, call, algorithm);
-    launch.one_step = impl_->prepare_one_step(program, flagged, call, shape);
-    launch.any = Prepared::Launch::Flagged{std::move(flagged), argument};
-  }
-  const bool ctas_wait_for_each_other = program.lanes > 1 || impl_->memory.ranks_per_device() > 1;
-  if (ctas_wait_for_each_other && !impl_->is_resident(launch.kernel)) {
-    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", launch.kernel.ctas(), " CTAs of ", shape.threads,
-         " threads of each of ", impl_->memory.ranks_per_device(), " ranks on the GPU at once, which holds ",
-         impl_->resident_ctas(launch.kernel), "; use fewer CTAs or threads");
-  }
-  return prepared;
+std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const Call& call,
+                                                  const LaunchShape& shape) const {
+  const DeviceGuard guard(impl_->memory.device());
+  return std::make_shared<PreparedLaunch>(bound, call, shape, impl_->self, impl_->memory.ranks_per_device());
 }
 
-void CudaRank::enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor) {
+void CudaRank::enqueue(PreparedLaunch& prepared, const void* input, void* output, void* stream, const Factor* factor) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
-  const Call& call = prepared.call_;
+  const Call& call = prepared.call();
   ProductMemory::Piece piece;  // first: what it cannot get must fail before others wait for this rank
   void* const products = factor == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
-  const void* const summed = products != nullptr ? products : input;
-  const auto [kernel, argument] =
-      prepared.launch_->set({static_cast<const std::byte*>(summed), static_cast<std::byte*>(output)});
   impl.in_order(s, [&](bool runs_now) {
     if (runs_now) impl.state.announce(call);
     if (products != nullptr) {
       const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
       launch_scale(*factor, input, products, elements, impl.memory.processors(), s);
     }
-    void* arguments[] = {argument};
-    check_cuda(cudaLaunchKernel(kernel.function, kernel.grid, kernel.block, arguments, 0, s), "launching a collective");
+    prepared.start(products != nullptr ? products : input, output, s);
   });
 }
 

@@ -18,24 +18,13 @@
 
 namespace plait {
 
+class PreparedLaunch;
+
 class CudaRank {
  public:
   struct Options {
     double timeout_seconds = 60;
     Logger log;
-  };
-
-  // A call with everything decided but the buffers: what a launch needs, as one piece of memory.
-  class Prepared {
-   public:
-    ~Prepared();
-
-   private:
-    friend class CudaRank;
-    Prepared();
-    struct Launch;
-    Call call_;
-    std::unique_ptr<Launch> launch_;
   };
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
@@ -56,12 +45,12 @@ class CudaRank {
   static BindLimits limits(const LaunchShape& shape, const Plan& plan);
   // Bytes of a strand, for an epoch, that packets or lines may take with their flags.
   static size_t flagged_bytes(Protocol protocol);
-  // Throws kResources where the plan is too long for a launch, kInvalidPlan where the protocol cannot serve it.
-  std::shared_ptr<Prepared> prepare(const BoundPlan& bound, const Call& call, const LaunchShape& shape) const;
+  // Throws as PreparedLaunch().
+  std::shared_ptr<PreparedLaunch> prepare(const BoundPlan& bound, const Call& call, const LaunchShape& shape) const;
 
   // Launches on `stream` (a cudaStream_t). Throws what ended the communicator, or kSystem where CUDA refuses. Where
   // there is a factor, the input is multiplied by it before.
-  void enqueue(Prepared& prepared, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+  void enqueue(PreparedLaunch& prepared, const void* input, void* output, void* stream, const Factor* factor = nullptr);
 
   // A call that copy engines can perform, straight from buffer to buffer. All ranks have to agree to that, and to come
   // within `patience` of each other; false on all of them where that is not so, and nothing has happened then. Throws

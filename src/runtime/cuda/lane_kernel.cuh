@@ -21,9 +21,9 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
     int next = 0;
     const LaneState state = advance_lane(launch.operations + part.first, part.count, next, engine);
     if (state != LaneState::kDone) return;
-    if (slice + gridDim.x >= launch.slices) strand.leave(part);
+    if (slice + gridDim.x >= launch.slices) strand.leave(part.end);
     __syncthreads();
-    strand.end(part);
+    strand.end(part.end);
   }
 }
 
@@ -49,14 +49,14 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_cons
       engine.perform();
       if (step == part.first && is_last) {
         __syncthreads();
-        strand.leave(part);
+        strand.leave(part.end);
       }
       if (++step == static_cast<uint32_t>(part.first) + part.count) break;
       engine.begin_step(step);
     }
-    if (is_last && !part.is_awaited) return;
+    if (is_last && !part.end.is_awaited) return;
     if (!__syncthreads_and(engine.is_good())) return;
-    strand.end(part);
+    strand.end(part.end);
     if (is_last) return;
   }
 }

@@ -77,9 +77,9 @@ class Writer {
     // A rank may be in several epochs at once where its lanes are, so only a rank of one lane tells by what it stores.
     const bool one_lane = slice.lanes.size() == 1;
     const bool synchronizes = one_lane && plan_.report().synchronizes;
-    program.hears_everyone = protocol_ == Protocol::kSignals ? synchronizes : reads_from_all(slice);
+    program.end.hears_everyone = protocol_ == Protocol::kSignals ? synchronizes : reads_from_all(slice);
     // With flags a peer may hear less than this rank does, but not where every rank stores at every other in one step.
-    program.is_awaited = protocol_ == Protocol::kSignals ? !synchronizes : !(one_lane && hear_each_other());
+    program.end.is_awaited = protocol_ == Protocol::kSignals ? !synchronizes : !(one_lane && hear_each_other());
     return program;
   }
 

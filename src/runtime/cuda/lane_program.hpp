@@ -54,14 +54,21 @@ struct DeviceOperation {
 };
 static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(DeviceWord) == 8);
 
+// What ranks know of each other at the end of an epoch.
+struct EpochEnd {
+  // Every peer is known to have entered it, so to be done with the epoch before.
+  bool hears_everyone = false;
+  // Some peer may not be able to conclude the same of this rank, and waits until it says that it has completed it.
+  bool is_awaited = true;
+
+  friend bool operator==(const EpochEnd&, const EpochEnd&) = default;
+};
+
 // What a lane does in one run of the plan, over slices of one size.
 struct SliceProgram {
   uint16_t first = 0;  // operation
   uint16_t count = 0;
-  // After it every peer is known to have entered it, so to be done with the epoch before.
-  bool hears_everyone = false;
-  // Some peer may not be able to conclude the same of this rank, and waits until it says that it has completed it.
-  bool is_awaited = true;
+  EpochEnd end;
 };
 
 // What a rank performs in one call.

@@ -15,11 +15,11 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_one_step(const __grid_con
   if (!strand.begin()) return;
   engine.give(strand);
   __syncthreads();
-  strand.leave(launch.slice);
+  strand.leave(launch.end);
   const bool is_good = engine.take(strand);
-  if (!launch.slice.is_awaited) return;
+  if (!launch.end.is_awaited) return;
   if (!__syncthreads_and(is_good)) return;
-  strand.end(launch.slice);
+  strand.end(launch.end);
 }
 
 template <DataType type>

@@ -13,7 +13,7 @@ struct OneStepLaunch : Launch {
   int32_t given = 0, taken = 0, combined = 0;  // as in OneStepProgram
   bool given_is_one = false;
   uint32_t group_shift = 0;
-  SliceProgram slice;  // of which no steps are used
+  EpochEnd end;
   OneStepProgram::Slice full, last;
 };
 

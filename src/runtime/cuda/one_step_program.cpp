@@ -119,14 +119,12 @@ std::optional<OneStepProgram> make_one_step_program(const FlaggedProgram& progra
   result.taken = static_cast<int>(last.taken().size());
   result.given_is_one = last.gives_one();
   result.combined = last.combined();
-  result.hears_everyone = program.last.hears_everyone;
-  result.is_awaited = program.last.is_awaited;
+  result.end = program.last.end;
   write(result, false, last);
   if (slices == 1) return result;
-  const bool alike =
-      full.is_one_step() && full.given().size() == last.given().size() && full.taken().size() == last.taken().size() &&
-      full.combined() == last.combined() && full.gives_one() == last.gives_one() &&
-      program.full.hears_everyone == program.last.hears_everyone && program.full.is_awaited == program.last.is_awaited;
+  const bool alike = full.is_one_step() && full.given().size() == last.given().size() &&
+                     full.taken().size() == last.taken().size() && full.combined() == last.combined() &&
+                     full.gives_one() == last.gives_one() && program.full.end == program.last.end;
   if (!alike) return std::nullopt;
   write(result, true, full);
   return result;

@@ -31,7 +31,7 @@ struct OneStepProgram {
   bool given_is_one = false;  // all that give give the same
   int combined = 0;           // what is taken at so many places is combined, in their order; 0: all is copied
   int group_shift = 0;        // no more than 1 << group_shift places
-  bool hears_everyone = false, is_awaited = true;
+  EpochEnd end;
 
   // Where the caller's addresses go: buffer + offset.
   struct CallersPlace {

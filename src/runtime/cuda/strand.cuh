@@ -98,15 +98,15 @@ class Strand {
   }
 
   // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch.
-  __device__ void end(const SliceProgram& program) {
-    if (program.hears_everyone) everyone_completed_ = epoch_ - 1;
-    if (program.is_awaited) publish_completion(self().ranks, epoch_);
+  __device__ void end(const EpochEnd& end) {
+    if (end.hears_everyone) everyone_completed_ = epoch_ - 1;
+    if (end.is_awaited) publish_completion(self().ranks, epoch_);
   }
 
   // What the next launch goes on from. Only after a barrier that follows begin() of the launch's last epoch; it need
   // not be over yet, for the next launch begins when this one is. Who waits for the end of an epoch that is not awaited
   // (of a launch of another kind) hears of it from the launch after it, so here of the one before.
-  __device__ void leave(const SliceProgram& last) const {
+  __device__ void leave(const EpochEnd& last) const {
     const int thread = this_thread();
     if (thread < speaks_for()) {
       StrandState& next = (&state())[thread];

@@ -58,8 +58,8 @@ TEST(LaneProgram, JoinsSignalsWaitsAndCopies) {
   EXPECT_EQ(program.operations[program.last[0].first].together, 3);
   EXPECT_TRUE(program.operations[program.last[0].first + 1].is_done_before);
   EXPECT_TRUE(program.operations[program.last[0].first + 2].is_done_before);
-  EXPECT_TRUE(program.last[0].hears_everyone);
-  EXPECT_FALSE(program.last[0].is_awaited);
+  EXPECT_TRUE(program.last[0].end.hears_everyone);
+  EXPECT_FALSE(program.last[0].end.is_awaited);
 }
 
 // A fold that reads what the fold before it wrote: other threads may have written it.

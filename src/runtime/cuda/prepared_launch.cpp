@@ -1,0 +1,204 @@
+#include "runtime/cuda/prepared_launch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/driver.hpp"
+
+namespace plait {
+namespace {
+
+// What every launch of a call carries.
+void fill(Launch& launch, const LaneProgram& program, const DeviceRank& self, const Call& call) {
+  launch.slices = program.slices;
+  launch.slice_bytes = program.slice_bytes;
+  launch.call = tag_of(signature(call));
+  launch.op = call.op;
+  launch.self = self;
+}
+
+template <class From, class To>
+void copy_into(To& to, const From& from, const char* what, const std::string& algorithm) {
+  if (from.size() > std::size(to)) {
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", from.size(), " ", what, " a rank, but a launch carries ",
+         std::size(to), "; use an algorithm with fewer steps or chunks");
+  }
+  std::copy(from.begin(), from.end(), to);
+}
+
+// The call without its buffers, with signals.
+SignalLaunch signal_launch(const LaneProgram& program, const DeviceRank& self, const Call& call,
+                           const std::string& algorithm) {
+  SignalLaunch launch = {};
+  fill(launch, program, self, call);
+  std::copy(std::begin(program.full), std::end(program.full), launch.full);
+  std::copy(std::begin(program.last), std::end(program.last), launch.last);
+  copy_into(launch.operations, program.operations, "operations", algorithm);
+  copy_into(launch.places, program.places, "places", algorithm);
+  copy_into(launch.words, program.words, "signals", algorithm);
+  return launch;
+}
+
+// The same with flags.
+FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& flagged, const DeviceRank& self,
+                             const Call& call, const std::string& algorithm) {
+  FlaggedLaunch launch = {};
+  fill(launch, program, self, call);
+  launch.full = flagged.full;
+  launch.last = flagged.last;
+  launch.group_shift = static_cast<uint32_t>(flagged.group_shift);
+  copy_into(launch.steps, flagged.steps, "steps", algorithm);
+  copy_into(launch.places, flagged.places, "places", algorithm);
+  return launch;
+}
+
+// The same in one step.
+OneStepLaunch one_step_launch(const LaneProgram& program, const OneStepProgram& one_step, const DeviceRank& self,
+                              const Call& call) {
+  OneStepLaunch launch = {};
+  fill(launch, program, self, call);
+  launch.group_shift = static_cast<uint32_t>(one_step.group_shift);
+  launch.given = one_step.given;
+  launch.taken = one_step.taken;
+  launch.combined = one_step.combined;
+  launch.given_is_one = one_step.given_is_one;
+  launch.end = one_step.end;
+  launch.full = one_step.full;
+  launch.last = one_step.last;
+  return launch;
+}
+
+}  // namespace
+
+struct PreparedLaunch::Buffers {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+
+  bool have_whole_words() const {
+    return (reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(output)) % sizeof(uint64_t) == 0;
+  }
+  uint64_t address(bool of_output, uint64_t offset) const {
+    return (of_output ? reinterpret_cast<uintptr_t>(output) : reinterpret_cast<uintptr_t>(input)) + offset;
+  }
+};
+
+PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
+                               const DeviceRank& self, int ranks_per_device)
+    : call_(call), ranks_per_device_(ranks_per_device) {
+  const std::string& algorithm = bound.plan->plan().algorithm;
+  if (shape.protocol != Protocol::kSignals && !can_carry_flags(*bound.plan, call.type)) {
+    fail(ErrorCode::kInvalidPlan, "plan ", algorithm, " cannot be performed with ", name(shape.protocol));
+  }
+  if (shape.strands < 1 || shape.strands > kMostStrands || shape.threads < kLeastThreads ||
+      shape.threads > kMostThreads || shape.threads % 32 != 0) {
+    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", kMostStrands, " CTAs of ", kLeastThreads, " to ",
+         kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
+  }
+  const LaneProgram program = make_lane_program(bound, call, self.rank, shape.protocol);
+  kernel_.function = lane_kernel(shape.protocol, call.type);
+  kernel_.grid =
+      dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.strands)), static_cast<unsigned>(program.lanes));
+  kernel_.block = dim3(static_cast<unsigned>(shape.threads));
+  if (shape.protocol == Protocol::kSignals) {
+    argument_ = signal_launch(program, self, call, algorithm);
+  } else {
+    FlaggedProgram flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
+    const FlaggedLaunch argument = flagged_launch(program, flagged, self, call, algorithm);
+    one_step_ = one_step_of(program, flagged, shape, self);
+    argument_ = Flagged{std::move(flagged), argument};
+  }
+  const bool ctas_wait_for_each_other = program.lanes > 1 || ranks_per_device > 1;
+  if (ctas_wait_for_each_other && !is_resident(kernel_)) {
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel_.ctas(), " CTAs of ", shape.threads,
+         " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", resident_ctas(kernel_),
+         "; use fewer CTAs or threads");
+  }
+}
+
+// Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
+std::optional<PreparedLaunch::OneStep> PreparedLaunch::one_step_of(const LaneProgram& program,
+                                                                   const FlaggedProgram& flagged,
+                                                                   const LaunchShape& shape,
+                                                                   const DeviceRank& self) const {
+  if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
+  auto one_step = make_one_step_program(flagged, program.slices, call_);
+  if (!one_step) return std::nullopt;
+  Kernel kernel{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
+  const uint32_t words = std::max(one_step->full.words, one_step->last.words);
+  if (shape.protocol == Protocol::kPackets) {
+    const unsigned threads = words << one_step->group_shift;
+    int words_of_thread = 1;
+    while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
+    if (words_of_thread > kMostWordsOfThread) return std::nullopt;
+    kernel.function = one_step_packets(call_.type, words_of_thread);
+  } else {
+    const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
+    const int at_once = threads <= kernel.block.x ? 1 : one_step->group_shift > 1 ? 2 : kMostLinesAtOnce;
+    kernel.function = one_step_lines(call_.type, at_once);
+  }
+  if (ranks_per_device_ > 1 && !is_resident(kernel)) return std::nullopt;
+  const OneStepLaunch argument = one_step_launch(program, *one_step, self, call_);
+  return OneStep{std::move(*one_step), argument, kernel};
+}
+
+// Whether all CTAs of all ranks that share the GPU fit on it at once.
+bool PreparedLaunch::is_resident(const Kernel& kernel) const {
+  return kernel.ctas() * ranks_per_device_ <= resident_ctas(kernel);
+}
+
+int PreparedLaunch::resident_ctas(const Kernel& kernel) {
+  int device = 0, processors = 0, on_each = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current GPU");
+  check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+             "asking for the number of SMs");
+  const auto threads = static_cast<int>(kernel.block.x);
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel.function, threads, 0),
+             "asking for the occupancy");
+  return processors * on_each;
+}
+
+void PreparedLaunch::set(const Buffers& buffers, SignalLaunch& launch) const {
+  launch.input = buffers.input;
+  launch.output = buffers.output;
+}
+
+void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
+  for (const FlaggedProgram::CallersPlace& place : flagged.program.callers) {
+    FlaggedPlace& to = flagged.argument.places[place.place];
+    (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
+  }
+  flagged.argument.whole_words = flagged.program.has_whole_words && buffers.have_whole_words();
+}
+
+void PreparedLaunch::set(const Buffers& buffers, OneStep& one_step) const {
+  for (const OneStepProgram::CallersPlace& place : one_step.program.callers) {
+    OneStepProgram::Slice& slice = place.full ? one_step.argument.full : one_step.argument.last;
+    slice.places[place.place].addresses[place.field] = buffers.address(place.output, place.offset);
+  }
+}
+
+// Which of two kernels performs a call is each rank's own affair: to the others they do the same.
+void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream) {
+  const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
+  const Kernel* kernel = &kernel_;
+  void* argument = nullptr;
+  if (one_step_ && buffers.have_whole_words()) {
+    set(buffers, *one_step_);
+    kernel = &one_step_->kernel;
+    argument = &one_step_->argument;
+  } else if (auto* const flagged = std::get_if<Flagged>(&argument_)) {
+    set(buffers, *flagged);
+    argument = &flagged->argument;
+  } else {
+    auto& launch = std::get<SignalLaunch>(argument_);
+    set(buffers, launch);
+    argument = &launch;
+  }
+  void* arguments[] = {argument};
+  check_cuda(cudaLaunchKernel(kernel->function, kernel->grid, kernel->block, arguments, 0, stream),
+             "launching a collective");
+}
+
+}  // namespace plait

@@ -1,0 +1,64 @@
+// A call with everything decided but the buffers: the kernels that may perform it, and their arguments.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <optional>
+#include <variant>
+
+#include "runtime/bound_plan.hpp"
+#include "runtime/call.hpp"
+#include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/one_step_kernel.hpp"
+#include "tuner/launch_shape.hpp"
+
+namespace plait {
+
+class PreparedLaunch {
+ public:
+  // For the rank `self`, which shares its GPU with so many others, itself included; the GPU is current. Throws
+  // kResources where the plan is too long for a launch or the GPU has no room for it, kInvalidPlan where the protocol
+  // cannot serve it.
+  PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, const DeviceRank& self,
+                 int ranks_per_device);
+
+  const Call& call() const { return call_; }
+  // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this.
+  void start(const void* input, void* output, cudaStream_t stream);
+
+ private:
+  // What cudaLaunchKernel takes but for the argument.
+  struct Kernel {
+    const void* function = nullptr;
+    dim3 grid, block;
+
+    int ctas() const { return static_cast<int>(grid.x * grid.y); }
+  };
+  struct Flagged {
+    FlaggedProgram program;
+    FlaggedLaunch argument;
+  };
+  struct OneStep {
+    OneStepProgram program;
+    OneStepLaunch argument;
+    Kernel kernel;
+  };
+  struct Buffers;
+
+  std::optional<OneStep> one_step_of(const LaneProgram& program, const FlaggedProgram& flagged,
+                                     const LaunchShape& shape, const DeviceRank& self) const;
+  bool is_resident(const Kernel& kernel) const;
+  static int resident_ctas(const Kernel& kernel);
+
+  void set(const Buffers& buffers, SignalLaunch& launch) const;
+  void set(const Buffers& buffers, Flagged& flagged) const;
+  void set(const Buffers& buffers, OneStep& one_step) const;
+
+  const Call call_;
+  const int ranks_per_device_;
+  Kernel kernel_;                                 // for buffers of any alignment
+  std::variant<SignalLaunch, Flagged> argument_;  // of that
+  std::optional<OneStep> one_step_;               // better, for those that begin at multiples of eight bytes
+};
+
+}  // namespace plait
