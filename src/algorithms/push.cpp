@@ -12,7 +12,7 @@ namespace {
 // loads from its own rank's memory only: a store over a link is posted and needs no answer, while a load waits for one,
 // and costs the other direction of the link as well. What arrives in scratch is combined or copied by its owner. Every
 // slot is written once, by one rank, so that a small message can carry its flags inside the data instead of signals
-// (runtime/cuda/packets.hpp).
+// (runtime/cuda/packets.cuh).
 struct Push {
   Push(const AlgorithmArguments& the_arguments, std::string label, int64_t chunks_per_block)
       : arguments(the_arguments),

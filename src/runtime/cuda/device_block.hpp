@@ -32,7 +32,8 @@ struct BlockLayout {
   static constexpr size_t kScratchBytes = 144 << 10, kPacketBytes = 16 << 10, kLineBytes = 48 << 10;
   static_assert(kScratchBytes % 128 == 0 && kPacketBytes % 128 == 0 && kLineBytes % 128 == 0);
 
-  // The last epoch that each lane of each rank has completed, told by that rank: a word for each.
+  // An epoch that each lane of each rank has completed, told by that rank: a word for each. In the rank's own block, of
+  // epochs that nobody is told of, the last one before its last launch.
   PLAIT_HOST_DEVICE static constexpr size_t completed_at(int strand, int rank, int lane) {
     return static_cast<size_t>((strand * kMostDeviceRanks + rank) * kMostLanes + lane) * sizeof(uint64_t);
   }
@@ -79,7 +80,7 @@ struct BlockLayout {
 struct alignas(16) StrandState {
   uint64_t epoch = 0;               // runs of a plan over one slice so far
   uint64_t everyone_completed = 0;  // the last epoch that every rank is known to be done with
-  int gave_up = 0;                  // not 0: it has reported why, and the communicator has failed
+  int gave_up = 0;                  // not 0: it has reported why, and begins nothing more
 };
 
 // Why a strand gave up: in host memory that the GPU writes. `state` is written last.

@@ -24,7 +24,8 @@ class StepWriter {
     }
     result_.has_whole_words = program_.slice_bytes % sizeof(uint64_t) == 0;
     result_.last = add(program_.last[0]);
-    const bool same = program_.full[0].first == program_.last[0].first;
+    const SliceProgram &a = program_.full[0], &b = program_.last[0];
+    const bool same = a.first == b.first && a.count == b.count;
     result_.full = same ? result_.last : add(program_.full[0]);
     lay_out();
     return std::move(result_);

@@ -29,9 +29,8 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
 
 // Steps need no signals and no waits: whatever a wait guards, the flags do.
 //
-// A short launch lasts as long as what it does before its data leaves, and after that of others has come. So loads of
-// the caller's memory are under way with that of the strand's state, and what the next launch goes on from is written
-// while data is on its way.
+// A short launch lasts as long as what it does before its data leaves, and after that of others has come. So what the
+// next launch goes on from is written after the first step, most often while data is on its way.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_constant__ FlaggedLaunch launch) {
   Strand strand(launch, 0, 1);

@@ -63,7 +63,7 @@ class Writer {
     for (const BoundOperation& operation : slice.lanes[lane]) {
       if (operation.kind == OpKind::kFold) {
         const bool apart = conflicts(operation, lane);
-        // Threads of a CTA share a fold in their own ways, but with flags a chunk is always shared in the same way.
+        // Threads of a CTA share a fold in their own ways, but with flags a word is always the same warp's.
         add_fold(slice, operation, apart && protocol_ == Protocol::kSignals);
         if (!apart) join_copies(program.first);
       } else if (protocol_ == Protocol::kSignals) {

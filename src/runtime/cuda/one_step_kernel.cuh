@@ -6,7 +6,8 @@
 
 namespace plait {
 
-// What others need is on its way before anything is waited for.
+// What others need is on its way before anything is waited for, and has been read before anything is written that is
+// taken: in place both may lie in the same memory.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_one_step(const __grid_constant__ OneStepLaunch launch) {
   Strand strand(launch, 0, 1);
@@ -31,10 +32,8 @@ const void* one_step_packets_of(int words) {
 
 template <DataType type>
 const void* one_step_lines_of(int lines_at_once) {
-  if (lines_at_once == 1) return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, 1, 4>>);
-  if (lines_at_once == 2) return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, 2, 4>>);
-  constexpr int kLines = Pack<type, uint64_t>::kCount < 8 ? kMostLinesAtOnce : 2;  // as registers hold
-  return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, kLines, 2>>);
+  if (lines_at_once == 1) return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, 1>>);
+  return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, kMostLinesAtOnce>>);
 }
 
 }  // namespace plait

@@ -21,9 +21,8 @@ struct OneStepLaunch : Launch {
 // for each word, where a thread may have 1, 2 or 4 words.
 inline constexpr int kMostWordsOfThread = 4;
 const void* one_step_packets(DataType type, int words_of_thread);
-// The same with lines, and any number of threads, each of which has 1, 2 or 4 lines under way at once; 4 where there
-// are few places.
-inline constexpr int kMostLinesAtOnce = 4;
+// The same with lines, and any number of threads, each of which has 1 or 2 lines under way at once.
+inline constexpr int kMostLinesAtOnce = 2;
 const void* one_step_lines(DataType type, int lines_at_once);
 
 }  // namespace plait

@@ -9,8 +9,8 @@
 
 namespace plait {
 
-// kLines lines of a thread and kPlaces of its places are loaded at once.
-template <DataType type, int kLines, int kPlaces>
+// kLines lines of a thread and kPlaces of their places are loaded at once.
+template <DataType type, int kLines>
 class OneStepLines {
  public:
   __device__ OneStepLines(const OneStepLaunch& launch, const OneStepProgram::Slice& slice)
@@ -37,7 +37,7 @@ class OneStepLines {
     }
   }
 
-  // Nothing is written to the caller's memory before all threads of a warp have read theirs. False: given up.
+  // False: given up.
   __device__ bool take(const Strand& strand) const {
     // A warp's lines together: its threads vote on all of them.
     for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += kLines * lines_apart()) {
@@ -49,6 +49,7 @@ class OneStepLines {
  private:
   using Word = Pack<type, uint64_t>;
   using Accumulator = typename Word::Accumulator;
+  static constexpr int kPlaces = 4;
   using Pairs = lines::Pair[kLines][kPlaces];
   static constexpr uint32_t kLinesOfWarp = 32 / lines::kThreads;
 

@@ -59,7 +59,7 @@ class OneStepPackets {
     }
   }
 
-  // Nothing is written to the caller's memory before all threads of a warp have read theirs. False: given up.
+  // False: given up.
   __device__ bool take(const Strand& strand) {
     const auto from = static_cast<int64_t>(place_.addresses[OneStepPlace::kTaken]);
     const bool has_output = place_.addresses[OneStepPlace::kTakenTo] != 0;

@@ -52,7 +52,7 @@ class Sorter {
     words_ = step.words;
     if (!same_words || !step.whole_words || step.divisor != 0) {
       is_one_step_ = false;
-    } else if (is_copy && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
+    } else if (is_copy && taken_.empty() && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
       given_.insert(given_.end(), pairs.begin(), pairs.end());
     } else if (taken_.empty() && std::none_of(pairs.begin(), pairs.end(), to_packet)) {
       taken_ = pairs;

@@ -1,6 +1,6 @@
 // Performs steps with the flag inside the data: every 16 bytes in scratch are two words of 4 bytes of data and the
 // epoch. Whoever reads a packet polls it until both words are of this epoch, so signals and waits need not be performed
-// and no thread waits for another warp of its CTA.
+// and no warp waits for another while data is on its way.
 //
 // A group of threads, all of one warp, handles eight bytes of a chunk in every step: each thread looks after one
 // source and one destination, so that all are under way at once in little code. Such a launch lasts as long as its
@@ -34,6 +34,7 @@ class PacketEngine {
   // Finds this thread's place in step `step`, and loads its first word where that is the caller's; it need not have
   // come when this returns.
   __device__ void begin_step(uint32_t step) {
+    __syncwarp();  // what another thread of a group has stored in the step before
     const FlaggedPlace& place = launch_.places[(step << shift_) + place_];
     source_ = place.source;
     destination_ = place.destination;

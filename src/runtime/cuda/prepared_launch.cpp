@@ -135,8 +135,7 @@ std::optional<PreparedLaunch::OneStep> PreparedLaunch::one_step_of(const LanePro
     kernel.function = one_step_packets(call_.type, words_of_thread);
   } else {
     const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
-    const int at_once = threads <= kernel.block.x ? 1 : one_step->group_shift > 1 ? 2 : kMostLinesAtOnce;
-    kernel.function = one_step_lines(call_.type, at_once);
+    kernel.function = one_step_lines(call_.type, threads <= kernel.block.x ? 1 : kMostLinesAtOnce);
   }
   if (ranks_per_device_ > 1 && !is_resident(kernel)) return std::nullopt;
   const OneStepLaunch argument = one_step_launch(program, *one_step, self, call_);

@@ -11,8 +11,6 @@
 
 namespace plait {
 
-// A word's value says which call it belongs to and which epoch.
-
 template <DataType type>
 class SignalEngine {
  public:
@@ -100,6 +98,7 @@ class SignalEngine {
     return address;
   }
 
+  // Of a word: says which call it belongs to and which epoch.
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | strand_.epoch(); }
 
   __device__ bool poll(const DeviceWord& word) {

@@ -1,4 +1,5 @@
-// What both protocols share: where a strand's memory lies, waiting within bounds, giving up.
+// What all kernels share that wait for other ranks: loads and stores that those see, waiting within bounds; and, of
+// lanes, where a strand's memory lies, its epochs, giving up.
 #pragma once
 
 #include "runtime/cuda/lane_kernel.hpp"
@@ -77,7 +78,8 @@ class Strand {
         lane_(lane),
         lanes_(lanes),
         epoch_(state().epoch),
-        everyone_completed_(state().everyone_completed) {}
+        everyone_completed_(state().everyone_completed),
+        gave_up_(state().gave_up != 0) {}
 
   __device__ const Launch& launch() const { return launch_; }
   __device__ const DeviceRank& self() const { return launch_.self; }
@@ -92,7 +94,8 @@ class Strand {
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
   __device__ bool begin() {
     ++epoch_;
-    if (__builtin_expect(everyone_completed_ + 2 >= epoch_, true)) return true;
+    if (__builtin_expect(everyone_completed_ + 2 >= epoch_ && !gave_up_, true)) return true;
+    if (gave_up_) return false;
     everyone_completed_ = epoch_ - 2;
     return await_everyone(epoch_ - 2);
   }
@@ -116,7 +119,8 @@ class Strand {
     publish_completion(0, epoch_ - 1);
   }
 
-  // Reports why a wait did not end, unless another thread of the CTA has. Over PCIe; only on the way out.
+  // Reports why a wait did not end, unless another thread of the strand has; it begins nothing more. Over PCIe; only on
+  // the way out.
   __device__ void give_up(StrandFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
     StrandFailure failure;
@@ -145,7 +149,7 @@ class Strand {
   __device__ int speaks_for() const { return lane_ == lanes_ - 1 ? kMostLanes - lane_ : 1; }
 
   // A thread for each lane of each rank. Peers tell what they have completed where somebody may wait for it; else it is
-  // there to be asked for.
+  // there to be asked for once their next launch has begun.
   __device__ bool await_everyone(uint64_t epoch) const {
     const int thread = this_thread(), peer = thread / kMostLanes;
     bool came = true;
@@ -199,6 +203,7 @@ class Strand {
   const Launch& launch_;
   const int number_, lane_, lanes_;
   uint64_t epoch_, everyone_completed_;  // see StrandState
+  const bool gave_up_;                   // in an earlier launch: its state says more than was heard
 };
 
 }  // namespace plait

@@ -189,5 +189,27 @@ TEST(OneStepProgram, OtherCallsAreNone) {
   EXPECT_FALSE(is_one_step("push", odd, 4));
 }
 
+// What is forwarded out of the output has come in the same call: the kernel would load it too early.
+TEST(OneStepProgram, WhoForwardsIsNone) {
+  constexpr uint64_t kPacket = kFlaggedAddress | 4096;
+  FlaggedProgram program;
+  FlaggedStep step;
+  step.words = 1;
+  step.last_elements = 1;
+  step.sources = step.destinations = 1;
+  step.copies = step.whole_words = true;
+  program.steps = {step, step};
+  program.last.count = program.full.count = 2;
+  const Call call{Collective::kBroadcast, DataType::kUint64, ReduceOp::kSum, 0, 1};
+  // Gives its input, takes its output.
+  program.places = {{0, kPacket}, {kPacket, 0}};
+  program.callers = {{0, false, false, 0}, {1, true, true, 0}};
+  EXPECT_TRUE(make_one_step_program(program, 1, call).has_value());
+  // Takes its output, gives it on.
+  program.places = {{kPacket, 0}, {0, kPacket}};
+  program.callers = {{0, true, true, 0}, {1, false, true, 0}};
+  EXPECT_FALSE(make_one_step_program(program, 1, call).has_value());
+}
+
 }  // namespace
 }  // namespace plait
