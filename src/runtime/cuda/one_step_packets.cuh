@@ -104,8 +104,13 @@ class OneStepPackets {
   __device__ bool exists(int w) const { return word(w) < words_; }
 
   __device__ uint64_t load(OneStepPlace::Field field, int w) const {
-    if (!exists(w) || static_cast<int64_t>(place_.addresses[field]) <= 0) return 0;
-    return *callers_word(field, w);
+    // Without branches, so that nothing keeps these loads from being under way together with that of the strand's
+    // state.
+    const bool is_callers = static_cast<int64_t>(place_.addresses[field]) > 0;
+    const uint64_t* const from = callers_word(field, w);
+    uint64_t bits = 0;
+    if (is_callers & exists(w)) bits = *from;
+    return bits;
   }
 
   __device__ uint64_t* callers_word(OneStepPlace::Field field, int w) const {
