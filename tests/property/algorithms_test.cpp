@@ -2,7 +2,6 @@
 // numbers by an interpreter that knows nothing of the verifier.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
@@ -13,10 +12,17 @@
 #include "base/error.hpp"
 #include "plan/text.hpp"
 #include "plan/verifier.hpp"
+#include "property/documented_costs.hpp"
 #include "property/interpreter.hpp"
 
 namespace plait {
 namespace {
+
+using test::check_nvgroup_traffic;
+using test::crossings;
+using test::documented_crossings;
+using test::documented_in_place;
+using test::documented_steps;
 
 using Random = std::mt19937_64;
 
@@ -115,221 +121,6 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
               " pipeline=", a.pipeline);
 }
 
-// ---- The documented formulas ----
-
-bool together(const AlgorithmArguments& a, int x, int y) { return a.node_of.empty() || a.node_of[x] == a.node_of[y]; }
-
-bool on_one_node(const AlgorithmArguments& a) {
-  for (int rank = 0; rank < a.ranks; ++rank) {
-    if (!together(a, rank, 0)) return false;
-  }
-  return true;
-}
-
-// The groups that the algorithms use.
-std::vector<std::vector<int>> groups_of(const AlgorithmArguments& a) {
-  if (!a.groups.empty()) return a.groups;
-  std::vector<std::vector<int>> groups;
-  for (int rank = 0; rank < a.ranks; ++rank) {
-    auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return together(a, g[0], rank); });
-    if (it == groups.end()) it = groups.insert(groups.end(), std::vector<int>{});
-    it->push_back(rank);
-  }
-  return groups;
-}
-
-bool equal_sizes(const std::vector<std::vector<int>>& groups) {
-  return std::all_of(groups.begin(), groups.end(), [&](const auto& g) { return g.size() == groups[0].size(); });
-}
-
-int floor_log2(int number) { return std::bit_width(static_cast<unsigned>(number)) - 1; }
-
-// The factors that a plan names: "hierarchical_ring(4x2, pipeline 3)".
-std::vector<int> factors_in(const std::string& label) {
-  std::vector<int> factors;
-  size_t at = label.find('(');
-  while (at != std::string::npos && at + 1 < label.size()) {
-    factors.push_back(std::atoi(label.c_str() + at + 1));
-    const size_t end = label.find_first_of(",)", at + 1);
-    at = label.find('x', at + 1);
-    if (at != std::string::npos && at > end) break;
-  }
-  return factors;
-}
-
-int flat_steps(const AlgorithmArguments& a) {
-  const bool peer = a.reach == Reach::kPeer;
-  switch (a.collective) {
-    case Collective::kAllReduce:
-      return peer ? 2 : 2 + 2 * (a.pipeline - 1) / 3;
-    case Collective::kReduceScatter:
-    case Collective::kAllGather:
-      return peer ? 2 : 1;
-    case Collective::kReduce:
-      return 2;
-    case Collective::kBroadcast:
-      return !peer && a.ranks == 2 ? 1 : 2;
-    case Collective::kBarrier:
-      return 1;
-    default:
-      return -1;
-  }
-}
-
-struct Steps {
-  int count = 0;
-  bool exact = true;  // else the most
-};
-
-Steps documented_steps(std::string_view algorithm, const AlgorithmArguments& a, const Plan& plan) {
-  const int p = a.ranks;
-  const int peer = a.reach == Reach::kPeer ? 1 : 0;
-  if (p == 1) return {0};
-  if (algorithm == "ring") {
-    if (a.collective == Collective::kAllReduce) return {2 * (p - 1)};
-    int calls = 0;
-    for (int rank = 0; rank < p; ++rank) calls |= together(a, rank, (rank + 1) % p) ? peer : 0;
-    return {p - 1 + (a.collective == Collective::kAllGather ? calls : 0)};
-  }
-  if (algorithm == "hierarchical_ring") {
-    int steps = 0;
-    for (const int factor : factors_in(plan.algorithm)) steps += 2 * (factor - 1);
-    return {steps};
-  }
-  if (algorithm == "recursive_doubling") {
-    const int extras = p - (1 << floor_log2(p));
-    return {floor_log2(p) + (extras > 0 ? 1 : 0) + (2 * extras > 1 << floor_log2(p) ? 1 : 0)};
-  }
-  if (algorithm == "one_shot" || algorithm == "one_shot_push") return {1};
-  if (algorithm == "push") {
-    const bool by_owners = a.collective == Collective::kReduce || a.collective == Collective::kBroadcast;
-    const bool two_stages = a.collective == Collective::kAllReduce || (by_owners && p > 2);
-    return {two_stages ? 2 : 1};
-  }
-  if (algorithm == "flat") return {flat_steps(a)};
-  if (algorithm == "pull") return {2};
-  if (algorithm == "chain_push") return {p - 1};
-  if (algorithm == "chain") return {p - 1 + peer, on_one_node(a) || peer == 0};
-  if (algorithm == "binomial") {
-    if (on_one_node(a)) return {floor_log2(p) + peer};
-    AlgorithmArguments by_node = a;
-    by_node.groups.clear();
-    const auto nodes = groups_of(by_node);
-    int largest = 0;
-    for (const auto& node : nodes) largest = std::max(largest, static_cast<int>(node.size()));
-    return {floor_log2(static_cast<int>(nodes.size())) + floor_log2(largest) + peer, false};
-  }
-  const auto groups = groups_of(a);
-  const int count = static_cast<int>(groups.size());
-  const int largest = static_cast<int>(
-      std::max_element(groups.begin(), groups.end(), [](auto& x, auto& y) { return x.size() < y.size(); })->size());
-  if (algorithm == "three_stage") {
-    const int rounds = (a.pipeline + 2) / 3;
-    const int steps = rounds * 2 * (count - 1) + (largest > 1 ? 2 : 0);
-    return {on_one_node(a) ? steps : a.pipeline * (2 * (count - 1) + 2), on_one_node(a) && equal_sizes(groups)};
-  }
-  if (algorithm == "nvgroup_ring") {
-    if (count == 1) return {flat_steps(a)};
-    if (largest == 1) return {2 * (count - 1)};
-    return {4 * count - 1 + peer, equal_sizes(groups)};
-  }
-  ADD_FAILURE() << "no formula for " << algorithm;
-  return {};
-}
-
-// Chunks that cross between ranks, all ranks together.
-int64_t documented_crossings(std::string_view algorithm, const AlgorithmArguments& a, const Plan& plan) {
-  const int64_t p = a.ranks, parts = a.pipeline;
-  const bool peer = a.reach == Reach::kPeer;
-  if (algorithm == "ring") return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1) * parts;
-  if (algorithm == "hierarchical_ring") {
-    int64_t chunks = 0, piece = p;
-    for (const int factor : factors_in(plan.algorithm)) chunks += 2 * p * (factor - 1) * (piece /= factor) * parts;
-    EXPECT_EQ(chunks, 2 * p * (p - 1) * parts);  // the same volume for every factor list
-    return chunks;
-  }
-  if (algorithm == "recursive_doubling") {
-    if (a.collective == Collective::kBarrier) return 0;
-    const int64_t core = std::bit_floor(static_cast<unsigned>(p));
-    return core * floor_log2(a.ranks) + 2 * (p - core);
-  }
-  if (algorithm == "one_shot") return p * (p - 1);
-  if (algorithm == "one_shot_push") return (a.collective == Collective::kAllReduce ? p : 1) * (p - 1);
-  if (algorithm == "push") {
-    if (a.collective == Collective::kBarrier) return 0;
-    if (a.collective == Collective::kBroadcast) return (p - 1) * (p - 1);
-    if (a.collective == Collective::kReduce && p == 2) return 1;
-    if (a.collective == Collective::kReduce && a.pipeline == 1) return (p + 1) * (p - 1);
-    if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return p - 1;
-    return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
-  }
-  if (algorithm == "chain" || algorithm == "chain_push" || algorithm == "binomial") return (p - 1) * parts;
-  if (algorithm == "pull") {
-    return (a.collective == Collective::kAllGather || a.collective == Collective::kAllToAll ? p : 1) * (p - 1);
-  }
-  if (algorithm == "flat") {
-    switch (a.collective) {
-      case Collective::kAllReduce:
-        return 2 * p * (p - 1) * (peer ? 1 : parts);
-      case Collective::kReduceScatter:
-      case Collective::kAllGather:
-        return p * (p - 1);
-      case Collective::kReduce:
-        return p * (p - 1) + (p - 1);
-      case Collective::kBroadcast:
-        return (p - 1) * (p - 1);
-      default:  // a barrier
-        return 0;
-    }
-  }
-  const int64_t groups = static_cast<int64_t>(groups_of(a).size());
-  if (algorithm == "three_stage") return parts * groups * (2 * (p - groups) + 2 * (groups - 1));
-  return -1;  // nvgroup_ring: see check_nvgroup_traffic
-}
-
-// Whether the plan is right where input and output are the same memory.
-bool documented_in_place(std::string_view algorithm, const AlgorithmArguments& a) {
-  if (algorithm != "pull" || a.ranks == 1 || a.collective == Collective::kGather ||
-      a.collective == Collective::kScatter) {
-    return true;
-  }
-  return a.collective != Collective::kAllToAll && a.engine != Engine::kCpu;
-}
-
-int64_t crossings(const PlanReport& report) {
-  int64_t chunks = 0;
-  for (const Traffic& traffic : report.traffic) chunks += traffic.from.rank == traffic.to.rank ? 0 : traffic.chunks;
-  return chunks;
-}
-
-// Per group: what crosses between members, into the leader's host memory, and out of it.
-void check_nvgroup_traffic(const AlgorithmArguments& a, const VerifiedPlan& plan) {
-  const auto groups = groups_of(a);
-  const int64_t count = static_cast<int64_t>(groups.size());
-  const int64_t all = plan.plan().chunk_count();
-  const int64_t peer = a.reach == Reach::kPeer ? 1 : 0;
-  if (count == 1) {
-    EXPECT_EQ(crossings(plan.report()), documented_crossings("flat", a, plan.plan()));
-    return;
-  }
-  for (int64_t g = 0; g < count; ++g) {
-    const auto& group = groups[g];
-    const int64_t n = static_cast<int64_t>(group.size());
-    const auto inside = [&](int rank) { return std::find(group.begin(), group.end(), rank) != group.end(); };
-    int64_t among_members = 0, to_host = 0, arrived = 0, from_host = 0;
-    for (const Traffic& it : plan.report().traffic) {
-      const bool to_ours = it.to.host && it.to.rank == group[0];
-      if (to_ours) (inside(it.from.rank) ? to_host : arrived) += it.chunks;
-      if (it.from.host && it.from.rank == group[0]) from_host += it.chunks;
-      if (!it.to.host && !it.from.host && inside(it.to.rank)) among_members += it.chunks;
-    }
-    EXPECT_EQ(among_members, (1 + peer) * (n - 1) * all);
-    EXPECT_EQ(to_host, all);
-    EXPECT_EQ(arrived, 2 * (count - 1) * all / count);
-    EXPECT_EQ(from_host, 3 * (count - 1) * all / count + (peer == 1 ? 1 : n) * all);
-  }
-}
-
 // ---- Execution on numbers ----
 
 template <class T>
@@ -403,7 +194,7 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   EXPECT_EQ(plan.reach, arguments.reach);
   EXPECT_EQ(plan.in_place, documented_in_place(algorithm.name, arguments));
   const VerifiedPlan verified = verify(plan);
-  const Steps steps = documented_steps(algorithm.name, arguments, plan);
+  const test::Steps steps = documented_steps(algorithm.name, arguments, plan);
   if (steps.exact) {
     EXPECT_EQ(verified.report().steps, steps.count);
   } else {

@@ -1,0 +1,338 @@
+// The rules of the verifier on places: which there are, who reaches them, which share memory; and on plans that nobody
+// built.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "plan/builder.hpp"
+#include "plan/conditions.hpp"
+#include "plan/verifier.hpp"
+#include "property/plan_zoo.hpp"
+#include "support/pair_plans.hpp"
+
+namespace plait {
+namespace {
+
+using test::expect_refused;
+using test::operation;
+using test::pair_broadcast;
+using test::two_ranks;
+
+// --- bounds and reach ---
+
+TEST(VerifierBounds, PlacesExist) {
+  Plan plan = pair_broadcast();
+  operation(plan, 0, 0, 0).destinations[1].rank = 2;
+  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 0", "rank 2 of r2.scratch[0] does not exist"});
+  plan = pair_broadcast();
+  operation(plan, 0, 0, 0).chunk = 1;
+  expect_refused(plan, {"operation 0", "chunks 1..1 are not within the 1 chunks of the message"});
+  plan = pair_broadcast();
+  operation(plan, 0, 0, 0).chunks = 0;
+  expect_refused(plan, {"covers 0 chunks; at least one is needed"});
+  plan = pair_broadcast(2);
+  operation(plan, 0, 0, 0).destinations[1].slot = 1;
+  expect_refused(plan, {"slots 1..2 of r1.scratch[1] are not within its 2 slots (chunk 0 on)"});
+  plan = pair_broadcast();
+  operation(plan, 1, 0, 1).destinations[0].slot = 1;
+  expect_refused(plan, {"only scratch and host have slots, but r1.output names 1"});
+}
+
+TEST(VerifierBounds, BuffersCoverTheirChunksOnly) {
+  Plan plan = pair_broadcast();
+  operation(plan, 1, 0, 1).sources[0] = input_of(1);
+  expect_refused(plan, {"rank 1, lane 0 (cpu), operation 1", "chunk 0 is not in r1.input, which holds none"});
+  plan = test::pull_all_gather(2, 2, Engine::kCpu);
+  operation(plan, 0, 0, 0).chunk = 1;
+  expect_refused(plan, {"chunk 2 is not in r0.input, which holds chunks 0..1"});
+  plan = pair_broadcast();
+  operation(plan, 0, 0, 0).destinations[0] = input_of(0);
+  expect_refused(plan, {"stores to r0.input, which is only ever read"});
+}
+
+TEST(VerifierBounds, Reach) {
+  Plan plan = test::direct_all_reduce(2);
+  plan.reach = Reach::kStaged;
+  expect_refused(plan, {"belongs to another rank's caller, out of reach in a staged plan"});
+  plan = pair_broadcast();
+  plan.node_of = {0, 1};
+  expect_refused(plan, {"r1.scratch[0] is on node 1, out of load and store reach of node 0; use send and receive"});
+  plan = test::dissemination_barrier(2);
+  plan.node_of = {0, 1};
+  expect_refused(plan, {"rank 1 is on another node; a message signals there"});
+}
+
+TEST(VerifierBounds, Engines) {
+  Plan plan = pair_broadcast();
+  plan.ranks[0].lanes[0].engine = Engine::kCopy;
+  expect_refused(plan, {"rank 0, lane 0 (copy), operation 0", "a copy engine copies from one place to one place"});
+  plan.ranks[0].lanes[0].engine = Engine::kNet;
+  expect_refused(plan, {"a net lane only sends, receives, signals and waits"});
+  plan = test::two_node_all_reduce(2, 1);
+  plan.ranks[0].lanes[1].engine = Engine::kSm;
+  expect_refused(plan, {"an sm lane cannot send or receive"});
+  plan.ranks[0].lanes[1].engine = Engine::kCpu;
+  EXPECT_NO_THROW(verify(plan));
+  plan = pair_broadcast();
+  operation(plan, 0, 0, 0).sources.push_back(input_of(0));
+  expect_refused(plan, {"combines 2 sources, but broadcast reduces nothing"});
+  operation(plan, 0, 0, 0).sources.clear();
+  expect_refused(plan, {"a fold needs at least one source and one destination"});
+  plan = pair_broadcast();
+  operation(plan, 0, 0, 1).sources.push_back(input_of(0));
+  expect_refused(plan, {"operation 1", "moves no data, but names places"});
+}
+
+TEST(VerifierBounds, UnfinishedReductionsStayOutOfOutputs) {
+  PlanBuilder b({"x", Collective::kReduce, 3, 0, 1});
+  const LaneId lane0 = b.add_lane(0, Engine::kCpu), lane1 = b.add_lane(1, Engine::kCpu);
+  const Place slot = b.take_scratch(0);
+  b.copy(lane1, slot, input_of(1), 0);
+  b.wait(b.signal(lane1, lane0));
+  b.fold(lane0, {output_of(0)}, {input_of(0), slot}, 0);
+  expect_refused(b.finish(), {"rank 0, lane 0 (cpu), operation 1",
+                              "puts an unfinished reduction of chunk 0 (2 of 3 ranks) "
+                              "into r0.output"});
+}
+
+// --- places that share memory within one operation ---
+
+TEST(VerifierOverlap, DestinationsAreApart) {
+  Plan plan = pair_broadcast();
+  operation(plan, 0, 0, 0).destinations[0] = {1, Buffer::kScratch, 0};
+  expect_refused(plan,
+                 {"operation 0", "writes chunk 0 on to r1.scratch[0] and r1.scratch[0], which are the same place"});
+  plan = pair_broadcast(2);
+  plan.ranks[1].scratch_slots = 3;
+  operation(plan, 0, 0, 0).destinations[0] = {1, Buffer::kScratch, 1};
+  expect_refused(plan, {"writes chunk 0 on to r1.scratch[0] and r1.scratch[1], which overlap"});
+}
+
+TEST(VerifierOverlap, SourceAndDestinationOverlapWhollyOrNotAtAll) {
+  const auto shifted = [](int from, int to, int chunks) {
+    return two_ranks(
+        Collective::kBroadcast,
+        [&](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+          const Place slots = b.take_scratch(0, 8);
+          b.copy(lane0, output_of(0), input_of(0), 0, chunks);
+          b.copy(lane0, slot_after(slots, from), input_of(0), 0, chunks);
+          b.copy(lane0, slot_after(slots, to), slot_after(slots, from), 0, chunks);
+          b.wait(b.signal(lane0, lane1));
+          b.copy(lane1, output_of(1), slot_after(slots, to), 0, chunks);
+        },
+        chunks);
+  };
+  EXPECT_NO_THROW(verify(shifted(0, 3, 3)));
+  EXPECT_NO_THROW(verify(shifted(3, 0, 3)));
+  EXPECT_NO_THROW(verify(shifted(2, 2, 3)));  // each element onto itself
+  // Downwards and one by one this would even work; a fold that works on many elements at once breaks it.
+  expect_refused(shifted(3, 1, 3), {"operation 2",
+                                    "source r0.scratch[3] and destination r0.scratch[1] overlap in part for "
+                                    "the 3 chunks from chunk 0 on"});
+  expect_refused(shifted(1, 3, 3), {"source r0.scratch[1] and destination r0.scratch[3] overlap in part"});
+}
+
+TEST(VerifierOverlap, AFoldOntoItsSourceKeepsTheWidth) {
+  // p ranks add up in one slot of rank 0, one after the other.
+  const auto accumulate = [](int ranks) {
+    PlanBuilder b({"x", Collective::kReduce, ranks, 0, 1});
+    std::vector<LaneId> lanes;
+    for (int r = 0; r < ranks; ++r) lanes.push_back(b.add_lane(r, Engine::kCpu));
+    const Place sum = b.take_scratch(0);
+    b.copy(lanes[0], sum, input_of(0), 0);
+    for (int r = 1; r < ranks; ++r) {
+      b.wait(b.signal(lanes[r - 1], lanes[r]));
+      b.fold(lanes[r], {sum}, {sum, input_of(r)}, 0);
+    }
+    b.wait(b.signal(lanes[ranks - 1], lanes[0]));
+    b.copy(lanes[0], output_of(0), sum, 0);
+    return b.finish();
+  };
+  EXPECT_NO_THROW(verify(accumulate(2)));  // never unfinished
+  expect_refused(accumulate(3), {"rank 1, lane 0 (cpu), operation 1", "writes chunk 0 onto its source r0.scratch[0]",
+                                 "may differ in width"});
+  // From one unfinished reduction to the next is fine: 5 ranks, where ranks 2 and 3 fold in place.
+  Plan plan = accumulate(5);
+  plan.ranks[0].scratch_slots = 3;
+  const auto move_to = [&](int rank, int index, int slot, bool source) {
+    auto& places = source ? operation(plan, rank, 0, index).sources : operation(plan, rank, 0, index).destinations;
+    places[0].slot = slot;
+  };
+  move_to(1, 1, 1, false);
+  for (int rank : {2, 3}) {
+    move_to(rank, 1, 1, true);
+    move_to(rank, 1, 1, false);
+  }
+  move_to(4, 1, 1, true);
+  move_to(4, 1, 2, false);
+  move_to(0, 3, 2, true);
+  EXPECT_NO_THROW(verify(plan));
+}
+
+// --- in place ---
+
+TEST(VerifierInPlace, InputIsOverwrittenWhereItSharesMemoryWithTheOutput) {
+  Plan plan = test::swap_all_reduce(1);
+  EXPECT_NO_THROW(verify(plan));
+  plan.in_place = true;
+  expect_refused(plan, {"(in place), rank", "lane 0 (sm), operation 2", "chunk 0"});
+  // A reduce has no output but the root's, so other inputs are never overwritten.
+  Plan tree = test::tree_reduce(4, 1);
+  ASSERT_TRUE(tree.in_place);
+  EXPECT_NO_THROW(verify(tree));
+}
+
+TEST(VerifierInPlace, SelfCopyWhileOthersRead) {
+  // With buffers apart, rank 0 may fill its output while rank 1 reads its input; in place it stores to what is read.
+  Plan plan = test::pull_all_gather(2, 1, Engine::kCpu);
+  auto& operations = plan.ranks[0].lanes[0].operations;
+  std::swap(operations[0], operations[1]);  // signals before it copies
+  expect_refused(plan, {"(in place)", "rank 0", "r0."});
+  plan.in_place = false;
+  EXPECT_NO_THROW(verify(plan));
+}
+
+TEST(VerifierInPlace, CopyEnginesLeaveOutCopiesOntoThemselves) {
+  Plan plan = test::pull_all_gather(2, 1, Engine::kCopy);
+  auto& operations = plan.ranks[0].lanes[0].operations;
+  std::swap(operations[0], operations[1]);  // signals before it copies
+  EXPECT_NO_THROW(verify(plan));
+}
+
+// Only those: in place, rank 0 stores block 1 where its own input for rank 1 lies, while rank 1 may read that.
+TEST(VerifierInPlace, CopyEnginesStoreWhatComesFromElsewhere) {
+  PlanBuilder builder({"exchange", Collective::kAllToAll, 2, 0, 1, Reach::kPeer});
+  const LaneId a = builder.add_lane(0, Engine::kCopy), b = builder.add_lane(1, Engine::kCopy);
+  const SignalId to_b = builder.signal(a, b), to_a = builder.signal(b, a);
+  builder.wait(to_a);
+  builder.wait(to_b);
+  for (const auto& [lane, chunk] : {std::pair{a, 2}, std::pair{b, 1}}) {
+    builder.copy(lane, output_of(lane.rank), input_of(1 - lane.rank), chunk);
+    builder.copy(lane, output_of(lane.rank), input_of(lane.rank), 3 * lane.rank);
+  }
+  const SignalId read_b = builder.signal(a, b), read_a = builder.signal(b, a);
+  builder.wait(read_a);
+  builder.wait(read_b);
+  Plan plan = builder.finish();
+  expect_refused(plan, {"(in place)"});
+  plan.in_place = false;
+  EXPECT_NO_THROW(verify(plan));
+}
+
+TEST(VerifierInPlace, InputIsReadBeforeTheOutputIsWrittenOverIt) {
+  Plan plan = test::one_shot_all_reduce(2);
+  ASSERT_TRUE(plan.in_place);
+  Operation late = plan.ranks[0].lanes[0].operations.back();
+  late.chunks = 1;
+  late.sources = {input_of(0)};
+  late.destinations = {{0, Buffer::kScratch, plan.ranks[0].scratch_slots++}};
+  plan.ranks[0].lanes[0].operations.push_back(late);
+  expect_refused(plan, {"(in place), rank 0, lane 0", "reads chunk 0 from r0.input after rank 0 lane 0 operation",
+                        "wrote the output over it"});
+  plan.in_place = false;
+  EXPECT_NO_THROW(verify(plan));
+}
+
+// --- plans that nobody built ---
+
+TEST(VerifierShape, Collectives) {
+  const auto with = [](const std::function<void(Plan&)>& change) {
+    Plan plan = pair_broadcast();
+    change(plan);
+    return plan;
+  };
+  expect_refused(with([](Plan& p) { p.ranks.clear(); }), {"has no ranks"});
+  expect_refused(with([](Plan& p) { p.node_of.pop_back(); }), {"names the node of 1 ranks, but has 2 ranks"});
+  expect_refused(with([](Plan& p) { p.root = 2; }), {"root 2 is not one of its 2 ranks"});
+  expect_refused(with([](Plan& p) { p.blocks = 2; }), {"needs 1 blocks, has 2"});
+  expect_refused(with([](Plan& p) { p.chunks_per_block = 0; }), {"needs at least one chunk a block, has 0"});
+  expect_refused(with([](Plan& p) { p.chunks_per_block = kMaxChunks + 1; }), {"the limit is 16777216"});
+  expect_refused(with([](Plan& p) { p.collective = static_cast<Collective>(77); }), {"unknown collective"});
+  expect_refused(with([](Plan& p) { p.reach = static_cast<Reach>(77); }), {"unknown collective or reach"});
+  expect_refused(with([](Plan& p) { p.ranks[1].lanes[0].engine = static_cast<Engine>(9); }),
+                 {"rank 1 has a lane of an unknown engine"});
+  expect_refused(with([](Plan& p) { operation(p, 1, 0, 1).kind = static_cast<OpKind>(9); }),
+                 {"rank 1 lane 0 operation 1", "unknown kind of operation"});
+  expect_refused(with([](Plan& p) { operation(p, 1, 0, 1).sources[0].buffer = static_cast<Buffer>(9); }),
+                 {"rank 1 lane 0 operation 1", "unknown buffer"});
+  Plan barrier = test::dissemination_barrier(2);
+  barrier.chunks_per_block = 4;
+  expect_refused(barrier, {"a barrier moves no data, but the plan has 0 blocks of 4 chunks"});
+}
+
+TEST(VerifierShape, RanksWithoutLanes) {
+  Plan plan = pair_broadcast();
+  plan.ranks[1].lanes.clear();
+  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 1", "lane 0 of rank 1 does not exist"});
+  plan.ranks[0].lanes[0].operations.pop_back();
+  plan.ranks[1].signals = 0;
+  expect_refused(plan, {"rank 1, chunk 0: its output was never written"});
+  plan.ranks[0].lanes.clear();
+  expect_refused(plan, {"rank 0, chunk 0: its output was never written"});
+}
+
+TEST(VerifierShape, HugeCountsAreRefusedBeforeAnythingIsAllocated) {
+  const int huge = std::numeric_limits<int>::max();
+  const auto with = [](const std::function<void(RankPlan&)>& change) {
+    Plan plan = pair_broadcast();
+    change(plan.ranks[1]);
+    return plan;
+  };
+  expect_refused(with([&](RankPlan& r) { r.scratch_slots = huge; }), {"its proof would take about 103 GB"});
+  expect_refused(with([&](RankPlan& r) { r.host_slots = huge; }), {"its proof would take about 103 GB"});
+  expect_refused(with([&](RankPlan& r) { r.signals = huge; }), {"rank 1 counts 2147483647 signals"});
+  expect_refused(with([&](RankPlan& r) { r.messages = huge; }),
+                 {"2147483647 messages, more than there are operations"});
+  expect_refused(with([](RankPlan& r) { r.scratch_slots = -1; }), {"rank 1 counts -1 scratch slots"});
+  expect_refused(with([](RankPlan& r) { r.signals = -1; }), {"rank 1 counts -1 signals"});
+  Plan lanes = test::dissemination_barrier(2);
+  lanes.ranks[0].lanes.resize(100000);
+  EXPECT_NO_THROW(verify(lanes));  // lanes that hear of nobody hold no clocks
+  for (Lane& lane : lanes.ranks[0].lanes) lane.operations.push_back(operation(lanes, 0, 0, 1));
+  expect_refused(lanes, {"its proof would take about 40", " GB", "Use fewer ranks, slots, chunks or lanes"});
+}
+
+// Every number of a plan, one after the other, becomes an absurd one: the verifier says no (or, where the number means
+// nothing, yes) and neither crashes nor overflows.
+TEST(VerifierShape, AbsurdNumbers) {
+  for (const Plan& original : {pair_broadcast(2), test::two_node_all_reduce(2, 2), test::ring_all_reduce(2)}) {
+    Plan plan = original;
+    std::vector<int*> numbers = {&plan.root, &plan.blocks, &plan.chunks_per_block};
+    for (int& node : plan.node_of) numbers.push_back(&node);
+    for (RankPlan& rank : plan.ranks) {
+      for (int* n : {&rank.scratch_slots, &rank.host_slots, &rank.signals, &rank.messages}) numbers.push_back(n);
+      for (Lane& lane : rank.lanes) {
+        for (Operation& o : lane.operations) {
+          for (int* n : {&o.chunk, &o.chunks, &o.peer_rank, &o.peer_lane, &o.number}) numbers.push_back(n);
+          for (auto* places : {&o.sources, &o.destinations}) {
+            for (Place& place : *places) {
+              numbers.push_back(&place.rank);
+              numbers.push_back(&place.slot);
+            }
+          }
+        }
+      }
+    }
+    for (int* number : numbers) {
+      const int right = *number;
+      for (const int absurd :
+           {std::numeric_limits<int>::min(), -2, -1, 0, 1, 2, 1 << 12, std::numeric_limits<int>::max()}) {
+        *number = absurd;
+        try {
+          verify(plan);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kInvalidPlan) << error.what();
+        }
+      }
+      *number = right;
+    }
+    EXPECT_EQ(plan, original);
+  }
+}
+
+}  // namespace
+}  // namespace plait
