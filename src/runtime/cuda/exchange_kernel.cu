@@ -127,9 +127,9 @@ class ChannelEnd {
   // then, and the sender may store again: that needs no release.
   __device__ void tell(uint64_t count) const {
     if (queue_.sends) {
-      words::store_release(filled_, count);
+      machine::store_release(filled_, count);
     } else {
-      words::store_relaxed(emptied_, count);
+      machine::store_relaxed(emptied_, count);
     }
   }
 
@@ -141,7 +141,7 @@ class ChannelEnd {
   __device__ bool poll(const std::byte* word, uint64_t count) const {
     Patience patience;
     for (;;) {
-      const uint64_t seen = words::load_acquire(word);
+      const uint64_t seen = machine::load_acquire(word);
       if (seen >= count) return true;
       if (!patience.is_over(launch_.self)) continue;
       give_up(StrandFailure::kTimedOut, count, seen);

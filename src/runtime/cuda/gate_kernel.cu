@@ -21,7 +21,7 @@ class Gate {
   __device__ void signal(const GateOperation&) {
     ++sent_;
     const uint64_t value = static_cast<uint64_t>(launch_.agreement) << kCountBits | sent_;
-    words::store_release(launch_.self.blocks[peer_] + BlockLayout::gate_at(launch_.self.rank), value);
+    machine::store_release(launch_.self.blocks[peer_] + BlockLayout::gate_at(launch_.self.rank), value);
   }
 
   __device__ bool wait(const GateOperation&) {
@@ -29,7 +29,7 @@ class Gate {
     const std::byte* const word = launch_.self.blocks[launch_.self.rank] + BlockLayout::gate_at(peer_);
     Patience patience;
     for (;;) {
-      const uint64_t seen = words::load_acquire(word);
+      const uint64_t seen = machine::load_acquire(word);
       const uint64_t count = seen & kCountMask;
       const bool other_agreement = count == awaited_ && seen >> kCountBits != launch_.agreement;
       if (count >= awaited_ && !other_agreement) return true;

@@ -23,13 +23,12 @@ struct Pair {
 };
 
 __device__ inline void store(std::byte* to, const Pair& pair, bool has_flag, uint64_t flag) {
-  const uint64_t high = has_flag ? flag : pair.high;
-  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(pair.low), "l"(high) : "memory");
+  machine::store_line(to, pair.low, has_flag ? flag : pair.high);
 }
 
 __device__ inline Pair load(const std::byte* from) {
   Pair pair;
-  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(pair.low), "=l"(pair.high) : "l"(from) : "memory");
+  machine::load_line(from, pair.low, pair.high);
   return pair;
 }
 

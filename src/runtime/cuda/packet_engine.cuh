@@ -39,7 +39,7 @@ class PacketEngine {
     source_ = place.source;
     destination_ = place.destination;
     const uint64_t bits = *reinterpret_cast<const uint64_t*>(launch_.steps + step);  // all parts of it at once
-    std::memcpy(&step_, &bits, sizeof(bits));
+    std::memcpy(static_cast<void*>(&step_), &bits, sizeof(bits));
     bits_ = load_callers(threadIdx.x >> shift_);
   }
 

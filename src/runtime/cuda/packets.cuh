@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/cuda/machine.cuh"
+
 namespace plait {
 
 namespace packets {
@@ -14,7 +16,7 @@ namespace packets {
 __device__ inline void store(std::byte* to, uint64_t data, uint32_t flag) {
   const uint64_t low = (data & 0xffffffff) | static_cast<uint64_t>(flag) << 32;
   const uint64_t high = data >> 32 | static_cast<uint64_t>(flag) << 32;
-  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high) : "memory");
+  machine::store_relaxed(to, low, high);
 }
 
 // The two words of a packet as they were seen.
@@ -28,10 +30,7 @@ struct Halves {
 
 __device__ inline Halves load(const std::byte* from) {
   Halves halves;
-  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
-               : "=l"(halves.low), "=l"(halves.high)
-               : "l"(from)
-               : "memory");
+  machine::load_relaxed(from, halves.low, halves.high);
   return halves;
 }
 

@@ -179,24 +179,25 @@ void PreparedLaunch::set(const Buffers& buffers, OneStep& one_step) const {
 }
 
 // Which of two kernels performs a call is each rank's own affair: to the others they do the same.
-void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream) {
+PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
-  const Kernel* kernel = &kernel_;
-  void* argument = nullptr;
   if (one_step_ && buffers.have_whole_words()) {
     set(buffers, *one_step_);
-    kernel = &one_step_->kernel;
-    argument = &one_step_->argument;
-  } else if (auto* const flagged = std::get_if<Flagged>(&argument_)) {
-    set(buffers, *flagged);
-    argument = &flagged->argument;
-  } else {
-    auto& launch = std::get<SignalLaunch>(argument_);
-    set(buffers, launch);
-    argument = &launch;
+    return {one_step_->kernel, &one_step_->argument};
   }
-  void* arguments[] = {argument};
-  check_cuda(cudaLaunchKernel(kernel->function, kernel->grid, kernel->block, arguments, 0, stream),
+  if (auto* const flagged = std::get_if<Flagged>(&argument_)) {
+    set(buffers, *flagged);
+    return {kernel_, &flagged->argument};
+  }
+  auto& signals = std::get<SignalLaunch>(argument_);
+  set(buffers, signals);
+  return {kernel_, &signals};
+}
+
+void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream) {
+  const Launch it = launch(input, output);
+  void* arguments[] = {it.argument};
+  check_cuda(cudaLaunchKernel(it.kernel.function, it.kernel.grid, it.kernel.block, arguments, 0, stream),
              "launching a collective");
 }
 

@@ -22,11 +22,6 @@ class PreparedLaunch {
   PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, const DeviceRank& self,
                  int ranks_per_device);
 
-  const Call& call() const { return call_; }
-  // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this.
-  void start(const void* input, void* output, cudaStream_t stream);
-
- private:
   // What cudaLaunchKernel takes but for the argument.
   struct Kernel {
     const void* function = nullptr;
@@ -34,6 +29,18 @@ class PreparedLaunch {
 
     int ctas() const { return static_cast<int>(grid.x * grid.y); }
   };
+  // The kernel for these buffers, and its argument, which is right until the next call of this.
+  struct Launch {
+    const Kernel& kernel;
+    void* argument;
+  };
+
+  const Call& call() const { return call_; }
+  Launch launch(const void* input, void* output);
+  // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this.
+  void start(const void* input, void* output, cudaStream_t stream);
+
+ private:
   struct Flagged {
     FlaggedProgram program;
     FlaggedLaunch argument;

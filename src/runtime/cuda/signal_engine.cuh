@@ -73,7 +73,7 @@ class SignalEngine {
     __syncthreads();
     if (threadIdx.x < operation.count) {
       const DeviceWord& word = launch_.words[operation.first + threadIdx.x];
-      words::store_release(strand_.signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
+      machine::store_release(strand_.signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
     }
   }
 
@@ -106,7 +106,7 @@ class SignalEngine {
     const uint64_t expected = value();
     Patience patience;
     for (;;) {
-      const uint64_t seen = words::load_acquire(address);
+      const uint64_t seen = machine::load_acquire(address);
       if (seen == expected) return true;
       const bool other_call = (seen & kCountMask) == (expected & kCountMask);
       if (!other_call && !patience.is_over(strand_.self())) continue;

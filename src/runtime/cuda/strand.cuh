@@ -1,41 +1,13 @@
-// What all kernels share that wait for other ranks: loads and stores that those see, waiting within bounds; and, of
-// lanes, where a strand's memory lies, its epochs, giving up.
+// What lanes share: where a strand's memory lies, its epochs, waiting within bounds, giving up.
 #pragma once
 
 #include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/machine.cuh"
 
 namespace plait {
 
-// Loads and stores of words that other GPUs write or read meanwhile. System scope, since the peers are other devices.
-namespace words {
-
-__device__ inline void store_release(void* to, uint64_t value) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
-}
-__device__ inline void store_relaxed(void* to, uint64_t value) {
-  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
-}
-__device__ inline uint64_t load_acquire(const void* from) {
-  uint64_t value;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
-  return value;
-}
-__device__ inline uint32_t load_relaxed(const uint32_t* from) {
-  uint32_t value;
-  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
-}
-
-}  // namespace words
-
 // All threads of a warp, in votes and shuffles.
 inline constexpr unsigned kWarp = 0xffffffff;
-
-__device__ inline uint64_t nanoseconds_now() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  return now;
-}
 
 // Bounds one thread's wait.
 class Patience {
@@ -44,9 +16,9 @@ class Patience {
   __device__ bool is_over(const DeviceRank& self) { return is_over(self.wait_nanoseconds, self.aborted); }
   __device__ bool is_over(uint64_t wait_nanoseconds, const uint32_t* aborted) {
     if (++looks_ % kLooksBetween != 0) return false;
-    const uint64_t now = nanoseconds_now();
+    const uint64_t now = machine::nanoseconds_now();
     if (start_ == 0) start_ = now;
-    return now - start_ > wait_nanoseconds || words::load_relaxed(aborted) != 0;
+    return now - start_ > wait_nanoseconds || machine::load_relaxed(aborted) != 0;
   }
 
  private:
@@ -110,7 +82,7 @@ class Strand {
   // not be over yet, for the next launch begins when this one is. Who waits for the end of an epoch that is not awaited
   // (of a launch of another kind) hears of it from the launch after it, so here of the one before.
   __device__ void leave(const EpochEnd& last) const {
-    const int thread = this_thread();
+    const int thread = machine::this_thread();
     if (thread < speaks_for()) {
       StrandState& next = (&state())[thread];
       next.epoch = epoch_;
@@ -135,14 +107,6 @@ class Strand {
   }
 
  private:
-  // In what comes after the first store, or seldom: volatile, so that the compiler does not compute all that follows
-  // from it at the start of the launch, where nothing else can be done meanwhile.
-  __device__ static int this_thread() {
-    int thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
-  }
-
   __device__ StrandState& state() const { return self().states[number_ * kMostLanes + lane_]; }
 
   // The last lane of a launch stands for those that the launch does not have.
@@ -151,7 +115,7 @@ class Strand {
   // A thread for each lane of each rank. Peers tell what they have completed where somebody may wait for it; else it is
   // there to be asked for once their next launch has begun.
   __device__ bool await_everyone(uint64_t epoch) const {
-    const int thread = this_thread(), peer = thread / kMostLanes;
+    const int thread = machine::this_thread(), peer = thread / kMostLanes;
     bool came = true;
     if (peer < self().ranks) came = await_completion(peer, thread % kMostLanes, epoch);
     return __syncthreads_and(came);
@@ -171,8 +135,8 @@ class Strand {
                                                       uint64_t wait_nanoseconds, const uint32_t* aborted) {
     Patience patience;
     for (;;) {
-      uint64_t seen = words::load_acquire(near);
-      if (seen < count) seen = words::load_acquire(far);
+      uint64_t seen = machine::load_acquire(near);
+      if (seen < count) seen = machine::load_acquire(far);
       if (seen >= count || patience.is_over(wait_nanoseconds, aborted)) return seen;
     }
   }
@@ -193,11 +157,11 @@ class Strand {
   // want is to write. The barrier before it came after every load's value was used, so a plain store suffices; a
   // release would wait for stores to peers as well.
   __device__ void publish_completion(int peers, uint64_t epoch) const {
-    const int thread = this_thread();
+    const int thread = machine::this_thread();
     const int peer = thread / kMostLanes, lane = lane_ + thread % kMostLanes;
     if (lane >= lane_ + speaks_for() || peer >= max(peers, 1)) return;
-    words::store_relaxed(block(peers == 0 ? self().rank : peer) + BlockLayout::completed_at(number_, self().rank, lane),
-                         epoch);
+    machine::store_relaxed(
+        block(peers == 0 ? self().rank : peer) + BlockLayout::completed_at(number_, self().rank, lane), epoch);
   }
 
   const Launch& launch_;

@@ -1,0 +1,56 @@
+// What kernels ask of the machine in PTX. Where no GPU compiles them, who does has to bring these along, as tests do
+// that run kernels on a CPU (tests/support/simt.hpp).
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+namespace plait::machine {
+
+// Loads and stores of words that other GPUs write or read meanwhile. System scope, since the peers are other devices.
+__device__ inline void store_release(void* to, uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+__device__ inline void store_relaxed(void* to, uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+__device__ inline uint64_t load_acquire(const void* from) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline uint32_t load_relaxed(const uint32_t* from) {
+  uint32_t value;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
+// Two words at once, each of which is single-copy atomic.
+__device__ inline void store_relaxed(void* to, uint64_t low, uint64_t high) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high) : "memory");
+}
+__device__ inline void load_relaxed(const void* from, uint64_t& low, uint64_t& high) {
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+}
+
+// The same for eight neighbouring threads of a warp, which do it together: their 128 bytes arrive, or are seen, as one
+// (lines.cuh says where).
+__device__ inline void store_line(void* to, uint64_t low, uint64_t high) { store_relaxed(to, low, high); }
+__device__ inline void load_line(const void* from, uint64_t& low, uint64_t& high) { load_relaxed(from, low, high); }
+
+__device__ inline uint64_t nanoseconds_now() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+// threadIdx.x, for what comes after the first store, or seldom: volatile, so that the compiler does not compute all
+// that follows from it at the start of the launch, where nothing else can be done meanwhile.
+__device__ inline int this_thread() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
+}  // namespace plait::machine
+#endif

@@ -1,0 +1,308 @@
+// Kernels on a CPU: what they need of a GPU, so that their source can be compiled by a host compiler, and a machine
+// that runs their threads as fibers, a few steps of one after a few of another, in an order that a seed decides.
+// Include this before any kernel (*.cuh).
+//
+// A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Memory is
+// sequentially consistent, so of what is wrong with kernels this shows what is wrong in every order: what is never
+// sent, is overwritten too early, or waits for ever.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+namespace plait::test {
+
+class Simt {
+ public:
+  explicit Simt(uint64_t seed) : random_(seed) { current_ = this; }
+  Simt(const Simt&) = delete;
+  Simt& operator=(const Simt&) = delete;
+
+  // Launches on a stream: one begins when the one before it on the stream is over. `body` is what a thread performs.
+  void launch(size_t stream, dim3 grid, dim3 block, std::function<void()> body) {
+    if (stream >= streams_.size()) streams_.resize(stream + 1);
+    streams_[stream].waiting.push_back({grid, block, std::move(body)});
+  }
+
+  // Runs all launches. Throws std::runtime_error where threads go on waiting.
+  void run() {
+    for (uint64_t turns = 0;; ++turns) {
+      std::vector<Thread*> threads;
+      for (Stream& stream : streams_) {
+        begin_next(stream);
+        for (const auto& thread : stream.threads) {
+          if (!thread->is_done) threads.push_back(thread.get());
+        }
+      }
+      if (threads.empty()) return;
+      if (turns > kMostTurns) throw std::runtime_error("threads wait for ever");
+      std::shuffle(threads.begin(), threads.end(), random_);
+      for (Thread* const thread : threads) step(*thread);
+    }
+  }
+
+  // ---- For the thread that runs:
+
+  struct Indices {
+    uint3 thread, block;
+    dim3 block_dim, grid_dim;
+  };
+  static const Indices& indices() { return current_->self_->indices; }
+
+  // Lets others run.
+  static void pause() { swapcontext(&current_->self_->context, &current_->scheduler_); }
+
+  struct Votes {
+    std::array<uint64_t, 32> values;
+    unsigned present;
+  };
+  // What the threads of the warp say.
+  static const Votes& meet_warp(uint64_t value) { return current_->self_->warp->meet(lane(), value); }
+  static unsigned lane() { return current_->self_->indices.thread.x % 32; }
+  // Whether all threads of the CTA say so.
+  static bool meet_cta(bool value) { return current_->self_->cta->meet(value); }
+  // Eight neighbouring threads of the warp, all of which are there.
+  static void meet_eight() { current_->self_->warp->eights[lane() / 8].meet(true); }
+
+  // A clock for bounded waits. Who looks at it has waited for long.
+  static uint64_t nanoseconds_now() {
+    pause();
+    return current_->nanoseconds_ += 1'000'000'000;
+  }
+
+ private:
+  static constexpr uint64_t kMostTurns = 200'000;
+  static constexpr size_t kStackBytes = 64 << 10;
+
+  // Of so many threads as are alive.
+  struct Meeting {
+    unsigned alive = 0, arrived = 0;
+    uint64_t generation = 0;
+    bool all = true, result = true;
+
+    bool meet(bool value) {
+      all = all && value;
+      ++arrived;
+      const uint64_t mine = generation;
+      go_on_if_complete();
+      while (generation == mine) pause();
+      return result;
+    }
+    void leave() {
+      --alive;
+      go_on_if_complete();
+    }
+    void go_on_if_complete() {
+      if (arrived == 0 || arrived != alive) return;
+      result = all;
+      all = true;
+      arrived = 0;
+      ++generation;
+    }
+  };
+
+  struct Warp {
+    unsigned alive = 0, arrived = 0;
+    uint64_t generation = 0;
+    std::array<uint64_t, 32> values{};
+    Votes votes{};
+    std::array<Meeting, 4> eights;
+
+    const Votes& meet(unsigned lane, uint64_t value) {
+      values[lane] = value;
+      arrived |= 1u << lane;
+      const uint64_t mine = generation;
+      go_on_if_complete();
+      while (generation == mine) pause();
+      return votes;
+    }
+    void enter(unsigned lane) {
+      alive |= 1u << lane;
+      ++eights[lane / 8].alive;
+    }
+    void leave(unsigned lane) {
+      eights[lane / 8].leave();
+      alive &= ~(1u << lane);
+      go_on_if_complete();
+    }
+    void go_on_if_complete() {
+      if (arrived == 0 || arrived != alive) return;
+      votes = {values, alive};
+      arrived = 0;
+      ++generation;
+    }
+  };
+
+  struct Thread {
+    Indices indices{};
+    std::shared_ptr<Warp> warp;
+    std::shared_ptr<Meeting> cta;
+    std::function<void()> body;
+    std::unique_ptr<char[]> stack;
+    ucontext_t context{};
+    bool is_done = false;
+  };
+
+  struct Launch {
+    dim3 grid, block;
+    std::function<void()> body;
+  };
+  struct Stream {
+    std::deque<Launch> waiting;
+    std::vector<std::unique_ptr<Thread>> threads;  // of the launch that runs
+  };
+
+  void begin_next(Stream& stream) {
+    const bool runs = std::any_of(stream.threads.begin(), stream.threads.end(), [](auto& it) { return !it->is_done; });
+    if (runs || stream.waiting.empty()) return;
+    const Launch launch = std::move(stream.waiting.front());
+    stream.waiting.pop_front();
+    stream.threads.clear();
+    for (unsigned y = 0; y < launch.grid.y; ++y) {
+      for (unsigned x = 0; x < launch.grid.x; ++x) add_cta(stream, launch, {x, y, 0});
+    }
+  }
+
+  void add_cta(Stream& stream, const Launch& launch, uint3 block) {
+    const auto cta = std::make_shared<Meeting>();
+    std::shared_ptr<Warp> warp;
+    for (unsigned t = 0; t < launch.block.x; ++t) {
+      if (t % 32 == 0) warp = std::make_shared<Warp>();
+      auto thread = std::make_unique<Thread>();
+      thread->indices = {{t, 0, 0}, block, launch.block, launch.grid};
+      thread->warp = warp;
+      thread->cta = cta;
+      thread->body = launch.body;
+      thread->stack = std::make_unique<char[]>(kStackBytes);
+      warp->enter(t % 32);
+      ++cta->alive;
+      getcontext(&thread->context);
+      thread->context.uc_stack.ss_sp = thread->stack.get();
+      thread->context.uc_stack.ss_size = kStackBytes;
+      thread->context.uc_link = &scheduler_;
+      makecontext(&thread->context, &Simt::perform, 0);
+      stream.threads.push_back(std::move(thread));
+    }
+  }
+
+  void step(Thread& thread) {
+    self_ = &thread;
+    swapcontext(&scheduler_, &thread.context);
+  }
+
+  static void perform() {
+    Thread& self = *current_->self_;
+    self.body();
+    self.warp->leave(lane());
+    self.cta->leave();
+    self.is_done = true;
+  }
+
+  static inline Simt* current_ = nullptr;
+  std::mt19937_64 random_;
+  std::deque<Stream> streams_;
+  ucontext_t scheduler_{};
+  Thread* self_ = nullptr;
+  uint64_t nanoseconds_ = 0;
+};
+
+}  // namespace plait::test
+
+// ---- The language
+
+// As static functions kernels have other names than those that the library launches.
+#undef __global__
+#undef __device__
+#undef __launch_bounds__
+#undef __noinline__
+#undef __grid_constant__
+#undef __shared__
+#define __global__ static
+#define __device__
+#define __launch_bounds__(...)
+#define __noinline__
+#define __grid_constant__
+#define __shared__
+#define __builtin_assume(what)
+#define threadIdx (::plait::test::Simt::indices().thread)
+#define blockIdx (::plait::test::Simt::indices().block)
+#define blockDim (::plait::test::Simt::indices().block_dim)
+#define gridDim (::plait::test::Simt::indices().grid_dim)
+
+using std::max;
+using std::min;
+
+inline bool __all_sync(unsigned, bool value) {
+  const auto& votes = plait::test::Simt::meet_warp(value);
+  for (unsigned i = 0; i < 32; ++i) {
+    if ((votes.present >> i & 1) != 0 && votes.values[i] == 0) return false;
+  }
+  return true;
+}
+inline unsigned __ballot_sync(unsigned, bool value) {
+  const auto& votes = plait::test::Simt::meet_warp(value);
+  unsigned ballot = 0;
+  for (unsigned i = 0; i < 32; ++i) ballot |= static_cast<unsigned>(votes.present >> i & votes.values[i]) << i;
+  return ballot;
+}
+inline bool __any_sync(unsigned mask, bool value) { return __ballot_sync(mask, value) != 0; }
+inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width) {
+  const unsigned first = plait::test::Simt::lane() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
+  return plait::test::Simt::meet_warp(value).values[first + static_cast<unsigned>(from % width)];
+}
+inline void __syncwarp() { plait::test::Simt::meet_warp(0); }
+inline void __syncthreads() { plait::test::Simt::meet_cta(true); }
+inline bool __syncthreads_and(bool value) { return plait::test::Simt::meet_cta(value); }
+inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
+inline void __threadfence_system() {}
+inline int atomicCAS(int* address, int expected, int value) {
+  const int seen = *address;
+  if (seen == expected) *address = value;
+  return seen;
+}
+
+// ---- What runtime/cuda/machine.cuh is on a GPU
+
+namespace plait::machine {
+
+inline void store_relaxed(void* to, uint64_t value) { *static_cast<volatile uint64_t*>(to) = value; }
+inline void store_release(void* to, uint64_t value) { store_relaxed(to, value); }
+inline uint64_t load_acquire(const void* from) { return *static_cast<const volatile uint64_t*>(from); }
+inline uint32_t load_relaxed(const uint32_t* from) { return *static_cast<const volatile uint32_t*>(from); }
+inline void store_relaxed(void* to, uint64_t low, uint64_t high) {
+  store_relaxed(to, low);
+  store_relaxed(static_cast<uint64_t*>(to) + 1, high);
+}
+inline void load_relaxed(const void* from, uint64_t& low, uint64_t& high) {
+  low = load_acquire(from);
+  high = load_acquire(static_cast<const uint64_t*>(from) + 1);
+}
+// What a line's last thread has is stored last and loaded first.
+inline void store_line(void* to, uint64_t low, uint64_t high) {
+  const bool is_last = test::Simt::lane() % 8 == 7;
+  if (!is_last) store_relaxed(to, low, high);
+  test::Simt::meet_eight();
+  if (is_last) store_relaxed(to, low, high);
+}
+inline void load_line(const void* from, uint64_t& low, uint64_t& high) {
+  const bool is_last = test::Simt::lane() % 8 == 7;
+  if (is_last) load_relaxed(from, low, high);
+  test::Simt::meet_eight();
+  if (!is_last) load_relaxed(from, low, high);
+}
+inline uint64_t nanoseconds_now() { return test::Simt::nanoseconds_now(); }
+inline int this_thread() { return static_cast<int>(threadIdx.x); }
+
+}  // namespace plait::machine
