@@ -42,11 +42,18 @@ std::function<void()> body_of(const void* function, const void* argument) {
   throw std::logic_error("a kernel that this test does not know");
 }
 
-// One call of all ranks, its buffers and what they shall hold.
+// One rank's buffers of a call: input and output may share memory, and begin anywhere.
+struct Buffers {
+  std::vector<Element> memory[2];
+  Element* input = nullptr;
+  Element* output = nullptr;
+  std::vector<Element> given, expected;
+};
+
+// One call of all ranks.
 struct Made {
   Call call;
-  std::vector<std::vector<Element>> inputs, outputs, expected;
-  std::vector<size_t> input_at, output_at;  // where in them
+  std::vector<Buffers> ranks;
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
 };
 
@@ -84,10 +91,10 @@ class World {
 
   void check() const {
     for (const Made& made : calls_) {
-      for (size_t rank = 0; rank < made.outputs.size(); ++rank) {
-        const auto from = made.outputs[rank].begin() + static_cast<ptrdiff_t>(made.output_at[rank]);
-        const std::vector<Element> got(from, from + static_cast<ptrdiff_t>(made.expected[rank].size()));
-        EXPECT_EQ(got, made.expected[rank]) << to_text(made.call) << ", rank " << rank << " of " << ranks_;
+      for (size_t rank = 0; rank < made.ranks.size(); ++rank) {
+        const Buffers& it = made.ranks[rank];
+        const std::vector<Element> got(it.output, it.output + it.expected.size());
+        EXPECT_EQ(got, it.expected) << to_text(made.call) << ", rank " << rank << " of " << ranks_;
       }
     }
   }
@@ -110,21 +117,31 @@ class World {
     return plans_.emplace(key, verify(make_plan(algorithm, arguments))).first->second;
   }
 
-  // Buffers begin anywhere, so ranks of one call use different kernels.
+  // Ranks of one call whose buffers begin differently use different kernels.
   void fill(Made& made) {
+    made.ranks = std::vector<Buffers>(static_cast<size_t>(ranks_));
+    const bool in_place = pick(0, 2) == 0;
     for (int rank = 0; rank < ranks_; ++rank) {
-      made.input_at.push_back(static_cast<size_t>(pick(0, 1)));
-      made.output_at.push_back(pick(0, 1) == 0 ? made.input_at.back() : static_cast<size_t>(pick(0, 1)));
-      std::vector<Element>& input = made.inputs.emplace_back(input_elements(made.call, ranks_, rank) + 1);
-      for (Element& element : input) element = pick(-1000, 1000);
-      made.outputs.emplace_back(output_elements(made.call, ranks_, rank) + 1);
+      Buffers& it = made.ranks[static_cast<size_t>(rank)];
+      it.given.resize(input_elements(made.call, ranks_, rank));
+      for (Element& element : it.given) element = pick(-1000, 1000);
+      const size_t gets = output_elements(made.call, ranks_, rank);
+      for (std::vector<Element>& memory : it.memory) memory.resize(std::max(it.given.size(), gets) + 1);
+      it.input = it.memory[0].data() + pick(0, 1);
+      it.output = it.memory[1].data() + pick(0, 1);
+      if (in_place && !it.given.empty() && gets > 0) {
+        const size_t own = static_cast<size_t>(rank) * made.call.count;
+        it.output = it.input + (scatters(made.call.collective) ? own : 0);
+        it.input += gathers(made.call.collective) ? own : 0;
+      }
+      std::copy(it.given.begin(), it.given.end(), it.input);
     }
-    for (int rank = 0; rank < ranks_; ++rank) made.expected.push_back(expected_of(made, rank));
+    for (int rank = 0; rank < ranks_; ++rank) {
+      made.ranks[static_cast<size_t>(rank)].expected = expected_of(made, rank);
+    }
   }
 
-  Element given(const Made& made, int rank, size_t i) const {
-    return made.inputs[static_cast<size_t>(rank)][made.input_at[static_cast<size_t>(rank)] + i];
-  }
+  Element given(const Made& made, int rank, size_t i) const { return made.ranks[static_cast<size_t>(rank)].given[i]; }
 
   std::vector<Element> expected_of(const Made& made, int rank) const {
     const Call& call = made.call;
@@ -172,8 +189,7 @@ class World {
     self.wait_nanoseconds = wait_nanoseconds_;
     const BoundPlan bound = bind(plan, made.call, rank, CudaRank::limits(shape, plan.plan()));
     made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, shape, self, 1));
-    const auto [kernel, argument] = made.launches.back()->launch(made.inputs[r].data() + made.input_at[r],
-                                                                 made.outputs[r].data() + made.output_at[r]);
+    const auto [kernel, argument] = made.launches.back()->launch(made.ranks[r].input, made.ranks[r].output);
     ++uses_[kernel.function];
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
