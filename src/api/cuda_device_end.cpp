@@ -35,8 +35,10 @@ class CudaDeviceEnd final : public DeviceEnd {
   }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
-    if (state_.has_failed()) throw *state_.failure();
-    if (call.count == 0 && call.collective != Collective::kBarrier) return;
+    if (call.count == 0 && call.collective != Collective::kBarrier) {  // nothing to launch, but what failed has failed
+      if (state_.has_failed()) throw *state_.failure();
+      return;
+    }
     const Ready& ready = ready_for(call);
     if (ready.copies && cuda_.enqueue_copies(*ready.copies, input, output, stream, ready.patience)) return;
     cuda_.enqueue(*ready.prepared, input, output, stream, factor);

@@ -40,12 +40,18 @@ __device__ T combine_product(T a, T b) {
   }
 }
 
+// a <- a + b.
+template <class T, int count>
+__device__ void add(T (&a)[count], const T (&b)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) a[i] = combine_sum(a[i], b[i]);
+}
+
 // a <- a (op) b. The operation is the same for all threads, so the branch costs nothing beside the memory accesses.
 template <class T, int count>
 __device__ void combine(ReduceOp op, T (&a)[count], const T (&b)[count]) {
   if (op == ReduceOp::kSum || op == ReduceOp::kAverage) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) a[i] = combine_sum(a[i], b[i]);
+    add(a, b);
   } else if (op == ReduceOp::kProduct) {
 #pragma unroll
     for (int i = 0; i < count; ++i) a[i] = combine_product(a[i], b[i]);

@@ -61,11 +61,11 @@ class StepWriter {
   void add_fold(const DeviceOperation& operation) {
     const auto destinations = program_.places.begin() + operation.first;
     const auto sources = destinations + operation.destinations;
-    const bool is_copy = operation.sources == 1 && operation.divisor == 0;
-    const int times = is_copy && protocol_ == Protocol::kPackets ? operation.destinations : 1;
+    const bool copies = protocol_ == Protocol::kPackets && operation.sources == 1 && operation.divisor == 0;
+    const int times = copies ? operation.destinations : 1;
     Places from;
     for (int i = 0; i < times; ++i) from.insert(from.end(), sources, sources + operation.sources);
-    add_step(operation, std::move(from), {destinations, sources}, times > 1);
+    add_step(operation, std::move(from), {destinations, sources}, copies);
   }
 
   // Of copies performed together; in the lane's program destination and source take turns.

@@ -12,8 +12,7 @@
 
 namespace plait {
 
-// A fold; or copies, performed at once: source i to destination i. With packets, a copy to several places is several
-// copies.
+// A fold; or copies, performed at once: source i to destination i. With packets, a fold of one source is copies of it.
 struct alignas(uint64_t) FlaggedStep {
   uint16_t words = 0;         // of eight bytes, that hold the elements of each source
   uint8_t last_elements = 0;  // of the last of them
@@ -32,6 +31,8 @@ struct alignas(16) FlaggedPlace {
   uint64_t destination = 0;
 };
 inline constexpr uint64_t kFlaggedAddress = uint64_t{1} << 63;
+PLAIT_HOST_DEVICE constexpr bool is_flagged(uint64_t address) { return static_cast<int64_t>(address) < 0; }
+PLAIT_HOST_DEVICE constexpr bool is_callers(uint64_t address) { return static_cast<int64_t>(address) > 0; }
 
 struct FlaggedProgram {
   std::vector<FlaggedStep> steps;

@@ -26,7 +26,7 @@ class LineEngine {
 
   // After the strand has.
   __device__ void begin_epoch() {
-    lines_at_ = BlockLayout::lines_at(strand_.number(), strand_.parity()) - BlockLayout::lines_at(0, 0) + place_ * 16;
+    lines_at_ = strand_.lines_from_first() + place_ * 16;
     flag_ = strand_.epoch();
   }
 
@@ -111,7 +111,7 @@ class LineEngine {
   }
 
   __device__ void store(uint64_t address, uint32_t line, const Share& share, const Pair& pair) const {
-    if ((address & kFlaggedAddress) == 0) {
+    if (!is_flagged(address)) {
       std::byte* const word = callers_word(address, share);
       const bool whole = whole_words_;
       if (share.low_count > 0) store_word<Word>(word, share.low_count, whole, pair.low);
@@ -141,7 +141,7 @@ class LineEngine {
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
       if (b >= batch) break;
-      if ((from[b].source & kFlaggedAddress) != 0) {
+      if (is_flagged(from[b].source)) {
         if (exists) missing |= 1u << b;
         continue;
       }

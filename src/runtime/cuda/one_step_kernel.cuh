@@ -11,16 +11,16 @@ namespace plait {
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_one_step(const __grid_constant__ OneStepLaunch launch) {
   Strand strand(launch, 0, 1);
-  Engine engine(launch, blockIdx.x + 1 < gridDim.x ? launch.full : launch.last);
+  Engine engine(launch, blockIdx.x + 1 < gridDim.x ? launch.step.full : launch.step.last);
   engine.load();
   if (!strand.begin()) return;
   engine.give(strand);
   __syncthreads();
-  strand.leave(launch.end);
+  strand.leave(launch.step.end);
   const bool is_good = engine.take(strand);
-  if (!launch.end.is_awaited) return;
+  if (!launch.step.end.is_awaited) return;
   if (!__syncthreads_and(is_good)) return;
-  strand.end(launch.end);
+  strand.end(launch.step.end);
 }
 
 template <DataType type>

@@ -10,11 +10,7 @@ namespace plait {
 
 // One call, passed to the kernel by value. Slice s is that of strand s.
 struct OneStepLaunch : Launch {
-  int32_t given = 0, taken = 0, combined = 0;  // as in OneStepProgram
-  bool given_is_one = false;
-  uint32_t group_shift = 0;
-  EpochEnd end;
-  OneStepProgram::Slice full, last;
+  OneStep step;
 };
 
 // What cudaLaunchKernel takes, with a OneStepLaunch and a CTA for each slice. With packets, 1 << group_shift threads

@@ -13,7 +13,7 @@ namespace plait {
 template <DataType type, int kLines>
 class OneStepLines {
  public:
-  __device__ OneStepLines(const OneStepLaunch& launch, const OneStepProgram::Slice& slice)
+  __device__ OneStepLines(const OneStepLaunch& launch, const OneStep::Slice& slice)
       : launch_(launch),
         places_(slice.places),
         words_(slice.words),
@@ -26,11 +26,9 @@ class OneStepLines {
   // After the strand has begun an epoch.
   __device__ void give(const Strand& strand) {
     flag_ = strand.epoch();
-    lines_at_ =
-        static_cast<uint32_t>(BlockLayout::lines_at(strand.number(), strand.parity()) - BlockLayout::lines_at(0, 0)) +
-        share() * static_cast<uint32_t>(sizeof(lines::Pair));
+    lines_at_ = strand.lines_from_first() + share() * static_cast<uint32_t>(sizeof(lines::Pair));
     for (uint32_t line = first_line(); line < lines_; line += kLines * lines_apart()) {
-      for (int first = 0; first < launch_.given; first += kPlaces) {
+      for (int first = 0; first < launch_.step.given; first += kPlaces) {
         if (line != first_line() || first != 0) load_given(first, line);
         store_given(first, line);
       }
@@ -70,18 +68,18 @@ class OneStepLines {
   }
 
   __device__ void load_given(int first, uint32_t line) {
-    for_each(first, launch_.given, [&](int l, int p) {
-      given_[l][p] = p > 0 && launch_.given_is_one
+    for_each(first, launch_.step.given, [&](int l, int p) {
+      given_[l][p] = p > 0 && launch_.step.given_is_one
                          ? given_[l][0]
                          : load_callers(address(first + p, OneStepPlace::kGiven), line + l * lines_apart());
     });
   }
 
   __device__ void store_given(int first, uint32_t line) const {
-    for_each(first, launch_.given, [&](int l, int p) {
+    for_each(first, launch_.step.given, [&](int l, int p) {
       const uint64_t to = address(first + p, OneStepPlace::kGivenTo);
       const uint32_t at = line + l * lines_apart();
-      if (static_cast<int64_t>(to) >= 0) {
+      if (!is_flagged(to)) {
         store_callers(to, at, given_[l][p]);
       } else if (at < lines_) {
         lines::store(stored(to, at), given_[l][p], has_flag(), flag_);
@@ -91,18 +89,18 @@ class OneStepLines {
 
   __device__ bool take(const Strand& strand, uint32_t line) const {
     Sum sums[kLines];
-    for (int first = 0; first < launch_.taken; first += kPlaces) {
+    for (int first = 0; first < launch_.step.taken; first += kPlaces) {
       Pairs pairs;
       if (!await(strand, first, line, pairs)) return false;
-      if (launch_.combined > 0) {
-        for_each(first, launch_.combined, [&](int l, int p) { add(pairs[l][p], p == 0 && first == 0, sums[l]); });
+      if (launch_.step.combined > 0) {
+        for_each(first, launch_.step.combined, [&](int l, int p) { add(pairs[l][p], p == 0 && first == 0, sums[l]); });
       } else {
-        for_each(first, launch_.taken, [&](int l, int p) {
+        for_each(first, launch_.step.taken, [&](int l, int p) {
           store_callers(address(first + p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
         });
       }
     }
-    if (launch_.combined == 0) return true;
+    if (launch_.step.combined == 0) return true;
 #pragma unroll
     for (int l = 0; l < kLines; ++l) {
       Word low, high;
@@ -116,10 +114,10 @@ class OneStepLines {
   // Gets the pairs of a batch; false: given up.
   __device__ bool await(const Strand& strand, int first, uint32_t line, Pairs& pairs) const {
     unsigned missing = 0;
-    for_each(first, launch_.taken, [&](int l, int p) {
+    for_each(first, launch_.step.taken, [&](int l, int p) {
       const uint64_t from = address(first + p, OneStepPlace::kTaken);
       const uint32_t at = line + l * lines_apart();
-      if (static_cast<int64_t>(from) >= 0) {
+      if (!is_flagged(from)) {
         pairs[l][p] = load_callers(from, at);
       } else if (at < lines_) {
         missing |= bit(l, p);
@@ -127,11 +125,11 @@ class OneStepLines {
     });
     Patience patience;
     while (__any_sync(kWarp, missing != 0)) {
-      for_each(first, launch_.taken, [&](int l, int p) {
+      for_each(first, launch_.step.taken, [&](int l, int p) {
         if ((missing & bit(l, p)) == 0) return;
         pairs[l][p] = lines::load(stored(address(first + p, OneStepPlace::kTaken), line + l * lines_apart()));
       });
-      for_each(first, launch_.taken, [&](int l, int p) {
+      for_each(first, launch_.step.taken, [&](int l, int p) {
         if (lines::has_come(pairs[l][p], flag_)) missing &= ~bit(l, p);
       });
       if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
@@ -149,10 +147,11 @@ class OneStepLines {
     Sum next;
     Word(pair.low).widen(next.low);
     Word(pair.high).widen(next.high);
-#pragma unroll
-    for (int e = 0; e < Word::kCount; ++e) {
-      sum.low[e] = is_first ? next.low[e] : combine_sum(sum.low[e], next.low[e]);
-      sum.high[e] = is_first ? next.high[e] : combine_sum(sum.high[e], next.high[e]);
+    if (is_first) {
+      sum = next;
+    } else {
+      plait::add(sum.low, next.low);
+      plait::add(sum.high, next.high);
     }
   }
 

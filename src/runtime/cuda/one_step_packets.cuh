@@ -19,8 +19,7 @@ __device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
 #pragma unroll 1
   for (int i = 1; i < addends; ++i) {
     Word(__shfl_sync(kWarp, bits, i, group)).widen(next);
-#pragma unroll
-    for (int e = 0; e < Word::kCount; ++e) sum[e] = combine_sum(sum[e], next[e]);
+    add(sum, next);
   }
   Word result;
   result.narrow(sum);
@@ -30,9 +29,9 @@ __device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
 template <DataType type, int kWords>
 class OneStepPackets {
  public:
-  __device__ OneStepPackets(const OneStepLaunch& launch, const OneStepProgram::Slice& slice)
+  __device__ OneStepPackets(const OneStepLaunch& launch, const OneStep::Slice& slice)
       : launch_(launch),
-        place_(slice.places[threadIdx.x & ((1u << launch.group_shift) - 1)]),
+        place_(slice.places[threadIdx.x & ((1u << launch.step.group_shift) - 1)]),
         words_(slice.words),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
@@ -48,24 +47,23 @@ class OneStepPackets {
   // After the strand has begun an epoch.
   __device__ void give(const Strand& strand) {
     flag_ = static_cast<uint32_t>(strand.epoch());
-    packets_at_ = static_cast<uint32_t>(BlockLayout::packets_at(strand.number(), strand.parity()) -
-                                        BlockLayout::packets_at(0, 0));
-    const auto to = static_cast<int64_t>(place_.addresses[OneStepPlace::kGivenTo]);
+    packets_at_ = strand.packets_from_first();
+    const uint64_t to = place_.addresses[OneStepPlace::kGivenTo];
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       if (!exists(w)) continue;
-      if (to < 0) packets::store(packet(OneStepPlace::kGivenTo, w), given_[w], flag_);
-      if (to > 0) *callers_word(OneStepPlace::kGivenTo, w) = given_[w];
+      if (is_flagged(to)) packets::store(packet(OneStepPlace::kGivenTo, w), given_[w], flag_);
+      if (is_callers(to)) *callers_word(OneStepPlace::kGivenTo, w) = given_[w];
     }
   }
 
   // False: given up.
   __device__ bool take(const Strand& strand) {
-    const auto from = static_cast<int64_t>(place_.addresses[OneStepPlace::kTaken]);
+    const bool takes_packets = is_flagged(place_.addresses[OneStepPlace::kTaken]);
     const bool has_output = place_.addresses[OneStepPlace::kTakenTo] != 0;
     bool came[kWords];
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) came[w] = from >= 0 || !exists(w);
+    for (int w = 0; w < kWords; ++w) came[w] = !takes_packets || !exists(w);
     uint32_t seen = 0;
     Patience patience;
     for (;;) {
@@ -82,8 +80,9 @@ class OneStepPackets {
       bool all_came = true;
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        results[w] = launch_.combined == 0 ? taken_[w]
-                                           : sum_of_group<type>(taken_[w], launch_.combined, 1 << launch_.group_shift);
+        results[w] = launch_.step.combined == 0
+                         ? taken_[w]
+                         : sum_of_group<type>(taken_[w], launch_.step.combined, 1 << launch_.step.group_shift);
         all_came = all_came && came[w];
       }
       if (__all_sync(kWarp, all_came)) {
@@ -100,16 +99,16 @@ class OneStepPackets {
   }
 
  private:
-  __device__ uint32_t word(int w) const { return (threadIdx.x + w * blockDim.x) >> launch_.group_shift; }
+  __device__ uint32_t word(int w) const { return (threadIdx.x + w * blockDim.x) >> launch_.step.group_shift; }
   __device__ bool exists(int w) const { return word(w) < words_; }
 
   __device__ uint64_t load(OneStepPlace::Field field, int w) const {
     // Without branches, so that nothing keeps these loads from being under way together with that of the strand's
     // state.
-    const bool is_callers = static_cast<int64_t>(place_.addresses[field]) > 0;
+    const bool loads = is_callers(place_.addresses[field]) & exists(w);
     const uint64_t* const from = callers_word(field, w);
     uint64_t bits = 0;
-    if (is_callers & exists(w)) bits = *from;
+    if (loads) bits = *from;
     return bits;
   }
 

@@ -86,7 +86,7 @@ class Sorter {
 };
 
 void put(OneStepProgram& program, bool full, size_t place, OneStepPlace::Field field, const Address& address) {
-  OneStepProgram::Slice& slice = full ? program.full : program.last;
+  OneStep::Slice& slice = full ? program.step.full : program.step.last;
   slice.places[place].addresses[field] = address.packet;
   if (address.callers == nullptr) return;
   program.callers.push_back(
@@ -94,7 +94,7 @@ void put(OneStepProgram& program, bool full, size_t place, OneStepPlace::Field f
 }
 
 void write(OneStepProgram& program, bool full, const Sorter& from) {
-  (full ? program.full : program.last).words = from.words();
+  (full ? program.step.full : program.step.last).words = from.words();
   for (size_t i = 0; i < from.given().size(); ++i) {
     put(program, full, i, OneStepPlace::kGiven, from.given()[i].from);
     put(program, full, i, OneStepPlace::kGivenTo, from.given()[i].to);
@@ -114,12 +114,13 @@ std::optional<OneStepProgram> make_one_step_program(const FlaggedProgram& progra
   if (!last.is_one_step() || width > kMostGroup) return std::nullopt;
   if (last.combined() > 0 && call.op != ReduceOp::kSum) return std::nullopt;
   OneStepProgram result;
-  while (size_t{1} << result.group_shift < width) ++result.group_shift;
-  result.given = static_cast<int>(last.given().size());
-  result.taken = static_cast<int>(last.taken().size());
-  result.given_is_one = last.gives_one();
-  result.combined = last.combined();
-  result.end = program.last.end;
+  OneStep& step = result.step;
+  while (size_t{1} << step.group_shift < width) ++step.group_shift;
+  step.given = static_cast<int>(last.given().size());
+  step.taken = static_cast<int>(last.taken().size());
+  step.combined = last.combined();
+  step.given_is_one = last.gives_one();
+  step.end = program.last.end;
   write(result, false, last);
   if (slices == 1) return result;
   const bool alike = full.is_one_step() && full.given().size() == last.given().size() &&

@@ -20,18 +20,23 @@ struct alignas(32) OneStepPlace {
   uint64_t addresses[kFields] = {};
 };
 
-struct OneStepProgram {
-  // What is done with one slice.
+// What a rank does in one call, in the form that the kernels read.
+struct OneStep {
+  // With one slice.
   struct Slice {
     uint32_t words = 0;
     OneStepPlace places[kMostGroup];
   };
-  Slice full, last;
   int given = 0, taken = 0;   // places that give and that take, from the first on
-  bool given_is_one = false;  // all that give give the same
   int combined = 0;           // what is taken at so many places is combined, in their order; 0: all is copied
+  bool given_is_one = false;  // all that give give the same
   int group_shift = 0;        // no more than 1 << group_shift places
   EpochEnd end;
+  Slice full, last;
+};
+
+struct OneStepProgram {
+  OneStep step;
 
   // Where the caller's addresses go: buffer + offset.
   struct CallersPlace {

@@ -45,8 +45,7 @@ class PacketEngine {
 
   // After the strand has begun one.
   __device__ void begin_epoch() {
-    packets_at_ = static_cast<uint32_t>(BlockLayout::packets_at(strand_.number(), strand_.parity()) -
-                                        BlockLayout::packets_at(0, 0));
+    packets_at_ = strand_.packets_from_first();
     flag_ = static_cast<uint32_t>(strand_.epoch());
   }
 
@@ -69,10 +68,6 @@ class PacketEngine {
   __device__ bool is_good() const { return good_; }
 
  private:
-  static __device__ bool is_packet(uint64_t address) { return static_cast<int64_t>(address) < 0; }
-  static __device__ bool is_callers(uint64_t address) { return static_cast<int64_t>(address) > 0; }
-  static_assert(kFlaggedAddress == uint64_t{1} << 63);
-
   // This thread's word `i` where its source is the caller's, else 0.
   __device__ uint64_t load_callers(uint32_t i) const {
     if (i >= step_.words || !is_callers(source_)) return 0;
@@ -82,7 +77,7 @@ class PacketEngine {
   }
 
   __device__ void store(uint32_t i, uint64_t bits) const {
-    if (is_packet(destination_)) {
+    if (is_flagged(destination_)) {
       packets::store(packet(destination_, i), bits, flag_);
     } else if (is_callers(destination_)) {
       std::byte* const to = callers_word(destination_, i);
@@ -99,7 +94,7 @@ class PacketEngine {
   // not come.
   __device__ uint64_t combined_when_there(uint32_t i) {
     const std::byte* const from = packet(source_, i);
-    bool came = i >= step_.words || !is_packet(source_);
+    bool came = i >= step_.words || !is_flagged(source_);
     uint64_t bits = bits_;
     uint32_t seen = 0;
     Patience patience;
@@ -125,9 +120,7 @@ class PacketEngine {
     const int sources = step_.sources;
     const int divisor = step_.divisor;
     Accumulator sum[Word::kCount], next[Word::kCount];
-    const uint64_t first = __shfl_sync(kWarp, bits, 0, group);
-    if (sources == 1 && divisor == 0) return first;
-    Word(first).widen(sum);
+    Word(__shfl_sync(kWarp, bits, 0, group)).widen(sum);
 #pragma unroll 1
     for (int s = 1; s < sources; ++s) {
       Word(__shfl_sync(kWarp, bits, s, group)).widen(next);

@@ -1,3 +1,4 @@
+// Making launches ready, and starting them.
 #include "runtime/cuda/prepared_launch.hpp"
 
 #include <algorithm>
@@ -54,22 +55,6 @@ FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& f
   return launch;
 }
 
-// The same in one step.
-OneStepLaunch one_step_launch(const LaneProgram& program, const OneStepProgram& one_step, const DeviceRank& self,
-                              const Call& call) {
-  OneStepLaunch launch = {};
-  fill(launch, program, self, call);
-  launch.group_shift = static_cast<uint32_t>(one_step.group_shift);
-  launch.given = one_step.given;
-  launch.taken = one_step.taken;
-  launch.combined = one_step.combined;
-  launch.given_is_one = one_step.given_is_one;
-  launch.end = one_step.end;
-  launch.full = one_step.full;
-  launch.last = one_step.last;
-  return launch;
-}
-
 }  // namespace
 
 struct PreparedLaunch::Buffers {
@@ -118,17 +103,17 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
 }
 
 // Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
-std::optional<PreparedLaunch::OneStep> PreparedLaunch::one_step_of(const LaneProgram& program,
-                                                                   const FlaggedProgram& flagged,
-                                                                   const LaunchShape& shape,
-                                                                   const DeviceRank& self) const {
+std::optional<PreparedLaunch::InOneStep> PreparedLaunch::one_step_of(const LaneProgram& program,
+                                                                     const FlaggedProgram& flagged,
+                                                                     const LaunchShape& shape,
+                                                                     const DeviceRank& self) const {
   if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
   auto one_step = make_one_step_program(flagged, program.slices, call_);
   if (!one_step) return std::nullopt;
   Kernel kernel{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
-  const uint32_t words = std::max(one_step->full.words, one_step->last.words);
+  const uint32_t words = std::max(one_step->step.full.words, one_step->step.last.words);
   if (shape.protocol == Protocol::kPackets) {
-    const unsigned threads = words << one_step->group_shift;
+    const unsigned threads = words << one_step->step.group_shift;
     int words_of_thread = 1;
     while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
     if (words_of_thread > kMostWordsOfThread) return std::nullopt;
@@ -138,8 +123,10 @@ std::optional<PreparedLaunch::OneStep> PreparedLaunch::one_step_of(const LanePro
     kernel.function = one_step_lines(call_.type, threads <= kernel.block.x ? 1 : kMostLinesAtOnce);
   }
   if (ranks_per_device_ > 1 && !is_resident(kernel)) return std::nullopt;
-  const OneStepLaunch argument = one_step_launch(program, *one_step, self, call_);
-  return OneStep{std::move(*one_step), argument, kernel};
+  OneStepLaunch argument = {};
+  fill(argument, program, self, call_);
+  argument.step = one_step->step;
+  return InOneStep{std::move(one_step->callers), argument, kernel};
 }
 
 // Whether all CTAs of all ranks that share the GPU fit on it at once.
@@ -171,9 +158,9 @@ void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
   flagged.argument.whole_words = flagged.program.has_whole_words && buffers.have_whole_words();
 }
 
-void PreparedLaunch::set(const Buffers& buffers, OneStep& one_step) const {
-  for (const OneStepProgram::CallersPlace& place : one_step.program.callers) {
-    OneStepProgram::Slice& slice = place.full ? one_step.argument.full : one_step.argument.last;
+void PreparedLaunch::set(const Buffers& buffers, InOneStep& it) const {
+  for (const OneStepProgram::CallersPlace& place : it.callers) {
+    OneStep::Slice& slice = place.full ? it.argument.step.full : it.argument.step.last;
     slice.places[place.place].addresses[place.field] = buffers.address(place.output, place.offset);
   }
 }

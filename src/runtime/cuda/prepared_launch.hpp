@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
@@ -45,27 +46,27 @@ class PreparedLaunch {
     FlaggedProgram program;
     FlaggedLaunch argument;
   };
-  struct OneStep {
-    OneStepProgram program;
+  struct InOneStep {
+    std::vector<OneStepProgram::CallersPlace> callers;
     OneStepLaunch argument;
     Kernel kernel;
   };
   struct Buffers;
 
-  std::optional<OneStep> one_step_of(const LaneProgram& program, const FlaggedProgram& flagged,
-                                     const LaunchShape& shape, const DeviceRank& self) const;
+  std::optional<InOneStep> one_step_of(const LaneProgram& program, const FlaggedProgram& flagged,
+                                       const LaunchShape& shape, const DeviceRank& self) const;
   bool is_resident(const Kernel& kernel) const;
   static int resident_ctas(const Kernel& kernel);
 
   void set(const Buffers& buffers, SignalLaunch& launch) const;
   void set(const Buffers& buffers, Flagged& flagged) const;
-  void set(const Buffers& buffers, OneStep& one_step) const;
+  void set(const Buffers& buffers, InOneStep& it) const;
 
   const Call call_;
   const int ranks_per_device_;
   Kernel kernel_;                                 // for buffers of any alignment
   std::variant<SignalLaunch, Flagged> argument_;  // of that
-  std::optional<OneStep> one_step_;               // better, for those that begin at multiples of eight bytes
+  std::optional<InOneStep> one_step_;             // better, for those that begin at multiples of eight bytes
 };
 
 }  // namespace plait

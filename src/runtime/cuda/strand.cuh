@@ -61,6 +61,13 @@ class Strand {
 
   __device__ std::byte* block(int rank) const { return self().blocks[rank]; }
   __device__ std::byte* signals(int rank) const { return block(rank) + BlockLayout::signals_at(number_, parity()); }
+  // From the packets or lines of strand 0 and even epochs to those of this epoch.
+  __device__ uint32_t packets_from_first() const {
+    return static_cast<uint32_t>(BlockLayout::packets_at(number_, parity()) - BlockLayout::packets_at(0, 0));
+  }
+  __device__ uint32_t lines_from_first() const {
+    return static_cast<uint32_t>(BlockLayout::lines_at(number_, parity()) - BlockLayout::lines_at(0, 0));
+  }
   __device__ std::byte* scratch(int rank) const { return block(rank) + BlockLayout::scratch_at(number_, parity()); }
 
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.

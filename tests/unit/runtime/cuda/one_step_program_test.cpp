@@ -72,22 +72,22 @@ class World {
   void run(size_t rank, uint64_t number, bool takes) {
     const OneStepProgram& program = *made_[rank].one_step;
     const bool full = number + 1 < made_[rank].lane.slices;
-    const OneStepProgram::Slice& slice = full ? program.full : program.last;
-    ASSERT_LE(slice.words << program.group_shift, static_cast<unsigned>(kShape.threads));
+    const OneStep::Slice& slice = full ? program.step.full : program.step.last;
+    ASSERT_LE(slice.words << program.step.group_shift, static_cast<unsigned>(kShape.threads));
     for (uint32_t word = 0; word < slice.words; ++word) {
       const auto at = [&](size_t place, OneStepPlace::Field field) -> uint64_t* {
         return find(rank, full, place, field, number, word);
       };
       uint64_t sum = 0;
-      for (size_t place = 0; place < size_t{1} << program.group_shift; ++place) {
+      for (size_t place = 0; place < size_t{1} << program.step.group_shift; ++place) {
         const uint64_t* const given = at(place, OneStepPlace::kGiven);
         if (!takes && given != nullptr) *at(place, OneStepPlace::kGivenTo) = *given;
         const uint64_t* const taken = at(place, OneStepPlace::kTaken);
         if (taken == nullptr || !takes) continue;
         sum += *taken;
-        if (program.combined == 0) *at(place, OneStepPlace::kTakenTo) = *taken;
+        if (program.step.combined == 0) *at(place, OneStepPlace::kTakenTo) = *taken;
       }
-      if (takes && program.combined > 0) *at(0, OneStepPlace::kTakenTo) = sum;
+      if (takes && program.step.combined > 0) *at(0, OneStepPlace::kTakenTo) = sum;
     }
   }
 
@@ -100,7 +100,7 @@ class World {
       const uint64_t byte = it.offset + slice * made_[rank].lane.slice_bytes + word * sizeof(uint64_t);
       return &buffer.at(byte / sizeof(uint64_t));
     }
-    const uint64_t address = (full ? program.full : program.last).places[place].addresses[field];
+    const uint64_t address = (full ? program.step.full : program.step.last).places[place].addresses[field];
     if (address == 0) return nullptr;
     EXPECT_NE(address & kFlaggedAddress, 0u);
     return &packets_[{address, slice, word}];
