@@ -6,15 +6,18 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "base/error.hpp"
+#include "bench/exact_input.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
+#include "support/call_buffers.hpp"
+#include "support/seed.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt.hpp"
 // clang-format on
@@ -28,32 +31,38 @@ constexpr DataType kType = DataType::kInt32;
 using Element = int32_t;
 using test::Simt;
 
-// The source of the library's kernel `function`, performed with its argument.
-std::function<void()> body_of(const void* function, const void* argument) {
-  const auto flagged = *static_cast<const FlaggedLaunch*>(argument);
-  if (function == lane_kernel(Protocol::kPackets, kType)) return [=] { run_flagged<PacketEngine<kType>>(flagged); };
-  if (function == lane_kernel(Protocol::kLines, kType)) return [=] { run_flagged<LineEngine<kType>>(flagged); };
-  const auto one_step = *static_cast<const OneStepLaunch*>(argument);
-  if (function == one_step_packets(kType, 1)) return [=] { run_one_step<OneStepPackets<kType, 1>>(one_step); };
-  if (function == one_step_packets(kType, 2)) return [=] { run_one_step<OneStepPackets<kType, 2>>(one_step); };
-  if (function == one_step_packets(kType, 4)) return [=] { run_one_step<OneStepPackets<kType, 4>>(one_step); };
-  if (function == one_step_lines(kType, 1)) return [=] { run_one_step<OneStepLines<kType, 1>>(one_step); };
-  if (function == one_step_lines(kType, 2)) return [=] { run_one_step<OneStepLines<kType, 2>>(one_step); };
-  throw std::logic_error("a kernel that this test does not know");
+template <class Launch>
+Launch copy_of(const void* argument) {
+  return *static_cast<const Launch*>(argument);
 }
 
-// One rank's buffers of a call: input and output may share memory, and begin anywhere.
-struct Buffers {
-  std::vector<Element> memory[2];
-  Element* input = nullptr;
-  Element* output = nullptr;
-  std::vector<Element> given, expected;
-};
+// A kernel of ours, to be performed with the argument of the library's.
+template <class Engine>
+std::function<void()> flagged(const void* argument) {
+  return [launch = copy_of<FlaggedLaunch>(argument)] { run_flagged<Engine>(launch); };
+}
+template <class Engine>
+std::function<void()> one_step(const void* argument) {
+  return [launch = copy_of<OneStepLaunch>(argument)] { run_one_step<Engine>(launch); };
+}
+
+// The one with the source of the library's kernel `function`.
+std::function<void()> body_of(const void* function, const void* argument) {
+  if (function == lane_kernel(Protocol::kPackets, kType)) return flagged<PacketEngine<kType>>(argument);
+  if (function == lane_kernel(Protocol::kLines, kType)) return flagged<LineEngine<kType>>(argument);
+  if (function == one_step_packets(kType, 1)) return one_step<OneStepPackets<kType, 1>>(argument);
+  if (function == one_step_packets(kType, 2)) return one_step<OneStepPackets<kType, 2>>(argument);
+  if (function == one_step_packets(kType, 4)) return one_step<OneStepPackets<kType, 4>>(argument);
+  if (function == one_step_lines(kType, 1)) return one_step<OneStepLines<kType, 1>>(argument);
+  if (function == one_step_lines(kType, 2)) return one_step<OneStepLines<kType, 2>>(argument);
+  throw std::logic_error("a kernel that this test does not know");
+}
 
 // One call of all ranks.
 struct Made {
   Call call;
-  std::vector<Buffers> ranks;
+  int variant = 0;
+  std::vector<std::unique_ptr<test::CallBuffers>> buffers;
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
 };
 
@@ -69,7 +78,9 @@ class World {
     }
   }
 
-  int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  int pick(int low, int high) {
+    return static_cast<int>(test::between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
+  }
 
   // A random call, on all ranks but those from `missing` on.
   void add(int missing) {
@@ -83,18 +94,19 @@ class World {
     const bool one_shot = whole && made.call.collective != Collective::kReduceScatter && pick(0, 2) > 0;
     const VerifiedPlan& plan = plan_of(one_shot ? "one_shot_push" : "push", made.call);
     const LaunchShape shape{pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines, pick(1, 3), 64 * pick(1, 2)};
-    fill(made);
+    make_buffers(made);
     for (int rank = 0; rank < missing; ++rank) add_launch(made, plan, shape, rank);
   }
 
   void run() { machine_.run(); }
 
-  void check() const {
-    for (const Made& made : calls_) {
-      for (size_t rank = 0; rank < made.ranks.size(); ++rank) {
-        const Buffers& it = made.ranks[rank];
-        const std::vector<Element> got(it.output, it.output + it.expected.size());
-        EXPECT_EQ(got, it.expected) << to_text(made.call) << ", rank " << rank << " of " << ranks_;
+  void check() {
+    for (Made& made : calls_) {
+      for (int rank = 0; rank < ranks_; ++rank) {
+        test::CallBuffers& buffers = *made.buffers[static_cast<size_t>(rank)];
+        const std::string where = join(to_text(made.call), ", rank ", rank, " of ", ranks_);
+        EXPECT_EQ(count_wrong(made.call, ranks_, rank, made.variant, buffers.output()), 0u) << where;
+        EXPECT_NO_THROW(buffers.require_untouched_surroundings()) << where;
       }
     }
   }
@@ -118,63 +130,19 @@ class World {
   }
 
   // Ranks of one call whose buffers begin differently use different kernels.
-  void fill(Made& made) {
-    made.ranks = std::vector<Buffers>(static_cast<size_t>(ranks_));
+  void make_buffers(Made& made) {
+    made.variant = static_cast<int>(calls_.size());
     const bool in_place = pick(0, 2) == 0;
     for (int rank = 0; rank < ranks_; ++rank) {
-      Buffers& it = made.ranks[static_cast<size_t>(rank)];
-      it.given.resize(input_elements(made.call, ranks_, rank));
-      for (Element& element : it.given) element = pick(-1000, 1000);
-      const size_t gets = output_elements(made.call, ranks_, rank);
-      for (std::vector<Element>& memory : it.memory) memory.resize(std::max(it.given.size(), gets) + 1);
-      it.input = it.memory[0].data() + pick(0, 1);
-      it.output = it.memory[1].data() + pick(0, 1);
-      if (in_place && !it.given.empty() && gets > 0) {
-        const size_t own = static_cast<size_t>(rank) * made.call.count;
-        it.output = it.input + (scatters(made.call.collective) ? own : 0);
-        it.input += gathers(made.call.collective) ? own : 0;
-      }
-      std::copy(it.given.begin(), it.given.end(), it.input);
+      test::BufferLayout layout;
+      layout.in_place = in_place && has_input(made.call, rank) && has_output(made.call, rank);
+      layout.input_offset = sizeof(Element) * static_cast<size_t>(pick(0, 1));
+      layout.output_offset = sizeof(Element) * static_cast<size_t>(pick(0, 1));
+      auto buffers = std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout);
+      fill_input(made.call, ranks_, rank, made.variant, buffers->input());
+      buffers->remember();
+      made.buffers.push_back(std::move(buffers));
     }
-    for (int rank = 0; rank < ranks_; ++rank) {
-      made.ranks[static_cast<size_t>(rank)].expected = expected_of(made, rank);
-    }
-  }
-
-  Element given(const Made& made, int rank, size_t i) const { return made.ranks[static_cast<size_t>(rank)].given[i]; }
-
-  std::vector<Element> expected_of(const Made& made, int rank) const {
-    const Call& call = made.call;
-    std::vector<Element> result(output_elements(call, ranks_, rank));
-    for (size_t i = 0; i < result.size(); ++i) {
-      const auto from = static_cast<int>(i / call.count);  // where there is a block from each rank
-      const size_t own = static_cast<size_t>(rank) * call.count;
-      switch (call.collective) {
-        case Collective::kAllReduce:
-        case Collective::kReduce:
-        case Collective::kReduceScatter: {
-          const size_t at = call.collective == Collective::kReduceScatter ? own + i : i;
-          result[i] = given(made, 0, at);
-          for (int r = 1; r < ranks_; ++r) {
-            const Element next = given(made, r, at);
-            result[i] = call.op == ReduceOp::kSum ? result[i] + next : std::max(result[i], next);
-          }
-          break;
-        }
-        case Collective::kBroadcast:
-          result[i] = given(made, call.root, i);
-          break;
-        case Collective::kScatter:
-          result[i] = given(made, call.root, own + i);
-          break;
-        case Collective::kAllToAll:
-          result[i] = given(made, from, own + i % call.count);
-          break;
-        default:  // all_gather and gather
-          result[i] = given(made, from, i % call.count);
-      }
-    }
-    return result;
   }
 
   void add_launch(Made& made, const VerifiedPlan& plan, const LaunchShape& shape, int rank) {
@@ -189,14 +157,14 @@ class World {
     self.wait_nanoseconds = wait_nanoseconds_;
     const BoundPlan bound = bind(plan, made.call, rank, CudaRank::limits(shape, plan.plan()));
     made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, shape, self, 1));
-    const auto [kernel, argument] = made.launches.back()->launch(made.ranks[r].input, made.ranks[r].output);
+    const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[kernel.function];
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
 
   const int ranks_;
   const uint64_t wait_nanoseconds_;
-  std::mt19937_64 random_;
+  test::Random random_;
   Simt machine_;
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
   std::vector<std::vector<StrandState>> states_;
