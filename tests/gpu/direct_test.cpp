@@ -172,7 +172,7 @@ void move_everything(Communicator& communicator, cudaStream_t stream) {
             if (collective == Collective::kAllToAll && in_place) continue;  // see below
             const Call call = call_of(collective, has_root(collective) ? root : 0, count);
             if (!end.check(call, ++seed, offset, in_place)) fail(ErrorCode::kInternal, "wrong: ", to_text(call));
-            ++direct;
+            if (count > 0) ++direct;  // of nothing there is nothing to launch
           }
         }
       }
