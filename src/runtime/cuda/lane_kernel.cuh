@@ -16,14 +16,19 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
   SignalEngine<type> engine(launch, strand, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
     const SliceProgram& part = slice + 1 < launch.slices ? launch.full[blockIdx.y] : launch.last[blockIdx.y];
-    if (!strand.begin()) return;
+    const bool is_third = slice >= blockIdx.x + uint64_t{2} * gridDim.x;
+    if (!(is_third ? strand.begin_after(part.predecessors) : strand.begin())) return;
     engine.begin_slice(slice);
     int next = 0;
-    const LaneState state = advance_lane(launch.operations + part.first, part.count, next, engine);
-    if (state != LaneState::kDone) return;
+    const DeviceOperation* const operations = launch.operations + part.first;
+    // What is left then are signals, which wait for the stores before them. Who waits until this lane has read
+    // everything need not wait for that.
+    const int reading = part.count - (part.ends_with_signals ? 1 : 0);
+    if (advance_lane(operations, reading, next, engine) != LaneState::kDone) return;
     if (slice + gridDim.x >= launch.slices) strand.leave(part.end);
     __syncthreads();
     strand.end(part.end);
+    advance_lane(operations, part.count, next, engine);
   }
 }
 

@@ -46,13 +46,17 @@ class Writer {
         places_(program.places),
         words_(program.words) {}
 
-  void add(const BoundSlice& slice, SliceProgram (&programs)[kMostLanes]) {
+  // `is_like_full`: slots of scratch lie where those of full slices do.
+  void add(const BoundSlice& slice, bool is_like_full, SliceProgram (&programs)[kMostLanes]) {
     const size_t lanes = slice.lanes.size();
     if (lanes > kMostLanes) {
       fail(ErrorCode::kInvalidPlan, "plan ", algorithm_, " has ", lanes, " lanes on rank ", rank_,
            "; the GPU runtime performs plans of at most ", kMostLanes, " lanes a rank");
     }
-    for (size_t lane = 0; lane < lanes; ++lane) programs[lane] = add_lane(slice, lane);
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      programs[lane] = add_lane(slice, lane);
+      programs[lane].predecessors = is_like_full ? who_touches_what(lane) : everyone();
+    }
   }
 
  private:
@@ -74,6 +78,7 @@ class Writer {
       }
     }
     program.count = static_cast<uint16_t>(operations_.size() - program.first);
+    program.ends_with_signals = program.count > 0 && operations_.back().kind == OpKind::kSignal;
     // A rank may be in several epochs at once where its lanes are, so only a rank of one lane tells by what it stores.
     const bool one_lane = slice.lanes.size() == 1;
     const bool synchronizes = one_lane && plan_.report().synchronizes;
@@ -184,6 +189,49 @@ class Writer {
     return offset / chunk_bytes * stored_bytes(protocol_, chunk_bytes);
   }
 
+  LaneSet everyone() const {
+    LaneSet set = 0;
+    for_each_lane([&](int rank, size_t lane) { set |= bit(rank, lane); });
+    return set;
+  }
+
+  // Other lanes that touch a slot or wait for a signal that lane `lane` of this rank writes.
+  LaneSet who_touches_what(size_t lane) const {
+    std::set<std::pair<int, int>> slots;
+    LaneSet set = 0;
+    for (const Operation& operation : plan_.plan().ranks[rank_].lanes[lane].operations) {
+      if (operation.kind == OpKind::kSignal) set |= bit(operation.peer_rank, static_cast<size_t>(operation.peer_lane));
+      for_each_slot(operation, operation.destinations, [&](int rank, int slot) { slots.emplace(rank, slot); });
+    }
+    for_each_lane([&](int rank, size_t other) {
+      for (const Operation& operation : plan_.plan().ranks[rank].lanes[other].operations) {
+        const auto look = [&](int owner, int slot) {
+          if (slots.contains({owner, slot})) set |= bit(rank, other);
+        };
+        for_each_slot(operation, operation.destinations, look);
+        for_each_slot(operation, operation.sources, look);
+      }
+    });
+    return set & ~bit(rank_, lane);
+  }
+
+  static LaneSet bit(int rank, size_t lane) { return LaneSet{1} << (rank * kMostLanes + static_cast<int>(lane)); }
+
+  template <class Act>
+  void for_each_lane(const Act& act) const {
+    for (int rank = 0; rank < plan_.plan().rank_count(); ++rank) {
+      for (size_t lane = 0; lane < plan_.plan().ranks[rank].lanes.size(); ++lane) act(rank, lane);
+    }
+  }
+
+  template <class Act>
+  static void for_each_slot(const Operation& operation, const std::vector<Place>& places, const Act& act) {
+    for (const Place& place : places) {
+      if (place.buffer != Buffer::kScratch) continue;
+      for (int slot = place.slot; slot < place.slot + operation.chunks; ++slot) act(place.rank, slot);
+    }
+  }
+
   // Whether every rank reads from every other, for messages of any length.
   bool hear_each_other() const {
     return plan_.plan().chunks_per_block == 1 && plan_.report().synchronizes && plan_.report().steps <= 1;
@@ -239,11 +287,12 @@ LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank
   program.slice_bytes = bound.slice_bytes;
   Writer writer(program, bound, call, rank, protocol);
   program.lanes = static_cast<int>(bound.last.lanes.size());
-  writer.add(bound.last, program.last);
-  if (bound.slices < 2 || is_same(bound.full.layout, bound.last.layout)) {
+  const bool all_alike = bound.slices < 2 || is_same(bound.full.layout, bound.last.layout);
+  writer.add(bound.last, all_alike, program.last);
+  if (all_alike) {
     std::copy(std::begin(program.last), std::end(program.last), program.full);
   } else {
-    writer.add(bound.full, program.full);
+    writer.add(bound.full, true, program.full);
   }
   return program;
 }

@@ -64,11 +64,19 @@ struct EpochEnd {
   friend bool operator==(const EpochEnd&, const EpochEnd&) = default;
 };
 
+// Lanes of all ranks: a bit for each, rank * kMostLanes + lane.
+using LaneSet = uint64_t;
+static_assert(kMostDeviceRanks * kMostLanes <= 64);
+
 // What a lane does in one run of the plan, over slices of one size.
 struct SliceProgram {
   uint16_t first = 0;  // operation
   uint16_t count = 0;
   EpochEnd end;
+  bool ends_with_signals = false;  // the last operation
+  // Who must be done with the epoch before last, if that was a full slice of the same launch, before this lane may
+  // store anything: whoever touched then what the lane writes now.
+  LaneSet predecessors = 0;
 };
 
 // What a rank performs in one call.

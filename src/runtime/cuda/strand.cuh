@@ -79,6 +79,19 @@ class Strand {
     return await_everyone(epoch_ - 2);
   }
 
+  // The same where epoch - 2 was a full slice of this launch: who must be done with that says so here. For all threads.
+  __device__ bool begin_after(LaneSet predecessors) {
+    ++epoch_;
+    if (everyone_completed_ + 2 >= epoch_) return true;
+    const int thread = machine::this_thread();
+    bool came = true;
+    if (thread < kMostDeviceRanks * kMostLanes && (predecessors >> thread & 1) != 0) {
+      const int peer = thread / kMostLanes;
+      came = await_completion(peer, thread % kMostLanes, epoch_ - 2, self().rank);
+    }
+    return __syncthreads_and(came);
+  }
+
   // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch.
   __device__ void end(const EpochEnd& end) {
     if (end.hears_everyone) everyone_completed_ = epoch_ - 1;
@@ -124,14 +137,15 @@ class Strand {
   __device__ bool await_everyone(uint64_t epoch) const {
     const int thread = machine::this_thread(), peer = thread / kMostLanes;
     bool came = true;
-    if (peer < self().ranks) came = await_completion(peer, thread % kMostLanes, epoch);
+    if (peer < self().ranks) came = await_completion(peer, thread % kMostLanes, epoch, peer);
     return __syncthreads_and(came);
   }
 
-  __device__ bool await_completion(int peer, int lane, uint64_t epoch) const {
+  // Told here, or in the block of rank `also_at`.
+  __device__ bool await_completion(int peer, int lane, uint64_t epoch, int also_at) const {
     const size_t word = BlockLayout::completed_at(number_, peer, lane);
     const uint64_t seen =
-        await_count(block(self().rank) + word, block(peer) + word, epoch, self().wait_nanoseconds, self().aborted);
+        await_count(block(self().rank) + word, block(also_at) + word, epoch, self().wait_nanoseconds, self().aborted);
     if (seen >= epoch) return true;
     give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
     return false;

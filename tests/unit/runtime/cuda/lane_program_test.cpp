@@ -80,6 +80,34 @@ TEST(LaneProgram, BarriersWhereAFoldTouchesWhatAnotherWrote) {
   EXPECT_EQ(barriers, (std::vector<bool>{false, false, true, false}));
 }
 
+LaneSet lanes(std::vector<std::pair<int, int>> of_ranks) {
+  LaneSet set = 0;
+  for (const auto& [rank, lane] : of_ranks) set |= LaneSet{1} << (rank * kMostLanes + lane);
+  return set;
+}
+
+// A lane waits only for those that have to be done with what it is about to overwrite.
+TEST(LaneProgram, Predecessors) {
+  constexpr size_t kLong = 64 << 20;
+  const auto program_of = [](const VerifiedPlan& plan, Collective collective, int rank) {
+    return make(plan, sum_of(kLong + 100, collective), {Protocol::kSignals, 64, 256}, rank).program;
+  };
+  const VerifiedPlan push = plan_of("push", Collective::kAllReduce, 3, 2);
+  const LaneProgram of_push = program_of(push, Collective::kAllReduce, 1);
+  ASSERT_EQ(of_push.lanes, 3);
+  EXPECT_EQ(of_push.full[0].predecessors, lanes({{0, 1}, {2, 1}}));  // who combines what this one scatters
+  EXPECT_EQ(of_push.full[1].predecessors, lanes({{0, 2}, {2, 2}}));  // who copies the results out
+  EXPECT_EQ(of_push.full[2].predecessors, LaneSet{0});
+  const VerifiedPlan chain = plan_of("chain_push", Collective::kBroadcast, 3, 4);
+  EXPECT_EQ(program_of(chain, Collective::kBroadcast, 0).full[0].predecessors, lanes({{1, 0}}));
+  EXPECT_EQ(program_of(chain, Collective::kBroadcast, 1).full[0].predecessors, lanes({{2, 0}}));
+  // In a last slice that is shorter, slots lie elsewhere, so over anybody's.
+  for (int lane = 0; lane < of_push.lanes; ++lane) {
+    EXPECT_EQ(of_push.last[lane].predecessors,
+              lanes({{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}, {2, 2}}));
+  }
+}
+
 TEST(LaneProgram, SlotsHaveRoomForFlags) {
   for (const Protocol protocol : {Protocol::kPackets, Protocol::kLines}) {
     for (const int ranks : {2, 4, 16}) {
