@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "runtime/cuda/device_block.hpp"
@@ -197,16 +198,16 @@ class Writer {
 
   // Other lanes that touch a slot or wait for a signal that lane `lane` of this rank writes.
   LaneSet who_touches_what(size_t lane) const {
-    std::set<std::pair<int, int>> slots;
+    std::set<Slot> slots;
     LaneSet set = 0;
     for (const Operation& operation : plan_.plan().ranks[rank_].lanes[lane].operations) {
       if (operation.kind == OpKind::kSignal) set |= bit(operation.peer_rank, static_cast<size_t>(operation.peer_lane));
-      for_each_slot(operation, operation.destinations, [&](int rank, int slot) { slots.emplace(rank, slot); });
+      for_each_slot(operation, operation.destinations, [&](const Slot& slot) { slots.insert(slot); });
     }
     for_each_lane([&](int rank, size_t other) {
       for (const Operation& operation : plan_.plan().ranks[rank].lanes[other].operations) {
-        const auto look = [&](int owner, int slot) {
-          if (slots.contains({owner, slot})) set |= bit(rank, other);
+        const auto look = [&](const Slot& slot) {
+          if (slots.contains(slot)) set |= bit(rank, other);
         };
         for_each_slot(operation, operation.destinations, look);
         for_each_slot(operation, operation.sources, look);
@@ -224,11 +225,15 @@ class Writer {
     }
   }
 
+  using Slot = std::tuple<int, Buffer, int>;  // rank, buffer, number
+
   template <class Act>
   static void for_each_slot(const Operation& operation, const std::vector<Place>& places, const Act& act) {
     for (const Place& place : places) {
-      if (place.buffer != Buffer::kScratch) continue;
-      for (int slot = place.slot; slot < place.slot + operation.chunks; ++slot) act(place.rank, slot);
+      if (place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput) continue;
+      for (int slot = place.slot; slot < place.slot + operation.chunks; ++slot) {
+        act(Slot{place.rank, place.buffer, slot});
+      }
     }
   }
 
