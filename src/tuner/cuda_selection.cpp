@@ -31,7 +31,7 @@ constexpr size_t kReduceLanesBytes = 64 << 20;
 // longer chain needs more parts.
 constexpr size_t kChainBytes = 3 << 20;
 constexpr int kMostChained = 4;
-constexpr int kChainParts = 4;
+constexpr int kChainParts = 2;
 
 // From so many bytes on that cross the links of the busiest GPU, copy engines move them, at 370 GB/s where kernels
 // reach 340: two gates and the start of a copy take some 20 us.
