@@ -21,7 +21,7 @@ constexpr size_t kOneShotReduceBytes = 1600 << 10;
 // signal. A thread combines what several packets hold more slowly than what several lines do. Lines of one step are
 // for what there is memory for in one epoch.
 constexpr size_t kPacketBytes = 192 << 10, kCombinedPacketBytes = 64 << 10;
-constexpr size_t kOneStepLineBytes = 2560 << 10, kTwoStepLineBytes = 1600 << 10, kTwoStepBroadcastBytes = 800 << 10;
+constexpr size_t kOneStepLineBytes = 3 << 20, kTwoStepLineBytes = 1600 << 10, kTwoStepBroadcastBytes = 800 << 10;
 // From this size of the message on, a lane for each step: the links must not idle while parts are combined. A reduction
 // to one rank does better with lines up to there.
 constexpr size_t kLanesBytes = 12 << 20;

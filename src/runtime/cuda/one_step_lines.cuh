@@ -15,7 +15,7 @@ class OneStepLines {
  public:
   __device__ OneStepLines(const OneStepLaunch& launch, const OneStep::Slice& slice)
       : launch_(launch),
-        places_(slice.places),
+        places_(slice.places[0]),
         words_(slice.words),
         lines_((slice.words + lines::kWords - 1) / lines::kWords),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
@@ -36,10 +36,13 @@ class OneStepLines {
   }
 
   // False: given up.
-  __device__ bool take(const Strand& strand) const {
-    // A warp's lines together: its threads vote on all of them.
-    for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += kLines * lines_apart()) {
-      if (!take(strand, of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
+  __device__ bool take(const Strand& strand) {
+#pragma unroll 1
+    for (int taking = 0; taking < launch_.step.takings; ++taking, places_ += kMostGroup) {
+      // A warp's lines together: its threads vote on all of them.
+      for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += kLines * lines_apart()) {
+        if (!take(strand, launch_.step.taken[taking], of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
+      }
     }
     return true;
   }
@@ -77,44 +80,47 @@ class OneStepLines {
 
   __device__ void store_given(int first, uint32_t line) const {
     for_each(first, launch_.step.given, [&](int l, int p) {
-      const uint64_t to = address(first + p, OneStepPlace::kGivenTo);
-      const uint32_t at = line + l * lines_apart();
-      if (!is_flagged(to)) {
-        store_callers(to, at, given_[l][p]);
-      } else if (at < lines_) {
-        lines::store(stored(to, at), given_[l][p], has_flag(), flag_);
-      }
+      store(address(first + p, OneStepPlace::kGivenTo), line + l * lines_apart(), given_[l][p]);
     });
   }
 
-  __device__ bool take(const Strand& strand, uint32_t line) const {
+  __device__ bool take(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
     Sum sums[kLines];
-    for (int first = 0; first < launch_.step.taken; first += kPlaces) {
+    for (int first = 0; first < taken.places; first += kPlaces) {
       Pairs pairs;
-      if (!await(strand, first, line, pairs)) return false;
-      if (launch_.step.combined > 0) {
-        for_each(first, launch_.step.combined, [&](int l, int p) { add(pairs[l][p], p == 0 && first == 0, sums[l]); });
+      if (!await(strand, taken, first, line, pairs)) return false;
+      if (taken.combined > 0) {
+        for_each(first, taken.combined, [&](int l, int p) { add(pairs[l][p], p == 0 && first == 0, sums[l]); });
       } else {
-        for_each(first, launch_.step.taken, [&](int l, int p) {
-          store_callers(address(first + p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
+        for_each(first, taken.places, [&](int l, int p) {
+          store(address(first + p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
         });
       }
     }
-    if (launch_.step.combined == 0) return true;
+    if (taken.combined == 0) return true;
+    lines::Pair results[kLines];
 #pragma unroll
     for (int l = 0; l < kLines; ++l) {
       Word low, high;
       low.narrow(sums[l].low);
       high.narrow(sums[l].high);
-      store_callers(address(0, OneStepPlace::kTakenTo), line + l * lines_apart(), {low.bits, high.bits});
+      results[l] = {low.bits, high.bits};
+    }
+#pragma unroll 1
+    for (int place = 0; place < taken.results; ++place) {
+#pragma unroll
+      for (int l = 0; l < kLines; ++l) {
+        store(address(place, OneStepPlace::kTakenTo), line + l * lines_apart(), results[l]);
+      }
     }
     return true;
   }
 
   // Gets the pairs of a batch; false: given up.
-  __device__ bool await(const Strand& strand, int first, uint32_t line, Pairs& pairs) const {
+  __device__ bool await(const Strand& strand, const OneStep::Taking& taken, int first, uint32_t line,
+                        Pairs& pairs) const {
     unsigned missing = 0;
-    for_each(first, launch_.step.taken, [&](int l, int p) {
+    for_each(first, taken.places, [&](int l, int p) {
       const uint64_t from = address(first + p, OneStepPlace::kTaken);
       const uint32_t at = line + l * lines_apart();
       if (!is_flagged(from)) {
@@ -125,11 +131,11 @@ class OneStepLines {
     });
     Patience patience;
     while (__any_sync(kWarp, missing != 0)) {
-      for_each(first, launch_.step.taken, [&](int l, int p) {
+      for_each(first, taken.places, [&](int l, int p) {
         if ((missing & bit(l, p)) == 0) return;
         pairs[l][p] = lines::load(stored(address(first + p, OneStepPlace::kTaken), line + l * lines_apart()));
       });
-      for_each(first, launch_.step.taken, [&](int l, int p) {
+      for_each(first, taken.places, [&](int l, int p) {
         if (lines::has_come(pairs[l][p], flag_)) missing &= ~bit(l, p);
       });
       if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
@@ -166,6 +172,14 @@ class OneStepLines {
   __device__ bool has_low(uint32_t line) const { return word(line) < words_; }
   __device__ bool has_high(uint32_t line) const { return word(line) + 1 < words_ && !has_flag(); }
 
+  __device__ void store(uint64_t to, uint32_t line, const lines::Pair& pair) const {
+    if (!is_flagged(to)) {
+      store_callers(to, line, pair);
+    } else if (line < lines_) {
+      lines::store(stored(to, line), pair, has_flag(), flag_);
+    }
+  }
+
   __device__ lines::Pair load_callers(uint64_t address, uint32_t line) const {
     const uint64_t* const from = callers_word(address, line);
     lines::Pair pair;
@@ -191,7 +205,7 @@ class OneStepLines {
   }
 
   const OneStepLaunch& launch_;
-  const OneStepPlace* const places_;
+  const OneStepPlace* places_;    // of the step at hand
   const uint32_t words_, lines_;  // of the slice
   const uint64_t callers_at_;     // where the slice starts in the caller's memory
   uint32_t lines_at_ = 0;         // where this thread's part of this epoch's first line is, from the addresses on

@@ -31,7 +31,7 @@ class OneStepPackets {
  public:
   __device__ OneStepPackets(const OneStepLaunch& launch, const OneStep::Slice& slice)
       : launch_(launch),
-        place_(slice.places[threadIdx.x & ((1u << launch.step.group_shift) - 1)]),
+        place_(slice.places[0][threadIdx.x & ((1u << launch.step.group_shift) - 1)]),
         words_(slice.words),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
@@ -80,9 +80,8 @@ class OneStepPackets {
       bool all_came = true;
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        results[w] = launch_.step.combined == 0
-                         ? taken_[w]
-                         : sum_of_group<type>(taken_[w], launch_.step.combined, 1 << launch_.step.group_shift);
+        const int combined = launch_.step.taken[0].combined;
+        results[w] = combined == 0 ? taken_[w] : sum_of_group<type>(taken_[w], combined, 1 << launch_.step.group_shift);
         all_came = all_came && came[w];
       }
       if (__all_sync(kWarp, all_came)) {

@@ -29,14 +29,23 @@ class Sorter {
     for (int step = slice.first; step < slice.first + slice.count; ++step) add(static_cast<size_t>(step));
   }
 
+  struct Taking {
+    std::vector<Pair> pairs;
+    OneStep::Taking counts;
+  };
+
   bool is_one_step() const { return is_one_step_; }
   uint32_t words() const { return words_; }
-  int combined() const { return combined_; }
   bool gives_one() const {
     return std::all_of(given_.begin(), given_.end(), [&](const Pair& pair) { return pair.from == given_[0].from; });
   }
   const std::vector<Pair>& given() const { return given_; }
-  const std::vector<Pair>& taken() const { return taken_; }
+  const std::vector<Taking>& takings() const { return takings_; }
+  size_t width() const {
+    size_t width = given_.size();
+    for (const Taking& taking : takings_) width = std::max(width, taking.pairs.size());
+    return width;
+  }
 
  private:
   void add(size_t number) {
@@ -47,19 +56,28 @@ class Sorter {
       for (Pair& pair : pairs) pair.from = pairs[0].from;
     }
     const auto from_packet = [](const Pair& pair) { return pair.from.packet != 0; };
-    const auto to_packet = [](const Pair& pair) { return pair.to.packet != 0; };
+    const auto to_callers = [](const Pair& pair) { return pair.to.callers != nullptr; };
     const bool same_words = words_ == 0 || words_ == step.words;
     words_ = step.words;
     if (!same_words || !step.whole_words || step.divisor != 0) {
       is_one_step_ = false;
-    } else if (is_copy && taken_.empty() && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
+    } else if (is_copy && takings_.empty() && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
       given_.insert(given_.end(), pairs.begin(), pairs.end());
-    } else if (taken_.empty() && std::none_of(pairs.begin(), pairs.end(), to_packet)) {
-      taken_ = pairs;
-      if (!is_copy) combined_ = step.sources;
+    } else if (takings_.empty()) {
+      add_taking(step, pairs, is_copy);
     } else {
-      is_one_step_ = false;
+      // What has been taken before must not be what is taken here.
+      is_one_step_ = is_one_step_ && is_copy && takings_.size() < OneStep::kMostTakings &&
+                     std::all_of(pairs.begin(), pairs.end(), from_packet) &&
+                     std::all_of(pairs.begin(), pairs.end(), to_callers);
+      add_taking(step, pairs, is_copy);
     }
+  }
+
+  void add_taking(const FlaggedStep& step, const std::vector<Pair>& pairs, bool is_copy) {
+    Taking taking{pairs, {static_cast<int>(pairs.size()), 0, 0}};
+    if (!is_copy) taking.counts = {step.sources, step.sources, step.destinations};
+    takings_.push_back(std::move(taking));
   }
 
   std::vector<Pair> pairs_of(size_t step) const {
@@ -79,30 +97,41 @@ class Sorter {
   }
 
   const FlaggedProgram& program_;
-  std::vector<Pair> given_, taken_;
+  std::vector<Pair> given_;
+  std::vector<Taking> takings_;
   uint32_t words_ = 0;
-  int combined_ = 0;
   bool is_one_step_ = true;
 };
 
-void put(OneStepProgram& program, bool full, size_t place, OneStepPlace::Field field, const Address& address) {
+void put(OneStepProgram& program, bool full, size_t taking, size_t place, OneStepPlace::Field field,
+         const Address& address) {
   OneStep::Slice& slice = full ? program.step.full : program.step.last;
-  slice.places[place].addresses[field] = address.packet;
+  slice.places[taking][place].addresses[field] = address.packet;
   if (address.callers == nullptr) return;
-  program.callers.push_back(
-      {full, static_cast<uint8_t>(place), field, address.callers->output, address.callers->offset});
+  program.callers.push_back({full, static_cast<uint8_t>(taking), static_cast<uint8_t>(place), field,
+                             address.callers->output, address.callers->offset});
 }
 
 void write(OneStepProgram& program, bool full, const Sorter& from) {
   (full ? program.step.full : program.step.last).words = from.words();
   for (size_t i = 0; i < from.given().size(); ++i) {
-    put(program, full, i, OneStepPlace::kGiven, from.given()[i].from);
-    put(program, full, i, OneStepPlace::kGivenTo, from.given()[i].to);
+    put(program, full, 0, i, OneStepPlace::kGiven, from.given()[i].from);
+    put(program, full, 0, i, OneStepPlace::kGivenTo, from.given()[i].to);
   }
-  for (size_t i = 0; i < from.taken().size(); ++i) {
-    put(program, full, i, OneStepPlace::kTaken, from.taken()[i].from);
-    put(program, full, i, OneStepPlace::kTakenTo, from.taken()[i].to);
+  for (size_t t = 0; t < from.takings().size(); ++t) {
+    const std::vector<Pair>& pairs = from.takings()[t].pairs;
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      program.takes_for_others |= pairs[i].to.packet != 0;
+      put(program, full, t, i, OneStepPlace::kTaken, pairs[i].from);
+      put(program, full, t, i, OneStepPlace::kTakenTo, pairs[i].to);
+    }
   }
+}
+
+bool are_alike(const Sorter& a, const Sorter& b) {
+  const auto same = [](const Sorter::Taking& x, const Sorter::Taking& y) { return x.counts == y.counts; };
+  return a.is_one_step() == b.is_one_step() && a.given().size() == b.given().size() && a.gives_one() == b.gives_one() &&
+         std::equal(a.takings().begin(), a.takings().end(), b.takings().begin(), b.takings().end(), same);
 }
 
 }  // namespace
@@ -110,23 +139,21 @@ void write(OneStepProgram& program, bool full, const Sorter& from) {
 std::optional<OneStepProgram> make_one_step_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
   if (!program.has_whole_words || slices == 0) return std::nullopt;
   const Sorter full(program, program.full), last(program, program.last);
-  const size_t width = std::max(last.given().size(), last.taken().size());
-  if (!last.is_one_step() || width > kMostGroup) return std::nullopt;
-  if (last.combined() > 0 && call.op != ReduceOp::kSum) return std::nullopt;
+  if (!last.is_one_step() || last.width() > kMostGroup) return std::nullopt;
   OneStepProgram result;
   OneStep& step = result.step;
-  while (size_t{1} << step.group_shift < width) ++step.group_shift;
+  while (size_t{1} << step.group_shift < last.width()) ++step.group_shift;
   step.given = static_cast<int>(last.given().size());
-  step.taken = static_cast<int>(last.taken().size());
-  step.combined = last.combined();
   step.given_is_one = last.gives_one();
+  step.takings = static_cast<int>(last.takings().size());
+  for (int i = 0; i < step.takings; ++i) {
+    step.taken[i] = last.takings()[static_cast<size_t>(i)].counts;
+    if (step.taken[i].combined > 0 && call.op != ReduceOp::kSum) return std::nullopt;
+  }
   step.end = program.last.end;
   write(result, false, last);
   if (slices == 1) return result;
-  const bool alike = full.is_one_step() && full.given().size() == last.given().size() &&
-                     full.taken().size() == last.taken().size() && full.combined() == last.combined() &&
-                     full.gives_one() == last.gives_one() && program.full.end == program.last.end;
-  if (!alike) return std::nullopt;
+  if (!are_alike(full, last) || program.full.end != program.last.end) return std::nullopt;
   write(result, true, full);
   return result;
 }

@@ -22,26 +22,36 @@ struct alignas(32) OneStepPlace {
 
 // What a rank does in one call, in the form that the kernels read.
 struct OneStep {
-  // With one slice.
+  static constexpr int kMostTakings = 2;
+  // With one slice: in the first taking, which comes after all is given, and in the second.
   struct Slice {
     uint32_t words = 0;
-    OneStepPlace places[kMostGroup];
+    OneStepPlace places[kMostTakings][kMostGroup];
   };
-  int given = 0, taken = 0;   // places that give and that take, from the first on
-  int combined = 0;           // what is taken at so many places is combined, in their order; 0: all is copied
+  struct Taking {
+    int places = 0;    // that take, from the first on
+    int combined = 0;  // what is taken at so many places is combined, in their order; 0: all is copied
+    int results = 0;   // places that what is combined goes to
+
+    friend bool operator==(const Taking&, const Taking&) = default;
+  };
+  int given = 0;              // places that give, from the first on
   bool given_is_one = false;  // all that give give the same
-  int group_shift = 0;        // no more than 1 << group_shift places
+  int takings = 0;
+  Taking taken[kMostTakings];
+  int group_shift = 0;  // no more than 1 << group_shift places
   EpochEnd end;
   Slice full, last;
 };
 
 struct OneStepProgram {
   OneStep step;
+  bool takes_for_others = false;  // what is taken goes to other ranks as well: two steps
 
   // Where the caller's addresses go: buffer + offset.
   struct CallersPlace {
     bool full = false;  // of `full`, else of `last`
-    uint8_t place = 0;
+    uint8_t taking = 0, place = 0;
     OneStepPlace::Field field = OneStepPlace::kGiven;
     bool output = false;
     uint64_t offset = 0;

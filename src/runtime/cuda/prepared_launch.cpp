@@ -116,7 +116,8 @@ std::optional<PreparedLaunch::InOneStep> PreparedLaunch::one_step_of(const LaneP
     const unsigned threads = words << one_step->step.group_shift;
     int words_of_thread = 1;
     while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
-    if (words_of_thread > kMostWordsOfThread) return std::nullopt;
+    const bool two_steps = one_step->step.takings > 1 || one_step->takes_for_others;
+    if (two_steps || words_of_thread > kMostWordsOfThread) return std::nullopt;
     kernel.function = one_step_packets(call_.type, words_of_thread);
   } else {
     const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
@@ -161,7 +162,7 @@ void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
 void PreparedLaunch::set(const Buffers& buffers, InOneStep& it) const {
   for (const OneStepProgram::CallersPlace& place : it.callers) {
     OneStep::Slice& slice = place.full ? it.argument.step.full : it.argument.step.last;
-    slice.places[place.place].addresses[place.field] = buffers.address(place.output, place.offset);
+    slice.places[place.taking][place.place].addresses[place.field] = buffers.address(place.output, place.offset);
   }
 }
 

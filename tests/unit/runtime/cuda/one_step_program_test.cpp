@@ -58,9 +58,10 @@ class World {
   }
 
   void run() {
-    for (const bool takes : {false, true}) {
+    for (int taking = kGives; taking < OneStep::kMostTakings; ++taking) {
       for (size_t rank = 0; rank < made_.size(); ++rank) {
-        for (uint64_t slice = 0; slice < made_[rank].lane.slices; ++slice) run(rank, slice, takes);
+        if (taking >= made_[rank].one_step->step.takings) continue;
+        for (uint64_t slice = 0; slice < made_[rank].lane.slices; ++slice) run(rank, slice, taking);
       }
     }
   }
@@ -69,38 +70,46 @@ class World {
   const std::vector<uint64_t>& output(int rank) const { return outputs_[static_cast<size_t>(rank)]; }
 
  private:
-  void run(size_t rank, uint64_t number, bool takes) {
+  static constexpr int kGives = -1;
+
+  void run(size_t rank, uint64_t number, int taking) {
     const OneStepProgram& program = *made_[rank].one_step;
     const bool full = number + 1 < made_[rank].lane.slices;
     const OneStep::Slice& slice = full ? program.step.full : program.step.last;
     ASSERT_LE(slice.words << program.step.group_shift, static_cast<unsigned>(kShape.threads));
     for (uint32_t word = 0; word < slice.words; ++word) {
-      const auto at = [&](size_t place, OneStepPlace::Field field) -> uint64_t* {
-        return find(rank, full, place, field, number, word);
+      const auto at = [&](int of, size_t place, OneStepPlace::Field field) -> uint64_t* {
+        return find(rank, full, of, place, field, number, word);
       };
-      uint64_t sum = 0;
-      for (size_t place = 0; place < size_t{1} << program.step.group_shift; ++place) {
-        const uint64_t* const given = at(place, OneStepPlace::kGiven);
-        if (!takes && given != nullptr) *at(place, OneStepPlace::kGivenTo) = *given;
-        const uint64_t* const taken = at(place, OneStepPlace::kTaken);
-        if (taken == nullptr || !takes) continue;
-        sum += *taken;
-        if (program.step.combined == 0) *at(place, OneStepPlace::kTakenTo) = *taken;
+      for (size_t place = 0; taking == kGives && place < kMostGroup; ++place) {
+        const uint64_t* const given = at(0, place, OneStepPlace::kGiven);
+        if (given != nullptr) *at(0, place, OneStepPlace::kGivenTo) = *given;
       }
-      if (takes && program.step.combined > 0) *at(0, OneStepPlace::kTakenTo) = sum;
+      if (taking == kGives) continue;
+      const OneStep::Taking& taken = program.step.taken[taking];
+      uint64_t sum = 0;
+      for (int place = 0; place < taken.places; ++place) {
+        const uint64_t value = *at(taking, static_cast<size_t>(place), OneStepPlace::kTaken);
+        sum += value;
+        if (taken.combined == 0) *at(taking, static_cast<size_t>(place), OneStepPlace::kTakenTo) = value;
+      }
+      for (int place = 0; place < taken.results; ++place) {
+        *at(taking, static_cast<size_t>(place), OneStepPlace::kTakenTo) = sum;
+      }
     }
   }
 
   // Null where the place has none.
-  uint64_t* find(size_t rank, bool full, size_t place, OneStepPlace::Field field, uint64_t slice, uint32_t word) {
+  uint64_t* find(size_t rank, bool full, int taking, size_t place, OneStepPlace::Field field, uint64_t slice,
+                 uint32_t word) {
     const OneStepProgram& program = *made_[rank].one_step;
     for (const OneStepProgram::CallersPlace& it : program.callers) {
-      if (it.full != full || it.place != place || it.field != field) continue;
+      if (it.full != full || it.taking != taking || it.place != place || it.field != field) continue;
       std::vector<uint64_t>& buffer = it.output ? outputs_[rank] : inputs_[rank];
       const uint64_t byte = it.offset + slice * made_[rank].lane.slice_bytes + word * sizeof(uint64_t);
       return &buffer.at(byte / sizeof(uint64_t));
     }
-    const uint64_t address = (full ? program.step.full : program.step.last).places[place].addresses[field];
+    const uint64_t address = (full ? program.step.full : program.step.last).places[taking][place].addresses[field];
     if (address == 0) return nullptr;
     EXPECT_NE(address & kFlaggedAddress, 0u);
     return &packets_[{address, slice, word}];
@@ -170,13 +179,31 @@ TEST(OneStepProgram, AllRanksTogetherPerformTheCollective) {
   }
 }
 
+// Where all chunks are of one size.
+TEST(OneStepProgram, TwoSteps) {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
+    for (const int ranks : {3, 4, 8}) {
+      const int chunks = collective == Collective::kBroadcast ? ranks - 1 : ranks;
+      for (const int granules : {1, 5}) {
+        const size_t count = static_cast<size_t>(chunks * granules) * 128 / sizeof(uint64_t);
+        const Call call{collective, DataType::kUint64, ReduceOp::kSum, 1, count};
+        World world("push", call, ranks);
+        ASSERT_TRUE(world.is_one_step()) << to_text(call) << " over " << ranks;
+        world.run();
+        for (int rank = 0; rank < ranks; ++rank) {
+          EXPECT_EQ(world.output(rank), expected(world, call, ranks, rank)) << to_text(call) << " over " << ranks;
+        }
+      }
+    }
+  }
+}
+
 TEST(OneStepProgram, OtherCallsAreNone) {
   const auto is_one_step = [](const std::string& algorithm, const Call& call, int ranks) {
     return make(algorithm, call, ranks, 0).one_step.has_value();
   };
   const Call sum{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
   EXPECT_TRUE(is_one_step("one_shot_push", sum, 4));
-  EXPECT_FALSE(is_one_step("push", sum, 4));  // two steps
   for (const ReduceOp op : {ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
     Call other = sum;
     other.op = op;
