@@ -83,9 +83,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
     for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
       load_kernel(one_step_packets(static_cast<DataType>(type), words));
     }
-    for (int lines = 1; lines <= kMostLinesAtOnce; lines *= 2) {
-      load_kernel(one_step_lines(static_cast<DataType>(type), lines));
-    }
+    for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) load_kernel(one_step_lines(static_cast<DataType>(type), i));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   products = std::make_unique<ProductMemory>(memory.device());

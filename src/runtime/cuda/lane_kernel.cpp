@@ -12,7 +12,7 @@ const void* lane_kernel_of(Protocol protocol);
 template <DataType type>
 const void* one_step_packets_of(int words);
 template <DataType type>
-const void* one_step_lines_of(int lines_at_once);
+const void* one_step_lines_of(size_t at_once);
 
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
@@ -22,7 +22,7 @@ const void* one_step_packets(DataType type, int words_of_thread) {
   return by_type(type, [&]<DataType known>() { return one_step_packets_of<known>(words_of_thread); });
 }
 
-const void* one_step_lines(DataType type, int lines_at_once) {
+const void* one_step_lines(DataType type, size_t lines_at_once) {
   return by_type(type, [&]<DataType known>() { return one_step_lines_of<known>(lines_at_once); });
 }
 

@@ -7,8 +7,8 @@ namespace plait {
 template const void* lane_kernel_of<DataType::kFloat32>(Protocol);
 template const void* lane_kernel_of<DataType::kFloat64>(Protocol);
 template const void* one_step_packets_of<DataType::kFloat32>(int);
-template const void* one_step_lines_of<DataType::kFloat32>(int);
+template const void* one_step_lines_of<DataType::kFloat32>(size_t);
 template const void* one_step_packets_of<DataType::kFloat64>(int);
-template const void* one_step_lines_of<DataType::kFloat64>(int);
+template const void* one_step_lines_of<DataType::kFloat64>(size_t);
 
 }  // namespace plait

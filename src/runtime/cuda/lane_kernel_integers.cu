@@ -9,12 +9,12 @@ template const void* lane_kernel_of<DataType::kUint32>(Protocol);
 template const void* lane_kernel_of<DataType::kInt64>(Protocol);
 template const void* lane_kernel_of<DataType::kUint64>(Protocol);
 template const void* one_step_packets_of<DataType::kInt32>(int);
-template const void* one_step_lines_of<DataType::kInt32>(int);
+template const void* one_step_lines_of<DataType::kInt32>(size_t);
 template const void* one_step_packets_of<DataType::kUint32>(int);
-template const void* one_step_lines_of<DataType::kUint32>(int);
+template const void* one_step_lines_of<DataType::kUint32>(size_t);
 template const void* one_step_packets_of<DataType::kInt64>(int);
-template const void* one_step_lines_of<DataType::kInt64>(int);
+template const void* one_step_lines_of<DataType::kInt64>(size_t);
 template const void* one_step_packets_of<DataType::kUint64>(int);
-template const void* one_step_lines_of<DataType::kUint64>(int);
+template const void* one_step_lines_of<DataType::kUint64>(size_t);
 
 }  // namespace plait

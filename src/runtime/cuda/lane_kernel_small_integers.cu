@@ -9,12 +9,12 @@ template const void* lane_kernel_of<DataType::kUint8>(Protocol);
 template const void* lane_kernel_of<DataType::kInt16>(Protocol);
 template const void* lane_kernel_of<DataType::kUint16>(Protocol);
 template const void* one_step_packets_of<DataType::kInt8>(int);
-template const void* one_step_lines_of<DataType::kInt8>(int);
+template const void* one_step_lines_of<DataType::kInt8>(size_t);
 template const void* one_step_packets_of<DataType::kUint8>(int);
-template const void* one_step_lines_of<DataType::kUint8>(int);
+template const void* one_step_lines_of<DataType::kUint8>(size_t);
 template const void* one_step_packets_of<DataType::kInt16>(int);
-template const void* one_step_lines_of<DataType::kInt16>(int);
+template const void* one_step_lines_of<DataType::kInt16>(size_t);
 template const void* one_step_packets_of<DataType::kUint16>(int);
-template const void* one_step_lines_of<DataType::kUint16>(int);
+template const void* one_step_lines_of<DataType::kUint16>(size_t);
 
 }  // namespace plait

@@ -1,6 +1,8 @@
 // The kernels of one type, for the files that make them.
 #pragma once
 
+#include <iterator>
+
 #include "runtime/cuda/one_step_lines.cuh"
 #include "runtime/cuda/one_step_packets.cuh"
 
@@ -30,10 +32,18 @@ const void* one_step_packets_of(int words) {
   return reinterpret_cast<const void*>(&run_one_step<OneStepPackets<type, kMostWordsOfThread>>);
 }
 
+template <DataType type, size_t at_once>
+const void* one_step_lines_with() {
+  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[at_once];
+  return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, kAtOnce.lines, kAtOnce.places>>);
+}
+
 template <DataType type>
-const void* one_step_lines_of(int lines_at_once) {
-  if (lines_at_once == 1) return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, 1>>);
-  return reinterpret_cast<const void*>(&run_one_step<OneStepLines<type, kMostLinesAtOnce>>);
+const void* one_step_lines_of(size_t at_once) {
+  static_assert(std::size(kLinesAtOnce) == 3);
+  if (at_once == 0) return one_step_lines_with<type, 0>();
+  if (at_once == 1) return one_step_lines_with<type, 1>();
+  return one_step_lines_with<type, 2>();
 }
 
 }  // namespace plait

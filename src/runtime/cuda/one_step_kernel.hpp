@@ -17,8 +17,17 @@ struct OneStepLaunch : Launch {
 // for each word, where a thread may have 1, 2 or 4 words.
 inline constexpr int kMostWordsOfThread = 4;
 const void* one_step_packets(DataType type, int words_of_thread);
-// The same with lines, and any number of threads, each of which has 1 or 2 lines under way at once.
-inline constexpr int kMostLinesAtOnce = 2;
-const void* one_step_lines(DataType type, int lines_at_once);
+// The same with lines, and any number of threads. So many lines of a thread and places of each are under way at once;
+// best is a kernel in which that is all of a thread's, since every round takes 2 us and more, with however few lines.
+struct LinesAtOnce {
+  int lines, places;
+};
+inline constexpr LinesAtOnce kLinesAtOnce[] = {{1, 4}, {3, 4}, {5, 2}};
+// Which of them is best for threads of so many lines and places.
+constexpr size_t best_lines_at_once(size_t lines, int places) {
+  if (lines <= 1) return 0;
+  return lines > 3 && places <= 2 ? 2 : 1;
+}
+const void* one_step_lines(DataType type, size_t lines_at_once);
 
 }  // namespace plait

@@ -10,7 +10,7 @@
 namespace plait {
 
 // kLines lines of a thread and kPlaces of their places are loaded at once.
-template <DataType type, int kLines>
+template <DataType type, int kLines, int kPlaces>
 class OneStepLines {
  public:
   __device__ OneStepLines(const OneStepLaunch& launch, const OneStep::Slice& slice)
@@ -50,19 +50,19 @@ class OneStepLines {
  private:
   using Word = Pack<type, uint64_t>;
   using Accumulator = typename Word::Accumulator;
-  static constexpr int kPlaces = 4;
-  using Pairs = lines::Pair[kLines][kPlaces];
+  template <int kSome>  // lines
+  using Pairs = lines::Pair[kSome][kPlaces];
   static constexpr uint32_t kLinesOfWarp = 32 / lines::kThreads;
 
   struct Sum {
     Accumulator low[Word::kCount], high[Word::kCount];
   };
 
-  // Performs act(l, p) for all lines and places of a batch, where the place is one of `places`.
-  template <class Act>
+  // Performs act(l, p) for all of some lines and places of a batch, where the place is one of `places`.
+  template <int kSome, class Act>
   __device__ static void for_each(int first, int places, const Act& act) {
 #pragma unroll
-    for (int l = 0; l < kLines; ++l) {
+    for (int l = 0; l < kSome; ++l) {
 #pragma unroll
       for (int p = 0; p < kPlaces; ++p) {
         if (first + p < places) act(l, p);
@@ -71,7 +71,7 @@ class OneStepLines {
   }
 
   __device__ void load_given(int first, uint32_t line) {
-    for_each(first, launch_.step.given, [&](int l, int p) {
+    for_each<kLines>(first, launch_.step.given, [&](int l, int p) {
       given_[l][p] = p > 0 && launch_.step.given_is_one
                          ? given_[l][0]
                          : load_callers(address(first + p, OneStepPlace::kGiven), line + l * lines_apart());
@@ -79,48 +79,72 @@ class OneStepLines {
   }
 
   __device__ void store_given(int first, uint32_t line) const {
-    for_each(first, launch_.step.given, [&](int l, int p) {
+    for_each<kLines>(first, launch_.step.given, [&](int l, int p) {
       store(address(first + p, OneStepPlace::kGivenTo), line + l * lines_apart(), given_[l][p]);
     });
   }
 
+  // Some lines, the first of which is `line`.
   __device__ bool take(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
-    Sum sums[kLines];
-    for (int first = 0; first < taken.places; first += kPlaces) {
-      Pairs pairs;
-      if (!await(strand, taken, first, line, pairs)) return false;
-      if (taken.combined > 0) {
-        for_each(first, taken.combined, [&](int l, int p) { add(pairs[l][p], p == 0 && first == 0, sums[l]); });
-      } else {
-        for_each(first, taken.places, [&](int l, int p) {
-          store(address(first + p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
-        });
-      }
+    if (taken.places <= kPlaces) return take_at_once(strand, taken, line);
+    // Sums of several lines would not fit into registers while more places are waited for.
+#pragma unroll 1
+    for (int l = 0; l < kLines; ++l) {
+      if (!take_in_batches(strand, taken, line + l * lines_apart())) return false;
     }
-    if (taken.combined == 0) return true;
-    lines::Pair results[kLines];
+    return true;
+  }
+
+  __device__ bool take_at_once(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
+    Pairs<kLines> pairs;
+    if (!await<kLines>(strand, taken, 0, line, pairs)) return false;
+    if (taken.combined == 0) {
+      for_each<kLines>(0, taken.places, [&](int l, int p) {
+        store(address(p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
+      });
+      return true;
+    }
 #pragma unroll
     for (int l = 0; l < kLines; ++l) {
-      Word low, high;
-      low.narrow(sums[l].low);
-      high.narrow(sums[l].high);
-      results[l] = {low.bits, high.bits};
+      Sum sum;
+      for_each<1>(0, taken.combined, [&](int, int p) { add(pairs[l][p], p == 0, sum); });
+      pairs[l][0] = narrow(sum);
     }
 #pragma unroll 1
     for (int place = 0; place < taken.results; ++place) {
 #pragma unroll
       for (int l = 0; l < kLines; ++l) {
-        store(address(place, OneStepPlace::kTakenTo), line + l * lines_apart(), results[l]);
+        store(address(place, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][0]);
       }
     }
     return true;
   }
 
+  __device__ bool take_in_batches(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
+    Sum sum;
+    for (int first = 0; first < taken.places; first += kPlaces) {
+      Pairs<1> pairs;
+      if (!await<1>(strand, taken, first, line, pairs)) return false;
+      if (taken.combined > 0) {
+        for_each<1>(first, taken.combined, [&](int, int p) { add(pairs[0][p], p == 0 && first == 0, sum); });
+      } else {
+        for_each<1>(first, taken.places,
+                    [&](int, int p) { store(address(first + p, OneStepPlace::kTakenTo), line, pairs[0][p]); });
+      }
+    }
+    if (taken.combined == 0) return true;
+    const lines::Pair result = narrow(sum);
+#pragma unroll 1
+    for (int place = 0; place < taken.results; ++place) store(address(place, OneStepPlace::kTakenTo), line, result);
+    return true;
+  }
+
   // Gets the pairs of a batch; false: given up.
+  template <int kSome>
   __device__ bool await(const Strand& strand, const OneStep::Taking& taken, int first, uint32_t line,
-                        Pairs& pairs) const {
+                        Pairs<kSome>& pairs) const {
     unsigned missing = 0;
-    for_each(first, taken.places, [&](int l, int p) {
+    for_each<kSome>(first, taken.places, [&](int l, int p) {
       const uint64_t from = address(first + p, OneStepPlace::kTaken);
       const uint32_t at = line + l * lines_apart();
       if (!is_flagged(from)) {
@@ -131,11 +155,11 @@ class OneStepLines {
     });
     Patience patience;
     while (__any_sync(kWarp, missing != 0)) {
-      for_each(first, taken.places, [&](int l, int p) {
+      for_each<kSome>(first, taken.places, [&](int l, int p) {
         if ((missing & bit(l, p)) == 0) return;
         pairs[l][p] = lines::load(stored(address(first + p, OneStepPlace::kTaken), line + l * lines_apart()));
       });
-      for_each(first, taken.places, [&](int l, int p) {
+      for_each<kSome>(first, taken.places, [&](int l, int p) {
         if (lines::has_come(pairs[l][p], flag_)) missing &= ~bit(l, p);
       });
       if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
@@ -159,6 +183,13 @@ class OneStepLines {
       plait::add(sum.low, next.low);
       plait::add(sum.high, next.high);
     }
+  }
+
+  __device__ static lines::Pair narrow(const Sum& sum) {
+    Word low, high;
+    low.narrow(sum.low);
+    high.narrow(sum.high);
+    return {low.bits, high.bits};
   }
 
   __device__ static uint32_t share() { return threadIdx.x % lines::kThreads; }
@@ -210,7 +241,7 @@ class OneStepLines {
   const uint64_t callers_at_;     // where the slice starts in the caller's memory
   uint32_t lines_at_ = 0;         // where this thread's part of this epoch's first line is, from the addresses on
   uint64_t flag_ = 0;
-  Pairs given_;  // of a batch
+  Pairs<kLines> given_;  // of a batch
 };
 
 }  // namespace plait

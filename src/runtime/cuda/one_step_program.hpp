@@ -2,6 +2,7 @@
 // that, and where they consist of whole words, kernels of their own (one_step_kernel.hpp) perform them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,6 +43,13 @@ struct OneStep {
   int group_shift = 0;  // no more than 1 << group_shift places
   EpochEnd end;
   Slice full, last;
+
+  // The most places that give, or that take in one taking.
+  int width() const {
+    int width = given;
+    for (const Taking& taking : taken) width = std::max(width, taking.places);
+    return width;
+  }
 };
 
 struct OneStepProgram {

@@ -121,7 +121,8 @@ std::optional<PreparedLaunch::InOneStep> PreparedLaunch::one_step_of(const LaneP
     kernel.function = one_step_packets(call_.type, words_of_thread);
   } else {
     const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
-    kernel.function = one_step_lines(call_.type, threads <= kernel.block.x ? 1 : kMostLinesAtOnce);
+    const size_t lines = (threads + kernel.block.x - 1) / kernel.block.x;
+    kernel.function = one_step_lines(call_.type, best_lines_at_once(lines, one_step->step.width()));
   }
   if (ranks_per_device_ > 1 && !is_resident(kernel)) return std::nullopt;
   OneStepLaunch argument = {};

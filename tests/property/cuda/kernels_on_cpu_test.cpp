@@ -53,8 +53,9 @@ std::function<void()> body_of(const void* function, const void* argument) {
   if (function == one_step_packets(kType, 1)) return one_step<OneStepPackets<kType, 1>>(argument);
   if (function == one_step_packets(kType, 2)) return one_step<OneStepPackets<kType, 2>>(argument);
   if (function == one_step_packets(kType, 4)) return one_step<OneStepPackets<kType, 4>>(argument);
-  if (function == one_step_lines(kType, 1)) return one_step<OneStepLines<kType, 1>>(argument);
-  if (function == one_step_lines(kType, 2)) return one_step<OneStepLines<kType, 2>>(argument);
+  if (function == one_step_lines(kType, 0)) return one_step<OneStepLines<kType, 1, 4>>(argument);
+  if (function == one_step_lines(kType, 1)) return one_step<OneStepLines<kType, 3, 4>>(argument);
+  if (function == one_step_lines(kType, 2)) return one_step<OneStepLines<kType, 5, 2>>(argument);
   throw std::logic_error("a kernel that this test does not know");
 }
 
@@ -187,8 +188,9 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
     for (const auto& [function, times] : world.uses()) uses[function] += times;
   }
-  // Engines for any plan with packets and with lines, and kernels of one step with 1, 2 and 4 words, and 1 and 2 lines.
-  EXPECT_EQ(uses.size(), 7u);
+  // Engines for any plan with packets and with lines, and kernels of one step with 1, 2 and 4 words, and 1, 3 and 5
+  // lines.
+  EXPECT_EQ(uses.size(), 8u);
 }
 
 // Waits are bounded, and who gave up begins nothing more: all launches end.
