@@ -40,10 +40,11 @@ const void* one_step_lines_with() {
 
 template <DataType type>
 const void* one_step_lines_of(size_t at_once) {
-  static_assert(std::size(kLinesAtOnce) == 3);
+  static_assert(std::size(kLinesAtOnce) == 4);
   if (at_once == 0) return one_step_lines_with<type, 0>();
   if (at_once == 1) return one_step_lines_with<type, 1>();
-  return one_step_lines_with<type, 2>();
+  if (at_once == 2) return one_step_lines_with<type, 2>();
+  return one_step_lines_with<type, 3>();
 }
 
 }  // namespace plait

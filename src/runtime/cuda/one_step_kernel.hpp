@@ -22,11 +22,11 @@ const void* one_step_packets(DataType type, int words_of_thread);
 struct LinesAtOnce {
   int lines, places;
 };
-inline constexpr LinesAtOnce kLinesAtOnce[] = {{1, 4}, {3, 4}, {5, 2}};
+inline constexpr LinesAtOnce kLinesAtOnce[] = {{1, 4}, {2, 4}, {3, 4}, {5, 2}};
 // Which of them is best for threads of so many lines and places.
 constexpr size_t best_lines_at_once(size_t lines, int places) {
-  if (lines <= 1) return 0;
-  return lines > 3 && places <= 2 ? 2 : 1;
+  if (lines <= 2) return lines == 2 ? 1 : 0;
+  return lines > 3 && places <= 2 ? 3 : 2;
 }
 const void* one_step_lines(DataType type, size_t lines_at_once);
 

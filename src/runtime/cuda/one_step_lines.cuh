@@ -84,58 +84,50 @@ class OneStepLines {
     });
   }
 
-  // Some lines, the first of which is `line`.
+  // This thread's lines of a round, the first of which is `line`.
   __device__ bool take(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
-    if (taken.places <= kPlaces) return take_at_once(strand, taken, line);
+    if (taken.combined == 0 || taken.places <= kPlaces) return take_some<kLines>(strand, taken, line);
     // Sums of several lines would not fit into registers while more places are waited for.
 #pragma unroll 1
     for (int l = 0; l < kLines; ++l) {
-      if (!take_in_batches(strand, taken, line + l * lines_apart())) return false;
+      if (!take_some<1>(strand, taken, line + l * lines_apart())) return false;
     }
     return true;
   }
 
-  __device__ bool take_at_once(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
-    Pairs<kLines> pairs;
-    if (!await<kLines>(strand, taken, 0, line, pairs)) return false;
-    if (taken.combined == 0) {
-      for_each<kLines>(0, taken.places, [&](int l, int p) {
-        store(address(p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
-      });
-      return true;
+  // Several lines to be combined have places for one batch.
+  template <int kSome>
+  __device__ bool take_some(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
+    Pairs<kSome> pairs;
+    Sum sum;  // of one line
+#pragma unroll 1
+    for (int first = 0; first < taken.places; first += kPlaces) {
+      if (!await<kSome>(strand, taken, first, line, pairs)) return false;
+      if (taken.combined == 0) {
+        for_each<kSome>(first, taken.places, [&](int l, int p) {
+          store(address(first + p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
+        });
+      } else if constexpr (kSome == 1) {
+        for_each<1>(first, taken.combined, [&](int, int p) { add(pairs[0][p], p == 0 && first == 0, sum); });
+      }
     }
+    if (taken.combined == 0) return true;
+    if constexpr (kSome == 1) {
+      pairs[0][0] = narrow(sum);
+    } else {
 #pragma unroll
-    for (int l = 0; l < kLines; ++l) {
-      Sum sum;
-      for_each<1>(0, taken.combined, [&](int, int p) { add(pairs[l][p], p == 0, sum); });
-      pairs[l][0] = narrow(sum);
+      for (int l = 0; l < kSome; ++l) {
+        for_each<1>(0, taken.combined, [&](int, int p) { add(pairs[l][p], p == 0, sum); });
+        pairs[l][0] = narrow(sum);
+      }
     }
 #pragma unroll 1
     for (int place = 0; place < taken.results; ++place) {
 #pragma unroll
-      for (int l = 0; l < kLines; ++l) {
+      for (int l = 0; l < kSome; ++l) {
         store(address(place, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][0]);
       }
     }
-    return true;
-  }
-
-  __device__ bool take_in_batches(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
-    Sum sum;
-    for (int first = 0; first < taken.places; first += kPlaces) {
-      Pairs<1> pairs;
-      if (!await<1>(strand, taken, first, line, pairs)) return false;
-      if (taken.combined > 0) {
-        for_each<1>(first, taken.combined, [&](int, int p) { add(pairs[0][p], p == 0 && first == 0, sum); });
-      } else {
-        for_each<1>(first, taken.places,
-                    [&](int, int p) { store(address(first + p, OneStepPlace::kTakenTo), line, pairs[0][p]); });
-      }
-    }
-    if (taken.combined == 0) return true;
-    const lines::Pair result = narrow(sum);
-#pragma unroll 1
-    for (int place = 0; place < taken.results; ++place) store(address(place, OneStepPlace::kTakenTo), line, result);
     return true;
   }
 
