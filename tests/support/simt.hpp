@@ -2,9 +2,10 @@
 // that runs their threads as fibers, a few steps of one after a few of another, in an order that a seed decides.
 // Include this before any kernel (*.cuh).
 //
-// A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Memory is
-// sequentially consistent, so of what is wrong with kernels this shows what is wrong in every order: what is never
-// sent, is overwritten too early, or waits for ever.
+// A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Now and then a
+// thread is held up until others have gone as far as they can without it. Memory is sequentially consistent, so of what
+// is wrong with kernels this shows what is wrong in every order: what is never sent, is overwritten too early, or waits
+// for ever.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,6 +21,8 @@
 #include <memory>
 #include <random>
 #include <stdexcept>
+#include <typeindex>
+#include <unordered_map>
 #include <vector>
 
 namespace plait::test {
@@ -38,17 +41,23 @@ class Simt {
 
   // Runs all launches. Throws std::runtime_error where threads go on waiting.
   void run() {
-    for (uint64_t turns = 0;; ++turns) {
+    for (turn_ = 0;; ++turn_) {
+      bool is_over = true;
       std::vector<Thread*> threads;
       for (Stream& stream : streams_) {
         begin_next(stream);
         for (const auto& thread : stream.threads) {
-          if (!thread->is_done) threads.push_back(thread.get());
+          is_over = is_over && thread->is_done;
+          if (can_go_on(*thread)) threads.push_back(thread.get());
         }
       }
-      if (threads.empty()) return;
-      if (turns > kMostTurns) throw std::runtime_error("threads wait for ever");
+      if (is_over) return;
+      if (turn_ > kMostTurns) throw std::runtime_error("threads wait for ever");
       std::shuffle(threads.begin(), threads.end(), random_);
+      if (!threads.empty() && random_() % kTurnsBetweenHolds == 0) {
+        threads.back()->held_until = turn_ + (uint64_t{1} << random_() % kHoldLengths);
+        threads.pop_back();
+      }
       for (Thread* const thread : threads) step(*thread);
     }
   }
@@ -72,19 +81,36 @@ class Simt {
   static const Votes& meet_warp(uint64_t value) { return current_->self_->warp->meet(lane(), value); }
   static unsigned lane() { return current_->self_->indices.thread.x % 32; }
   // Whether all threads of the CTA say so.
-  static bool meet_cta(bool value) { return current_->self_->cta->meet(value); }
+  static bool meet_cta(bool value) { return current_->self_->cta->barrier.meet(value); }
   // Eight neighbouring threads of the warp, all of which are there.
   static void meet_eight() { current_->self_->warp->eights[lane() / 8].meet(true); }
+  // The CTA's array of so many of this type.
+  template <class T, int count>
+  static T* shared_array() {
+    std::shared_ptr<void>& array = current_->self_->cta->arrays[typeid(T[count])];
+    if (array == nullptr) array = std::make_shared<T[]>(count);
+    return static_cast<T*>(array.get());
+  }
 
-  // A clock for bounded waits. Who looks at it has waited for long.
+  // A clock for bounded waits: a turn of all threads lasts a second. Who looks at it has waited for long.
   static uint64_t nanoseconds_now() {
     pause();
-    return current_->nanoseconds_ += 1'000'000'000;
+    return current_->turn_ * 1'000'000'000;
   }
 
  private:
   static constexpr uint64_t kMostTurns = 200'000;
+  // In one turn of so many a thread is held up, for 1, 2, 4, … 64 turns.
+  static constexpr uint64_t kTurnsBetweenHolds = 4, kHoldLengths = 7;
   static constexpr size_t kStackBytes = 64 << 10;
+
+  // Waits until `generation` is no longer `mine`. Before that the thread need not run.
+  static void await_next(const uint64_t& generation, uint64_t mine) {
+    current_->self_->awaited = &generation;
+    current_->self_->not_after = mine;
+    while (generation == mine) pause();
+    current_->self_->awaited = nullptr;
+  }
 
   // Of so many threads as are alive.
   struct Meeting {
@@ -97,7 +123,7 @@ class Simt {
       ++arrived;
       const uint64_t mine = generation;
       go_on_if_complete();
-      while (generation == mine) pause();
+      await_next(generation, mine);
       return result;
     }
     void leave() {
@@ -125,7 +151,7 @@ class Simt {
       arrived |= 1u << lane;
       const uint64_t mine = generation;
       go_on_if_complete();
-      while (generation == mine) pause();
+      await_next(generation, mine);
       return votes;
     }
     void enter(unsigned lane) {
@@ -145,13 +171,21 @@ class Simt {
     }
   };
 
+  struct Cta {
+    Meeting barrier;
+    std::unordered_map<std::type_index, std::shared_ptr<void>> arrays;  // in shared memory
+  };
+
   struct Thread {
     Indices indices{};
     std::shared_ptr<Warp> warp;
-    std::shared_ptr<Meeting> cta;
+    std::shared_ptr<Cta> cta;
     std::function<void()> body;
     std::unique_ptr<char[]> stack;
     ucontext_t context{};
+    const uint64_t* awaited = nullptr;  // it waits until this is no longer `not_after`
+    uint64_t not_after = 0;
+    uint64_t held_until = 0;  // a turn
     bool is_done = false;
   };
 
@@ -176,7 +210,7 @@ class Simt {
   }
 
   void add_cta(Stream& stream, const Launch& launch, uint3 block) {
-    const auto cta = std::make_shared<Meeting>();
+    const auto cta = std::make_shared<Cta>();
     std::shared_ptr<Warp> warp;
     for (unsigned t = 0; t < launch.block.x; ++t) {
       if (t % 32 == 0) warp = std::make_shared<Warp>();
@@ -185,9 +219,9 @@ class Simt {
       thread->warp = warp;
       thread->cta = cta;
       thread->body = launch.body;
-      thread->stack = std::make_unique<char[]>(kStackBytes);
+      thread->stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
       warp->enter(t % 32);
-      ++cta->alive;
+      ++cta->barrier.alive;
       getcontext(&thread->context);
       thread->context.uc_stack.ss_sp = thread->stack.get();
       thread->context.uc_stack.ss_size = kStackBytes;
@@ -195,6 +229,11 @@ class Simt {
       makecontext(&thread->context, &Simt::perform, 0);
       stream.threads.push_back(std::move(thread));
     }
+  }
+
+  bool can_go_on(const Thread& thread) const {
+    const bool waits = thread.awaited != nullptr && *thread.awaited == thread.not_after;
+    return !thread.is_done && !waits && thread.held_until <= turn_;
   }
 
   void step(Thread& thread) {
@@ -206,7 +245,7 @@ class Simt {
     Thread& self = *current_->self_;
     self.body();
     self.warp->leave(lane());
-    self.cta->leave();
+    self.cta->barrier.leave();
     self.is_done = true;
   }
 
@@ -215,14 +254,15 @@ class Simt {
   std::deque<Stream> streams_;
   ucontext_t scheduler_{};
   Thread* self_ = nullptr;
-  uint64_t nanoseconds_ = 0;
+  uint64_t turn_ = 0;
 };
 
 }  // namespace plait::test
 
 // ---- The language
 
-// As static functions kernels have other names than those that the library launches.
+// As static functions kernels have other names than those that the library launches. A variable cannot be __shared__
+// here, so that does not compile: what a CTA shares is a machine::shared_array().
 #undef __global__
 #undef __device__
 #undef __launch_bounds__
@@ -234,7 +274,6 @@ class Simt {
 #define __launch_bounds__(...)
 #define __noinline__
 #define __grid_constant__
-#define __shared__
 #define __builtin_assume(what)
 #define threadIdx (::plait::test::Simt::indices().thread)
 #define blockIdx (::plait::test::Simt::indices().block)
@@ -304,5 +343,9 @@ inline void load_line(const void* from, uint64_t& low, uint64_t& high) {
 }
 inline uint64_t nanoseconds_now() { return test::Simt::nanoseconds_now(); }
 inline int this_thread() { return static_cast<int>(threadIdx.x); }
+template <class T, int count>
+T* shared_array() {
+  return test::Simt::shared_array<T, count>();
+}
 
 }  // namespace plait::machine

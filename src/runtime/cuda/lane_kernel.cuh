@@ -11,7 +11,7 @@ namespace plait {
 
 template <DataType type>
 __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_constant__ SignalLaunch launch) {
-  __shared__ std::byte* bases[kFirstScratchBase + kMostDeviceRanks];
+  std::byte** const bases = machine::shared_array<std::byte*, kFirstScratchBase + kMostDeviceRanks>();
   Strand strand(launch, static_cast<int>(blockIdx.y), static_cast<int>(gridDim.y));
   SignalEngine<type> engine(launch, strand, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {

@@ -52,5 +52,12 @@ __device__ inline int this_thread() {
   return thread;
 }
 
+// An array in memory that the threads of a CTA share: the same one wherever a kernel asks for as many of a type.
+template <class T, int count>
+__device__ inline T* shared_array() {
+  __shared__ T array[count];
+  return array;
+}
+
 }  // namespace plait::machine
 #endif

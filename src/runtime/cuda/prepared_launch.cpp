@@ -133,7 +133,7 @@ std::optional<PreparedLaunch::InOneStep> PreparedLaunch::one_step_of(const LaneP
 
 // Whether all CTAs of all ranks that share the GPU fit on it at once.
 bool PreparedLaunch::is_resident(const Kernel& kernel) const {
-  return kernel.ctas() * ranks_per_device_ <= resident_ctas(kernel);
+  return ranks_per_device_ == 0 || kernel.ctas() * ranks_per_device_ <= resident_ctas(kernel);
 }
 
 int PreparedLaunch::resident_ctas(const Kernel& kernel) {

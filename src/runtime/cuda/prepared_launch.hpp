@@ -17,9 +17,9 @@ namespace plait {
 
 class PreparedLaunch {
  public:
-  // For the rank `self`, which shares its GPU with so many others, itself included; the GPU is current. Throws
-  // kResources where the plan is too long for a launch or the GPU has no room for it, kInvalidPlan where the protocol
-  // cannot serve it.
+  // For the rank `self`, which shares its GPU with so many others, itself included; the GPU is current. With 0 there is
+  // no GPU, and room for any launch, as in tests that run kernels on a CPU. Throws kResources where the plan is too
+  // long for a launch or the GPU has no room for it, kInvalidPlan where the protocol cannot serve it.
   PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, const DeviceRank& self,
                  int ranks_per_device);
 

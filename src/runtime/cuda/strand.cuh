@@ -111,8 +111,8 @@ class Strand {
     publish_completion(0, epoch_ - 1);
   }
 
-  // Reports why a wait did not end, unless another thread of the strand has; it begins nothing more. Over PCIe; only on
-  // the way out.
+  // Reports why a wait did not end, unless another thread of the lane has. It begins nothing more, nor do lanes that it
+  // speaks for: they do not know of its epochs. Over PCIe; only on the way out.
   __device__ void give_up(StrandFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
     StrandFailure failure;
@@ -123,7 +123,7 @@ class Strand {
     failure.seen_call = seen_call;
     failure.expected_epoch = epoch_;
     failure.seen_epoch = seen_epoch;
-    report(&state().gave_up, self().failures + number_ * kMostLanes + lane_, failure);
+    report(&state(), speaks_for(), self().failures + number_ * kMostLanes + lane_, failure);
   }
 
  private:
@@ -162,8 +162,10 @@ class Strand {
     }
   }
 
-  static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, const StrandFailure failure) {
-    if (atomicCAS(gave_up, 0, 1) != 0) return;
+  static __device__ __noinline__ void report(StrandState* lanes, int count, StrandFailure* to,
+                                             const StrandFailure failure) {
+    if (atomicCAS(&lanes[0].gave_up, 0, 1) != 0) return;
+    for (int other = 1; other < count; ++other) lanes[other].gave_up = 1;
     to->peer = failure.peer;
     to->operation = failure.operation;
     to->expected_call = failure.expected_call;

@@ -1,14 +1,17 @@
-// The kernels whose data carries flags, run on a CPU: random calls of several ranks in unlucky orders, and a rank that
-// does not come.
+// The kernels that perform plans, run on a CPU: random calls of several ranks in unlucky orders, and a rank that does
+// not come.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
@@ -29,6 +32,7 @@ namespace {
 
 constexpr DataType kType = DataType::kInt32;
 using Element = int32_t;
+constexpr size_t kMostSlices = 12;  // of a strand with signals
 using test::Simt;
 
 template <class Launch>
@@ -37,6 +41,9 @@ Launch copy_of(const void* argument) {
 }
 
 // A kernel of ours, to be performed with the argument of the library's.
+std::function<void()> signals(const void* argument) {
+  return [launch = copy_of<SignalLaunch>(argument)] { run_signals<kType>(launch); };
+}
 template <class Engine>
 std::function<void()> flagged(const void* argument) {
   return [launch = copy_of<FlaggedLaunch>(argument)] { run_flagged<Engine>(launch); };
@@ -48,15 +55,22 @@ std::function<void()> one_step(const void* argument) {
 
 // The one with the source of the library's kernel `function`.
 std::function<void()> body_of(const void* function, const void* argument) {
+  if (function == lane_kernel(Protocol::kSignals, kType)) return signals(argument);
   if (function == lane_kernel(Protocol::kPackets, kType)) return flagged<PacketEngine<kType>>(argument);
   if (function == lane_kernel(Protocol::kLines, kType)) return flagged<LineEngine<kType>>(argument);
   if (function == one_step_packets(kType, 1)) return one_step<OneStepPackets<kType, 1>>(argument);
   if (function == one_step_packets(kType, 2)) return one_step<OneStepPackets<kType, 2>>(argument);
   if (function == one_step_packets(kType, 4)) return one_step<OneStepPackets<kType, 4>>(argument);
   if (function == one_step_lines(kType, 0)) return one_step<OneStepLines<kType, 1, 4>>(argument);
-  if (function == one_step_lines(kType, 1)) return one_step<OneStepLines<kType, 3, 4>>(argument);
-  if (function == one_step_lines(kType, 2)) return one_step<OneStepLines<kType, 5, 2>>(argument);
+  if (function == one_step_lines(kType, 1)) return one_step<OneStepLines<kType, 2, 4>>(argument);
+  if (function == one_step_lines(kType, 2)) return one_step<OneStepLines<kType, 3, 4>>(argument);
+  if (function == one_step_lines(kType, 3)) return one_step<OneStepLines<kType, 5, 2>>(argument);
   throw std::logic_error("a kernel that this test does not know");
+}
+
+bool is_short(const void* function) {
+  return function != lane_kernel(Protocol::kSignals, kType) && function != lane_kernel(Protocol::kPackets, kType) &&
+         function != lane_kernel(Protocol::kLines, kType);
 }
 
 // One call of all ranks.
@@ -66,6 +80,9 @@ struct Made {
   std::vector<std::unique_ptr<test::CallBuffers>> buffers;
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
 };
+
+// How often each kernel was launched, with so many lanes a rank.
+using Uses = std::map<std::pair<const void*, unsigned>, int>;
 
 class World {
  public:
@@ -86,17 +103,14 @@ class World {
   // A random call, on all ranks but those from `missing` on.
   void add(int missing) {
     Made& made = calls_.emplace_back();
-    made.call = {static_cast<Collective>(pick(0, kCollectiveCount - 2)), kType, ReduceOp::kSum, 0, 0};
-    made.call.count = static_cast<size_t>(pick(0, 1) == 0 ? pick(1, 40) : pick(1, 1500));
+    made.call = {static_cast<Collective>(pick(0, kCollectiveCount - 1)), kType, ReduceOp::kSum, 0, 0};
     if (pick(0, 3) == 0) made.call.op = ReduceOp::kMax;
     if (has_root(made.call.collective)) made.call.root = pick(0, ranks_ - 1);
     if (!reduces(made.call.collective)) made.call.op = ReduceOp::kSum;
-    const bool whole = reduces(made.call.collective) || made.call.collective == Collective::kBroadcast;
-    const bool one_shot = whole && made.call.collective != Collective::kReduceScatter && pick(0, 2) > 0;
-    const VerifiedPlan& plan = plan_of(one_shot ? "one_shot_push" : "push", made.call);
-    const LaunchShape shape{pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines, pick(1, 3), 64 * pick(1, 2)};
+    const bool is_barrier = made.call.collective == Collective::kBarrier;  // which has no data to carry flags
+    const Way way = is_barrier || pick(0, 1) == 0 ? with_signals(made.call) : with_flags(made.call);
     make_buffers(made);
-    for (int rank = 0; rank < missing; ++rank) add_launch(made, plan, shape, rank);
+    for (int rank = 0; rank < missing; ++rank) add_launch(made, way, rank);
   }
 
   void run() { machine_.run(); }
@@ -116,17 +130,68 @@ class World {
     return static_cast<int>(std::count_if(failures_[rank].begin(), failures_[rank].end(),
                                           [](const auto& it) { return it.state != StrandFailure::kNone; }));
   }
-  const std::map<const void*, int>& uses() const { return uses_; }
+  const Uses& uses() const { return uses_; }
+  // Launches of short calls in two steps.
+  int two_steps() const { return two_steps_; }
 
  private:
-  const VerifiedPlan& plan_of(const std::string& algorithm, const Call& call) {
-    const auto key = std::tuple(algorithm, call.collective, call.root);
+  // How a call is performed.
+  struct Way {
+    const VerifiedPlan& plan;
+    LaunchShape shape;
+    BindLimits limits;
+  };
+
+  // Decides the size of the call as well.
+  Way with_flags(Call& call) {
+    call.count = static_cast<size_t>(pick(0, 1) == 0 ? pick(1, 40) : pick(1, 3000));
+    // Of chunks of one size, whether there is one for each rank or for each but the root.
+    if (pick(0, 2) == 0) call.count = kChunkAlignment * static_cast<size_t>(ranks_ * (ranks_ - 1) * pick(1, 3));
+    const VerifiedPlan& plan = plan_of(has_one_shot(call) && pick(0, 2) > 0 ? "one_shot_push" : "push", call, 1);
+    const LaunchShape shape{pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines, pick(1, 3), 64 * pick(1, 2)};
+    return {plan, shape, CudaRank::limits(shape, plan.plan())};
+  }
+
+  // With so little scratch that a short message has many slices.
+  Way with_signals(Call& call) {
+    const VerifiedPlan& plan = plan_of(any_algorithm(call.collective), call, pick(1, 3));
+    const LaunchShape shape{Protocol::kSignals, pick(1, 2), kLeastThreads};
+    BindLimits limits = CudaRank::limits(shape, plan.plan());
+    const size_t slot_bytes = kChunkAlignment * static_cast<size_t>(pick(1, 4));
+    int slots = 0;
+    for (const RankPlan& rank : plan.plan().ranks) slots = std::max(slots, rank.scratch_slots);
+    limits.scratch_bytes = slot_bytes * static_cast<size_t>(slots);
+    limits.least_slice_bytes = 1;
+    if (call.collective == Collective::kBarrier) return {plan, shape, limits};
+    const size_t slice = slot_bytes / sizeof(Element) * static_cast<size_t>(plan.plan().chunks_per_block);
+    call.count = static_cast<size_t>(pick(1, static_cast<int>(slice * limits.strands * kMostSlices)));
+    return {plan, shape, limits};
+  }
+
+  // Most often one of those that GPUs use, some of which have several lanes a rank.
+  std::string any_algorithm(Collective collective) {
+    std::vector<std::string_view> names;
+    for (const Algorithm& it : algorithms()) {
+      const bool serves = std::find(it.collectives.begin(), it.collectives.end(), collective) != it.collectives.end();
+      if (serves && !it.for_copy_engines) names.insert(names.end(), it.name.ends_with("push") ? 4 : 1, it.name);
+    }
+    return std::string(test::any_of(random_, names));
+  }
+
+  static bool has_one_shot(const Call& call) {
+    return call.collective == Collective::kBroadcast ||
+           (reduces(call.collective) && call.collective != Collective::kReduceScatter);
+  }
+
+  const VerifiedPlan& plan_of(const std::string& algorithm, const Call& call, int pipeline) {
+    const auto key = std::tuple(algorithm, call.collective, call.root, pipeline);
     if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
     AlgorithmArguments arguments;
     arguments.collective = call.collective;
     arguments.ranks = ranks_;
     arguments.root = call.root;
     arguments.engine = Engine::kSm;
+    arguments.pipeline = pipeline;
     return plans_.emplace(key, verify(make_plan(algorithm, arguments))).first->second;
   }
 
@@ -146,7 +211,7 @@ class World {
     }
   }
 
-  void add_launch(Made& made, const VerifiedPlan& plan, const LaunchShape& shape, int rank) {
+  void add_launch(Made& made, const Way& way, int rank) {
     const auto r = static_cast<size_t>(rank);
     DeviceRank self;
     self.rank = rank;
@@ -156,10 +221,11 @@ class World {
     self.failures = failures_[r].data();
     self.aborted = &aborted_;
     self.wait_nanoseconds = wait_nanoseconds_;
-    const BoundPlan bound = bind(plan, made.call, rank, CudaRank::limits(shape, plan.plan()));
-    made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, shape, self, 1));
+    const BoundPlan bound = bind(way.plan, made.call, rank, way.limits);
+    made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, self, 0));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
-    ++uses_[kernel.function];
+    ++uses_[{kernel.function, kernel.grid.y}];
+    if (is_short(kernel.function) && static_cast<const OneStepLaunch*>(argument)->step.takings == 2) ++two_steps_;
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
 
@@ -171,14 +237,17 @@ class World {
   std::vector<std::vector<StrandState>> states_;
   std::vector<std::vector<StrandFailure>> failures_;
   uint32_t aborted_ = 0;
-  std::map<std::tuple<std::string, Collective, int>, VerifiedPlan> plans_;
+  // By algorithm, collective, root and pipeline.
+  std::map<std::tuple<std::string, Collective, int, int>, VerifiedPlan> plans_;
   std::deque<Made> calls_;
-  std::map<const void*, int> uses_;
+  Uses uses_;
+  int two_steps_ = 0;
 };
 
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
-  std::map<const void*, int> uses;
-  for (uint64_t seed = 1; seed <= 24; ++seed) {
+  Uses uses;
+  int two_steps = 0;
+  for (uint64_t seed = 1; seed <= 80; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);
@@ -186,18 +255,20 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     ASSERT_NO_THROW(world.run());
     world.check();
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
-    for (const auto& [function, times] : world.uses()) uses[function] += times;
+    for (const auto& [kernel, times] : world.uses()) uses[kernel] += times;
+    two_steps += world.two_steps();
   }
-  // Engines for any plan with packets and with lines, and kernels of one step with 1, 2 and 4 words, and 1, 3 and 5
-  // lines.
-  EXPECT_EQ(uses.size(), 8u);
+  // Signals with 1, 2 and 3 lanes; engines for any plan with packets and with lines, and kernels of short calls with 1,
+  // 2 and 4 words, and 1, 2, 3 and 5 lines.
+  EXPECT_EQ(uses.size(), 12u);
+  EXPECT_GT(two_steps, 0);
 }
 
 // Waits are bounded, and who gave up begins nothing more: all launches end.
 TEST(KernelsOnCpu, ARankThatDoesNotCome) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    World world(3, seed, 5'000'000'000);  // as the machine's clock goes, some thousand looks
+    World world(3, seed, 5'000'000'000'000);  // 5000 turns
     for (int call = 0; call < 2; ++call) world.add(3);
     for (int call = 0; call < 4; ++call) world.add(2);
     ASSERT_NO_THROW(world.run());
