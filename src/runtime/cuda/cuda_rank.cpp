@@ -13,11 +13,11 @@
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
-#include "runtime/cuda/one_step_kernel.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
 #include "runtime/cuda/product_memory.hpp"
 #include "runtime/cuda/scale.hpp"
+#include "runtime/cuda/short_kernel.hpp"
 
 namespace plait {
 
@@ -81,9 +81,9 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
       load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
     for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
-      load_kernel(one_step_packets(static_cast<DataType>(type), words));
+      load_kernel(short_packets(static_cast<DataType>(type), words));
     }
-    for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) load_kernel(one_step_lines(static_cast<DataType>(type), i));
+    for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) load_kernel(short_lines(static_cast<DataType>(type), i));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   products = std::make_unique<ProductMemory>(memory.device());

@@ -2,7 +2,7 @@
 #include "runtime/cuda/lane_kernel.hpp"
 
 #include "runtime/cuda/by_type.hpp"
-#include "runtime/cuda/one_step_kernel.hpp"
+#include "runtime/cuda/short_kernel.hpp"
 
 namespace plait {
 
@@ -10,20 +10,20 @@ namespace plait {
 template <DataType type>
 const void* lane_kernel_of(Protocol protocol);
 template <DataType type>
-const void* one_step_packets_of(int words);
+const void* short_packets_of(int words);
 template <DataType type>
-const void* one_step_lines_of(size_t at_once);
+const void* short_lines_of(size_t at_once);
 
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
 }
 
-const void* one_step_packets(DataType type, int words_of_thread) {
-  return by_type(type, [&]<DataType known>() { return one_step_packets_of<known>(words_of_thread); });
+const void* short_packets(DataType type, int words_of_thread) {
+  return by_type(type, [&]<DataType known>() { return short_packets_of<known>(words_of_thread); });
 }
 
-const void* one_step_lines(DataType type, size_t lines_at_once) {
-  return by_type(type, [&]<DataType known>() { return one_step_lines_of<known>(lines_at_once); });
+const void* short_lines(DataType type, size_t lines_at_once) {
+  return by_type(type, [&]<DataType known>() { return short_lines_of<known>(lines_at_once); });
 }
 
 }  // namespace plait

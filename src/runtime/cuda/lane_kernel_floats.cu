@@ -1,14 +1,14 @@
 // The kernels of floats that add up in their own width.
 #include "runtime/cuda/lane_kernel.cuh"
-#include "runtime/cuda/one_step_kernel.cuh"
+#include "runtime/cuda/short_kernel.cuh"
 
 namespace plait {
 
 template const void* lane_kernel_of<DataType::kFloat32>(Protocol);
 template const void* lane_kernel_of<DataType::kFloat64>(Protocol);
-template const void* one_step_packets_of<DataType::kFloat32>(int);
-template const void* one_step_lines_of<DataType::kFloat32>(size_t);
-template const void* one_step_packets_of<DataType::kFloat64>(int);
-template const void* one_step_lines_of<DataType::kFloat64>(size_t);
+template const void* short_packets_of<DataType::kFloat32>(int);
+template const void* short_lines_of<DataType::kFloat32>(size_t);
+template const void* short_packets_of<DataType::kFloat64>(int);
+template const void* short_lines_of<DataType::kFloat64>(size_t);
 
 }  // namespace plait

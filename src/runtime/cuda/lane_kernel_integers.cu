@@ -1,6 +1,6 @@
 // The kernels of 32- and 64-bit integers.
 #include "runtime/cuda/lane_kernel.cuh"
-#include "runtime/cuda/one_step_kernel.cuh"
+#include "runtime/cuda/short_kernel.cuh"
 
 namespace plait {
 
@@ -8,13 +8,13 @@ template const void* lane_kernel_of<DataType::kInt32>(Protocol);
 template const void* lane_kernel_of<DataType::kUint32>(Protocol);
 template const void* lane_kernel_of<DataType::kInt64>(Protocol);
 template const void* lane_kernel_of<DataType::kUint64>(Protocol);
-template const void* one_step_packets_of<DataType::kInt32>(int);
-template const void* one_step_lines_of<DataType::kInt32>(size_t);
-template const void* one_step_packets_of<DataType::kUint32>(int);
-template const void* one_step_lines_of<DataType::kUint32>(size_t);
-template const void* one_step_packets_of<DataType::kInt64>(int);
-template const void* one_step_lines_of<DataType::kInt64>(size_t);
-template const void* one_step_packets_of<DataType::kUint64>(int);
-template const void* one_step_lines_of<DataType::kUint64>(size_t);
+template const void* short_packets_of<DataType::kInt32>(int);
+template const void* short_lines_of<DataType::kInt32>(size_t);
+template const void* short_packets_of<DataType::kUint32>(int);
+template const void* short_lines_of<DataType::kUint32>(size_t);
+template const void* short_packets_of<DataType::kInt64>(int);
+template const void* short_lines_of<DataType::kInt64>(size_t);
+template const void* short_packets_of<DataType::kUint64>(int);
+template const void* short_lines_of<DataType::kUint64>(size_t);
 
 }  // namespace plait

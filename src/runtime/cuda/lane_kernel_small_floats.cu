@@ -1,6 +1,6 @@
 // The kernels of floats that add up in float32.
 #include "runtime/cuda/lane_kernel.cuh"
-#include "runtime/cuda/one_step_kernel.cuh"
+#include "runtime/cuda/short_kernel.cuh"
 
 namespace plait {
 
@@ -8,13 +8,13 @@ template const void* lane_kernel_of<DataType::kFloat16>(Protocol);
 template const void* lane_kernel_of<DataType::kBfloat16>(Protocol);
 template const void* lane_kernel_of<DataType::kFloat8E4M3>(Protocol);
 template const void* lane_kernel_of<DataType::kFloat8E5M2>(Protocol);
-template const void* one_step_packets_of<DataType::kFloat16>(int);
-template const void* one_step_lines_of<DataType::kFloat16>(size_t);
-template const void* one_step_packets_of<DataType::kBfloat16>(int);
-template const void* one_step_lines_of<DataType::kBfloat16>(size_t);
-template const void* one_step_packets_of<DataType::kFloat8E4M3>(int);
-template const void* one_step_lines_of<DataType::kFloat8E4M3>(size_t);
-template const void* one_step_packets_of<DataType::kFloat8E5M2>(int);
-template const void* one_step_lines_of<DataType::kFloat8E5M2>(size_t);
+template const void* short_packets_of<DataType::kFloat16>(int);
+template const void* short_lines_of<DataType::kFloat16>(size_t);
+template const void* short_packets_of<DataType::kBfloat16>(int);
+template const void* short_lines_of<DataType::kBfloat16>(size_t);
+template const void* short_packets_of<DataType::kFloat8E4M3>(int);
+template const void* short_lines_of<DataType::kFloat8E4M3>(size_t);
+template const void* short_packets_of<DataType::kFloat8E5M2>(int);
+template const void* short_lines_of<DataType::kFloat8E5M2>(size_t);
 
 }  // namespace plait

@@ -91,7 +91,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
   } else {
     FlaggedProgram flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
     const FlaggedLaunch argument = flagged_launch(program, flagged, self, call, algorithm);
-    one_step_ = one_step_of(program, flagged, shape, self);
+    short_ = short_of(program, flagged, shape, self);
     argument_ = Flagged{std::move(flagged), argument};
   }
   const bool ctas_wait_for_each_other = program.lanes > 1 || ranks_per_device > 1;
@@ -103,32 +103,30 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
 }
 
 // Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
-std::optional<PreparedLaunch::InOneStep> PreparedLaunch::one_step_of(const LaneProgram& program,
-                                                                     const FlaggedProgram& flagged,
-                                                                     const LaunchShape& shape,
-                                                                     const DeviceRank& self) const {
+std::optional<PreparedLaunch::Short> PreparedLaunch::short_of(const LaneProgram& program, const FlaggedProgram& flagged,
+                                                              const LaunchShape& shape, const DeviceRank& self) const {
   if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
-  auto one_step = make_one_step_program(flagged, program.slices, call_);
-  if (!one_step) return std::nullopt;
+  auto made = make_short_program(flagged, program.slices, call_);
+  if (!made) return std::nullopt;
   Kernel kernel{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
-  const uint32_t words = std::max(one_step->step.full.words, one_step->step.last.words);
+  const uint32_t words = std::max(made->steps.full.words, made->steps.last.words);
   if (shape.protocol == Protocol::kPackets) {
-    const unsigned threads = words << one_step->step.group_shift;
+    const unsigned threads = words << made->steps.group_shift;
     int words_of_thread = 1;
     while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
-    const bool two_steps = one_step->step.takings > 1 || one_step->takes_for_others;
+    const bool two_steps = made->steps.takings > 1 || made->takes_for_others;
     if (two_steps || words_of_thread > kMostWordsOfThread) return std::nullopt;
-    kernel.function = one_step_packets(call_.type, words_of_thread);
+    kernel.function = short_packets(call_.type, words_of_thread);
   } else {
     const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
     const size_t lines = (threads + kernel.block.x - 1) / kernel.block.x;
-    kernel.function = one_step_lines(call_.type, best_lines_at_once(lines, one_step->step.width()));
+    kernel.function = short_lines(call_.type, best_lines_at_once(lines, made->steps.width()));
   }
   if (ranks_per_device_ > 1 && !is_resident(kernel)) return std::nullopt;
-  OneStepLaunch argument = {};
+  ShortLaunch argument = {};
   fill(argument, program, self, call_);
-  argument.step = one_step->step;
-  return InOneStep{std::move(one_step->callers), argument, kernel};
+  argument.steps = made->steps;
+  return Short{std::move(made->callers), argument, kernel};
 }
 
 // Whether all CTAs of all ranks that share the GPU fit on it at once.
@@ -160,9 +158,9 @@ void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
   flagged.argument.whole_words = flagged.program.has_whole_words && buffers.have_whole_words();
 }
 
-void PreparedLaunch::set(const Buffers& buffers, InOneStep& it) const {
-  for (const OneStepProgram::CallersPlace& place : it.callers) {
-    OneStep::Slice& slice = place.full ? it.argument.step.full : it.argument.step.last;
+void PreparedLaunch::set(const Buffers& buffers, Short& it) const {
+  for (const ShortProgram::CallersPlace& place : it.callers) {
+    ShortSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
     slice.places[place.taking][place.place].addresses[place.field] = buffers.address(place.output, place.offset);
   }
 }
@@ -170,9 +168,9 @@ void PreparedLaunch::set(const Buffers& buffers, InOneStep& it) const {
 // Which of two kernels performs a call is each rank's own affair: to the others they do the same.
 PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
-  if (one_step_ && buffers.have_whole_words()) {
-    set(buffers, *one_step_);
-    return {one_step_->kernel, &one_step_->argument};
+  if (short_ && buffers.have_whole_words()) {
+    set(buffers, *short_);
+    return {short_->kernel, &short_->argument};
   }
   if (auto* const flagged = std::get_if<Flagged>(&argument_)) {
     set(buffers, *flagged);

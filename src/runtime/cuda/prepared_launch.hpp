@@ -10,7 +10,7 @@
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
-#include "runtime/cuda/one_step_kernel.hpp"
+#include "runtime/cuda/short_kernel.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
@@ -46,27 +46,27 @@ class PreparedLaunch {
     FlaggedProgram program;
     FlaggedLaunch argument;
   };
-  struct InOneStep {
-    std::vector<OneStepProgram::CallersPlace> callers;
-    OneStepLaunch argument;
+  struct Short {
+    std::vector<ShortProgram::CallersPlace> callers;
+    ShortLaunch argument;
     Kernel kernel;
   };
   struct Buffers;
 
-  std::optional<InOneStep> one_step_of(const LaneProgram& program, const FlaggedProgram& flagged,
-                                       const LaunchShape& shape, const DeviceRank& self) const;
+  std::optional<Short> short_of(const LaneProgram& program, const FlaggedProgram& flagged, const LaunchShape& shape,
+                                const DeviceRank& self) const;
   bool is_resident(const Kernel& kernel) const;
   static int resident_ctas(const Kernel& kernel);
 
   void set(const Buffers& buffers, SignalLaunch& launch) const;
   void set(const Buffers& buffers, Flagged& flagged) const;
-  void set(const Buffers& buffers, InOneStep& it) const;
+  void set(const Buffers& buffers, Short& it) const;
 
   const Call call_;
   const int ranks_per_device_;
   Kernel kernel_;                                 // for buffers of any alignment
   std::variant<SignalLaunch, Flagged> argument_;  // of that
-  std::optional<InOneStep> one_step_;             // better, for those that begin at multiples of eight bytes
+  std::optional<Short> short_;                    // better, for those that begin at multiples of eight bytes
 };
 
 }  // namespace plait

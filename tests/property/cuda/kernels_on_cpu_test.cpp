@@ -25,7 +25,7 @@
 #include "support/simt.hpp"
 // clang-format on
 #include "runtime/cuda/lane_kernel.cuh"
-#include "runtime/cuda/one_step_kernel.cuh"
+#include "runtime/cuda/short_kernel.cuh"
 
 namespace plait {
 namespace {
@@ -49,8 +49,8 @@ std::function<void()> flagged(const void* argument) {
   return [launch = copy_of<FlaggedLaunch>(argument)] { run_flagged<Engine>(launch); };
 }
 template <class Engine>
-std::function<void()> one_step(const void* argument) {
-  return [launch = copy_of<OneStepLaunch>(argument)] { run_one_step<Engine>(launch); };
+std::function<void()> short_call(const void* argument) {
+  return [launch = copy_of<ShortLaunch>(argument)] { run_short<Engine>(launch); };
 }
 
 // The one with the source of the library's kernel `function`.
@@ -58,13 +58,13 @@ std::function<void()> body_of(const void* function, const void* argument) {
   if (function == lane_kernel(Protocol::kSignals, kType)) return signals(argument);
   if (function == lane_kernel(Protocol::kPackets, kType)) return flagged<PacketEngine<kType>>(argument);
   if (function == lane_kernel(Protocol::kLines, kType)) return flagged<LineEngine<kType>>(argument);
-  if (function == one_step_packets(kType, 1)) return one_step<OneStepPackets<kType, 1>>(argument);
-  if (function == one_step_packets(kType, 2)) return one_step<OneStepPackets<kType, 2>>(argument);
-  if (function == one_step_packets(kType, 4)) return one_step<OneStepPackets<kType, 4>>(argument);
-  if (function == one_step_lines(kType, 0)) return one_step<OneStepLines<kType, 1, 4>>(argument);
-  if (function == one_step_lines(kType, 1)) return one_step<OneStepLines<kType, 2, 4>>(argument);
-  if (function == one_step_lines(kType, 2)) return one_step<OneStepLines<kType, 3, 4>>(argument);
-  if (function == one_step_lines(kType, 3)) return one_step<OneStepLines<kType, 5, 2>>(argument);
+  if (function == short_packets(kType, 1)) return short_call<ShortPackets<kType, 1>>(argument);
+  if (function == short_packets(kType, 2)) return short_call<ShortPackets<kType, 2>>(argument);
+  if (function == short_packets(kType, 4)) return short_call<ShortPackets<kType, 4>>(argument);
+  if (function == short_lines(kType, 0)) return short_call<ShortLines<kType, 1, 4>>(argument);
+  if (function == short_lines(kType, 1)) return short_call<ShortLines<kType, 2, 4>>(argument);
+  if (function == short_lines(kType, 2)) return short_call<ShortLines<kType, 3, 4>>(argument);
+  if (function == short_lines(kType, 3)) return short_call<ShortLines<kType, 5, 2>>(argument);
   throw std::logic_error("a kernel that this test does not know");
 }
 
@@ -225,7 +225,7 @@ class World {
     made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, self, 0));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
-    if (is_short(kernel.function) && static_cast<const OneStepLaunch*>(argument)->step.takings == 2) ++two_steps_;
+    if (is_short(kernel.function) && static_cast<const ShortLaunch*>(argument)->steps.takings == 2) ++two_steps_;
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
 

@@ -1,11 +1,11 @@
-// One step with packets: a group of threads for each word, each of which looks after one place of it, and so of kWords
-// words.
+// Calls of one step with packets: a group of threads for each word, each of which looks after one place of it, and so
+// of kWords words.
 #pragma once
 
 #include "runtime/cuda/caller_memory.cuh"
 #include "runtime/cuda/elements.cuh"
-#include "runtime/cuda/one_step_kernel.hpp"
 #include "runtime/cuda/packets.cuh"
+#include "runtime/cuda/short_kernel.hpp"
 #include "runtime/cuda/strand.cuh"
 
 namespace plait {
@@ -27,11 +27,11 @@ __device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
 }
 
 template <DataType type, int kWords>
-class OneStepPackets {
+class ShortPackets {
  public:
-  __device__ OneStepPackets(const OneStepLaunch& launch, const OneStep::Slice& slice)
+  __device__ ShortPackets(const ShortLaunch& launch, const ShortSteps::Slice& slice)
       : launch_(launch),
-        place_(slice.places[0][threadIdx.x & ((1u << launch.step.group_shift) - 1)]),
+        place_(slice.places[0][threadIdx.x & ((1u << launch.steps.group_shift) - 1)]),
         words_(slice.words),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
@@ -39,8 +39,8 @@ class OneStepPackets {
   __device__ void load() {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      given_[w] = load(OneStepPlace::kGiven, w);
-      taken_[w] = load(OneStepPlace::kTaken, w);
+      given_[w] = load(ShortPlace::kGiven, w);
+      taken_[w] = load(ShortPlace::kTaken, w);
     }
   }
 
@@ -48,19 +48,19 @@ class OneStepPackets {
   __device__ void give(const Strand& strand) {
     flag_ = static_cast<uint32_t>(strand.epoch());
     packets_at_ = strand.packets_from_first();
-    const uint64_t to = place_.addresses[OneStepPlace::kGivenTo];
+    const uint64_t to = place_.addresses[ShortPlace::kGivenTo];
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       if (!exists(w)) continue;
-      if (is_flagged(to)) packets::store(packet(OneStepPlace::kGivenTo, w), given_[w], flag_);
-      if (is_callers(to)) *callers_word(OneStepPlace::kGivenTo, w) = given_[w];
+      if (is_flagged(to)) packets::store(packet(ShortPlace::kGivenTo, w), given_[w], flag_);
+      if (is_callers(to)) *callers_word(ShortPlace::kGivenTo, w) = given_[w];
     }
   }
 
   // False: given up.
   __device__ bool take(const Strand& strand) {
-    const bool takes_packets = is_flagged(place_.addresses[OneStepPlace::kTaken]);
-    const bool has_output = place_.addresses[OneStepPlace::kTakenTo] != 0;
+    const bool takes_packets = is_flagged(place_.addresses[ShortPlace::kTaken]);
+    const bool has_output = place_.addresses[ShortPlace::kTakenTo] != 0;
     bool came[kWords];
 #pragma unroll
     for (int w = 0; w < kWords; ++w) came[w] = !takes_packets || !exists(w);
@@ -70,7 +70,7 @@ class OneStepPackets {
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
         if (came[w]) continue;
-        const packets::Halves halves = packets::load(packet(OneStepPlace::kTaken, w));
+        const packets::Halves halves = packets::load(packet(ShortPlace::kTaken, w));
         came[w] = halves.carry(flag_);
         seen = halves.flag();
         taken_[w] = halves.data();
@@ -80,14 +80,15 @@ class OneStepPackets {
       bool all_came = true;
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        const int combined = launch_.step.taken[0].combined;
-        results[w] = combined == 0 ? taken_[w] : sum_of_group<type>(taken_[w], combined, 1 << launch_.step.group_shift);
+        const int combined = launch_.steps.taken[0].combined;
+        results[w] =
+            combined == 0 ? taken_[w] : sum_of_group<type>(taken_[w], combined, 1 << launch_.steps.group_shift);
         all_came = all_came && came[w];
       }
       if (__all_sync(kWarp, all_came)) {
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-          if (has_output && exists(w)) *callers_word(OneStepPlace::kTakenTo, w) = results[w];
+          if (has_output && exists(w)) *callers_word(ShortPlace::kTakenTo, w) = results[w];
         }
         return true;
       }
@@ -98,10 +99,10 @@ class OneStepPackets {
   }
 
  private:
-  __device__ uint32_t word(int w) const { return (threadIdx.x + w * blockDim.x) >> launch_.step.group_shift; }
+  __device__ uint32_t word(int w) const { return (threadIdx.x + w * blockDim.x) >> launch_.steps.group_shift; }
   __device__ bool exists(int w) const { return word(w) < words_; }
 
-  __device__ uint64_t load(OneStepPlace::Field field, int w) const {
+  __device__ uint64_t load(ShortPlace::Field field, int w) const {
     // Without branches, so that nothing keeps these loads from being under way together with that of the strand's
     // state.
     const bool loads = is_callers(place_.addresses[field]) & exists(w);
@@ -111,18 +112,18 @@ class OneStepPackets {
     return bits;
   }
 
-  __device__ uint64_t* callers_word(OneStepPlace::Field field, int w) const {
+  __device__ uint64_t* callers_word(ShortPlace::Field field, int w) const {
     const uint64_t at = callers_at_ + word(w) * sizeof(uint64_t);
     return reinterpret_cast<uint64_t*>(global_pointer(place_.addresses[field] + at));
   }
 
-  __device__ std::byte* packet(OneStepPlace::Field field, int w) const {
+  __device__ std::byte* packet(ShortPlace::Field field, int w) const {
     const uint32_t at = packets_at_ + word(w) * static_cast<uint32_t>(kPacketBytes);
     return global_pointer((place_.addresses[field] & ~kFlaggedAddress) + at);
   }
 
-  const OneStepLaunch& launch_;
-  const OneStepPlace& place_;
+  const ShortLaunch& launch_;
+  const ShortPlace& place_;
   const uint32_t words_;       // of the slice
   const uint64_t callers_at_;  // where the slice starts in the caller's memory
   uint32_t packets_at_ = 0, flag_ = 0;

@@ -1,5 +1,6 @@
-// Calls of one step: everybody stores what others need of it, and takes what they store here. Most short calls are
-// that, and where they consist of whole words, kernels of their own (one_step_kernel.hpp) perform them.
+// Short calls, which are most calls there are. Of one step: everybody stores what others need, and takes what they
+// store here. Of two: what is taken first is combined, or copied, and stored at others, who take it. Where such calls
+// consist of whole words, kernels of their own (short_kernel.hpp) perform them.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +15,21 @@
 namespace plait {
 
 // What is done at one place with every word: `given` is stored at `given_to`; `taken` of all places are combined, or
-// each by itself is copied, to `taken_to`. 0: nothing. Given is only what is the caller's, and only the caller's memory
-// is taken to; for the others see kFlaggedAddress.
-struct alignas(32) OneStepPlace {
+// each by itself is copied, to `taken_to`. 0: nothing. Given is only what is the caller's; for the others see
+// kFlaggedAddress.
+struct alignas(32) ShortPlace {
   enum Field { kGiven, kGivenTo, kTaken, kTakenTo, kFields };
   uint64_t addresses[kFields] = {};
 };
 
 // What a rank does in one call, in the form that the kernels read.
-struct OneStep {
+struct ShortSteps {
   static constexpr int kMostTakings = 2;
-  // With one slice: in the first taking, which comes after all is given, and in the second.
+  // With one slice: in the first taking, which comes after all is given, and in the second, which is only of what
+  // others have stored, and for the caller.
   struct Slice {
     uint32_t words = 0;
-    OneStepPlace places[kMostTakings][kMostGroup];
+    ShortPlace places[kMostTakings][kMostGroup];
   };
   struct Taking {
     int places = 0;    // that take, from the first on
@@ -52,15 +54,15 @@ struct OneStep {
   }
 };
 
-struct OneStepProgram {
-  OneStep step;
+struct ShortProgram {
+  ShortSteps steps;
   bool takes_for_others = false;  // what is taken goes to other ranks as well: two steps
 
   // Where the caller's addresses go: buffer + offset.
   struct CallersPlace {
     bool full = false;  // of `full`, else of `last`
     uint8_t taking = 0, place = 0;
-    OneStepPlace::Field field = OneStepPlace::kGiven;
+    ShortPlace::Field field = ShortPlace::kGiven;
     bool output = false;
     uint64_t offset = 0;
   };
@@ -68,6 +70,6 @@ struct OneStepProgram {
 };
 
 // Nothing where the call is not of this kind: more steps, words that are not whole, or a reduction that is not a sum.
-std::optional<OneStepProgram> make_one_step_program(const FlaggedProgram& program, uint64_t slices, const Call& call);
+std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, uint64_t slices, const Call& call);
 
 }  // namespace plait

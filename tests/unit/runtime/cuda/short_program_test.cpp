@@ -1,5 +1,5 @@
-// Calls of one step: what all ranks' threads give and take together is the collective.
-#include "runtime/cuda/one_step_program.hpp"
+// Short calls: what all ranks' threads give and take together is the collective.
+#include "runtime/cuda/short_program.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr LaunchShape kShape{Protocol::kPackets, 4, 512};
 
 struct Made {
   LaneProgram lane;
-  std::optional<OneStepProgram> one_step;
+  std::optional<ShortProgram> program;
 };
 
 // Ranks' blocks of memory lie far apart.
@@ -37,7 +37,7 @@ Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
   Made made;
   made.lane = make_lane_program(bound, call, rank, kShape.protocol);
   const FlaggedProgram flagged = make_flagged_program(made.lane, kShape.protocol, call.type, blocks);
-  made.one_step = make_one_step_program(flagged, made.lane.slices, call);
+  made.program = make_short_program(flagged, made.lane.slices, call);
   return made;
 }
 
@@ -53,14 +53,14 @@ class World {
     }
   }
 
-  bool is_one_step() const {
-    return std::all_of(made_.begin(), made_.end(), [](const Made& it) { return it.one_step.has_value(); });
+  bool is_short() const {
+    return std::all_of(made_.begin(), made_.end(), [](const Made& it) { return it.program.has_value(); });
   }
 
   void run() {
-    for (int taking = kGives; taking < OneStep::kMostTakings; ++taking) {
+    for (int taking = kGives; taking < ShortSteps::kMostTakings; ++taking) {
       for (size_t rank = 0; rank < made_.size(); ++rank) {
-        if (taking >= made_[rank].one_step->step.takings) continue;
+        if (taking >= made_[rank].program->steps.takings) continue;
         for (uint64_t slice = 0; slice < made_[rank].lane.slices; ++slice) run(rank, slice, taking);
       }
     }
@@ -73,43 +73,43 @@ class World {
   static constexpr int kGives = -1;
 
   void run(size_t rank, uint64_t number, int taking) {
-    const OneStepProgram& program = *made_[rank].one_step;
+    const ShortProgram& program = *made_[rank].program;
     const bool full = number + 1 < made_[rank].lane.slices;
-    const OneStep::Slice& slice = full ? program.step.full : program.step.last;
-    ASSERT_LE(slice.words << program.step.group_shift, static_cast<unsigned>(kShape.threads));
+    const ShortSteps::Slice& slice = full ? program.steps.full : program.steps.last;
+    ASSERT_LE(slice.words << program.steps.group_shift, static_cast<unsigned>(kShape.threads));
     for (uint32_t word = 0; word < slice.words; ++word) {
-      const auto at = [&](int of, size_t place, OneStepPlace::Field field) -> uint64_t* {
+      const auto at = [&](int of, size_t place, ShortPlace::Field field) -> uint64_t* {
         return find(rank, full, of, place, field, number, word);
       };
       for (size_t place = 0; taking == kGives && place < kMostGroup; ++place) {
-        const uint64_t* const given = at(0, place, OneStepPlace::kGiven);
-        if (given != nullptr) *at(0, place, OneStepPlace::kGivenTo) = *given;
+        const uint64_t* const given = at(0, place, ShortPlace::kGiven);
+        if (given != nullptr) *at(0, place, ShortPlace::kGivenTo) = *given;
       }
       if (taking == kGives) continue;
-      const OneStep::Taking& taken = program.step.taken[taking];
+      const ShortSteps::Taking& taken = program.steps.taken[taking];
       uint64_t sum = 0;
       for (int place = 0; place < taken.places; ++place) {
-        const uint64_t value = *at(taking, static_cast<size_t>(place), OneStepPlace::kTaken);
+        const uint64_t value = *at(taking, static_cast<size_t>(place), ShortPlace::kTaken);
         sum += value;
-        if (taken.combined == 0) *at(taking, static_cast<size_t>(place), OneStepPlace::kTakenTo) = value;
+        if (taken.combined == 0) *at(taking, static_cast<size_t>(place), ShortPlace::kTakenTo) = value;
       }
       for (int place = 0; place < taken.results; ++place) {
-        *at(taking, static_cast<size_t>(place), OneStepPlace::kTakenTo) = sum;
+        *at(taking, static_cast<size_t>(place), ShortPlace::kTakenTo) = sum;
       }
     }
   }
 
   // Null where the place has none.
-  uint64_t* find(size_t rank, bool full, int taking, size_t place, OneStepPlace::Field field, uint64_t slice,
+  uint64_t* find(size_t rank, bool full, int taking, size_t place, ShortPlace::Field field, uint64_t slice,
                  uint32_t word) {
-    const OneStepProgram& program = *made_[rank].one_step;
-    for (const OneStepProgram::CallersPlace& it : program.callers) {
+    const ShortProgram& program = *made_[rank].program;
+    for (const ShortProgram::CallersPlace& it : program.callers) {
       if (it.full != full || it.taking != taking || it.place != place || it.field != field) continue;
       std::vector<uint64_t>& buffer = it.output ? outputs_[rank] : inputs_[rank];
       const uint64_t byte = it.offset + slice * made_[rank].lane.slice_bytes + word * sizeof(uint64_t);
       return &buffer.at(byte / sizeof(uint64_t));
     }
-    const uint64_t address = (full ? program.step.full : program.step.last).places[taking][place].addresses[field];
+    const uint64_t address = (full ? program.steps.full : program.steps.last).places[taking][place].addresses[field];
     if (address == 0) return nullptr;
     EXPECT_NE(address & kFlaggedAddress, 0u);
     return &packets_[{address, slice, word}];
@@ -156,7 +156,7 @@ std::vector<uint64_t> expected(const World& world, const Call& call, int ranks, 
   return result;
 }
 
-TEST(OneStepProgram, AllRanksTogetherPerformTheCollective) {
+TEST(ShortProgram, AllRanksTogetherPerformTheCollective) {
   for (const auto& [algorithm, collective] : {std::pair{"one_shot_push", Collective::kAllReduce},
                                               {"one_shot_push", Collective::kReduce},
                                               {"one_shot_push", Collective::kBroadcast},
@@ -169,7 +169,7 @@ TEST(OneStepProgram, AllRanksTogetherPerformTheCollective) {
       for (const size_t count : {1, 31, 64, 100}) {
         const Call call{collective, DataType::kUint64, ReduceOp::kSum, ranks - 1, count};
         World world(algorithm, call, ranks);
-        ASSERT_TRUE(world.is_one_step()) << to_text(call) << " over " << ranks;
+        ASSERT_TRUE(world.is_short()) << to_text(call) << " over " << ranks;
         world.run();
         for (int rank = 0; rank < ranks; ++rank) {
           EXPECT_EQ(world.output(rank), expected(world, call, ranks, rank)) << to_text(call) << " over " << ranks;
@@ -180,7 +180,7 @@ TEST(OneStepProgram, AllRanksTogetherPerformTheCollective) {
 }
 
 // Where all chunks are of one size.
-TEST(OneStepProgram, TwoSteps) {
+TEST(ShortProgram, TwoSteps) {
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
     for (const int ranks : {3, 4, 8}) {
       const int chunks = collective == Collective::kBroadcast ? ranks - 1 : ranks;
@@ -188,7 +188,7 @@ TEST(OneStepProgram, TwoSteps) {
         const size_t count = static_cast<size_t>(chunks * granules) * 128 / sizeof(uint64_t);
         const Call call{collective, DataType::kUint64, ReduceOp::kSum, 1, count};
         World world("push", call, ranks);
-        ASSERT_TRUE(world.is_one_step()) << to_text(call) << " over " << ranks;
+        ASSERT_TRUE(world.is_short()) << to_text(call) << " over " << ranks;
         world.run();
         for (int rank = 0; rank < ranks; ++rank) {
           EXPECT_EQ(world.output(rank), expected(world, call, ranks, rank)) << to_text(call) << " over " << ranks;
@@ -198,26 +198,26 @@ TEST(OneStepProgram, TwoSteps) {
   }
 }
 
-TEST(OneStepProgram, OtherCallsAreNone) {
-  const auto is_one_step = [](const std::string& algorithm, const Call& call, int ranks) {
-    return make(algorithm, call, ranks, 0).one_step.has_value();
+TEST(ShortProgram, OtherCallsAreNone) {
+  const auto is_short = [](const std::string& algorithm, const Call& call, int ranks) {
+    return make(algorithm, call, ranks, 0).program.has_value();
   };
   const Call sum{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
-  EXPECT_TRUE(is_one_step("one_shot_push", sum, 4));
+  EXPECT_TRUE(is_short("one_shot_push", sum, 4));
   for (const ReduceOp op : {ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
     Call other = sum;
     other.op = op;
-    EXPECT_FALSE(is_one_step("one_shot_push", other, 4));
+    EXPECT_FALSE(is_short("one_shot_push", other, 4));
   }
   Call odd = sum;
   odd.count = 63;  // half a word at the end
-  EXPECT_FALSE(is_one_step("one_shot_push", odd, 4));
+  EXPECT_FALSE(is_short("one_shot_push", odd, 4));
   odd.collective = Collective::kAllGather;
-  EXPECT_FALSE(is_one_step("push", odd, 4));
+  EXPECT_FALSE(is_short("push", odd, 4));
 }
 
 // What is forwarded out of the output has come in the same call: the kernel would load it too early.
-TEST(OneStepProgram, WhoForwardsIsNone) {
+TEST(ShortProgram, WhoForwardsIsNone) {
   constexpr uint64_t kPacket = kFlaggedAddress | 4096;
   FlaggedProgram program;
   FlaggedStep step;
@@ -231,11 +231,11 @@ TEST(OneStepProgram, WhoForwardsIsNone) {
   // Gives its input, takes its output.
   program.places = {{0, kPacket}, {kPacket, 0}};
   program.callers = {{0, false, false, 0}, {1, true, true, 0}};
-  EXPECT_TRUE(make_one_step_program(program, 1, call).has_value());
+  EXPECT_TRUE(make_short_program(program, 1, call).has_value());
   // Takes its output, gives it on.
   program.places = {{kPacket, 0}, {0, kPacket}};
   program.callers = {{0, true, true, 0}, {1, false, true, 0}};
-  EXPECT_FALSE(make_one_step_program(program, 1, call).has_value());
+  EXPECT_FALSE(make_short_program(program, 1, call).has_value());
 }
 
 }  // namespace

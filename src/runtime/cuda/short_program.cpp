@@ -1,5 +1,5 @@
-// Recognizes calls of one step.
-#include "runtime/cuda/one_step_program.hpp"
+// Recognizes short calls.
+#include "runtime/cuda/short_program.hpp"
 
 #include <algorithm>
 
@@ -31,10 +31,10 @@ class Sorter {
 
   struct Taking {
     std::vector<Pair> pairs;
-    OneStep::Taking counts;
+    ShortSteps::Taking counts;
   };
 
-  bool is_one_step() const { return is_one_step_; }
+  bool is_short() const { return is_short_; }
   uint32_t words() const { return words_; }
   bool gives_one() const {
     return std::all_of(given_.begin(), given_.end(), [&](const Pair& pair) { return pair.from == given_[0].from; });
@@ -60,16 +60,16 @@ class Sorter {
     const bool same_words = words_ == 0 || words_ == step.words;
     words_ = step.words;
     if (!same_words || !step.whole_words || step.divisor != 0) {
-      is_one_step_ = false;
+      is_short_ = false;
     } else if (is_copy && takings_.empty() && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
       given_.insert(given_.end(), pairs.begin(), pairs.end());
     } else if (takings_.empty()) {
       add_taking(step, pairs, is_copy);
     } else {
       // What has been taken before must not be what is taken here.
-      is_one_step_ = is_one_step_ && is_copy && takings_.size() < OneStep::kMostTakings &&
-                     std::all_of(pairs.begin(), pairs.end(), from_packet) &&
-                     std::all_of(pairs.begin(), pairs.end(), to_callers);
+      is_short_ = is_short_ && is_copy && takings_.size() < ShortSteps::kMostTakings &&
+                  std::all_of(pairs.begin(), pairs.end(), from_packet) &&
+                  std::all_of(pairs.begin(), pairs.end(), to_callers);
       add_taking(step, pairs, is_copy);
     }
   }
@@ -100,57 +100,57 @@ class Sorter {
   std::vector<Pair> given_;
   std::vector<Taking> takings_;
   uint32_t words_ = 0;
-  bool is_one_step_ = true;
+  bool is_short_ = true;
 };
 
-void put(OneStepProgram& program, bool full, size_t taking, size_t place, OneStepPlace::Field field,
+void put(ShortProgram& program, bool full, size_t taking, size_t place, ShortPlace::Field field,
          const Address& address) {
-  OneStep::Slice& slice = full ? program.step.full : program.step.last;
+  ShortSteps::Slice& slice = full ? program.steps.full : program.steps.last;
   slice.places[taking][place].addresses[field] = address.packet;
   if (address.callers == nullptr) return;
   program.callers.push_back({full, static_cast<uint8_t>(taking), static_cast<uint8_t>(place), field,
                              address.callers->output, address.callers->offset});
 }
 
-void write(OneStepProgram& program, bool full, const Sorter& from) {
-  (full ? program.step.full : program.step.last).words = from.words();
+void write(ShortProgram& program, bool full, const Sorter& from) {
+  (full ? program.steps.full : program.steps.last).words = from.words();
   for (size_t i = 0; i < from.given().size(); ++i) {
-    put(program, full, 0, i, OneStepPlace::kGiven, from.given()[i].from);
-    put(program, full, 0, i, OneStepPlace::kGivenTo, from.given()[i].to);
+    put(program, full, 0, i, ShortPlace::kGiven, from.given()[i].from);
+    put(program, full, 0, i, ShortPlace::kGivenTo, from.given()[i].to);
   }
   for (size_t t = 0; t < from.takings().size(); ++t) {
     const std::vector<Pair>& pairs = from.takings()[t].pairs;
     for (size_t i = 0; i < pairs.size(); ++i) {
       program.takes_for_others |= pairs[i].to.packet != 0;
-      put(program, full, t, i, OneStepPlace::kTaken, pairs[i].from);
-      put(program, full, t, i, OneStepPlace::kTakenTo, pairs[i].to);
+      put(program, full, t, i, ShortPlace::kTaken, pairs[i].from);
+      put(program, full, t, i, ShortPlace::kTakenTo, pairs[i].to);
     }
   }
 }
 
 bool are_alike(const Sorter& a, const Sorter& b) {
   const auto same = [](const Sorter::Taking& x, const Sorter::Taking& y) { return x.counts == y.counts; };
-  return a.is_one_step() == b.is_one_step() && a.given().size() == b.given().size() && a.gives_one() == b.gives_one() &&
+  return a.is_short() == b.is_short() && a.given().size() == b.given().size() && a.gives_one() == b.gives_one() &&
          std::equal(a.takings().begin(), a.takings().end(), b.takings().begin(), b.takings().end(), same);
 }
 
 }  // namespace
 
-std::optional<OneStepProgram> make_one_step_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
+std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
   if (!program.has_whole_words || slices == 0) return std::nullopt;
   const Sorter full(program, program.full), last(program, program.last);
-  if (!last.is_one_step() || last.width() > kMostGroup) return std::nullopt;
-  OneStepProgram result;
-  OneStep& step = result.step;
-  while (size_t{1} << step.group_shift < last.width()) ++step.group_shift;
-  step.given = static_cast<int>(last.given().size());
-  step.given_is_one = last.gives_one();
-  step.takings = static_cast<int>(last.takings().size());
-  for (int i = 0; i < step.takings; ++i) {
-    step.taken[i] = last.takings()[static_cast<size_t>(i)].counts;
-    if (step.taken[i].combined > 0 && call.op != ReduceOp::kSum) return std::nullopt;
+  if (!last.is_short() || last.width() > kMostGroup) return std::nullopt;
+  ShortProgram result;
+  ShortSteps& steps = result.steps;
+  while (size_t{1} << steps.group_shift < last.width()) ++steps.group_shift;
+  steps.given = static_cast<int>(last.given().size());
+  steps.given_is_one = last.gives_one();
+  steps.takings = static_cast<int>(last.takings().size());
+  for (int i = 0; i < steps.takings; ++i) {
+    steps.taken[i] = last.takings()[static_cast<size_t>(i)].counts;
+    if (steps.taken[i].combined > 0 && call.op != ReduceOp::kSum) return std::nullopt;
   }
-  step.end = program.last.end;
+  steps.end = program.last.end;
   write(result, false, last);
   if (slices == 1) return result;
   if (!are_alike(full, last) || program.full.end != program.last.end) return std::nullopt;

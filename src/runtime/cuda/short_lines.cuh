@@ -1,19 +1,19 @@
-// One step with lines: eight threads for each line, which look after all places of it, one batch after the other.
+// Short calls with lines: eight threads for each line, which look after all places of it, one batch after the other.
 #pragma once
 
 #include "runtime/cuda/caller_memory.cuh"
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/lines.cuh"
-#include "runtime/cuda/one_step_kernel.hpp"
+#include "runtime/cuda/short_kernel.hpp"
 #include "runtime/cuda/strand.cuh"
 
 namespace plait {
 
 // kLines lines of a thread and kPlaces of their places are loaded at once.
 template <DataType type, int kLines, int kPlaces>
-class OneStepLines {
+class ShortLines {
  public:
-  __device__ OneStepLines(const OneStepLaunch& launch, const OneStep::Slice& slice)
+  __device__ ShortLines(const ShortLaunch& launch, const ShortSteps::Slice& slice)
       : launch_(launch),
         places_(slice.places[0]),
         words_(slice.words),
@@ -28,7 +28,7 @@ class OneStepLines {
     flag_ = strand.epoch();
     lines_at_ = strand.lines_from_first() + share() * static_cast<uint32_t>(sizeof(lines::Pair));
     for (uint32_t line = first_line(); line < lines_; line += kLines * lines_apart()) {
-      for (int first = 0; first < launch_.step.given; first += kPlaces) {
+      for (int first = 0; first < launch_.steps.given; first += kPlaces) {
         if (line != first_line() || first != 0) load_given(first, line);
         store_given(first, line);
       }
@@ -38,10 +38,10 @@ class OneStepLines {
   // False: given up.
   __device__ bool take(const Strand& strand) {
 #pragma unroll 1
-    for (int taking = 0; taking < launch_.step.takings; ++taking, places_ += kMostGroup) {
+    for (int taking = 0; taking < launch_.steps.takings; ++taking, places_ += kMostGroup) {
       // A warp's lines together: its threads vote on all of them.
       for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += kLines * lines_apart()) {
-        if (!take(strand, launch_.step.taken[taking], of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
+        if (!take(strand, launch_.steps.taken[taking], of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
       }
     }
     return true;
@@ -71,21 +71,21 @@ class OneStepLines {
   }
 
   __device__ void load_given(int first, uint32_t line) {
-    for_each<kLines>(first, launch_.step.given, [&](int l, int p) {
-      given_[l][p] = p > 0 && launch_.step.given_is_one
+    for_each<kLines>(first, launch_.steps.given, [&](int l, int p) {
+      given_[l][p] = p > 0 && launch_.steps.given_is_one
                          ? given_[l][0]
-                         : load_callers(address(first + p, OneStepPlace::kGiven), line + l * lines_apart());
+                         : load_callers(address(first + p, ShortPlace::kGiven), line + l * lines_apart());
     });
   }
 
   __device__ void store_given(int first, uint32_t line) const {
-    for_each<kLines>(first, launch_.step.given, [&](int l, int p) {
-      store(address(first + p, OneStepPlace::kGivenTo), line + l * lines_apart(), given_[l][p]);
+    for_each<kLines>(first, launch_.steps.given, [&](int l, int p) {
+      store(address(first + p, ShortPlace::kGivenTo), line + l * lines_apart(), given_[l][p]);
     });
   }
 
   // This thread's lines of a round, the first of which is `line`.
-  __device__ bool take(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
+  __device__ bool take(const Strand& strand, const ShortSteps::Taking& taken, uint32_t line) const {
     if (taken.combined == 0 || taken.places <= kPlaces) return take_some<kLines>(strand, taken, line);
     // Sums of several lines would not fit into registers while more places are waited for.
 #pragma unroll 1
@@ -97,7 +97,7 @@ class OneStepLines {
 
   // Several lines to be combined have places for one batch.
   template <int kSome>
-  __device__ bool take_some(const Strand& strand, const OneStep::Taking& taken, uint32_t line) const {
+  __device__ bool take_some(const Strand& strand, const ShortSteps::Taking& taken, uint32_t line) const {
     Pairs<kSome> pairs;
     Sum sum;  // of one line
 #pragma unroll 1
@@ -105,7 +105,7 @@ class OneStepLines {
       if (!await<kSome>(strand, taken, first, line, pairs)) return false;
       if (taken.combined == 0) {
         for_each<kSome>(first, taken.places, [&](int l, int p) {
-          store(address(first + p, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
+          store(address(first + p, ShortPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
         });
       } else if constexpr (kSome == 1) {
         for_each<1>(first, taken.combined, [&](int, int p) { add(pairs[0][p], p == 0 && first == 0, sum); });
@@ -125,7 +125,7 @@ class OneStepLines {
     for (int place = 0; place < taken.results; ++place) {
 #pragma unroll
       for (int l = 0; l < kSome; ++l) {
-        store(address(place, OneStepPlace::kTakenTo), line + l * lines_apart(), pairs[l][0]);
+        store(address(place, ShortPlace::kTakenTo), line + l * lines_apart(), pairs[l][0]);
       }
     }
     return true;
@@ -133,11 +133,11 @@ class OneStepLines {
 
   // Gets the pairs of a batch; false: given up.
   template <int kSome>
-  __device__ bool await(const Strand& strand, const OneStep::Taking& taken, int first, uint32_t line,
+  __device__ bool await(const Strand& strand, const ShortSteps::Taking& taken, int first, uint32_t line,
                         Pairs<kSome>& pairs) const {
     unsigned missing = 0;
     for_each<kSome>(first, taken.places, [&](int l, int p) {
-      const uint64_t from = address(first + p, OneStepPlace::kTaken);
+      const uint64_t from = address(first + p, ShortPlace::kTaken);
       const uint32_t at = line + l * lines_apart();
       if (!is_flagged(from)) {
         pairs[l][p] = load_callers(from, at);
@@ -149,7 +149,7 @@ class OneStepLines {
     while (__any_sync(kWarp, missing != 0)) {
       for_each<kSome>(first, taken.places, [&](int l, int p) {
         if ((missing & bit(l, p)) == 0) return;
-        pairs[l][p] = lines::load(stored(address(first + p, OneStepPlace::kTaken), line + l * lines_apart()));
+        pairs[l][p] = lines::load(stored(address(first + p, ShortPlace::kTaken), line + l * lines_apart()));
       });
       for_each<kSome>(first, taken.places, [&](int l, int p) {
         if (lines::has_come(pairs[l][p], flag_)) missing &= ~bit(l, p);
@@ -217,7 +217,7 @@ class OneStepLines {
     if (has_high(line)) to[1] = pair.high;
   }
 
-  __device__ uint64_t address(int place, OneStepPlace::Field field) const { return places_[place].addresses[field]; }
+  __device__ uint64_t address(int place, ShortPlace::Field field) const { return places_[place].addresses[field]; }
 
   __device__ uint64_t* callers_word(uint64_t address, uint32_t line) const {
     return reinterpret_cast<uint64_t*>(global_pointer(address + callers_at_ + word(line) * sizeof(uint64_t)));
@@ -227,8 +227,8 @@ class OneStepLines {
     return global_pointer((address & ~kFlaggedAddress) + (lines_at_ + line * static_cast<uint32_t>(kLineBytes)));
   }
 
-  const OneStepLaunch& launch_;
-  const OneStepPlace* places_;    // of the step at hand
+  const ShortLaunch& launch_;
+  const ShortPlace* places_;      // of the step at hand
   const uint32_t words_, lines_;  // of the slice
   const uint64_t callers_at_;     // where the slice starts in the caller's memory
   uint32_t lines_at_ = 0;         // where this thread's part of this epoch's first line is, from the addresses on

@@ -1,22 +1,22 @@
-// The kernels of calls of one step, see one_step_program.hpp. A short one lasts as long as it takes to fetch and
-// perform its instructions, and data to cross a link: so they have few of them, and no loops over steps or slices.
+// The kernels of short calls, see short_program.hpp. Such a call lasts as long as it takes to fetch and perform
+// instructions, and data to cross a link: so they have few of them, and no loops over slices or steps of any plan.
 #pragma once
 
 #include "base/types.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
-#include "runtime/cuda/one_step_program.hpp"
+#include "runtime/cuda/short_program.hpp"
 
 namespace plait {
 
 // One call, passed to the kernel by value. Slice s is that of strand s.
-struct OneStepLaunch : Launch {
-  OneStep step;
+struct ShortLaunch : Launch {
+  ShortSteps steps;
 };
 
-// What cudaLaunchKernel takes, with a OneStepLaunch and a CTA for each slice. With packets, 1 << group_shift threads
+// What cudaLaunchKernel takes, with a ShortLaunch and a CTA for each slice. With packets, 1 << group_shift threads
 // for each word, where a thread may have 1, 2 or 4 words.
 inline constexpr int kMostWordsOfThread = 4;
-const void* one_step_packets(DataType type, int words_of_thread);
+const void* short_packets(DataType type, int words_of_thread);
 // The same with lines, and any number of threads. So many lines of a thread and places of each are under way at once;
 // best is a kernel in which that is all of a thread's, since every round takes 2 us and more, with however few lines.
 struct LinesAtOnce {
@@ -28,6 +28,6 @@ constexpr size_t best_lines_at_once(size_t lines, int places) {
   if (lines <= 2) return lines == 2 ? 1 : 0;
   return lines > 3 && places <= 2 ? 3 : 2;
 }
-const void* one_step_lines(DataType type, size_t lines_at_once);
+const void* short_lines(DataType type, size_t lines_at_once);
 
 }  // namespace plait

@@ -1,0 +1,50 @@
+// The kernels of one type, for the files that make them.
+#pragma once
+
+#include <iterator>
+
+#include "runtime/cuda/short_lines.cuh"
+#include "runtime/cuda/short_packets.cuh"
+
+namespace plait {
+
+// What others need is on its way before anything is waited for, and has been read before anything is written that is
+// taken: in place both may lie in the same memory.
+template <class Engine>
+__global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_constant__ ShortLaunch launch) {
+  Strand strand(launch, 0, 1);
+  Engine engine(launch, blockIdx.x + 1 < gridDim.x ? launch.steps.full : launch.steps.last);
+  engine.load();
+  if (!strand.begin()) return;
+  engine.give(strand);
+  __syncthreads();
+  strand.leave(launch.steps.end);
+  const bool is_good = engine.take(strand);
+  if (!launch.steps.end.is_awaited) return;
+  if (!__syncthreads_and(is_good)) return;
+  strand.end(launch.steps.end);
+}
+
+template <DataType type>
+const void* short_packets_of(int words) {
+  if (words == 1) return reinterpret_cast<const void*>(&run_short<ShortPackets<type, 1>>);
+  if (words == 2) return reinterpret_cast<const void*>(&run_short<ShortPackets<type, 2>>);
+  return reinterpret_cast<const void*>(&run_short<ShortPackets<type, kMostWordsOfThread>>);
+}
+
+template <DataType type, size_t at_once>
+const void* short_lines_with() {
+  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[at_once];
+  return reinterpret_cast<const void*>(&run_short<ShortLines<type, kAtOnce.lines, kAtOnce.places>>);
+}
+
+template <DataType type>
+const void* short_lines_of(size_t at_once) {
+  static_assert(std::size(kLinesAtOnce) == 4);
+  if (at_once == 0) return short_lines_with<type, 0>();
+  if (at_once == 1) return short_lines_with<type, 1>();
+  if (at_once == 2) return short_lines_with<type, 2>();
+  return short_lines_with<type, 3>();
+}
+
+}  // namespace plait
