@@ -84,7 +84,7 @@ class CudaSelection {
     LaunchShape shape;
     if (query_.collective == Collective::kBarrier || query_.bytes == 0) {
       shape = {Protocol::kSignals, 1, kLeastThreads};
-    } else if (choice.arguments.pipeline == 1 && stored <= most_in_packets()) {
+    } else if (choice.arguments.pipeline == 1 && stored <= most_in_packets(choice)) {
       shape = spread(Protocol::kPackets, words * std::bit_ceil(static_cast<unsigned>(query_.ranks)));
     } else if (choice.arguments.pipeline == 1 && query_.lines && stored <= most_in_lines(choice)) {
       // What is broadcast one rank stores, however many steps there are.
@@ -156,16 +156,16 @@ class CudaSelection {
     return few_registers ? 512 : 256;
   }
 
-  size_t most_in_packets() const {
+  size_t most_in_packets(const Choice& choice) const {
     const bool everyone_combines =
         query_.collective == Collective::kAllReduce || query_.collective == Collective::kReduceScatter;
-    return everyone_combines ? kCombinedPacketBytes : kPacketBytes;
+    const size_t most = everyone_combines ? kCombinedPacketBytes : kPacketBytes;
+    return takes_two_steps(choice) ? most / 2 : most;  // each has packets of its own
   }
 
   size_t most_in_lines(const Choice& choice) const {
     if (query_.collective == Collective::kReduce && query_.ranks > 2) return SIZE_MAX;
-    const bool two_steps = choice.algorithm == "push" && (combines_and_shares() || is_broadcast());
-    if (!two_steps) return kOneStepLineBytes;
+    if (!takes_two_steps(choice)) return kOneStepLineBytes;
     return is_broadcast() ? kTwoStepBroadcastBytes : kTwoStepLineBytes;
   }
 
@@ -177,10 +177,12 @@ class CudaSelection {
   }
 
   // Of a rank, with a lane for each step.
-  int lanes(const Choice& choice) const {
-    if (choice.algorithm == "chain_push") return 2;
-    const bool two_steps = combines_and_shares() || is_broadcast();
-    return two_steps && choice.algorithm != "one_shot_push" ? 3 : 2;
+  int lanes(const Choice& choice) const { return takes_two_steps(choice) ? 3 : 2; }
+
+  // Besides a chain, which takes as many as there are GPUs.
+  bool takes_two_steps(const Choice& choice) const {
+    const bool in_one = choice.algorithm == "one_shot_push" || choice.algorithm == "chain_push";
+    return !in_one && (combines_and_shares() || is_broadcast());
   }
 
   // As many threads as share the work: of packets one for each word and rank, of lines eight for fifteen words.

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
     if (slice + gridDim.x >= launch.slices) strand.leave(part.end);
     __syncthreads();
     strand.end(part.end);
-    advance_lane(operations, part.count, next, engine);
+    if (part.ends_with_signals) engine.signal(operations[reading]);
   }
 }
 

@@ -35,7 +35,10 @@ const void* short_packets_of(int words) {
 template <DataType type, size_t at_once>
 const void* short_lines_with() {
   constexpr LinesAtOnce kAtOnce = kLinesAtOnce[at_once];
-  return reinterpret_cast<const void*>(&run_short<ShortLines<type, kAtOnce.lines, kAtOnce.places>>);
+  // Where words have eight elements, sums take so many registers that there are none for as many lines.
+  constexpr bool kFits = kAtOnce.lines < 3 || Pack<type, uint64_t>::kCount < 8;
+  constexpr int kLines = kFits ? kAtOnce.lines : (kAtOnce.lines + 1) / 2;
+  return reinterpret_cast<const void*>(&run_short<ShortLines<type, kLines, kAtOnce.places>>);
 }
 
 template <DataType type>
