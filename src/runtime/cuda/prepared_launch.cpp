@@ -114,13 +114,12 @@ std::optional<PreparedLaunch::Short> PreparedLaunch::short_of(const LaneProgram&
     const unsigned threads = words << made->steps.group_shift;
     int words_of_thread = 1;
     while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
-    const bool two_steps = made->steps.takings > 1 || made->takes_for_others;
-    if (two_steps || words_of_thread > kMostWordsOfThread) return std::nullopt;
+    if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
     kernel.function = short_packets(call_.type, words_of_thread);
   } else {
     const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
     const size_t lines = (threads + kernel.block.x - 1) / kernel.block.x;
-    kernel.function = short_lines(call_.type, best_lines_at_once(lines, made->steps.width()));
+    kernel.function = short_lines(call_.type, best_lines_at_once(lines, made->width));
   }
   if (ranks_per_device_ > 1 && !is_resident(kernel)) return std::nullopt;
   ShortLaunch argument = {};

@@ -13,16 +13,17 @@ namespace plait {
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_constant__ ShortLaunch launch) {
   Strand strand(launch, 0, 1);
-  Engine engine(launch, blockIdx.x + 1 < gridDim.x ? launch.steps.full : launch.steps.last);
+  const ShortSteps::Slice& slice = blockIdx.x + 1 < gridDim.x ? launch.steps.full : launch.steps.last;
+  Engine engine(launch, slice);
   engine.load();
   if (!strand.begin()) return;
   engine.give(strand);
   __syncthreads();
-  strand.leave(launch.steps.end);
+  strand.leave(slice.end);
   const bool is_good = engine.take(strand);
-  if (!launch.steps.end.is_awaited) return;
+  if (!slice.end.is_awaited) return;
   if (!__syncthreads_and(is_good)) return;
-  strand.end(launch.steps.end);
+  strand.end(slice.end);
 }
 
 template <DataType type>

@@ -15,8 +15,9 @@ class ShortLines {
  public:
   __device__ ShortLines(const ShortLaunch& launch, const ShortSteps::Slice& slice)
       : launch_(launch),
+        slice_(slice),
+        taken_words_(slice.taken_words[0]),
         places_(slice.places[0]),
-        words_(slice.words),
         lines_((slice.words + lines::kWords - 1) / lines::kWords),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
@@ -28,7 +29,7 @@ class ShortLines {
     flag_ = strand.epoch();
     lines_at_ = strand.lines_from_first() + share() * static_cast<uint32_t>(sizeof(lines::Pair));
     for (uint32_t line = first_line(); line < lines_; line += kLines * lines_apart()) {
-      for (int first = 0; first < launch_.steps.given; first += kPlaces) {
+      for (int first = 0; first < slice_.given; first += kPlaces) {
         if (line != first_line() || first != 0) load_given(first, line);
         store_given(first, line);
       }
@@ -38,11 +39,13 @@ class ShortLines {
   // False: given up.
   __device__ bool take(const Strand& strand) {
 #pragma unroll 1
-    for (int taking = 0; taking < launch_.steps.takings; ++taking, places_ += kMostGroup) {
+    for (int taking = 0; taking < slice_.takings; ++taking) {
       // A warp's lines together: its threads vote on all of them.
       for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += kLines * lines_apart()) {
-        if (!take(strand, launch_.steps.taken[taking], of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
+        if (!take(strand, slice_.taken[taking], of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
       }
+      places_ += kMostGroup;
+      taken_words_ += kMostGroup;
     }
     return true;
   }
@@ -71,16 +74,18 @@ class ShortLines {
   }
 
   __device__ void load_given(int first, uint32_t line) {
-    for_each<kLines>(first, launch_.steps.given, [&](int l, int p) {
-      given_[l][p] = p > 0 && launch_.steps.given_is_one
+    for_each<kLines>(first, slice_.given, [&](int l, int p) {
+      given_[l][p] = p > 0 && slice_.given_is_one
                          ? given_[l][0]
-                         : load_callers(address(first + p, ShortPlace::kGiven), line + l * lines_apart());
+                         : load_callers(address(first + p, ShortPlace::kGiven), line + l * lines_apart(),
+                                        slice_.given_words[first + p]);
     });
   }
 
   __device__ void store_given(int first, uint32_t line) const {
-    for_each<kLines>(first, launch_.steps.given, [&](int l, int p) {
-      store(address(first + p, ShortPlace::kGivenTo), line + l * lines_apart(), given_[l][p]);
+    for_each<kLines>(first, slice_.given, [&](int l, int p) {
+      store(address(first + p, ShortPlace::kGivenTo), line + l * lines_apart(), slice_.given_words[first + p],
+            given_[l][p]);
     });
   }
 
@@ -105,7 +110,8 @@ class ShortLines {
       if (!await<kSome>(strand, taken, first, line, pairs)) return false;
       if (taken.combined == 0) {
         for_each<kSome>(first, taken.places, [&](int l, int p) {
-          store(address(first + p, ShortPlace::kTakenTo), line + l * lines_apart(), pairs[l][p]);
+          store(address(first + p, ShortPlace::kTakenTo), line + l * lines_apart(), taken_words_[first + p],
+                pairs[l][p]);
         });
       } else if constexpr (kSome == 1) {
         for_each<1>(first, taken.combined, [&](int, int p) { add(pairs[0][p], p == 0 && first == 0, sum); });
@@ -125,7 +131,7 @@ class ShortLines {
     for (int place = 0; place < taken.results; ++place) {
 #pragma unroll
       for (int l = 0; l < kSome; ++l) {
-        store(address(place, ShortPlace::kTakenTo), line + l * lines_apart(), pairs[l][0]);
+        store(address(place, ShortPlace::kTakenTo), line + l * lines_apart(), taken_words_[place], pairs[l][0]);
       }
     }
     return true;
@@ -140,8 +146,8 @@ class ShortLines {
       const uint64_t from = address(first + p, ShortPlace::kTaken);
       const uint32_t at = line + l * lines_apart();
       if (!is_flagged(from)) {
-        pairs[l][p] = load_callers(from, at);
-      } else if (at < lines_) {
+        pairs[l][p] = load_callers(from, at, taken_words_[first + p]);
+      } else if (exists(at, taken_words_[first + p])) {
         missing |= bit(l, p);
       }
     });
@@ -192,29 +198,31 @@ class ShortLines {
 
   // The first of this thread's words of a line.
   __device__ static uint32_t word(uint32_t line) { return line * lines::kWords + 2 * share(); }
-  __device__ bool has_low(uint32_t line) const { return word(line) < words_; }
-  __device__ bool has_high(uint32_t line) const { return word(line) + 1 < words_ && !has_flag(); }
+  // Of so many words:
+  __device__ static bool exists(uint32_t line, uint32_t words) { return line * lines::kWords < words; }
+  __device__ static bool has_low(uint32_t line, uint32_t words) { return word(line) < words; }
+  __device__ static bool has_high(uint32_t line, uint32_t words) { return word(line) + 1 < words && !has_flag(); }
 
-  __device__ void store(uint64_t to, uint32_t line, const lines::Pair& pair) const {
+  __device__ void store(uint64_t to, uint32_t line, uint32_t words, const lines::Pair& pair) const {
     if (!is_flagged(to)) {
-      store_callers(to, line, pair);
-    } else if (line < lines_) {
+      store_callers(to, line, words, pair);
+    } else if (exists(line, words)) {
       lines::store(stored(to, line), pair, has_flag(), flag_);
     }
   }
 
-  __device__ lines::Pair load_callers(uint64_t address, uint32_t line) const {
+  __device__ lines::Pair load_callers(uint64_t address, uint32_t line, uint32_t words) const {
     const uint64_t* const from = callers_word(address, line);
     lines::Pair pair;
-    if (has_low(line)) pair.low = from[0];
-    if (has_high(line)) pair.high = from[1];
+    if (has_low(line, words)) pair.low = from[0];
+    if (has_high(line, words)) pair.high = from[1];
     return pair;
   }
 
-  __device__ void store_callers(uint64_t address, uint32_t line, const lines::Pair& pair) const {
+  __device__ void store_callers(uint64_t address, uint32_t line, uint32_t words, const lines::Pair& pair) const {
     uint64_t* const to = callers_word(address, line);
-    if (has_low(line)) to[0] = pair.low;
-    if (has_high(line)) to[1] = pair.high;
+    if (has_low(line, words)) to[0] = pair.low;
+    if (has_high(line, words)) to[1] = pair.high;
   }
 
   __device__ uint64_t address(int place, ShortPlace::Field field) const { return places_[place].addresses[field]; }
@@ -228,10 +236,12 @@ class ShortLines {
   }
 
   const ShortLaunch& launch_;
-  const ShortPlace* places_;      // of the step at hand
-  const uint32_t words_, lines_;  // of the slice
-  const uint64_t callers_at_;     // where the slice starts in the caller's memory
-  uint32_t lines_at_ = 0;         // where this thread's part of this epoch's first line is, from the addresses on
+  const ShortSteps::Slice& slice_;
+  const uint32_t* taken_words_;  // of the taking at hand, as
+  const ShortPlace* places_;
+  const uint32_t lines_;       // of the place that has most
+  const uint64_t callers_at_;  // where the slice starts in the caller's memory
+  uint32_t lines_at_ = 0;      // where this thread's part of this epoch's first line is, from the addresses on
   uint64_t flag_ = 0;
   Pairs<kLines> given_;  // of a batch
 };

@@ -33,6 +33,7 @@ class ShortPackets {
       : launch_(launch),
         place_(slice.places[0][threadIdx.x & ((1u << launch.steps.group_shift) - 1)]),
         words_(slice.words),
+        combined_(slice.taken[0].combined),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
   // Loads what is the caller's; it need not have come when this returns.
@@ -80,9 +81,8 @@ class ShortPackets {
       bool all_came = true;
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
-        const int combined = launch_.steps.taken[0].combined;
         results[w] =
-            combined == 0 ? taken_[w] : sum_of_group<type>(taken_[w], combined, 1 << launch_.steps.group_shift);
+            combined_ == 0 ? taken_[w] : sum_of_group<type>(taken_[w], combined_, 1 << launch_.steps.group_shift);
         all_came = all_came && came[w];
       }
       if (__all_sync(kWarp, all_came)) {
@@ -125,6 +125,7 @@ class ShortPackets {
   const ShortLaunch& launch_;
   const ShortPlace& place_;
   const uint32_t words_;       // of the slice
+  const int combined_;         // places whose data is combined
   const uint64_t callers_at_;  // where the slice starts in the caller's memory
   uint32_t packets_at_ = 0, flag_ = 0;
   uint64_t given_[kWords], taken_[kWords];

@@ -20,6 +20,7 @@ struct Address {
 
 struct Pair {
   Address from, to;
+  uint32_t words = 0;
 };
 
 // The steps of a slice, sorted into what is given and what is taken.
@@ -35,9 +36,14 @@ class Sorter {
   };
 
   bool is_short() const { return is_short_; }
+  // Of the place that has most.
   uint32_t words() const { return words_; }
+  bool is_one_step() const { return is_one_step_; }
   bool gives_one() const {
     return std::all_of(given_.begin(), given_.end(), [&](const Pair& pair) { return pair.from == given_[0].from; });
+  }
+  bool combines() const {
+    return std::any_of(takings_.begin(), takings_.end(), [](const Taking& it) { return it.counts.combined > 0; });
   }
   const std::vector<Pair>& given() const { return given_; }
   const std::vector<Taking>& takings() const { return takings_; }
@@ -50,6 +56,7 @@ class Sorter {
  private:
   void add(size_t number) {
     const FlaggedStep& step = program_.steps[number];
+    if (step.words == 0) return;
     std::vector<Pair> pairs = pairs_of(number);
     const bool is_copy = step.copies || (step.sources == 1 && step.divisor == 0);
     if (is_copy && !step.copies) {
@@ -57,20 +64,26 @@ class Sorter {
     }
     const auto from_packet = [](const Pair& pair) { return pair.from.packet != 0; };
     const auto to_callers = [](const Pair& pair) { return pair.to.callers != nullptr; };
-    const bool same_words = words_ == 0 || words_ == step.words;
-    words_ = step.words;
-    if (!same_words || !step.whole_words || step.divisor != 0) {
+    const auto to_callers_or_nowhere = [](const Pair& pair) { return pair.to.packet == 0; };
+    for (Pair& pair : pairs) pair.words = step.words;
+    is_one_step_ = is_one_step_ && (words_ == 0 || words_ == step.words);
+    words_ = std::max<uint32_t>(words_, step.words);
+    if (!step.whole_words || step.divisor != 0) {
       is_short_ = false;
     } else if (is_copy && takings_.empty() && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
       given_.insert(given_.end(), pairs.begin(), pairs.end());
     } else if (takings_.empty()) {
       add_taking(step, pairs, is_copy);
+      is_one_step_ = is_one_step_ && std::all_of(pairs.begin(), pairs.end(), to_callers_or_nowhere);
     } else {
-      // What has been taken before must not be what is taken here.
-      is_short_ = is_short_ && is_copy && takings_.size() < ShortSteps::kMostTakings &&
-                  std::all_of(pairs.begin(), pairs.end(), from_packet) &&
+      // What has been taken before must not be what is taken here. Copies of other lengths are another step, too.
+      is_short_ = is_short_ && is_copy && std::all_of(pairs.begin(), pairs.end(), from_packet) &&
                   std::all_of(pairs.begin(), pairs.end(), to_callers);
-      add_taking(step, pairs, is_copy);
+      is_one_step_ = false;
+      if (takings_.size() == 1) return add_taking(step, pairs, is_copy);
+      Taking& second = takings_.back();
+      second.pairs.insert(second.pairs.end(), pairs.begin(), pairs.end());
+      second.counts.places = static_cast<int>(second.pairs.size());
     }
   }
 
@@ -100,7 +113,7 @@ class Sorter {
   std::vector<Pair> given_;
   std::vector<Taking> takings_;
   uint32_t words_ = 0;
-  bool is_short_ = true;
+  bool is_short_ = true, is_one_step_ = true;
 };
 
 void put(ShortProgram& program, bool full, size_t taking, size_t place, ShortPlace::Field field,
@@ -112,49 +125,44 @@ void put(ShortProgram& program, bool full, size_t taking, size_t place, ShortPla
                              address.callers->output, address.callers->offset});
 }
 
-void write(ShortProgram& program, bool full, const Sorter& from) {
-  (full ? program.steps.full : program.steps.last).words = from.words();
+void write(ShortProgram& program, bool full, const Sorter& from, const EpochEnd& end) {
+  ShortSteps::Slice& slice = full ? program.steps.full : program.steps.last;
+  program.width = std::max(program.width, static_cast<int>(from.width()));
+  program.is_one_step = program.is_one_step && from.is_one_step();
+  slice.words = from.words();
+  slice.given = static_cast<int>(from.given().size());
+  slice.given_is_one = from.gives_one();
+  slice.takings = static_cast<int>(from.takings().size());
+  slice.end = end;
   for (size_t i = 0; i < from.given().size(); ++i) {
+    slice.given_words[i] = from.given()[i].words;
     put(program, full, 0, i, ShortPlace::kGiven, from.given()[i].from);
     put(program, full, 0, i, ShortPlace::kGivenTo, from.given()[i].to);
   }
   for (size_t t = 0; t < from.takings().size(); ++t) {
     const std::vector<Pair>& pairs = from.takings()[t].pairs;
+    slice.taken[t] = from.takings()[t].counts;
     for (size_t i = 0; i < pairs.size(); ++i) {
-      program.takes_for_others |= pairs[i].to.packet != 0;
+      slice.taken_words[t][i] = pairs[i].words;
       put(program, full, t, i, ShortPlace::kTaken, pairs[i].from);
       put(program, full, t, i, ShortPlace::kTakenTo, pairs[i].to);
     }
   }
 }
 
-bool are_alike(const Sorter& a, const Sorter& b) {
-  const auto same = [](const Sorter::Taking& x, const Sorter::Taking& y) { return x.counts == y.counts; };
-  return a.is_short() == b.is_short() && a.given().size() == b.given().size() && a.gives_one() == b.gives_one() &&
-         std::equal(a.takings().begin(), a.takings().end(), b.takings().begin(), b.takings().end(), same);
-}
-
 }  // namespace
 
 std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
   if (!program.has_whole_words || slices == 0) return std::nullopt;
-  const Sorter full(program, program.full), last(program, program.last);
-  if (!last.is_short() || last.width() > kMostGroup) return std::nullopt;
-  ShortProgram result;
-  ShortSteps& steps = result.steps;
-  while (size_t{1} << steps.group_shift < last.width()) ++steps.group_shift;
-  steps.given = static_cast<int>(last.given().size());
-  steps.given_is_one = last.gives_one();
-  steps.takings = static_cast<int>(last.takings().size());
-  for (int i = 0; i < steps.takings; ++i) {
-    steps.taken[i] = last.takings()[static_cast<size_t>(i)].counts;
-    if (steps.taken[i].combined > 0 && call.op != ReduceOp::kSum) return std::nullopt;
+  const Sorter last(program, program.last), full(program, slices > 1 ? program.full : program.last);
+  for (const Sorter* slice : {&full, &last}) {
+    if (!slice->is_short() || slice->width() > kMostGroup) return std::nullopt;
+    if (slice->combines() && call.op != ReduceOp::kSum) return std::nullopt;
   }
-  steps.end = program.last.end;
-  write(result, false, last);
-  if (slices == 1) return result;
-  if (!are_alike(full, last) || program.full.end != program.last.end) return std::nullopt;
-  write(result, true, full);
+  ShortProgram result;
+  write(result, true, full, slices > 1 ? program.full.end : program.last.end);
+  write(result, false, last, program.last.end);
+  while (1 << result.steps.group_shift < result.width) ++result.steps.group_shift;
   return result;
 }
 

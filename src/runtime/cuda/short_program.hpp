@@ -3,7 +3,6 @@
 // consist of whole words, kernels of their own (short_kernel.hpp) perform them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,38 +24,31 @@ struct alignas(32) ShortPlace {
 // What a rank does in one call, in the form that the kernels read.
 struct ShortSteps {
   static constexpr int kMostTakings = 2;
-  // With one slice: in the first taking, which comes after all is given, and in the second, which is only of what
-  // others have stored, and for the caller.
-  struct Slice {
-    uint32_t words = 0;
-    ShortPlace places[kMostTakings][kMostGroup];
-  };
   struct Taking {
     int places = 0;    // that take, from the first on
     int combined = 0;  // what is taken at so many places is combined, in their order; 0: all is copied
     int results = 0;   // places that what is combined goes to
-
-    friend bool operator==(const Taking&, const Taking&) = default;
   };
-  int given = 0;              // places that give, from the first on
-  bool given_is_one = false;  // all that give give the same
-  int takings = 0;
-  Taking taken[kMostTakings];
+  // With one slice. The first taking comes after all is given; the second is only of what others have stored, and for
+  // the caller.
+  struct Slice {
+    uint32_t words = 0;         // of the place that has most
+    int given = 0;              // places that give, from the first on
+    bool given_is_one = false;  // all that give give the same
+    int takings = 0;
+    Taking taken[kMostTakings];
+    EpochEnd end;
+    uint32_t given_words[kMostGroup] = {}, taken_words[kMostTakings][kMostGroup] = {};
+    ShortPlace places[kMostTakings][kMostGroup];
+  };
   int group_shift = 0;  // no more than 1 << group_shift places
-  EpochEnd end;
   Slice full, last;
-
-  // The most places that give, or that take in one taking.
-  int width() const {
-    int width = given;
-    for (const Taking& taking : taken) width = std::max(width, taking.places);
-    return width;
-  }
 };
 
 struct ShortProgram {
   ShortSteps steps;
-  bool takes_for_others = false;  // what is taken goes to other ranks as well: two steps
+  int width = 0;            // the most places that give, or that take in one taking
+  bool is_one_step = true;  // and all places of a slice have equally many words
 
   // Where the caller's addresses go: buffer + offset.
   struct CallersPlace {

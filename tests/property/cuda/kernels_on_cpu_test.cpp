@@ -225,7 +225,7 @@ class World {
     made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, self, 0));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
-    if (is_short(kernel.function) && static_cast<const ShortLaunch*>(argument)->steps.takings == 2) ++two_steps_;
+    if (is_short(kernel.function) && static_cast<const ShortLaunch*>(argument)->steps.last.takings == 2) ++two_steps_;
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
 
