@@ -18,10 +18,10 @@ constexpr int kMostThreads = 512;
 constexpr size_t kOneShotBytes = 768 << 10;
 constexpr size_t kOneShotReduceBytes = 1600 << 10;
 // Bytes that a rank stores in a step. Packets take twice the bytes and lines 16/15 of them, but nothing waits for a
-// signal. A thread combines what several packets hold more slowly than what several lines do. Lines of one step are
-// for what there is memory for in one epoch.
+// signal. A thread combines what several packets hold more slowly than what several lines do. Lines are for what there
+// is memory for in one epoch, on up to 8 GPUs; packets of two steps have half of theirs each.
 constexpr size_t kPacketBytes = 192 << 10, kCombinedPacketBytes = 64 << 10;
-constexpr size_t kOneStepLineBytes = 3 << 20, kTwoStepLineBytes = 1600 << 10, kTwoStepBroadcastBytes = 800 << 10;
+constexpr size_t kOneStepLineBytes = 3 << 20, kTwoStepLineBytes = 1560 << 10, kTwoStepBroadcastBytes = 800 << 10;
 // From this size of the message on, a lane for each step: the links must not idle while parts are combined. A reduction
 // to one rank does better with lines up to there.
 constexpr size_t kLanesBytes = 12 << 20;

@@ -27,9 +27,10 @@ inline constexpr int kMostMessageStrands = 32;  // of a message from one rank to
 // All of it is constant, so that a kernel finds an address with one multiplication.
 struct BlockLayout {
   static constexpr size_t kSignalStride = 16;
-  // Per strand and parity: 18 MiB of scratch for all strands, 1 MiB of packets, 7 MiB of lines, and little for signals.
+  // Per strand and parity: 18 MiB of scratch for all strands, 1 MiB of packets (over 12 ranks, 11 slots of 48 packets),
+  // 7 MiB of lines, and little for signals.
   static constexpr int kSignals = 128;
-  static constexpr size_t kScratchBytes = 144 << 10, kPacketBytes = 8 << 10, kLineBytes = 56 << 10;
+  static constexpr size_t kScratchBytes = 144 << 10, kPacketBytes = 8448, kLineBytes = 56 << 10;
   static_assert(kScratchBytes % 128 == 0 && kPacketBytes % 128 == 0 && kLineBytes % 128 == 0);
 
   // An epoch that each lane of each rank has completed, told by that rank: a word for each. In the rank's own block, of

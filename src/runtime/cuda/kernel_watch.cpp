@@ -48,8 +48,8 @@ void KernelWatch::report_strands() {
   const StrandFailure& failure = reports_.strands[found];
   const std::string who = join("rank ", state_.rank(), ", CTA ", found / kMostLanes, ", lane ", found % kMostLanes);
   const std::string where = failure.operation >= 0 ? join("operation ", failure.operation, " of the plan")
-                            : failure.peer >= 0 ? std::string("its wait for all ranks to be done with an earlier part")
-                                                : std::string("its wait for data");
+                            : failure.peer >= 0    ? std::string("its wait for others to be done with an earlier part")
+                                                   : std::string("its wait for data");
   if (failure.state == StrandFailure::kOtherCall) {
     state_.abort(ErrorCode::kMismatch,
                  join(who, ": rank ", failure.peer, " makes another call at the same time (seen at ", where, "); ",

@@ -12,7 +12,7 @@ const void* lane_kernel_of(Protocol protocol);
 template <DataType type>
 const void* short_packets_of(int words);
 template <DataType type>
-const void* short_lines_of(size_t at_once);
+const void* short_lines_of(size_t number);
 
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
@@ -22,8 +22,8 @@ const void* short_packets(DataType type, int words_of_thread) {
   return by_type(type, [&]<DataType known>() { return short_packets_of<known>(words_of_thread); });
 }
 
-const void* short_lines(DataType type, size_t lines_at_once) {
-  return by_type(type, [&]<DataType known>() { return short_lines_of<known>(lines_at_once); });
+const void* short_lines(DataType type, size_t number) {
+  return by_type(type, [&]<DataType known>() { return short_lines_of<known>(number); });
 }
 
 }  // namespace plait

@@ -54,7 +54,7 @@ struct FlaggedLaunch : Launch {
   uint32_t group_shift = 0;  // with packets: 1 << group_shift threads for each word
   SliceProgram full, last;
   FlaggedStep steps[48];
-  FlaggedPlace places[160];
+  FlaggedPlace places[576];  // over 9 ranks and more, 16 for each step
 };
 
 // The kernel for a protocol and a type: what cudaLaunchKernel takes, with a SignalLaunch or, for packets and lines, a

@@ -56,6 +56,7 @@ class Writer {
     }
     for (size_t lane = 0; lane < lanes; ++lane) {
       programs[lane] = add_lane(slice, lane);
+      if (protocol_ != Protocol::kSignals) continue;  // with flags, only one wait for everyone
       programs[lane].predecessors = is_like_full ? who_touches_what(lane) : everyone();
     }
   }

@@ -33,9 +33,9 @@ const void* short_packets_of(int words) {
   return reinterpret_cast<const void*>(&run_short<ShortPackets<type, kMostWordsOfThread>>);
 }
 
-template <DataType type, size_t at_once>
+template <DataType type, size_t number>
 const void* short_lines_with() {
-  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[at_once];
+  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];
   // Where words have eight elements, sums take so many registers that there are none for as many lines.
   constexpr bool kFits = kAtOnce.lines < 3 || Pack<type, uint64_t>::kCount < 8;
   constexpr int kLines = kFits ? kAtOnce.lines : (kAtOnce.lines + 1) / 2;
@@ -43,11 +43,11 @@ const void* short_lines_with() {
 }
 
 template <DataType type>
-const void* short_lines_of(size_t at_once) {
+const void* short_lines_of(size_t number) {
   static_assert(std::size(kLinesAtOnce) == 4);
-  if (at_once == 0) return short_lines_with<type, 0>();
-  if (at_once == 1) return short_lines_with<type, 1>();
-  if (at_once == 2) return short_lines_with<type, 2>();
+  if (number == 0) return short_lines_with<type, 0>();
+  if (number == 1) return short_lines_with<type, 1>();
+  if (number == 2) return short_lines_with<type, 2>();
   return short_lines_with<type, 3>();
 }
 

@@ -2,6 +2,9 @@
 // instructions, and data to cross a link: so they have few of them, and no loops over slices or steps of any plan.
 #pragma once
 
+#include <cstddef>
+#include <iterator>
+
 #include "base/types.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
 #include "runtime/cuda/short_program.hpp"
@@ -19,15 +22,20 @@ inline constexpr int kMostWordsOfThread = 4;
 const void* short_packets(DataType type, int words_of_thread);
 // The same with lines, and any number of threads. So many lines of a thread and places of each are under way at once;
 // best is a kernel in which that is all of a thread's, since every round takes 2 us and more, with however few lines.
+// Types of one byte have two and three lines for three and five: their sums take more registers.
 struct LinesAtOnce {
   int lines, places;
 };
 inline constexpr LinesAtOnce kLinesAtOnce[] = {{1, 4}, {2, 4}, {3, 4}, {5, 2}};
-// Which of them is best for threads of so many lines and places.
+// The number in this table of what is best for threads of so many lines and places: the first that holds all lines.
 constexpr size_t best_lines_at_once(size_t lines, int places) {
-  if (lines <= 2) return lines == 2 ? 1 : 0;
-  return lines > 3 && places <= 2 ? 3 : 2;
+  size_t best = 0;
+  for (size_t i = 1; i < std::size(kLinesAtOnce); ++i) {
+    const bool holds = lines <= static_cast<size_t>(kLinesAtOnce[best].lines);
+    if (!holds && places <= kLinesAtOnce[i].places) best = i;
+  }
+  return best;
 }
-const void* short_lines(DataType type, size_t lines_at_once);
+const void* short_lines(DataType type, size_t number);
 
 }  // namespace plait

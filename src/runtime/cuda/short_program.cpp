@@ -40,7 +40,8 @@ class Sorter {
   uint32_t words() const { return words_; }
   bool is_one_step() const { return is_one_step_; }
   bool gives_one() const {
-    return std::all_of(given_.begin(), given_.end(), [&](const Pair& pair) { return pair.from == given_[0].from; });
+    return std::all_of(given_.begin(), given_.end(),
+                       [&](const Pair& pair) { return pair.from == given_[0].from && pair.words == given_[0].words; });
   }
   bool combines() const {
     return std::any_of(takings_.begin(), takings_.end(), [](const Taking& it) { return it.counts.combined > 0; });
@@ -64,6 +65,7 @@ class Sorter {
     }
     const auto from_packet = [](const Pair& pair) { return pair.from.packet != 0; };
     const auto to_callers = [](const Pair& pair) { return pair.to.callers != nullptr; };
+    const auto from_output = [](const Pair& pair) { return pair.from.callers != nullptr && pair.from.callers->output; };
     const auto to_callers_or_nowhere = [](const Pair& pair) { return pair.to.packet == 0; };
     for (Pair& pair : pairs) pair.words = step.words;
     is_one_step_ = is_one_step_ && (words_ == 0 || words_ == step.words);
@@ -71,8 +73,11 @@ class Sorter {
     if (!step.whole_words || step.divisor != 0) {
       is_short_ = false;
     } else if (is_copy && takings_.empty() && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
+      // What is the caller's is loaded before anything is stored, so it must be what it was at the start.
+      is_short_ = is_short_ && (given_.empty() || std::none_of(pairs.begin(), pairs.end(), from_output));
       given_.insert(given_.end(), pairs.begin(), pairs.end());
     } else if (takings_.empty()) {
+      is_short_ = is_short_ && (given_.empty() || std::none_of(pairs.begin(), pairs.end(), from_output));
       add_taking(step, pairs, is_copy);
       is_one_step_ = is_one_step_ && std::all_of(pairs.begin(), pairs.end(), to_callers_or_nowhere);
     } else {
@@ -160,7 +165,7 @@ std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, ui
     if (slice->combines() && call.op != ReduceOp::kSum) return std::nullopt;
   }
   ShortProgram result;
-  write(result, true, full, slices > 1 ? program.full.end : program.last.end);
+  if (slices > 1) write(result, true, full, program.full.end);
   write(result, false, last, program.last.end);
   while (1 << result.steps.group_shift < result.width) ++result.steps.group_shift;
   return result;

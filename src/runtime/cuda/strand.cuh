@@ -79,7 +79,8 @@ class Strand {
     return await_everyone(epoch_ - 2);
   }
 
-  // The same where epoch - 2 was a full slice of this launch: who must be done with that says so here. For all threads.
+  // The same where epoch - 2 was a full slice of this launch: who must be done with that says so here, as all lanes of
+  // a plan do unless none is awaited (EpochEnd). For all threads.
   __device__ bool begin_after(LaneSet predecessors) {
     ++epoch_;
     if (everyone_completed_ + 2 >= epoch_) return true;
@@ -92,7 +93,8 @@ class Strand {
     return __syncthreads_and(came);
   }
 
-  // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch.
+  // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch, but for signals:
+  // who waits for them has not ended it before they have come.
   __device__ void end(const EpochEnd& end) {
     if (end.hears_everyone) everyone_completed_ = epoch_ - 1;
     if (end.is_awaited) publish_completion(self().ranks, epoch_);

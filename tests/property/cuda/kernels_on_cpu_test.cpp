@@ -53,6 +53,12 @@ std::function<void()> short_call(const void* argument) {
   return [launch = copy_of<ShortLaunch>(argument)] { run_short<Engine>(launch); };
 }
 
+template <size_t number>
+std::function<void()> short_lines_number(const void* argument) {
+  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];
+  return short_call<ShortLines<kType, kAtOnce.lines, kAtOnce.places>>(argument);
+}
+
 // The one with the source of the library's kernel `function`.
 std::function<void()> body_of(const void* function, const void* argument) {
   if (function == lane_kernel(Protocol::kSignals, kType)) return signals(argument);
@@ -61,16 +67,23 @@ std::function<void()> body_of(const void* function, const void* argument) {
   if (function == short_packets(kType, 1)) return short_call<ShortPackets<kType, 1>>(argument);
   if (function == short_packets(kType, 2)) return short_call<ShortPackets<kType, 2>>(argument);
   if (function == short_packets(kType, 4)) return short_call<ShortPackets<kType, 4>>(argument);
-  if (function == short_lines(kType, 0)) return short_call<ShortLines<kType, 1, 4>>(argument);
-  if (function == short_lines(kType, 1)) return short_call<ShortLines<kType, 2, 4>>(argument);
-  if (function == short_lines(kType, 2)) return short_call<ShortLines<kType, 3, 4>>(argument);
-  if (function == short_lines(kType, 3)) return short_call<ShortLines<kType, 5, 2>>(argument);
+  if (function == short_lines(kType, 0)) return short_lines_number<0>(argument);
+  if (function == short_lines(kType, 1)) return short_lines_number<1>(argument);
+  if (function == short_lines(kType, 2)) return short_lines_number<2>(argument);
+  if (function == short_lines(kType, 3)) return short_lines_number<3>(argument);
   throw std::logic_error("a kernel that this test does not know");
 }
 
 bool is_short(const void* function) {
   return function != lane_kernel(Protocol::kSignals, kType) && function != lane_kernel(Protocol::kPackets, kType) &&
          function != lane_kernel(Protocol::kLines, kType);
+}
+
+bool has_two_steps(const ShortSteps::Slice& slice) {
+  const bool hands_on = std::any_of(std::begin(slice.places[0]), std::end(slice.places[0]), [](const ShortPlace& it) {
+    return is_flagged(it.addresses[ShortPlace::kTakenTo]);
+  });
+  return hands_on || slice.takings == 2;
 }
 
 // One call of all ranks.
@@ -131,8 +144,8 @@ class World {
                                           [](const auto& it) { return it.state != StrandFailure::kNone; }));
   }
   const Uses& uses() const { return uses_; }
-  // Launches of short calls in two steps.
-  int two_steps() const { return two_steps_; }
+  // Launches of short calls in two steps, of each collective.
+  const std::map<Collective, int>& two_steps() const { return two_steps_; }
 
  private:
   // How a call is performed.
@@ -147,7 +160,7 @@ class World {
     call.count = static_cast<size_t>(pick(0, 1) == 0 ? pick(1, 40) : pick(1, 3000));
     // Of chunks of one size, whether there is one for each rank or for each but the root.
     if (pick(0, 2) == 0) call.count = kChunkAlignment * static_cast<size_t>(ranks_ * (ranks_ - 1) * pick(1, 3));
-    const VerifiedPlan& plan = plan_of(has_one_shot(call) && pick(0, 2) > 0 ? "one_shot_push" : "push", call, 1);
+    const VerifiedPlan& plan = plan_of(has_one_shot(call) && pick(0, 3) == 0 ? "one_shot_push" : "push", call, 1);
     const LaunchShape shape{pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines, pick(1, 3), 64 * pick(1, 2)};
     return {plan, shape, CudaRank::limits(shape, plan.plan())};
   }
@@ -202,8 +215,8 @@ class World {
     for (int rank = 0; rank < ranks_; ++rank) {
       test::BufferLayout layout;
       layout.in_place = in_place && has_input(made.call, rank) && has_output(made.call, rank);
-      layout.input_offset = sizeof(Element) * static_cast<size_t>(pick(0, 1));
-      layout.output_offset = sizeof(Element) * static_cast<size_t>(pick(0, 1));
+      layout.input_offset = pick(0, 3) == 0 ? sizeof(Element) : 0;
+      layout.output_offset = pick(0, 3) == 0 ? sizeof(Element) : 0;
       auto buffers = std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout);
       fill_input(made.call, ranks_, rank, made.variant, buffers->input());
       buffers->remember();
@@ -225,7 +238,9 @@ class World {
     made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, self, 0));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
-    if (is_short(kernel.function) && static_cast<const ShortLaunch*>(argument)->steps.last.takings == 2) ++two_steps_;
+    if (is_short(kernel.function) && has_two_steps(static_cast<const ShortLaunch*>(argument)->steps.last)) {
+      ++two_steps_[made.call.collective];
+    }
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
 
@@ -241,12 +256,12 @@ class World {
   std::map<std::tuple<std::string, Collective, int, int>, VerifiedPlan> plans_;
   std::deque<Made> calls_;
   Uses uses_;
-  int two_steps_ = 0;
+  std::map<Collective, int> two_steps_;
 };
 
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   Uses uses;
-  int two_steps = 0;
+  std::map<Collective, int> two_steps;
   for (uint64_t seed = 1; seed <= 80; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -256,12 +271,14 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     world.check();
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
     for (const auto& [kernel, times] : world.uses()) uses[kernel] += times;
-    two_steps += world.two_steps();
+    for (const auto& [collective, times] : world.two_steps()) two_steps[collective] += times;
   }
   // Signals with 1, 2 and 3 lanes; engines for any plan with packets and with lines, and kernels of short calls with 1,
   // 2 and 4 words, and 1, 2, 3 and 5 lines.
   EXPECT_EQ(uses.size(), 12u);
-  EXPECT_GT(two_steps, 0);
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
+    EXPECT_GT(two_steps[collective], 5) << name(collective);
+  }
 }
 
 // Waits are bounded, and who gave up begins nothing more: all launches end.
