@@ -64,29 +64,29 @@ class Sorter {
       for (Pair& pair : pairs) pair.from = pairs[0].from;
     }
     const auto from_packet = [](const Pair& pair) { return pair.from.packet != 0; };
-    const auto to_callers = [](const Pair& pair) { return pair.to.callers != nullptr; };
+    const auto to_packet = [](const Pair& pair) { return pair.to.packet != 0; };
     const auto from_output = [](const Pair& pair) { return pair.from.callers != nullptr && pair.from.callers->output; };
-    const auto to_callers_or_nowhere = [](const Pair& pair) { return pair.to.packet == 0; };
     for (Pair& pair : pairs) pair.words = step.words;
     is_one_step_ = is_one_step_ && (words_ == 0 || words_ == step.words);
     words_ = std::max<uint32_t>(words_, step.words);
     if (!step.whole_words || step.divisor != 0) {
       is_short_ = false;
-    } else if (is_copy && takings_.empty() && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
+    } else if (takings_.empty()) {
       // What is the caller's is loaded before anything is stored, so it must be what it was at the start.
       is_short_ = is_short_ && (given_.empty() || std::none_of(pairs.begin(), pairs.end(), from_output));
-      given_.insert(given_.end(), pairs.begin(), pairs.end());
-    } else if (takings_.empty()) {
-      is_short_ = is_short_ && (given_.empty() || std::none_of(pairs.begin(), pairs.end(), from_output));
-      add_taking(step, pairs, is_copy);
-      is_one_step_ = is_one_step_ && std::all_of(pairs.begin(), pairs.end(), to_callers_or_nowhere);
+      if (is_copy && std::none_of(pairs.begin(), pairs.end(), from_packet)) {
+        given_.insert(given_.end(), pairs.begin(), pairs.end());
+      } else {
+        is_one_step_ = is_one_step_ && std::none_of(pairs.begin(), pairs.end(), to_packet);
+        add_taking(step, pairs, is_copy);
+      }
     } else {
-      // What has been taken before must not be what is taken here. Copies of other lengths are another step, too.
+      // What has been taken before must not be what is taken here.
       is_short_ = is_short_ && is_copy && std::all_of(pairs.begin(), pairs.end(), from_packet) &&
-                  std::all_of(pairs.begin(), pairs.end(), to_callers);
+                  std::none_of(pairs.begin(), pairs.end(), to_packet);
       is_one_step_ = false;
       if (takings_.size() == 1) return add_taking(step, pairs, is_copy);
-      Taking& second = takings_.back();
+      Taking& second = takings_.back();  // copies of another length are another step
       second.pairs.insert(second.pairs.end(), pairs.begin(), pairs.end());
       second.counts.places = static_cast<int>(second.pairs.size());
     }
