@@ -16,6 +16,7 @@ class ShortLines {
   __device__ ShortLines(const ShortLaunch& launch, const ShortSteps::Slice& slice)
       : launch_(launch),
         slice_(slice),
+        given_is_one_(slice.given_is_one),
         taken_words_(slice.taken_words[0]),
         places_(slice.places[0]),
         lines_((slice.words + lines::kWords - 1) / lines::kWords),
@@ -75,10 +76,9 @@ class ShortLines {
 
   __device__ void load_given(int first, uint32_t line) {
     for_each<kLines>(first, slice_.given, [&](int l, int p) {
-      given_[l][p] = p > 0 && slice_.given_is_one
-                         ? given_[l][0]
-                         : load_callers(address(first + p, ShortPlace::kGiven), line + l * lines_apart(),
-                                        slice_.given_words[first + p]);
+      given_[l][p] = p > 0 && given_is_one_ ? given_[l][0]
+                                            : load_callers(address(first + p, ShortPlace::kGiven),
+                                                           line + l * lines_apart(), slice_.given_words[first + p]);
     });
   }
 
@@ -237,6 +237,7 @@ class ShortLines {
 
   const ShortLaunch& launch_;
   const ShortSteps::Slice& slice_;
+  const bool given_is_one_;
   const uint32_t* taken_words_;  // of the taking at hand, as
   const ShortPlace* places_;
   const uint32_t lines_;       // of the place that has most

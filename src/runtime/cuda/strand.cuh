@@ -167,6 +167,7 @@ class Strand {
   static __device__ __noinline__ void report(StrandState* lanes, int count, StrandFailure* to,
                                              const StrandFailure failure) {
     if (atomicCAS(&lanes[0].gave_up, 0, 1) != 0) return;
+#pragma unroll 1
     for (int other = 1; other < count; ++other) lanes[other].gave_up = 1;
     to->peer = failure.peer;
     to->operation = failure.operation;
