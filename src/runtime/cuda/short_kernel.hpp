@@ -27,7 +27,8 @@ struct LinesAtOnce {
   int lines, places;
 };
 inline constexpr LinesAtOnce kLinesAtOnce[] = {{1, 4}, {2, 4}, {3, 4}, {5, 2}};
-// The number in this table of what is best for threads of so many lines and places: the first that holds all lines.
+// The number in this table of what is best for threads of so many lines and places: the first that holds all lines, or
+// that holds most.
 constexpr size_t best_lines_at_once(size_t lines, int places) {
   size_t best = 0;
   for (size_t i = 1; i < std::size(kLinesAtOnce); ++i) {

@@ -159,14 +159,17 @@ void write(ShortProgram& program, bool full, const Sorter& from, const EpochEnd&
 
 std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
   if (!program.has_whole_words || slices == 0) return std::nullopt;
-  const Sorter last(program, program.last), full(program, slices > 1 ? program.full : program.last);
-  for (const Sorter* slice : {&full, &last}) {
-    if (!slice->is_short() || slice->width() > kMostGroup) return std::nullopt;
-    if (slice->combines() && call.op != ReduceOp::kSum) return std::nullopt;
-  }
   ShortProgram result;
-  if (slices > 1) write(result, true, full, program.full.end);
-  write(result, false, last, program.last.end);
+  const auto add = [&](bool full) {
+    const SliceProgram& slice = full ? program.full : program.last;
+    const Sorter sorted(program, slice);
+    if (!sorted.is_short() || sorted.width() > kMostGroup) return false;
+    if (sorted.combines() && call.op != ReduceOp::kSum) return false;
+    write(result, full, sorted, slice.end);
+    return true;
+  };
+  if (slices > 1 && !add(true)) return std::nullopt;
+  if (!add(false)) return std::nullopt;
   while (1 << result.steps.group_shift < result.width) ++result.steps.group_shift;
   return result;
 }
