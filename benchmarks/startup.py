@@ -1,8 +1,12 @@
-"""How long `import plait` takes, and how long four ranks take to make a communicator: medians over several runs."""
+"""How long `import plait` takes, and how long four ranks take to make a communicator: medians over several runs.
+
+Where there are GPUs also a communicator on those, rank r on GPU r modulo their number."""
 
 import statistics
 import subprocess
 import sys
+
+from plait import _core
 
 RUNS = 9
 RANKS = 4
@@ -25,6 +29,25 @@ if first.rank == 0:
 """
 
 
+# The first one also makes the contexts of the GPUs and loads the library's code onto them.
+CREATE_ON_GPUS = """
+import time
+import plait
+from plait import _core
+first = plait.init()
+gpu = first.rank % len(_core.look_at_cuda().devices)
+times = []
+for i in range(9):
+    first.barrier()
+    start = time.perf_counter()
+    communicator = _core.Communicator.from_environment(plait.Settings.from_environment(), i + 1, gpu)
+    times.append(time.perf_counter() - start)
+    communicator.close()
+if first.rank == 0:
+    print(*times)
+"""
+
+
 def seconds(command):
     return [float(word) for word in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
 
@@ -35,10 +58,17 @@ def show(what, times):
     )
 
 
+def on_ranks(program):
+    return seconds([sys.executable, "-m", "plait", "run", "-n", str(RANKS), "--", sys.executable, "-c", program])
+
+
 def main():
     show("import plait", [seconds([sys.executable, "-c", IMPORT])[0] for _ in range(RUNS)])
-    launch = [sys.executable, "-m", "plait", "run", "-n", str(RANKS), "--", sys.executable, "-c", CREATE]
-    show(f"a communicator of {RANKS} ranks", seconds(launch))
+    show(f"a communicator of {RANKS} ranks", on_ranks(CREATE))
+    if _core.look_at_cuda().devices:
+        first, *later = on_ranks(CREATE_ON_GPUS)
+        show("on GPUs, the first of a process", [first])
+        show("on GPUs, later ones", later)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,9 @@ struct Communicator::Impl {
              {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {}
 
   Choice choose(const Call& call) const {
-    return select_for_host({call.collective, message_bytes(call, size), size, call.root, crowded}, overrides);
+    SelectionQuery query{call.collective, message_bytes(call, size), size, call.root, crowded};
+    query.beside_gpus = device != nullptr;
+    return select_for_host(query, overrides);
   }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
@@ -344,7 +346,10 @@ std::string Communicator::reason_for(const Call& call) {
 
 std::string Communicator::launch_for(const Call& call) {
   const CudaChoice choice = held(impl_).device_end().choose(call);
-  return (choice.direct ? "copy engines, else " : "") + to_text(choice.launch);
+  const std::string kernels = to_text(choice.launch);
+  if (!choice.direct) return kernels;
+  const bool on_sms = choice.direct->arguments.engine == Engine::kSm;
+  return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;
 }
 
 void Communicator::abort(const std::string& reason) {

@@ -41,11 +41,12 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   const int used = std::min(ctas, processors);
   const std::string kernels = processors == 0 ? launch : join(launch, " on at most ", used, used == 1 ? " SM" : " SMs");
   if (!choice.direct) return kernels;
-  return join(
-      choice.direct->algorithm, " by copy engines, and at most ", kOwnCopySms,
-      " SMs for what a rank has for itself, where ranks are processes and come to the call together, with buffers "
-      "of cudaMalloc; else ",
-      kernels);
+  const std::string how =
+      choice.direct->arguments.engine == Engine::kSm
+          ? join(" by at most ", kPullSms, " SMs")
+          : join(" by copy engines, and at most ", kOwnCopySms, " SMs for what a rank has for itself");
+  return join(choice.direct->algorithm, how,
+              ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else ", kernels);
 }
 
 }  // namespace plait

@@ -33,9 +33,10 @@ constexpr size_t kChainBytes = 3 << 20;
 constexpr int kMostChained = 4;
 constexpr int kChainParts = 2;
 
-// From so many bytes on that cross the links of the busiest GPU, copy engines move them, at 370 GB/s where kernels
-// reach 340: two gates and the start of a copy take some 20 us.
-constexpr size_t kDirectBytes = 48 << 20;
+// From so many bytes on that cross the links of the busiest GPU, they go straight from buffer to buffer: by SMs, and
+// where there are more by copy engines, at 370 GB/s where kernels reach 340. But two gates and the start of a copy take
+// some 20 us.
+constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -67,12 +68,16 @@ class CudaSelection {
   }
 
   std::optional<Choice> direct() const {
-    if (query_.ranks < 2 || query_.ranks_per_device > 1 || direct_bytes() < kDirectBytes) return std::nullopt;
+    const size_t least = is_broadcast() ? kDirectBroadcastBytes : kDirectBytes;
+    if (query_.ranks < 2 || query_.ranks_per_device > 1 || direct_bytes() < least) return std::nullopt;
     Choice choice;
     choice.algorithm = "pull";
-    choice.reason =
-        "a long message that nobody has to combine: copy engines move it faster than kernels, straight from "
-        "buffer to buffer, where buffers can be mapped";
+    choice.arguments.engine = direct_bytes() < kCopyEngineBytes ? Engine::kSm : Engine::kCopy;
+    choice.reason = choice.arguments.engine == Engine::kSm
+                        ? "nobody has to combine the message: where buffers can be mapped it goes straight from buffer "
+                          "to buffer, which saves a copy"
+                        : "a long message that nobody has to combine: copy engines move it faster than kernels, "
+                          "straight from buffer to buffer, where buffers can be mapped";
     return choice;
   }
 
@@ -221,6 +226,7 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   choice.insists_on_direct = forced != nullptr && forced->algorithm == "pull";
   if (choice.insists_on_direct) {
     choice.direct = *forced;
+    if (choice.direct->arguments.engine != Engine::kSm) choice.direct->arguments.engine = Engine::kCopy;
     forced = nullptr;
   } else if (forced == nullptr && !launch) {
     choice.direct = selection.direct();
@@ -236,7 +242,7 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
     it.arguments.reach = reach;
   };
   complete(choice.plan, Engine::kSm, Reach::kStaged);
-  if (choice.direct) complete(*choice.direct, Engine::kCopy, Reach::kPeer);
+  if (choice.direct) complete(*choice.direct, choice.direct->arguments.engine, Reach::kPeer);
   choice.launch = launch ? *launch : selection.shape(choice.plan);
   return choice;
 }

@@ -31,12 +31,21 @@ Choice parse_choice(std::string_view text, Collective collective) {
   choice.algorithm = text.substr(0, open);
   choice.arguments.collective = collective;
   choice.reason = join("asked for as '", text, "'");
-  find_algorithm(choice.algorithm, collective);
+  const Algorithm& algorithm = find_algorithm(choice.algorithm, collective);
   if (open == std::string_view::npos) return choice;
   if (text.back() != ')' || open + 2 > text.size() - 1) {
     fail(ErrorCode::kInvalidArgument, "algorithm '", text, "' should look like name, name(depth) or name(4x2)");
   }
   const std::string_view inside = text.substr(open + 1, text.size() - open - 2);
+  if (algorithm.for_copy_engines) {
+    for (const Engine engine : {Engine::kSm, Engine::kCopy}) {
+      if (inside != name(engine)) continue;
+      choice.arguments.engine = engine;
+      return choice;
+    }
+    fail(ErrorCode::kInvalidArgument, "algorithm '", choice.algorithm, "' takes ", name(Engine::kSm), " or ",
+         name(Engine::kCopy), ", not '", inside, "'");
+  }
   std::vector<int> numbers;
   for (size_t start = 0; start <= inside.size();) {
     const size_t end = std::min(inside.find('x', start), inside.size());
@@ -76,7 +85,9 @@ const Choice* AlgorithmOverrides::find(Collective collective) const {
 
 Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides) {
   Choice choice;
-  if (const Choice* forced = overrides.find(query.collective)) {
+  const Choice* forced = overrides.find(query.collective);
+  const bool for_gpus = forced != nullptr && find_algorithm(forced->algorithm, query.collective).for_copy_engines;
+  if (forced != nullptr && !(for_gpus && query.beside_gpus)) {
     choice = *forced;
   } else if (query.collective == Collective::kAllReduce && query.bytes <= kOneShotBytes) {
     choice.algorithm = "one_shot";

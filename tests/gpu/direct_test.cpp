@@ -1,6 +1,6 @@
-// Calls that copy engines carry straight from buffer to buffer between processes: captured, at any offset, over memory
-// that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program without a test
-// framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+// Calls that copy engines or SMs carry straight from buffer to buffer between processes: captured, at any offset, over
+// memory that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program without a
+// test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -25,10 +25,15 @@ namespace {
 
 using Values = std::vector<uint32_t>;
 
+// Which engine copies in all that follows.
+const char* engine = "copy";
+
 Settings insisting() {
   Settings settings;
   settings.timeout_seconds = 20;
-  settings.algorithm = "all_gather:pull,all_to_all:pull,broadcast:pull,gather:pull,scatter:pull";
+  for (const char* collective : {"all_gather", "all_to_all", "broadcast", "gather", "scatter"}) {
+    settings.algorithm += join(settings.algorithm.empty() ? "" : ",", collective, ":pull(", engine, ")");
+  }
   return settings;
 }
 
@@ -143,7 +148,7 @@ bool on_processes(const char* what, int gpus, int ranks, const std::function<voi
     if (!outcome.well()) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
     good &= outcome.well();
   }
-  std::printf("%s, %d processes: %s\n", what, ranks, good ? "passed" : "FAILED");
+  std::printf("%s, by %s, %d processes: %s\n", what, engine, ranks, good ? "passed" : "FAILED");
   return good;
 }
 
@@ -155,7 +160,7 @@ std::byte* allocate(size_t bytes = kBufferBytes) {
 
 void expect_direct(const Communicator& communicator, uint64_t calls) {
   const uint64_t direct = communicator.direct_calls();
-  if (direct != calls) fail(ErrorCode::kInternal, direct, " calls by copy engines, and should be ", calls);
+  if (direct != calls) fail(ErrorCode::kInternal, direct, " direct calls, and should be ", calls);
 }
 
 // Every collective at many offsets, in place as well.
@@ -278,17 +283,18 @@ void come_and_go(Communicator& communicator, cudaStream_t stream, Meeting& meeti
     }
     expect_direct(communicator, static_cast<uint64_t>(cycle + 1) * std::size(kMoving));
     if (communicator.mapped_buffers() == 0) fail(ErrorCode::kInternal, "nothing is mapped");
+    meeting.wait(communicator.size(), 3 * cycle + 1);  // all have seen that
     check_cuda(cudaFree(end.input), "freeing");
     check_cuda(cudaFree(end.output), "freeing");
     for (int tries = 0; tries < 500 && communicator.mapped_buffers() > 0; ++tries) usleep(10'000);
     if (communicator.mapped_buffers() > 0) fail(ErrorCode::kInternal, "freed memory is still mapped");
-    meeting.wait(communicator.size(), 2 * cycle + 1);
+    meeting.wait(communicator.size(), 3 * cycle + 2);
     usleep(50'000);  // others let go of it
     if (cycle == 0) free_before = free_bytes();
     if (free_bytes() + (8 << 20) < free_before) {
       fail(ErrorCode::kInternal, "cycle ", cycle, ": ", (free_before - free_bytes()) >> 20, " MiB are gone");
     }
-    meeting.wait(communicator.size(), 2 * cycle + 2);
+    meeting.wait(communicator.size(), 3 * cycle + 3);
   }
 }
 
@@ -303,7 +309,7 @@ void follow_each_other(Communicator& communicator, cudaStream_t stream) {
     check_cuda(cudaFree(end.output), "freeing");
   }
   // Not all of them: while the last ones are still mapped, kernels perform a call.
-  if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no call by copy engines");
+  if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
 }
 
 // Ranks launch graphs of different calls, which hold different addresses of each other's buffers: that is found.
@@ -336,7 +342,7 @@ void end_early(Communicator& communicator, cudaStream_t stream) {
   }
 }
 
-// Two communicators at once, on two streams: one of them has the copy engines, and both are right.
+// Two communicators at once, on two streams: copy engines only one of them has, and both are right.
 void use_two(Communicator& first, cudaStream_t stream, const UniqueId& other_id) {
   Communicator second = Communicator::create(other_id, first.rank(), first.size(), insisting(), first.device());
   cudaStream_t other;
@@ -352,7 +358,7 @@ void use_two(Communicator& first, cudaStream_t stream, const UniqueId& other_id)
     }
     if (!a.is_right(call, round, 0) || !b.is_right(call, round + 50, 0)) fail(ErrorCode::kInternal, "wrong with two");
   }
-  if (first.direct_calls() < 20) fail(ErrorCode::kInternal, first.direct_calls(), " calls by copy engines");
+  if (first.direct_calls() < 20) fail(ErrorCode::kInternal, first.direct_calls(), " direct calls");
 }
 
 // Ranks that share a process do without, whoever drives them.
@@ -364,7 +370,7 @@ void test_one_process(Report& report, int gpus) {
   world.synchronize();
   for (int r = 0; r < 2; ++r) end(r).enqueue(call, 0, false);
   for (int r = 0; r < 2; ++r) report.expect(end(r).is_right(call, 3, 0), "ranks of one process");
-  report.expect(world.rank(0).direct_calls() == 0, "ranks of one process by copy engines");
+  report.expect(world.rank(0).direct_calls() == 0, "direct calls within one process");
 }
 
 int run_all() {
@@ -377,19 +383,22 @@ int run_all() {
   const auto expect = [&](const char* what, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
     report.expect(on_processes(what, gpus, ranks, work), what);
   };
-  for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, move_everything);
-  for (const int ranks : {2, 3}) {
-    Shared<Meeting> meeting;
-    const UniqueId other = new_id();
-    expect("buffers that come and go", ranks, [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *meeting); });
-    expect("buffers that follow each other", ranks, follow_each_other);
-    expect("graphs", ranks, replay);
-    expect("one captures", ranks, differ_in_capture);
-    expect("mixed up graphs", ranks, mix_up_graphs);
-    expect("who leaves", ranks, end_early);
-    expect("a latecomer", ranks, come_late);
-    expect("memory of a pool", ranks, use_a_pool);
-    expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });
+  for (const char* const each : {"sm", "copy"}) {
+    engine = each;
+    for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, move_everything);
+    for (const int ranks : {2, 3}) {
+      Shared<Meeting> meeting;
+      const UniqueId other = new_id();
+      expect("buffers that come and go", ranks, [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *meeting); });
+      expect("buffers that follow each other", ranks, follow_each_other);
+      expect("graphs", ranks, replay);
+      expect("one captures", ranks, differ_in_capture);
+      expect("mixed up graphs", ranks, mix_up_graphs);
+      expect("who leaves", ranks, end_early);
+      expect("a latecomer", ranks, come_late);
+      expect("memory of a pool", ranks, use_a_pool);
+      expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });
+    }
   }
   test_one_process(report, gpus);
   return report.finish();

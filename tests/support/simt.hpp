@@ -311,6 +311,11 @@ inline int atomicCAS(int* address, int expected, int value) {
   if (seen == expected) *address = value;
   return seen;
 }
+inline unsigned atomicAdd(unsigned* address, unsigned value) {
+  const unsigned seen = *address;
+  *address += value;
+  return seen;
+}
 
 // ---- What runtime/cuda/machine.cuh is on a GPU
 

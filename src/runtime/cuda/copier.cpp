@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "runtime/cuda/copy_kernel.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/gated_copy_kernel.hpp"
 
 namespace plait {
 namespace {
@@ -88,7 +89,8 @@ struct Copier::Copy {
   CopyLaunch launch;
 };
 
-Copier::Copier(const DeviceRank& self, StrandFailure* failures) : self_(self), failures_(failures) {
+Copier::Copier(const DeviceRank& self, StrandFailure* failures, int processors)
+    : self_(self), failures_(failures), processors_(processors) {
   check_cuda(cudaMalloc(&state_, sizeof(GateState)), "memory for the state of gates");
   check_cuda(cudaMemset(state_, 0, sizeof(GateState)), "clearing the state of gates");
   check_cuda(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "a stream for copies");
@@ -97,6 +99,7 @@ Copier::Copier(const DeviceRank& self, StrandFailure* failures) : self_(self), f
   }
   load_kernel(gate_kernel());
   load_kernel(copy_kernel());
+  load_kernel(gated_copy_kernel());
 }
 
 Copier::~Copier() {
@@ -107,6 +110,10 @@ Copier::~Copier() {
 
 void Copier::enqueue(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
                      std::byte* output, cudaStream_t stream) {
+  if (program.by_one_kernel) {
+    launch_in_one(program, agreement, inputs, output, stream);
+    return;
+  }
   const Copies beside = copies_of(program, false, inputs, output);
   const Copies gated = copies_of(program, true, inputs, output);
   if (is_captured(stream)) {
@@ -129,6 +136,18 @@ Copier::Copies Copier::copies_of(const CopyProgram& program, bool gated, std::sp
     }
   }
   return copies;
+}
+
+void Copier::launch_in_one(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
+                           std::byte* output, cudaStream_t stream) const {
+  GatedCopyLaunch launch = {};
+  fill(launch, agreement);
+  const GatedCopyGrid grid = prepare(program, inputs, output, processors_, launch);
+  if (grid.ctas == 0) return;
+  void* arguments[] = {&launch};
+  check_cuda(cudaLaunchKernel(gated_copy_kernel(), dim3(grid.ctas, grid.copies), dim3(kGatedCopyThreads), arguments, 0,
+                              stream),
+             "launching copies");
 }
 
 void Copier::run(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
@@ -170,13 +189,17 @@ void Copier::launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, 
     if ((lane.*gate).count > 0) launch.lanes[lanes++] = lane.*gate;
   }
   if (lanes == 0) return;
-  launch.self = self_;
-  launch.state = state_;
-  launch.failures = failures_;
-  launch.agreement = tag_of(agreement);
+  fill(launch, agreement);
   void* arguments[] = {&launch};
   check_cuda(cudaLaunchKernel(gate_kernel(), dim3(1), dim3(lanes * kWarpThreads), arguments, 0, stream),
              "launching a gate");
+}
+
+void Copier::fill(GateEnd& end, uint64_t agreement) const {
+  end.self = self_;
+  end.state = state_;
+  end.failures = failures_;
+  end.agreement = tag_of(agreement);
 }
 
 }  // namespace plait

@@ -1,8 +1,8 @@
-// Enqueues the copies of a rank and the gates around them.
+// Enqueues the copies of a rank and the gates around them: one kernel, or copy engines between two kernels.
 //
-// What comes from other ranks is copied one after the other, from the next rank on: while all are at the same step,
-// each GPU gives to one and takes from one. All at once was much slower (203 instead of 369 GB/s over 4 H200): several
-// GPUs meet at one, and copies of one GPU share an engine in no order.
+// What comes from other ranks copy engines copy one after the other, from the next rank on: while all are at the same
+// step, each GPU gives to one and takes from one. All at once was much slower (203 instead of 369 GB/s over 4 H200):
+// several GPUs meet at one, and copies of one GPU share an engine in no order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,8 +18,8 @@ namespace plait {
 class Copier {
  public:
   // The rank's device is current, here and when it ends; by then it is done with all copies. `failures`: of gates, by
-  // peer, as the GPU addresses them.
-  Copier(const DeviceRank& self, StrandFailure* failures);
+  // peer, as the GPU addresses them. `processors`: SMs that this rank may keep busy.
+  Copier(const DeviceRank& self, StrandFailure* failures, int processors);
   ~Copier();
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
@@ -38,15 +38,19 @@ class Copier {
 
   static Copies copies_of(const CopyProgram& program, bool gated, std::span<const std::byte* const> inputs,
                           std::byte* output);
+  void launch_in_one(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
+                     std::byte* output, cudaStream_t stream) const;
   void run(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
            cudaStream_t stream);
   void capture(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
                cudaStream_t stream) const;
   void launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint64_t agreement,
                    cudaStream_t stream) const;
+  void fill(GateEnd& end, uint64_t agreement) const;
 
   const DeviceRank self_;
   StrandFailure* const failures_;
+  const int processors_;
   GateState* state_ = nullptr;
   cudaStream_t beside_ = nullptr;                 // for copies that wait for nobody
   cudaEvent_t start_ = nullptr, done_ = nullptr;  // of those

@@ -11,6 +11,11 @@
 namespace plait {
 namespace {
 
+bool is_by_one_kernel(const Plan& plan, int rank) {
+  const std::vector<Lane>& lanes = plan.ranks[static_cast<size_t>(rank)].lanes;
+  return std::all_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.engine == Engine::kSm; });
+}
+
 class Writer {
  public:
   Writer(const Plan& plan, const Call& call, int rank)
@@ -18,20 +23,27 @@ class Writer {
         rank_(rank),
         element_bytes_(size_of(call.type)),
         layout_{call.count, call.count, chunk_elements_for(call.count, plan.chunks_per_block, element_bytes_),
-                plan.chunks_per_block} {}
+                plan.chunks_per_block},
+        by_one_kernel_(is_by_one_kernel(plan, rank)) {}
+
+  bool by_one_kernel() const { return by_one_kernel_; }
 
   CopyLane write(const Lane& lane) const {
     if (lane.engine != Engine::kCopy && lane.engine != Engine::kSm) refuse("a lane of engine ", name(lane.engine));
     CopyLane written;
     written.by_kernel = lane.engine == Engine::kSm;
-    bool copied = false;
+    const bool copies = std::any_of(lane.operations.begin(), lane.operations.end(),
+                                    [](const Operation& it) { return it.kind == OpKind::kFold; });
+    bool is_after = false;
     for (const Operation& operation : lane.operations) {
       if (operation.kind == OpKind::kFold) {
         if (written.after.count > 0) refuse("a lane that copies again after it has signalled or waited");
-        copied = true;
+        is_after = true;
         add_copies(lane, operation, written.copies);
       } else {
-        add(operation, copied ? written.after : written.before);
+        // Who only gives need not wait for its peers before other lanes copy.
+        is_after = is_after || (!copies && operation.kind == OpKind::kWait);
+        add(operation, is_after ? written.after : written.before);
       }
     }
     return written;
@@ -49,11 +61,18 @@ class Writer {
     }
   }
 
+  // For a launch with a table of them.
+  void check_copies(const std::vector<CopyLane>& lanes) const {
+    size_t copies = 0;
+    for (const CopyLane& lane : lanes) copies += lane.copies.size();
+    if (copies > kMostDeviceRanks) refuse(copies, " copies by SMs, more than one for each rank,");
+  }
+
  private:
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... what) const {
     fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " has ", what..., " on rank ", rank_,
-         ", which is not performed with copy engines");
+         ", which is not performed straight from buffer to buffer");
   }
 
   void add(const Operation& operation, GateLane& gate) const {
@@ -70,7 +89,9 @@ class Writer {
     const Place& to = operation.destinations[0];
     if (from.buffer != Buffer::kInput) refuse("a copy from ", name(from.buffer));
     if (to.buffer != Buffer::kOutput || to.rank != rank_) refuse("a copy into memory that is not its output");
-    if (lane.engine == Engine::kSm && from.rank != rank_) refuse("a copy between ranks by SMs");
+    if (lane.engine == Engine::kSm && from.rank != rank_ && !by_one_kernel_) {
+      refuse("a copy between ranks by SMs, beside copies by copy engines");
+    }
     for (int chunk = operation.chunk; chunk < operation.chunk + operation.chunks; ++chunk) {
       const size_t bytes = layout_.elements(chunk, 1) * element_bytes_;
       if (bytes == 0) continue;
@@ -87,6 +108,7 @@ class Writer {
   const int rank_;
   const size_t element_bytes_;
   const SliceLayout layout_;
+  const bool by_one_kernel_;
 };
 
 // Whether another rank has a source there.
@@ -116,7 +138,9 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
   for (const Lane& lane : plan.plan().ranks[static_cast<size_t>(rank)].lanes) {
     program.lanes.push_back(writer.write(lane));
   }
+  program.by_one_kernel = writer.by_one_kernel();
   writer.check_peers(program.lanes);
+  if (program.by_one_kernel) writer.check_copies(program.lanes);
   program.is_copied_from = is_copied_from(plan.plan(), rank);
   return program;
 }

@@ -22,7 +22,7 @@ struct DeviceCopy {
 struct CopyLane {
   GateLane before, after;  // count 0: nothing
   std::vector<DeviceCopy> copies;
-  bool by_kernel = false;  // within one GPU; else by a copy engine
+  bool by_kernel = false;  // else by a copy engine
 };
 
 struct CopyProgram {
@@ -31,6 +31,7 @@ struct CopyProgram {
   bool is_copied_from = false;  // other ranks copy from this one's input
   size_t input_bytes = 0;       // of this rank
   size_t output_bytes = 0;
+  bool by_one_kernel = false;  // all lanes are; else kernels only copy within one GPU
   std::vector<CopyLane> lanes;
 };
 

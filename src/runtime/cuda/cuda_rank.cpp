@@ -93,7 +93,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   turn = std::make_unique<CopyTurn>(memory.device());
   direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn,
                                          DirectCalls::Options{options.timeout_seconds, options.log});
-  copier = std::make_unique<Copier>(self, mapped->gates);
+  copier = std::make_unique<Copier>(self, mapped->gates, memory.processors() / memory.ranks_per_device());
   check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<KernelWatch>(state, *reports);
 }
@@ -219,6 +219,7 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, const void* input, voi
     impl.in_order(s, [&](bool runs_now) {
       if (runs_now) impl.state.announce(program.call);
       impl.copier->enqueue(program, agreed->number, agreed->inputs, static_cast<std::byte*>(output), s);
+      if (program.by_one_kernel) return;  // which needs no turn
       runs_now ? impl.turn->keep_until_done(s) : impl.turn->keep();
     });
   } catch (const Error& error) {  // the others have enqueued their parts, or will

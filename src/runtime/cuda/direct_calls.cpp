@@ -51,7 +51,8 @@ DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffe
     : state_(state),
       buffers_(buffers),
       turn_(turn),
-      offers_(state.offers(), state.rank(), ranks),
+      offers_of_calls_(state.offers(), state.rank(), ranks),
+      offers_of_captured_(state.offers() + Offers::bytes_for(ranks), state.rank(), ranks),
       ranks_(ranks),
       options_(options),
       is_possible_(!state.shares_process()) {}
@@ -70,18 +71,19 @@ std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const v
   Offer offer = {};
   static_assert(sizeof(Words) <= kOfferBytes && std::is_trivially_copyable_v<Words>);
   std::memcpy(offer.data(), &ours, sizeof(Words));
-  if (!offers_.put(offer)) return std::nullopt;
-  if (!offers_.all_put(captured ? std::max(patience, kPatienceInCapture) : patience)) {
+  Offers& offers = captured ? offers_of_captured_ : offers_of_calls_;
+  if (!offers.put(offer)) return std::nullopt;
+  if (!offers.all_put(captured ? std::max(patience, kPatienceInCapture) : patience)) {
     note("not all ranks came to it in time");
     return std::nullopt;
   }
   DirectCall call;
   call.inputs.assign(static_cast<size_t>(ranks_), nullptr);
   call.inputs[static_cast<size_t>(state_.rank())] = static_cast<const std::byte*>(input);
-  call.number = offers_.meeting();
-  offers_.answer(find_inputs(program, ours, call));
+  call.number = 2 * offers.meeting() + (captured ? 1 : 0);
+  offers.answer(find_inputs(program, offers, ours, call));
   const Deadline deadline = Deadline::after(options_.timeout_seconds);
-  if (!offers_.all_can([&] { look(state_, deadline); })) return std::nullopt;
+  if (!offers.all_can([&] { look(state_, deadline); })) return std::nullopt;
   turn.agreed = true;
   return call;
 }
@@ -98,16 +100,16 @@ bool DirectCalls::is_willing(const CopyProgram& program, const void* input, cons
       return false;
     }
   }
-  if (turn_.take()) return true;
+  if (program.by_one_kernel || turn_.take()) return true;
   note("another communicator of this process has copies under way on this GPU, or captured some");
   return false;
 }
 
 // Every rank looks at what all others say, so that all find the same; only what cannot be mapped is one rank's to know.
 // It always answers: others wait for that.
-bool DirectCalls::find_inputs(const CopyProgram& program, const Words& ours, DirectCall& call) {
+bool DirectCalls::find_inputs(const CopyProgram& program, const Offers& offers, const Words& ours, DirectCall& call) {
   try {
-    const std::vector<Words> all = words_of_all();
+    const std::vector<Words> all = words_of_all(offers);
     bool all_willing = true;
     for (const Words& theirs : all) {
       all_willing = all_willing && theirs.willing && theirs.call == ours.call;
@@ -130,10 +132,10 @@ bool DirectCalls::find_inputs(const CopyProgram& program, const Words& ours, Dir
   }
 }
 
-std::vector<DirectCalls::Words> DirectCalls::words_of_all() const {
+std::vector<DirectCalls::Words> DirectCalls::words_of_all(const Offers& offers) const {
   std::vector<Words> all(static_cast<size_t>(ranks_));
   for (int rank = 0; rank < ranks_; ++rank) {
-    const Offer offer = offers_.of(rank);
+    const Offer offer = offers.of(rank);
     std::memcpy(&all[static_cast<size_t>(rank)], offer.data(), sizeof(Words));
   }
   return all;

@@ -55,14 +55,16 @@ class DirectCalls {
   };
 
   bool is_willing(const CopyProgram& program, const void* input, const void* output, BufferPlace& place);
-  bool find_inputs(const CopyProgram& program, const Words& ours, DirectCall& call);
-  std::vector<Words> words_of_all() const;
+  bool find_inputs(const CopyProgram& program, const Offers& offers, const Words& ours, DirectCall& call);
+  std::vector<Words> words_of_all(const Offers& offers) const;
   void note(const std::string& why);
 
   CommunicatorState& state_;
   PeerBuffers& buffers_;
   CopyTurn& turn_;
-  Offers offers_;
+  // Those that are captured meet apart: they are made once and launched often, so what becomes of them must not depend
+  // on how the calls before them were met.
+  Offers offers_of_calls_, offers_of_captured_;
   const int ranks_;
   const Options options_;
   std::set<std::string> noted_;

@@ -30,15 +30,22 @@ struct GateLane {
 struct GateState {
   uint64_t sent[kMostDeviceRanks];
   uint64_t awaited[kMostDeviceRanks];
+  uint32_t arrived;  // CTAs that have copied their share, of a launch that has several (gated_copy_kernel.hpp)
 };
 
-// A gate, passed to the kernel by value.
-struct GateLaunch {
+// What all gates of a call are given.
+struct GateEnd {
   DeviceRank self;
   GateState* state = nullptr;
-  StrandFailure* failures = nullptr;     // host memory, by peer
-  uint32_t agreement = 0;                // its number (24 bits), see direct_calls.hpp
-  GateLane lanes[kMostDeviceRanks - 1];  // each with another peer
+  StrandFailure* failures = nullptr;  // host memory, by peer
+  uint32_t agreement = 0;             // its number (24 bits), see direct_calls.hpp
+};
+
+inline constexpr int kMostGateLanes = kMostDeviceRanks - 1;  // of a rank, each with another peer
+
+// A gate, passed to the kernel by value.
+struct GateLaunch : GateEnd {
+  GateLane lanes[kMostGateLanes];
 };
 
 // What cudaLaunchKernel takes, with a GateLaunch, one CTA, and a warp for each lane.

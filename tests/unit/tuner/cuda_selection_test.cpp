@@ -109,19 +109,19 @@ TEST(CudaSelection, ObeysOverrides) {
   EXPECT_EQ(pinned.plan.arguments.engine, Engine::kSm);
 }
 
-// ---- Straight from buffer to buffer, by copy engines.
+// ---- Straight from buffer to buffer, by SMs or copy engines.
 
 bool has_direct(const SelectionQuery& query) { return select_for_cuda(query, {}, {}).direct.has_value(); }
 
 // What copy engines and, where they cannot, kernels would perform is right, and says of itself what it is.
-void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice) {
+void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice, Engine engine = Engine::kCopy) {
   ASSERT_TRUE(choice.direct) << name(query.collective) << ", " << query.bytes << " bytes";
   EXPECT_EQ(choice.direct->algorithm, "pull");
   const AlgorithmArguments& arguments = choice.direct->arguments;
   EXPECT_EQ(arguments.collective, query.collective);
   EXPECT_EQ(arguments.ranks, query.ranks);
   EXPECT_EQ(arguments.root, query.root);
-  EXPECT_EQ(arguments.engine, Engine::kCopy);
+  EXPECT_EQ(arguments.engine, engine);
   EXPECT_EQ(arguments.reach, Reach::kPeer);
   verify(make_plan(choice.direct->algorithm, arguments));
   EXPECT_NE(choice.plan.algorithm, "pull");
@@ -131,7 +131,7 @@ void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice) {
 }
 
 TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
-  constexpr size_t kLinkBytes = 48 << 20;  // across the links of the busiest GPU
+  constexpr size_t kLinkBytes = 4 << 20, kCopyEngineBytes = 48 << 20;  // across the links of the busiest GPU
   for (const Collective collective :
        {Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
     for (const size_t ranks : {2, 4, 7, 16}) {
@@ -139,11 +139,15 @@ TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
       SelectionQuery query = query_of(collective, least, static_cast<int>(ranks));
       query.root = has_root(collective) ? 1 : 0;
       const CudaChoice choice = select_for_cuda(query, {}, {});
-      expect_good_direct(query, choice);
+      expect_good_direct(query, choice, Engine::kSm);
       EXPECT_FALSE(choice.insists_on_direct);
       EXPECT_FALSE(choice.direct.value_or(Choice{}).reason.empty());
+      query.bytes = (kCopyEngineBytes + ranks - 2) / (ranks - 1) * ranks;
+      expect_good_direct(query, select_for_cuda(query, {}, {}));
+      query.bytes -= ranks;
+      expect_good_direct(query, select_for_cuda(query, {}, {}), Engine::kSm);
       query.bytes = SIZE_MAX;
-      EXPECT_TRUE(has_direct(query));
+      expect_good_direct(query, select_for_cuda(query, {}, {}));
       query.bytes = least - ranks;
       EXPECT_FALSE(has_direct(query)) << name(collective) << " over " << ranks;
       query.bytes = 0;
@@ -154,9 +158,10 @@ TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
 
 // Over more than two GPUs all would fetch from one.
 TEST(CudaSelection, ABroadcastGoesDirectlyBetweenTwoOnly) {
-  const SelectionQuery pair = query_of(Collective::kBroadcast, 48 << 20, 2);
-  expect_good_direct(pair, select_for_cuda(pair, {}, {}));
-  EXPECT_FALSE(has_direct(query_of(Collective::kBroadcast, (48 << 20) - 1, 2)));
+  const auto pair = [](size_t bytes) { return query_of(Collective::kBroadcast, bytes, 2); };
+  expect_good_direct(pair(48 << 20), select_for_cuda(pair(48 << 20), {}, {}));
+  expect_good_direct(pair(8 << 20), select_for_cuda(pair(8 << 20), {}, {}), Engine::kSm);
+  EXPECT_FALSE(has_direct(pair((8 << 20) - 1)));
   EXPECT_FALSE(has_direct(query_of(Collective::kBroadcast, size_t{1} << 34, 3)));
 }
 
@@ -182,6 +187,16 @@ TEST(CudaSelection, WhoPinsKernelsGetsNothingDirectly) {
   EXPECT_FALSE(pinned.insists_on_direct);
   EXPECT_EQ(pinned.plan.algorithm, "push");
   EXPECT_TRUE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {}).direct);  // of other calls
+}
+
+TEST(CudaSelection, WhoPinsPullMaySayByWhom) {
+  for (const size_t bytes : {size_t{1}, size_t{1} << 30}) {
+    const SelectionQuery query = query_of(Collective::kAllGather, bytes, 4);
+    for (const Engine engine : {Engine::kSm, Engine::kCopy}) {
+      const auto overrides = AlgorithmOverrides::parse(join("all_gather:pull(", name(engine), ")"));
+      expect_good_direct(query, select_for_cuda(query, overrides, {}), engine);
+    }
+  }
 }
 
 TEST(CudaSelection, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {

@@ -106,5 +106,24 @@ TEST(Selection, RefusesWhatNeedsOtherRanksBuffers) {
   EXPECT_EQ(test::objection(test::outcome_of(make, 0), ErrorCode::kInvalidArgument, parts), "");
 }
 
+// Of a communicator with GPUs that is asked for on those.
+TEST(Selection, LeavesToGpusWhatIsForGpus) {
+  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull,all_reduce:ring");
+  SelectionQuery query{Collective::kAllGather, 1 << 20, 4, 0, false};
+  query.beside_gpus = true;
+  EXPECT_EQ(select_for_host(query, overrides).algorithm, "flat");
+  query.collective = Collective::kAllReduce;
+  EXPECT_EQ(select_for_host(query, overrides).algorithm, "ring");
+}
+
+TEST(Selection, ReadsWhoPulls) {
+  EXPECT_EQ(parse_choice("pull(sm)", Collective::kAllGather).arguments.engine, Engine::kSm);
+  EXPECT_EQ(parse_choice("pull(copy)", Collective::kAllGather).arguments.engine, Engine::kCopy);
+  for (const char* wrong : {"pull(2)", "pull(cpu)", "pull(net)", "pull(sm", "pull()"}) {
+    const auto parse = [&](int) { parse_choice(wrong, Collective::kAllGather); };
+    EXPECT_EQ(test::objection(test::outcome_of(parse, 0), ErrorCode::kInvalidArgument, {"algorithm '"}), "") << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace plait

@@ -1,0 +1,65 @@
+// A thread at a gate: it signals and waits for a lane that copies, within bounds.
+#pragma once
+
+#include "runtime/cuda/gate_kernel.hpp"
+#include "runtime/cuda/strand.cuh"
+#include "runtime/lane_loop.hpp"
+
+namespace plait {
+
+// A word counts the signals that came so far, and its tag is that of the agreement that the last one is of.
+class Gate {
+ public:
+  __device__ Gate(const GateEnd& end, int peer)
+      : end_(end), peer_(peer), sent_(end.state->sent[peer]), awaited_(end.state->awaited[peer]) {}
+
+  // False: given up. Of several threads that pass for one lane, all of which count alike, one `speaks`: it signals, and
+  // reports.
+  __device__ bool pass(const GateLane& lane, bool speaks = true) {
+    speaks_ = speaks;
+    int next = 0;
+    return advance_lane(lane.operations, lane.count, next, *this) == LaneState::kDone;
+  }
+
+  // What the next launch goes on from. Only one thread, and after all others have begun.
+  __device__ void leave() const {
+    end_.state->sent[peer_] = sent_;
+    end_.state->awaited[peer_] = awaited_;
+  }
+
+  __device__ void fold(const GateOperation&) const {}
+
+  // What this rank has written or read before, its stream or its CTA has completed.
+  __device__ void signal(const GateOperation&) {
+    ++sent_;
+    if (!speaks_) return;
+    const uint64_t value = static_cast<uint64_t>(end_.agreement) << kCountBits | sent_;
+    machine::store_release(end_.self.blocks[peer_] + BlockLayout::gate_at(end_.self.rank), value);
+  }
+
+  __device__ bool wait(const GateOperation&) {
+    ++awaited_;
+    const std::byte* const word = end_.self.blocks[end_.self.rank] + BlockLayout::gate_at(peer_);
+    Patience patience;
+    for (;;) {
+      const uint64_t seen = machine::load_acquire(word);
+      const uint64_t count = seen & kCountMask;
+      const bool other_agreement = count == awaited_ && seen >> kCountBits != end_.agreement;
+      if (count >= awaited_ && !other_agreement) return true;
+      if (!other_agreement && !patience.is_over(end_.self)) continue;
+      if (speaks_) {
+        report_wait(end_.failures + peer_, peer_,
+                    other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, awaited_, count);
+      }
+      return false;
+    }
+  }
+
+ private:
+  const GateEnd& end_;
+  const int peer_;
+  bool speaks_ = true;
+  uint64_t sent_, awaited_;
+};
+
+}  // namespace plait

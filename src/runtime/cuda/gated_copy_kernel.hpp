@@ -1,0 +1,47 @@
+// A gate, copies between GPUs, and a gate, in one launch: where copies are so short that the starts of a copy engine
+// would last longer than the copies.
+//
+// All CTAs wait at the first gate, where one of them signals for all; the last one that has copied its share passes the
+// second one. No CTA waits for another of its launch, so they need not be on the GPU at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/cuda/copy_program.hpp"
+#include "runtime/cuda/gate_kernel.hpp"
+
+namespace plait {
+
+struct GatedCopy {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;  // of this rank, or mapped memory of another
+  uint64_t bytes = 0;
+};
+
+// Passed to the kernel by value. What a rank copies lies in different places: none is read that is written.
+struct GatedCopyLaunch : GateEnd {
+  uint32_t lanes = 0;
+  GateLane before[kMostGateLanes], after[kMostGateLanes];  // the same peers in the same order
+  GatedCopy copies[kMostDeviceRanks];
+};
+
+struct GatedCopyGrid {
+  unsigned ctas = 0;  // that share a copy
+  unsigned copies = 1;
+};
+
+// Fills `launch` but for its GateEnd. inputs[r]: the input of rank r, as this rank's GPU addresses it. No CTAs where
+// there is nothing to do. `processors`: SMs that may be kept busy.
+GatedCopyGrid prepare(const CopyProgram& program, std::span<const std::byte* const> inputs, std::byte* output,
+                      int processors, GatedCopyLaunch& launch);
+
+inline constexpr int kGatedCopyThreads = 512;
+static_assert(kGatedCopyThreads >= kMostGateLanes * static_cast<int>(kWarpThreads));
+
+// What cudaLaunchKernel takes, with a GatedCopyLaunch, a grid of x CTAs for each of y copies, and kGatedCopyThreads
+// threads a CTA.
+const void* gated_copy_kernel();
+
+}  // namespace plait

@@ -1,0 +1,171 @@
+// The kernel of copies between two gates, run on a CPU: random calls of several ranks in unlucky orders, whose buffers
+// are used again as soon as a call is over, and a rank that does not come.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "base/error.hpp"
+#include "bench/exact_input.hpp"
+#include "runtime/cuda/copy_program.hpp"
+#include "support/call_buffers.hpp"
+#include "support/seed.hpp"
+// clang-format off: ahead of all kernels
+#include "support/simt.hpp"
+// clang-format on
+#include "runtime/cuda/gated_copy_kernel.cuh"
+
+namespace plait {
+namespace {
+
+using test::Simt;
+
+constexpr Collective kMoving[] = {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
+                                  Collective::kScatter, Collective::kAllToAll};
+constexpr int kTimes = 3;  // that a call is made in a row
+
+class World {
+ public:
+  World(int ranks, uint64_t seed, uint64_t wait_nanoseconds)
+      : ranks_(ranks), wait_nanoseconds_(wait_nanoseconds), random_(seed), machine_(seed) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
+          static_cast<std::byte*>(std::calloc(1, BlockLayout::total_bytes())), &std::free));
+      failures_.emplace_back(kMostDeviceRanks);
+    }
+    states_.resize(static_cast<size_t>(ranks));
+  }
+
+  // A random call, several times with other data in the same buffers, on all ranks but those from `present` on.
+  void add(int present) {
+    Made& made = calls_.emplace_back();
+    const auto type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
+    made.call = {kMoving[pick(0, std::size(kMoving) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
+    if (has_root(made.call.collective)) made.call.root = pick(0, ranks_ - 1);
+    AlgorithmArguments arguments;
+    arguments.collective = made.call.collective;
+    arguments.ranks = ranks_;
+    arguments.root = made.call.root;
+    arguments.engine = Engine::kSm;
+    arguments.reach = Reach::kPeer;
+    const VerifiedPlan plan = verify(make_plan("pull", arguments));
+    make_buffers(made);
+    for (int time = 0; time < kTimes; ++time) {
+      const auto agreement = static_cast<uint32_t>(calls_.size() * kTimes + static_cast<size_t>(time));
+      for (int rank = 0; rank < present; ++rank)
+        add_launches(made, make_copy_program(plan, made.call, rank), rank, time, agreement);
+    }
+  }
+
+  void run() { machine_.run(); }
+  uint64_t wrong() const { return wrong_; }
+  int checked() const { return checked_; }
+  int failures_of(size_t rank) const {
+    return static_cast<int>(std::count_if(failures_[rank].begin(), failures_[rank].end(),
+                                          [](const auto& it) { return it.state != StrandFailure::kNone; }));
+  }
+  int pick(int low, int high) {
+    return static_cast<int>(test::between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
+  }
+
+ private:
+  struct Made {
+    Call call;
+    std::vector<std::unique_ptr<test::CallBuffers>> buffers;
+    std::vector<const std::byte*> inputs;
+  };
+
+  void make_buffers(Made& made) {
+    const bool in_place = made.call.collective != Collective::kAllToAll && pick(0, 2) == 0;
+    const size_t element = size_of(made.call.type);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      test::BufferLayout layout;
+      layout.in_place = in_place && has_input(made.call, rank) && has_output(made.call, rank);
+      layout.input_offset = static_cast<size_t>(pick(0, 3)) * element;
+      layout.output_offset = static_cast<size_t>(pick(0, 3)) * element;
+      made.buffers.push_back(std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout));
+      made.inputs.push_back(static_cast<const std::byte*>(made.buffers.back()->input()));
+    }
+  }
+
+  // Fills the input, makes the call, and looks at the output, one after the other on the rank's stream.
+  void add_launches(Made& made, const CopyProgram& program, int rank, int time, uint32_t agreement) {
+    const auto r = static_cast<size_t>(rank);
+    test::CallBuffers& buffers = *made.buffers[r];
+    GatedCopyLaunch launch = {};
+    launch.self.rank = rank;
+    launch.self.ranks = ranks_;
+    for (size_t peer = 0; peer < blocks_.size(); ++peer) launch.self.blocks[peer] = blocks_[peer].get();
+    launch.self.aborted = &aborted_;
+    launch.self.wait_nanoseconds = wait_nanoseconds_;
+    launch.state = &states_[r];
+    launch.failures = failures_[r].data();
+    launch.agreement = agreement;
+    GatedCopyGrid grid = prepare(program, made.inputs, static_cast<std::byte*>(buffers.output()), ranks_, launch);
+    const bool has_work = grid.ctas > 0;
+    EXPECT_TRUE(has_work || ranks_ == 1);
+    if (has_work) grid.ctas += static_cast<unsigned>(pick(0, 2));
+    const Call call = made.call;
+    machine_.launch(r, {1}, {1}, [this, call, rank, time, &buffers] {
+      std::memset(buffers.output(), 0xee, buffers.output_bytes());
+      if (has_input(call, rank)) fill_input(call, ranks_, rank, time, buffers.input());
+      buffers.remember();
+    });
+    if (has_work)
+      machine_.launch(r, {grid.ctas, grid.copies}, {kWarpThreads * static_cast<unsigned>(std::max(ranks_ - 1, 1))},
+                      [launch] { run_gated_copy(launch); });
+    machine_.launch(r, {1}, {1}, [this, call, rank, time, &buffers] {
+      if (has_output(call, rank)) wrong_ += count_wrong(call, ranks_, rank, time, buffers.output());
+      EXPECT_NO_THROW(buffers.require_untouched_surroundings()) << to_text(call) << ", rank " << rank;
+      ++checked_;
+    });
+  }
+
+  const int ranks_;
+  const uint64_t wait_nanoseconds_;
+  test::Random random_;
+  Simt machine_;
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
+  std::vector<GateState> states_;
+  std::vector<std::vector<StrandFailure>> failures_;
+  uint32_t aborted_ = 0;
+  std::deque<Made> calls_;
+  uint64_t wrong_ = 0;
+  int checked_ = 0;
+};
+
+TEST(GatedCopiesOnCpu, RandomCallsInUnluckyOrders) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const int ranks = 1 + static_cast<int>(seed % 5);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, UINT64_MAX);
+    for (int call = 0; call < 6; ++call) world.add(ranks);
+    ASSERT_NO_THROW(world.run());
+    EXPECT_EQ(world.wrong(), 0u);
+    EXPECT_EQ(world.checked(), 6 * kTimes * ranks);
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
+  }
+}
+
+// Waits are bounded, and say for whom: all launches end.
+TEST(GatedCopiesOnCpu, ARankThatDoesNotCome) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(3, seed, 5'000'000'000'000);  // 5000 turns
+    world.add(3);
+    for (int call = 0; call < 2; ++call) world.add(2);
+    ASSERT_NO_THROW(world.run());
+    EXPECT_GT(world.failures_of(0) + world.failures_of(1), 0);
+    EXPECT_EQ(world.failures_of(2), 0);
+  }
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,52 @@
+// The plans of a communicator: one for each choice, and each made once.
+#include "api/plan_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+namespace plait {
+namespace {
+
+Choice choice_of() {
+  Choice choice;
+  choice.algorithm = "pull";
+  choice.arguments.collective = Collective::kBroadcast;
+  choice.arguments.ranks = 3;
+  choice.arguments.engine = Engine::kCopy;
+  choice.arguments.reach = Reach::kPeer;
+  return choice;
+}
+
+TEST(PlanCache, MakesEachPlanOnce) {
+  PlanCache plans;
+  const VerifiedPlan& plan = plans.get(choice_of());
+  Choice again = choice_of();
+  again.reason = "another one";  // which is no part of the plan
+  EXPECT_EQ(&plans.get(again), &plan);
+}
+
+TEST(PlanCache, KeepsApartWhatDiffers) {
+  PlanCache plans;
+  std::set<const VerifiedPlan*> made = {&plans.get(choice_of())};
+  const std::function<void(Choice&)> changes[] = {
+      [](Choice& it) { it.arguments.engine = Engine::kSm; },
+      [](Choice& it) { it.arguments.root = 1; },
+      [](Choice& it) { it.arguments.collective = Collective::kAllGather; },
+      [](Choice& it) { it.algorithm = "ring"; },
+      [](Choice& it) { it.algorithm = "chain", it.arguments.pipeline = 2; },
+      [](Choice& it) { it.algorithm = "chain", it.arguments.pipeline = 3; },
+  };
+  for (const auto& change : changes) {
+    Choice choice = choice_of();
+    change(choice);
+    if (choice.algorithm != "pull") choice.arguments.engine = Engine::kSm;
+    if (choice.algorithm == "ring") choice.arguments.collective = Collective::kAllGather;
+    EXPECT_TRUE(made.insert(&plans.get(choice)).second) << choice.algorithm;
+  }
+  EXPECT_EQ(plans.get(choice_of()).plan().ranks[1].lanes[0].engine, Engine::kCopy);
+}
+
+}  // namespace
+}  // namespace plait
