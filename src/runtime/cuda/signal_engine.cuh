@@ -53,7 +53,7 @@ class SignalEngine {
       if (operation.sources == 1 && operation.divisor == 0) {
         copy_vectors(operation, places, vectors);
       } else if (operation.sources == 2) {
-        reduce_vectors<2, (Vector::kCount > 8 ? 1 : 2)>(operation, places, vectors);
+        reduce_vectors<2, kOfTwo>(operation, places, vectors);
       } else if (kUnrolls && operation.sources == 4) {
         reduce_vectors<(kUnrolls ? 4 : 0), kAtOnce>(operation, places, vectors);
       } else if (kUnrolls && Vector::kCount <= 8 && operation.sources == 8) {
@@ -90,6 +90,7 @@ class SignalEngine {
   // Vectors of a thread under way at once, of several sources: as many as registers hold without spilling.
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
   static constexpr bool kUnrolls = !std::is_integral_v<Storage> || sizeof(Storage) >= 4;
+  static constexpr int kOfTwo = Vector::kCount > 8 ? 1 : kUnrolls ? 4 : 2;
 
   // The table is in shared memory, where the compiler does not see that what it points to is not.
   __device__ std::byte* at(const DevicePlace& place) const {
