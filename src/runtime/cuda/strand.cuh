@@ -76,21 +76,14 @@ class Strand {
     if (__builtin_expect(everyone_completed_ + 2 >= epoch_ && !gave_up_, true)) return true;
     if (gave_up_) return false;
     everyone_completed_ = epoch_ - 2;
-    return await_everyone(epoch_ - 2);
+    return await_lanes(~LaneSet{0}, epoch_ - 2, true);
   }
 
   // The same where epoch - 2 was a full slice of this launch: who must be done with that says so here, as all lanes of
   // a plan do unless none is awaited (EpochEnd). For all threads.
   __device__ bool begin_after(LaneSet predecessors) {
     ++epoch_;
-    if (everyone_completed_ + 2 >= epoch_) return true;
-    const int thread = machine::this_thread();
-    bool came = true;
-    if (thread < kMostDeviceRanks * kMostLanes && (predecessors >> thread & 1) != 0) {
-      const int peer = thread / kMostLanes;
-      came = await_completion(peer, thread % kMostLanes, epoch_ - 2, self().rank);
-    }
-    return __syncthreads_and(came);
+    return everyone_completed_ + 2 >= epoch_ || await_lanes(predecessors, epoch_ - 2, false);
   }
 
   // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch, but for signals:
@@ -134,23 +127,20 @@ class Strand {
   // The last lane of a launch stands for those that the launch does not have.
   __device__ int speaks_for() const { return lane_ == lanes_ - 1 ? kMostLanes - lane_ : 1; }
 
-  // A thread for each lane of each rank. Peers tell what they have completed where somebody may wait for it; else it is
-  // there to be asked for once their next launch has begun.
-  __device__ bool await_everyone(uint64_t epoch) const {
+  // A thread for each of `lanes`, as far as there are such ranks. Peers tell here what they have completed, where
+  // somebody may wait for it; else, `or_there`, it is in their own block, to be asked for once their next launch has
+  // begun.
+  __device__ bool await_lanes(LaneSet lanes, uint64_t epoch, bool or_there) const {
     const int thread = machine::this_thread(), peer = thread / kMostLanes;
     bool came = true;
-    if (peer < self().ranks) came = await_completion(peer, thread % kMostLanes, epoch, peer);
+    if (peer < self().ranks && (lanes >> thread & 1) != 0) {
+      const size_t word = BlockLayout::completed_at(number_, peer, thread % kMostLanes);
+      const std::byte *const here = block(self().rank) + word, *const there = block(peer) + word;
+      const uint64_t seen = await_count(here, or_there ? there : here, epoch, self().wait_nanoseconds, self().aborted);
+      came = seen >= epoch;
+      if (!came) give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
+    }
     return __syncthreads_and(came);
-  }
-
-  // Told here, or in the block of rank `also_at`.
-  __device__ bool await_completion(int peer, int lane, uint64_t epoch, int also_at) const {
-    const size_t word = BlockLayout::completed_at(number_, peer, lane);
-    const uint64_t seen =
-        await_count(block(self().rank) + word, block(also_at) + word, epoch, self().wait_nanoseconds, self().aborted);
-    if (seen >= epoch) return true;
-    give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
-    return false;
   }
 
   // Waits until one of two words is at least `count`; less: given up.
