@@ -45,7 +45,7 @@ const Algorithm& find_algorithm(std::string_view name, Collective collective) {
 
 AlgorithmArguments fitted(const Algorithm& algorithm, AlgorithmArguments arguments) {
   if (arguments.engine == Engine::kSm || arguments.engine == Engine::kCopy) {
-    arguments.engine = algorithm.for_copy_engines ? Engine::kCopy : Engine::kSm;
+    arguments.engine = algorithm.only_copies ? Engine::kCopy : Engine::kSm;
   }
   return arguments;
 }

@@ -30,7 +30,7 @@ struct Algorithm {
   std::vector<Collective> collectives;
   // The plan, not yet verified. Throws kInvalidArgument that says what is legal.
   Plan (*make)(const AlgorithmArguments&);
-  bool for_copy_engines = false;  // it only copies, from one place to one place
+  bool only_copies = false;  // from one place to one place: copy engines can perform it
 };
 
 // All algorithms, in the order of the files' names.

@@ -21,7 +21,7 @@ template <class... Parts>
 }
 
 void check_engine(const Algorithm& algorithm, Engine engine) {
-  const bool only_copies = algorithm.for_copy_engines;
+  const bool only_copies = algorithm.only_copies;
   if (engine == Engine::kSm || engine == Engine::kCpu || (only_copies && engine == Engine::kCopy)) return;
   refuse(algorithm, "lanes of engine ", name(engine), only_copies ? " cannot copy" : " cannot combine and share",
          "; use ", only_copies ? join(name(Engine::kCopy), ", ") : "", name(Engine::kSm), " or ", name(Engine::kCpu));

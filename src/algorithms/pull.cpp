@@ -85,7 +85,7 @@ bool is_right_in_place(const AlgorithmArguments& arguments) {
   return !own_is_shared || arguments.engine != Engine::kCpu;
 }
 
-// For copy engines, which copy from one place to one place at the full speed of a link and take no SM from anybody.
+// Without scratch, for copy engines, which copy from one place to one place and take no SM from anybody, or a few SMs.
 // All pairs are alike and independent. Rank r takes from rank p, each in its lane for the other:
 //
 //     p:  signal "my buffer is ready" ---.                          .--> wait
@@ -96,7 +96,7 @@ bool is_right_in_place(const AlgorithmArguments& arguments) {
 // copied in a lane of its own, the last.
 //
 // Steps: 2. Bytes: every rank reads what it needs, once. No scratch.
-// When: long messages between GPUs whose users' buffers are mapped.
+// When: messages from some MiB on between GPUs whose users' buffers are mapped.
 Plan make_pull(const AlgorithmArguments& arguments) {
   check_arguments(pull(), arguments);
   check_one_node(pull(), arguments);
@@ -127,7 +127,7 @@ Plan make_pull(const AlgorithmArguments& arguments) {
 
 Algorithm pull() {
   return {"pull",
-          "each rank copies what it needs straight from the buffer of the rank that has it; for copy engines",
+          "each rank copies what it needs straight from the buffer of the rank that has it",
           "TEM-17",
           {Collective::kBroadcast, Collective::kAllGather, Collective::kGather, Collective::kScatter,
            Collective::kAllToAll},

@@ -119,7 +119,7 @@ class Communicator {
   // How a call on the GPU is launched: "16 CTAs of 512 threads, signals".
   std::string launch_for(const Call& call);
 
-  // Calls so far whose data copy engines carried straight from buffer to buffer, and how many allocations of other
+  // Calls so far whose data went straight from buffer to buffer, and how many allocations of other
   // processes this rank has mapped for them at the moment.
   uint64_t direct_calls() const;
   size_t mapped_buffers() const;

@@ -15,8 +15,8 @@
 namespace plait {
 namespace {
 
-// How long a rank waits on the host for others to come to a call that copy engines could perform: an eighth of what
-// the copies take, which is about what they save. Whoever insists on copy engines waits for them.
+// How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: an
+// eighth of what the copies take, which is about what that saves. Whoever insists on it waits for them.
 constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);
 std::chrono::nanoseconds worthwhile_wait(size_t bytes) {
   constexpr size_t kBytesPerNanosecond = 390;

@@ -34,10 +34,11 @@ Choice parse_choice(std::string_view text, Collective collective) {
   const Algorithm& algorithm = find_algorithm(choice.algorithm, collective);
   if (open == std::string_view::npos) return choice;
   if (text.back() != ')' || open + 2 > text.size() - 1) {
-    fail(ErrorCode::kInvalidArgument, "algorithm '", text, "' should look like name, name(depth) or name(4x2)");
+    fail(ErrorCode::kInvalidArgument, "algorithm '", text,
+         "' should look like name, name(depth), name(4x2) or pull(sm)");
   }
   const std::string_view inside = text.substr(open + 1, text.size() - open - 2);
-  if (algorithm.for_copy_engines) {
+  if (algorithm.only_copies) {
     for (const Engine engine : {Engine::kSm, Engine::kCopy}) {
       if (inside != name(engine)) continue;
       choice.arguments.engine = engine;
@@ -86,7 +87,7 @@ const Choice* AlgorithmOverrides::find(Collective collective) const {
 Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides) {
   Choice choice;
   const Choice* forced = overrides.find(query.collective);
-  const bool for_gpus = forced != nullptr && find_algorithm(forced->algorithm, query.collective).for_copy_engines;
+  const bool for_gpus = forced != nullptr && find_algorithm(forced->algorithm, query.collective).only_copies;
   if (forced != nullptr && !(for_gpus && query.beside_gpus)) {
     choice = *forced;
   } else if (query.collective == Collective::kAllReduce && query.bytes <= kOneShotBytes) {

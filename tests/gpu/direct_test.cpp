@@ -232,6 +232,12 @@ void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
   }
   if (!end.is_right(call, 1, 0)) fail(ErrorCode::kInternal, "wrong where one captures");
   if (!end.check(call, 2, 0, false)) fail(ErrorCode::kInternal, "wrong after one captured");
+  // What all capture from then on is not met with what one had captured before.
+  for (unsigned seed = 3; seed < 6; ++seed) {
+    end.prepare(call, seed, 0, false);
+    check_cuda(cudaGraphLaunch(captured(end, call, 0), stream), "replay");
+    if (!end.is_right(call, seed, 0)) fail(ErrorCode::kInternal, "wrong where all capture after one did");
+  }
   expect_direct(communicator, 0);
 }
 

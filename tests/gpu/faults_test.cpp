@@ -52,12 +52,12 @@ struct Fault {
   double limit_seconds;  // in which rank 0 must have heard
 };
 
-bool survives(const Fault& fault, Collective collective, size_t count) {
+bool survives(const Fault& fault, Collective collective, size_t count, const char* algorithm) {
   const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
   const UniqueId id = new_id();
   Settings settings;
   settings.timeout_seconds = fault.timeout_seconds;
-  settings.algorithm = "all_gather:pull";  // by copy engines
+  settings.algorithm = algorithm;
   Shared<Progress> progress;
   RankProcesses ranks(kRanks, [&](int rank) {
     work(id, rank, call, rank == 1 && fault.signal == 0 ? 20 : 1 << 30, settings, *progress);
@@ -92,9 +92,10 @@ int run_all() {
                           {"a rank that leaves", 0, 60, ErrorCode::kPeerFailed, 20}};
   bool good = true;
   for (const Fault& fault : faults) {
-    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
-      for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) {
-        good &= survives(fault, collective, count);
+    for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) {
+      good &= survives(fault, Collective::kAllReduce, count, "");
+      for (const char* const straight : {"all_gather:pull(copy)", "all_gather:pull(sm)"}) {
+        good &= survives(fault, Collective::kAllGather, count, straight);
       }
     }
   }

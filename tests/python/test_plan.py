@@ -252,15 +252,17 @@ def test_says_what_a_communicator_runs(capsys):
     assert "live     nothing yet: communicators are of one node\n" in capsys.readouterr().out
 
 
-def test_says_what_copy_engines_do_where_they_can(capsys):
+def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     arguments = ["plan", "all_gather", "--machine", "hgx-h200-4", "--bytes"]
     kernels = "push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs\n"
+    where = ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else "
     assert main([*arguments, "256M"]) == 0
     assert (
-        "live     268435456 B: pull by copy engines, and at most 8 SMs for what a rank has for itself, where ranks are "
-        "processes and come to the call together, with buffers of cudaMalloc; else " + kernels
+        "live     268435456 B: pull by copy engines, and at most 8 SMs for what a rank has for itself" + where + kernels
     ) in capsys.readouterr().out
     assert main([*arguments, "32M"]) == 0
-    assert "live     33554432 B: " + kernels in capsys.readouterr().out
+    assert "live     33554432 B: pull by at most 48 SMs" + where + kernels in capsys.readouterr().out
+    assert main([*arguments, "4M"]) == 0
+    assert "live     4194304 B: push, lines, " in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "256M"]) == 0
     assert "copy engines" not in capsys.readouterr().out

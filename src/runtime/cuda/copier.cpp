@@ -145,9 +145,9 @@ void Copier::launch_in_one(const CopyProgram& program, uint64_t agreement, std::
   const GatedCopyGrid grid = prepare(program, inputs, output, processors_, launch);
   if (grid.ctas == 0) return;
   void* arguments[] = {&launch};
-  check_cuda(cudaLaunchKernel(gated_copy_kernel(), dim3(grid.ctas, grid.copies), dim3(kGatedCopyThreads), arguments, 0,
-                              stream),
-             "launching copies");
+  check_cuda(
+      cudaLaunchKernel(gated_copy_kernel(), dim3(grid.ctas, grid.rows), dim3(kGatedCopyThreads), arguments, 0, stream),
+      "launching copies");
 }
 
 void Copier::run(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,

@@ -52,7 +52,7 @@ class CudaRank {
   // there is a factor, the input is multiplied by it before.
   void enqueue(PreparedLaunch& prepared, const void* input, void* output, void* stream, const Factor* factor = nullptr);
 
-  // A call that copy engines can perform, straight from buffer to buffer. All ranks have to agree to that, and to come
+  // A call that copies can perform, straight from buffer to buffer. All ranks have to agree to that, and to come
   // within `patience` of each other; false on all of them where that is not so, and nothing has happened then. Throws
   // as enqueue().
   bool enqueue_copies(const CopyProgram& program, const void* input, void* output, void* stream,

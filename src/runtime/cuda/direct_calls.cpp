@@ -61,7 +61,7 @@ std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const v
                                              bool captured, std::chrono::nanoseconds patience) {
   Words ours;
   ours.call = signature(program.call);
-  ours.captured = captured;
+  ours.calls = calls_++;
   ours.captured_calls = captured_calls_;
   if (captured) ++captured_calls_;
   if (!is_possible_) return std::nullopt;
@@ -113,7 +113,8 @@ bool DirectCalls::find_inputs(const CopyProgram& program, const Offers& offers, 
     bool all_willing = true;
     for (const Words& theirs : all) {
       all_willing = all_willing && theirs.willing && theirs.call == ours.call;
-      const bool in_step = theirs.captured == ours.captured && theirs.captured_calls == ours.captured_calls;
+      // Else some rank captured what another one made at once, and this meeting may be of different calls.
+      const bool in_step = theirs.calls == ours.calls && theirs.captured_calls == ours.captured_calls;
       is_possible_ = is_possible_ && in_step;
     }
     if (!is_possible_) note("some rank captures calls that another one makes at once; none will be any more");
@@ -143,7 +144,7 @@ std::vector<DirectCalls::Words> DirectCalls::words_of_all(const Offers& offers) 
 
 void DirectCalls::note(const std::string& why) {
   if (!options_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
-  options_.log.info("a long call is performed with kernels, not with copy engines: ", why);
+  options_.log.info("a call does not go straight from buffer to buffer: ", why);
 }
 
 }  // namespace plait

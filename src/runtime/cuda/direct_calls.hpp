@@ -39,8 +39,8 @@ class DirectCalls {
   DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn, const Options& options);
 
   // Tells the others of this rank's buffers and waits for what they tell, for at most `patience`. Nothing, on all
-  // ranks, where one came too late or cannot. Else the turn is this rank's, and its copies follow. Throws what ended
-  // the communicator.
+  // ranks, where one came too late or cannot. Else its copies follow, and where copy engines perform them the turn is
+  // this rank's. Throws what ended the communicator.
   std::optional<DirectCall> agree(const CopyProgram& program, const void* input, const void* output, bool captured,
                                   std::chrono::nanoseconds patience);
 
@@ -48,9 +48,8 @@ class DirectCalls {
   // What a rank tells the others.
   struct Words {
     BufferPlace input;
-    uint32_t call = 0;            // its signature
-    uint32_t captured_calls = 0;  // before this one
-    bool captured = false;
+    uint32_t call = 0;                       // its signature
+    uint32_t calls = 0, captured_calls = 0;  // before this one, of both kinds and captured ones
     bool willing = false;
   };
 
@@ -62,13 +61,13 @@ class DirectCalls {
   CommunicatorState& state_;
   PeerBuffers& buffers_;
   CopyTurn& turn_;
-  // Those that are captured meet apart: they are made once and launched often, so what becomes of them must not depend
-  // on how the calls before them were met.
+  // Those that are captured meet apart: they are made once and launched often, so they must not be left out because of
+  // calls that were not captured and met in vain.
   Offers offers_of_calls_, offers_of_captured_;
   const int ranks_;
   const Options options_;
   std::set<std::string> noted_;
-  uint32_t captured_calls_ = 0;
+  uint32_t calls_ = 0, captured_calls_ = 0;
   // Not where ranks share a process; and no more once a rank has captured a call that another one made at once, for
   // from then on what ranks offer at the same time need not be for the same call.
   bool is_possible_;

@@ -13,8 +13,8 @@ class Gate {
   __device__ Gate(const GateEnd& end, int peer)
       : end_(end), peer_(peer), sent_(end.state->sent[peer]), awaited_(end.state->awaited[peer]) {}
 
-  // False: given up. Of several threads that pass for one lane, all of which count alike, one `speaks`: it signals, and
-  // reports.
+  // False: given up, and reported. Of several threads that pass for one lane, all of which count alike, one `speaks`:
+  // it signals.
   __device__ bool pass(const GateLane& lane, bool speaks = true) {
     speaks_ = speaks;
     int next = 0;
@@ -47,10 +47,8 @@ class Gate {
       const bool other_agreement = count == awaited_ && seen >> kCountBits != end_.agreement;
       if (count >= awaited_ && !other_agreement) return true;
       if (!other_agreement && !patience.is_over(end_.self)) continue;
-      if (speaks_) {
-        report_wait(end_.failures + peer_, peer_,
-                    other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, awaited_, count);
-      }
+      report_wait(end_.failures + peer_, peer_, other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut,
+                  awaited_, count);
       return false;
     }
   }

@@ -10,7 +10,6 @@ namespace plait {
 // What comes from other ranks first, so that the CTAs that begin last need no link.
 GatedCopyGrid prepare(const CopyProgram& program, std::span<const std::byte* const> inputs, std::byte* output,
                       int processors, GatedCopyLaunch& launch) {
-  unsigned copies = 0;
   uint64_t most_bytes = 0;
   for (const CopyLane& lane : program.lanes) {
     if (lane.before.count > 0 || lane.after.count > 0) {
@@ -24,16 +23,16 @@ GatedCopyGrid prepare(const CopyProgram& program, std::span<const std::byte* con
       const std::byte* const from = inputs[static_cast<size_t>(copy.from_rank)] + copy.input_offset;
       std::byte* const to = output + copy.output_offset;
       if (from == to) continue;
-      launch.copies[copies++] = {to, from, copy.bytes};
+      launch.copies[launch.count++] = {to, from, copy.bytes};
       most_bytes = std::max<uint64_t>(most_bytes, copy.bytes);
     }
   }
-  if (launch.lanes == 0 && copies == 0) return {};
+  if (launch.lanes == 0 && launch.count == 0) return {};
   constexpr uint64_t kWorthACta = 32 << 10;
+  const auto most = static_cast<unsigned>(std::clamp(processors, 1, kPullSms));
   GatedCopyGrid grid;
-  grid.copies = std::max(1u, copies);
-  const unsigned most = std::max(1u, static_cast<unsigned>(std::min(processors, kPullSms)) / grid.copies);
-  grid.ctas = static_cast<unsigned>(std::clamp<uint64_t>(most_bytes / kWorthACta, 1, most));
+  grid.rows = std::clamp(launch.count, 1u, most);
+  grid.ctas = static_cast<unsigned>(std::clamp<uint64_t>(most_bytes / kWorthACta, 1, most / grid.rows));
   return grid;
 }
 

@@ -29,9 +29,11 @@ __global__ void __launch_bounds__(kGatedCopyThreads, 1) run_gated_copy(const __g
   if (!__syncthreads_and(!leads || gate.pass(launch.before[lane], speaks))) return;
 
   constexpr int kAtOnce = 8;  // loads of a thread that are under way
-  const GatedCopy& copy = launch.copies[blockIdx.y];
   const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  copy_bytes<kAtOnce>(copy.to, copy.from, copy.bytes, thread, uint64_t{gridDim.x} * blockDim.x);
+  for (unsigned c = blockIdx.y; c < launch.count; c += gridDim.y) {
+    const GatedCopy& copy = launch.copies[c];
+    copy_bytes<kAtOnce>(copy.to, copy.from, copy.bytes, thread, uint64_t{gridDim.x} * blockDim.x);
+  }
 
   if (!arrives_last(launch.state) || !leads) return;
   if (gate.pass(launch.after[lane])) gate.leave();

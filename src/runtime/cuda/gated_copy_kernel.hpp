@@ -24,12 +24,13 @@ struct GatedCopy {
 struct GatedCopyLaunch : GateEnd {
   uint32_t lanes = 0;
   GateLane before[kMostGateLanes], after[kMostGateLanes];  // the same peers in the same order
+  uint32_t count = 0;                                      // of copies
   GatedCopy copies[kMostDeviceRanks];
 };
 
 struct GatedCopyGrid {
   unsigned ctas = 0;  // that share a copy
-  unsigned copies = 1;
+  unsigned rows = 1;  // copies under way at once
 };
 
 // Fills `launch` but for its GateEnd. inputs[r]: the input of rank r, as this rank's GPU addresses it. No CTAs where
@@ -40,8 +41,7 @@ GatedCopyGrid prepare(const CopyProgram& program, std::span<const std::byte* con
 inline constexpr int kGatedCopyThreads = 512;
 static_assert(kGatedCopyThreads >= kMostGateLanes * static_cast<int>(kWarpThreads));
 
-// What cudaLaunchKernel takes, with a GatedCopyLaunch, a grid of x CTAs for each of y copies, and kGatedCopyThreads
-// threads a CTA.
+// What cudaLaunchKernel takes, with a GatedCopyLaunch, a grid of (CTAs, rows), and kGatedCopyThreads threads a CTA.
 const void* gated_copy_kernel();
 
 }  // namespace plait

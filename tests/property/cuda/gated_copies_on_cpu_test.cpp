@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -41,10 +42,11 @@ class World {
       failures_.emplace_back(kMostDeviceRanks);
     }
     states_.resize(static_cast<size_t>(ranks));
+    wrong_.resize(static_cast<size_t>(ranks), 0);
   }
 
   // A random call, several times with other data in the same buffers, on all ranks but those from `present` on.
-  void add(int present) {
+  void add(int present, uint64_t last_is_late = 0) {
     Made& made = calls_.emplace_back();
     const auto type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
     made.call = {kMoving[pick(0, std::size(kMoving) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
@@ -57,6 +59,11 @@ class World {
     arguments.reach = Reach::kPeer;
     const VerifiedPlan plan = verify(make_plan("pull", arguments));
     make_buffers(made);
+    if (last_is_late > 0) {
+      machine_.launch(static_cast<size_t>(ranks_ - 1), {1}, {1}, [last_is_late] {
+        for (uint64_t turn = 0; turn < last_is_late; ++turn) Simt::pause();
+      });
+    }
     for (int time = 0; time < kTimes; ++time) {
       const auto agreement = static_cast<uint32_t>(calls_.size() * kTimes + static_cast<size_t>(time));
       for (int rank = 0; rank < present; ++rank)
@@ -65,7 +72,8 @@ class World {
   }
 
   void run() { machine_.run(); }
-  uint64_t wrong() const { return wrong_; }
+  uint64_t wrong() const { return std::accumulate(wrong_.begin(), wrong_.end(), uint64_t{0}); }
+  uint64_t wrong_of(size_t rank) const { return wrong_[rank]; }
   int checked() const { return checked_; }
   int failures_of(size_t rank) const {
     return static_cast<int>(std::count_if(failures_[rank].begin(), failures_[rank].end(),
@@ -119,10 +127,11 @@ class World {
       buffers.remember();
     });
     if (has_work)
-      machine_.launch(r, {grid.ctas, grid.copies}, {kWarpThreads * static_cast<unsigned>(std::max(ranks_ - 1, 1))},
+      machine_.launch(r, {grid.ctas, grid.rows}, {kWarpThreads * static_cast<unsigned>(std::max(ranks_ - 1, 1))},
                       [launch] { run_gated_copy(launch); });
     machine_.launch(r, {1}, {1}, [this, call, rank, time, &buffers] {
-      if (has_output(call, rank)) wrong_ += count_wrong(call, ranks_, rank, time, buffers.output());
+      if (has_output(call, rank))
+        wrong_[static_cast<size_t>(rank)] += count_wrong(call, ranks_, rank, time, buffers.output());
       EXPECT_NO_THROW(buffers.require_untouched_surroundings()) << to_text(call) << ", rank " << rank;
       ++checked_;
     });
@@ -137,7 +146,7 @@ class World {
   std::vector<std::vector<StrandFailure>> failures_;
   uint32_t aborted_ = 0;
   std::deque<Made> calls_;
-  uint64_t wrong_ = 0;
+  std::vector<uint64_t> wrong_;  // elements, by rank
   int checked_ = 0;
 };
 
@@ -165,6 +174,23 @@ TEST(GatedCopiesOnCpu, ARankThatDoesNotCome) {
     EXPECT_GT(world.failures_of(0) + world.failures_of(1), 0);
     EXPECT_EQ(world.failures_of(2), 0);
   }
+}
+
+// A rank that comes when the others are about to give up: some CTAs may have given up, and others gone on.
+TEST(GatedCopiesOnCpu, WhoseOutputIsWrongHasSaidSo) {
+  int gave_up = 0, went_well = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(2, seed, 1'000'000'000'000);  // 1000 turns
+    world.add(2, static_cast<uint64_t>(world.pick(100, 400)));
+    ASSERT_NO_THROW(world.run());
+    for (size_t rank = 0; rank < 2; ++rank) {
+      EXPECT_TRUE(world.wrong_of(rank) == 0 || world.failures_of(rank) > 0) << "rank " << rank;
+    }
+    ++(world.failures_of(0) + world.failures_of(1) > 0 ? gave_up : went_well);
+  }
+  EXPECT_GT(gave_up, 20);
+  EXPECT_GT(went_well, 20);
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ class World {
     std::vector<std::string_view> names;
     for (const Algorithm& it : algorithms()) {
       const bool serves = std::find(it.collectives.begin(), it.collectives.end(), collective) != it.collectives.end();
-      if (serves && !it.for_copy_engines) names.insert(names.end(), it.name.ends_with("push") ? 4 : 1, it.name);
+      if (serves && !it.only_copies) names.insert(names.end(), it.name.ends_with("push") ? 4 : 1, it.name);
     }
     return std::string(test::any_of(random_, names));
   }

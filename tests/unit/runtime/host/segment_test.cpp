@@ -24,7 +24,9 @@ struct Range {
 std::vector<Range> ranges_of(const Segment& segment) {
   const SegmentShape& shape = segment.shape();
   std::vector<Range> ranges = {{reinterpret_cast<std::byte*>(&segment.failure()), sizeof(FailureRecord), 64}};
-  if (shape.ranks <= kMostOfferingRanks) ranges.push_back({segment.offers(), Offers::bytes_for(shape.ranks), 64});
+  if (shape.ranks <= kMostOfferingRanks) {
+    ranges.push_back({segment.offers(), kOfferTables * Offers::bytes_for(shape.ranks), 64});
+  }
   for (int rank = 0; rank < shape.ranks; ++rank) {
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
     constexpr size_t kExportBytes = kMostExports * sizeof(uint64_t);
