@@ -14,7 +14,7 @@ WERROR ?= $(if $(CI),ON,OFF)
 # Seconds that the tests of one sanitizer may take, and the tests in which threads meet.
 SANITIZE_SECONDS ?= 240
 THREAD_TESTS ?= host_rank_test board_test segment_test waiting_test peers_test bootstrap_test collectives_test \
-  channel_test exchange_test messages_test offers_test
+  channel_test exchange_test messages_test offers_test meetings_test
 
 export PLAIT_CUDA
 VENV := $(CURDIR)/.venv

@@ -51,41 +51,50 @@ DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffe
     : state_(state),
       buffers_(buffers),
       turn_(turn),
-      offers_of_calls_(state.offers(), state.rank(), ranks),
-      offers_of_captured_(state.offers() + Offers::bytes_for(ranks), state.rank(), ranks),
+      is_possible_(!state.shares_process()),
+      meetings_(state.offers(), state.rank(), ranks),
       ranks_(ranks),
-      options_(options),
-      is_possible_(!state.shares_process()) {}
+      options_(options) {}
 
 std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const void* input, const void* output,
                                              bool captured, std::chrono::nanoseconds patience) {
-  Words ours;
-  ours.call = signature(program.call);
-  ours.calls = calls_++;
-  ours.captured_calls = captured_calls_;
-  if (captured) ++captured_calls_;
-  if (!is_possible_) return std::nullopt;
+  if (!is_possible_ || !meetings_.begin_call(captured)) return std::nullopt;
 
   TurnBack turn(turn_);
-  ours.willing = is_willing(program, input, output, ours.input);
-  Offer offer = {};
-  static_assert(sizeof(Words) <= kOfferBytes && std::is_trivially_copyable_v<Words>);
-  std::memcpy(offer.data(), &ours, sizeof(Words));
-  Offers& offers = captured ? offers_of_captured_ : offers_of_calls_;
-  if (!offers.put(offer)) return std::nullopt;
-  if (!offers.all_put(captured ? std::max(patience, kPatienceInCapture) : patience)) {
-    note("not all ranks came to it in time");
-    return std::nullopt;
-  }
+  Proposal ours;
+  BufferPlace place;
+  ours.call = signature(program.call);
+  ours.willing = is_willing(program, input, output, place);
+  static_assert(sizeof(place) <= sizeof(ours.words) && std::is_trivially_copyable_v<BufferPlace>);
+  std::memcpy(ours.words.data(), &place, sizeof(place));
   DirectCall call;
   call.inputs.assign(static_cast<size_t>(ranks_), nullptr);
   call.inputs[static_cast<size_t>(state_.rank())] = static_cast<const std::byte*>(input);
-  call.number = 2 * offers.meeting() + (captured ? 1 : 0);
-  offers.answer(find_inputs(program, offers, ours, call));
-  const Deadline deadline = Deadline::after(options_.timeout_seconds);
-  if (!offers.all_can([&] { look(state_, deadline); })) return std::nullopt;
-  turn.agreed = true;
-  return call;
+  const auto can = [&](std::span<const Proposal> proposals) { return find_inputs(program, proposals, call); };
+  std::optional<Deadline> deadline;  // from the first look on
+  const auto look_after = [&] {
+    if (!deadline) deadline = Deadline::after(options_.timeout_seconds);
+    look(state_, *deadline);
+  };
+  if (captured) patience = std::max(patience, kPatienceInCapture);
+  switch (meetings_.agree(ours, patience, can, look_after)) {
+    case Meetings::Outcome::kAgreed:
+      call.number = meetings_.agreement();
+      turn.agreed = true;
+      return call;
+    case Meetings::Outcome::kNotTried:
+      break;
+    case Meetings::Outcome::kLate:
+      note("not all ranks came to it in time");
+      break;
+    case Meetings::Outcome::kRefused:
+      note("some rank cannot, or makes another call");
+      break;
+    case Meetings::Outcome::kOutOfStep:
+      note("some rank captures calls that another one makes at once; none will be any more");
+      break;
+  }
+  return std::nullopt;
 }
 
 bool DirectCalls::is_willing(const CopyProgram& program, const void* input, const void* output, BufferPlace& place) {
@@ -105,25 +114,15 @@ bool DirectCalls::is_willing(const CopyProgram& program, const void* input, cons
   return false;
 }
 
-// Every rank looks at what all others say, so that all find the same; only what cannot be mapped is one rank's to know.
-// It always answers: others wait for that.
-bool DirectCalls::find_inputs(const CopyProgram& program, const Offers& offers, const Words& ours, DirectCall& call) {
+bool DirectCalls::find_inputs(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call) {
   try {
-    const std::vector<Words> all = words_of_all(offers);
-    bool all_willing = true;
-    for (const Words& theirs : all) {
-      all_willing = all_willing && theirs.willing && theirs.call == ours.call;
-      // Else some rank captured what another one made at once, and this meeting may be of different calls.
-      const bool in_step = theirs.calls == ours.calls && theirs.captured_calls == ours.captured_calls;
-      is_possible_ = is_possible_ && in_step;
-    }
-    if (!is_possible_) note("some rank captures calls that another one makes at once; none will be any more");
-    if (!all_willing) note("some rank cannot, or makes another call");
-    if (!all_willing || !is_possible_) return false;
     for (const CopyLane& lane : program.lanes) {
       for (const DeviceCopy& copy : lane.copies) {
         const auto from = static_cast<size_t>(copy.from_rank);
-        if (call.inputs[from] == nullptr) call.inputs[from] = buffers_.map(copy.from_rank, all[from].input);
+        if (call.inputs[from] != nullptr) continue;
+        BufferPlace place;
+        std::memcpy(&place, proposals[from].words.data(), sizeof(place));
+        call.inputs[from] = buffers_.map(copy.from_rank, place);
       }
     }
     return true;
@@ -131,15 +130,6 @@ bool DirectCalls::find_inputs(const CopyProgram& program, const Offers& offers, 
     note(error.what());
     return false;
   }
-}
-
-std::vector<DirectCalls::Words> DirectCalls::words_of_all(const Offers& offers) const {
-  std::vector<Words> all(static_cast<size_t>(ranks_));
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const Offer offer = offers.of(rank);
-    std::memcpy(&all[static_cast<size_t>(rank)], offer.data(), sizeof(Words));
-  }
-  return all;
 }
 
 void DirectCalls::note(const std::string& why) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@
 #include "runtime/cuda/copy_program.hpp"
 #include "runtime/cuda/copy_turn.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
-#include "runtime/offers.hpp"
+#include "runtime/meetings.hpp"
 
 namespace plait {
 
@@ -45,32 +46,18 @@ class DirectCalls {
                                   std::chrono::nanoseconds patience);
 
  private:
-  // What a rank tells the others.
-  struct Words {
-    BufferPlace input;
-    uint32_t call = 0;                       // its signature
-    uint32_t calls = 0, captured_calls = 0;  // before this one, of both kinds and captured ones
-    bool willing = false;
-  };
-
   bool is_willing(const CopyProgram& program, const void* input, const void* output, BufferPlace& place);
-  bool find_inputs(const CopyProgram& program, const Offers& offers, const Words& ours, DirectCall& call);
-  std::vector<Words> words_of_all(const Offers& offers) const;
+  bool find_inputs(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call);
   void note(const std::string& why);
 
   CommunicatorState& state_;
   PeerBuffers& buffers_;
   CopyTurn& turn_;
-  // Those that are captured meet apart: they are made once and launched often, so they must not be left out because of
-  // calls that were not captured and met in vain.
-  Offers offers_of_calls_, offers_of_captured_;
+  const bool is_possible_;  // not where ranks share a process
+  Meetings meetings_;
   const int ranks_;
   const Options options_;
   std::set<std::string> noted_;
-  uint32_t calls_ = 0, captured_calls_ = 0;
-  // Not where ranks share a process; and no more once a rank has captured a call that another one made at once, for
-  // from then on what ranks offer at the same time need not be for the same call.
-  bool is_possible_;
 };
 
 }  // namespace plait

@@ -1,0 +1,166 @@
+// Meetings: ranks agree on a call only where all are in that same call, whichever of them capture it.
+#include "runtime/meetings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "runtime/host/segment.hpp"
+#include "support/seed.hpp"
+
+namespace plait {
+namespace {
+
+using std::chrono::microseconds;
+using Outcome = Meetings::Outcome;
+
+constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
+constexpr std::chrono::nanoseconds kNoPatience{0};
+const auto kAnyCan = [](std::span<const Proposal>) { return true; };
+const auto kNoLook = [] {};
+
+Proposal willing(uint32_t call) { return {call, true, {}}; }
+
+// Ranks as threads, each with its end.
+class Ranks {
+ public:
+  explicit Ranks(int ranks) : segment_({ranks, 0, 0}) {
+    for (int rank = 0; rank < ranks; ++rank) ends_.emplace_back(segment_.offers(), rank, ranks);
+  }
+
+  Meetings& operator[](int rank) { return ends_[static_cast<size_t>(rank)]; }
+  // All at once; what each of them gives.
+  std::vector<Outcome> run(const std::function<Outcome(int rank, Meetings&)>& part) {
+    std::vector<Outcome> outcomes(ends_.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < ends_.size(); ++rank) {
+      threads.emplace_back([&, rank] { outcomes[rank] = part(static_cast<int>(rank), ends_[rank]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return outcomes;
+  }
+  // A call that all make and come to.
+  std::vector<Outcome> meet(
+      bool captured, const std::function<Proposal(int rank)>& propose,
+      const std::function<bool(int rank)>& can = [](int) { return true; }) {
+    return run([&](int rank, Meetings& end) {
+      if (!end.begin_call(captured)) return Outcome::kOutOfStep;
+      return end.agree(propose(rank), kLong, [&](std::span<const Proposal>) { return can(rank); }, kNoLook);
+    });
+  }
+
+ private:
+  Segment segment_;
+  std::vector<Meetings> ends_;
+};
+
+std::vector<Outcome> all(size_t ranks, Outcome outcome) { return std::vector<Outcome>(ranks, outcome); }
+
+TEST(Meetings, AgreeWhereAllAreWillingAndCan) {
+  Ranks ranks(3);
+  std::set<uint64_t> numbers;
+  for (const bool captured : {false, true, false, true, true}) {
+    EXPECT_EQ(ranks.meet(captured, [](int) { return willing(7); }), all(3, Outcome::kAgreed));
+    EXPECT_TRUE(numbers.insert(ranks[0].agreement()).second);
+    for (const int rank : {1, 2}) EXPECT_EQ(ranks[rank].agreement(), ranks[0].agreement());
+  }
+}
+
+TEST(Meetings, ReadWhatOthersPropose) {
+  Ranks ranks(3);
+  const auto outcomes = ranks.run([](int rank, Meetings& end) {
+    Proposal ours = willing(1);
+    ours.words[223] = static_cast<std::byte>(rank + 10);
+    end.begin_call(false);
+    return end.agree(
+        ours, kLong,
+        [](std::span<const Proposal> theirs) {
+          for (size_t r = 0; r < theirs.size(); ++r) {
+            if (theirs[r].words[223] != static_cast<std::byte>(r + 10)) return false;
+          }
+          return theirs.size() == 3;
+        },
+        kNoLook);
+  });
+  EXPECT_EQ(outcomes, all(3, Outcome::kAgreed));
+}
+
+TEST(Meetings, OneThatIsNotWillingOrCannotOrMakesAnotherCallIsEnough) {
+  Ranks ranks(3);
+  const auto proposal = [](int) { return willing(7); };
+  EXPECT_EQ(ranks.meet(false, [](int rank) { return Proposal{7, rank != 1, {}}; }), all(3, Outcome::kRefused));
+  EXPECT_EQ(ranks.meet(true, proposal, [](int rank) { return rank != 2; }), all(3, Outcome::kRefused));
+  EXPECT_EQ(ranks.meet(false, [](int rank) { return willing(rank == 0 ? 8 : 7); }), all(3, Outcome::kRefused));
+  EXPECT_EQ(ranks.meet(false, proposal), all(3, Outcome::kAgreed));
+}
+
+// Calls in vain make that later ones are not tried, but no captured one.
+TEST(Meetings, CapturedCallsAreTriedWhateverBecameOfOthers) {
+  Ranks ranks(2);
+  int not_tried = 0;
+  for (int call = 0; call < 20; ++call) {
+    for (const int rank : {0, 1}) {
+      ASSERT_TRUE(ranks[rank].begin_call(false));
+      const Outcome outcome = ranks[rank].agree(willing(1), kNoPatience, kAnyCan, kNoLook);
+      ASSERT_TRUE(outcome == Outcome::kLate || outcome == Outcome::kNotTried);
+      not_tried += outcome == Outcome::kNotTried ? 1 : 0;
+    }
+  }
+  EXPECT_GT(not_tried, 20);
+  EXPECT_EQ(ranks.meet(true, [](int) { return willing(1); }), all(2, Outcome::kAgreed));
+}
+
+// Rank 0 captures what rank 1 makes at once; then both capture calls that look just the same.
+TEST(Meetings, WhoCapturesWhatAnotherMakesAtOnceIsFound) {
+  Ranks ranks(2);
+  const auto outcomes = ranks.run([](int rank, Meetings& end) {
+    for (int call = 0; call < 4; ++call) {
+      const bool captured = rank == 0 || call > 0;
+      if (!end.begin_call(captured)) return Outcome::kOutOfStep;
+      const Outcome outcome = end.agree(willing(1), captured ? kLong : kNoPatience, kAnyCan, kNoLook);
+      EXPECT_NE(outcome, Outcome::kAgreed) << "rank " << rank << ", call " << call;
+    }
+    return Outcome::kLate;
+  });
+  EXPECT_EQ(outcomes, all(2, Outcome::kOutOfStep));
+}
+
+// Ranks with random delays and patience, of which now and then one captures what others do not.
+TEST(Meetings, NobodyAgreesOnDifferentCalls) {
+  constexpr int kRanks = 3, kCalls = 60;
+  int agreed = 0, worlds_with_odd_ones = 0;
+  test::Random random(test::run_seed());
+  for (int world = 0; world < 40; ++world) {
+    const uint64_t seed = random();
+    const bool has_odd_ones = world % 2 == 1;
+    worlds_with_odd_ones += has_odd_ones ? 1 : 0;
+    Ranks ranks(kRanks);
+    std::vector<std::map<uint64_t, int>> calls(kRanks);  // by agreement
+    ranks.run([&](int rank, Meetings& end) {
+      test::Random common(seed), own(seed + static_cast<uint64_t>(rank) + 1);
+      for (int call = 0; call < kCalls; ++call) {
+        bool captured = test::between(common, 0, 1) == 0;
+        if (has_odd_ones && test::between(own, 0, 30) == 0) captured = !captured;
+        if (test::between(own, 0, 9) == 0) std::this_thread::sleep_for(microseconds(test::between(own, 0, 400)));
+        if (!end.begin_call(captured)) continue;
+        const auto patience = captured ? microseconds(3000) : microseconds(test::between(own, 0, 300));
+        if (end.agree(willing(1), patience, kAnyCan, kNoLook) == Outcome::kAgreed) {
+          calls[static_cast<size_t>(rank)].emplace(end.agreement(), call);
+        }
+      }
+      return Outcome::kAgreed;
+    });
+    for (const auto& of_rank : calls) EXPECT_EQ(of_rank, calls[0]) << "seed " << seed;
+    agreed += static_cast<int>(calls[0].size());
+  }
+  EXPECT_GT(agreed, 0);
+  EXPECT_EQ(worlds_with_odd_ones, 20);
+}
+
+}  // namespace
+}  // namespace plait
