@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -17,9 +16,8 @@
 #include "bench/exact_input.hpp"
 #include "runtime/cuda/copy_program.hpp"
 #include "support/call_buffers.hpp"
-#include "support/seed.hpp"
 // clang-format off: ahead of all kernels
-#include "support/simt.hpp"
+#include "support/simt_world.hpp"
 // clang-format on
 #include "runtime/cuda/gated_copy_kernel.cuh"
 
@@ -32,18 +30,12 @@ constexpr Collective kMoving[] = {Collective::kBroadcast, Collective::kAllGather
                                   Collective::kScatter, Collective::kAllToAll};
 constexpr int kTimes = 3;  // that a call is made in a row
 
-class World {
+class World : public test::SimtWorld {
  public:
   World(int ranks, uint64_t seed, uint64_t wait_nanoseconds)
-      : ranks_(ranks), wait_nanoseconds_(wait_nanoseconds), random_(seed), machine_(seed) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
-          static_cast<std::byte*>(std::calloc(1, BlockLayout::total_bytes())), &std::free));
-      failures_.emplace_back(kMostDeviceRanks);
-    }
-    states_.resize(static_cast<size_t>(ranks));
-    wrong_.resize(static_cast<size_t>(ranks), 0);
-  }
+      : SimtWorld(ranks, seed, wait_nanoseconds),
+        gates_(static_cast<size_t>(ranks)),
+        wrong_(static_cast<size_t>(ranks), 0) {}
 
   // A random call, several times with other data in the same buffers, on all ranks but those from `present` on.
   void add(int present, uint64_t last_is_late = 0) {
@@ -71,17 +63,9 @@ class World {
     }
   }
 
-  void run() { machine_.run(); }
   uint64_t wrong() const { return std::accumulate(wrong_.begin(), wrong_.end(), uint64_t{0}); }
   uint64_t wrong_of(size_t rank) const { return wrong_[rank]; }
   int checked() const { return checked_; }
-  int failures_of(size_t rank) const {
-    return static_cast<int>(std::count_if(failures_[rank].begin(), failures_[rank].end(),
-                                          [](const auto& it) { return it.state != StrandFailure::kNone; }));
-  }
-  int pick(int low, int high) {
-    return static_cast<int>(test::between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
-  }
 
  private:
   struct Made {
@@ -108,13 +92,9 @@ class World {
     const auto r = static_cast<size_t>(rank);
     test::CallBuffers& buffers = *made.buffers[r];
     GatedCopyLaunch launch = {};
-    launch.self.rank = rank;
-    launch.self.ranks = ranks_;
-    for (size_t peer = 0; peer < blocks_.size(); ++peer) launch.self.blocks[peer] = blocks_[peer].get();
-    launch.self.aborted = &aborted_;
-    launch.self.wait_nanoseconds = wait_nanoseconds_;
-    launch.state = &states_[r];
-    launch.failures = failures_[r].data();
+    launch.self = end_of(rank);
+    launch.state = &gates_[r];
+    launch.failures = launch.self.failures;
     launch.agreement = agreement;
     GatedCopyGrid grid = prepare(program, made.inputs, static_cast<std::byte*>(buffers.output()), ranks_, launch);
     const bool has_work = grid.ctas > 0;
@@ -137,14 +117,7 @@ class World {
     });
   }
 
-  const int ranks_;
-  const uint64_t wait_nanoseconds_;
-  test::Random random_;
-  Simt machine_;
-  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
-  std::vector<GateState> states_;
-  std::vector<std::vector<StrandFailure>> failures_;
-  uint32_t aborted_ = 0;
+  std::vector<GateState> gates_;
   std::deque<Made> calls_;
   std::vector<uint64_t> wrong_;  // elements, by rank
   int checked_ = 0;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -20,9 +19,8 @@
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
 #include "support/call_buffers.hpp"
-#include "support/seed.hpp"
 // clang-format off: ahead of all kernels
-#include "support/simt.hpp"
+#include "support/simt_world.hpp"
 // clang-format on
 #include "runtime/cuda/lane_kernel.cuh"
 #include "runtime/cuda/short_kernel.cuh"
@@ -97,21 +95,9 @@ struct Made {
 // How often each kernel was launched, with so many lanes a rank.
 using Uses = std::map<std::pair<const void*, unsigned>, int>;
 
-class World {
+class World : public test::SimtWorld {
  public:
-  World(int ranks, uint64_t seed, uint64_t wait_nanoseconds)
-      : ranks_(ranks), wait_nanoseconds_(wait_nanoseconds), random_(seed), machine_(seed) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
-          static_cast<std::byte*>(std::calloc(1, BlockLayout::total_bytes())), &std::free));
-      states_.emplace_back(kMostStrands * kMostLanes);
-      failures_.emplace_back(kMostStrands * kMostLanes);
-    }
-  }
-
-  int pick(int low, int high) {
-    return static_cast<int>(test::between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
-  }
+  using SimtWorld::SimtWorld;
 
   // A random call, on all ranks but those from `missing` on.
   void add(int missing) {
@@ -126,8 +112,6 @@ class World {
     for (int rank = 0; rank < missing; ++rank) add_launch(made, way, rank);
   }
 
-  void run() { machine_.run(); }
-
   void check() {
     for (Made& made : calls_) {
       for (int rank = 0; rank < ranks_; ++rank) {
@@ -139,10 +123,6 @@ class World {
     }
   }
 
-  int failures_of(size_t rank) const {
-    return static_cast<int>(std::count_if(failures_[rank].begin(), failures_[rank].end(),
-                                          [](const auto& it) { return it.state != StrandFailure::kNone; }));
-  }
   const Uses& uses() const { return uses_; }
   // Launches of short calls in two steps, of each collective.
   const std::map<Collective, int>& two_steps() const { return two_steps_; }
@@ -226,16 +206,8 @@ class World {
 
   void add_launch(Made& made, const Way& way, int rank) {
     const auto r = static_cast<size_t>(rank);
-    DeviceRank self;
-    self.rank = rank;
-    self.ranks = ranks_;
-    self.states = states_[r].data();
-    for (size_t peer = 0; peer < blocks_.size(); ++peer) self.blocks[peer] = blocks_[peer].get();
-    self.failures = failures_[r].data();
-    self.aborted = &aborted_;
-    self.wait_nanoseconds = wait_nanoseconds_;
     const BoundPlan bound = bind(way.plan, made.call, rank, way.limits);
-    made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, self, 0));
+    made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
     if (is_short(kernel.function) && has_two_steps(static_cast<const ShortLaunch*>(argument)->steps.last)) {
@@ -244,14 +216,6 @@ class World {
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
 
-  const int ranks_;
-  const uint64_t wait_nanoseconds_;
-  test::Random random_;
-  Simt machine_;
-  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
-  std::vector<std::vector<StrandState>> states_;
-  std::vector<std::vector<StrandFailure>> failures_;
-  uint32_t aborted_ = 0;
   // By algorithm, collective, root and pipeline.
   std::map<std::tuple<std::string, Collective, int, int>, VerifiedPlan> plans_;
   std::deque<Made> calls_;

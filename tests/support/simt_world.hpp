@@ -1,0 +1,69 @@
+// Ranks whose kernels run on a CPU: the memory that their GPUs would share, and what they report. Include this before
+// any kernel (*.cuh), as simt.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "runtime/cuda/lane_kernel.hpp"
+#include "support/seed.hpp"
+#include "support/simt.hpp"
+
+namespace plait::test {
+
+class SimtWorld {
+ public:
+  // A wait gives up after `wait_nanoseconds` of Simt::nanoseconds_now().
+  SimtWorld(int ranks, uint64_t seed, uint64_t wait_nanoseconds)
+      : ranks_(ranks), random_(seed), machine_(seed), wait_nanoseconds_(wait_nanoseconds) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
+          static_cast<std::byte*>(std::calloc(1, BlockLayout::total_bytes())), &std::free));
+      states_.emplace_back(kMostStrands * kMostLanes);
+      failures_.emplace_back(kMostStrands * kMostLanes);
+    }
+  }
+  SimtWorld(const SimtWorld&) = delete;
+  SimtWorld& operator=(const SimtWorld&) = delete;
+
+  int pick(int low, int high) {
+    return static_cast<int>(between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
+  }
+  void run() { machine_.run(); }
+  // Waits that gave up.
+  int failures_of(size_t rank) const {
+    return static_cast<int>(std::count_if(failures_[rank].begin(), failures_[rank].end(),
+                                          [](const auto& it) { return it.state != StrandFailure::kNone; }));
+  }
+
+ protected:
+  DeviceRank end_of(int rank) {
+    const auto r = static_cast<size_t>(rank);
+    DeviceRank self;
+    self.rank = rank;
+    self.ranks = ranks_;
+    self.states = states_[r].data();
+    for (size_t peer = 0; peer < blocks_.size(); ++peer) self.blocks[peer] = blocks_[peer].get();
+    self.failures = failures_[r].data();
+    self.aborted = &aborted_;
+    self.wait_nanoseconds = wait_nanoseconds_;
+    return self;
+  }
+
+  const int ranks_;
+  Random random_;
+  Simt machine_;
+
+ private:
+  const uint64_t wait_nanoseconds_;
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
+  std::vector<std::vector<StrandState>> states_;
+  std::vector<std::vector<StrandFailure>> failures_;
+  uint32_t aborted_ = 0;
+};
+
+}  // namespace plait::test
