@@ -45,20 +45,17 @@ struct CaptureEnd {
 
 // One copy, made ready.
 struct Copier::Copy {
-  Copy(std::byte* its_to, const std::byte* its_from, size_t its_bytes, bool by_kernel)
-      : to(its_to), from(its_from), bytes(its_bytes) {
-    const bool alike = (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % sizeof(uint4) == 0;
-    if (!by_kernel || !alike) return;  // a copy engine takes any alignment
-    kernel = copy_kernel();
-    launch = {to, from, bytes};
+  Copy(const PlacedCopy& its_place, bool by_kernel) : at(its_place) {
+    const uintptr_t apart = reinterpret_cast<uintptr_t>(at.to) - reinterpret_cast<uintptr_t>(at.from);
+    if (by_kernel && apart % sizeof(uint4) == 0) kernel = copy_kernel();  // a copy engine takes any alignment
   }
 
   void start(cudaStream_t stream) const {
     if (kernel == nullptr) {
-      check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "copying");
+      check_cuda(cudaMemcpyAsync(at.to, at.from, at.bytes, cudaMemcpyDeviceToDevice, stream), "copying");
       return;
     }
-    CopyLaunch argument = launch;
+    PlacedCopy argument = at;
     void* arguments[] = {&argument};
     check_cuda(cudaLaunchKernel(kernel, dim3(kCopyCtas), dim3(kCopyThreads), arguments, 0, stream), "copying");
   }
@@ -66,12 +63,12 @@ struct Copier::Copy {
   cudaGraphNode_t add_to(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& before) const {
     cudaGraphNode_t node = nullptr;
     if (kernel == nullptr) {
-      check_cuda(cudaGraphAddMemcpyNode1D(&node, graph, before.data(), before.size(), to, from, bytes,
+      check_cuda(cudaGraphAddMemcpyNode1D(&node, graph, before.data(), before.size(), at.to, at.from, at.bytes,
                                           cudaMemcpyDeviceToDevice),
                  "capturing a copy");
       return node;
     }
-    CopyLaunch argument = launch;
+    PlacedCopy argument = at;
     void* arguments[] = {&argument};
     cudaKernelNodeParams parameters = {};
     parameters.func = const_cast<void*>(kernel);
@@ -82,11 +79,8 @@ struct Copier::Copy {
     return node;
   }
 
-  std::byte* to;
-  const std::byte* from;
-  size_t bytes;
+  PlacedCopy at;
   const void* kernel = nullptr;  // null: by a copy engine
-  CopyLaunch launch;
 };
 
 Copier::Copier(const DeviceRank& self, StrandFailure* failures, int processors)
@@ -129,11 +123,7 @@ Copier::Copies Copier::copies_of(const CopyProgram& program, bool gated, std::sp
   Copies copies;
   for (const CopyLane& lane : program.lanes) {
     if ((lane.before.count > 0) != gated) continue;
-    for (const DeviceCopy& copy : lane.copies) {
-      const std::byte* const from = inputs[static_cast<size_t>(copy.from_rank)] + copy.input_offset;
-      std::byte* const to = output + copy.output_offset;
-      if (from != to) copies.emplace_back(to, from, copy.bytes, lane.by_kernel);
-    }
+    for (const PlacedCopy& copy : place(lane, inputs, output)) copies.emplace_back(copy, lane.by_kernel);
   }
   return copies;
 }

@@ -4,24 +4,16 @@
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
-#include <cstdint>
-
+#include "runtime/cuda/copy_program.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
 
-// Passed to the kernel by value. Both places are at the same distance from a multiple of 16 bytes.
-struct CopyLaunch {
-  std::byte* to = nullptr;
-  const std::byte* from = nullptr;
-  uint64_t bytes = 0;
-};
-
 inline constexpr int kCopyCtas = kOwnCopySms;
 inline constexpr int kCopyThreads = 1024;
 
-// What cudaLaunchKernel takes, with a CopyLaunch, kCopyCtas CTAs and kCopyThreads threads each.
+// What cudaLaunchKernel takes, with a PlacedCopy whose places are at the same distance from a multiple of 16 bytes,
+// kCopyCtas CTAs and kCopyThreads threads each.
 const void* copy_kernel();
 
 }  // namespace plait

@@ -145,4 +145,14 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
   return program;
 }
 
+std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> inputs, std::byte* output) {
+  std::vector<PlacedCopy> placed;
+  for (const DeviceCopy& copy : lane.copies) {
+    const std::byte* const from = inputs[static_cast<size_t>(copy.from_rank)] + copy.input_offset;
+    std::byte* const to = output + copy.output_offset;
+    if (from != to) placed.push_back({to, from, copy.bytes});
+  }
+  return placed;
+}
+
 }  // namespace plait

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/verifier.hpp"
@@ -39,5 +41,16 @@ struct CopyProgram {
 // of others are never copied, so that a rank that gives up may go on with its copies and spoil nothing but its own
 // output.
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank);
+
+// A copy with addresses.
+struct PlacedCopy {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;  // of this rank, or mapped memory of another
+  uint64_t bytes = 0;
+};
+
+// Those of a lane, but for what lies where it is to go. inputs[r]: the input of rank r, as this rank's GPU addresses
+// it.
+std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> inputs, std::byte* output);
 
 }  // namespace plait

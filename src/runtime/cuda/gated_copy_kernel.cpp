@@ -19,12 +19,9 @@ GatedCopyGrid prepare(const CopyProgram& program, std::span<const std::byte* con
       after = lane.after;
       if (before.count == 0) before.peer = after.peer;
     }
-    for (const DeviceCopy& copy : lane.copies) {
-      const std::byte* const from = inputs[static_cast<size_t>(copy.from_rank)] + copy.input_offset;
-      std::byte* const to = output + copy.output_offset;
-      if (from == to) continue;
-      launch.copies[launch.count++] = {to, from, copy.bytes};
-      most_bytes = std::max<uint64_t>(most_bytes, copy.bytes);
+    for (const PlacedCopy& copy : place(lane, inputs, output)) {
+      launch.copies[launch.count++] = copy;
+      most_bytes = std::max(most_bytes, copy.bytes);
     }
   }
   if (launch.lanes == 0 && launch.count == 0) return {};

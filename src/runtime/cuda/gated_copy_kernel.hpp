@@ -14,18 +14,12 @@
 
 namespace plait {
 
-struct GatedCopy {
-  std::byte* to = nullptr;
-  const std::byte* from = nullptr;  // of this rank, or mapped memory of another
-  uint64_t bytes = 0;
-};
-
 // Passed to the kernel by value. What a rank copies lies in different places: none is read that is written.
 struct GatedCopyLaunch : GateEnd {
   uint32_t lanes = 0;
   GateLane before[kMostGateLanes], after[kMostGateLanes];  // the same peers in the same order
   uint32_t count = 0;                                      // of copies
-  GatedCopy copies[kMostDeviceRanks];
+  PlacedCopy copies[kMostDeviceRanks];
 };
 
 struct GatedCopyGrid {
