@@ -10,9 +10,7 @@ namespace plait {
 Meetings::Meetings(std::byte* memory, int rank, int ranks)
     : ranks_(ranks),
       offers_of_calls_(memory, rank, ranks),
-      offers_of_captured_(memory + Offers::bytes_for(ranks), rank, ranks) {
-  static_assert(kOfferTables == 2);
-}
+      offers_of_captured_(memory + Offers::bytes_for(ranks), rank, ranks) {}
 
 bool Meetings::begin_call(bool captured) {
   captured_ = captured;

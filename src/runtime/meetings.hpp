@@ -32,7 +32,8 @@ class Meetings {
     kOutOfStep,  // some rank has captured what another one made at once: nothing is agreed on any more
   };
 
-  // `memory`: of kOfferTables tables, one behind the other, shared by all ranks.
+  // Of shared memory, as Offers::bytes_for(): a table for each kind of call.
+  static size_t bytes_for(int ranks) { return 2 * Offers::bytes_for(ranks); }
   Meetings(std::byte* memory, int rank, int ranks);
 
   // The next call, which may be captured in a graph. False: nothing is agreed on any more, and agree() is not for it.

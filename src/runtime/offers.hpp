@@ -20,9 +20,8 @@ namespace plait {
 inline constexpr size_t kOfferBytes = 256;
 using Offer = std::array<std::byte, kOfferBytes>;
 
-// A segment has no memory for offers where there are more ranks, and else for so many tables of them.
+// A segment has no memory for offers where there are more.
 inline constexpr int kMostOfferingRanks = 16;
-inline constexpr int kOfferTables = 2;
 
 // Numbers of allocations that a rank lets others map, for those that it may offer.
 inline constexpr int kMostExports = 64;

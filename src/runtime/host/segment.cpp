@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "runtime/meetings.hpp"
 
 namespace plait {
 namespace {
@@ -22,7 +23,7 @@ size_t round_to_page(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage;
 
 size_t header_bytes() { return round_to_page(sizeof(FailureRecord)); }
 size_t offer_bytes(const SegmentShape& shape) {
-  return shape.ranks <= kMostOfferingRanks ? round_to_page(kOfferTables * Offers::bytes_for(shape.ranks)) : 0;
+  return shape.ranks <= kMostOfferingRanks ? round_to_page(Meetings::bytes_for(shape.ranks)) : 0;
 }
 // A rank's exports fit behind its board, where both are whole lines.
 size_t board_bytes() { return round_to_page(sizeof(RankBoard) + kMostExports * sizeof(std::atomic<uint64_t>)); }

@@ -25,7 +25,7 @@ std::vector<Range> ranges_of(const Segment& segment) {
   const SegmentShape& shape = segment.shape();
   std::vector<Range> ranges = {{reinterpret_cast<std::byte*>(&segment.failure()), sizeof(FailureRecord), 64}};
   if (shape.ranks <= kMostOfferingRanks) {
-    ranges.push_back({segment.offers(), kOfferTables * Offers::bytes_for(shape.ranks), 64});
+    ranges.push_back({segment.offers(), 2 * Offers::bytes_for(shape.ranks), 64});
   }
   for (int rank = 0; rank < shape.ranks; ++rank) {
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
