@@ -179,13 +179,15 @@ int run(int argc, char** argv) {
   std::vector<Trial> best;
   // What a communicator chooses by itself.
   if (argc <= 6 || std::string(argv[6]) == "chosen") time_sizes({}, {}, collective, sizes, devices, gpus, best);
+  const bool is_given = argc > 6 && std::string(argv[6]) != "chosen";
   for (const std::string& algorithm : algorithms_of(collective)) {
+    if (is_given) time_sizes(algorithm, argv[6], collective, sizes, devices, gpus, best);
+    if (argc > 6) continue;
     for (const char* protocol : {"packets", "lines", "signals"}) {
       for (const int strands : {1, 2, 4, 8, 16, 24, 32, 48, 64}) {
         for (const int threads : {64, 128, 256, 512}) {
           const std::string launch = join(protocol, ":", strands, "x", threads);
-          if (argc > 6 && launch != argv[6]) continue;
-          if (argc <= 6 && least >= kMuch && (strands < 16 || threads < 256)) continue;
+          if (least >= kMuch && (strands < 16 || threads < 256)) continue;
           time_sizes(algorithm, launch, collective, sizes, devices, gpus, best);
         }
       }

@@ -2,6 +2,7 @@
 #ifdef PLAIT_HAVE_CUDA
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -23,16 +24,30 @@ std::chrono::nanoseconds worthwhile_wait(size_t bytes) {
   return std::chrono::nanoseconds(bytes / kBytesPerNanosecond / 8);
 }
 
+std::optional<LaunchShape> launch_of(const Settings& settings) {
+  if (settings.launch.empty()) return std::nullopt;
+  return parse_launch_shape(settings.launch);
+}
+
+// Of each block, those that do not go through host memory: the first ones, up to where pieces of the rest are aligned.
+size_t elements_over_links(const Call& call, const LaunchShape& launch) {
+  if (launch.host.strands == 0) return call.count;
+  const auto most = static_cast<size_t>(static_cast<double>(call.count) * (1 - launch.host.share));
+  const size_t granule = std::max<size_t>(1, kChunkAlignment / size_of(call.type));
+  return most / granule * granule;
+}
+
 class CudaDeviceEnd final : public DeviceEnd {
  public:
-  CudaDeviceEnd(PeerMemory memory, std::shared_ptr<Segment> segment, int rank, Peers peers, const Settings& settings)
+  CudaDeviceEnd(PeerMemory memory, std::optional<PeerMemory> host_memory, std::shared_ptr<Segment> segment, int rank,
+                Peers peers, const Settings& settings)
       : rank_(rank),
         size_(segment->shape().ranks),
         overrides_(AlgorithmOverrides::parse(settings.algorithm)),
+        launch_(launch_of(settings)),
         state_(std::move(segment), rank, std::move(peers)),
-        cuda_(std::move(memory), state_, rank, size_, {settings.timeout_seconds, Logger(settings.log_level, rank)}) {
-    if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
-  }
+        cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
+              {settings.timeout_seconds, Logger(settings.log_level, rank)}) {}
 
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
     if (call.count == 0 && call.collective != Collective::kBarrier) {  // nothing to launch, but what failed has failed
@@ -40,8 +55,9 @@ class CudaDeviceEnd final : public DeviceEnd {
       return;
     }
     const Ready& ready = ready_for(call);
-    if (ready.copies && cuda_.enqueue_copies(*ready.copies, input, output, stream, ready.patience)) return;
-    cuda_.enqueue(*ready.prepared, input, output, stream, factor);
+    PreparedLaunch* const host = ready.through_host.get();
+    if (ready.copies && cuda_.enqueue_copies(*ready.copies, host, input, output, stream, ready.patience)) return;
+    cuda_.enqueue(*ready.prepared, host, input, output, stream, factor);
   }
 
   void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
@@ -58,12 +74,14 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.ranks_per_device = cuda_.memory().ranks_per_device();
     query.lines = cuda_.memory().keeps_lines_whole();
     query.wide_partials = accumulates_in_float32(call.type);
+    query.host_path = cuda_.has_host_memory();
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
     // Where GPUs do not reach each other's memory, they do not reach buffers either.
     if (cuda_.memory().kind() == ReachKind::kHost) choice.direct.reset();
     // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
     const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
     if (lines || !can_carry_flags(plans_.get(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;
+    if (!cuda_.has_host_memory()) choice.launch.host = {};
     return choice;
   }
 
@@ -81,7 +99,8 @@ class CudaDeviceEnd final : public DeviceEnd {
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
     std::shared_ptr<PreparedLaunch> prepared;
-    std::optional<CopyProgram> copies;  // to be tried first
+    std::shared_ptr<PreparedLaunch> through_host;  // beside it, of the rest of the message; none: there is no rest
+    std::optional<CopyProgram> copies;             // to be tried first
     std::chrono::nanoseconds patience{};
   };
 
@@ -92,10 +111,17 @@ class CudaDeviceEnd final : public DeviceEnd {
   Ready make_ready(const Call& call) const {
     const CudaChoice choice = choose(call);
     const VerifiedPlan& plan = plans_.get(choice.plan);
-    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()));
-    Ready ready{cuda_.prepare(bound, call, choice.launch), {}, {}};
+    const size_t over_links = elements_over_links(call, choice.launch);
+    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), {0, over_links});
+    Ready ready;
+    ready.prepared = cuda_.prepare(bound, call, choice.launch);
+    if (over_links < call.count) {
+      const BoundPlan rest = bind(plan, call, rank_, CudaRank::host_limits(choice.launch, plan.plan()),
+                                  {over_links, call.count - over_links});
+      ready.through_host = cuda_.prepare_host(rest, call, choice.launch, *ready.prepared);
+    }
     if (choice.direct) {
-      ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_);
+      ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_, over_links);
       ready.patience = choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_));
     }
     return ready;
@@ -104,7 +130,7 @@ class CudaDeviceEnd final : public DeviceEnd {
   const int rank_;
   const int size_;
   const AlgorithmOverrides overrides_;
-  std::optional<LaunchShape> launch_;
+  const std::optional<LaunchShape> launch_;
   DeviceCalls state_;
   CudaRank cuda_;
   mutable PlanCache plans_;
@@ -113,21 +139,55 @@ class CudaDeviceEnd final : public DeviceEnd {
 
 }  // namespace
 
+namespace {
+
+bool wants_host_memory(const PeerMemory& memory, int ranks, const Settings& settings) {
+  return memory.kind() != ReachKind::kHost && wants_host_path(ranks, memory.ranks_per_device(), memory.architecture(),
+                                                              memory.keeps_lines_whole(), launch_of(settings));
+}
+
+// Pinned host memory may be scarce, which all ranks learn alike; then links carry everything.
+template <class Make>
+auto where_possible(const Make& make) -> std::optional<decltype(make())> {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResources) throw;
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<DeviceEnd> DeviceEnd::create(Bootstrap& bootstrap, int device, const Settings& settings,
                                              std::shared_ptr<Segment> segment, Peers peers) {
   PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.reach);
-  return std::make_unique<CudaDeviceEnd>(std::move(memory), std::move(segment), bootstrap.rank(), std::move(peers),
-                                         settings);
+  // Settings may differ.
+  const auto votes = bootstrap.all_gather(static_cast<uint8_t>(wants_host_memory(memory, bootstrap.size(), settings)));
+  std::optional<PeerMemory> host_memory;
+  if (std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; })) {
+    host_memory = where_possible(
+        [&] { return PeerMemory::create(bootstrap, device, CudaRank::host_block_bytes(), ReachKind::kHost); });
+  }
+  return std::make_unique<CudaDeviceEnd>(std::move(memory), std::move(host_memory), std::move(segment),
+                                         bootstrap.rank(), std::move(peers), settings);
 }
 
 std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const int> devices, const Settings& settings,
                                                               const std::shared_ptr<Segment>& segment) {
   std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.reach);
+  std::optional<std::vector<PeerMemory>> host_memories;
+  if (wants_host_memory(memories[0], static_cast<int>(devices.size()), settings)) {
+    host_memories =
+        where_possible([&] { return PeerMemory::in_process(devices, CudaRank::host_block_bytes(), ReachKind::kHost); });
+  }
   std::vector<std::unique_ptr<DeviceEnd>> ends;
   for (size_t rank = 0; rank < devices.size(); ++rank) {
     Peers peers(std::vector<int>(devices.size(), getpid()));
-    ends.push_back(std::make_unique<CudaDeviceEnd>(std::move(memories[rank]), segment, static_cast<int>(rank),
-                                                   std::move(peers), settings));
+    std::optional<PeerMemory> host_memory;
+    if (host_memories) host_memory = std::move((*host_memories)[rank]);
+    ends.push_back(std::make_unique<CudaDeviceEnd>(std::move(memories[rank]), std::move(host_memory), segment,
+                                                   static_cast<int>(rank), std::move(peers), settings));
   }
   return ends;
 }

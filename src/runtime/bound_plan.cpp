@@ -12,7 +12,7 @@ namespace {
 
 class Binder {
  public:
-  Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits);
+  Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits, const BlockPart& part);
   BoundPlan bind();
 
  private:
@@ -30,18 +30,21 @@ class Binder {
   const Call& call_;
   const int rank_;
   const BindLimits& limits_;
+  const BlockPart part_;
   bool data_in_signals_ = false;  // of the slice at hand
   const size_t element_bytes_;
   size_t slot_element_bytes_;  // scratch slots are as wide as the widest element that any of them holds
   int slots_ = 0;              // the most of any rank, so that all ranks cut the message alike
 };
 
-Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits)
+Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits,
+               const BlockPart& part)
     : verified_(verified),
       plan_(verified.plan()),
       call_(call),
       rank_(rank),
       limits_(limits),
+      part_(part),
       element_bytes_(size_of(call.type)),
       slot_element_bytes_(element_bytes_) {
   for (const RankPlan& ranks : plan_.ranks) {
@@ -66,7 +69,7 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
 
 // The most elements of a block that one run of the plan can carry.
 size_t Binder::largest_slice() const {
-  if (slots_ == 0) return call_.count;
+  if (slots_ == 0) return part_.count;
   const size_t slot_bytes = limits_.scratch_bytes / slots_ / kChunkAlignment * kChunkAlignment;
   if (slot_bytes == 0) {
     fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", slots_, " scratch slots of at least ",
@@ -80,7 +83,7 @@ size_t Binder::largest_slice() const {
          granule * slot_element_bytes_, " bytes, but a rank has only ", limits_.scratch_bytes,
          " bytes; raise PLAIT_SCRATCH_KIB");
   }
-  return std::min(call_.count, chunk * static_cast<size_t>(plan_.chunks_per_block));
+  return std::min(part_.count, chunk * static_cast<size_t>(plan_.chunks_per_block));
 }
 
 SliceLayout Binder::layout_for(size_t block_elements) const {
@@ -92,21 +95,21 @@ BoundPlan Binder::bind() {
   BoundPlan bound;
   bound.plan = &verified_;
   bound.slices = 1;
-  if (plan_.blocks == 0 || call_.count == 0) {  // signals only
+  if (plan_.blocks == 0 || part_.count == 0) {  // signals only
     bound.last = bind_slice({0, 0, 1, std::max(1, plan_.chunks_per_block)});
     return bound;
   }
   // Slices of even size, cut where an element of the accumulator is aligned; every strand gets equally many.
   const auto divide = [](size_t a, size_t b) { return (a + b - 1) / b; };
   const size_t largest = largest_slice();
-  const size_t rounds = divide(call_.count, largest * limits_.strands);
+  const size_t rounds = divide(part_.count, largest * limits_.strands);
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
-  size_t even = std::max(divide(call_.count, rounds * limits_.strands), limits_.least_slice_bytes / element_bytes_);
+  size_t even = std::max(divide(part_.count, rounds * limits_.strands), limits_.least_slice_bytes / element_bytes_);
   even = std::min(largest, divide(std::max<size_t>(even, 1), granule) * granule);
-  bound.slices = (call_.count + even - 1) / even;
+  bound.slices = divide(part_.count, even);
   bound.slice_bytes = even * element_bytes_;
   if (bound.slices > 1) bound.full = bind_slice(layout_for(even));
-  bound.last = bind_slice(layout_for(call_.count - (bound.slices - 1) * even));
+  bound.last = bind_slice(layout_for(part_.count - (bound.slices - 1) * even));
   return bound;
 }
 
@@ -196,7 +199,7 @@ bool Binder::is_streamed(const Place& place, size_t elements) const {
 BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const {
   // The blocks that a caller's buffer holds lie one behind the other.
   const auto within = [&](const ChunkWindow& window) {
-    return layout.begin(window.position_of(chunk)) * element_bytes_;
+    return (layout.begin(window.position_of(chunk)) + part_.first) * element_bytes_;
   };
   const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
   if (callers && place.rank != rank_) {
@@ -225,7 +228,11 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
 }  // namespace
 
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits) {
-  return Binder(plan, call, rank, limits).bind();
+  return bind(plan, call, rank, limits, {0, call.count});
+}
+
+BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits, const BlockPart& part) {
+  return Binder(plan, call, rank, limits, part).bind();
 }
 
 }  // namespace plait

@@ -77,5 +77,7 @@ struct BindLimits {
 
 // Throws kResources where a plan does not fit the limits at all.
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits);
+// The same for a part of every block, as if there were no more.
+BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits, const BlockPart& part);
 
 }  // namespace plait

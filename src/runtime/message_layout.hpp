@@ -10,6 +10,12 @@
 
 namespace plait {
 
+// A part of every block of a message, in elements.
+struct BlockPart {
+  size_t first = 0;
+  size_t count = 0;
+};
+
 struct SliceLayout {
   size_t block_elements = 0;  // of this slice
   size_t block_stride = 0;    // elements from one block of the user's buffer to the next

@@ -38,6 +38,18 @@ constexpr int kChainParts = 2;
 // some 20 us.
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
 
+// A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can; they store as fast as PCIe takes
+// it in one direction, or in both at once. How fast the path is beside what links carry, and how late its last byte:
+// from docs/benchmarks.md. Less of a message than `kLeastHostShare` is not worth it.
+constexpr int kHostStrands = 4;
+constexpr double kHostStoresOneWay = 52e9, kHostStoresBothWays = 46e9;  // bytes a second
+constexpr double kHostLateness = 25e-6, kLeastHostShare = 0.05;
+struct Paths {
+  double links, host;  // bytes a second
+};
+constexpr Paths kSmOneWay = {360e9, 42e9}, kSmBothWays = {355e9, 32e9};
+constexpr Paths kCopiesOneWay = {391e9, 34e9}, kCopiesBothWays = {370e9, 27e9};
+
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
 class CudaSelection {
@@ -99,10 +111,49 @@ class CudaSelection {
       shape = {Protocol::kSignals, kMostStrands, threads_with_signals(choice)};
       shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, kMostStrands));
     }
-    return fit(shape, choice.arguments.pipeline == 1 ? 1 : lanes(choice));
+    return shape;
+  }
+
+  // That goes through host memory while the rest is performed as `direct`, if that is there, or else by kernels.
+  HostPart host_part(const std::optional<Choice>& direct) const {
+    const bool copies = direct && direct->arguments.engine == Engine::kCopy;
+    if (!query_.host_path || query_.ranks_per_device > 1 || (direct && !copies)) return {};
+    const Paths& paths =
+        copies ? (goes_one_way() ? kCopiesOneWay : kCopiesBothWays) : (goes_one_way() ? kSmOneWay : kSmBothWays);
+    // So that both are done at one time.
+    const auto bytes = static_cast<double>(link_bytes());
+    const double over_links = bytes / paths.links;
+    const double share = (over_links - kHostLateness) / (over_links + bytes / paths.host);
+    if (!(share >= kLeastHostShare)) return {};
+    return {kHostStrands, share, host_rate()};
+  }
+
+  double host_rate() const { return goes_one_way() ? kHostStoresOneWay : kHostStoresBothWays; }
+
+  // CTAs that wait for each other have to be on the GPU at once: those of several lanes, those of ranks that share
+  // a GPU, and those of two launches. An SM has registers for two CTAs of up to 256 threads.
+  LaunchShape fit(LaunchShape shape, const Choice& choice) const {
+    const int lanes = choice.arguments.pipeline == 1 ? 1 : this->lanes(choice);
+    if (lanes == 1 && query_.ranks_per_device == 1) return shape;
+    if (lanes * shape.strands > query_.processors) shape.threads = std::min(shape.threads, 256);
+    const int ctas_per_processor = shape.threads > 256 ? 1 : 2;
+    // Half of it where kernels of several ranks share the room: how the GPU places them is not ours to say.
+    const int share = query_.ranks_per_device == 1 ? 1 : 2 * query_.ranks_per_device;
+    const int room = query_.processors * ctas_per_processor / (lanes * share) - shape.host.strands;
+    shape.strands = std::clamp(shape.strands, 1, std::max(1, room));
+    return shape;
   }
 
  private:
+  // Whether ranks either store at others or are stored at.
+  bool goes_one_way() const { return has_root(query_.collective); }
+
+  // That cross the links of the busiest GPU, in the direction in which more do.
+  size_t link_bytes() const {
+    return has_rank_blocks(query_.collective) ? query_.bytes / static_cast<size_t>(query_.ranks) * peers_
+                                              : query_.bytes;
+  }
+
   // That cross the links of the busiest GPU where every rank fetches what it gets; 0 where that is no way to do it.
   size_t direct_bytes() const {
     switch (query_.collective) {
@@ -199,19 +250,6 @@ class CudaSelection {
     return shape;
   }
 
-  // CTAs that wait for each other have to be on the GPU at once: those of several lanes, and those of ranks that share
-  // a GPU. An SM has registers for two CTAs of up to 256 threads.
-  LaunchShape fit(LaunchShape shape, int lanes) const {
-    if (lanes == 1 && query_.ranks_per_device == 1) return shape;
-    if (lanes * shape.strands > query_.processors) shape.threads = std::min(shape.threads, 256);
-    const int ctas_per_processor = shape.threads > 256 ? 1 : 2;
-    // Half of it where kernels of several ranks share the room: how the GPU places them is not ours to say.
-    const int share = query_.ranks_per_device == 1 ? 1 : 2 * query_.ranks_per_device;
-    const int room = query_.processors * ctas_per_processor / (lanes * share);
-    shape.strands = std::clamp(shape.strands, 1, std::max(1, room));
-    return shape;
-  }
-
   const SelectionQuery& query_;
   const size_t peers_;
 };
@@ -243,8 +281,23 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   };
   complete(choice.plan, Engine::kSm, Reach::kStaged);
   if (choice.direct) complete(*choice.direct, choice.direct->arguments.engine, Reach::kPeer);
-  choice.launch = launch ? *launch : selection.shape(choice.plan);
+  if (launch) {
+    choice.launch = *launch;
+    if (launch->host.strands > 0) choice.launch.host.bytes_per_second = selection.host_rate();
+  } else {
+    choice.launch = selection.shape(choice.plan);
+    if (forced == nullptr && choice.launch.protocol == Protocol::kSignals) {
+      choice.launch.host = selection.host_part(choice.direct);
+    }
+    choice.launch = selection.fit(choice.launch, choice.plan);
+  }
   return choice;
+}
+
+bool wants_host_path(int ranks, int ranks_per_device, int architecture, bool nvlink,
+                     const std::optional<LaunchShape>& launch) {
+  if (launch) return launch->host.strands > 0;
+  return ranks == 2 && ranks_per_device == 1 && architecture == 90 && nvlink;
 }
 
 }  // namespace plait

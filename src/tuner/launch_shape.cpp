@@ -2,6 +2,7 @@
 #include "tuner/launch_shape.hpp"
 
 #include <charconv>
+#include <cmath>
 
 #include "base/error.hpp"
 
@@ -13,15 +14,20 @@ const char* name(Protocol protocol) {
 }
 
 std::string to_text(const LaunchShape& shape) {
-  return join(shape.strands, shape.strands == 1 ? " CTA of " : " CTAs of ", shape.threads, " threads, ",
-              name(shape.protocol));
+  std::string text = join(shape.strands, shape.strands == 1 ? " CTA of " : " CTAs of ", shape.threads, " threads, ",
+                          name(shape.protocol));
+  if (shape.host.strands > 0) {
+    text +=
+        join(", and ", shape.host.strands, " for ", std::round(shape.host.share * 1000) / 10, "% through host memory");
+  }
+  return text;
 }
 
 LaunchShape parse_launch_shape(std::string_view text) {
   const auto refuse = [&] {
     fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is '", text,
          "'; it should look like signals:16x512, lines:32x512 or packets:8x256: protocol, CTAs and threads of each, a "
-         "multiple of 32");
+         "multiple of 32; with signals perhaps +4:8% behind that, for 4 CTAs more that carry 8% through host memory");
   };
   LaunchShape shape;
   const size_t colon = text.find(':');
@@ -35,8 +41,16 @@ LaunchShape parse_launch_shape(std::string_view text) {
   const auto strands = std::from_chars(text.data() + colon + 1, end, shape.strands);
   if (strands.ec != std::errc() || strands.ptr == end || *strands.ptr != 'x') refuse();
   const auto threads = std::from_chars(strands.ptr + 1, end, shape.threads);
-  if (threads.ec != std::errc() || threads.ptr != end) refuse();
+  if (threads.ec != std::errc()) refuse();
   if (shape.strands < 1 || shape.threads < 64 || shape.threads % 32 != 0) refuse();
+  if (threads.ptr == end) return shape;
+  if (*threads.ptr != '+' || shape.protocol != Protocol::kSignals) refuse();
+  const auto host = std::from_chars(threads.ptr + 1, end, shape.host.strands);
+  if (host.ec != std::errc() || host.ptr == end || *host.ptr != ':' || shape.host.strands < 1) refuse();
+  const auto percent = std::from_chars(host.ptr + 1, end, shape.host.share);
+  if (percent.ec != std::errc() || std::string_view(percent.ptr, end) != "%") refuse();
+  if (!(shape.host.share > 0 && shape.host.share < 100)) refuse();
+  shape.host.share /= 100;
   return shape;
 }
 

@@ -17,19 +17,33 @@ inline constexpr int kProtocolCount = 3;
 
 const char* name(Protocol protocol);  // "signals", "packets", "lines"
 
+// The last part of each block of a long message, which goes through pinned host memory while links carry the rest: by
+// strands of a launch of its own.
+struct HostPart {
+  int strands = 0;   // 0: there is no such part
+  double share = 0;  // of each block
+  // What the strands of a rank store at most, all together. More than PCIe takes would queue up in front of what goes
+  // over links.
+  double bytes_per_second = 0;
+
+  friend bool operator==(const HostPart&, const HostPart&) = default;
+};
+
 // A strand is a CTA that runs the plan by itself on slices of the message, with signals and scratch of its own; strand
 // s of a rank deals with strand s of its peers only. So CTAs of one rank never wait for each other.
 struct LaunchShape {
   Protocol protocol = Protocol::kSignals;
   int strands = 16;
   int threads = 512;  // of each, a multiple of 32
+  HostPart host = {};
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };
 
-// "16 CTAs of 512 threads, signals".
+// "16 CTAs of 512 threads, signals", "62 CTAs of 512 threads, signals, and 4 for 8.2% through host memory".
 std::string to_text(const LaunchShape& shape);
-// Reads PLAIT_LAUNCH, such as "packets:32x512". Throws kInvalidArgument with the expected form.
+// Reads PLAIT_LAUNCH, such as "packets:32x512" or "signals:60x512+4:8%" (where HostPart::bytes_per_second stays 0).
+// Throws kInvalidArgument with the expected form.
 LaunchShape parse_launch_shape(std::string_view text);
 
 }  // namespace plait

@@ -126,6 +126,8 @@ void test_everything(Report& report, int gpus) {
       {"broadcast:chain_push(4),reduce:chain_push(4)", "signals:3x128"},
       {"broadcast:chain_push,reduce:chain_push", "lines:2x128"},
       {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "signals:4x256"},
+      {"all_reduce:push(2),reduce:push(2),broadcast:push(2),reduce_scatter:push(2),all_gather:push(2)",
+       "signals:2x128+2:40%"},
   };
   for (const int ranks : {1, 2, 3, 4, 7}) {
     for (const Manner& manner : manners) {
@@ -155,7 +157,8 @@ void test_large(Report& report, int gpus) {
   for (const int ranks : {2, 4}) {
     for (const Manner& manner :
          {Manner{"", ""}, Manner{"", "packets:16x512"}, Manner{"", "lines:32x512"}, Manner{"", "signals:7x512"},
-          Manner{"all_reduce:push(2),reduce:push(2),broadcast:push(2)", "signals:10x256"}}) {
+          Manner{"all_reduce:push(2),reduce:push(2),broadcast:push(2)", "signals:10x256"},
+          Manner{"", "signals:4x256+4:20%"}}) {
       World world(ranks, gpus, settings_for(manner));
       int variant = 0;
       for (const Collective collective : kCollectives) {

@@ -25,12 +25,14 @@ namespace {
 
 using Values = std::vector<uint32_t>;
 
-// Which engine copies in all that follows.
+// Which engine copies in all that follows, and how kernels are launched that perform the rest, if there is any.
 const char* engine = "copy";
+const char* launch = "";
 
 Settings insisting() {
   Settings settings;
   settings.timeout_seconds = 20;
+  settings.launch = launch;
   for (const char* collective : {"all_gather", "all_to_all", "broadcast", "gather", "scatter"}) {
     settings.algorithm += join(settings.algorithm.empty() ? "" : ",", collective, ":pull(", engine, ")");
   }
@@ -148,7 +150,7 @@ bool on_processes(const char* what, int gpus, int ranks, const std::function<voi
     if (!outcome.well()) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
     good &= outcome.well();
   }
-  std::printf("%s, by %s, %d processes: %s\n", what, engine, ranks, good ? "passed" : "FAILED");
+  std::printf("%s, by %s %s, %d processes: %s\n", what, engine, launch, ranks, good ? "passed" : "FAILED");
   return good;
 }
 
@@ -406,6 +408,10 @@ int run_all() {
       expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });
     }
   }
+  launch = "signals:8x256+2:30%";  // the rest goes through host memory
+  for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, move_everything);
+  expect("graphs", 2, replay);
+  launch = "";
   test_one_process(report, gpus);
   return report.finish();
 }

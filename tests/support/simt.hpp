@@ -347,6 +347,7 @@ inline void load_line(const void* from, uint64_t& low, uint64_t& high) {
   if (!is_last) load_relaxed(from, low, high);
 }
 inline uint64_t nanoseconds_now() { return test::Simt::nanoseconds_now(); }
+inline uint64_t cycles_now() { return test::Simt::nanoseconds_now(); }
 inline int this_thread() { return static_cast<int>(threadIdx.x); }
 template <class T, int count>
 T* shared_array() {

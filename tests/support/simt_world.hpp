@@ -23,8 +23,10 @@ class SimtWorld {
     for (int rank = 0; rank < ranks; ++rank) {
       blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
           static_cast<std::byte*>(std::calloc(1, BlockLayout::total_bytes())), &std::free));
-      states_.emplace_back(kMostStrands * kMostLanes);
-      failures_.emplace_back(kMostStrands * kMostLanes);
+      host_blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
+          static_cast<std::byte*>(std::calloc(1, HostBlockLayout::total_bytes())), &std::free));
+      states_.emplace_back(kAllStrands * kMostLanes);
+      failures_.emplace_back(kAllStrands * kMostLanes);
     }
   }
   SimtWorld(const SimtWorld&) = delete;
@@ -54,13 +56,19 @@ class SimtWorld {
     return self;
   }
 
+  HostBlocks host_blocks() const {
+    HostBlocks blocks;
+    for (size_t rank = 0; rank < host_blocks_.size(); ++rank) blocks.of[rank] = host_blocks_[rank].get();
+    return blocks;
+  }
+
   const int ranks_;
   Random random_;
   Simt machine_;
 
  private:
   const uint64_t wait_nanoseconds_;
-  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_;
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_, host_blocks_;
   std::vector<std::vector<StrandState>> states_;
   std::vector<std::vector<StrandFailure>> failures_;
   uint32_t aborted_ = 0;

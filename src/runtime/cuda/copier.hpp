@@ -9,8 +9,8 @@
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
+#include "runtime/cuda/branch.hpp"
 #include "runtime/cuda/copy_program.hpp"
 
 namespace plait {
@@ -33,17 +33,8 @@ class Copier {
                std::byte* output, cudaStream_t stream);
 
  private:
-  struct Copy;
-  using Copies = std::vector<Copy>;
-
-  static Copies copies_of(const CopyProgram& program, bool gated, std::span<const std::byte* const> inputs,
-                          std::byte* output);
   void launch_in_one(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
                      std::byte* output, cudaStream_t stream) const;
-  void run(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
-           cudaStream_t stream);
-  void capture(const CopyProgram& program, uint64_t agreement, const Copies& beside, const Copies& gated,
-               cudaStream_t stream) const;
   void launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint64_t agreement,
                    cudaStream_t stream) const;
   void fill(GateEnd& end, uint64_t agreement) const;
@@ -52,8 +43,7 @@ class Copier {
   StrandFailure* const failures_;
   const int processors_;
   GateState* state_ = nullptr;
-  cudaStream_t beside_ = nullptr;                 // for copies that wait for nobody
-  cudaEvent_t start_ = nullptr, done_ = nullptr;  // of those
+  SideStream beside_;  // for copies that wait for nobody
 };
 
 }  // namespace plait

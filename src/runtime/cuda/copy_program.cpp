@@ -18,11 +18,11 @@ bool is_by_one_kernel(const Plan& plan, int rank) {
 
 class Writer {
  public:
-  Writer(const Plan& plan, const Call& call, int rank)
+  Writer(const Plan& plan, const Call& call, int rank, size_t count)
       : plan_(plan),
         rank_(rank),
         element_bytes_(size_of(call.type)),
-        layout_{call.count, call.count, chunk_elements_for(call.count, plan.chunks_per_block, element_bytes_),
+        layout_{count, call.count, chunk_elements_for(count, plan.chunks_per_block, element_bytes_),
                 plan.chunks_per_block},
         by_one_kernel_(is_by_one_kernel(plan, rank)) {}
 
@@ -129,7 +129,11 @@ bool is_copied_from(const Plan& plan, int rank) {
 }  // namespace
 
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank) {
-  const Writer writer(plan.plan(), call, rank);
+  return make_copy_program(plan, call, rank, call.count);
+}
+
+CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank, size_t count) {
+  const Writer writer(plan.plan(), call, rank, count);
   CopyProgram program;
   program.call = call;
   program.in_place = plan.plan().in_place;

@@ -41,6 +41,8 @@ struct CopyProgram {
 // of others are never copied, so that a rank that gives up may go on with its copies and spoil nothing but its own
 // output.
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank);
+// The same for the first `count` elements of every block only.
+CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank, size_t count);
 
 // A copy with addresses.
 struct PlacedCopy {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "runtime/cuda/branch.hpp"
 #include "runtime/cuda/copier.hpp"
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/direct_calls.hpp"
@@ -20,9 +21,16 @@
 #include "runtime/cuda/short_kernel.hpp"
 
 namespace plait {
+namespace {
+
+// With as many threads, so that CTAs of both have room wherever one has.
+LaunchShape host_shape(const LaunchShape& shape) { return {Protocol::kSignals, shape.host.strands, shape.threads}; }
+
+}  // namespace
 
 struct CudaRank::Impl {
-  Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options);
+  Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_memory, CommunicatorState& its_state, int rank,
+       int ranks, Options options);
   ~Impl();
 
   void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
@@ -31,10 +39,16 @@ struct CudaRank::Impl {
   // graph is launched, and its order is the user's affair. Throws what ended the communicator.
   template <class Launch>
   void in_order(cudaStream_t stream, const Launch& launch);
+  // `main`, and beside it what goes through host memory, if anything does.
+  template <class Launch>
+  void beside_host(PreparedLaunch* through_host, const void* input, void* output, cudaStream_t stream,
+                   const Launch& main);
   // `later` goes on when `earlier` has come to this point.
   void wait_for(cudaStream_t earlier, cudaStream_t later) const;
 
   PeerMemory memory;
+  std::optional<PeerMemory> host_memory;
+  HostBlocks host_blocks{};
   CommunicatorState& state;
   DeviceRank self;
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
@@ -44,6 +58,7 @@ struct CudaRank::Impl {
   std::unique_ptr<CopyTurn> turn;
   std::unique_ptr<DirectCalls> direct;
   std::unique_ptr<Copier> copier;
+  std::unique_ptr<SideStream> beside;  // for what goes through host memory
   uint64_t direct_calls = 0;
   cudaEvent_t last_call = nullptr;
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
@@ -52,19 +67,23 @@ struct CudaRank::Impl {
   std::unique_ptr<KernelWatch> watch;
 };
 
-CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int rank, int ranks, Options options)
-    : memory(std::move(its_memory)), state(its_state) {
+CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_memory, CommunicatorState& its_state,
+                     int rank, int ranks, Options options)
+    : memory(std::move(its_memory)), host_memory(std::move(its_host_memory)), state(its_state) {
   if (ranks > kMostDeviceRanks) {
     fail(ErrorCode::kInvalidArgument, "communicators on GPUs have at most ", kMostDeviceRanks, " ranks, not ", ranks);
   }
   const DeviceGuard guard(memory.device());
   self.rank = rank;
   self.ranks = ranks;
-  for (int r = 0; r < ranks; ++r) self.blocks[r] = memory.of(r);
+  for (int r = 0; r < ranks; ++r) {
+    self.blocks[r] = memory.of(r);
+    if (host_memory) host_blocks.of[r] = host_memory->of(r);
+  }
   self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.timeout_seconds, 1e6) * 1e9);
-  check_cuda(cudaMalloc(&self.states, kMostStrands * kMostLanes * sizeof(StrandState)),
+  check_cuda(cudaMalloc(&self.states, kAllStrands * kMostLanes * sizeof(StrandState)),
              "memory for the state of strands");
-  check_cuda(cudaMemset(self.states, 0, kMostStrands * kMostLanes * sizeof(StrandState)),
+  check_cuda(cudaMemset(self.states, 0, kAllStrands * kMostLanes * sizeof(StrandState)),
              "clearing the state of strands");
   check_cuda(cudaHostAlloc(&reports, sizeof(Reports), cudaHostAllocMapped | cudaHostAllocPortable),
              "memory for reports");
@@ -94,6 +113,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, CommunicatorState& its_state, int ra
   direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn,
                                          DirectCalls::Options{options.timeout_seconds, options.log});
   copier = std::make_unique<Copier>(self, mapped->gates, memory.processors() / memory.ranks_per_device());
+  beside = std::make_unique<SideStream>();
   check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<KernelWatch>(state, *reports);
 }
@@ -122,6 +142,20 @@ void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
   has_called = true;
 }
 
+template <class Launch>
+void CudaRank::Impl::beside_host(PreparedLaunch* through_host, const void* input, void* output, cudaStream_t stream,
+                                 const Launch& main) {
+  if (through_host == nullptr) {
+    main();
+    return;
+  }
+  Branch branch(*beside, stream);
+  const PreparedLaunch::Launch it = through_host->launch(input, output);
+  branch.launch(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, "launching a part of a collective");
+  main();
+  branch.join();
+}
+
 void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
   check_cuda(cudaEventRecord(joined, earlier), "recording a stream of a group");
   check_cuda(cudaStreamWaitEvent(later, joined, 0), "waiting for a stream of a group");
@@ -134,6 +168,7 @@ CudaRank::Impl::~Impl() {
   for (const cudaEvent_t event : {last_call, joined}) {
     if (event != nullptr) cudaEventDestroy(event);
   }
+  beside.reset();
   copier.reset();
   direct.reset();
   turn.reset();
@@ -146,13 +181,17 @@ CudaRank::Impl::~Impl() {
 
 size_t CudaRank::block_bytes() { return BlockLayout::total_bytes(); }
 
-CudaRank::CudaRank(PeerMemory memory, CommunicatorState& state, int rank, int ranks, Options options)
-    : impl_(std::make_unique<Impl>(std::move(memory), state, rank, ranks, options)) {}
+size_t CudaRank::host_block_bytes() { return HostBlockLayout::total_bytes(); }
+
+CudaRank::CudaRank(PeerMemory memory, std::optional<PeerMemory> host_memory, CommunicatorState& state, int rank,
+                   int ranks, Options options)
+    : impl_(std::make_unique<Impl>(std::move(memory), std::move(host_memory), state, rank, ranks, options)) {}
 CudaRank::~CudaRank() = default;
 
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
+bool CudaRank::has_host_memory() const { return impl_->host_memory.has_value(); }
 size_t CudaRank::device_bytes() const {
-  return block_bytes() + kMostStrands * kMostLanes * sizeof(StrandState) + Exchanger::device_bytes() +
+  return block_bytes() + kAllStrands * kMostLanes * sizeof(StrandState) + Exchanger::device_bytes() +
          Copier::device_bytes();
 }
 
@@ -181,6 +220,12 @@ BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
   return limits;
 }
 
+BindLimits CudaRank::host_limits(const LaunchShape& shape, const Plan& plan) {
+  BindLimits limits = CudaRank::limits(host_shape(shape), plan);
+  limits.scratch_bytes = HostBlockLayout::kScratchBytes;
+  return limits;
+}
+
 size_t CudaRank::flagged_bytes(Protocol protocol) {
   return protocol == Protocol::kPackets ? BlockLayout::kPacketBytes : BlockLayout::kLineBytes;
 }
@@ -191,7 +236,16 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const 
   return std::make_shared<PreparedLaunch>(bound, call, shape, impl_->self, impl_->memory.ranks_per_device());
 }
 
-void CudaRank::enqueue(PreparedLaunch& prepared, const void* input, void* output, void* stream, const Factor* factor) {
+std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, const Call& call,
+                                                       const LaunchShape& shape, const PreparedLaunch& main) const {
+  const DeviceGuard guard(impl_->memory.device());
+  const ThroughHost through_host{impl_->host_blocks, shape.host.bytes_per_second, main.ctas()};
+  return std::make_shared<PreparedLaunch>(bound, call, host_shape(shape), impl_->self, impl_->memory.ranks_per_device(),
+                                          &through_host);
+}
+
+void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, const void* input, void* output,
+                       void* stream, const Factor* factor) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
@@ -204,12 +258,13 @@ void CudaRank::enqueue(PreparedLaunch& prepared, const void* input, void* output
       const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
       launch_scale(*factor, input, products, elements, impl.memory.processors(), s);
     }
-    prepared.start(products != nullptr ? products : input, output, s);
+    const void* const from = products != nullptr ? products : input;
+    impl.beside_host(through_host, from, output, s, [&] { prepared.start(from, output, s); });
   });
 }
 
-bool CudaRank::enqueue_copies(const CopyProgram& program, const void* input, void* output, void* stream,
-                              std::chrono::nanoseconds patience) {
+bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
+                              void* stream, std::chrono::nanoseconds patience) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
@@ -218,7 +273,9 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, const void* input, voi
   try {
     impl.in_order(s, [&](bool runs_now) {
       if (runs_now) impl.state.announce(program.call);
-      impl.copier->enqueue(program, agreed->number, agreed->inputs, static_cast<std::byte*>(output), s);
+      impl.beside_host(through_host, input, output, s, [&] {
+        impl.copier->enqueue(program, agreed->number, agreed->inputs, static_cast<std::byte*>(output), s);
+      });
       if (program.by_one_kernel) return;  // which needs no turn
       runs_now ? impl.turn->keep_until_done(s) : impl.turn->keep();
     });

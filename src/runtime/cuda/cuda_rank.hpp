@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/log.hpp"
@@ -30,9 +31,13 @@ class CudaRank {
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
   static size_t block_bytes();
 
-  // `memory` is block_bytes() large and zero. `state` names this rank's calls to the others and
-  // keeps the failure that ends the communicator; it must outlive this.
-  CudaRank(PeerMemory memory, CommunicatorState& state, int rank, int ranks, Options options);
+  // The same of host memory that all ranks reach, if there is any.
+  static size_t host_block_bytes();
+
+  // `memory` is block_bytes() large and zero, and `host_memory` host_block_bytes(). `state` names this rank's calls to
+  // the others and keeps the failure that ends the communicator; it must outlive this.
+  CudaRank(PeerMemory memory, std::optional<PeerMemory> host_memory, CommunicatorState& state, int rank, int ranks,
+           Options options);
   // Waits until the GPU is done with all calls.
   ~CudaRank();
   CudaRank(const CudaRank&) = delete;
@@ -40,23 +45,30 @@ class CudaRank {
 
   const PeerMemory& memory() const;
   size_t device_bytes() const;
+  bool has_host_memory() const;
 
-  // The limits that a plan is bound with for this shape.
+  // The limits that a plan is bound with for this shape, and for its HostPart.
   static BindLimits limits(const LaunchShape& shape, const Plan& plan);
+  static BindLimits host_limits(const LaunchShape& shape, const Plan& plan);
   // Bytes of a strand, for an epoch, that packets or lines may take with their flags.
   static size_t flagged_bytes(Protocol protocol);
   // Throws as PreparedLaunch().
   std::shared_ptr<PreparedLaunch> prepare(const BoundPlan& bound, const Call& call, const LaunchShape& shape) const;
+  // Of the HostPart of `shape`, to run beside `main`.
+  std::shared_ptr<PreparedLaunch> prepare_host(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
+                                               const PreparedLaunch& main) const;
 
-  // Launches on `stream` (a cudaStream_t). Throws what ended the communicator, or kSystem where CUDA refuses. Where
-  // there is a factor, the input is multiplied by it before.
-  void enqueue(PreparedLaunch& prepared, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+  // Launches on `stream` (a cudaStream_t), and what goes through host memory, if anything does, beside that. Throws
+  // what ended the communicator, or kSystem where CUDA refuses. Where there is a factor, the input is multiplied by it
+  // before.
+  void enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, const void* input, void* output, void* stream,
+               const Factor* factor = nullptr);
 
   // A call that copies can perform, straight from buffer to buffer. All ranks have to agree to that, and to come
   // within `patience` of each other; false on all of them where that is not so, and nothing has happened then. Throws
   // as enqueue().
-  bool enqueue_copies(const CopyProgram& program, const void* input, void* output, void* stream,
-                      std::chrono::nanoseconds patience);
+  bool enqueue_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
+                      void* stream, std::chrono::nanoseconds patience);
   // Calls so far that were enqueued so, and allocations of other processes that are mapped for it at the moment.
   uint64_t direct_calls() const;
   size_t mapped_buffers() const;

@@ -15,6 +15,8 @@ inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 constexpr uint32_t tag_of(uint64_t what) { return static_cast<uint32_t>(what & ((uint64_t{1} << kTagBits) - 1)); }
 inline constexpr int kMostDeviceRanks = 16;
 inline constexpr int kMostStrands = 64;
+inline constexpr int kMostHostStrands = 4;  // besides, of what goes through host memory; numbered after the others
+inline constexpr int kAllStrands = kMostStrands + kMostHostStrands;
 inline constexpr int kMostLanes = 3;            // of a rank in a plan; each is a CTA of the strand
 inline constexpr int kMostMessageStrands = 32;  // of a message from one rank to another
 
@@ -39,7 +41,7 @@ struct BlockLayout {
     return static_cast<size_t>((strand * kMostDeviceRanks + rank) * kMostLanes + lane) * sizeof(uint64_t);
   }
   PLAIT_HOST_DEVICE static constexpr size_t signals_at(int strand, unsigned parity) {
-    return completed_at(kMostStrands, 0, 0) + half(strand, parity) * kSignals * kSignalStride;
+    return completed_at(kAllStrands, 0, 0) + half(strand, parity) * kSignals * kSignalStride;
   }
   PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int strand, unsigned parity) {
     return signals_at(kMostStrands, 0) + half(strand, parity) * kScratchBytes;
@@ -76,6 +78,25 @@ struct BlockLayout {
   }
 };
 
+// The same, in host memory next to a rank, of strands whose data goes through there. What ranks tell each other of
+// epochs completed stays in the blocks.
+struct HostBlockLayout {
+  static constexpr size_t kScratchBytes = 384 << 10;
+
+  PLAIT_HOST_DEVICE static constexpr size_t signals_at(int strand, unsigned parity) {
+    return half(strand, parity) * BlockLayout::kSignals * BlockLayout::kSignalStride;
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int strand, unsigned parity) {
+    return signals_at(kAllStrands, 0) + half(strand, parity) * kScratchBytes;
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return scratch_at(kAllStrands, 0); }
+
+ private:
+  PLAIT_HOST_DEVICE static constexpr size_t half(int strand, unsigned parity) {
+    return static_cast<size_t>(strand - kMostStrands) * 2 + parity;
+  }
+};
+
 // What a lane of a strand remembers from launch to launch, in device memory: so that a launch replayed from a CUDA
 // graph counts on.
 struct alignas(16) StrandState {
@@ -96,7 +117,7 @@ struct StrandFailure {
 
 // What kernels and the host tell each other, in host memory.
 struct Reports {
-  StrandFailure strands[kMostStrands * kMostLanes];
+  StrandFailure strands[kAllStrands * kMostLanes];
   StrandFailure receives[kMostDeviceRanks], sends[kMostDeviceRanks];  // by peer
   StrandFailure gates[kMostDeviceRanks];                              // by peer
   uint32_t aborted = 0;  // not 0: the communicator has failed, and whoever waits gives up

@@ -22,7 +22,7 @@ bool has_given_up(const StrandFailure& failure) {
 // Lanes wait for each other: of all that gave up, the one that is furthest behind has the most to tell.
 int furthest_behind(const StrandFailure* failures) {
   int found = -1;
-  for (int i = 0; i < kMostStrands * kMostLanes; ++i) {
+  for (int i = 0; i < kAllStrands * kMostLanes; ++i) {
     if (!has_given_up(failures[i])) continue;
     if (found < 0 || failures[i].expected_epoch < failures[found].expected_epoch) found = i;
   }

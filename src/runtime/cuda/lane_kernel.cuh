@@ -12,7 +12,8 @@ namespace plait {
 template <DataType type>
 __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_constant__ SignalLaunch launch) {
   std::byte** const bases = machine::shared_array<std::byte*, kFirstScratchBase + kMostDeviceRanks>();
-  Strand strand(launch, static_cast<int>(blockIdx.y), static_cast<int>(gridDim.y));
+  Strand strand(launch, launch.first_strand + static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
+                static_cast<int>(gridDim.y));
   SignalEngine<type> engine(launch, strand, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
     const SliceProgram& part = slice + 1 < launch.slices ? launch.full[blockIdx.y] : launch.last[blockIdx.y];
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
 // next launch goes on from is written after the first step, most often while data is on its way.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_constant__ FlaggedLaunch launch) {
-  Strand strand(launch, 0, 1);
+  Strand strand(launch, static_cast<int>(blockIdx.x), 0, 1);
   Engine engine(launch, strand);
   const auto slices = static_cast<uint32_t>(launch.slices);
   for (uint32_t slice = blockIdx.x;; slice += gridDim.x) {

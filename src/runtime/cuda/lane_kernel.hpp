@@ -29,6 +29,12 @@ struct DeviceRank {
   uint64_t wait_nanoseconds = 0;             // a strand that waits longer gives up
 };
 
+// Memory of every rank in the host's, for strands that go there (HostBlockLayout), as this GPU addresses it; null where
+// there is none.
+struct HostBlocks {
+  std::byte* of[kMostDeviceRanks] = {};
+};
+
 // One call, passed to the kernel by value.
 struct Launch {
   uint64_t slices = 0;
@@ -40,6 +46,9 @@ struct Launch {
 
 // With signals: any plan.
 struct SignalLaunch : Launch {
+  int first_strand = 0;         // kMostStrands: through host memory
+  HostBlocks host_blocks = {};  // then
+  uint32_t pace = 0;  // then: clock cycles for each vector of 16 bytes that every thread of a CTA stores at a peer
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   SliceProgram full[kMostLanes], last[kMostLanes];

@@ -44,6 +44,8 @@ __device__ inline uint64_t nanoseconds_now() {
   return now;
 }
 
+__device__ inline uint64_t cycles_now() { return static_cast<uint64_t>(clock64()); }
+
 // threadIdx.x, for what comes after the first store, or seldom: volatile, so that the compiler does not compute all
 // that follows from it at the start of the launch, where nothing else can be done meanwhile.
 __device__ inline int this_thread() {

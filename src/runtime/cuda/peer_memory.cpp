@@ -47,6 +47,7 @@ struct Offer : Verdict {
   uint64_t pointer = 0;         // kIpc, for ranks of the same process: the block …
   uint64_t shared = 0;          // … and its Shared
   int32_t processors = 0;       // of the device
+  int32_t architecture = 0;     // of the device
   int32_t device = 0;           // as its process numbers it
   int32_t process_id = 0;
   uint64_t process_namespace = 0;
@@ -111,6 +112,13 @@ int processors_of(int device) {
   return count;
 }
 
+int architecture_of(int device) {
+  int major = 0, minor = 0;
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the architecture");
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the architecture");
+  return major * 10 + minor;
+}
+
 void start_cuda(int device) {
   const DeviceGuard guard(device);
   check_cuda(cudaFree(nullptr), join("starting CUDA on device ", device));
@@ -136,6 +144,7 @@ struct PeerMemory::Impl {
   bool keeps_lines_whole = false;
   int ranks_per_device = 1;
   int processors = 0;
+  int architecture = 0;
   std::vector<std::byte*> blocks;
   std::shared_ptr<Cleanup> own;     // of the memory itself; all ranks of one process hold it together
   std::unique_ptr<Cleanup> mapped;  // goes first
@@ -195,6 +204,11 @@ class Exchange {
     return std::min_element(all_.begin(), all_.end(), [](auto& a, auto& b) { return a.processors < b.processors; })
         ->processors;
   }
+  int architecture() const {
+    const bool alike =
+        std::all_of(all_.begin(), all_.end(), [&](const Offer& it) { return it.architecture == all_[0].architecture; });
+    return alike ? all_[0].architecture : 0;
+  }
   int ranks_per_device() const {
     std::vector<std::array<char, 16>> uuids;
     for (const Offer& offer : all_) uuids.push_back(offer.uuid);
@@ -209,6 +223,7 @@ class Exchange {
   void make(ReachKind kind, Offer& offer, const std::shared_ptr<Cleanup>& own) {
     offer.uuid = uuid_of(device_);
     offer.processors = processors_of(device_);
+    offer.architecture = architecture_of(device_);
     own_ = make_peer_block(kind, std::span(&device_, 1), bytes_, true, *own);
     shared_->block = own;
     offer.bytes = own_.bytes;
@@ -343,6 +358,7 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Re
       const bool whole = kind != ReachKind::kHost && exchange.joined_by_nvlink_to_all();
       impl->ranks_per_device = exchange.ranks_per_device();
       impl->processors = exchange.fewest_processors();
+      impl->architecture = exchange.architecture();
       const std::vector<uint8_t> votes = bootstrap.all_gather(static_cast<uint8_t>(whole));
       impl->keeps_lines_whole = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
       return PeerMemory(std::move(impl));
@@ -368,10 +384,11 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         for (const int b : devices) whole = whole && joined_by_nvlink(a, b);
       }
       std::vector<std::array<char, 16>> uuids;
-      int processors = INT_MAX;
+      int processors = INT_MAX, architecture = architecture_of(devices[0]);
       for (const int device : devices) {
         uuids.push_back(uuid_of(device));
         processors = std::min(processors, processors_of(device));
+        if (architecture_of(device) != architecture) architecture = 0;
       }
       std::vector<PeerMemory> ranks;
       for (const int device : devices) {
@@ -382,6 +399,7 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         impl->keeps_lines_whole = whole;
         impl->ranks_per_device = most_on_one_device(uuids);
         impl->processors = processors;
+        impl->architecture = architecture;
         impl->blocks = blocks;
         impl->own = own;
         ranks.push_back(PeerMemory(std::move(impl)));
@@ -400,6 +418,7 @@ size_t PeerMemory::bytes() const { return impl_->bytes; }
 int PeerMemory::device() const { return impl_->device; }
 int PeerMemory::ranks_per_device() const { return impl_->ranks_per_device; }
 int PeerMemory::processors() const { return impl_->processors; }
+int PeerMemory::architecture() const { return impl_->architecture; }
 bool PeerMemory::keeps_lines_whole() const { return impl_->keeps_lines_whole; }
 
 }  // namespace plait

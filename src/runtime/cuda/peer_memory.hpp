@@ -39,6 +39,8 @@ class PeerMemory {
   int ranks_per_device() const;
   // The fewest SMs of any rank's device.
   int processors() const;
+  // The compute capability of all ranks' devices, such as 90 for 9.0; 0 where they differ.
+  int architecture() const;
 
  private:
   struct Impl;

@@ -55,6 +55,16 @@ FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& f
   return launch;
 }
 
+// Clock cycles in which a CTA may store one vector of each of its threads.
+uint32_t pace(const ThroughHost& through_host, const LaunchShape& shape) {
+  if (through_host.bytes_per_second <= 0) return 0;
+  int device = 0, kilohertz = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current GPU");
+  check_cuda(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device), "asking for the clock rate");
+  const double bytes = static_cast<double>(sizeof(uint4)) * shape.threads * shape.strands;
+  return static_cast<uint32_t>(bytes / through_host.bytes_per_second * kilohertz * 1e3);
+}
+
 }  // namespace
 
 struct PreparedLaunch::Buffers {
@@ -70,15 +80,16 @@ struct PreparedLaunch::Buffers {
 };
 
 PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
-                               const DeviceRank& self, int ranks_per_device)
+                               const DeviceRank& self, int ranks_per_device, const ThroughHost* through_host)
     : call_(call), ranks_per_device_(ranks_per_device) {
   const std::string& algorithm = bound.plan->plan().algorithm;
   if (shape.protocol != Protocol::kSignals && !can_carry_flags(*bound.plan, call.type)) {
     fail(ErrorCode::kInvalidPlan, "plan ", algorithm, " cannot be performed with ", name(shape.protocol));
   }
-  if (shape.strands < 1 || shape.strands > kMostStrands || shape.threads < kLeastThreads ||
+  const int most_strands = through_host != nullptr ? kMostHostStrands : kMostStrands;
+  if (shape.strands < 1 || shape.strands > most_strands || shape.threads < kLeastThreads ||
       shape.threads > kMostThreads || shape.threads % 32 != 0) {
-    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", kMostStrands, " CTAs of ", kLeastThreads, " to ",
+    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", most_strands, " CTAs of ", kLeastThreads, " to ",
          kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
   }
   const LaneProgram program = make_lane_program(bound, call, self.rank, shape.protocol);
@@ -87,16 +98,24 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
       dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.strands)), static_cast<unsigned>(program.lanes));
   kernel_.block = dim3(static_cast<unsigned>(shape.threads));
   if (shape.protocol == Protocol::kSignals) {
-    argument_ = signal_launch(program, self, call, algorithm);
+    SignalLaunch launch = signal_launch(program, self, call, algorithm);
+    if (through_host != nullptr) {
+      launch.first_strand = kMostStrands;
+      launch.host_blocks = through_host->blocks;
+      launch.pace = pace(*through_host, shape);
+    }
+    argument_ = launch;
   } else {
     FlaggedProgram flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
     const FlaggedLaunch argument = flagged_launch(program, flagged, self, call, algorithm);
     short_ = short_of(program, flagged, shape, self);
     argument_ = Flagged{std::move(flagged), argument};
   }
-  const bool ctas_wait_for_each_other = program.lanes > 1 || ranks_per_device > 1;
-  if (ctas_wait_for_each_other && !is_resident(kernel_)) {
-    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel_.ctas(), " CTAs of ", shape.threads,
+  // CTAs of lanes wait for each other, and launches side by side could keep each other out on two GPUs in two ways.
+  const int beside = through_host != nullptr ? through_host->ctas_beside : 0;
+  const bool ctas_wait_for_each_other = program.lanes > 1 || ranks_per_device > 1 || beside > 0;
+  if (ctas_wait_for_each_other && !is_resident(kernel_, beside)) {
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel_.ctas() + beside, " CTAs of ", shape.threads,
          " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", resident_ctas(kernel_),
          "; use fewer CTAs or threads");
   }
@@ -129,8 +148,8 @@ std::optional<PreparedLaunch::Short> PreparedLaunch::short_of(const LaneProgram&
 }
 
 // Whether all CTAs of all ranks that share the GPU fit on it at once.
-bool PreparedLaunch::is_resident(const Kernel& kernel) const {
-  return ranks_per_device_ == 0 || kernel.ctas() * ranks_per_device_ <= resident_ctas(kernel);
+bool PreparedLaunch::is_resident(const Kernel& kernel, int ctas_beside) const {
+  return ranks_per_device_ == 0 || (kernel.ctas() + ctas_beside) * ranks_per_device_ <= resident_ctas(kernel);
 }
 
 int PreparedLaunch::resident_ctas(const Kernel& kernel) {

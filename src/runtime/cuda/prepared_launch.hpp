@@ -15,13 +15,20 @@
 
 namespace plait {
 
+// What the launch of a call's HostPart has to know besides.
+struct ThroughHost {
+  HostBlocks blocks;
+  double bytes_per_second = 0;  // see HostPart; 0: as fast as it goes
+  int ctas_beside = 0;          // that must have room on the GPU at the same time
+};
+
 class PreparedLaunch {
  public:
   // For the rank `self`, which shares its GPU with so many others, itself included; the GPU is current. With 0 there is
   // no GPU, and room for any launch, as in tests that run kernels on a CPU. Throws kResources where the plan is too
   // long for a launch or the GPU has no room for it, kInvalidPlan where the protocol cannot serve it.
   PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, const DeviceRank& self,
-                 int ranks_per_device);
+                 int ranks_per_device, const ThroughHost* through_host = nullptr);
 
   // What cudaLaunchKernel takes but for the argument.
   struct Kernel {
@@ -37,6 +44,7 @@ class PreparedLaunch {
   };
 
   const Call& call() const { return call_; }
+  int ctas() const { return kernel_.ctas(); }
   Launch launch(const void* input, void* output);
   // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this.
   void start(const void* input, void* output, cudaStream_t stream);
@@ -55,7 +63,7 @@ class PreparedLaunch {
 
   std::optional<Short> short_of(const LaneProgram& program, const FlaggedProgram& flagged, const LaunchShape& shape,
                                 const DeviceRank& self) const;
-  bool is_resident(const Kernel& kernel) const;
+  bool is_resident(const Kernel& kernel, int ctas_beside = 0) const;
   static int resident_ctas(const Kernel& kernel);
 
   void set(const Buffers& buffers, SignalLaunch& launch) const;

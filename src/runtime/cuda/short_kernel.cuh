@@ -12,7 +12,7 @@ namespace plait {
 // taken: in place both may lie in the same memory.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_constant__ ShortLaunch launch) {
-  Strand strand(launch, 0, 1);
+  Strand strand(launch, static_cast<int>(blockIdx.x), 0, 1);
   const ShortSteps::Slice& slice = blockIdx.x + 1 < gridDim.x ? launch.steps.full : launch.steps.last;
   Engine engine(launch, slice);
   engine.load();

@@ -30,7 +30,7 @@ class SignalEngine {
       const std::byte* buffer = i == kInputBase ? launch_.input : launch_.output;
       bases_[i] = const_cast<std::byte*>(buffer) + slice * launch_.slice_bytes;
     } else if (rank < launch_.self.ranks) {
-      bases_[i] = strand_.scratch(rank);
+      bases_[i] = scratch(rank);
     }
     __syncthreads();
   }
@@ -73,7 +73,7 @@ class SignalEngine {
     __syncthreads();
     if (threadIdx.x < operation.count) {
       const DeviceWord& word = launch_.words[operation.first + threadIdx.x];
-      machine::store_release(strand_.signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
+      machine::store_release(signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
     }
   }
 
@@ -87,10 +87,48 @@ class SignalEngine {
   }
 
  private:
+  // Of this strand and the half of this epoch, at a rank.
+  __device__ std::byte* signals(int rank) const {
+    const int number = strand_.number();
+    return number < kMostStrands ? strand_.block(rank) + BlockLayout::signals_at(number, strand_.parity())
+                                 : launch_.host_blocks.of[rank] + HostBlockLayout::signals_at(number, strand_.parity());
+  }
+  __device__ std::byte* scratch(int rank) const {
+    const int number = strand_.number();
+    return number < kMostStrands ? strand_.block(rank) + BlockLayout::scratch_at(number, strand_.parity())
+                                 : launch_.host_blocks.of[rank] + HostBlockLayout::scratch_at(number, strand_.parity());
+  }
+
   // Vectors of a thread under way at once, of several sources: as many as registers hold without spilling.
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
   static constexpr bool kUnrolls = !std::is_integral_v<Storage> || sizeof(Storage) >= 4;
   static constexpr int kOfTwo = Vector::kCount > 8 ? 1 : kUnrolls ? 4 : 2;
+
+  // Of the launch's pace: stores to host memory that come faster than PCIe takes them would queue up in front of those
+  // that go over links. 0: as fast as it goes.
+  class Pace {
+   public:
+    __device__ explicit Pace(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : machine::cycles_now()) {}
+
+    // Before each thread stores so many vectors.
+    __device__ void keep(int vectors) {
+      if (cycles_ == 0) return;
+      while (static_cast<int64_t>(machine::cycles_now() - next_) < 0) {
+      }
+      next_ = machine::cycles_now() + static_cast<uint64_t>(cycles_) * vectors;
+    }
+
+   private:
+    const uint32_t cycles_;
+    uint64_t next_;
+  };
+
+  // Which is a peer's, as a rule.
+  __device__ static bool stores_in_scratch(const DeviceOperation& operation, const DevicePlace* places) {
+    bool found = false;
+    for (int d = 0; d < operation.destinations; ++d) found = found || places[d].base >= kFirstScratchBase;
+    return found;
+  }
 
   // The table is in shared memory, where the compiler does not see that what it points to is not.
   __device__ std::byte* at(const DevicePlace& place) const {
@@ -103,7 +141,7 @@ class SignalEngine {
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | strand_.epoch(); }
 
   __device__ bool poll(const DeviceWord& word) {
-    const std::byte* address = strand_.signals(strand_.self().rank) + word.number * BlockLayout::kSignalStride;
+    const std::byte* address = signals(strand_.self().rank) + word.number * BlockLayout::kSignalStride;
     const uint64_t expected = value();
     Patience patience;
     for (;;) {
@@ -140,6 +178,7 @@ class SignalEngine {
       while (i < vectors && i >= whole_vectors(operations[copy])) advance();
     };
     settle();
+    Pace pace(launch_.pace);
     while (i < vectors) {
       uint4 values[kCopies];
       uint4* to[kCopies];
@@ -152,6 +191,7 @@ class SignalEngine {
         advance();
         settle();
       }
+      pace.keep(kCopies);
 #pragma unroll
       for (int u = 0; u < kCopies; ++u) {
         if (to[u] != nullptr) *to[u] = values[u];
@@ -163,6 +203,7 @@ class SignalEngine {
   __device__ void copy_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
     constexpr int kCopies = 4;
     const auto* from = reinterpret_cast<const uint4*>(at(places[operation.destinations]));
+    Pace pace(stores_in_scratch(operation, places) ? launch_.pace : 0);
     for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kCopies) {
       uint4 values[kCopies];
 #pragma unroll
@@ -170,6 +211,7 @@ class SignalEngine {
         const uint32_t i = first + u * blockDim.x;
         if (i < vectors) values[u] = from[i];
       }
+      pace.keep(kCopies);
       for (int d = 0; d < operation.destinations; ++d) {
         auto* to = reinterpret_cast<uint4*>(at(places[d]));
 #pragma unroll
@@ -186,6 +228,7 @@ class SignalEngine {
   __device__ void reduce_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
     const ReduceOp op = launch_.op;
     const DevicePlace* sources = places + operation.destinations;
+    Pace pace(stores_in_scratch(operation, places) ? launch_.pace : 0);
     for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kVectors) {
       Vector results[kVectors];
       if constexpr (kSources > 0) {
@@ -224,6 +267,7 @@ class SignalEngine {
           results[u].narrow(sums[u]);
         }
       }
+      pace.keep(kVectors);
       for (int d = 0; d < operation.destinations; ++d) {
         auto* to = reinterpret_cast<uint4*>(at(places[d]));
 #pragma unroll

@@ -43,10 +43,10 @@ __device__ inline void report_wait(StrandFailure* to, int peer, StrandFailure::S
 // what is seldom needed is not inlined, and addresses are found with few steps.
 class Strand {
  public:
-  // Of a launch of `lanes` a rank.
-  __device__ Strand(const Launch& launch, int lane, int lanes)
+  // Lane `lane` of strand `number`, of a launch of `lanes` a rank.
+  __device__ Strand(const Launch& launch, int number, int lane, int lanes)
       : launch_(launch),
-        number_(static_cast<int>(blockIdx.x)),
+        number_(number),
         lane_(lane),
         lanes_(lanes),
         epoch_(state().epoch),
@@ -60,7 +60,6 @@ class Strand {
   __device__ unsigned parity() const { return epoch_ & 1; }
 
   __device__ std::byte* block(int rank) const { return self().blocks[rank]; }
-  __device__ std::byte* signals(int rank) const { return block(rank) + BlockLayout::signals_at(number_, parity()); }
   // From the packets or lines of strand 0 and even epochs to those of this epoch.
   __device__ uint32_t packets_from_first() const {
     return static_cast<uint32_t>(BlockLayout::packets_at(number_, parity()) - BlockLayout::packets_at(0, 0));
@@ -68,7 +67,6 @@ class Strand {
   __device__ uint32_t lines_from_first() const {
     return static_cast<uint32_t>(BlockLayout::lines_at(number_, parity()) - BlockLayout::lines_at(0, 0));
   }
-  __device__ std::byte* scratch(int rank) const { return block(rank) + BlockLayout::scratch_at(number_, parity()); }
 
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
   __device__ bool begin() {

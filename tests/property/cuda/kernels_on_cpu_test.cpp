@@ -126,6 +126,7 @@ class World : public test::SimtWorld {
   const Uses& uses() const { return uses_; }
   // Launches of short calls in two steps, of each collective.
   const std::map<Collective, int>& two_steps() const { return two_steps_; }
+  int through_host() const { return through_host_; }  // launches
 
  private:
   // How a call is performed.
@@ -133,6 +134,7 @@ class World : public test::SimtWorld {
     const VerifiedPlan& plan;
     LaunchShape shape;
     BindLimits limits;
+    size_t through_host = 0;  // elements of each block, the last ones
   };
 
   // Decides the size of the call as well.
@@ -158,7 +160,8 @@ class World : public test::SimtWorld {
     if (call.collective == Collective::kBarrier) return {plan, shape, limits};
     const size_t slice = slot_bytes / sizeof(Element) * static_cast<size_t>(plan.plan().chunks_per_block);
     call.count = static_cast<size_t>(pick(1, static_cast<int>(slice * limits.strands * kMostSlices)));
-    return {plan, shape, limits};
+    const size_t through_host = pick(0, 2) == 0 ? static_cast<size_t>(pick(0, static_cast<int>(call.count))) : 0;
+    return {plan, shape, limits, through_host};
   }
 
   // Most often one of those that GPUs use, some of which have several lanes a rank.
@@ -206,7 +209,8 @@ class World : public test::SimtWorld {
 
   void add_launch(Made& made, const Way& way, int rank) {
     const auto r = static_cast<size_t>(rank);
-    const BoundPlan bound = bind(way.plan, made.call, rank, way.limits);
+    const size_t over_links = made.call.count - way.through_host;
+    const BoundPlan bound = bind(way.plan, made.call, rank, way.limits, {0, over_links});
     made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
@@ -214,6 +218,21 @@ class World : public test::SimtWorld {
       ++two_steps_[made.call.collective];
     }
     machine_.launch(r, kernel.grid, kernel.block, body_of(kernel.function, argument));
+    if (way.through_host > 0) add_host_launch(made, way, rank);
+  }
+
+  // The rest of the message, on a stream of its own, so that it may also run beside calls before and after.
+  void add_host_launch(Made& made, const Way& way, int rank) {
+    const auto r = static_cast<size_t>(rank);
+    const BlockPart rest{made.call.count - way.through_host, way.through_host};
+    const BoundPlan bound = bind(way.plan, made.call, rank, way.limits, rest);
+    const ThroughHost through_host{host_blocks()};
+    made.launches.push_back(
+        std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0, &through_host));
+    const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
+    static_cast<SignalLaunch*>(argument)->pace = rest.count % 2;
+    ++through_host_;
+    machine_.launch(static_cast<size_t>(ranks_) + r, kernel.grid, kernel.block, body_of(kernel.function, argument));
   }
 
   // By algorithm, collective, root and pipeline.
@@ -221,11 +240,13 @@ class World : public test::SimtWorld {
   std::deque<Made> calls_;
   Uses uses_;
   std::map<Collective, int> two_steps_;
+  int through_host_ = 0;
 };
 
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   Uses uses;
   std::map<Collective, int> two_steps;
+  int through_host = 0;
   for (uint64_t seed = 1; seed <= 80; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -236,7 +257,9 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
     for (const auto& [kernel, times] : world.uses()) uses[kernel] += times;
     for (const auto& [collective, times] : world.two_steps()) two_steps[collective] += times;
+    through_host += world.through_host();
   }
+  EXPECT_GT(through_host, 100);
   // Signals with 1, 2 and 3 lanes; engines for any plan with packets and with lines, and kernels of short calls with 1,
   // 2 and 4 words, and 1, 2, 3 and 5 lines.
   EXPECT_EQ(uses.size(), 12u);

@@ -227,6 +227,33 @@ TEST(BoundPlan, CutsAMessageIntoEvenSlicesThatFit) {
       bind(plan, {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1025}, 0, limits_of(4096)).slices, 2u);
 }
 
+// A part is bound as a message of its size is, but lies further on in every block.
+TEST(BoundPlan, APartLiesWhereItBegins) {
+  for (const char* algorithm : {"push", "ring"}) {
+    const VerifiedPlan plan = plan_of(algorithm, Collective::kAllGather, 3);
+    const Call call{Collective::kAllGather, DataType::kInt32, ReduceOp::kSum, 0, 9000};
+    const BlockPart part{3200, 5000};
+    const BoundPlan bound = bind(plan, call, 1, limits_of(4096), part);
+    Call alone = call;
+    alone.count = part.count;
+    const BoundPlan expected = bind(plan, alone, 1, limits_of(4096));
+    EXPECT_EQ(bound.slices, expected.slices);
+    EXPECT_GT(bound.slices, 1u);
+    EXPECT_EQ(bound.slice_bytes, expected.slice_bytes);
+    for (const auto slice : {&BoundPlan::full, &BoundPlan::last}) {
+      const std::vector<BoundPlace>&places = (bound.*slice).places, &others = (expected.*slice).places;
+      ASSERT_EQ(places.size(), others.size());
+      for (size_t i = 0; i < places.size(); ++i) {
+        ASSERT_EQ(places[i].base, others[i].base);
+        const bool callers = places[i].base == kInputBase || places[i].base == kOutputBase;
+        const size_t block = callers ? others[i].offset / (alone.count * sizeof(int32_t)) : 0;
+        const size_t further = callers ? (block * (call.count - alone.count) + part.first) * sizeof(int32_t) : 0;
+        EXPECT_EQ(places[i].offset, others[i].offset + further);
+      }
+    }
+  }
+}
+
 TEST(BoundPlan, SlotsOfUnfinishedReductionsAreWide) {
   const VerifiedPlan plan = plan_of("recursive_doubling", Collective::kAllReduce, 4);
   const size_t narrow =

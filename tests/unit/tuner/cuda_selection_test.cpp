@@ -23,8 +23,31 @@ TEST(LaunchShape, ReadsWhatItWrites) {
   EXPECT_EQ(shape, (LaunchShape{Protocol::kLines, 48, 256}));
   EXPECT_EQ(to_text(shape), "48 CTAs of 256 threads, lines");
   EXPECT_EQ(to_text(parse_launch_shape("signals:1x64")), "1 CTA of 64 threads, signals");
-  for (const char* wrong : {"", "lines", "lines:", "lines:8", "lines:8x", "lines:8x65", "lines:8x32", "lines:0x64",
-                            "lines:-1x64", "lines:8x64 ", "ll:8x64", ":8x64", "packets:8:64"}) {
+  const LaunchShape with_host = parse_launch_shape("signals:62x512+4:8.25%");
+  EXPECT_EQ(with_host, (LaunchShape{Protocol::kSignals, 62, 512, {4, 0.0825}}));
+  EXPECT_EQ(to_text(with_host), "62 CTAs of 512 threads, signals, and 4 for 8.3% through host memory");
+  for (const char* wrong : {"",
+                            "lines",
+                            "lines:",
+                            "lines:8",
+                            "lines:8x",
+                            "lines:8x65",
+                            "lines:8x32",
+                            "lines:0x64",
+                            "lines:-1x64",
+                            "lines:8x64 ",
+                            "ll:8x64",
+                            ":8x64",
+                            "packets:8:64",
+                            "lines:8x64+4:8%",
+                            "signals:8x64+",
+                            "signals:8x64+4",
+                            "signals:8x64+4:8",
+                            "signals:8x64+0:8%",
+                            "signals:8x64+4:0%",
+                            "signals:8x64+4:100%",
+                            "signals:8x64+4:nan%",
+                            "signals:8x64+4:8%%"}) {
     const test::Outcome outcome = test::outcome_of([&](int) { parse_launch_shape(wrong); }, 0);
     EXPECT_EQ(test::objection(outcome, ErrorCode::kInvalidArgument, {"PLAIT_LAUNCH", "signals:16x512"}), "") << wrong;
   }
@@ -222,6 +245,54 @@ TEST(CudaSelection, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
       }
     }
   }
+}
+
+// ---- The second path, through host memory.
+
+HostPart host_part(Collective collective, size_t bytes) {
+  SelectionQuery query = query_of(collective, bytes, 2);
+  query.host_path = true;
+  const CudaChoice choice = select_for_cuda(query, {}, {});
+  const int lanes = choice.plan.arguments.pipeline == 1 ? 1 : 2;
+  EXPECT_LE((choice.launch.strands + choice.launch.host.strands) * lanes, query.processors);
+  EXPECT_EQ(choice.launch.host.strands > 0, choice.launch.host.share > 0);
+  EXPECT_EQ(choice.launch.host.strands > 0, choice.launch.host.bytes_per_second > 0);
+  return choice.launch.host;
+}
+
+TEST(CudaSelection, LongMessagesGoThroughHostMemoryAsWell) {
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    if (collective == Collective::kBarrier) continue;
+    double before = 0;
+    for (size_t bytes = 8; bytes <= size_t{1} << 34; bytes *= 2) {
+      const double share = host_part(collective, bytes).share;
+      EXPECT_GE(share, before) << name(collective) << ", " << bytes << " bytes";
+      EXPECT_LT(share, 0.12);
+      before = share;
+    }
+    EXPECT_EQ(host_part(collective, 8 << 20).strands, 0) << name(collective);
+    EXPECT_GT(host_part(collective, 256 << 20).share, 0.04) << name(collective);
+  }
+}
+
+TEST(CudaSelection, NothingGoesThroughHostMemoryUnasked) {
+  SelectionQuery query = query_of(Collective::kAllReduce, 1 << 30, 2);
+  EXPECT_EQ(select_for_cuda(query, {}, {}).launch.host, HostPart{});  // there is none
+  query.host_path = true;
+  EXPECT_GT(select_for_cuda(query, {}, {}).launch.host.strands, 0);
+  EXPECT_EQ(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:push"), {}).launch.host, HostPart{});
+  EXPECT_EQ(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 32, 512}).launch.host.strands, 0);
+  EXPECT_EQ(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host.share, 0.5);
+  query.ranks_per_device = 2;
+  EXPECT_EQ(select_for_cuda(query, {}, {}).launch.host, HostPart{});
+  EXPECT_TRUE(wants_host_path(2, 1, 90, true, {}));
+  EXPECT_FALSE(wants_host_path(2, 1, 90, false, {}));
+  EXPECT_FALSE(wants_host_path(2, 1, 80, true, {}));
+  EXPECT_FALSE(wants_host_path(2, 2, 90, true, {}));
+  EXPECT_FALSE(wants_host_path(4, 1, 90, true, {}));
+  EXPECT_TRUE(wants_host_path(4, 2, 80, false, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}));
+  EXPECT_FALSE(wants_host_path(2, 1, 90, true, LaunchShape{Protocol::kSignals, 32, 512}));
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// Work that runs beside what a stream gets meanwhile, be the stream captured or not.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace plait {
+
+// What branches that run at once need: made once for a device, which is current, and used by one branch at a time.
+class SideStream {
+ public:
+  SideStream();
+  ~SideStream();
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+
+ private:
+  friend class Branch;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t start_ = nullptr, done_ = nullptr;
+};
+
+// Begins after all that the stream holds. Nothing that is put on it waits for what the stream gets until join(), and
+// the other way round. All functions throw kSystem where CUDA refuses.
+class Branch {
+ public:
+  Branch(SideStream& side, cudaStream_t stream);
+
+  // What cudaLaunchKernel takes. `argument` is copied.
+  void launch(const void* kernel, dim3 grid, dim3 block, void* argument, const char* what);
+  // By a copy engine.
+  void copy(void* to, const void* from, size_t bytes);
+
+  // What the stream gets from here on waits for the branch.
+  void join();
+
+ private:
+  SideStream& side_;
+  const cudaStream_t stream_;
+  // Where the stream is captured, the branch consists of nodes of the graph: a stream of our own would stay part of the
+  // capture until the user ends it, and could serve no other call meanwhile.
+  cudaGraph_t graph_ = nullptr;
+  std::vector<cudaGraphNode_t> last_;
+};
+
+}  // namespace plait
