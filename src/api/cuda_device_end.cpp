@@ -177,7 +177,7 @@ std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const in
                                                               const std::shared_ptr<Segment>& segment) {
   std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.reach);
   std::optional<std::vector<PeerMemory>> host_memories;
-  if (wants_host_memory(memories[0], static_cast<int>(devices.size()), settings)) {
+  if (!memories.empty() && wants_host_memory(memories[0], static_cast<int>(devices.size()), settings)) {
     host_memories =
         where_possible([&] { return PeerMemory::in_process(devices, CudaRank::host_block_bytes(), ReachKind::kHost); });
   }

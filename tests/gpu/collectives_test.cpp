@@ -191,17 +191,20 @@ Call random_call(std::mt19937& random, int ranks) {
 // Calls of all kinds one after the other, without a pause between some of them.
 void test_random(Report& report, int gpus, int calls, unsigned seed) {
   std::mt19937 random(seed);
+  const Manner manners[] = {{"", ""}, {"", "signals:6x128+3:35%"}};
   for (const int ranks : {2, 4}) {
-    World world(ranks, gpus, settings_for({"", ""}));
-    for (int i = 0; i < calls / 2; ++i) {
-      const Call call = random_call(random, ranks);
-      const Buffers buffers{(random() % 5) * element_bytes(call), random() % 2 == 1};
-      for (unsigned ahead = random() % 4; ahead > 0; --ahead) {  // work under way that nobody waits for
-        enqueue(world, random_call(random, ranks), {});
+    for (const Manner& manner : manners) {
+      World world(ranks, gpus, settings_for(manner));
+      for (int i = 0; i < calls / 4; ++i) {
+        const Call call = random_call(random, ranks);
+        const Buffers buffers{(random() % 5) * element_bytes(call), random() % 2 == 1};
+        for (unsigned ahead = random() % 4; ahead > 0; --ahead) {  // work under way that nobody waits for
+          enqueue(world, random_call(random, ranks), {});
+        }
+        const long errors = run(world, call, buffers, i);
+        report.expect(errors == 0, join("random call ", i, " of seed ", seed, ": ", describe(world, call, buffers),
+                                        ": ", errors, " wrong"));
       }
-      const long errors = run(world, call, buffers, i);
-      report.expect(errors == 0, join("random call ", i, " of seed ", seed, ": ", describe(world, call, buffers), ": ",
-                                      errors, " wrong"));
     }
   }
 }

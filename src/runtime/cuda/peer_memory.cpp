@@ -11,6 +11,7 @@
 #include <array>
 #include <climits>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -119,6 +120,13 @@ int architecture_of(int device) {
   return major * 10 + minor;
 }
 
+// What all are; 0 where they differ.
+int common_to(const std::vector<int>& architectures) {
+  const bool alike =
+      std::adjacent_find(architectures.begin(), architectures.end(), std::not_equal_to<>()) == architectures.end();
+  return alike && !architectures.empty() ? architectures.front() : 0;
+}
+
 void start_cuda(int device) {
   const DeviceGuard guard(device);
   check_cuda(cudaFree(nullptr), join("starting CUDA on device ", device));
@@ -205,9 +213,9 @@ class Exchange {
         ->processors;
   }
   int architecture() const {
-    const bool alike =
-        std::all_of(all_.begin(), all_.end(), [&](const Offer& it) { return it.architecture == all_[0].architecture; });
-    return alike ? all_[0].architecture : 0;
+    std::vector<int> architectures;
+    for (const Offer& offer : all_) architectures.push_back(offer.architecture);
+    return common_to(architectures);
   }
   int ranks_per_device() const {
     std::vector<std::array<char, 16>> uuids;
@@ -384,11 +392,12 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         for (const int b : devices) whole = whole && joined_by_nvlink(a, b);
       }
       std::vector<std::array<char, 16>> uuids;
-      int processors = INT_MAX, architecture = architecture_of(devices[0]);
+      std::vector<int> architectures;
+      int processors = INT_MAX;
       for (const int device : devices) {
         uuids.push_back(uuid_of(device));
+        architectures.push_back(architecture_of(device));
         processors = std::min(processors, processors_of(device));
-        if (architecture_of(device) != architecture) architecture = 0;
       }
       std::vector<PeerMemory> ranks;
       for (const int device : devices) {
@@ -399,7 +408,7 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         impl->keeps_lines_whole = whole;
         impl->ranks_per_device = most_on_one_device(uuids);
         impl->processors = processors;
-        impl->architecture = architecture;
+        impl->architecture = common_to(architectures);
         impl->blocks = blocks;
         impl->own = own;
         ranks.push_back(PeerMemory(std::move(impl)));
