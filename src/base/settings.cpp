@@ -104,13 +104,14 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.algorithm; },
      "pins algorithms, such as all_reduce:ring; unset: the tuner chooses"},
-    {"PLAIT_LAUNCH", "<signals|packets|lines>:<CTAs>x<threads>",
+    {"PLAIT_LAUNCH", "<signals|packets|lines>:<CTAs>x<threads>[+<CTAs>:<share>%]",
      [](std::string_view text, Settings& settings) {
        settings.launch = text;
        return true;
      },
      [](const Settings& settings) { return settings.launch; },
-     "pins how collectives are launched on GPUs, such as packets:32x512; unset: the tuner chooses"},
+     "pins how collectives are launched on GPUs, such as packets:32x512 or, with 8% through host memory, "
+     "signals:62x512+4:8%; unset: the tuner chooses"},
     {"PLAIT_REACH", "auto, vmm, ipc or host", read_reach,
      [](const Settings& settings) { return std::string(name(settings.reach)); }, "how GPUs reach each other's memory"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
