@@ -2,6 +2,7 @@
 #include "api/live_choice.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "algorithms/algorithm.hpp"
@@ -30,23 +31,38 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   }
   if (!on_gpus) return select_for_host(query, {}).algorithm;
   // All GPUs of the machines here are of one model; where it is not known, the choice is that for an H200.
-  const int processors = processors_of(topology.devices[static_cast<size_t>(placement.device_of_rank[0])].model);
-  if (processors > 0) query.processors = processors;
+  const GpuModel* const model =
+      find_gpu_model(topology.devices[static_cast<size_t>(placement.device_of_rank[0])].model);
   query.lines = arguments_for(topology, placement, collective).groups.size() <= 1;  // NVLink joins all
+  if (model != nullptr) {
+    query.processors = model->processors;
+    query.host_path = wants_host_path(query.ranks, query.ranks_per_device, model->architecture, query.lines, {});
+  }
   const CudaChoice choice = select_for_cuda(query, {}, {});
   const Plan plan = make_plan(choice.plan.algorithm, choice.plan.arguments);
-  const int ctas = choice.launch.strands * static_cast<int>(plan.ranks[0].lanes.size());
+  const int lanes = static_cast<int>(plan.ranks[0].lanes.size());
+  const int ctas = choice.launch.strands * lanes;
   const std::string launch = join(plan.algorithm, ", ", name(choice.launch.protocol), ", ", ctas,
                                   ctas == 1 ? " CTA" : " CTAs", " of ", choice.launch.threads, " threads");
-  const int used = std::min(ctas, processors);
-  const std::string kernels = processors == 0 ? launch : join(launch, " on at most ", used, used == 1 ? " SM" : " SMs");
-  if (!choice.direct) return kernels;
+  std::string kernels = launch;
+  if (model != nullptr) {
+    const int used = std::min(ctas, model->processors);
+    kernels += join(" on at most ", used, used == 1 ? " SM" : " SMs");
+  }
+  const HostPart& host = choice.launch.host;
+  std::string beside;
+  if (host.strands > 0) {
+    beside = join("; of that, ", std::round(host.share * 1000) / 10, "% of each block through host memory at once, by ",
+                  host.strands * lanes, " CTAs more");
+  }
+  if (!choice.direct) return kernels + beside;
   const std::string how =
       choice.direct->arguments.engine == Engine::kSm
           ? join(" by at most ", kPullSms, " SMs")
           : join(" by copy engines, and at most ", kOwnCopySms, " SMs for what a rank has for itself");
   return join(choice.direct->algorithm, how,
-              ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else ", kernels);
+              ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else ", kernels,
+              beside);
 }
 
 }  // namespace plait

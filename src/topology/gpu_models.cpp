@@ -3,22 +3,18 @@
 namespace plait {
 namespace {
 
-struct GpuModel {
-  std::string_view name;
-  int processors;
-};
-
 // NVIDIA's architecture whitepapers; of a K80 one of its two GPUs.
-constexpr GpuModel kModels[] = {{"K80", 13},   {"P100", 56},  {"V100", 80},  {"T4", 40},   {"A100", 108},
-                                {"H100", 132}, {"H200", 132}, {"H800", 132}, {"B200", 148}};
+constexpr GpuModel kModels[] = {{"K80", 13, 37},   {"P100", 56, 60},  {"V100", 80, 70},
+                                {"T4", 40, 75},    {"A100", 108, 80}, {"H100", 132, 90},
+                                {"H200", 132, 90}, {"H800", 132, 90}, {"B200", 148, 100}};
 
 }  // namespace
 
-int processors_of(std::string_view model) {
+const GpuModel* find_gpu_model(std::string_view vendors_name) {
   for (const GpuModel& known : kModels) {
-    if (model.find(known.name) != std::string_view::npos) return known.processors;
+    if (vendors_name.find(known.name) != std::string_view::npos) return &known;
   }
-  return 0;
+  return nullptr;
 }
 
 }  // namespace plait

@@ -252,6 +252,18 @@ def test_says_what_a_communicator_runs(capsys):
     assert "live     nothing yet: communicators are of one node\n" in capsys.readouterr().out
 
 
+def test_says_what_goes_through_host_memory(capsys):
+    beside = r"; of that, (\d+(\.\d)?)% of each block through host memory at once, by (\d+) CTAs more\n"
+    for collective, most_ctas in (("all_reduce", 8), ("broadcast", 4), ("all_gather", 8)):
+        assert main(["plan", collective, "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", "1G"]) == 0
+        share, _, ctas = re.search(beside, capsys.readouterr().out).groups()
+        assert 5 < float(share) < 12 and int(ctas) == most_ctas
+    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", "1M"]) == 0
+    assert "host memory" not in capsys.readouterr().out
+    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "1G"]) == 0
+    assert "host memory" not in capsys.readouterr().out
+
+
 def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     arguments = ["plan", "all_gather", "--machine", "hgx-h200-4", "--bytes"]
     kernels = "push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs\n"
