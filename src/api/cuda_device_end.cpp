@@ -75,6 +75,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.lines = cuda_.memory().keeps_lines_whole();
     query.wide_partials = accumulates_in_float32(call.type);
     query.host_path = cuda_.has_host_memory();
+    query.processes = !state_.shares_process();
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
     // Where GPUs do not reach each other's memory, they do not reach buffers either.
     if (cuda_.memory().kind() == ReachKind::kHost) choice.direct.reset();
@@ -137,10 +138,6 @@ class CudaDeviceEnd final : public DeviceEnd {
   CallCache<Ready> ready_;
 };
 
-}  // namespace
-
-namespace {
-
 bool wants_host_memory(const PeerMemory& memory, int ranks, const Settings& settings) {
   return memory.kind() != ReachKind::kHost && wants_host_path(ranks, memory.ranks_per_device(), memory.architecture(),
                                                               memory.keeps_lines_whole(), launch_of(settings));
@@ -148,11 +145,16 @@ bool wants_host_memory(const PeerMemory& memory, int ranks, const Settings& sett
 
 // Pinned host memory may be scarce, which all ranks learn alike; then links carry everything.
 template <class Make>
-auto where_possible(const Make& make) -> std::optional<decltype(make())> {
+auto where_possible(const Logger& log, const Settings& settings, const Make& make) -> std::optional<decltype(make())> {
   try {
     return make();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kResources) throw;
+    if (settings.launch.empty()) {
+      log.info("nothing goes through host memory: ", error.what());
+    } else {
+      log.warn("nothing goes through host memory, as PLAIT_LAUNCH=", settings.launch, " asks: ", error.what());
+    }
     return std::nullopt;
   }
 }
@@ -162,12 +164,11 @@ auto where_possible(const Make& make) -> std::optional<decltype(make())> {
 std::unique_ptr<DeviceEnd> DeviceEnd::create(Bootstrap& bootstrap, int device, const Settings& settings,
                                              std::shared_ptr<Segment> segment, Peers peers) {
   PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.reach);
-  // Settings may differ.
-  const auto votes = bootstrap.all_gather(static_cast<uint8_t>(wants_host_memory(memory, bootstrap.size(), settings)));
   std::optional<PeerMemory> host_memory;
-  if (std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; })) {
-    host_memory = where_possible(
-        [&] { return PeerMemory::create(bootstrap, device, CudaRank::host_block_bytes(), ReachKind::kHost); });
+  if (wants_host_memory(memory, bootstrap.size(), settings)) {  // on all ranks alike, as their settings are the same
+    host_memory = where_possible(Logger(settings.log_level, bootstrap.rank()), settings, [&] {
+      return PeerMemory::create(bootstrap, device, CudaRank::host_block_bytes(), ReachKind::kHost);
+    });
   }
   return std::make_unique<CudaDeviceEnd>(std::move(memory), std::move(host_memory), std::move(segment),
                                          bootstrap.rank(), std::move(peers), settings);
@@ -178,8 +179,9 @@ std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const in
   std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.reach);
   std::optional<std::vector<PeerMemory>> host_memories;
   if (!memories.empty() && wants_host_memory(memories[0], static_cast<int>(devices.size()), settings)) {
-    host_memories =
-        where_possible([&] { return PeerMemory::in_process(devices, CudaRank::host_block_bytes(), ReachKind::kHost); });
+    host_memories = where_possible(Logger(settings.log_level, 0), settings, [&] {
+      return PeerMemory::in_process(devices, CudaRank::host_block_bytes(), ReachKind::kHost);
+    });
   }
   std::vector<std::unique_ptr<DeviceEnd>> ends;
   for (size_t rank = 0; rank < devices.size(); ++rank) {

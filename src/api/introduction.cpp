@@ -9,7 +9,6 @@
 #include "api/cores.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
-#include "tuner/launch_shape.hpp"
 
 namespace plait {
 namespace {
@@ -46,7 +45,10 @@ Introduction introduce(const Settings& settings, bool has_device) {
     fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is ", settings.algorithm.size(), " letters long; it may have ",
          sizeof(own.algorithm) - 1);
   }
-  if (settings.launch.size() >= sizeof(own.launch)) parse_launch_shape(settings.launch);  // refuses it
+  if (settings.launch.size() >= sizeof(own.launch)) {
+    fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is ", settings.launch.size(), " letters long; it may have ",
+         sizeof(own.launch) - 1);
+  }
   own.has_device = has_device;
   own.scratch_bytes = settings.scratch_bytes;
   own.cores = own_cores();

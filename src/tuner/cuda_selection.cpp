@@ -41,7 +41,7 @@ constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyE
 // A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can; they store as fast as PCIe takes
 // it in one direction, or in both at once. How fast the path is beside what links carry, and how late its last byte:
 // from docs/benchmarks.md. Less of a message than `kLeastHostShare` is not worth it.
-constexpr int kHostStrands = 4;
+constexpr int kHostStrands = kMostHostStrands;
 constexpr double kHostStoresOneWay = 52e9, kHostStoresBothWays = 46e9;  // bytes a second
 constexpr double kHostLateness = 25e-6, kLeastHostShare = 0.05;
 struct Paths {
@@ -81,7 +81,8 @@ class CudaSelection {
 
   std::optional<Choice> direct() const {
     const size_t least = is_broadcast() ? kDirectBroadcastBytes : kDirectBytes;
-    if (query_.ranks < 2 || query_.ranks_per_device > 1 || direct_bytes() < least) return std::nullopt;
+    if (query_.ranks < 2 || query_.ranks_per_device > 1 || !query_.processes) return std::nullopt;
+    if (direct_bytes() < least) return std::nullopt;
     Choice choice;
     choice.algorithm = "pull";
     choice.arguments.engine = direct_bytes() < kCopyEngineBytes ? Engine::kSm : Engine::kCopy;
@@ -118,6 +119,11 @@ class CudaSelection {
   HostPart host_part(const std::optional<Choice>& direct) const {
     const bool copies = direct && direct->arguments.engine == Engine::kCopy;
     if (!query_.host_path || query_.ranks_per_device > 1 || (direct && !copies)) return {};
+    // Blocks that begin between two vectors are copied element by element, for which host memory is too far away.
+    constexpr size_t kVectorBytes = 16;
+    const bool whole_vectors =
+        !has_rank_blocks(query_.collective) || query_.bytes % (static_cast<size_t>(query_.ranks) * kVectorBytes) == 0;
+    if (!whole_vectors) return {};
     const Paths& paths =
         copies ? (goes_one_way() ? kCopiesOneWay : kCopiesBothWays) : (goes_one_way() ? kSmOneWay : kSmBothWays);
     // So that both are done at one time.
@@ -134,7 +140,7 @@ class CudaSelection {
   // a GPU, and those of two launches. An SM has registers for two CTAs of up to 256 threads.
   LaunchShape fit(LaunchShape shape, const Choice& choice) const {
     const int lanes = choice.arguments.pipeline == 1 ? 1 : this->lanes(choice);
-    if (lanes == 1 && query_.ranks_per_device == 1) return shape;
+    if (lanes == 1 && query_.ranks_per_device == 1 && shape.host.strands == 0) return shape;
     if (lanes * shape.strands > query_.processors) shape.threads = std::min(shape.threads, 256);
     const int ctas_per_processor = shape.threads > 256 ? 1 : 2;
     // Half of it where kernels of several ranks share the room: how the GPU places them is not ours to say.

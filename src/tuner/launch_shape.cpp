@@ -27,7 +27,9 @@ LaunchShape parse_launch_shape(std::string_view text) {
   const auto refuse = [&] {
     fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is '", text,
          "'; it should look like signals:16x512, lines:32x512 or packets:8x256: protocol, CTAs and threads of each, a "
-         "multiple of 32; with signals perhaps +4:8% behind that, for 4 CTAs more that carry 8% through host memory");
+         "multiple of 32; with signals perhaps +4:8% behind that, for 4 CTAs more, which is the most, that carry 8% "
+         "through "
+         "host memory");
   };
   LaunchShape shape;
   const size_t colon = text.find(':');
@@ -47,6 +49,7 @@ LaunchShape parse_launch_shape(std::string_view text) {
   if (*threads.ptr != '+' || shape.protocol != Protocol::kSignals) refuse();
   const auto host = std::from_chars(threads.ptr + 1, end, shape.host.strands);
   if (host.ec != std::errc() || host.ptr == end || *host.ptr != ':' || shape.host.strands < 1) refuse();
+  if (shape.host.strands > kMostHostStrands) refuse();
   const auto percent = std::from_chars(host.ptr + 1, end, shape.host.share);
   if (percent.ec != std::errc() || std::string_view(percent.ptr, end) != "%") refuse();
   if (!(shape.host.share > 0 && shape.host.share < 100)) refuse();

@@ -19,6 +19,7 @@ const char* name(Protocol protocol);  // "signals", "packets", "lines"
 
 // The last part of each block of a long message, which goes through pinned host memory while links carry the rest: by
 // strands of a launch of its own.
+inline constexpr int kMostHostStrands = 4;  // of a launch
 struct HostPart {
   int strands = 0;   // 0: there is no such part
   double share = 0;  // of each block

@@ -26,6 +26,7 @@ struct SelectionQuery {
   bool lines = true;           // Protocol::kLines is right between them
   bool wide_partials = false;  // unfinished reductions of the type travel in a wider one
   bool host_path = false;      // all ranks share pinned host memory besides
+  bool processes = true;       // each rank is one; else nothing goes straight from buffer to buffer
 };
 
 // An algorithm and its parameters; equal choices are equal plans.

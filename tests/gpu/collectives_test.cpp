@@ -210,8 +210,8 @@ void test_random(Report& report, int gpus, int calls, unsigned seed) {
 }
 
 // Three calls captured, replayed, mixed with eager ones on another stream.
-void test_graphs(Report& report, int gpus) {
-  World world(3, gpus, settings_for({"", ""}));
+void test_graphs(Report& report, int gpus, const Manner& manner) {
+  World world(3, gpus, settings_for(manner));
   const Call calls[] = {{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1000},
                         {Collective::kAllReduce, DataType::kBfloat16, ReduceOp::kMax, 0, 3'000'000},
                         {Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 1, 77}};
@@ -242,6 +242,33 @@ void test_graphs(Report& report, int gpus) {
       report.expect(eager == 0, join("eager after replay ", replay, " of ", to_text(call), ": ", eager, " wrong"));
     }
     for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+  }
+}
+
+// A capture that something else has spoiled fails the call, of which no part runs: the communicator goes on.
+void test_spoiled_capture(Report& report, int gpus) {
+  for (const char* const launch : {"", "signals:4x128+2:25%"}) {
+    World world(2, gpus, settings_for({"", launch}));
+    const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 300'000};
+    for (int r = 0; r < world.size(); ++r) {
+      const DeviceGuard guard(world.device(r));
+      check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeGlobal), "capture");
+      void* memory = nullptr;
+      const bool spoils = cudaMalloc(&memory, 1 << 20) != cudaSuccess;
+      cudaGetLastError();
+      bool refused = false;
+      try {
+        world.rank(r).enqueue(call, input_of(world, call, r, {}), output_of(world, call, r, {}), world.stream(r));
+      } catch (const Error&) {
+        refused = true;
+      }
+      cudaGraph_t graph = nullptr;
+      cudaStreamEndCapture(world.stream(r), &graph);
+      cudaGetLastError();
+      report.expect(spoils && refused, join("a call in a spoiled capture is refused, ", launch));
+    }
+    const long errors = run(world, call, {}, 1);
+    report.expect(errors == 0, join("after a spoiled capture, ", launch, ": ", errors, " wrong"));
   }
 }
 
@@ -391,8 +418,8 @@ void test_premultiplied_graphs(Report& report, int gpus) {
 }
 
 // Two communicators at once, and one communicator on changing streams.
-void test_streams(Report& report, int gpus) {
-  World first(2, gpus, settings_for({"", ""})), second(2, gpus, settings_for({"", ""}));
+void test_streams(Report& report, int gpus, const Manner& manner) {
+  World first(2, gpus, settings_for(manner)), second(2, gpus, settings_for(manner));
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 500'000};
   for (int i = 0; i < 50; ++i) {
     upload(first, call, {}, i);
@@ -479,10 +506,17 @@ int run_all(int calls, unsigned seed, const std::string& only) {
   part("every manner of working", [&] { test_everything(report, gpus); });
   part("large messages", [&] { test_large(report, gpus); });
   part("random calls", [&] { test_random(report, gpus, calls, seed); });
-  part("graphs", [&] { test_graphs(report, gpus); });
+  part("graphs", [&] {
+    test_graphs(report, gpus, {"", ""});
+    test_graphs(report, gpus, {"", "signals:4x128+2:25%"});
+    test_spoiled_capture(report, gpus);
+  });
   part("pre-multiplied sums", [&] { test_premultiplied(report, gpus); });
   part("graphs of pre-multiplied sums", [&] { test_premultiplied_graphs(report, gpus); });
-  part("streams", [&] { test_streams(report, gpus); });
+  part("streams", [&] {
+    test_streams(report, gpus, {"", ""});
+    test_streams(report, gpus, {"", "signals:8x256+2:25%"});
+  });
   part("failures", [&] { test_failures(report, gpus); });
   return report.finish();
 }

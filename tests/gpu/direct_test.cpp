@@ -409,8 +409,11 @@ int run_all() {
     }
   }
   launch = "signals:8x256+2:30%";  // the rest goes through host memory
-  for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, move_everything);
-  expect("graphs", 2, replay);
+  for (const char* const each : {"sm", "copy"}) {
+    engine = each;
+    for (const int ranks : {2, 3}) expect("everything", ranks, move_everything);
+    expect("graphs", 2, replay);
+  }
   launch = "";
   test_one_process(report, gpus);
   return report.finish();

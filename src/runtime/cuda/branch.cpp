@@ -1,5 +1,6 @@
 #include "runtime/cuda/branch.hpp"
 
+#include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
 
 namespace plait {
@@ -16,6 +17,8 @@ void look_at_capture(cudaStream_t stream, cudaGraph_t& graph, std::vector<cudaGr
   const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &last, &count);
 #endif
   check_cuda(error, "asking what is captured");
+  // A capture that something else has spoiled has no graph any more.
+  if (status != cudaStreamCaptureStatusActive) check_cuda(cudaErrorStreamCaptureInvalidated, "capturing a collective");
   nodes.assign(last, last + count);
 }
 
@@ -34,13 +37,17 @@ void add_to_capture(cudaStream_t stream, std::vector<cudaGraphNode_t>& nodes) {
 }  // namespace
 
 SideStream::SideStream() {
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream beside others");
+  // Whatever priority the stream has that is to be joined: what runs beside it must not come later.
+  int least = 0, greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities of streams");
+  check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "a stream beside others");
   for (cudaEvent_t* event : {&start_, &done_}) {
     check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "an event");
   }
 }
 
 SideStream::~SideStream() {
+  cudaStreamSynchronize(stream_);  // waits in kernels are bounded
   for (const cudaEvent_t event : {start_, done_}) cudaEventDestroy(event);
   cudaStreamDestroy(stream_);
 }
@@ -67,6 +74,9 @@ void Branch::launch(const void* kernel, dim3 grid, dim3 block, void* argument, c
   parameters.kernelParams = arguments;
   cudaGraphNode_t node = nullptr;
   check_cuda(cudaGraphAddKernelNode(&node, graph_, last_.data(), last_.size(), &parameters), what);
+  cudaLaunchAttributeValue priority = {};
+  check_cuda(cudaStreamGetPriority(stream_, &priority.priority), "asking for the priority of a stream");
+  check_cuda(cudaGraphKernelNodeSetAttribute(node, cudaLaunchAttributePriority, &priority), what);
   last_ = {node};
 }
 
@@ -82,7 +92,16 @@ void Branch::copy(void* to, const void* from, size_t bytes) {
   last_ = {node};
 }
 
+Branch::~Branch() {
+  if (is_joined_) return;
+  try {
+    join();
+  } catch (const Error&) {  // what was thrown before says more
+  }
+}
+
 void Branch::join() {
+  is_joined_ = true;
   if (graph_ != nullptr) {
     add_to_capture(stream_, last_);
     return;

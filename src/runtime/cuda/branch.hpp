@@ -27,8 +27,12 @@ class SideStream {
 class Branch {
  public:
   Branch(SideStream& side, cudaStream_t stream);
+  // Joins what was not joined, as far as that is possible: nothing may run on unnoticed where something was thrown.
+  ~Branch();
+  Branch(const Branch&) = delete;
+  Branch& operator=(const Branch&) = delete;
 
-  // What cudaLaunchKernel takes. `argument` is copied.
+  // What cudaLaunchKernel takes; at no lower priority than the stream's. `argument` is copied.
   void launch(const void* kernel, dim3 grid, dim3 block, void* argument, const char* what);
   // By a copy engine.
   void copy(void* to, const void* from, size_t bytes);
@@ -39,6 +43,7 @@ class Branch {
  private:
   SideStream& side_;
   const cudaStream_t stream_;
+  bool is_joined_ = false;
   // Where the stream is captured, the branch consists of nodes of the graph: a stream of our own would stay part of the
   // capture until the user ends it, and could serve no other call meanwhile.
   cudaGraph_t graph_ = nullptr;

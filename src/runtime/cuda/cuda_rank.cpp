@@ -152,8 +152,15 @@ void CudaRank::Impl::beside_host(PreparedLaunch* through_host, const void* input
   Branch branch(*beside, stream);
   const PreparedLaunch::Launch it = through_host->launch(input, output);
   branch.launch(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, "launching a part of a collective");
-  main();
-  branch.join();
+  try {
+    main();
+    branch.join();
+  } catch (const Error& error) {  // one part alone can only wait in vain
+    state.abort(error.code(), join("rank ", self.rank, " could launch only a part of ", to_text(through_host->call()),
+                                   ": ", error.what()));
+    *static_cast<volatile uint32_t*>(&reports->aborted) = 1;
+    throw;
+  }
 }
 
 void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "runtime/lane_loop.hpp"
+#include "tuner/launch_shape.hpp"
 
 namespace plait {
 
@@ -15,14 +16,13 @@ inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 constexpr uint32_t tag_of(uint64_t what) { return static_cast<uint32_t>(what & ((uint64_t{1} << kTagBits) - 1)); }
 inline constexpr int kMostDeviceRanks = 16;
 inline constexpr int kMostStrands = 64;
-inline constexpr int kMostHostStrands = 4;  // besides, of what goes through host memory; numbered after the others
-inline constexpr int kAllStrands = kMostStrands + kMostHostStrands;
-inline constexpr int kMostLanes = 3;            // of a rank in a plan; each is a CTA of the strand
-inline constexpr int kMostMessageStrands = 32;  // of a message from one rank to another
+inline constexpr int kAllStrands = kMostStrands + kMostHostStrands;  // the last ones are of a HostPart
+inline constexpr int kMostLanes = 3;                                 // of a rank in a plan; each is a CTA of the strand
+inline constexpr int kMostMessageStrands = 32;                       // of a message from one rank to another
 
-// Where things lie in a rank's block. Every strand has signals, scratch and packets of its own, twice, for even and odd
-// epochs (see host/segment.hpp for the rule); they stay a strand's own however many strands a launch has, since ranks
-// may be in different launches at one time.
+// Where things lie in a rank's block. Every strand but those of a HostPart has signals, scratch and packets of its own,
+// twice, for even and odd epochs (see host/segment.hpp for the rule); they stay a strand's own however many strands a
+// launch has, since ranks may be in different launches at one time.
 //
 // Packets and lines have memory that nothing else is ever written to: any word of it is a flag of an epoch or none.
 //
@@ -82,6 +82,7 @@ struct BlockLayout {
 // epochs completed stays in the blocks.
 struct HostBlockLayout {
   static constexpr size_t kScratchBytes = 384 << 10;
+  static_assert(kScratchBytes % 128 == 0 && BlockLayout::kSignals * BlockLayout::kSignalStride % 128 == 0);
 
   PLAIT_HOST_DEVICE static constexpr size_t signals_at(int strand, unsigned parity) {
     return half(strand, parity) * BlockLayout::kSignals * BlockLayout::kSignalStride;

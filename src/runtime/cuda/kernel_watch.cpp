@@ -19,14 +19,21 @@ bool has_given_up(const StrandFailure& failure) {
   return true;
 }
 
-// Lanes wait for each other: of all that gave up, the one that is furthest behind has the most to tell.
+// Lanes wait for each other: of all that gave up, the one that is furthest behind has the most to tell. Strands of host
+// memory have epochs that do not compare with the others', and fewer of them.
 int furthest_behind(const StrandFailure* failures) {
   int found = -1;
   for (int i = 0; i < kAllStrands * kMostLanes; ++i) {
+    if (i == kMostStrands * kMostLanes && found >= 0) break;
     if (!has_given_up(failures[i])) continue;
     if (found < 0 || failures[i].expected_epoch < failures[found].expected_epoch) found = i;
   }
   return found;
+}
+
+std::string name_of_strand(int strand) {
+  if (strand < kMostStrands) return join("CTA ", strand);
+  return join("CTA ", strand - kMostStrands, " of what goes through host memory");
 }
 
 }  // namespace
@@ -46,7 +53,8 @@ void KernelWatch::report_strands() {
   const int found = furthest_behind(reports_.strands);
   if (found < 0 || state_.has_failed()) return;
   const StrandFailure& failure = reports_.strands[found];
-  const std::string who = join("rank ", state_.rank(), ", CTA ", found / kMostLanes, ", lane ", found % kMostLanes);
+  const std::string who =
+      join("rank ", state_.rank(), ", ", name_of_strand(found / kMostLanes), ", lane ", found % kMostLanes);
   const std::string where = failure.operation >= 0 ? join("operation ", failure.operation, " of the plan")
                             : failure.peer >= 0    ? std::string("its wait for others to be done with an earlier part")
                                                    : std::string("its wait for data");

@@ -108,6 +108,7 @@ class SignalEngine {
   // that go over links. 0: as fast as it goes.
   class Pace {
    public:
+    // What is stored first does not wait: whoever makes one has waited for something else before, most often.
     __device__ explicit Pace(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : machine::cycles_now()) {}
 
     // Before each thread stores so many vectors.
@@ -178,7 +179,9 @@ class SignalEngine {
       while (i < vectors && i >= whole_vectors(operations[copy])) advance();
     };
     settle();
-    Pace pace(launch_.pace);
+    bool to_scratch = false;  // any of them
+    for (int c = 0; c < copies; ++c) to_scratch = to_scratch || stores_in_scratch(first, places + 2 * c);
+    Pace pace(to_scratch ? launch_.pace : 0);
     while (i < vectors) {
       uint4 values[kCopies];
       uint4* to[kCopies];

@@ -1,4 +1,4 @@
-// What lanes share: where a strand's memory lies, its epochs, waiting within bounds, giving up.
+// What lanes share: a strand's epochs, where its packets and lines lie, waiting within bounds, giving up.
 #pragma once
 
 #include "runtime/cuda/lane_kernel.hpp"

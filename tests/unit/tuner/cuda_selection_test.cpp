@@ -44,6 +44,7 @@ TEST(LaunchShape, ReadsWhatItWrites) {
                             "signals:8x64+4",
                             "signals:8x64+4:8",
                             "signals:8x64+0:8%",
+                            "signals:8x64+5:8%",
                             "signals:8x64+4:0%",
                             "signals:8x64+4:100%",
                             "signals:8x64+4:nan%",
@@ -199,6 +200,9 @@ TEST(CudaSelection, NothingElseGoesDirectly) {
   query.ranks_per_device = 2;
   EXPECT_FALSE(has_direct(query));
   EXPECT_FALSE(has_direct(query_of(Collective::kAllGather, kHuge, 1)));
+  query.ranks_per_device = 1;
+  query.processes = false;
+  EXPECT_FALSE(has_direct(query));
 }
 
 TEST(CudaSelection, WhoPinsKernelsGetsNothingDirectly) {
@@ -273,6 +277,8 @@ TEST(CudaSelection, LongMessagesGoThroughHostMemoryAsWell) {
     }
     EXPECT_EQ(host_part(collective, 8 << 20).strands, 0) << name(collective);
     EXPECT_GT(host_part(collective, 256 << 20).share, 0.04) << name(collective);
+    const size_t between_vectors = (256 << 20) + 8;  // 4 bytes in each block
+    EXPECT_EQ(host_part(collective, between_vectors).share > 0, !has_rank_blocks(collective)) << name(collective);
   }
 }
 
