@@ -27,9 +27,8 @@ LaunchShape parse_launch_shape(std::string_view text) {
   const auto refuse = [&] {
     fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is '", text,
          "'; it should look like signals:16x512, lines:32x512 or packets:8x256: protocol, CTAs and threads of each, a "
-         "multiple of 32; with signals perhaps +4:8% behind that, for 4 CTAs more, which is the most, that carry 8% "
-         "through "
-         "host memory");
+         "multiple of 32; with signals perhaps +4:8% behind that, for 1 to 4 CTAs more that carry 8% through host "
+         "memory");
   };
   LaunchShape shape;
   const size_t colon = text.find(':');

@@ -19,7 +19,6 @@ const char* name(Protocol protocol);  // "signals", "packets", "lines"
 
 // The last part of each block of a long message, which goes through pinned host memory while links carry the rest: by
 // strands of a launch of its own.
-inline constexpr int kMostHostStrands = 4;  // of a launch
 struct HostPart {
   int strands = 0;   // 0: there is no such part
   double share = 0;  // of each block
@@ -29,6 +28,7 @@ struct HostPart {
 
   friend bool operator==(const HostPart&, const HostPart&) = default;
 };
+inline constexpr int kMostHostStrands = 4;
 
 // A strand is a CTA that runs the plan by itself on slices of the message, with signals and scratch of its own; strand
 // s of a rank deals with strand s of its peers only. So CTAs of one rank never wait for each other.
@@ -43,7 +43,7 @@ struct LaunchShape {
 
 // "16 CTAs of 512 threads, signals", "62 CTAs of 512 threads, signals, and 4 for 8.2% through host memory".
 std::string to_text(const LaunchShape& shape);
-// Reads PLAIT_LAUNCH, such as "packets:32x512" or "signals:60x512+4:8%" (where HostPart::bytes_per_second stays 0).
+// Reads PLAIT_LAUNCH, such as "packets:32x512" or "signals:62x512+4:8%" (where HostPart::bytes_per_second stays 0).
 // Throws kInvalidArgument with the expected form.
 LaunchShape parse_launch_shape(std::string_view text);
 
