@@ -82,7 +82,6 @@ class CudaDeviceEnd final : public DeviceEnd {
     // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
     const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
     if (lines || !can_carry_flags(plans_.get(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;
-    if (!cuda_.has_host_memory()) choice.launch.host = {};
     return choice;
   }
 

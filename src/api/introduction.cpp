@@ -41,14 +41,12 @@ void throw_failure(const Verdict& verdict, size_t rank) {
 
 Introduction introduce(const Settings& settings, bool has_device) {
   Introduction own;
-  if (settings.algorithm.size() >= sizeof(own.algorithm)) {
-    fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is ", settings.algorithm.size(), " letters long; it may have ",
-         sizeof(own.algorithm) - 1);
-  }
-  if (settings.launch.size() >= sizeof(own.launch)) {
-    fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is ", settings.launch.size(), " letters long; it may have ",
-         sizeof(own.launch) - 1);
-  }
+  const auto check_length = [](const char* variable, const std::string& text, size_t most) {
+    if (text.size() <= most) return;
+    fail(ErrorCode::kInvalidArgument, variable, " is ", text.size(), " letters long; it may have ", most);
+  };
+  check_length("PLAIT_ALGORITHM", settings.algorithm, sizeof(own.algorithm) - 1);
+  check_length("PLAIT_LAUNCH", settings.launch, sizeof(own.launch) - 1);
   own.has_device = has_device;
   own.scratch_bytes = settings.scratch_bytes;
   own.cores = own_cores();

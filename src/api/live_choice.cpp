@@ -2,7 +2,6 @@
 #include "api/live_choice.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "algorithms/algorithm.hpp"
@@ -42,9 +41,8 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   const Plan plan = make_plan(choice.plan.algorithm, choice.plan.arguments);
   const int lanes = static_cast<int>(plan.ranks[0].lanes.size());
   const int ctas = choice.launch.strands * lanes;
-  const std::string launch = join(plan.algorithm, ", ", name(choice.launch.protocol), ", ", ctas,
-                                  ctas == 1 ? " CTA" : " CTAs", " of ", choice.launch.threads, " threads");
-  std::string kernels = launch;
+  std::string kernels = join(plan.algorithm, ", ", name(choice.launch.protocol), ", ", ctas,
+                             ctas == 1 ? " CTA" : " CTAs", " of ", choice.launch.threads, " threads");
   if (model != nullptr) {
     const int used = std::min(ctas, model->processors);
     kernels += join(" on at most ", used, used == 1 ? " SM" : " SMs");
@@ -52,7 +50,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   const HostPart& host = choice.launch.host;
   std::string beside;
   if (host.strands > 0) {
-    beside = join("; of that, ", std::round(host.share * 1000) / 10, "% of each block through host memory at once, by ",
+    beside = join("; of that, ", host.percent(), "% of each block through host memory at once, by ",
                   host.strands * lanes, " CTAs more");
   }
   if (!choice.direct) return kernels + beside;

@@ -289,7 +289,8 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   if (choice.direct) complete(*choice.direct, choice.direct->arguments.engine, Reach::kPeer);
   if (launch) {
     choice.launch = *launch;
-    if (launch->host.strands > 0) choice.launch.host.bytes_per_second = selection.host_rate();
+    if (!query.host_path) choice.launch.host = {};
+    if (choice.launch.host.strands > 0) choice.launch.host.bytes_per_second = selection.host_rate();
   } else {
     choice.launch = selection.shape(choice.plan);
     if (forced == nullptr && choice.launch.protocol == Protocol::kSignals) {

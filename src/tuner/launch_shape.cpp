@@ -13,12 +13,13 @@ const char* name(Protocol protocol) {
   return kNames[static_cast<int>(protocol)];
 }
 
+double HostPart::percent() const { return std::round(share * 1000) / 10; }
+
 std::string to_text(const LaunchShape& shape) {
   std::string text = join(shape.strands, shape.strands == 1 ? " CTA of " : " CTAs of ", shape.threads, " threads, ",
                           name(shape.protocol));
   if (shape.host.strands > 0) {
-    text +=
-        join(", and ", shape.host.strands, " for ", std::round(shape.host.share * 1000) / 10, "% through host memory");
+    text += join(", and ", shape.host.strands, " for ", shape.host.percent(), "% through host memory");
   }
   return text;
 }

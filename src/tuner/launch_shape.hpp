@@ -26,6 +26,7 @@ struct HostPart {
   // over links.
   double bytes_per_second = 0;
 
+  double percent() const;  // the share, to a tenth: for people
   friend bool operator==(const HostPart&, const HostPart&) = default;
 };
 inline constexpr int kMostHostStrands = 4;

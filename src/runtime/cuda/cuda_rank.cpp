@@ -58,7 +58,7 @@ struct CudaRank::Impl {
   std::unique_ptr<CopyTurn> turn;
   std::unique_ptr<DirectCalls> direct;
   std::unique_ptr<Copier> copier;
-  std::unique_ptr<SideStream> beside;  // for what goes through host memory
+  std::unique_ptr<SideStream> beside;  // for what goes through host memory, where there is any
   uint64_t direct_calls = 0;
   cudaEvent_t last_call = nullptr;
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
@@ -113,7 +113,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn,
                                          DirectCalls::Options{options.timeout_seconds, options.log});
   copier = std::make_unique<Copier>(self, mapped->gates, memory.processors() / memory.ranks_per_device());
-  beside = std::make_unique<SideStream>();
+  if (host_memory) beside = std::make_unique<SideStream>();
   check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<KernelWatch>(state, *reports);
 }
@@ -158,7 +158,6 @@ void CudaRank::Impl::beside_host(PreparedLaunch* through_host, const void* input
   } catch (const Error& error) {  // one part alone can only wait in vain
     state.abort(error.code(), join("rank ", self.rank, " could launch only a part of ", to_text(through_host->call()),
                                    ": ", error.what()));
-    *static_cast<volatile uint32_t*>(&reports->aborted) = 1;
     throw;
   }
 }

@@ -285,6 +285,7 @@ TEST(CudaSelection, LongMessagesGoThroughHostMemoryAsWell) {
 TEST(CudaSelection, NothingGoesThroughHostMemoryUnasked) {
   SelectionQuery query = query_of(Collective::kAllReduce, 1 << 30, 2);
   EXPECT_EQ(select_for_cuda(query, {}, {}).launch.host, HostPart{});  // there is none
+  EXPECT_EQ(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host, HostPart{});
   query.host_path = true;
   EXPECT_GT(select_for_cuda(query, {}, {}).launch.host.strands, 0);
   EXPECT_EQ(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:push"), {}).launch.host, HostPart{});
