@@ -25,14 +25,15 @@ class Bench {
     handle_.use([&](Communicator&) { bench_->add_nccl(libraries); });
   }
   std::vector<std::string> contestants() const { return bench_->contestants(); }
-  std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, bool in_place,
-                                   bool check, bool multiplied) {
-    const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check, multiplied), graph};
+  std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, int unalign,
+                                   bool in_place, bool check, bool multiplied) {
+    const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check, multiplied), graph,
+                                     unalign};
     return handle_.use([&](Communicator&) { return bench_->measure(call, options); });
   }
   std::vector<Measurement> measure_ring_shift(size_t count, nb::handle dtype, int iterations, int warmup, int cycles,
-                                              int graph, bool in_place, bool check) {
-    const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check), graph};
+                                              int graph, int unalign, bool in_place, bool check) {
+    const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check), graph, unalign};
     const DataType type = data_type_of(dtype);
     return handle_.use([&](Communicator&) { return bench_->measure_ring_shift(type, count, options); });
   }
@@ -64,11 +65,11 @@ void bind_cuda_bench(nb::module_& module) {
            "The first of these libraries that there is. Raises InvalidArgument on all ranks where there is none.")
       .def_prop_ro("contestants", &Bench::contestants, "names, Plait's first")
       .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
-           nb::arg("graph"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,
+           nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,
            "One Measurement a contestant.")
       .def("measure_ring_shift", &Bench::measure_ring_shift, nb::arg("count"), nb::arg("dtype"), nb::arg("iterations"),
-           nb::arg("warmup"), nb::arg("cycles"), nb::arg("graph"), nb::arg("in_place"), nb::arg("check"),
-           "The same for a message from every rank to the next one.")
+           nb::arg("warmup"), nb::arg("cycles"), nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"),
+           nb::arg("check"), "The same for a message from every rank to the next one.")
       .def("close", &Bench::close);
 }
 

@@ -344,6 +344,7 @@ class CudaBench:
         warmup: int,
         cycles: int,
         graph: int,
+        unalign: int,
         in_place: bool,
         check: bool,
         multiplied: bool = False,
@@ -356,6 +357,7 @@ class CudaBench:
         warmup: int,
         cycles: int,
         graph: int,
+        unalign: int,
         in_place: bool,
         check: bool,
     ) -> list[Measurement]: ...

@@ -73,6 +73,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.processors = cuda_.memory().processors();
     query.ranks_per_device = cuda_.memory().ranks_per_device();
     query.lines = cuda_.memory().keeps_lines_whole();
+    query.element_bytes = size_of(call.type);
     query.wide_partials = accumulates_in_float32(call.type);
     query.host_path = cuda_.has_host_memory();
     query.processes = !state_.shares_process();

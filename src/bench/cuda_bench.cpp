@@ -69,6 +69,7 @@ class Task {
   virtual ~Task() = default;
   virtual std::string text() const = 0;
   virtual size_t message_bytes() const = 0;
+  virtual size_t element_bytes() const = 0;
   virtual Placement place(const BufferPair& buffers) const = 0;
   virtual bool is_served_by(const CudaContestant& contestant) const = 0;
   virtual void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const = 0;
@@ -92,6 +93,7 @@ class CallTask final : public Task {
 
   std::string text() const override { return to_text(call_); }
   size_t message_bytes() const override { return plait::message_bytes(call_, ranks_); }
+  size_t element_bytes() const override { return size_of(call_.type); }
   Placement place(const BufferPair& buffers) const override { return plait::place(call_, rank_, buffers, in_place_); }
   bool is_served_by(const CudaContestant& contestant) const override {
     return contestant.serves(call_, in_place_) && (!multiplied_ || contestant.multiplies());
@@ -127,6 +129,7 @@ class ShiftTask final : public Task {
 
   std::string text() const override { return join("a message of ", shift_.count, " ", name(shift_.type)); }
   size_t message_bytes() const override { return shift_.bytes(); }
+  size_t element_bytes() const override { return size_of(shift_.type); }
   Placement place(const BufferPair& buffers) const override {
     return {buffers.first, in_place_ ? buffers.first : buffers.second};
   }
@@ -396,8 +399,9 @@ CudaBench::Impl& CudaBench::open() const {
 
 std::vector<Measurement> CudaBench::Impl::measure(const Task& task, const CudaMeasureOptions& options) {
   const size_t bytes = task.message_bytes();
-  if (bytes > largest_bytes) {
-    fail(ErrorCode::kInvalidArgument, "a message of ", bytes, " bytes in a benchmark for ", largest_bytes);
+  const size_t begin = static_cast<size_t>(options.unalign) * task.element_bytes();
+  if (begin + bytes > largest_bytes) {
+    fail(ErrorCode::kInvalidArgument, "a message of ", begin + bytes, " bytes in a benchmark for ", largest_bytes);
   }
   const DeviceGuard guard(device);
   const Pages host(options.check ? bytes : 0);
@@ -408,6 +412,7 @@ std::vector<Measurement> CudaBench::Impl::measure(const Task& task, const CudaMe
     if (!task.is_served_by(contestant)) continue;
     BufferPair buffers = contestant.own_buffers();
     if (buffers.first == nullptr) buffers = {first.get(), second.get()};
+    buffers = {buffers.first + begin, buffers.second + begin};
     auto trial =
         std::make_unique<Trial>(contestant, task, options,
                                 Trial::Place{communicator, stream.get(), start.get(), stop.get(), buffers, host.get()});

@@ -12,7 +12,8 @@
 namespace plait {
 
 struct CudaMeasureOptions : MeasureOptions {
-  int graph = 0;  // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
+  int graph = 0;    // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
+  int unalign = 0;  // elements by which buffers begin after what is aligned to everything
 };
 
 // One rank's end; all ranks make the same calls in the same order. The buffers are made once, for the largest message,
@@ -25,7 +26,8 @@ struct CudaMeasureOptions : MeasureOptions {
 // the ranks begin together.
 class CudaBench {
  public:
-  // `communicator` has a device and outlives this. `largest_bytes`: of the messages to come. Throws kResources.
+  // `communicator` has a device and outlives this. `largest_bytes`: of the messages to come, and what they lie behind
+  // where they are not aligned. Throws kResources.
   CudaBench(Communicator& communicator, size_t largest_bytes);
   ~CudaBench();
   CudaBench(const CudaBench&) = delete;

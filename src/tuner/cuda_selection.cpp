@@ -37,18 +37,22 @@ constexpr int kChainParts = 2;
 // where there are more by copy engines, at 370 GB/s where kernels reach 340. But two gates and the start of a copy take
 // some 20 us.
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
+constexpr size_t kManyCopyEngineBytes = 56 << 20;  // over more than two GPUs
 
-// A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can; they store as fast as PCIe takes
-// it in one direction, or in both at once. How fast the path is beside what links carry, and how late its last byte:
-// from docs/benchmarks.md. Less of a message than `kLeastHostShare` is not worth it.
+// A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can. How fast it is beside what links
+// carry, how late its last byte, and how fast SMs may store there, which is what PCIe takes: from docs/benchmarks.md.
+// Four GPUs share what the host's memory takes, and wait for each other more often. Less of a message than
+// `kLeastHostShare` is not worth it.
 constexpr int kHostStrands = kMostHostStrands;
-constexpr double kHostStoresOneWay = 52e9, kHostStoresBothWays = 46e9;  // bytes a second
-constexpr double kHostLateness = 25e-6, kLeastHostShare = 0.05;
+constexpr double kLeastHostShare = 0.05;
 struct Paths {
-  double links, host;  // bytes a second
+  double links, host;  // bytes a second that cross the links of the busiest GPU, and that go beside them
+  double lateness;     // seconds
+  double pace;         // bytes a second
 };
-constexpr Paths kSmOneWay = {360e9, 42e9}, kSmBothWays = {355e9, 32e9};
-constexpr Paths kCopiesOneWay = {391e9, 34e9}, kCopiesBothWays = {370e9, 27e9};
+constexpr Paths kSmOneWay = {360e9, 42e9, 25e-6, 52e9}, kSmBothWays = {355e9, 32e9, 25e-6, 46e9};
+constexpr Paths kCopiesOneWay = {391e9, 34e9, 25e-6, 52e9}, kCopiesBothWays = {370e9, 27e9, 25e-6, 46e9};
+constexpr Paths kFourOneWay = {355e9, 32e9, 110e-6, 26e9}, kFourBothWays = {340e9, 30e9, 80e-6, 32e9};
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -85,7 +89,8 @@ class CudaSelection {
     if (direct_bytes() < least) return std::nullopt;
     Choice choice;
     choice.algorithm = "pull";
-    choice.arguments.engine = direct_bytes() < kCopyEngineBytes ? Engine::kSm : Engine::kCopy;
+    const size_t least_by_engines = query_.ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes;
+    choice.arguments.engine = direct_bytes() < least_by_engines ? Engine::kSm : Engine::kCopy;
     choice.reason = choice.arguments.engine == Engine::kSm
                         ? "nobody has to combine the message: where buffers can be mapped it goes straight from buffer "
                           "to buffer, which saves a copy"
@@ -124,17 +129,25 @@ class CudaSelection {
     const bool whole_vectors =
         !has_rank_blocks(query_.collective) || query_.bytes % (static_cast<size_t>(query_.ranks) * kVectorBytes) == 0;
     if (!whole_vectors) return {};
-    const Paths& paths =
-        copies ? (goes_one_way() ? kCopiesOneWay : kCopiesBothWays) : (goes_one_way() ? kSmOneWay : kSmBothWays);
+    // Over more than two GPUs, copies are held up for longer than what host memory carries saves. And what comes from
+    // there has far to come: too few loads are under way where several sources are not of four bytes an element.
+    const bool loads_enough = !reduces(query_.collective) || query_.element_bytes == 4;
+    if (query_.ranks > 2 && (copies || !loads_enough)) return {};
+    const Paths& paths = this->paths(copies);
     // So that both are done at one time.
     const auto bytes = static_cast<double>(link_bytes());
     const double over_links = bytes / paths.links;
-    const double share = (over_links - kHostLateness) / (over_links + bytes / paths.host);
+    const double share = (over_links - paths.lateness) / (over_links + bytes / paths.host);
     if (!(share >= kLeastHostShare)) return {};
-    return {kHostStrands, share, host_rate()};
+    return {kHostStrands, share, paths.pace};
   }
 
-  double host_rate() const { return goes_one_way() ? kHostStoresOneWay : kHostStoresBothWays; }
+  const Paths& paths(bool copies) const {
+    const bool one_way = has_root(query_.collective);  // ranks either store at others or are stored at
+    if (query_.ranks > 2) return one_way ? kFourOneWay : kFourBothWays;
+    if (copies) return one_way ? kCopiesOneWay : kCopiesBothWays;
+    return one_way ? kSmOneWay : kSmBothWays;
+  }
 
   // CTAs that wait for each other have to be on the GPU at once: those of several lanes, those of ranks that share
   // a GPU, and those of two launches. An SM has registers for two CTAs of up to 256 threads.
@@ -151,13 +164,11 @@ class CudaSelection {
   }
 
  private:
-  // Whether ranks either store at others or are stored at.
-  bool goes_one_way() const { return has_root(query_.collective); }
-
   // That cross the links of the busiest GPU, in the direction in which more do.
   size_t link_bytes() const {
-    return has_rank_blocks(query_.collective) ? query_.bytes / static_cast<size_t>(query_.ranks) * peers_
-                                              : query_.bytes;
+    const auto ranks = static_cast<size_t>(query_.ranks);
+    if (query_.collective == Collective::kAllReduce) return query_.bytes / ranks * peers_ * 2;
+    return has_rank_blocks(query_.collective) ? query_.bytes / ranks * peers_ : query_.bytes;
   }
 
   // That cross the links of the busiest GPU where every rank fetches what it gets; 0 where that is no way to do it.
@@ -290,11 +301,13 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   if (launch) {
     choice.launch = *launch;
     if (!query.host_path) choice.launch.host = {};
-    if (choice.launch.host.strands > 0) choice.launch.host.bytes_per_second = selection.host_rate();
+    if (choice.launch.host.strands > 0) choice.launch.host.bytes_per_second = selection.paths(false).pace;
   } else {
     choice.launch = selection.shape(choice.plan);
     if (forced == nullptr && choice.launch.protocol == Protocol::kSignals) {
       choice.launch.host = selection.host_part(choice.direct);
+      // As it was measured.
+      if (query.ranks > 2 && choice.launch.host.strands > 0) choice.launch.strands -= choice.launch.host.strands;
     }
     choice.launch = selection.fit(choice.launch, choice.plan);
   }
@@ -304,7 +317,7 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
 bool wants_host_path(int ranks, int ranks_per_device, int architecture, bool nvlink,
                      const std::optional<LaunchShape>& launch) {
   if (launch) return launch->host.strands > 0;
-  return ranks == 2 && ranks_per_device == 1 && architecture == 90 && nvlink;
+  return (ranks == 2 || ranks == 4) && ranks_per_device == 1 && architecture == 90 && nvlink;
 }
 
 }  // namespace plait

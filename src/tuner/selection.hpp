@@ -24,6 +24,7 @@ struct SelectionQuery {
   int processors = 132;        // SMs
   int ranks_per_device = 1;    // that share one GPU
   bool lines = true;           // Protocol::kLines is right between them
+  size_t element_bytes = 4;    // of the type
   bool wide_partials = false;  // unfinished reductions of the type travel in a wider one
   bool host_path = false;      // all ranks share pinned host memory besides
   bool processes = true;       // each rank is one; else nothing goes straight from buffer to buffer
@@ -71,8 +72,8 @@ struct CudaChoice {
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch);
 
-// Whether ranks should share pinned host memory, for a HostPart: where that was measured to help, on two GPUs of
-// compute capability 9 (`architecture` 90) with NVLink, or where the user insists.
+// Whether ranks should share pinned host memory, for a HostPart: where that was measured to help, on two or four GPUs
+// of compute capability 9 (`architecture` 90) with NVLink, or where the user insists.
 bool wants_host_path(int ranks, int ranks_per_device, int architecture, bool nvlink,
                      const std::optional<LaunchShape>& launch);
 

@@ -131,9 +131,19 @@ def test_table_is_that_of_nccl_tests(on_fake_gpus):
 
 def test_options_reach_the_loops(on_fake_gpus):
     on_fake_gpus("all_gather", "-b", 64, "-e", 256, "-f", 2, "--iters", 7, "-w", 3, "--cycles", 4, "-c", 0, "-G")
-    expected = {"iterations": 7, "warmup": 3, "cycles": 4, "graph": 20, "check": False, "multiplied": False}
+    expected = {
+        "iterations": 7,
+        "warmup": 3,
+        "cycles": 4,
+        "graph": 20,
+        "unalign": 0,
+        "check": False,
+        "multiplied": False,
+    }
     assert FakeBench.made.calls == [expected | {"in_place": place} for _ in range(3) for place in (False, True)]
     assert FakeBench.made.largest_bytes == 256
+    on_fake_gpus("all_gather", "-b", 64, "-e", 64, "-d", "half", "-u", 3)
+    assert FakeBench.made.calls[0]["unalign"] == 3 and FakeBench.made.largest_bytes == 64 + 6
     on_fake_gpus("reduce", "-b", 64, "-e", 64, "-o", "mulsum", "--vs", "nccl")
     assert all(call["multiplied"] for call in FakeBench.made.calls)
     on_fake_gpus("barrier", "-G", 5)

@@ -297,6 +297,11 @@ inline unsigned __ballot_sync(unsigned, bool value) {
   return ballot;
 }
 inline bool __any_sync(unsigned mask, bool value) { return __ballot_sync(mask, value) != 0; }
+inline uint32_t __shfl_up_sync(unsigned, uint32_t value, unsigned by) {
+  const auto& votes = plait::test::Simt::meet_warp(value);
+  const unsigned lane = plait::test::Simt::lane();
+  return static_cast<uint32_t>(votes.values[lane < by ? lane : lane - by]);
+}
 inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width) {
   const unsigned first = plait::test::Simt::lane() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
   return plait::test::Simt::meet_warp(value).values[first + static_cast<unsigned>(from % width)];

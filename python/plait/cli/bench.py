@@ -128,6 +128,14 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         metavar="N",
         help=f"on GPUs: time replays of a CUDA graph of N calls (-G alone: {bench_cuda.CALLS_IN_GRAPH})",
     )
+    add(
+        "-u",
+        "--unalign",
+        type=usage.natural,
+        default=0,
+        metavar="N",
+        help="on GPUs: buffers begin N elements after a multiple of 256 bytes (default 0)",
+    )
     add("--host-cost", action="store_true", help="on GPUs: two more columns, the time to enqueue one call")
     add("--copy-bound", action="store_true", help="all_reduce: compare with the time that copying as many bytes takes")
     add("--json", metavar="FILE", help="write everything that was measured to FILE")

@@ -138,7 +138,8 @@ class CudaBench:
     def __init__(self, communicator: Communicator, options: argparse.Namespace, cases: Sequence[tuple]) -> None:
         self._core = communicator._core
         self._options = options
-        self._bench = _core.CudaBench(self._core, max(Case(*case).size for case in cases))
+        largest = max(case.size + options.unalign * _core.size_of(case.dtype) for case in (Case(*it) for it in cases))
+        self._bench = _core.CudaBench(self._core, largest)
         if "nccl" in options.vs:
             # Plait does not use NVLink's multicast: beside it, NCCL shall not either, unless its user wants so.
             os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
@@ -162,6 +163,7 @@ class CudaBench:
             warmup=options.warmup_iters,
             cycles=options.cycles,
             graph=options.graph,
+            unalign=options.unalign,
             in_place=in_place,
             check=options.check > 0,
         )

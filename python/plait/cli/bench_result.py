@@ -194,6 +194,7 @@ class Run:
                 "cycles": options.cycles,
                 "device": options.device,
                 "graph_calls": options.graph,
+                "unalign_elements": options.unalign,
                 "validation": options.check,
                 "timeout_seconds": options.timeout,
                 "settings": {row.name: row.value for row in _core.settings_table(_core.Settings.from_environment())},

@@ -41,7 +41,7 @@ def header(run: Run) -> Iterator[str]:
     yield (
         f"# nThread 1 nGpus 1 minBytes {options.minbytes} maxBytes {options.maxbytes} step: {step[0]}({step[1]}) "
         f"warmup iters: {options.warmup_iters} iters: {options.iters} agg iters: 1 validation: {options.check} "
-        f"graph: {options.graph} unalign: 0"
+        f"graph: {options.graph} unalign: {options.unalign}"
     )
     yield "#"
     yield "# Using devices"

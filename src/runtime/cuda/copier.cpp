@@ -10,10 +10,9 @@
 namespace plait {
 namespace {
 
-// What a rank copies to itself: by a few SMs, unless its ends are aligned differently, as a copy engine takes anything.
+// What a rank copies to itself.
 void put(Branch& branch, const PlacedCopy& copy, bool by_kernel) {
-  const uintptr_t apart = reinterpret_cast<uintptr_t>(copy.to) - reinterpret_cast<uintptr_t>(copy.from);
-  if (by_kernel && apart % sizeof(uint4) == 0) {
+  if (by_kernel) {
     PlacedCopy argument = copy;
     branch.launch(copy_kernel(), dim3(kCopyCtas), dim3(kCopyThreads), &argument, "copying");
   } else {

@@ -12,8 +12,7 @@ namespace plait {
 inline constexpr int kCopyCtas = kOwnCopySms;
 inline constexpr int kCopyThreads = 1024;
 
-// What cudaLaunchKernel takes, with a PlacedCopy whose places are at the same distance from a multiple of 16 bytes,
-// kCopyCtas CTAs and kCopyThreads threads each.
+// What cudaLaunchKernel takes, with a PlacedCopy, kCopyCtas CTAs and kCopyThreads threads each.
 const void* copy_kernel();
 
 }  // namespace plait

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/cuda/unaligned.cuh"
+
 namespace plait {
 
 // Memory that is aligned to words: this thread's, number `thread` of so many: `kAtOnce` loads are under way together,
@@ -23,32 +25,46 @@ __device__ void copy_words(Word* out, const Word* in, Index words, Index thread,
   }
 }
 
-// Bytes of which both ends are at the same distance from a multiple of a word.
-template <int kAtOnce, class Word>
-__device__ void copy_in_words(std::byte* to, const std::byte* from, uint64_t bytes, uint64_t thread, uint64_t threads) {
-  const uint64_t to_boundary = -reinterpret_cast<uintptr_t>(from) % sizeof(Word);
-  const uint64_t head = to_boundary < bytes ? to_boundary : bytes;
-  const uint64_t words = (bytes - head) / sizeof(Word);
-  copy_words<kAtOnce>(reinterpret_cast<Word*>(to + head), reinterpret_cast<const Word*>(from + head), words, thread,
-                      threads);
-  // Fewer than two words' bytes are left at the ends.
-  const uint64_t tail = head + words * sizeof(Word);
-  if (thread < head) to[thread] = from[thread];
-  if (thread < bytes - tail) to[tail + thread] = from[tail + thread];
+// The same where `in` begins so many bytes, more than none, after a multiple of a vector's size: vectors `first` to
+// `last`.
+template <int kAtOnce, class Index>
+__device__ void copy_shifted(uint4* out, const std::byte* in, Index first, Index last, Index thread, Index threads) {
+  const unsigned bytes = misalignment(in);
+  const auto* const aligned = reinterpret_cast<const uint4*>(in - bytes);
+  for (Index i = first + thread; i < last; i += threads * kAtOnce) {
+    uint4 low[kAtOnce], high[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (i + u * threads >= last) continue;
+      low[u] = aligned[i + u * threads];
+      high[u] = aligned[i + u * threads + 1];
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (i + u * threads < last) out[i + u * threads] = shift_vectors(low[u], high[u], bytes);
+    }
+  }
 }
 
-// Any bytes, in the largest words in which both places allow it.
-template <int kAtOnce>
-__device__ void copy_bytes(std::byte* to, const std::byte* from, uint64_t bytes, uint64_t thread, uint64_t threads) {
-  const uintptr_t apart = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
-  if (apart % sizeof(uint4) == 0) {
-    copy_in_words<kAtOnce, uint4>(to, from, bytes, thread, threads);
-  } else if (apart % sizeof(uint32_t) == 0) {
-    copy_in_words<kAtOnce, uint32_t>(to, from, bytes, thread, threads);
-  } else if (apart % sizeof(uint16_t) == 0) {
-    copy_in_words<kAtOnce, uint16_t>(to, from, bytes, thread, threads);
-  } else {
-    copy_in_words<kAtOnce, uint8_t>(to, from, bytes, thread, threads);
+// Any bytes, anywhere: 16 at a time but for the ends.
+template <int kAtOnce, class Index>
+__device__ void copy_bytes(std::byte* to, const std::byte* from, Index bytes, Index thread, Index threads) {
+  const auto to_boundary = static_cast<Index>(-reinterpret_cast<uintptr_t>(to) % sizeof(uint4));
+  const Index head = to_boundary < bytes ? to_boundary : bytes;
+  const Index vectors = (bytes - head) / sizeof(uint4);
+  auto* const out = reinterpret_cast<uint4*>(to + head);
+  Index first = 0, last = vectors;
+  if (misalignment(from + head) == 0) {
+    copy_words<kAtOnce>(out, reinterpret_cast<const uint4*>(from + head), vectors, thread, threads);
+  } else {  // what lies around the first and the last vector may be nobody's
+    first = vectors < 2 ? 0 : 1;
+    last = vectors < 2 ? 0 : vectors - 1;
+    copy_shifted<kAtOnce / 2>(out, from + head, first, last, thread, threads);
+  }
+  const Index front = head + first * sizeof(uint4), back = head + last * sizeof(uint4);
+  for (Index i = thread; i < front + (bytes - back); i += threads) {
+    const Index at = i < front ? i : back + (i - front);
+    to[at] = from[at];
   }
 }
 

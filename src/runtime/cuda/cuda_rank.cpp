@@ -99,6 +99,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
     for (int protocol = 0; protocol < kProtocolCount; ++protocol) {
       load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
+    load_kernel(unaligned_kernel(static_cast<DataType>(type)));
     for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
       load_kernel(short_packets(static_cast<DataType>(type), words));
     }

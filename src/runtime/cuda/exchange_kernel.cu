@@ -34,28 +34,6 @@ __device__ bool agree(bool vote, uint32_t threads) {
   return all != 0;
 }
 
-// Copies of all copying warps: this thread's words of them.
-template <class Word>
-__device__ uint32_t copy_as(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t threads) {
-  const uint32_t words = bytes / sizeof(Word);
-  copy_words<4>(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from), words, threadIdx.x, threads);
-  return words * sizeof(Word);
-}
-
-// One side is a slot and aligned to everything, the other the caller's memory.
-__device__ void copy(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t threads) {
-  const auto both = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
-  uint32_t done = 0;
-  if (both % sizeof(uint4) == 0) {
-    done = copy_as<uint4>(to, from, bytes, threads);
-  } else if (both % sizeof(uint2) == 0) {
-    done = copy_as<uint2>(to, from, bytes, threads);
-  } else if (both % sizeof(uint32_t) == 0) {
-    done = copy_as<uint32_t>(to, from, bytes, threads);
-  }
-  copy_as<uint8_t>(to + done, from + done, bytes - done, threads);
-}
-
 // One strand at one end of a channel: copying warps, and a last one that tells the other end. Members are the same in
 // all threads.
 class ChannelEnd {
@@ -110,7 +88,7 @@ class ChannelEnd {
       const uint64_t needed = pieces_ < launch_.shape.slots ? 0 : pieces_ + 1 - launch_.shape.slots;
       if (!await(emptied_, needed)) return false;
       if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(slot) = message.bytes;
-      copy(slot + kSlotHeader, part, bytes, copying_);
+      copy_bytes<4>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
       return true;
     }
     if (!await(filled_, pieces_ + 1)) return false;
@@ -119,7 +97,7 @@ class ChannelEnd {
       if (threadIdx.x == 0) give_up(StrandFailure::kOtherSize, message.bytes, sent);
       return false;
     }
-    copy(part, slot + kSlotHeader, bytes, copying_);
+    copy_bytes<4>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
     return true;
   }
 

@@ -10,12 +10,18 @@ namespace plait {
 template <DataType type>
 const void* lane_kernel_of(Protocol protocol);
 template <DataType type>
+const void* unaligned_kernel_of();
+template <DataType type>
 const void* short_packets_of(int words);
 template <DataType type>
 const void* short_lines_of(size_t number);
 
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
+}
+
+const void* unaligned_kernel(DataType type) {
+  return by_type(type, [&]<DataType known>() { return unaligned_kernel_of<known>(); });
 }
 
 const void* short_packets(DataType type, int words_of_thread) {

@@ -9,12 +9,12 @@
 
 namespace plait {
 
-template <DataType type>
+template <DataType type, bool is_aligned>
 __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_constant__ SignalLaunch launch) {
   std::byte** const bases = machine::shared_array<std::byte*, kFirstScratchBase + kMostDeviceRanks>();
   Strand strand(launch, launch.first_strand + static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
                 static_cast<int>(gridDim.y));
-  SignalEngine<type> engine(launch, strand, bases);
+  SignalEngine<type, is_aligned> engine(launch, strand, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
     const SliceProgram& part = slice + 1 < launch.slices ? launch.full[blockIdx.y] : launch.last[blockIdx.y];
     const bool is_third = slice >= blockIdx.x + uint64_t{2} * gridDim.x;
@@ -70,13 +70,18 @@ template <DataType type>
 const void* lane_kernel_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::kSignals:
-      return reinterpret_cast<const void*>(&run_signals<type>);
+      return reinterpret_cast<const void*>(&run_signals<type, true>);
     case Protocol::kPackets:
       return reinterpret_cast<const void*>(&run_flagged<PacketEngine<type>>);
     case Protocol::kLines:
       return reinterpret_cast<const void*>(&run_flagged<LineEngine<type>>);
   }
   fail(ErrorCode::kInternal, "no kernel for protocol ", static_cast<int>(protocol));
+}
+
+template <DataType type>
+const void* unaligned_kernel_of() {
+  return reinterpret_cast<const void*>(&run_signals<type, false>);
 }
 
 }  // namespace plait

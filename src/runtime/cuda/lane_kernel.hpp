@@ -68,7 +68,11 @@ struct FlaggedLaunch : Launch {
 
 // The kernel for a protocol and a type: what cudaLaunchKernel takes, with a SignalLaunch or, for packets and lines, a
 // FlaggedLaunch.
+//
+// With signals it takes vectors of 16 bytes, of which all places of the caller's have to be multiples; there is another
+// one for any places.
 const void* lane_kernel(Protocol protocol, DataType type);
+const void* unaligned_kernel(DataType type);
 
 // Threads that a CTA of the kernels may have: at least one for each lane of each rank.
 inline constexpr int kLeastThreads = 64;

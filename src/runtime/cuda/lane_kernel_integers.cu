@@ -5,9 +5,13 @@
 namespace plait {
 
 template const void* lane_kernel_of<DataType::kInt32>(Protocol);
+template const void* unaligned_kernel_of<DataType::kInt32>();
 template const void* lane_kernel_of<DataType::kUint32>(Protocol);
+template const void* unaligned_kernel_of<DataType::kUint32>();
 template const void* lane_kernel_of<DataType::kInt64>(Protocol);
+template const void* unaligned_kernel_of<DataType::kInt64>();
 template const void* lane_kernel_of<DataType::kUint64>(Protocol);
+template const void* unaligned_kernel_of<DataType::kUint64>();
 template const void* short_packets_of<DataType::kInt32>(int);
 template const void* short_lines_of<DataType::kInt32>(size_t);
 template const void* short_packets_of<DataType::kUint32>(int);

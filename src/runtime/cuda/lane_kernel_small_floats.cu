@@ -5,9 +5,13 @@
 namespace plait {
 
 template const void* lane_kernel_of<DataType::kFloat16>(Protocol);
+template const void* unaligned_kernel_of<DataType::kFloat16>();
 template const void* lane_kernel_of<DataType::kBfloat16>(Protocol);
+template const void* unaligned_kernel_of<DataType::kBfloat16>();
 template const void* lane_kernel_of<DataType::kFloat8E4M3>(Protocol);
+template const void* unaligned_kernel_of<DataType::kFloat8E4M3>();
 template const void* lane_kernel_of<DataType::kFloat8E5M2>(Protocol);
+template const void* unaligned_kernel_of<DataType::kFloat8E5M2>();
 template const void* short_packets_of<DataType::kFloat16>(int);
 template const void* short_lines_of<DataType::kFloat16>(size_t);
 template const void* short_packets_of<DataType::kBfloat16>(int);

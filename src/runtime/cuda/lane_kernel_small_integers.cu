@@ -5,9 +5,13 @@
 namespace plait {
 
 template const void* lane_kernel_of<DataType::kInt8>(Protocol);
+template const void* unaligned_kernel_of<DataType::kInt8>();
 template const void* lane_kernel_of<DataType::kUint8>(Protocol);
+template const void* unaligned_kernel_of<DataType::kUint8>();
 template const void* lane_kernel_of<DataType::kInt16>(Protocol);
+template const void* unaligned_kernel_of<DataType::kInt16>();
 template const void* lane_kernel_of<DataType::kUint16>(Protocol);
+template const void* unaligned_kernel_of<DataType::kUint16>();
 template const void* short_packets_of<DataType::kInt8>(int);
 template const void* short_lines_of<DataType::kInt8>(size_t);
 template const void* short_packets_of<DataType::kUint8>(int);

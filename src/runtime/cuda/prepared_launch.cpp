@@ -55,6 +55,13 @@ FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& f
   return launch;
 }
 
+// Whether pieces of the caller's memory begin at multiples of a vector's size where its buffers do.
+bool has_whole_vectors(const LaneProgram& program) {
+  return program.slice_bytes % sizeof(uint4) == 0 &&
+         std::all_of(program.places.begin(), program.places.end(),
+                     [](const DevicePlace& place) { return place.offset % sizeof(uint4) == 0; });
+}
+
 // Clock cycles in which a CTA may store one vector of each of its threads.
 uint32_t pace(const ThroughHost& through_host, const LaunchShape& shape) {
   if (through_host.bytes_per_second <= 0) return 0;
@@ -71,8 +78,8 @@ struct PreparedLaunch::Buffers {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 
-  bool have_whole_words() const {
-    return (reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(output)) % sizeof(uint64_t) == 0;
+  bool begin_at(size_t multiple) const {
+    return (reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(output)) % multiple == 0;
   }
   uint64_t address(bool of_output, uint64_t offset) const {
     return (of_output ? reinterpret_cast<uintptr_t>(output) : reinterpret_cast<uintptr_t>(input)) + offset;
@@ -105,6 +112,9 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
       launch.pace = pace(*through_host, shape);
     }
     argument_ = launch;
+    unaligned_ = kernel_;
+    unaligned_.function = unaligned_kernel(call.type);
+    if (!has_whole_vectors(program)) kernel_ = unaligned_;
   } else {
     FlaggedProgram flagged = make_flagged_program(program, shape.protocol, call.type, self.blocks);
     const FlaggedLaunch argument = flagged_launch(program, flagged, self, call, algorithm);
@@ -173,7 +183,7 @@ void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
     FlaggedPlace& to = flagged.argument.places[place.place];
     (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
   }
-  flagged.argument.whole_words = flagged.program.has_whole_words && buffers.have_whole_words();
+  flagged.argument.whole_words = flagged.program.has_whole_words && buffers.begin_at(sizeof(uint64_t));
 }
 
 void PreparedLaunch::set(const Buffers& buffers, Short& it) const {
@@ -183,10 +193,10 @@ void PreparedLaunch::set(const Buffers& buffers, Short& it) const {
   }
 }
 
-// Which of two kernels performs a call is each rank's own affair: to the others they do the same.
+// Which of several kernels performs a call is each rank's own affair: to the others they do the same.
 PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
-  if (short_ && buffers.have_whole_words()) {
+  if (short_ && buffers.begin_at(sizeof(uint64_t))) {
     set(buffers, *short_);
     return {short_->kernel, &short_->argument};
   }
@@ -196,7 +206,7 @@ PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   }
   auto& signals = std::get<SignalLaunch>(argument_);
   set(buffers, signals);
-  return {kernel_, &signals};
+  return {buffers.begin_at(sizeof(uint4)) ? kernel_ : unaligned_, &signals};
 }
 
 void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream) {

@@ -72,8 +72,9 @@ class PreparedLaunch {
 
   const Call call_;
   const int ranks_per_device_;
-  Kernel kernel_;                                 // for buffers of any alignment
-  std::variant<SignalLaunch, Flagged> argument_;  // of that
+  Kernel kernel_;                                 // for buffers of any alignment, but with signals aligned to vectors
+  Kernel unaligned_;                              // with signals, for others
+  std::variant<SignalLaunch, Flagged> argument_;  // of both
   std::optional<Short> short_;                    // better, for those that begin at multiples of eight bytes
 };
 

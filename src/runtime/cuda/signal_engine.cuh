@@ -8,10 +8,12 @@
 
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/strand.cuh"
+#include "runtime/cuda/unaligned.cuh"
 
 namespace plait {
 
-template <DataType type>
+// `is_aligned`: all places are multiples of a vector's size. Else some are not; not peers' though, as a rule.
+template <DataType type, bool is_aligned>
 class SignalEngine {
  public:
   using Vector = Pack<type, uint4>;
@@ -40,32 +42,14 @@ class SignalEngine {
     if (operation.after_barrier) __syncthreads();
     const DevicePlace* places = launch_.places + operation.first;
     const bool one_width = operation.wide_sources == 0 && !operation.result_is_wide;
-    unsigned misaligned = 0;
-    for (int i = 0; i < operation.count * operation.together; ++i) {  // of those that follow, too: they come next
-      misaligned |= static_cast<unsigned>(reinterpret_cast<uintptr_t>(at(places[i])) % sizeof(uint4));
-    }
-    uint32_t done = 0;  // elements
-    if (operation.together > 1) {
-      if (misaligned == 0) copy_together(operation, places);
-    } else if (one_width && misaligned == 0) {
-      const uint32_t vectors = operation.elements / Vector::kCount;
-      done = vectors * Vector::kCount;
-      if (operation.sources == 1 && operation.divisor == 0) {
-        copy_vectors(operation, places, vectors);
-      } else if (operation.sources == 2) {
-        reduce_vectors<2, kOfTwo>(operation, places, vectors);
-      } else if (kUnrolls && operation.sources == 4) {
-        reduce_vectors<(kUnrolls ? 4 : 0), kAtOnce>(operation, places, vectors);
-      } else if (kUnrolls && Vector::kCount <= 8 && operation.sources == 8) {
-        reduce_vectors<(kUnrolls && Vector::kCount <= 8 ? 8 : 0), 1>(operation, places, vectors);
-      } else {
-        reduce_vectors<0, kAtOnce>(operation, places, vectors);
-      }
-    }
+    const bool at_once = is_aligned && operation.together > 1;
+    if (at_once) copy_together(operation, places);
     const DeviceOperation* const operations = &operation;
     for (int c = 0; c < operation.together; ++c) {
-      if (operation.together > 1) done = misaligned == 0 ? whole_vectors(operations[c]) * Vector::kCount : 0;
-      if (done < operations[c].elements) fold_elements(operations[c], places + c * operation.count, done);
+      const DevicePlace* const its_places = places + c * operation.count;
+      const VectorRange vectors = one_width ? vectors_of(operations[c]) : VectorRange{0, 0};
+      if (!at_once) fold_vectors(operations[c], its_places, vectors);
+      fold_elements(operations[c], its_places, vectors);
     }
   }
 
@@ -101,8 +85,9 @@ class SignalEngine {
 
   // Vectors of a thread under way at once, of several sources: as many as registers hold without spilling.
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
+  static constexpr int kOfFour = Vector::kCount > 2 ? kAtOnce : 1;
   static constexpr bool kUnrolls = !std::is_integral_v<Storage> || sizeof(Storage) >= 4;
-  static constexpr int kOfTwo = Vector::kCount > 8 ? 1 : kUnrolls ? 4 : 2;
+  static constexpr int kOfTwo = Vector::kCount > 8 ? 1 : kUnrolls && (is_aligned || Vector::kCount == 4) ? 4 : 2;
 
   // Of the launch's pace: stores to host memory that come faster than PCIe takes them would queue up in front of those
   // that go over links. 0: as fast as it goes.
@@ -156,8 +141,41 @@ class SignalEngine {
     }
   }
 
+  // A thread begins with its own vector, but where a warp's threads have to come together with that of their warp.
+  __device__ static uint32_t begin() { return is_aligned ? threadIdx.x : threadIdx.x / kWarpThreads * kWarpThreads; }
+  __device__ static uint32_t own(uint32_t begun) { return is_aligned ? begun : begun + threadIdx.x % kWarpThreads; }
+
+  struct VectorRange {
+    uint32_t first, last;  // last: beyond it
+  };
   __device__ static uint32_t whole_vectors(const DeviceOperation& operation) {
     return operation.elements / Vector::kCount;
+  }
+  // Those that are moved as such: all, or where load_vectors() needs others around them those that have.
+  __device__ static VectorRange vectors_of(const DeviceOperation& operation) {
+    const uint32_t vectors = whole_vectors(operation);
+    if (is_aligned) return {0, vectors};
+    return vectors < 2 ? VectorRange{0, 0} : VectorRange{1, vectors - 1};
+  }
+
+  __device__ void fold_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
+    constexpr bool kFour = is_aligned && kUnrolls, kEight = kFour && Vector::kCount <= 8;
+    if (copies(operation)) {
+      copy_vectors(operation, places, range);
+    } else if (operation.sources == 2) {
+      reduce_vectors<2, kOfTwo>(operation, places, range);
+    } else if (kFour && operation.sources == 4) {
+      reduce_vectors<(kFour ? 4 : 0), kOfFour>(operation, places, range);
+    } else if (kEight && operation.sources == 8) {
+      reduce_vectors<(kEight ? 8 : 0), 1>(operation, places, range);
+    } else {
+      reduce_vectors<0, kAtOnce>(operation, places, range);
+    }
+  }
+
+  // One source. A copy keeps every bit, also of a NaN, which widening and rounding would not.
+  __device__ static bool copies(const DeviceOperation& operation) {
+    return operation.sources == 1 && operation.divisor == 0;
   }
 
   // Several copies at once, which lead to several ranks: thread t takes vector t of each, then t + 512 of each, and so
@@ -202,42 +220,39 @@ class SignalEngine {
     }
   }
 
-  // One source. A copy keeps every bit, also of a NaN, which widening and rounding would not.
-  __device__ void copy_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
+  __device__ void copy_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
     constexpr int kCopies = 4;
-    const auto* from = reinterpret_cast<const uint4*>(at(places[operation.destinations]));
+    const std::byte* const from = at(places[operation.destinations]);
     Pace pace(stores_in_scratch(operation, places) ? launch_.pace : 0);
-    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kCopies) {
-      uint4 values[kCopies];
-#pragma unroll
-      for (int u = 0; u < kCopies; ++u) {
-        const uint32_t i = first + u * blockDim.x;
-        if (i < vectors) values[u] = from[i];
-      }
+    for (uint32_t i = range.first + begin(); i < range.last; i += blockDim.x * kCopies) {
+      const uint32_t first = own(i);
+      Vector values[kCopies];
+      load_vectors<is_aligned>(from, first, blockDim.x, range.last, values);
+      complete_vectors<is_aligned>(from, first, blockDim.x, range.last, values);
       pace.keep(kCopies);
       for (int d = 0; d < operation.destinations; ++d) {
-        auto* to = reinterpret_cast<uint4*>(at(places[d]));
-#pragma unroll
-        for (int u = 0; u < kCopies; ++u) {
-          const uint32_t i = first + u * blockDim.x;
-          if (i < vectors) to[i] = values[u];
-        }
+        store_vectors<is_aligned>(at(places[d]), first, blockDim.x, range.last, values);
       }
     }
   }
 
   // `kSources` 0: as many as the operation has. All loads of an iteration are under way before the first is used.
   template <int kSources, int kVectors>
-  __device__ void reduce_vectors(const DeviceOperation& operation, const DevicePlace* places, uint32_t vectors) const {
+  __device__ void reduce_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
     const ReduceOp op = launch_.op;
     const DevicePlace* sources = places + operation.destinations;
     Pace pace(stores_in_scratch(operation, places) ? launch_.pace : 0);
-    for (uint32_t first = threadIdx.x; first < vectors; first += blockDim.x * kVectors) {
+    for (uint32_t i = range.first + begin(); i < range.last; i += blockDim.x * kVectors) {
+      const uint32_t first = own(i);
       Vector results[kVectors];
       if constexpr (kSources > 0) {
         Vector values[kSources][kVectors];
 #pragma unroll
-        for (int s = 0; s < kSources; ++s) load<kVectors>(sources[s], first, vectors, values[s]);
+        for (int s = 0; s < kSources; ++s)
+          load_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values[s]);
+#pragma unroll
+        for (int s = 0; s < kSources; ++s)
+          complete_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values[s]);
 #pragma unroll
         for (int u = 0; u < kVectors; ++u) {
           Accumulator sum[Vector::kCount], next[Vector::kCount];
@@ -253,11 +268,13 @@ class SignalEngine {
       } else {
         Accumulator sums[kVectors][Vector::kCount], next[Vector::kCount];
         Vector values[kVectors];
-        load<kVectors>(sources[0], first, vectors, values);
+        load_vectors<is_aligned>(at(sources[0]), first, blockDim.x, range.last, values);
+        complete_vectors<is_aligned>(at(sources[0]), first, blockDim.x, range.last, values);
 #pragma unroll
         for (int u = 0; u < kVectors; ++u) values[u].widen(sums[u]);
         for (int s = 1; s < operation.sources; ++s) {
-          load<kVectors>(sources[s], first, vectors, values);
+          load_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values);
+          complete_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values);
 #pragma unroll
           for (int u = 0; u < kVectors; ++u) {
             values[u].widen(next);
@@ -272,38 +289,27 @@ class SignalEngine {
       }
       pace.keep(kVectors);
       for (int d = 0; d < operation.destinations; ++d) {
-        auto* to = reinterpret_cast<uint4*>(at(places[d]));
-#pragma unroll
-        for (int u = 0; u < kVectors; ++u) {
-          const uint32_t i = first + u * blockDim.x;
-          if (i < vectors) to[i] = results[u].bits;
-        }
+        store_vectors<is_aligned>(at(places[d]), first, blockDim.x, range.last, results);
       }
     }
   }
 
-  template <int kVectors>
-  __device__ void load(const DevicePlace& place, uint32_t first, uint32_t vectors, Vector (&values)[kVectors]) const {
-    const auto* from = reinterpret_cast<const uint4*>(at(place));
-#pragma unroll
-    for (int u = 0; u < kVectors; ++u) {
-      const uint32_t i = first + u * blockDim.x;
-      values[u].bits = i < vectors ? from[i] : uint4{0, 0, 0, 0};
-    }
-  }
-
-  // What does not come in whole aligned vectors of one width, from element `first` on.
-  __device__ void fold_elements(const DeviceOperation& operation, const DevicePlace* places, uint32_t first) const {
+  // What is left but for these vectors: ends, and all of what does not come in one width.
+  __device__ void fold_elements(const DeviceOperation& operation, const DevicePlace* places, VectorRange done) const {
     const DevicePlace* sources = places + operation.destinations;
     const bool copies =
         operation.sources == 1 && operation.divisor == 0 && (operation.wide_sources != 0) == operation.result_is_wide;
-    for (uint32_t i = first + threadIdx.x; i < operation.elements; i += blockDim.x) {
+    const uint32_t gap = done.first * Vector::kCount, gap_elements = (done.last - done.first) * Vector::kCount;
+#pragma unroll 1  // seldom needed, and registers are few
+    for (uint32_t left = threadIdx.x; left < operation.elements - gap_elements; left += blockDim.x) {
+      const uint32_t i = left < gap ? left : left + gap_elements;
       if (copies && !operation.result_is_wide) {
         const Storage value = reinterpret_cast<const Storage*>(at(sources[0]))[i];
         for (int d = 0; d < operation.destinations; ++d) reinterpret_cast<Storage*>(at(places[d]))[i] = value;
         continue;
       }
       Accumulator sum[1] = {load_element(operation, sources, 0, i)};
+#pragma unroll 1
       for (int s = 1; s < operation.sources; ++s) {
         const Accumulator next[1] = {load_element(operation, sources, s, i)};
         combine(launch_.op, sum, next);

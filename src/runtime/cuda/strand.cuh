@@ -6,9 +6,6 @@
 
 namespace plait {
 
-// All threads of a warp, in votes and shuffles.
-inline constexpr unsigned kWarp = 0xffffffff;
-
 // Bounds one thread's wait.
 class Patience {
  public:

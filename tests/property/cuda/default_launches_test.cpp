@@ -35,6 +35,7 @@ class Calls {
     query.processors = kProcessors;
     query.ranks_per_device = 1;
     query.lines = true;
+    query.element_bytes = size_of(call.type);
     query.wide_partials = accumulates_in_float32(call.type);
     const CudaChoice choice = select_for_cuda(query, {}, {});
     const VerifiedPlan plan = verify(make_plan(choice.plan.algorithm, choice.plan.arguments));

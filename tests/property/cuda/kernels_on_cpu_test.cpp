@@ -39,8 +39,9 @@ Launch copy_of(const void* argument) {
 }
 
 // A kernel of ours, to be performed with the argument of the library's.
+template <bool is_aligned>
 std::function<void()> signals(const void* argument) {
-  return [launch = copy_of<SignalLaunch>(argument)] { run_signals<kType>(launch); };
+  return [launch = copy_of<SignalLaunch>(argument)] { run_signals<kType, is_aligned>(launch); };
 }
 template <class Engine>
 std::function<void()> flagged(const void* argument) {
@@ -59,7 +60,8 @@ std::function<void()> short_lines_number(const void* argument) {
 
 // The one with the source of the library's kernel `function`.
 std::function<void()> body_of(const void* function, const void* argument) {
-  if (function == lane_kernel(Protocol::kSignals, kType)) return signals(argument);
+  if (function == lane_kernel(Protocol::kSignals, kType)) return signals<true>(argument);
+  if (function == unaligned_kernel(kType)) return signals<false>(argument);
   if (function == lane_kernel(Protocol::kPackets, kType)) return flagged<PacketEngine<kType>>(argument);
   if (function == lane_kernel(Protocol::kLines, kType)) return flagged<LineEngine<kType>>(argument);
   if (function == short_packets(kType, 1)) return short_call<ShortPackets<kType, 1>>(argument);
@@ -73,8 +75,8 @@ std::function<void()> body_of(const void* function, const void* argument) {
 }
 
 bool is_short(const void* function) {
-  return function != lane_kernel(Protocol::kSignals, kType) && function != lane_kernel(Protocol::kPackets, kType) &&
-         function != lane_kernel(Protocol::kLines, kType);
+  return function != lane_kernel(Protocol::kSignals, kType) && function != unaligned_kernel(kType) &&
+         function != lane_kernel(Protocol::kPackets, kType) && function != lane_kernel(Protocol::kLines, kType);
 }
 
 bool has_two_steps(const ShortSteps::Slice& slice) {
@@ -260,9 +262,9 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     through_host += world.through_host();
   }
   EXPECT_GT(through_host, 100);
-  // Signals with 1, 2 and 3 lanes; engines for any plan with packets and with lines, and kernels of short calls with 1,
-  // 2 and 4 words, and 1, 2, 3 and 5 lines.
-  EXPECT_EQ(uses.size(), 12u);
+  // Signals with 1, 2 and 3 lanes, aligned or not; engines for any plan with packets and with lines, and kernels of
+  // short calls with 1, 2 and 4 words, and 1, 2, 3 and 5 lines.
+  EXPECT_EQ(uses.size(), 15u);
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
     EXPECT_GT(two_steps[collective], 5) << name(collective);
   }

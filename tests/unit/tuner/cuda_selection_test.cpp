@@ -155,7 +155,8 @@ void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice, E
 }
 
 TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
-  constexpr size_t kLinkBytes = 4 << 20, kCopyEngineBytes = 48 << 20;  // across the links of the busiest GPU
+  constexpr size_t kLinkBytes = 4 << 20, kCopyEngineBytes = 48 << 20,
+                   kManyCopyEngineBytes = 56 << 20;  // across the links of the busiest GPU
   for (const Collective collective :
        {Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
     for (const size_t ranks : {2, 4, 7, 16}) {
@@ -166,7 +167,7 @@ TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
       expect_good_direct(query, choice, Engine::kSm);
       EXPECT_FALSE(choice.insists_on_direct);
       EXPECT_FALSE(choice.direct.value_or(Choice{}).reason.empty());
-      query.bytes = (kCopyEngineBytes + ranks - 2) / (ranks - 1) * ranks;
+      query.bytes = ((ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes) + ranks - 2) / (ranks - 1) * ranks;
       expect_good_direct(query, select_for_cuda(query, {}, {}));
       query.bytes -= ranks;
       expect_good_direct(query, select_for_cuda(query, {}, {}), Engine::kSm);
@@ -282,6 +283,38 @@ TEST(CudaSelection, LongMessagesGoThroughHostMemoryAsWell) {
   }
 }
 
+// Over more GPUs it is for what kernels perform: copy engines lose more by it than it carries.
+TEST(CudaSelection, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    if (collective == Collective::kBarrier) continue;
+    double before = 0;
+    for (size_t bytes = 8; bytes <= size_t{1} << 34; bytes *= 2) {
+      SelectionQuery query = query_of(collective, bytes, 4);
+      query.host_path = true;
+      const CudaChoice choice = select_for_cuda(query, {}, {});
+      const HostPart part = choice.launch.host;
+      if (choice.direct) {
+        EXPECT_EQ(part, HostPart{}) << name(collective) << ", " << bytes << " bytes";
+      } else {
+        EXPECT_GE(part.share, before) << name(collective) << ", " << bytes << " bytes";
+        before = part.share;
+      }
+      if (bytes <= 32 << 20) {
+        EXPECT_EQ(part, HostPart{}) << name(collective);
+      }
+    }
+    EXPECT_LT(before, 0.09) << name(collective);
+    const bool combines = reduces(collective) || collective == Collective::kBroadcast;
+    EXPECT_EQ(before > 0.07, combines) << name(collective);
+    SelectionQuery bfloat16 = query_of(collective, 1 << 30, 4);
+    bfloat16.host_path = true;
+    bfloat16.element_bytes = 2;
+    const bool has_part = select_for_cuda(bfloat16, {}, {}).launch.host.strands > 0;
+    EXPECT_EQ(has_part, collective == Collective::kBroadcast) << name(collective);
+  }
+}
+
 TEST(CudaSelection, NothingGoesThroughHostMemoryUnasked) {
   SelectionQuery query = query_of(Collective::kAllReduce, 1 << 30, 2);
   EXPECT_EQ(select_for_cuda(query, {}, {}).launch.host, HostPart{});  // there is none
@@ -297,7 +330,8 @@ TEST(CudaSelection, NothingGoesThroughHostMemoryUnasked) {
   EXPECT_FALSE(wants_host_path(2, 1, 90, false, {}));
   EXPECT_FALSE(wants_host_path(2, 1, 80, true, {}));
   EXPECT_FALSE(wants_host_path(2, 2, 90, true, {}));
-  EXPECT_FALSE(wants_host_path(4, 1, 90, true, {}));
+  EXPECT_TRUE(wants_host_path(4, 1, 90, true, {}));
+  for (const int ranks : {3, 8}) EXPECT_FALSE(wants_host_path(ranks, 1, 90, true, {}));
   EXPECT_TRUE(wants_host_path(4, 2, 80, false, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}));
   EXPECT_FALSE(wants_host_path(2, 1, 90, true, LaunchShape{Protocol::kSignals, 32, 512}));
 }
