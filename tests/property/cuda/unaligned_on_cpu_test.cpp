@@ -1,0 +1,112 @@
+// Vectors and copies at any address, run on a CPU: every distance from an aligned one, and nothing beside them touched.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+// clang-format off: ahead of all kernels
+#include "support/simt.hpp"
+// clang-format on
+#include "runtime/cuda/copy_words.cuh"
+#include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/unaligned.cuh"
+
+namespace plait {
+namespace {
+
+using test::Simt;
+
+constexpr size_t kVectorBytes = sizeof(uint4);
+
+// Bytes at a distance from a multiple of a vector's size, with others around them.
+class Memory {
+ public:
+  Memory(size_t distance, size_t bytes, std::byte value)
+      : distance_(distance), bytes_(bytes), all_((2 * kAround + distance + bytes) / kVectorBytes + 1) {
+    std::memset(all_.data(), static_cast<int>(value), all_.size() * kVectorBytes);
+    value_ = value;
+  }
+  std::byte* get() { return reinterpret_cast<std::byte*>(all_.data()) + kAround + distance_; }
+  void fill(size_t seed) {
+    for (size_t i = 0; i < bytes_; ++i) get()[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) % 250);
+  }
+  bool is_untouched_around() {
+    const auto* const first = reinterpret_cast<const std::byte*>(all_.data());
+    const auto is_old = [this](std::byte it) { return it == value_; };
+    return std::all_of(first, static_cast<const std::byte*>(get()), is_old) &&
+           std::all_of(static_cast<const std::byte*>(get()) + bytes_, first + all_.size() * kVectorBytes, is_old);
+  }
+
+ private:
+  static constexpr size_t kAround = 4 * kVectorBytes;
+
+  const size_t distance_, bytes_;
+  std::byte value_;
+  std::vector<uint4> all_;
+};
+
+TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
+  constexpr unsigned kThreads = 32;
+  for (size_t from_distance = 0; from_distance < kVectorBytes; ++from_distance) {
+    for (size_t to_distance = 0; to_distance < kVectorBytes; ++to_distance) {
+      for (const size_t bytes : {0, 1, 15, 16, 17, 33, 47, 48, 49, 63, 64, 80, 1000, 4099}) {
+        SCOPED_TRACE(std::to_string(bytes) + " bytes from " + std::to_string(from_distance) + " to " +
+                     std::to_string(to_distance));
+        Memory from(from_distance, bytes, std::byte{0xfe}), to(to_distance, bytes, std::byte{0xff});
+        from.fill(bytes);
+        for (unsigned thread = 0; thread < kThreads; ++thread) {
+          copy_bytes<4>(to.get(), from.get(), static_cast<uint32_t>(bytes), thread, kThreads);
+        }
+        ASSERT_EQ(std::memcmp(to.get(), from.get(), bytes), 0);
+        ASSERT_TRUE(to.is_untouched_around());
+      }
+    }
+  }
+}
+
+// Vectors 1 to `vectors` - 1 of one place, stored at another by two warps; the first and the last, which have nothing
+// around them, are not asked for.
+template <DataType type>
+void move_vectors(size_t from_distance, size_t to_distance, uint32_t vectors) {
+  constexpr unsigned kThreads = 64;
+  constexpr int kAtOnce = 2;
+  const size_t bytes = vectors * kVectorBytes;
+  Memory from(from_distance, bytes, std::byte{0xfe}), to(to_distance, bytes, std::byte{0xff});
+  from.fill(bytes);
+  Simt machine(vectors * 256 + from_distance * 16 + to_distance);
+  const std::byte* const in = from.get();
+  std::byte* const out = to.get();
+  machine.launch(0, {1}, {kThreads}, [=] {
+    const uint32_t lane = threadIdx.x % kWarpThreads, last = vectors - 1;
+    for (uint32_t warp = 1 + threadIdx.x - lane; warp < last; warp += kThreads * kAtOnce) {
+      Pack<type, uint4> values[kAtOnce];
+      load_vectors<false>(in, warp + lane, kThreads, last, values);
+      complete_vectors<false>(in, warp + lane, kThreads, last, values);
+      store_vectors<false>(out, warp + lane, kThreads, last, values);
+    }
+  });
+  ASSERT_NO_THROW(machine.run());
+  ASSERT_EQ(std::memcmp(out + kVectorBytes, in + kVectorBytes, bytes - 2 * kVectorBytes), 0);
+  const auto is_old = [](std::byte it) { return it == std::byte{0xff}; };
+  ASSERT_TRUE(std::all_of(out, out + kVectorBytes, is_old));
+  ASSERT_TRUE(std::all_of(out + bytes - kVectorBytes, out + bytes, is_old));
+  ASSERT_TRUE(to.is_untouched_around());
+}
+
+TEST(UnalignedOnCpu, VectorsAtAnyDistance) {
+  for (size_t from = 0; from < kVectorBytes; ++from) {
+    for (size_t to = 0; to < kVectorBytes; ++to) {
+      for (const uint32_t vectors : {3u, 34u, 67u, 200u}) {
+        SCOPED_TRACE(std::to_string(vectors) + " vectors from " + std::to_string(from) + " to " + std::to_string(to));
+        move_vectors<DataType::kUint8>(from, to, vectors);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plait
