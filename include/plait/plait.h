@@ -15,10 +15,10 @@
 // on all others (plaitRemoteError, plaitTimeout). After that the communicator is of no more use: every later call
 // returns the same error, and plaitCommDestroy or plaitCommAbort is all that is left to do.
 //
-// Buffers. Counts are elements, buffers may have any alignment, a count of 0 takes part like any other (its buffers may
-// be NULL). Sending and receiving buffer are either apart or exactly in place; the functions say what that means.
-// Results are equal bit for bit on all ranks and from run to run. 16- and 8-bit floating types add up in float32 and
-// are rounded once.
+// Buffers. Counts are elements, buffers may have any alignment (on a device, that of their elements), a count of 0
+// takes part like any other (its buffers may be NULL). Sending and receiving buffer are either apart or exactly in
+// place; the functions say what that means. Results are equal bit for bit on all ranks and from run to run. 16- and
+// 8-bit floating types add up in float32 and are rounded once.
 //
 // Threads. Different communicators may be used by different threads at once. One communicator is used by any thread,
 // but by one at a time: a collective or split that finds another one under way returns plaitInvalidUsage. At any moment

@@ -70,6 +70,7 @@ struct Communicator::Impl {
 
   const BoundPlan& bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
+  void check_elements(const Call& call, const void* input, const void* output) const;
   void check_factor(const Call& call, const Factor& factor) const;
 
   const int rank;
@@ -159,6 +160,20 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
                                                               : one_out
                                                                   ? "; in place means output = input + rank * count"
                                                                   : "");
+  }
+}
+
+// A GPU that loads an element from between two others stops for good, with everything else that its process does there.
+void Communicator::Impl::check_elements(const Call& call, const void* input, const void* output) const {
+  const size_t element = size_of(call.type);
+  const auto begins_between = [&](const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % element != 0; };
+  if (call.count == 0) return;
+  for (const bool is_input : {true, false}) {
+    const bool is_used = is_input ? has_input(call, rank) : has_output(call, rank);
+    if (!is_used || !begins_between(is_input ? input : output)) continue;
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", is_input ? "input" : "output",
+         " begins between two elements, whose size is ", element,
+         " bytes; on GPUs buffers begin at a multiple of that");
   }
 }
 
@@ -316,6 +331,7 @@ void Communicator::enqueue(const Call& call, const void* input, void* output, vo
   Impl& impl = held(impl_);
   DeviceEnd& device = impl.device_end();
   impl.check(call, input, output);
+  impl.check_elements(call, input, output);
   if (factor != nullptr) impl.check_factor(call, *factor);
   device.enqueue(call, input, output, stream, factor);
 }

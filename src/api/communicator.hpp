@@ -25,8 +25,9 @@ namespace plait {
 inline constexpr int kNoDevice = -1;
 
 // Collectives over ranks of one host. All ranks make the same calls in the same order, each rank from one thread at a
-// time. Counts are elements. Buffers may have any alignment; input and output are either apart or exactly in place
-// (equal; for all_gather and gather input = output + rank * count, for reduce_scatter and scatter output = input + rank
+// time. Counts are elements. Buffers may have any alignment (on GPUs, that of their elements); input and output are
+// either apart or exactly in place (equal; for all_gather and gather input = output + rank * count, for reduce_scatter
+// and scatter output = input + rank
 // * count). A count of 0 takes part like any other. Results are equal bit for bit on all ranks and from run to run.
 //
 // Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all

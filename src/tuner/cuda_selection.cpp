@@ -40,9 +40,9 @@ constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyE
 constexpr size_t kManyCopyEngineBytes = 56 << 20;  // over more than two GPUs
 
 // A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can. How fast it is beside what links
-// carry, how late its last byte, and how fast SMs may store there, which is what PCIe takes: from docs/benchmarks.md.
-// Four GPUs share what the host's memory takes, and wait for each other more often. Less of a message than
-// `kLeastHostShare` is not worth it.
+// carry, how late its last byte, and how fast SMs of one GPU may store there: from docs/benchmarks.md. Four GPUs share
+// what the host's memory takes, and wait for each other more often. Less of a message than `kLeastHostShare` is not
+// worth it.
 constexpr int kHostStrands = kMostHostStrands;
 constexpr double kLeastHostShare = 0.05;
 struct Paths {
@@ -124,15 +124,16 @@ class CudaSelection {
   HostPart host_part(const std::optional<Choice>& direct) const {
     const bool copies = direct && direct->arguments.engine == Engine::kCopy;
     if (!query_.host_path || query_.ranks_per_device > 1 || (direct && !copies)) return {};
-    // Blocks that begin between two vectors are copied element by element, for which host memory is too far away.
+    // Of blocks that begin between two vectors fewer loads are under way, for which host memory is too far away.
     constexpr size_t kVectorBytes = 16;
     const bool whole_vectors =
         !has_rank_blocks(query_.collective) || query_.bytes % (static_cast<size_t>(query_.ranks) * kVectorBytes) == 0;
     if (!whole_vectors) return {};
-    // Over more than two GPUs, copies are held up for longer than what host memory carries saves. And what comes from
-    // there has far to come: too few loads are under way where several sources are not of four bytes an element.
+    // Over more than two GPUs, copies are held up for longer than what host memory carries saves. Whether there will be
+    // any not all ranks may know, and the launch of kernels has to be the same on all. And what comes from host memory
+    // has far to come: too few loads are under way where several sources are not of four bytes an element.
     const bool loads_enough = !reduces(query_.collective) || query_.element_bytes == 4;
-    if (query_.ranks > 2 && (copies || !loads_enough)) return {};
+    if (query_.ranks > 2 && (direct_bytes() > 0 || !loads_enough)) return {};
     const Paths& paths = this->paths(copies);
     // So that both are done at one time.
     const auto bytes = static_cast<double>(link_bytes());

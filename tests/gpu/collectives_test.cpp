@@ -487,6 +487,18 @@ void test_failures(Report& report, int gpus) {
     other.join();
     expect_failure(report, world, "abort", ErrorCode::kPeerFailed, "the test says so");
   }
+  {  // refused before anything has happened
+    World world(2, gpus, settings_for({"", ""}));
+    for (const size_t r : {0, 1}) {
+      try {
+        world.rank(r).enqueue(call, world.input(r) + 2, world.output(r), world.stream(r));
+        report.expect(false, "an input between two elements was not refused");
+      } catch (const Error& error) {
+        report.expect(error.code() == ErrorCode::kInvalidArgument, error.what());
+      }
+    }
+    report.expect(run(world, call, {}, 1) == 0, "wrong after a refusal");
+  }
 }
 
 int run_all(int calls, unsigned seed, const std::string& only) {

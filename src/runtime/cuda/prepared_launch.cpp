@@ -57,7 +57,7 @@ FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& f
 
 // Whether pieces of the caller's memory begin at multiples of a vector's size where its buffers do.
 bool has_whole_vectors(const LaneProgram& program) {
-  return program.slice_bytes % sizeof(uint4) == 0 &&
+  return (program.slices < 2 || program.slice_bytes % sizeof(uint4) == 0) &&
          std::all_of(program.places.begin(), program.places.end(),
                      [](const DevicePlace& place) { return place.offset % sizeof(uint4) == 0; });
 }
@@ -124,9 +124,11 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
   // CTAs of lanes wait for each other, and launches side by side could keep each other out on two GPUs in two ways.
   const int beside = through_host != nullptr ? through_host->ctas_beside : 0;
   const bool ctas_wait_for_each_other = program.lanes > 1 || ranks_per_device > 1 || beside > 0;
-  if (ctas_wait_for_each_other && !is_resident(kernel_, beside)) {
-    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel_.ctas() + beside, " CTAs of ", shape.threads,
-         " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", resident_ctas(kernel_),
+  if (!ctas_wait_for_each_other) return;
+  for (const Kernel* const kernel : {&kernel_, &unaligned_}) {
+    if (kernel->function == nullptr || is_resident(*kernel, beside)) continue;
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel->ctas() + beside, " CTAs of ", shape.threads,
+         " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", resident_ctas(*kernel),
          "; use fewer CTAs or threads");
   }
 }

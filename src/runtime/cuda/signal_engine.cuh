@@ -159,7 +159,8 @@ class SignalEngine {
   }
 
   __device__ void fold_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
-    constexpr bool kFour = is_aligned && kUnrolls, kEight = kFour && Vector::kCount <= 8;
+    constexpr bool kFour = kUnrolls && (is_aligned || Vector::kCount > 2);
+    constexpr bool kEight = is_aligned && kFour && Vector::kCount <= 8;
     if (copies(operation)) {
       copy_vectors(operation, places, range);
     } else if (operation.sources == 2) {

@@ -154,7 +154,7 @@ class World : public test::SimtWorld {
     const VerifiedPlan& plan = plan_of(any_algorithm(call.collective), call, pick(1, 3));
     const LaunchShape shape{Protocol::kSignals, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
-    const size_t slot_bytes = kChunkAlignment * static_cast<size_t>(pick(1, 4));
+    const size_t slot_bytes = kChunkAlignment * static_cast<size_t>(pick(0, 5) == 0 ? pick(20, 40) : pick(1, 4));
     int slots = 0;
     for (const RankPlan& rank : plan.plan().ranks) slots = std::max(slots, rank.scratch_slots);
     limits.scratch_bytes = slot_bytes * static_cast<size_t>(slots);
@@ -200,8 +200,8 @@ class World : public test::SimtWorld {
     for (int rank = 0; rank < ranks_; ++rank) {
       test::BufferLayout layout;
       layout.in_place = in_place && has_input(made.call, rank) && has_output(made.call, rank);
-      layout.input_offset = pick(0, 3) == 0 ? sizeof(Element) : 0;
-      layout.output_offset = pick(0, 3) == 0 ? sizeof(Element) : 0;
+      layout.input_offset = pick(0, 3) == 0 ? static_cast<size_t>(pick(1, 3)) * sizeof(Element) : 0;
+      layout.output_offset = pick(0, 3) == 0 ? static_cast<size_t>(pick(1, 3)) * sizeof(Element) : 0;
       auto buffers = std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout);
       fill_input(made.call, ranks_, rank, made.variant, buffers->input());
       buffers->remember();

@@ -21,7 +21,20 @@ using test::Simt;
 
 constexpr size_t kVectorBytes = sizeof(uint4);
 
-// Bytes at a distance from a multiple of a vector's size, with others around them.
+// Bytes at a distance from a multiple of a vector's size that end where their allocation does, as a sanitizer sees.
+class Source {
+ public:
+  Source(size_t distance, size_t bytes) : distance_(distance), all_(distance + bytes) {
+    for (size_t i = 0; i < bytes; ++i) all_[distance + i] = static_cast<std::byte>((i * 7 + i / 251 + distance) % 250);
+  }
+  const std::byte* get() const { return all_.data() + distance_; }
+
+ private:
+  const size_t distance_;
+  std::vector<std::byte> all_;  // which begins at a multiple
+};
+
+// The same with others around them.
 class Memory {
  public:
   Memory(size_t distance, size_t bytes, std::byte value)
@@ -30,9 +43,6 @@ class Memory {
     value_ = value;
   }
   std::byte* get() { return reinterpret_cast<std::byte*>(all_.data()) + kAround + distance_; }
-  void fill(size_t seed) {
-    for (size_t i = 0; i < bytes_; ++i) get()[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) % 250);
-  }
   bool is_untouched_around() {
     const auto* const first = reinterpret_cast<const std::byte*>(all_.data());
     const auto is_old = [this](std::byte it) { return it == value_; };
@@ -55,8 +65,8 @@ TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
       for (const size_t bytes : {0, 1, 15, 16, 17, 33, 47, 48, 49, 63, 64, 80, 1000, 4099}) {
         SCOPED_TRACE(std::to_string(bytes) + " bytes from " + std::to_string(from_distance) + " to " +
                      std::to_string(to_distance));
-        Memory from(from_distance, bytes, std::byte{0xfe}), to(to_distance, bytes, std::byte{0xff});
-        from.fill(bytes);
+        const Source from(from_distance, bytes);
+        Memory to(to_distance, bytes, std::byte{0xff});
         for (unsigned thread = 0; thread < kThreads; ++thread) {
           copy_bytes<4>(to.get(), from.get(), static_cast<uint32_t>(bytes), thread, kThreads);
         }
@@ -74,8 +84,8 @@ void move_vectors(size_t from_distance, size_t to_distance, uint32_t vectors) {
   constexpr unsigned kThreads = 64;
   constexpr int kAtOnce = 2;
   const size_t bytes = vectors * kVectorBytes;
-  Memory from(from_distance, bytes, std::byte{0xfe}), to(to_distance, bytes, std::byte{0xff});
-  from.fill(bytes);
+  const Source from(from_distance, bytes);
+  Memory to(to_distance, bytes, std::byte{0xff});
   Simt machine(vectors * 256 + from_distance * 16 + to_distance);
   const std::byte* const in = from.get();
   std::byte* const out = to.get();

@@ -307,6 +307,10 @@ TEST(CudaSelection, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
     EXPECT_LT(before, 0.09) << name(collective);
     const bool combines = reduces(collective) || collective == Collective::kBroadcast;
     EXPECT_EQ(before > 0.07, combines) << name(collective);
+    SelectionQuery in_one_process = query_of(collective, 1 << 30, 4), in_several = in_one_process;
+    in_one_process.host_path = in_several.host_path = true;
+    in_one_process.processes = false;  // which not all ranks may know
+    EXPECT_EQ(select_for_cuda(in_one_process, {}, {}).launch, select_for_cuda(in_several, {}, {}).launch);
     SelectionQuery bfloat16 = query_of(collective, 1 << 30, 4);
     bfloat16.host_path = true;
     bfloat16.element_bytes = 2;
