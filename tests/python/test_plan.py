@@ -254,14 +254,24 @@ def test_says_what_a_communicator_runs(capsys):
 
 def test_says_what_goes_through_host_memory(capsys):
     beside = r"; of that, (\d+(\.\d)?)% of each block through host memory at once, by (\d+) CTAs more\n"
-    for collective, most_ctas in (("all_reduce", 8), ("broadcast", 4), ("all_gather", 8)):
-        assert main(["plan", collective, "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", "1G"]) == 0
+    plan = ["--machine", "hgx-h200-4", "--gpus"]
+    for collective, gpus, most_ctas in (
+        ("all_reduce", "0,1", 8),
+        ("broadcast", "0,1", 4),
+        ("all_gather", "0,1", 8),
+        ("all_reduce", "0,1,2,3", 12),
+        ("reduce_scatter", "0,1,2,3", 8),
+    ):
+        assert main(["plan", collective, *plan, gpus, "--bytes", "1G"]) == 0
         share, _, ctas = re.search(beside, capsys.readouterr().out).groups()
         assert 5 < float(share) < 12 and int(ctas) == most_ctas
-    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", "1M"]) == 0
-    assert "host memory" not in capsys.readouterr().out
-    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "1G"]) == 0
-    assert "host memory" not in capsys.readouterr().out
+    for collective, gpus, size in (
+        ("all_reduce", "0,1", "1M"),
+        ("all_reduce", "0,1,2", "1G"),
+        ("all_gather", "0,1,2,3", "1G"),
+    ):
+        assert main(["plan", collective, *plan, gpus, "--bytes", size]) == 0
+        assert "host memory" not in capsys.readouterr().out
 
 
 def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
