@@ -16,12 +16,13 @@
 namespace plait {
 namespace {
 
-// How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: an
-// eighth of what the copies take, which is about what that saves. Whoever insists on it waits for them.
+// How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: a part
+// of what the copies take, about what that saves. Whoever insists on it waits for them.
 constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);
-std::chrono::nanoseconds worthwhile_wait(size_t bytes) {
+constexpr size_t kPartOfCall = 8, kPartOfMessage = 2;  // an eighth, half
+std::chrono::nanoseconds worthwhile_wait(size_t bytes, size_t part) {
   constexpr size_t kBytesPerNanosecond = 390;
-  return std::chrono::nanoseconds(bytes / kBytesPerNanosecond / 8);
+  return std::chrono::nanoseconds(bytes / kBytesPerNanosecond / part);
 }
 
 std::optional<LaunchShape> launch_of(const Settings& settings) {
@@ -61,22 +62,23 @@ class CudaDeviceEnd final : public DeviceEnd {
   }
 
   void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
-    cuda_.exchange(messages, streams);
+    routes_.clear();
+    bool is_any_direct = false;
+    for (const PeerMessage& message : messages) {
+      routes_.push_back(route_of(message.bytes()));
+      is_any_direct = is_any_direct || routes_.back().direct;
+    }
+    if (!is_any_direct) routes_.clear();
+    cuda_.exchange(messages, routes_, streams);
   }
 
   CudaChoice choose(const Call& call) const override {
-    SelectionQuery query;
+    SelectionQuery query = machine();
     query.collective = call.collective;
     query.bytes = message_bytes(call, size_);
-    query.ranks = size_;
     query.root = call.root;
-    query.processors = cuda_.memory().processors();
-    query.ranks_per_device = cuda_.memory().ranks_per_device();
-    query.lines = cuda_.memory().keeps_lines_whole();
     query.element_bytes = size_of(call.type);
     query.wide_partials = accumulates_in_float32(call.type);
-    query.host_path = cuda_.has_host_memory();
-    query.processes = !state_.shares_process();
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
     // Where GPUs do not reach each other's memory, they do not reach buffers either.
     if (cuda_.memory().kind() == ReachKind::kHost) choice.direct.reset();
@@ -105,6 +107,25 @@ class CudaDeviceEnd final : public DeviceEnd {
     std::chrono::nanoseconds patience{};
   };
 
+  SelectionQuery machine() const {
+    SelectionQuery query;
+    query.ranks = size_;
+    query.processors = cuda_.memory().processors();
+    query.ranks_per_device = cuda_.memory().ranks_per_device();
+    query.lines = cuda_.memory().keeps_lines_whole();
+    query.host_path = cuda_.has_host_memory();
+    query.processes = !state_.shares_process();
+    return query;
+  }
+
+  MessageRoute route_of(size_t bytes) const {
+    SelectionQuery query = machine();
+    query.bytes = bytes;
+    const MessageChoice choice = select_message_for_cuda(query, overrides_);
+    if (!choice.direct || cuda_.memory().kind() == ReachKind::kHost) return {};
+    return {choice.direct, choice.insists ? kInsistence : worthwhile_wait(bytes, kPartOfMessage)};
+  }
+
   const Ready& ready_for(const Call& call) {
     return ready_.get(call, [&] { return make_ready(call); });
   }
@@ -123,7 +144,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     }
     if (choice.direct) {
       ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_, over_links);
-      ready.patience = choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_));
+      ready.patience =
+          choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_), kPartOfCall);
     }
     return ready;
   }
@@ -136,6 +158,7 @@ class CudaDeviceEnd final : public DeviceEnd {
   CudaRank cuda_;
   mutable PlanCache plans_;
   CallCache<Ready> ready_;
+  std::vector<MessageRoute> routes_;  // of the exchange at hand
 };
 
 bool wants_host_memory(const PeerMemory& memory, int ranks, const Settings& settings) {

@@ -33,9 +33,10 @@ class CommunicatorState {
   // What each rank called last, and where they differ: for messages.
   virtual std::string describe() const = 0;
 
-  // Shared memory: for what ranks offer each other (meetings.hpp), and for the numbers of the allocations that a
-  // rank exports (host/segment.hpp).
+  // Shared memory: for what ranks offer each other (meetings.hpp), all of them or one that sends to another, and for
+  // the numbers of the allocations that a rank exports (host/segment.hpp).
   virtual std::byte* offers() const = 0;
+  virtual std::byte* message_offers(int from, int to) const = 0;
   virtual std::atomic<uint64_t>* exports(int rank) const = 0;
 };
 

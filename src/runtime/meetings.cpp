@@ -20,32 +20,44 @@ bool Meetings::begin_call(bool captured) {
   return in_step_;
 }
 
-// Every rank looks at what all others say, so that all find the same; only what it can is one rank's to know. It
-// always answers: others wait for that.
 Meetings::Outcome Meetings::agree(const Proposal& ours, std::chrono::nanoseconds patience,
                                   const std::function<bool(std::span<const Proposal>)>& can,
                                   const std::function<void()>& look) {
+  if (!propose(ours)) return Outcome::kNotTried;
+  if (!meet(patience, can)) return Outcome::kLate;
+  return conclude(look);
+}
+
+bool Meetings::propose(const Proposal& ours) {
   static_assert(sizeof(Row) <= kOfferBytes && std::is_trivially_copyable_v<Row>);
-  Offers& offers = captured_ ? offers_of_captured_ : offers_of_calls_;
   Offer offer = {};
   const Row own = {before_, ours};
   std::memcpy(offer.data(), &own, sizeof(own));
-  if (!offers.put(offer)) return Outcome::kNotTried;
-  if (!offers.all_put(patience)) return Outcome::kLate;
+  call_ = ours.call;
+  return offers().put(offer);
+}
 
+// Every rank looks at what all others say, so that all find the same; only what it can is one rank's to know. It
+// always answers: others wait for that.
+bool Meetings::meet(std::chrono::nanoseconds patience, const std::function<bool(std::span<const Proposal>)>& can) {
+  if (!offers().all_put(patience)) return false;
   std::vector<Proposal> proposals;
   bool all_willing = true;
   for (int rank = 0; rank < ranks_; ++rank) {
-    const Offer theirs = offers.of(rank);
+    const Offer theirs = offers().of(rank);
     Row row;
     std::memcpy(&row, theirs.data(), sizeof(row));
     in_step_ = in_step_ && row.before == before_;
-    all_willing = all_willing && row.proposal.willing && row.proposal.call == ours.call;
+    all_willing = all_willing && row.proposal.willing && row.proposal.call == call_;
     proposals.push_back(row.proposal);
   }
-  offers.answer(in_step_ && all_willing && can(proposals));
-  if (!offers.all_can(look)) return in_step_ ? Outcome::kRefused : Outcome::kOutOfStep;
-  agreement_ = 2 * offers.meeting() + (captured_ ? 1 : 0);
+  offers().answer(in_step_ && all_willing && can(proposals));
+  return true;
+}
+
+Meetings::Outcome Meetings::conclude(const std::function<void()>& look) {
+  if (!offers().all_can(look)) return in_step_ ? Outcome::kRefused : Outcome::kOutOfStep;
+  agreement_ = 2 * offers().meeting() + (captured_ ? 1 : 0);
   return Outcome::kAgreed;
 }
 

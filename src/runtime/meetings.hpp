@@ -43,6 +43,11 @@ class Meetings {
   // the same call; it must not throw. `look`: see Offers::all_can().
   Outcome agree(const Proposal& ours, std::chrono::nanoseconds patience,
                 const std::function<bool(std::span<const Proposal>)>& can, const std::function<void()>& look);
+  // agree() in three steps, for who is in several meetings at a time: all have to come to one before anyone waits in
+  // another. Each step only after the one before it was true.
+  bool propose(const Proposal& ours);  // never waits; false: kNotTried
+  bool meet(std::chrono::nanoseconds patience, const std::function<bool(std::span<const Proposal>)>& can);  // kLate
+  Outcome conclude(const std::function<void()>& look);
   // Of the last call that was agreed on: the same on all ranks, and different for all such calls.
   uint64_t agreement() const { return agreement_; }
 
@@ -57,12 +62,15 @@ class Meetings {
     Proposal proposal;
   };
 
+  Offers& offers() { return captured_ ? offers_of_captured_ : offers_of_calls_; }
+
   const int ranks_;
   // Those that are captured meet apart: they are made once and launched often, so they must not be left out because of
   // calls that were not captured and met in vain.
   Offers offers_of_calls_, offers_of_captured_;
   Counts before_, next_;  // the call at hand, and the one after it
   bool captured_ = false;
+  uint32_t call_ = 0;  // its signature
   // What ranks say at the same time need not be of the same call once they have not captured the same ones.
   bool in_step_ = true;
   uint64_t agreement_ = 0;

@@ -53,6 +53,7 @@ struct Paths {
 constexpr Paths kSmOneWay = {360e9, 42e9, 25e-6, 52e9}, kSmBothWays = {355e9, 32e9, 25e-6, 46e9};
 constexpr Paths kCopiesOneWay = {391e9, 34e9, 25e-6, 52e9}, kCopiesBothWays = {370e9, 27e9, 25e-6, 46e9};
 constexpr Paths kFourOneWay = {355e9, 32e9, 110e-6, 26e9}, kFourBothWays = {340e9, 30e9, 80e-6, 32e9};
+constexpr Paths kFourNarrow = {340e9, 25e9, 60e-6, 32e9};  // all-reduce and reduce-scatter of types of two bytes
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -131,8 +132,8 @@ class CudaSelection {
     if (!whole_vectors) return {};
     // Over more than two GPUs, copies are held up for longer than what host memory carries saves. Whether there will be
     // any not all ranks may know, and the launch of kernels has to be the same on all. And what comes from host memory
-    // has far to come: too few loads are under way where several sources are not of four bytes an element.
-    const bool loads_enough = !reduces(query_.collective) || query_.element_bytes == 4;
+    // has far to come: few loads are under way where several sources are not of four bytes an element.
+    const bool loads_enough = !reduces(query_.collective) || query_.element_bytes == 4 || everyone_combines_halves();
     if (query_.ranks > 2 && (direct_bytes() > 0 || !loads_enough)) return {};
     const Paths& paths = this->paths(copies);
     // So that both are done at one time.
@@ -145,6 +146,7 @@ class CudaSelection {
 
   const Paths& paths(bool copies) const {
     const bool one_way = has_root(query_.collective);  // ranks either store at others or are stored at
+    if (query_.ranks > 2 && everyone_combines_halves()) return kFourNarrow;
     if (query_.ranks > 2) return one_way ? kFourOneWay : kFourBothWays;
     if (copies) return one_way ? kCopiesOneWay : kCopiesBothWays;
     return one_way ? kSmOneWay : kSmBothWays;
@@ -231,9 +233,7 @@ class CudaSelection {
   }
 
   size_t most_in_packets(const Choice& choice) const {
-    const bool everyone_combines =
-        query_.collective == Collective::kAllReduce || query_.collective == Collective::kReduceScatter;
-    const size_t most = everyone_combines ? kCombinedPacketBytes : kPacketBytes;
+    const size_t most = everyone_combines() ? kCombinedPacketBytes : kPacketBytes;
     return takes_two_steps(choice) ? most / 2 : most;  // each has packets of its own
   }
 
@@ -242,6 +242,11 @@ class CudaSelection {
     if (!takes_two_steps(choice)) return kOneStepLineBytes;
     return is_broadcast() ? kTwoStepBroadcastBytes : kTwoStepLineBytes;
   }
+
+  bool everyone_combines() const {
+    return query_.collective == Collective::kAllReduce || query_.collective == Collective::kReduceScatter;
+  }
+  bool everyone_combines_halves() const { return everyone_combines() && query_.element_bytes == 2; }
 
   bool is_broadcast() const { return query_.collective == Collective::kBroadcast; }
 
@@ -312,6 +317,14 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
     }
     choice.launch = selection.fit(choice.launch, choice.plan);
   }
+  return choice;
+}
+
+MessageChoice select_message_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides) {
+  MessageChoice choice = overrides.for_messages().value_or(MessageChoice());
+  if (query.ranks < 2 || !query.processes || query.bytes == 0) choice.direct.reset();
+  if (choice.insists || query.ranks_per_device > 1 || !query.processes || query.bytes < kDirectBytes) return choice;
+  choice.direct = query.bytes < kCopyEngineBytes ? Engine::kSm : Engine::kCopy;
   return choice;
 }
 

@@ -23,6 +23,17 @@ int parse_number(std::string_view text, std::string_view whole) {
   return value;
 }
 
+// Reads "push", "pull", "pull(sm)" or "pull(copy)".
+MessageChoice parse_message_choice(std::string_view text) {
+  MessageChoice choice;
+  choice.insists = true;
+  if (text == "push") return choice;
+  choice.direct = text == "pull(sm)" ? Engine::kSm : Engine::kCopy;
+  if (text == "pull" || text == join("pull(", name(*choice.direct), ')')) return choice;
+  fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM: messages go by push, pull, pull(sm) or pull(copy), not '", text,
+       "'");
+}
+
 }  // namespace
 
 Choice parse_choice(std::string_view text, Collective collective) {
@@ -72,8 +83,13 @@ AlgorithmOverrides AlgorithmOverrides::parse(std::string_view text) {
     if (colon == std::string_view::npos) {
       fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM: '", entry, "' should look like collective:algorithm");
     }
-    const Collective collective = parse_collective(entry.substr(0, colon));
-    overrides.choices_[collective] = parse_choice(entry.substr(colon + 1), collective);
+    const std::string_view what = entry.substr(0, colon), how = entry.substr(colon + 1);
+    if (what == "send_receive") {
+      overrides.messages_ = parse_message_choice(how);
+    } else {
+      const Collective collective = parse_collective(what);
+      overrides.choices_[collective] = parse_choice(how, collective);
+    }
     start = end + 1;
   }
   return overrides;

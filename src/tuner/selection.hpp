@@ -37,18 +37,27 @@ struct Choice {
   std::string reason;  // one sentence, for `--explain`
 };
 
+// How a message from one rank to another goes, between GPUs.
+struct MessageChoice {
+  std::optional<Engine> direct;  // copies it straight from buffer to buffer; none: through the receiver's inbox
+  bool insists = false;          // the user does
+};
+
 // Algorithms that the user insists on, by collective: PLAIT_ALGORITHM such as "all_reduce:ring,broadcast:chain(8)".
 // What stands in parentheses are factors ("hierarchical_ring(4x2)") or, as a single number, the pipeline depth; of
-// "pull" the engine that copies ("pull(sm)", "pull(copy)").
+// "pull" the engine that copies ("pull(sm)", "pull(copy)"). Messages between two ranks have no plan, but
+// "send_receive:push" has the sender store them, and "send_receive:pull" the receiver copy them.
 class AlgorithmOverrides {
  public:
   // Throws kInvalidArgument with the expected form.
   static AlgorithmOverrides parse(std::string_view text);
   // Null where the user leaves the choice to the library.
   const Choice* find(Collective collective) const;
+  const std::optional<MessageChoice>& for_messages() const { return messages_; }
 
  private:
   std::map<Collective, Choice> choices_;
+  std::optional<MessageChoice> messages_;
 };
 
 // Reads "ring" or "hierarchical_ring(4x2)" into a choice for `collective`; checks that the algorithm serves it.
@@ -71,6 +80,9 @@ struct CudaChoice {
 };
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch);
+
+// Of `query` it takes what is said of GPUs, and the bytes of the message: so that both ends choose alike.
+MessageChoice select_message_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides);
 
 // Whether ranks should share pinned host memory, for a HostPart: where that was measured to help, on two or four GPUs
 // of compute capability 9 (`architecture` 90) with NVLink, or where the user insists.

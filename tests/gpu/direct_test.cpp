@@ -131,39 +131,7 @@ struct End {
 constexpr Collective kMoving[] = {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast,
                                   Collective::kGather, Collective::kScatter};
 
-// A process for each rank; true where all return.
-bool on_processes(const char* what, int gpus, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
-  const UniqueId id = new_id();
-  RankProcesses processes(ranks, [&](int rank) {
-    const int device = rank % gpus;
-    const DeviceGuard guard(device);
-    Communicator communicator = Communicator::create(id, rank, ranks, insisting(), device);
-    cudaStream_t stream;
-    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-    work(communicator, stream);
-    check_cuda(cudaDeviceSynchronize(), "the end");
-  });
-  bool good = true;
-  const Outcomes outcomes = processes.wait(100);
-  for (int rank = 0; rank < ranks; ++rank) {
-    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
-    if (!outcome.well()) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
-    good &= outcome.well();
-  }
-  std::printf("%s, by %s %s, %d processes: %s\n", what, engine, launch, ranks, good ? "passed" : "FAILED");
-  return good;
-}
-
-std::byte* allocate(size_t bytes = kBufferBytes) {
-  void* memory = nullptr;
-  check_cuda(cudaMalloc(&memory, bytes), "a buffer");
-  return static_cast<std::byte*>(memory);
-}
-
-void expect_direct(const Communicator& communicator, uint64_t calls) {
-  const uint64_t direct = communicator.direct_calls();
-  if (direct != calls) fail(ErrorCode::kInternal, direct, " direct calls, and should be ", calls);
-}
+std::byte* allocate() { return test::allocate(kBufferBytes); }
 
 // Every collective at many offsets, in place as well.
 void move_everything(Communicator& communicator, cudaStream_t stream) {
@@ -389,7 +357,7 @@ int run_all() {
   }
   Report report;
   const auto expect = [&](const char* what, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
-    report.expect(on_processes(what, gpus, ranks, work), what);
+    report.expect(on_processes(join(what, ", by ", engine, ' ', launch), gpus, ranks, insisting(), work), what);
   };
   for (const char* const each : {"sm", "copy"}) {
     engine = each;

@@ -1,6 +1,14 @@
-// What programs whose ranks are processes ask about the machine.
+// Ranks that are processes with a GPU each, for programs without a test framework.
 #pragma once
 
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "support/rank_processes.hpp"
 
@@ -11,6 +19,41 @@ inline int gpus_of_machine() {
   Shared<int> count;
   RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
   return *count;
+}
+
+// A process for each rank, rank r on GPU r modulo `gpus`; prints `what` and whether all return, which it gives.
+inline bool on_processes(const std::string& what, int gpus, int ranks, const Settings& settings,
+                         const std::function<void(Communicator&, cudaStream_t)>& work) {
+  const UniqueId id = new_id();
+  RankProcesses processes(ranks, [&](int rank) {
+    const int device = rank % gpus;
+    const DeviceGuard guard(device);
+    Communicator communicator = Communicator::create(id, rank, ranks, settings, device);
+    cudaStream_t stream;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+    work(communicator, stream);
+    check_cuda(cudaDeviceSynchronize(), "the end");
+  });
+  bool good = true;
+  const Outcomes outcomes = processes.wait(100);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+    if (!outcome.well()) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
+    good &= outcome.well();
+  }
+  std::printf("%s, %d processes: %s\n", what.c_str(), ranks, good ? "passed" : "FAILED");
+  return good;
+}
+
+inline std::byte* allocate(size_t bytes) {
+  void* memory = nullptr;
+  check_cuda(cudaMalloc(&memory, bytes), "a buffer");
+  return static_cast<std::byte*>(memory);
+}
+
+inline void expect_direct(const Communicator& communicator, uint64_t calls) {
+  const uint64_t direct = communicator.direct_calls();
+  if (direct != calls) fail(ErrorCode::kInternal, direct, " direct calls, and should be ", calls);
 }
 
 }  // namespace plait::test

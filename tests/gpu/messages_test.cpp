@@ -313,7 +313,8 @@ int run_all(int exchanges, unsigned seed) {
 }  // namespace plait::test
 
 int main(int argc, char** argv) {
-  alarm(300);  // whatever happens, it ends
+  alarm(300);                                // whatever happens, it ends
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and what was seen by then is told
   const int exchanges = argc > 1 ? std::atoi(argv[1]) : 1000;
   const unsigned seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}();
   std::printf("%d random exchanges, seed %u\n", exchanges, seed);

@@ -33,36 +33,36 @@ Copier::Copier(const DeviceRank& self, StrandFailure* failures, int processors)
 
 Copier::~Copier() { cudaFree(state_); }
 
-void Copier::enqueue(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
-                     std::byte* output, cudaStream_t stream) {
-  if (program.by_one_kernel) {
-    launch_in_one(program, agreement, inputs, output, stream);
+void Copier::enqueue(const CopyLanes& copies, std::span<const uint64_t> agreements,
+                     std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) {
+  if (copies.by_one_kernel) {
+    launch_in_one(copies, agreements, inputs, output, stream);
     return;
   }
   std::optional<Branch> beside;  // of copies that wait for nobody
-  for (const CopyLane& lane : program.lanes) {
+  for (const CopyLane& lane : copies.lanes) {
     if (lane.before.count > 0) continue;
     for (const PlacedCopy& copy : place(lane, inputs, output)) {
       if (!beside) beside.emplace(beside_, stream);
       put(*beside, copy, lane.by_kernel);
     }
   }
-  launch_gate(program, &CopyLane::before, agreement, stream);
-  for (const CopyLane& lane : program.lanes) {
+  launch_gate(copies, &CopyLane::before, agreements, stream);
+  for (const CopyLane& lane : copies.lanes) {
     if (lane.before.count == 0) continue;
     for (const PlacedCopy& copy : place(lane, inputs, output)) {
       check_cuda(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDeviceToDevice, stream), "copying");
     }
   }
   if (beside) beside->join();
-  launch_gate(program, &CopyLane::after, agreement, stream);
+  launch_gate(copies, &CopyLane::after, agreements, stream);
 }
 
-void Copier::launch_in_one(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
-                           std::byte* output, cudaStream_t stream) const {
+void Copier::launch_in_one(const CopyLanes& copies, std::span<const uint64_t> agreements,
+                           std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) const {
   GatedCopyLaunch launch = {};
-  fill(launch, agreement);
-  const GatedCopyGrid grid = prepare(program, inputs, output, processors_, launch);
+  fill(launch);
+  const GatedCopyGrid grid = prepare(copies, agreements, inputs, output, processors_, launch);
   if (grid.ctas == 0) return;
   void* arguments[] = {&launch};
   check_cuda(
@@ -70,25 +70,27 @@ void Copier::launch_in_one(const CopyProgram& program, uint64_t agreement, std::
       "launching copies");
 }
 
-void Copier::launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint64_t agreement,
+void Copier::launch_gate(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
                          cudaStream_t stream) const {
   GateLaunch launch = {};
   unsigned lanes = 0;
-  for (const CopyLane& lane : program.lanes) {
-    if ((lane.*gate).count > 0) launch.lanes[lanes++] = lane.*gate;
+  for (size_t l = 0; l < copies.lanes.size(); ++l) {
+    const GateLane& part = copies.lanes[l].*gate;
+    if (part.count == 0) continue;
+    launch.lanes[lanes] = part;
+    launch.lanes[lanes++].agreement = tag_of(agreements[l]);
   }
   if (lanes == 0) return;
-  fill(launch, agreement);
+  fill(launch);
   void* arguments[] = {&launch};
   check_cuda(cudaLaunchKernel(gate_kernel(), dim3(1), dim3(lanes * kWarpThreads), arguments, 0, stream),
              "launching a gate");
 }
 
-void Copier::fill(GateEnd& end, uint64_t agreement) const {
+void Copier::fill(GateEnd& end) const {
   end.self = self_;
   end.state = state_;
   end.failures = failures_;
-  end.agreement = tag_of(agreement);
 }
 
 }  // namespace plait

@@ -18,7 +18,7 @@ namespace plait {
 class Copier {
  public:
   // The rank's device is current, here and when it ends; by then it is done with all copies. `failures`: of gates, by
-  // peer, as the GPU addresses them. `processors`: SMs that this rank may keep busy.
+  // gate_index(), as the GPU addresses them. `processors`: SMs that this rank may keep busy.
   Copier(const DeviceRank& self, StrandFailure* failures, int processors);
   ~Copier();
   Copier(const Copier&) = delete;
@@ -27,17 +27,17 @@ class Copier {
   // Bytes of memory of the GPU, besides the block.
   static size_t device_bytes() { return sizeof(GateState); }
 
-  // In the order of `stream`, which may be captured. `agreement`: its number. inputs[r]: the input of rank r as
-  // this rank's GPU addresses it. The rank's device is current. Throws kSystem where CUDA refuses.
-  void enqueue(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
+  // In the order of `stream`, which may be captured. agreements[l]: its number, of lane l. inputs[r]: the input of rank
+  // r as this rank's GPU addresses it. The rank's device is current. Throws kSystem where CUDA refuses.
+  void enqueue(const CopyLanes& copies, std::span<const uint64_t> agreements, std::span<const std::byte* const> inputs,
                std::byte* output, cudaStream_t stream);
 
  private:
-  void launch_in_one(const CopyProgram& program, uint64_t agreement, std::span<const std::byte* const> inputs,
-                     std::byte* output, cudaStream_t stream) const;
-  void launch_gate(const CopyProgram& program, GateLane CopyLane::* gate, uint64_t agreement,
+  void launch_in_one(const CopyLanes& copies, std::span<const uint64_t> agreements,
+                     std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) const;
+  void launch_gate(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
                    cudaStream_t stream) const;
-  void fill(GateEnd& end, uint64_t agreement) const;
+  void fill(GateEnd& end) const;
 
   const DeviceRank self_;
   StrandFailure* const failures_;

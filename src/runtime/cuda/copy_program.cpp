@@ -2,6 +2,7 @@
 #include "runtime/cuda/copy_program.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 
 #include "base/error.hpp"
@@ -126,6 +127,14 @@ bool is_copied_from(const Plan& plan, int rank) {
   return false;
 }
 
+GateLane gate(GateWay way, int peer, std::initializer_list<OpKind> operations) {
+  GateLane lane;
+  lane.way = way;
+  lane.peer = static_cast<uint8_t>(peer);
+  for (const OpKind kind : operations) lane.operations[lane.count++] = {kind};
+  return lane;
+}
+
 }  // namespace
 
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank) {
@@ -147,6 +156,26 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
   if (program.by_one_kernel) writer.check_copies(program.lanes);
   program.is_copied_from = is_copied_from(plan.plan(), rank);
   return program;
+}
+
+CopyLane sending_lane(int peer, bool beside_copy) {
+  CopyLane lane;
+  if (beside_copy) {
+    lane.before = gate(GateWay::kSend, peer, {OpKind::kSignal});
+    lane.after = gate(GateWay::kSend, peer, {OpKind::kWait});
+  } else {
+    lane.before = gate(GateWay::kSend, peer, {OpKind::kSignal, OpKind::kWait});
+  }
+  return lane;
+}
+
+CopyLane receiving_lane(int peer, size_t bytes, bool by_kernel) {
+  CopyLane lane;
+  lane.before = gate(GateWay::kReceive, peer, {OpKind::kWait});
+  lane.copies = {{peer, 0, 0, bytes}};
+  lane.after = gate(GateWay::kReceive, peer, {OpKind::kSignal});
+  lane.by_kernel = by_kernel;
+  return lane;
 }
 
 std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> inputs, std::byte* output) {

@@ -27,14 +27,18 @@ struct CopyLane {
   bool by_kernel = false;  // else by a copy engine
 };
 
-struct CopyProgram {
+struct CopyLanes {
+  bool by_one_kernel = false;  // all are; else kernels only copy within one GPU
+  std::vector<CopyLane> lanes;
+};
+
+// Those of a call.
+struct CopyProgram : CopyLanes {
   Call call;
   bool in_place = true;         // right also where output and input are the same memory
   bool is_copied_from = false;  // other ranks copy from this one's input
   size_t input_bytes = 0;       // of this rank
   size_t output_bytes = 0;
-  bool by_one_kernel = false;  // all lanes are; else kernels only copy within one GPU
-  std::vector<CopyLane> lanes;
 };
 
 // Throws kInvalidPlan where a lane of `rank` is of another form, or reaches for anything but inputs: unfinished results
@@ -43,6 +47,11 @@ struct CopyProgram {
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank);
 // The same for the first `count` elements of every block only.
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank, size_t count);
+
+// What a rank does for a message that goes straight from its input to `peer`, and for one that comes from there into
+// its output. Beside a copy of its own, a rank waits for its peer's after that.
+CopyLane sending_lane(int peer, bool beside_copy);
+CopyLane receiving_lane(int peer, size_t bytes, bool by_kernel);
 
 // A copy with addresses.
 struct PlacedCopy {

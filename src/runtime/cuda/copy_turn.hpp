@@ -35,4 +35,19 @@ class CopyTurn {
   cudaEvent_t done_ = nullptr;  // the last copies
 };
 
+// Gives the turn back where nothing is agreed on, whatever the reason.
+class TurnBack {
+ public:
+  explicit TurnBack(CopyTurn& turn) : turn_(turn) {}
+  ~TurnBack() {
+    if (!agreed) turn_.give_back();
+  }
+  TurnBack(const TurnBack&) = delete;
+  TurnBack& operator=(const TurnBack&) = delete;
+  bool agreed = false;
+
+ private:
+  CopyTurn& turn_;
+};
+
 }  // namespace plait

@@ -10,6 +10,7 @@
 #include "runtime/cuda/copier.hpp"
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/direct_calls.hpp"
+#include "runtime/cuda/direct_messages.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
@@ -43,6 +44,10 @@ struct CudaRank::Impl {
   template <class Launch>
   void beside_host(PreparedLaunch* through_host, const void* input, void* output, cudaStream_t stream,
                    const Launch& main);
+  // Straight from buffer to buffer.
+  void enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now);
+  // Copies have been enqueued that the turn was taken for.
+  void keep_turn(cudaStream_t stream, bool runs_now);
   // `later` goes on when `earlier` has come to this point.
   void wait_for(cudaStream_t earlier, cudaStream_t later) const;
 
@@ -57,8 +62,10 @@ struct CudaRank::Impl {
   std::unique_ptr<PeerBuffers> buffers;
   std::unique_ptr<CopyTurn> turn;
   std::unique_ptr<DirectCalls> direct;
+  std::unique_ptr<DirectMessages> direct_messages;
   std::unique_ptr<Copier> copier;
-  std::unique_ptr<SideStream> beside;  // for what goes through host memory, where there is any
+  std::unique_ptr<SideStream> beside_copies;  // for messages that inboxes carry meanwhile
+  std::unique_ptr<SideStream> beside;         // for what goes through host memory, where there is any
   uint64_t direct_calls = 0;
   cudaEvent_t last_call = nullptr;
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
@@ -111,9 +118,11 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
                                           ChannelShape::of(ranks, memory.ranks_per_device(), memory.processors()));
   buffers = std::make_unique<PeerBuffers>(memory.device(), rank, [this](int r) { return state.exports(r); });
   turn = std::make_unique<CopyTurn>(memory.device());
-  direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn,
-                                         DirectCalls::Options{options.timeout_seconds, options.log});
+  const AgreementWatch::Options agreeing{options.timeout_seconds, options.log};
+  direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn, agreeing);
+  direct_messages = std::make_unique<DirectMessages>(state, ranks, *buffers, *turn, agreeing);
   copier = std::make_unique<Copier>(self, mapped->gates, memory.processors() / memory.ranks_per_device());
+  beside_copies = std::make_unique<SideStream>();
   if (host_memory) beside = std::make_unique<SideStream>();
   check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<KernelWatch>(state, *reports);
@@ -163,6 +172,18 @@ void CudaRank::Impl::beside_host(PreparedLaunch* through_host, const void* input
   }
 }
 
+void CudaRank::Impl::enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now) {
+  std::optional<Branch> rest;  // no message of an exchange waits for another
+  if (!exchange.rest.empty()) exchanger->enqueue(exchange.rest, rest.emplace(*beside_copies, stream));
+  copier->enqueue(exchange.copies, exchange.agreements, exchange.inputs, exchange.output, stream);
+  if (rest) rest->join();
+  if (exchange.has_turn) keep_turn(stream, runs_now);
+}
+
+void CudaRank::Impl::keep_turn(cudaStream_t stream, bool runs_now) {
+  runs_now ? turn->keep_until_done(stream) : turn->keep();
+}
+
 void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
   check_cuda(cudaEventRecord(joined, earlier), "recording a stream of a group");
   check_cuda(cudaStreamWaitEvent(later, joined, 0), "waiting for a stream of a group");
@@ -176,7 +197,9 @@ CudaRank::Impl::~Impl() {
     if (event != nullptr) cudaEventDestroy(event);
   }
   beside.reset();
+  beside_copies.reset();
   copier.reset();
+  direct_messages.reset();
   direct.reset();
   turn.reset();
   buffers.reset();
@@ -281,10 +304,9 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* throug
     impl.in_order(s, [&](bool runs_now) {
       if (runs_now) impl.state.announce(program.call);
       impl.beside_host(through_host, input, output, s, [&] {
-        impl.copier->enqueue(program, agreed->number, agreed->inputs, static_cast<std::byte*>(output), s);
+        impl.copier->enqueue(program, agreed->agreements, agreed->inputs, static_cast<std::byte*>(output), s);
       });
-      if (program.by_one_kernel) return;  // which needs no turn
-      runs_now ? impl.turn->keep_until_done(s) : impl.turn->keep();
+      if (!program.by_one_kernel) impl.keep_turn(s, runs_now);
     });
   } catch (const Error& error) {  // the others have enqueued their parts, or will
     impl.turn->give_back();
@@ -299,13 +321,28 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* throug
 uint64_t CudaRank::direct_calls() const { return impl_->direct_calls; }
 size_t CudaRank::mapped_buffers() const { return impl_->buffers->mapped(); }
 
-void CudaRank::exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+void CudaRank::exchange(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
+                        std::span<void* const> streams) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto main = static_cast<cudaStream_t>(streams[0]);
   const auto others = streams.subspan(1);
   for (void* const other : others) impl.wait_for(static_cast<cudaStream_t>(other), main);
-  impl.in_order(main, [&](bool) { impl.exchanger->enqueue(messages, main); });
+  std::optional<DirectExchange> direct;
+  if (!routes.empty()) direct = impl.direct_messages->agree(messages, routes, is_captured(main));
+  if (direct) {
+    try {
+      impl.in_order(main, [&](bool runs_now) { impl.enqueue(*direct, main, runs_now); });
+    } catch (const Error& error) {  // the others have enqueued their parts, or will
+      impl.turn->give_back();
+      impl.state.abort(error.code(), join("rank ", impl.self.rank,
+                                          " could not enqueue messages that both ends had agreed on: ", error.what()));
+      throw;
+    }
+    ++impl.direct_calls;
+  } else {
+    impl.in_order(main, [&](bool) { impl.exchanger->enqueue(messages, main); });
+  }
   for (void* const other : others) impl.wait_for(main, static_cast<cudaStream_t>(other));
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/call.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/copy_program.hpp"
+#include "runtime/cuda/direct_messages.hpp"
 #include "runtime/cuda/peer_memory.hpp"
 #include "runtime/factor.hpp"
 #include "runtime/peer_message.hpp"
@@ -69,13 +70,16 @@ class CudaRank {
   // as enqueue().
   bool enqueue_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
                       void* stream, std::chrono::nanoseconds patience);
-  // Calls so far that were enqueued so, and allocations of other processes that are mapped for it at the moment.
+  // Calls and exchanges so far that were enqueued so, and allocations of other processes that are mapped for it at the
+  // moment.
   uint64_t direct_calls() const;
   size_t mapped_buffers() const;
 
   // Sends and receives on memory of the GPU, in the order of streams[0]; the other streams wait like it, and go on with
-  // it. `messages` have passed check_messages(). Throws as enqueue().
-  void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
+  // it. `messages` have passed check_messages(); routes[m]: of messages[m], or none where all go through inboxes.
+  // Throws as enqueue().
+  void exchange(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
+                std::span<void* const> streams);
 
   // Ends kernels that wait, soon. The host's failure record says why.
   void stop_waiting();

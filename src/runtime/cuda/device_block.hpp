@@ -21,6 +21,20 @@ inline constexpr int kAllStrands = kMostStrands + kMostHostStrands;  // the last
 inline constexpr int kMostLanes = 3;                                 // of a rank in a plan; each is a CTA of the strand
 inline constexpr int kMostMessageStrands = 32;                       // of a message from one rank to another
 
+// What a rank's gates (gate_kernel.hpp) are of. Each has words and counts of its own, since a rank makes calls with all
+// others, and messages with one other, in orders that have nothing to do with each other.
+enum class GateWay : uint8_t { kCollective, kSend, kReceive };
+inline constexpr int kGateWays = 3;
+// Of the peer.
+PLAIT_HOST_DEVICE constexpr GateWay counterpart(GateWay way) {
+  if (way == GateWay::kCollective) return way;
+  return way == GateWay::kSend ? GateWay::kReceive : GateWay::kSend;
+}
+PLAIT_HOST_DEVICE constexpr int gate_index(GateWay way, int peer) {
+  return static_cast<int>(way) * kMostDeviceRanks + peer;
+}
+inline constexpr int kGates = kGateWays * kMostDeviceRanks;
+
 // Where things lie in a rank's block. Every strand but those of a HostPart has signals, scratch and packets of its own,
 // twice, for even and odd epochs (see host/segment.hpp for the rule); they stay a strand's own however many strands a
 // launch has, since ranks may be in different launches at one time.
@@ -64,11 +78,11 @@ struct BlockLayout {
     return filled_at(kMostDeviceRanks, 0) + message_word(to, strand);
   }
   PLAIT_HOST_DEVICE static constexpr size_t inboxes_at() { return emptied_at(kMostDeviceRanks, 0); }
-  // What each rank has signalled for its copies (see gate_kernel.hpp).
-  PLAIT_HOST_DEVICE static constexpr size_t gate_at(int from) {
-    return inboxes_at() + kInboxBytes + static_cast<size_t>(from) * kMessageWordStride;
+  // What each rank has signalled to this one's gates.
+  PLAIT_HOST_DEVICE static constexpr size_t gate_at(GateWay way, int from) {
+    return inboxes_at() + kInboxBytes + static_cast<size_t>(gate_index(way, from)) * kMessageWordStride;
   }
-  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return gate_at(kMostDeviceRanks); }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return gate_at(GateWay::kCollective, kGates); }
 
  private:
   PLAIT_HOST_DEVICE static constexpr size_t message_word(int peer, uint32_t strand) {
@@ -121,7 +135,7 @@ struct StrandFailure {
 struct Reports {
   StrandFailure strands[kAllStrands * kMostLanes];
   StrandFailure receives[kMostDeviceRanks], sends[kMostDeviceRanks];  // by peer
-  StrandFailure gates[kMostDeviceRanks];                              // by peer
+  StrandFailure gates[kGates];                                        // by gate_index()
   uint32_t aborted = 0;  // not 0: the communicator has failed, and whoever waits gives up
 };
 

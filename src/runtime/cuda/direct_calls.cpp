@@ -4,8 +4,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/deadline.hpp"
-#include "base/error.hpp"
 #include "base/overlap.hpp"
 
 namespace plait {
@@ -13,48 +11,17 @@ namespace {
 
 static_assert(kMostOfferingRanks >= kMostDeviceRanks);
 
-// Capturing is done once and need not be fast.
-constexpr std::chrono::nanoseconds kPatienceInCapture = std::chrono::milliseconds(100);
-
-// Throws what ended the communicator, also where it is this rank's having waited for too long.
-void look(CommunicatorState& state, const Deadline& deadline) {
-  if (!state.has_failed() && deadline.passed()) {
-    state.abort(
-        ErrorCode::kTimeout,
-        join("rank ", state.rank(),
-             " waited longer than PLAIT_TIMEOUT_SEC allows for all ranks to say whether they can map each other's "
-             "buffers; ",
-             state.describe()));
-  }
-  if (state.has_failed()) throw *state.failure();
-}
-
-// Gives the turn back where nothing is agreed on, whatever the reason.
-class TurnBack {
- public:
-  explicit TurnBack(CopyTurn& turn) : turn_(turn) {}
-  ~TurnBack() {
-    if (!agreed) turn_.give_back();
-  }
-  TurnBack(const TurnBack&) = delete;
-  TurnBack& operator=(const TurnBack&) = delete;
-  bool agreed = false;
-
- private:
-  CopyTurn& turn_;
-};
-
 }  // namespace
 
 DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
-                         const Options& options)
-    : state_(state),
+                         const AgreementWatch::Options& options)
+    : rank_(state.rank()),
       buffers_(buffers),
       turn_(turn),
       is_possible_(!state.shares_process()),
       meetings_(state.offers(), state.rank(), ranks),
       ranks_(ranks),
-      options_(options) {}
+      watch_(state, "a call", options) {}
 
 std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const void* input, const void* output,
                                              bool captured, std::chrono::nanoseconds patience) {
@@ -69,48 +36,29 @@ std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const v
   std::memcpy(ours.words.data(), &place, sizeof(place));
   DirectCall call;
   call.inputs.assign(static_cast<size_t>(ranks_), nullptr);
-  call.inputs[static_cast<size_t>(state_.rank())] = static_cast<const std::byte*>(input);
+  call.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
   const auto can = [&](std::span<const Proposal> proposals) { return find_inputs(program, proposals, call); };
-  std::optional<Deadline> deadline;  // from the first look on
-  const auto look_after = [&] {
-    if (!deadline) deadline = Deadline::after(options_.timeout_seconds);
-    look(state_, *deadline);
-  };
   if (captured) patience = std::max(patience, kPatienceInCapture);
-  switch (meetings_.agree(ours, patience, can, look_after)) {
-    case Meetings::Outcome::kAgreed:
-      call.number = meetings_.agreement();
-      turn.agreed = true;
-      return call;
-    case Meetings::Outcome::kNotTried:
-      break;
-    case Meetings::Outcome::kLate:
-      note("not all ranks came to it in time");
-      break;
-    case Meetings::Outcome::kRefused:
-      note("some rank cannot, or makes another call");
-      break;
-    case Meetings::Outcome::kOutOfStep:
-      note("some rank captures calls that another one makes at once; none will be any more");
-      break;
-  }
-  return std::nullopt;
+  if (!watch_.have_agreed(meetings_.agree(ours, patience, can, watch_.look()))) return std::nullopt;
+  call.agreements.assign(program.lanes.size(), meetings_.agreement());
+  turn.agreed = true;
+  return call;
 }
 
 bool DirectCalls::is_willing(const CopyProgram& program, const void* input, const void* output, BufferPlace& place) {
   if (!program.in_place && overlap(input, program.input_bytes, output, program.output_bytes)) {
-    note("it is in place, where a rank would overwrite what others have yet to read");
+    watch_.note("it is in place, where a rank would overwrite what others have yet to read");
     return false;
   }
   if (program.is_copied_from) {
     place = buffers_.place_of(input, program.input_bytes);
     if (!place.can_be_mapped) {
-      note("the input is not memory of cudaMalloc on this GPU, or too many allocations are exported");
+      watch_.note("the input is not memory of cudaMalloc on this GPU, or too many allocations are exported");
       return false;
     }
   }
   if (program.by_one_kernel || turn_.take()) return true;
-  note("another communicator of this process has copies under way on this GPU, or captured some");
+  watch_.note("another communicator of this process has copies under way on this GPU, or captured some");
   return false;
 }
 
@@ -127,14 +75,9 @@ bool DirectCalls::find_inputs(const CopyProgram& program, std::span<const Propos
     }
     return true;
   } catch (const std::exception& error) {
-    note(error.what());
+    watch_.note(error.what());
     return false;
   }
-}
-
-void DirectCalls::note(const std::string& why) {
-  if (!options_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
-  options_.log.info("a call does not go straight from buffer to buffer: ", why);
 }
 
 }  // namespace plait

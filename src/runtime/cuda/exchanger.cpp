@@ -8,6 +8,7 @@
 namespace plait {
 namespace {
 
+constexpr const char* kLaunching = "launching an exchange";
 constexpr uint32_t kThreadBytes = 16;  // that a thread copies at once
 
 // Enough to copy a piece at once, as far as there are so many, and the warp that signals.
@@ -29,6 +30,20 @@ Exchanger::~Exchanger() { cudaFree(state_); }
 
 void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const {
   enqueue_own(messages, stream);
+  launch_parts(messages, [&](ExchangeLaunch& launch, dim3 grid, dim3 block) {
+    void* arguments[] = {&launch};
+    check_cuda(cudaLaunchKernel(exchange_kernel(), grid, block, arguments, 0, stream), kLaunching);
+  });
+}
+
+void Exchanger::enqueue(std::span<const PeerMessage> messages, Branch& branch) const {
+  launch_parts(messages, [&](ExchangeLaunch& launch, dim3 grid, dim3 block) {
+    branch.launch(exchange_kernel(), grid, block, &launch, kLaunching);
+  });
+}
+
+template <class Launch>
+void Exchanger::launch_parts(std::span<const PeerMessage> messages, const Launch& enqueue) const {
   for (const ExchangePart& part : divide(messages, self_.rank, self_.ranks, shape_)) {
     ExchangeLaunch launch = {};
     launch.self = self_;
@@ -38,9 +53,7 @@ void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stre
     std::copy(part.queues.begin(), part.queues.end(), launch.queues);
     std::copy(part.messages.begin(), part.messages.end(), launch.messages);
     const dim3 grid(part.strands, static_cast<unsigned>(part.queues.size()));
-    void* arguments[] = {&launch};
-    check_cuda(cudaLaunchKernel(exchange_kernel(), grid, dim3(threads_for(part.piece_bytes)), arguments, 0, stream),
-               "launching an exchange");
+    enqueue(launch, grid, dim3(threads_for(part.piece_bytes)));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "runtime/cuda/branch.hpp"
 #include "runtime/cuda/exchange_kernel.hpp"
 #include "runtime/peer_message.hpp"
 
@@ -23,9 +24,14 @@ class Exchanger {
 
   // The rank's device is current. Throws kSystem where CUDA refuses.
   void enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const;
+  // On a branch beside what the stream gets meanwhile; with other ranks only.
+  void enqueue(std::span<const PeerMessage> messages, Branch& branch) const;
 
  private:
   void enqueue_own(std::span<const PeerMessage> messages, cudaStream_t stream) const;
+  // launch(argument, grid, block) for each part.
+  template <class Launch>
+  void launch_parts(std::span<const PeerMessage> messages, const Launch& launch) const;
 
   const DeviceRank self_;
   StrandFailure* const failures_;  // as the GPU addresses them

@@ -10,8 +10,15 @@ namespace plait {
 // A word counts the signals that came so far, and its tag is that of the agreement that the last one is of.
 class Gate {
  public:
-  __device__ Gate(const GateEnd& end, int peer)
-      : end_(end), peer_(peer), sent_(end.state->sent[peer]), awaited_(end.state->awaited[peer]) {}
+  // All parts of `lane`'s lane have its way, its peer and its agreement.
+  __device__ Gate(const GateEnd& end, const GateLane& lane)
+      : end_(end),
+        way_(lane.way),
+        peer_(lane.peer),
+        index_(gate_index(lane.way, lane.peer)),
+        agreement_(lane.agreement),
+        sent_(end.state->sent[index_]),
+        awaited_(end.state->awaited[index_]) {}
 
   // False: given up, and reported. Of several threads that pass for one lane, all of which count alike, one `speaks`:
   // it signals.
@@ -23,8 +30,8 @@ class Gate {
 
   // What the next launch goes on from. Only one thread, and after all others have begun.
   __device__ void leave() const {
-    end_.state->sent[peer_] = sent_;
-    end_.state->awaited[peer_] = awaited_;
+    end_.state->sent[index_] = sent_;
+    end_.state->awaited[index_] = awaited_;
   }
 
   __device__ void fold(const GateOperation&) const {}
@@ -33,21 +40,21 @@ class Gate {
   __device__ void signal(const GateOperation&) {
     ++sent_;
     if (!speaks_) return;
-    const uint64_t value = static_cast<uint64_t>(end_.agreement) << kCountBits | sent_;
-    machine::store_release(end_.self.blocks[peer_] + BlockLayout::gate_at(end_.self.rank), value);
+    const uint64_t value = static_cast<uint64_t>(agreement_) << kCountBits | sent_;
+    machine::store_release(end_.self.blocks[peer_] + BlockLayout::gate_at(counterpart(way_), end_.self.rank), value);
   }
 
   __device__ bool wait(const GateOperation&) {
     ++awaited_;
-    const std::byte* const word = end_.self.blocks[end_.self.rank] + BlockLayout::gate_at(peer_);
+    const std::byte* const word = end_.self.blocks[end_.self.rank] + BlockLayout::gate_at(way_, peer_);
     Patience patience;
     for (;;) {
       const uint64_t seen = machine::load_acquire(word);
       const uint64_t count = seen & kCountMask;
-      const bool other_agreement = count == awaited_ && seen >> kCountBits != end_.agreement;
+      const bool other_agreement = count == awaited_ && seen >> kCountBits != agreement_;
       if (count >= awaited_ && !other_agreement) return true;
       if (!other_agreement && !patience.is_over(end_.self)) continue;
-      report_wait(end_.failures + peer_, peer_, other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut,
+      report_wait(end_.failures + index_, peer_, other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut,
                   awaited_, count);
       return false;
     }
@@ -55,7 +62,10 @@ class Gate {
 
  private:
   const GateEnd& end_;
+  const GateWay way_;
   const int peer_;
+  const int index_;
+  const uint32_t agreement_;
   bool speaks_ = true;
   uint64_t sent_, awaited_;
 };

@@ -10,7 +10,7 @@ namespace {
 __global__ void run_gate(const __grid_constant__ GateLaunch launch) {
   if (threadIdx.x % kWarpThreads != 0) return;
   const GateLane& lane = launch.lanes[threadIdx.x / kWarpThreads];
-  Gate gate(launch, lane.peer);
+  Gate gate(launch, lane);
   if (gate.pass(lane)) gate.leave();
 }
 

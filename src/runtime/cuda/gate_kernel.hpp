@@ -20,16 +20,18 @@ struct GateOperation {
 // One lane's part: all with one peer, whose lane for this rank is the counterpart.
 struct GateLane {
   static constexpr int kMostOperations = 4;
+  GateWay way = GateWay::kCollective;
   uint8_t peer = 0;
   uint8_t count = 0;
+  uint32_t agreement = 0;  // its tag: that of the peer's lane, and of no other agreement for a long time
   GateOperation operations[kMostOperations];
 };
 
-// Signals sent to and awaited from each rank so far: in device memory, so that a launch replayed from a CUDA graph
+// Signals sent and awaited so far, by gate_index(): in device memory, so that a launch replayed from a CUDA graph
 // counts on.
 struct GateState {
-  uint64_t sent[kMostDeviceRanks];
-  uint64_t awaited[kMostDeviceRanks];
+  uint64_t sent[kGates];
+  uint64_t awaited[kGates];
   uint32_t arrived;  // CTAs that have copied their share, of a launch that has several (gated_copy_kernel.hpp)
 };
 
@@ -37,8 +39,7 @@ struct GateState {
 struct GateEnd {
   DeviceRank self;
   GateState* state = nullptr;
-  StrandFailure* failures = nullptr;  // host memory, by peer
-  uint32_t agreement = 0;             // its number (24 bits), see direct_calls.hpp
+  StrandFailure* failures = nullptr;  // host memory, by gate_index()
 };
 
 inline constexpr int kMostGateLanes = kMostDeviceRanks - 1;  // of a rank, each with another peer

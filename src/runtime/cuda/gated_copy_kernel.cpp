@@ -8,16 +8,19 @@
 namespace plait {
 
 // What comes from other ranks first, so that the CTAs that begin last need no link.
-GatedCopyGrid prepare(const CopyProgram& program, std::span<const std::byte* const> inputs, std::byte* output,
-                      int processors, GatedCopyLaunch& launch) {
+GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreements,
+                      std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                      GatedCopyLaunch& launch) {
   uint64_t most_bytes = 0;
-  for (const CopyLane& lane : program.lanes) {
+  for (size_t l = 0; l < copies.lanes.size(); ++l) {
+    const CopyLane& lane = copies.lanes[l];
     if (lane.before.count > 0 || lane.after.count > 0) {
       GateLane &before = launch.before[launch.lanes], &after = launch.after[launch.lanes];
       ++launch.lanes;
       before = lane.before;
       after = lane.after;
       if (before.count == 0) before.peer = after.peer;
+      before.agreement = after.agreement = tag_of(agreements[l]);
     }
     for (const PlacedCopy& copy : place(lane, inputs, output)) {
       launch.copies[launch.count++] = copy;

@@ -24,7 +24,7 @@ __device__ inline bool arrives_last(GateState* state) {
 __global__ void __launch_bounds__(kGatedCopyThreads, 1) run_gated_copy(const __grid_constant__ GatedCopyLaunch launch) {
   const unsigned lane = threadIdx.x / kWarpThreads;
   const bool leads = threadIdx.x % kWarpThreads == 0 && lane < launch.lanes;  // a warp for each lane
-  Gate gate(launch, launch.before[leads ? lane : 0].peer);
+  Gate gate(launch, launch.before[leads ? lane : 0]);
   const bool speaks = blockIdx.x == 0 && blockIdx.y == 0;
   if (!__syncthreads_and(!leads || gate.pass(launch.before[lane], speaks))) return;
 

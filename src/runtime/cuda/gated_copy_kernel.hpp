@@ -27,10 +27,11 @@ struct GatedCopyGrid {
   unsigned rows = 1;  // copies under way at once
 };
 
-// Fills `launch` but for its GateEnd. inputs[r]: the input of rank r, as this rank's GPU addresses it. No CTAs where
-// there is nothing to do. `processors`: SMs that may be kept busy.
-GatedCopyGrid prepare(const CopyProgram& program, std::span<const std::byte* const> inputs, std::byte* output,
-                      int processors, GatedCopyLaunch& launch);
+// Fills `launch` but for its GateEnd. agreements[l]: of lane l. inputs[r]: the input of rank r, as this rank's GPU
+// addresses it. No CTAs where there is nothing to do. `processors`: SMs that may be kept busy.
+GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreements,
+                      std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                      GatedCopyLaunch& launch);
 
 inline constexpr int kGatedCopyThreads = 512;
 static_assert(kGatedCopyThreads >= kMostGateLanes * static_cast<int>(kWarpThreads));

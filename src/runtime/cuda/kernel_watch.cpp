@@ -36,6 +36,18 @@ std::string name_of_strand(int strand) {
   return join("CTA ", strand - kMostStrands, " of what goes through host memory");
 }
 
+// By GateWay.
+struct GateText {
+  const char* where;
+  const char* makes_another;
+  const char* awaited;
+};
+constexpr GateText kGateTexts[kGateWays] = {
+    {"a gate before or after copies", "makes another call",
+     "to make the same call, or to have read this rank's buffer"},
+    {"a send straight from buffer to buffer", "receives another message", "to have read this rank's buffer"},
+    {"a receive straight from buffer to buffer", "sends another message", "to send"}};
+
 }  // namespace
 
 KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
@@ -89,18 +101,19 @@ void KernelWatch::report_messages() {
 }
 
 void KernelWatch::report_gates() {
-  for (const StrandFailure& failure : reports_.gates) {
+  for (int gate = 0; gate < kGates; ++gate) {
+    const StrandFailure& failure = reports_.gates[gate];
     if (!has_given_up(failure) || state_.has_failed()) continue;
-    const std::string who = join("rank ", state_.rank(), ", in a gate before or after copies");
+    const GateText text = kGateTexts[gate / kMostDeviceRanks];
+    const std::string who = join("rank ", state_.rank(), ", in ", text.where);
     if (failure.state == StrandFailure::kOtherCall) {
-      state_.abort(ErrorCode::kMismatch,
-                   join(who, ": rank ", failure.peer, " makes another call at the same time; ", state_.describe()));
+      state_.abort(ErrorCode::kMismatch, join(who, ": rank ", failure.peer, ' ', text.makes_another,
+                                              " at the same time; ", state_.describe()));
       continue;
     }
-    state_.abort(ErrorCode::kTimeout,
-                 join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
-                      " to make the same call, or to have read this rank's buffer (signals awaited: ",
-                      failure.expected_epoch, ", come: ", failure.seen_epoch, "); ", state_.describe()));
+    state_.abort(ErrorCode::kTimeout, join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
+                                           ' ', text.awaited, " (signals awaited: ", failure.expected_epoch,
+                                           ", come: ", failure.seen_epoch, "); ", state_.describe()));
   }
 }
 

@@ -22,8 +22,12 @@ constexpr size_t kPage = 4096;
 size_t round_to_page(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 size_t header_bytes() { return round_to_page(sizeof(FailureRecord)); }
+// Of all ranks, and then of each pair.
+size_t offers_of_pair_at(const SegmentShape& shape, int from, int to) {
+  return Meetings::bytes_for(shape.ranks) + static_cast<size_t>(from * shape.ranks + to) * Meetings::bytes_for(2);
+}
 size_t offer_bytes(const SegmentShape& shape) {
-  return shape.ranks <= kMostOfferingRanks ? round_to_page(Meetings::bytes_for(shape.ranks)) : 0;
+  return shape.ranks <= kMostOfferingRanks ? round_to_page(offers_of_pair_at(shape, shape.ranks, 0)) : 0;
 }
 // A rank's exports fit behind its board, where both are whole lines.
 size_t board_bytes() { return round_to_page(sizeof(RankBoard) + kMostExports * sizeof(std::atomic<uint64_t>)); }
@@ -160,6 +164,9 @@ std::byte* Segment::rank_base(int rank) const {
 }
 
 std::byte* Segment::offers() const { return offer_bytes(shape_) > 0 ? base_ + header_bytes() : nullptr; }
+std::byte* Segment::message_offers(int from, int to) const {
+  return offer_bytes(shape_) > 0 ? offers() + offers_of_pair_at(shape_, from, to) : nullptr;
+}
 
 std::atomic<uint64_t>* Segment::exports(int rank) const {
   return reinterpret_cast<std::atomic<uint64_t>*>(rank_base(rank) + sizeof(RankBoard));

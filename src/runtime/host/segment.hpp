@@ -48,8 +48,10 @@ class Segment {
   const SegmentShape& shape() const { return shape_; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(base_); }
   RankBoard& board(int rank) const { return *reinterpret_cast<RankBoard*>(rank_base(rank)); }
-  // For `Meetings` of all ranks; none where there are more than kMostOfferingRanks.
+  // For `Meetings` of all ranks, and of two of them about messages from one to the other; none where there are more
+  // than kMostOfferingRanks.
   std::byte* offers() const;
+  std::byte* message_offers(int from, int to) const;
   // kMostExports numbers of the allocations that the rank lets others map; 0: none, or given back.
   std::atomic<uint64_t>* exports(int rank) const;
   // Signal words, kSignalStride bytes apart.

@@ -63,9 +63,47 @@ class World : public test::SimtWorld {
     }
   }
 
+  // Messages from each of some ranks to another one, so that each sends and receives one at most: straight from buffer
+  // to buffer, several times with other data in the same buffers.
+  void add_messages() {
+    std::vector<int> ring;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (pick(0, 3) > 0) ring.push_back(rank);
+    }
+    std::shuffle(ring.begin(), ring.end(), random_);
+    const bool is_open = pick(0, 1) == 0;  // the last one does not send, nor the first one receive
+    if (ring.size() < 2) return;
+    const Call call{Collective::kBroadcast, DataType::kUint8, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
+    Made& made = calls_.emplace_back();
+    made.call = call;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      test::BufferLayout layout;
+      layout.input_offset = static_cast<size_t>(pick(0, 17));
+      layout.output_offset = static_cast<size_t>(pick(0, 17));
+      made.buffers.push_back(std::make_unique<test::CallBuffers>(call, ranks_, 0, layout));
+      made.inputs.push_back(static_cast<const std::byte*>(made.buffers.back()->input()));
+    }
+    for (int time = 0; time < kTimes; ++time) {
+      const auto agreement = static_cast<uint64_t>(calls_.size() * kTimes + static_cast<size_t>(time));
+      for (size_t i = 0; i < ring.size(); ++i) {
+        const int rank = ring[i], next = ring[(i + 1) % ring.size()];
+        const bool sends = !is_open || i + 1 < ring.size(), receives = !is_open || i > 0;
+        Messages messages;
+        if (sends) messages.add(sending_lane(next, receives), agreement + ring.size() * 1000 + i);
+        const size_t before = (i + ring.size() - 1) % ring.size();
+        const int from = ring[before];
+        if (receives) {
+          messages.add(receiving_lane(from, call.count, true), agreement + ring.size() * 1000 + before);
+        }
+        add_launches(made, messages, rank, receives ? from : -1, time);
+      }
+    }
+  }
+
   uint64_t wrong() const { return std::accumulate(wrong_.begin(), wrong_.end(), uint64_t{0}); }
   uint64_t wrong_of(size_t rank) const { return wrong_[rank]; }
   int checked() const { return checked_; }
+  int messages() const { return messages_; }
 
  private:
   struct Made {
@@ -87,6 +125,47 @@ class World : public test::SimtWorld {
     }
   }
 
+  // Of one rank.
+  struct Messages {
+    CopyLanes copies{true, {}};
+    std::vector<uint64_t> agreements;
+    void add(CopyLane lane, uint64_t agreement) {
+      copies.lanes.push_back(std::move(lane));
+      agreements.push_back(agreement);
+    }
+  };
+
+  // As below, of messages: the sender sends what it would broadcast. `from` -1: nothing is received.
+  void add_launches(Made& made, const Messages& messages, int rank, int from, int time) {
+    const auto r = static_cast<size_t>(rank);
+    test::CallBuffers& buffers = *made.buffers[r];
+    GatedCopyLaunch launch = {};
+    launch.self = end_of(rank);
+    launch.state = &gates_[r];
+    launch.failures = launch.self.failures;
+    GatedCopyGrid grid = prepare(messages.copies, messages.agreements, made.inputs,
+                                 static_cast<std::byte*>(buffers.output()), ranks_, launch);
+    grid.ctas += static_cast<unsigned>(pick(0, 2));
+    const auto sent_by = [call = made.call](int sender) {
+      Call it = call;
+      it.root = sender;
+      return it;
+    };
+    machine_.launch(r, {1}, {1}, [this, sent_by, rank, time, &buffers] {
+      std::memset(buffers.output(), 0xee, buffers.output_bytes());
+      fill_input(sent_by(rank), ranks_, rank, time, buffers.input());
+      buffers.remember();
+    });
+    machine_.launch(r, {grid.ctas, grid.rows}, {2 * kWarpThreads}, [launch] { run_gated_copy(launch); });
+    machine_.launch(r, {1}, {1}, [this, sent_by, rank, from, time, &buffers] {
+      if (from >= 0) {
+        wrong_[static_cast<size_t>(rank)] += count_wrong(sent_by(from), ranks_, rank, time, buffers.output());
+        ++messages_;
+      }
+      EXPECT_NO_THROW(buffers.require_untouched_surroundings()) << "messages, rank " << rank;
+    });
+  }
+
   // Fills the input, makes the call, and looks at the output, one after the other on the rank's stream.
   void add_launches(Made& made, const CopyProgram& program, int rank, int time, uint32_t agreement) {
     const auto r = static_cast<size_t>(rank);
@@ -95,8 +174,9 @@ class World : public test::SimtWorld {
     launch.self = end_of(rank);
     launch.state = &gates_[r];
     launch.failures = launch.self.failures;
-    launch.agreement = agreement;
-    GatedCopyGrid grid = prepare(program, made.inputs, static_cast<std::byte*>(buffers.output()), ranks_, launch);
+    const std::vector<uint64_t> agreements(program.lanes.size(), agreement);
+    GatedCopyGrid grid =
+        prepare(program, agreements, made.inputs, static_cast<std::byte*>(buffers.output()), ranks_, launch);
     const bool has_work = grid.ctas > 0;
     EXPECT_TRUE(has_work || ranks_ == 1);
     if (has_work) grid.ctas += static_cast<unsigned>(pick(0, 2));
@@ -121,6 +201,7 @@ class World : public test::SimtWorld {
   std::deque<Made> calls_;
   std::vector<uint64_t> wrong_;  // elements, by rank
   int checked_ = 0;
+  int messages_ = 0;  // received
 };
 
 TEST(GatedCopiesOnCpu, RandomCallsInUnluckyOrders) {
@@ -134,6 +215,23 @@ TEST(GatedCopiesOnCpu, RandomCallsInUnluckyOrders) {
     EXPECT_EQ(world.checked(), 6 * kTimes * ranks);
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
   }
+}
+
+// Ranks that send each other messages make calls with all others meanwhile: neither disturbs the other.
+TEST(GatedCopiesOnCpu, MessagesBetweenCalls) {
+  int messages = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 4);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, UINT64_MAX);
+    for (int call = 0; call < 6; ++call) call % 3 == 0 ? world.add(ranks) : world.add_messages();
+    ASSERT_NO_THROW(world.run());
+    EXPECT_EQ(world.wrong(), 0u);
+    EXPECT_EQ(world.checked(), 2 * kTimes * ranks);
+    messages += world.messages();
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
+  }
+  EXPECT_GT(messages, 500);
 }
 
 // Waits are bounded, and say for whom: all launches end.

@@ -40,6 +40,20 @@ TEST(Overrides, NamesAndParameters) {
       std::vector<int>{6});
 }
 
+TEST(Overrides, HowMessagesGo) {
+  EXPECT_FALSE(AlgorithmOverrides::parse("all_reduce:ring").for_messages());
+  const auto messages = [](const char* text) { return AlgorithmOverrides::parse(text).for_messages().value(); };
+  EXPECT_EQ(messages("send_receive:push").direct, std::nullopt);
+  EXPECT_EQ(messages("send_receive:pull,all_reduce:ring").direct, Engine::kCopy);
+  EXPECT_EQ(messages("send_receive:pull(copy)").direct, Engine::kCopy);
+  EXPECT_EQ(messages("send_receive:pull(sm)").direct, Engine::kSm);
+  EXPECT_TRUE(messages("send_receive:push").insists);
+  for (const char* wrong : {"send_receive:", "send_receive:ring", "send_receive:pull(cpu)", "send_receive:pull(sm"}) {
+    const auto parse = [&](int) { AlgorithmOverrides::parse(wrong); };
+    EXPECT_EQ(test::objection(test::outcome_of(parse, 0), ErrorCode::kInvalidArgument, {"push, pull"}), "") << wrong;
+  }
+}
+
 TEST(Overrides, BadTexts) {
   expect_refused("ring", {"'ring'", "collective:algorithm"});
   expect_refused(",", {"collective:algorithm"});

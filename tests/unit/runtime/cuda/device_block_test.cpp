@@ -41,7 +41,11 @@ TEST(DeviceBlock, RegionsAreApart) {
     }
   }
   ranges.push_back({BlockLayout::inboxes_at(), BlockLayout::kInboxBytes});
-  for (int rank = 0; rank < kMostDeviceRanks; ++rank) ranges.push_back({BlockLayout::gate_at(rank), sizeof(uint64_t)});
+  for (const GateWay way : {GateWay::kCollective, GateWay::kSend, GateWay::kReceive}) {
+    for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
+      ranges.push_back({BlockLayout::gate_at(way, rank), sizeof(uint64_t)});
+    }
+  }
   expect_apart(ranges, BlockLayout::total_bytes());
 }
 

@@ -30,7 +30,8 @@ Made make(Collective collective, int ranks, size_t count, int processors, bool i
     inputs.push_back(in_place && rank == 0 ? output : output + (static_cast<uintptr_t>(rank + 1) << 36));
   }
   Made made;
-  made.grid = prepare(program, inputs, output, processors, made.launch);
+  const std::vector<uint64_t> agreements(program.lanes.size(), 1);
+  made.grid = prepare(program, agreements, inputs, output, processors, made.launch);
   return made;
 }
 

@@ -130,6 +130,34 @@ TEST(Meetings, WhoCapturesWhatAnotherMakesAtOnceIsFound) {
   EXPECT_EQ(outcomes, all(2, Outcome::kOutOfStep));
 }
 
+// A ring of ranks, each of which is in two meetings at once: with the one before and with the next.
+TEST(Meetings, SeveralAtOnceDoNotWaitForEachOther) {
+  constexpr int kRanks = 4, kCalls = 50;
+  const Segment segment({kRanks, 0, 0});
+  std::vector<std::thread> threads;
+  std::vector<int> agreed(kRanks, 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const int next = (rank + 1) % kRanks, before = (rank + kRanks - 1) % kRanks;
+      Meetings with[] = {{segment.message_offers(rank, next), 0, 2}, {segment.message_offers(before, rank), 1, 2}};
+      const auto first = static_cast<size_t>(rank % 2);  // in either order
+      for (int call = 0; call < kCalls; ++call) {
+        const bool captured = call % 3 == 0;
+        for (const size_t m : {first, 1 - first}) {
+          ASSERT_TRUE(with[m].begin_call(captured));
+          ASSERT_TRUE(with[m].propose(willing(static_cast<uint32_t>(call))));
+        }
+        for (const size_t m : {first, 1 - first}) ASSERT_TRUE(with[m].meet(kLong, kAnyCan));
+        for (const size_t m : {first, 1 - first}) {
+          agreed[static_cast<size_t>(rank)] += with[m].conclude(kNoLook) == Outcome::kAgreed ? 1 : 0;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(agreed, std::vector<int>(kRanks, 2 * kCalls));
+}
+
 // Ranks with random delays and patience, of which now and then one captures what others do not.
 TEST(Meetings, NobodyAgreesOnDifferentCalls) {
   constexpr int kRanks = 3, kCalls = 60;

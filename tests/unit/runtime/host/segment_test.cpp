@@ -26,6 +26,11 @@ std::vector<Range> ranges_of(const Segment& segment) {
   std::vector<Range> ranges = {{reinterpret_cast<std::byte*>(&segment.failure()), sizeof(FailureRecord), 64}};
   if (shape.ranks <= kMostOfferingRanks) {
     ranges.push_back({segment.offers(), 2 * Offers::bytes_for(shape.ranks), 64});
+    for (int from = 0; from < shape.ranks; ++from) {
+      for (int to = 0; to < shape.ranks; ++to) {
+        ranges.push_back({segment.message_offers(from, to), 2 * Offers::bytes_for(2), 64});
+      }
+    }
   }
   for (int rank = 0; rank < shape.ranks; ++rank) {
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
@@ -73,6 +78,7 @@ TEST(Segment, EverythingHasAPlaceOfItsOwn) {
 TEST(Segment, OffersAreForFewRanks) {
   for (const int ranks : {1, 2, kMostOfferingRanks}) EXPECT_NE(Segment({ranks, 0, 0}).offers(), nullptr);
   EXPECT_EQ(Segment({kMostOfferingRanks + 1, 0, 0}).offers(), nullptr);
+  EXPECT_EQ(Segment({kMostOfferingRanks + 1, 0, 0}).message_offers(0, 1), nullptr);
 }
 
 TEST(Segment, EveryMappingSeesTheSame) {

@@ -1,0 +1,42 @@
+// What ranks that agree on something on the host have besides: an end of their patience with each other, and a line in
+// the log that says why they did not agree.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "base/log.hpp"
+#include "runtime/communicator_state.hpp"
+#include "runtime/meetings.hpp"
+
+namespace plait {
+
+// With other ranks that capture: that is done once and need not be fast.
+inline constexpr std::chrono::nanoseconds kPatienceInCapture = std::chrono::milliseconds(100);
+
+class AgreementWatch {
+ public:
+  struct Options {
+    double timeout_seconds = 60;  // a rank that has offered and then does not answer for so long has failed
+    Logger log;                   // at level info, once for each reason
+  };
+  // `what` is it that does not go straight from buffer to buffer: "a call".
+  AgreementWatch(CommunicatorState& state, const char* what, const Options& options);
+
+  // For Offers::all_can(), of one or several meetings at a time: throws what ended the communicator, also where it is
+  // this rank's having waited for too long.
+  std::function<void()> look() const;
+  void note(const std::string& why);
+  // The same of how a meeting ended, unless all have agreed; says whether they have.
+  bool have_agreed(Meetings::Outcome outcome);
+
+ private:
+  CommunicatorState& state_;
+  const char* const what_;
+  const Options options_;
+  std::set<std::string> noted_;
+};
+
+}  // namespace plait

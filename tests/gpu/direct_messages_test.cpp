@@ -1,0 +1,357 @@
+// Long messages that go straight from the sender's buffer into the receiver's, between processes: both ways at once,
+// captured, beside others that do not, and what happens where the ends do not agree. A program without a test
+// framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
+#include "machine.hpp"
+#include "runtime/cuda/driver.hpp"
+#include "support/rank_processes.hpp"
+#include "world.hpp"
+
+namespace plait::test {
+namespace {
+
+using Kind = PeerMessage::Kind;
+using Bytes = std::vector<std::byte>;
+
+const char* engine = "copy";  // that copies in all that follows
+
+Settings insisting() {
+  Settings settings;
+  settings.timeout_seconds = 20;
+  settings.algorithm = join("send_receive:pull(", engine, ")");
+  return settings;
+}
+
+// Byte i of what `from` sends, in a round.
+Bytes sent_by(int from, unsigned round, size_t bytes) {
+  Bytes data(bytes);
+  for (size_t i = 0; i < bytes; ++i) {
+    data[i] = static_cast<std::byte>((static_cast<unsigned>(from) + 1) * 37 + round * 11 + i + i / 251);
+  }
+  return data;
+}
+
+// A rank with its memory. Every buffer is as long as all messages of a rank are together.
+class End {
+ public:
+  End(Communicator& communicator, cudaStream_t stream, std::byte* input = nullptr)
+      : communicator_(communicator),
+        stream_(stream),
+        input_(input != nullptr ? input : allocate(kBufferBytes)),
+        output_(allocate(kBufferBytes)) {}
+
+  int rank() const { return communicator_.rank(); }
+  int before() const { return (rank() + communicator_.size() - 1) % communicator_.size(); }
+  int next() const { return (rank() + 1) % communicator_.size(); }
+  cudaStream_t stream() const { return stream_; }
+
+  // To `peer`, what this rank sends in the round.
+  PeerMessage send(int peer, size_t bytes, size_t offset = 0) const {
+    return {Kind::kSend, peer, DataType::kUint8, bytes, input_ + offset};
+  }
+  PeerMessage receive(int peer, size_t bytes, size_t offset = 0) const {
+    return {Kind::kReceive, peer, DataType::kUint8, bytes, output_ + offset};
+  }
+  void exchange(const std::vector<PeerMessage>& messages) const {
+    void* const stream = stream_;
+    communicator_.enqueue_exchange(messages, {&stream, 1});
+  }
+
+  void prepare(unsigned round, size_t bytes, size_t offset = 0) const {
+    const Bytes data = sent_by(rank(), round, bytes);
+    check_cuda(cudaMemcpyAsync(input_ + offset, data.data(), bytes, cudaMemcpyHostToDevice, stream_), "upload");
+    check_cuda(cudaMemsetAsync(output_, 0xee, kBufferBytes, stream_), "clearing");
+  }
+  // What lies at `offset` is what `from` sent, and nothing around it was written.
+  void check(int from, unsigned round, size_t bytes, size_t offset = 0) const {
+    Bytes got(bytes + 2);
+    const size_t first = offset > 0 ? offset - 1 : 0;
+    check_cuda(cudaMemcpyAsync(got.data(), output_ + first, got.size(), cudaMemcpyDeviceToHost, stream_), "download");
+    check_cuda(cudaStreamSynchronize(stream_), "an exchange");
+    if (const auto error = communicator_.async_error()) throw *error;
+    const auto begin = got.begin() + static_cast<std::ptrdiff_t>(offset - first);
+    const Bytes expected = sent_by(from, round, bytes);
+    const auto end = begin + static_cast<std::ptrdiff_t>(bytes);
+    const bool untouched = *end == std::byte{0xee} && (offset == 0 || got.front() == std::byte{0xee});
+    if (!std::equal(begin, end, expected.begin()) || !untouched) {
+      fail(ErrorCode::kInternal, "wrong in round ", round, ": ", bytes, " bytes from rank ", from);
+    }
+  }
+
+  // Every rank to the next one.
+  void ring(size_t bytes, size_t offset = 0) const {
+    exchange({receive(before(), bytes, offset), send(next(), bytes, offset)});
+  }
+  cudaGraphExec_t captured_ring(size_t bytes, size_t offset = 0) const {
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), "capture");
+    ring(bytes, offset);
+    ring(bytes, offset);
+    check_cuda(cudaStreamEndCapture(stream_, &graph), "end of capture");
+    check_cuda(cudaGraphInstantiate(&ready, graph, 0), "graph");
+    cudaGraphDestroy(graph);
+    return ready;
+  }
+
+ private:
+  Communicator& communicator_;
+  const cudaStream_t stream_;
+  std::byte* const input_;
+  std::byte* const output_;
+};
+
+void shift_around(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  unsigned round = 0;
+  for (const size_t bytes : {size_t{1}, size_t{1000}, size_t{600'001}, size_t{9'000'000}}) {
+    for (const size_t offset : {size_t{0}, size_t{4}, size_t{37}, (size_t{1} << 21) + 1}) {
+      end.prepare(++round, bytes, offset);
+      end.ring(bytes, offset);
+      end.ring(bytes, offset);
+      end.check(end.before(), round, bytes, offset);
+    }
+  }
+  expect_direct(communicator, 2 * round);
+}
+
+// From one to another and on, one way only; who has no part does nothing.
+void hand_on(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  constexpr size_t kBytes = 3'000'000;
+  for (unsigned round = 0; round < 10; ++round) {
+    end.prepare(round, kBytes);
+    if (end.rank() > 0) {
+      end.exchange({end.receive(end.before(), kBytes)});
+      end.check(end.before(), round, kBytes);
+    }
+    if (end.next() > 0) end.exchange({end.send(end.next(), kBytes)});
+  }
+  expect_direct(communicator, (end.rank() > 0 ? 10 : 0) + (end.next() > 0 ? 10 : 0));
+}
+
+void replay(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  constexpr size_t kBytes = 2'000'003;
+  const cudaGraphExec_t graph = end.captured_ring(kBytes);
+  for (unsigned round = 0; round < 8; ++round) {
+    end.prepare(round, kBytes);
+    check_cuda(cudaGraphLaunch(graph, stream), "replay");
+    end.check(end.before(), round, kBytes);
+    end.prepare(round + 50, kBytes, 5);
+    end.ring(kBytes, 5);
+    end.check(end.before(), round + 50, kBytes, 5);
+  }
+  expect_direct(communicator, 2 + 8);
+}
+
+// One rank has several messages of a kind, so its own do not go straight; and what others send each other meanwhile
+// does. Every rank's exchange waits for another one's.
+void mix(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  constexpr size_t kBytes = 1'500'000;
+  for (unsigned round = 0; round < 6; ++round) {
+    end.prepare(round, kBytes);
+    switch (end.rank()) {
+      case 0:  // its send goes straight, and its receive does not
+        end.exchange({end.send(1, kBytes), end.receive(2, kBytes)});
+        end.check(2, round, kBytes);
+        break;
+      case 1:
+        end.exchange({end.receive(0, kBytes), end.send(2, kBytes)});
+        end.check(0, round, kBytes);
+        break;
+      default:
+        end.exchange({end.receive(1, kBytes), end.send(0, kBytes), end.send(2, 8), end.receive(2, 8, kBytes + 64)});
+        end.check(1, round, kBytes);
+    }
+  }
+  expect_direct(communicator, end.rank() < 2 ? 6 : 0);
+}
+
+// Messages of one exchange do not wait for each other, however they go: those of rank 0 would wait in a circle. One of
+// the two goes straight, as the exchange at the other end of the other has several.
+void depend_on_each_other(Communicator& communicator, cudaStream_t stream, bool receives_straight) {
+  const End end(communicator, stream);
+  constexpr size_t kBytes = 40'000'000;  // more than an inbox holds
+  for (unsigned round = 0; round < 4; ++round) {
+    end.prepare(round, kBytes);
+    switch (end.rank()) {
+      case 0:
+        end.exchange({end.receive(2, kBytes), end.send(1, kBytes)});
+        end.check(2, round, kBytes);
+        break;
+      case 1:
+        if (receives_straight) {  // not before 2 has given to 0
+          end.exchange({end.receive(2, 8, kBytes + 64)});
+          end.exchange({end.receive(0, kBytes), end.send(1, 8), end.receive(1, 8, kBytes + 128)});
+        } else {
+          end.exchange({end.receive(0, kBytes)});
+          end.exchange({end.send(2, 8)});
+        }
+        end.check(0, round, kBytes);
+        break;
+      default:
+        if (receives_straight) {
+          end.exchange({end.send(0, kBytes)});
+          end.exchange({end.send(1, 8)});
+        } else {  // not before 1 has taken from 0
+          end.exchange({end.receive(1, 8, kBytes + 64)});
+          end.exchange({end.send(0, kBytes), end.send(2, 8), end.receive(2, 8, kBytes + 128)});
+        }
+    }
+  }
+  if (end.rank() == 0) expect_direct(communicator, 4);
+}
+
+// One rank captures what the other makes at once, and comes late: all is performed all the same.
+void differ(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  constexpr size_t kBytes = 1'000'000;
+  for (unsigned round = 0; round < 4; ++round) {
+    end.prepare(round, kBytes);
+    if (end.rank() == 1 && round == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    if (end.rank() == 0 && round == 2) {
+      check_cuda(cudaGraphLaunch(end.captured_ring(kBytes), stream), "replay");
+    } else {
+      end.ring(kBytes);
+      if (round == 2) end.ring(kBytes);
+    }
+    end.check(end.before(), round, kBytes);
+  }
+}
+
+// Memory that has no handle, at one sender.
+void use_a_pool(Communicator& communicator, cudaStream_t stream) {
+  void* memory = nullptr;
+  if (communicator.rank() == 1) check_cuda(cudaMallocAsync(&memory, kBufferBytes, stream), "memory of a pool");
+  const End end(communicator, stream, static_cast<std::byte*>(memory));
+  for (unsigned round = 0; round < 4; ++round) {
+    end.prepare(round, 700'000);
+    end.ring(700'000);
+    end.check(end.before(), round, 700'000);
+  }
+  expect_direct(communicator, 4);  // one of its two ends
+}
+
+// Ranks launch graphs of different messages, which hold different addresses of each other's buffers: that is found.
+void mix_up_graphs(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  const cudaGraphExec_t graphs[] = {end.captured_ring(5000), end.captured_ring(5000, 1 << 20)};
+  expect_direct(communicator, 4);
+  check_cuda(cudaGraphLaunch(graphs[communicator.rank() == 0 ? 0 : 1], stream), "launch");
+  check_cuda(cudaStreamSynchronize(stream), "the exchange");
+  for (int tries = 0; tries < 100 && !communicator.async_error(); ++tries) usleep(50'000);
+  const auto error = communicator.async_error();
+  if (!error || error->code() != ErrorCode::kMismatch) {
+    fail(ErrorCode::kInternal, "mixed up graphs: ", error ? error->what() : "nothing is said");
+  }
+}
+
+void expect_error(const Communicator& communicator, ErrorCode code, const std::string& words) {
+  for (int tries = 0; tries < 200 && !communicator.async_error(); ++tries) usleep(50'000);
+  const auto error = communicator.async_error();
+  if (!error || error->code() != code || std::string(error->what()).find(words) == std::string::npos) {
+    fail(ErrorCode::kInternal, "should say '", words, "', says: ", error ? error->what() : "nothing");
+  }
+}
+
+// Different sizes: neither end copies, and kernels find it.
+void disagree(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  if (end.rank() == 0) end.exchange({end.send(1, 4'000'000)});
+  if (end.rank() == 1) end.exchange({end.receive(0, 4'000'001)});
+  expect_error(communicator, ErrorCode::kMismatch, "both ends must give the same size");
+  expect_direct(communicator, 0);
+}
+
+// A rank launches its graph alone: its waits are bounded.
+void stay_away(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  const cudaGraphExec_t graph = end.captured_ring(5000);
+  if (end.rank() == 0) check_cuda(cudaGraphLaunch(graph, stream), "launch");
+  expect_error(communicator, ErrorCode::kTimeout, "rank 0, in a ");
+  check_cuda(cudaStreamSynchronize(stream), "the exchange");
+}
+
+// Ranks that share a process do without.
+void test_one_process(Report& report, int gpus) {
+  World world(2, gpus, insisting());
+  for (int r = 0; r < 2; ++r) {
+    const DeviceGuard guard(world.device(r));
+    check_cuda(cudaMemset(world.input(r), r + 5, 5000), "filling");
+    check_cuda(cudaDeviceSynchronize(), "filling");
+  }
+  for (int r = 0; r < 2; ++r) {
+    const PeerMessage both[] = {{Kind::kReceive, 1 - r, DataType::kUint8, 5000, world.output(r)},
+                                {Kind::kSend, 1 - r, DataType::kUint8, 5000, world.input(r)}};
+    void* const stream = world.stream(r);
+    world.rank(r).enqueue_exchange(both, {&stream, 1});
+  }
+  world.synchronize();
+  for (int r = 0; r < 2; ++r) {
+    Bytes got(5000);
+    check_cuda(cudaMemcpy(got.data(), world.output(r), got.size(), cudaMemcpyDeviceToHost), "download");
+    report.expect(got == Bytes(5000, static_cast<std::byte>(1 - r + 5)), "messages within one process");
+  }
+  report.expect(world.rank(0).direct_calls() == 0, "direct messages within one process");
+}
+
+int run_all() {
+  const int gpus = gpus_of_machine();
+  if (gpus == 0) {
+    std::puts("skipped: no GPU");
+    return kSkipped;
+  }
+  Report report;
+  for (const char* const each : {"sm", "copy"}) {
+    engine = each;
+    const auto expect = [&](const char* what, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
+      report.expect(on_processes(join(what, ", by ", engine), gpus, ranks, insisting(), work), what);
+    };
+    for (const int ranks : {2, 3, 4}) expect("all to the next", ranks, shift_around);
+    for (const int ranks : {2, 3}) {
+      expect("one way", ranks, hand_on);
+      expect("graphs", ranks, replay);
+      expect("mixed up graphs", ranks, mix_up_graphs);
+    }
+    expect("some of them", 3, mix);
+    for (const bool receives : {true, false}) {
+      expect("messages that depend on each other", 3,
+             [receives](Communicator& c, cudaStream_t s) { depend_on_each_other(c, s, receives); });
+    }
+    expect("a latecomer, and one captures", 2, differ);
+    expect("memory of a pool", 2, use_a_pool);
+    expect("different sizes", 2, disagree);
+    Settings settings = insisting();
+    settings.timeout_seconds = 2;
+    report.expect(on_processes(join("who stays away, by ", engine), gpus, 2, settings, stay_away), "who stays away");
+  }
+  test_one_process(report, gpus);
+  return report.finish();
+}
+
+}  // namespace
+}  // namespace plait::test
+
+int main() {
+  alarm(300);                                // whatever happens, it ends
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and what was seen by then is told
+  try {
+    return plait::test::run_all();
+  } catch (const std::exception& error) {
+    std::printf("FAILED: %s\n", error.what());
+    return 1;
+  }
+}
