@@ -16,13 +16,19 @@
 namespace plait {
 namespace {
 
-// How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: a part
-// of what the copies take, about what that saves. Whoever insists on it waits for them.
+// How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: an
+// eighth of what the copies take, which is about what that saves. Whoever insists on it waits for them.
 constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);
-constexpr size_t kPartOfCall = 8, kPartOfMessage = 2;  // an eighth, half
-std::chrono::nanoseconds worthwhile_wait(size_t bytes, size_t part) {
+std::chrono::nanoseconds copying(size_t bytes) {
   constexpr size_t kBytesPerNanosecond = 390;
-  return std::chrono::nanoseconds(bytes / kBytesPerNanosecond / part);
+  return std::chrono::nanoseconds(bytes / kBytesPerNanosecond);
+}
+std::chrono::nanoseconds worthwhile_wait(size_t bytes) { return copying(bytes) / 8; }
+// For the other end of a message: that saves up to half of the time, and ends that are busy with their own GPUs were
+// seen to come 20 to 80 us apart.
+std::chrono::nanoseconds worthwhile_wait_for_end(size_t bytes) {
+  constexpr std::chrono::nanoseconds kApart = std::chrono::microseconds(100);
+  return std::max(worthwhile_wait(bytes), std::min(2 * copying(bytes), kApart));
 }
 
 std::optional<LaunchShape> launch_of(const Settings& settings) {
@@ -123,7 +129,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.bytes = bytes;
     const MessageChoice choice = select_message_for_cuda(query, overrides_);
     if (!choice.direct || cuda_.memory().kind() == ReachKind::kHost) return {};
-    return {choice.direct, choice.insists ? kInsistence : worthwhile_wait(bytes, kPartOfMessage)};
+    return {choice.direct, choice.insists ? kInsistence : worthwhile_wait_for_end(bytes)};
   }
 
   const Ready& ready_for(const Call& call) {
@@ -144,8 +150,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     }
     if (choice.direct) {
       ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_, over_links);
-      ready.patience =
-          choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_), kPartOfCall);
+      ready.patience = choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_));
     }
     return ready;
   }
