@@ -166,15 +166,15 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
 // A GPU that loads an element from between two others stops for good, with everything else that its process does there.
 void Communicator::Impl::check_elements(const Call& call, const void* input, const void* output) const {
   const size_t element = size_of(call.type);
-  const auto begins_between = [&](const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % element != 0; };
   if (call.count == 0) return;
-  for (const bool is_input : {true, false}) {
-    const bool is_used = is_input ? has_input(call, rank) : has_output(call, rank);
-    if (!is_used || !begins_between(is_input ? input : output)) continue;
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", is_input ? "input" : "output",
+  const auto check_one = [&](bool is_used, const char* which, const void* buffer) {
+    if (!is_used || reinterpret_cast<uintptr_t>(buffer) % element == 0) return;
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", which,
          " begins between two elements, whose size is ", element,
          " bytes; on GPUs buffers begin at a multiple of that");
-  }
+  };
+  check_one(has_input(call, rank), "input", input);
+  check_one(has_output(call, rank), "output", output);
 }
 
 void Communicator::Impl::check_factor(const Call& call, const Factor& factor) const {

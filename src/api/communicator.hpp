@@ -96,9 +96,10 @@ class Communicator {
   void receive(void* data, size_t count, DataType type, int peer);
 
   // The same on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
-  // stream): returns at once. Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error() and in the
-  // next call. The calls of one communicator on several streams run one after the other. Any thread, one at a time.
-  // A factor on the GPU is read when the call runs.
+  // stream): returns when it is enqueued, for which long calls that go straight from buffer to buffer may wait a little
+  // for other ranks to come (docs/gpu.md). Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error()
+  // and in the next call. The calls of one communicator on several streams run one after the other. Any thread, one at
+  // a time. A factor on the GPU is read when the call runs.
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
   // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
   // come to it, and all go on when it is done.

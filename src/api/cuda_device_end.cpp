@@ -54,7 +54,14 @@ class CudaDeviceEnd final : public DeviceEnd {
         launch_(launch_of(settings)),
         state_(std::move(segment), rank, std::move(peers)),
         cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
-              {settings.timeout_seconds, Logger(settings.log_level, rank)}) {}
+              {settings.timeout_seconds, Logger(settings.log_level, rank)}) {
+    machine_.ranks = size_;
+    machine_.processors = cuda_.memory().processors();
+    machine_.ranks_per_device = cuda_.memory().ranks_per_device();
+    machine_.lines = cuda_.memory().keeps_lines_whole();
+    machine_.host_path = cuda_.has_host_memory();
+    machine_.processes = !state_.shares_process();
+  }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
     if (call.count == 0 && call.collective != Collective::kBarrier) {  // nothing to launch, but what failed has failed
@@ -79,7 +86,7 @@ class CudaDeviceEnd final : public DeviceEnd {
   }
 
   CudaChoice choose(const Call& call) const override {
-    SelectionQuery query = machine();
+    SelectionQuery query = machine_;
     query.collective = call.collective;
     query.bytes = message_bytes(call, size_);
     query.root = call.root;
@@ -113,19 +120,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     std::chrono::nanoseconds patience{};
   };
 
-  SelectionQuery machine() const {
-    SelectionQuery query;
-    query.ranks = size_;
-    query.processors = cuda_.memory().processors();
-    query.ranks_per_device = cuda_.memory().ranks_per_device();
-    query.lines = cuda_.memory().keeps_lines_whole();
-    query.host_path = cuda_.has_host_memory();
-    query.processes = !state_.shares_process();
-    return query;
-  }
-
   MessageRoute route_of(size_t bytes) const {
-    SelectionQuery query = machine();
+    SelectionQuery query = machine_;
     query.bytes = bytes;
     const MessageChoice choice = select_message_for_cuda(query, overrides_);
     if (!choice.direct || cuda_.memory().kind() == ReachKind::kHost) return {};
@@ -161,6 +157,7 @@ class CudaDeviceEnd final : public DeviceEnd {
   const std::optional<LaunchShape> launch_;
   DeviceCalls state_;
   CudaRank cuda_;
+  SelectionQuery machine_;  // what of a query is the same for all calls
   mutable PlanCache plans_;
   CallCache<Ready> ready_;
   std::vector<MessageRoute> routes_;  // of the exchange at hand

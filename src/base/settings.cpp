@@ -103,7 +103,8 @@ constexpr Setting kSettings[] = {
        return true;
      },
      [](const Settings& settings) { return settings.algorithm; },
-     "pins algorithms, such as all_reduce:ring; unset: the tuner chooses"},
+     "pins algorithms, such as all_reduce:ring, and how messages go between GPUs (send_receive:push or :pull); unset: "
+     "the tuner chooses"},
     {"PLAIT_LAUNCH", "<signals|packets|lines>:<CTAs>x<threads>[+<CTAs>:<share>%]",
      [](std::string_view text, Settings& settings) {
        settings.launch = text;

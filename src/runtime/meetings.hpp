@@ -1,6 +1,6 @@
-// How the ranks of a communicator agree, call by call, to perform a call in a way that none of them can choose alone.
-// The rules of a single meeting are in offers.hpp; here is which meeting a call has, and what the ranks must have in
-// common there.
+// How the ranks of a communicator, or two of them that exchange messages, agree, call by call, to perform a call in a
+// way that none of them can choose alone. The rules of a single meeting are in offers.hpp; here is which meeting a call
+// has, and what the ranks must have in common there.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct Proposal {
   std::array<std::byte, 224> words = {};  // what the others have to know; opaque here
 };
 
-// A rank's end. All ranks make the same calls in the same order. Not for several threads at a time.
+// A rank's end. All ranks that meet make the same calls in the same order. Not for several threads at a time.
 class Meetings {
  public:
   enum class Outcome {

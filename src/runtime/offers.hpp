@@ -1,4 +1,4 @@
-// How the ranks of a communicator agree, call by call, to work on each other's buffers directly.
+// How ranks agree, call by call, to work on each other's buffers directly: those of a communicator, or two of them.
 //
 // That pays only where all ranks are in the call at the same time, and nobody shall wait long to find that out. So each
 // call has a meeting on the host: a rank puts what it offers on the table and waits for the others, as long as it has

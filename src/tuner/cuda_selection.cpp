@@ -321,9 +321,10 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
 }
 
 MessageChoice select_message_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides) {
-  MessageChoice choice = overrides.for_messages().value_or(MessageChoice());
-  if (query.ranks < 2 || !query.processes || query.bytes == 0) choice.direct.reset();
-  if (choice.insists || query.ranks_per_device > 1 || !query.processes || query.bytes < kDirectBytes) return choice;
+  if (query.ranks < 2 || !query.processes || query.bytes == 0) return {};
+  if (overrides.for_messages()) return *overrides.for_messages();
+  MessageChoice choice;
+  if (query.ranks_per_device > 1 || query.bytes < kDirectBytes) return choice;
   choice.direct = query.bytes < kCopyEngineBytes ? Engine::kSm : Engine::kCopy;
   return choice;
 }

@@ -81,7 +81,8 @@ AlgorithmOverrides AlgorithmOverrides::parse(std::string_view text) {
     const std::string_view entry = text.substr(start, end - start);
     const size_t colon = entry.find(':');
     if (colon == std::string_view::npos) {
-      fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM: '", entry, "' should look like collective:algorithm");
+      fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM: '", entry,
+           "' should look like collective:algorithm, or send_receive:pull");
     }
     const std::string_view what = entry.substr(0, colon), how = entry.substr(colon + 1);
     if (what == "send_receive") {

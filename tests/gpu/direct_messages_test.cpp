@@ -117,13 +117,42 @@ void shift_around(Communicator& communicator, cudaStream_t stream) {
   unsigned round = 0;
   for (const size_t bytes : {size_t{1}, size_t{1000}, size_t{600'001}, size_t{9'000'000}}) {
     for (const size_t offset : {size_t{0}, size_t{4}, size_t{37}, (size_t{1} << 21) + 1}) {
-      end.prepare(++round, bytes, offset);
-      end.ring(bytes, offset);
-      end.ring(bytes, offset);
-      end.check(end.before(), round, bytes, offset);
+      for (int time = 0; time < 2; ++time) {
+        end.prepare(++round, bytes, offset);
+        end.ring(bytes, offset);
+        end.check(end.before(), round, bytes, offset);
+      }
     }
   }
-  expect_direct(communicator, 2 * round);
+  expect_direct(communicator, round);
+}
+
+// Several from one rank to another in one exchange, and one with nothing in it beside a long one.
+void send_several(Communicator& communicator, cudaStream_t stream) {
+  const End end(communicator, stream);
+  constexpr size_t kBytes = 1'000'000, kSecond = kBytes + 64;
+  for (unsigned round = 0; round < 4; ++round) {
+    end.prepare(round, kBytes);
+    end.prepare(round, kBytes, kSecond);
+    if (end.rank() == 0) {
+      end.exchange({end.send(1, kBytes), end.send(1, kBytes, kSecond), end.receive(1, 0)});
+    } else {  // not in one exchange here
+      end.exchange({end.receive(0, kBytes), end.send(0, 0)});
+      end.exchange({end.receive(0, kBytes, kSecond)});
+      end.check(0, round, kBytes);
+      end.check(0, round, kBytes, kSecond);
+    }
+  }
+  expect_direct(communicator, 0);
+  for (unsigned round = 4; round < 80; ++round) {  // until they meet again
+    end.prepare(round, kBytes);
+    if (end.rank() == 0) end.exchange({end.send(1, kBytes), end.receive(1, 0)});
+    if (end.rank() == 1) {
+      end.exchange({end.receive(0, kBytes), end.send(0, 0)});
+      end.check(0, round, kBytes);
+    }
+  }
+  if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct message after those that were not");
 }
 
 // From one to another and on, one way only; who has no part does nothing.
@@ -230,6 +259,7 @@ void differ(Communicator& communicator, cudaStream_t stream) {
     }
     end.check(end.before(), round, kBytes);
   }
+  expect_direct(communicator, 0);
 }
 
 // Memory that has no handle, at one sender.
@@ -327,6 +357,7 @@ int run_all() {
       expect("mixed up graphs", ranks, mix_up_graphs);
     }
     expect("some of them", 3, mix);
+    expect("several to one", 2, send_several);
     for (const bool receives : {true, false}) {
       expect("messages that depend on each other", 3,
              [receives](Communicator& c, cudaStream_t s) { depend_on_each_other(c, s, receives); });

@@ -1,24 +1,23 @@
 #include "runtime/cuda/agreement_watch.hpp"
 
 #include <optional>
+#include <utility>
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
 
 namespace plait {
 
-AgreementWatch::AgreementWatch(CommunicatorState& state, const char* what, const Options& options)
-    : state_(state), what_(what), options_(options) {}
+AgreementWatch::AgreementWatch(CommunicatorState& state, const Words& words, const Options& options)
+    : state_(state), words_(words), options_(options) {}
 
-std::function<void()> AgreementWatch::look() const {
-  return [this, deadline = std::optional<Deadline>()]() mutable {  // from the first look on
+std::function<void()> AgreementWatch::look(std::string whom) const {
+  return [this, whom = std::move(whom), deadline = std::optional<Deadline>()]() mutable {  // from the first look on
     if (!deadline) deadline = Deadline::after(options_.timeout_seconds);
     if (!state_.has_failed() && deadline->passed()) {
       state_.abort(ErrorCode::kTimeout,
-                   join("rank ", state_.rank(),
-                        " waited longer than PLAIT_TIMEOUT_SEC allows for other ranks to say whether they can map each "
-                        "other's buffers; ",
-                        state_.describe()));
+                   join("rank ", state_.rank(), " waited longer than PLAIT_TIMEOUT_SEC allows for ", whom,
+                        " to say whether buffers can be mapped; ", state_.describe()));
     }
     if (state_.has_failed()) throw *state_.failure();
   };
@@ -31,13 +30,15 @@ bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
     case Meetings::Outcome::kNotTried:
       break;
     case Meetings::Outcome::kLate:
-      note("not all ranks came to it in time");
+      note(join(words_.others, " did not come to it in time"));
       break;
     case Meetings::Outcome::kRefused:
-      note("some rank cannot, or makes another call");
+      note(join(words_.others, " cannot, or makes another call"));
       break;
     case Meetings::Outcome::kOutOfStep:
-      note("some rank captures calls that another one makes at once; none will be any more");
+      note(join(words_.others,
+                " captures what another rank makes at once, or the other way round; from then on nothing ",
+                words_.where, " does"));
       break;
   }
   return false;
@@ -45,7 +46,7 @@ bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
 
 void AgreementWatch::note(const std::string& why) {
   if (!options_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
-  options_.log.info(what_, " does not go straight from buffer to buffer: ", why);
+  options_.log.info(words_.what, " does not go straight from buffer to buffer: ", why);
 }
 
 }  // namespace plait

@@ -22,19 +22,24 @@ class AgreementWatch {
     double timeout_seconds = 60;  // a rank that has offered and then does not answer for so long has failed
     Logger log;                   // at level info, once for each reason
   };
-  // `what` is it that does not go straight from buffer to buffer: "a call".
-  AgreementWatch(CommunicatorState& state, const char* what, const Options& options);
+  // For the log: what it is that does not go straight from buffer to buffer, whom this rank agrees with, and where.
+  struct Words {
+    const char* what = "a call";
+    const char* others = "some rank";
+    const char* where = "in this communicator";
+  };
+  AgreementWatch(CommunicatorState& state, const Words& words, const Options& options);
 
-  // For Offers::all_can(), of one or several meetings at a time: throws what ended the communicator, also where it is
-  // this rank's having waited for too long.
-  std::function<void()> look() const;
+  // For Offers::all_can(), while this rank waits for `whom`: throws what ended the communicator, also where it is this
+  // rank's having waited for too long.
+  std::function<void()> look(std::string whom) const;
   void note(const std::string& why);
   // The same of how a meeting ended, unless all have agreed; says whether they have.
   bool have_agreed(Meetings::Outcome outcome);
 
  private:
   CommunicatorState& state_;
-  const char* const what_;
+  const Words words_;
   const Options options_;
   std::set<std::string> noted_;
 };

@@ -1,6 +1,6 @@
 // The kernel of copies within one GPU.
+#include "runtime/cuda/copy_bytes.cuh"
 #include "runtime/cuda/copy_kernel.hpp"
-#include "runtime/cuda/copy_words.cuh"
 
 namespace plait {
 namespace {

@@ -29,6 +29,7 @@ struct CopyLane {
 
 struct CopyLanes {
   bool by_one_kernel = false;  // all are; else kernels only copy within one GPU
+  bool leaves_room = false;    // on the GPU, for a kernel beside it that may not wait for it
   std::vector<CopyLane> lanes;
 };
 

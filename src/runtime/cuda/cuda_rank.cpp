@@ -40,6 +40,10 @@ struct CudaRank::Impl {
   // graph is launched, and its order is the user's affair. Throws what ended the communicator.
   template <class Launch>
   void in_order(cudaStream_t stream, const Launch& launch);
+  // `work`, for which other ranks would wait in vain: should it throw, the communicator ends. `what` says what this
+  // rank could not do then.
+  template <class Work, class What>
+  void or_abort(const Work& work, const What& what);
   // `main`, and beside it what goes through host memory, if anything does.
   template <class Launch>
   void beside_host(PreparedLaunch* through_host, const void* input, void* output, cudaStream_t stream,
@@ -152,6 +156,23 @@ void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
   has_called = true;
 }
 
+template <class Work, class What>
+void CudaRank::Impl::or_abort(const Work& work, const What& what) {
+  const auto abort = [&](ErrorCode code, const char* why) {
+    turn->give_back();
+    state.abort(code, join("rank ", self.rank, " could not ", what(), ": ", why));
+  };
+  try {
+    work();
+  } catch (const Error& error) {
+    abort(error.code(), error.what());
+    throw;
+  } catch (const std::exception& error) {  // no memory, no thread
+    abort(ErrorCode::kResources, error.what());
+    throw;
+  }
+}
+
 template <class Launch>
 void CudaRank::Impl::beside_host(PreparedLaunch* through_host, const void* input, void* output, cudaStream_t stream,
                                  const Launch& main) {
@@ -162,14 +183,11 @@ void CudaRank::Impl::beside_host(PreparedLaunch* through_host, const void* input
   Branch branch(*beside, stream);
   const PreparedLaunch::Launch it = through_host->launch(input, output);
   branch.launch(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, "launching a part of a collective");
-  try {
+  const auto rest = [&] {
     main();
     branch.join();
-  } catch (const Error& error) {  // one part alone can only wait in vain
-    state.abort(error.code(), join("rank ", self.rank, " could launch only a part of ", to_text(through_host->call()),
-                                   ": ", error.what()));
-    throw;
-  }
+  };
+  or_abort(rest, [&] { return join("launch more than a part of ", to_text(through_host->call())); });
 }
 
 void CudaRank::Impl::enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now) {
@@ -300,7 +318,7 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* throug
   const auto s = static_cast<cudaStream_t>(stream);
   const auto agreed = impl.direct->agree(program, input, output, is_captured(s), patience);
   if (!agreed) return false;
-  try {
+  const auto enqueue = [&] {
     impl.in_order(s, [&](bool runs_now) {
       if (runs_now) impl.state.announce(program.call);
       impl.beside_host(through_host, input, output, s, [&] {
@@ -308,12 +326,8 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* throug
       });
       if (!program.by_one_kernel) impl.keep_turn(s, runs_now);
     });
-  } catch (const Error& error) {  // the others have enqueued their parts, or will
-    impl.turn->give_back();
-    impl.state.abort(error.code(), join("rank ", impl.self.rank, " could not enqueue ", to_text(program.call),
-                                        ", which all ranks had agreed on: ", error.what()));
-    throw;
-  }
+  };
+  impl.or_abort(enqueue, [&] { return join("enqueue ", to_text(program.call), ", which all ranks had agreed on"); });
   ++impl.direct_calls;
   return true;
 }
@@ -327,18 +341,15 @@ void CudaRank::exchange(std::span<const PeerMessage> messages, std::span<const M
   const DeviceGuard guard(impl.memory.device());
   const auto main = static_cast<cudaStream_t>(streams[0]);
   const auto others = streams.subspan(1);
+  if (impl.state.has_failed()) throw *impl.state.failure();
   for (void* const other : others) impl.wait_for(static_cast<cudaStream_t>(other), main);
   std::optional<DirectExchange> direct;
-  if (!routes.empty()) direct = impl.direct_messages->agree(messages, routes, is_captured(main));
+  const auto enqueue = [&] {
+    if (!routes.empty()) direct = impl.direct_messages->agree(messages, routes, is_captured(main));
+    if (direct) impl.in_order(main, [&](bool runs_now) { impl.enqueue(*direct, main, runs_now); });
+  };
+  impl.or_abort(enqueue, [&] { return join("agree on an exchange with a ", to_text(messages[0]), ", or enqueue it"); });
   if (direct) {
-    try {
-      impl.in_order(main, [&](bool runs_now) { impl.enqueue(*direct, main, runs_now); });
-    } catch (const Error& error) {  // the others have enqueued their parts, or will
-      impl.turn->give_back();
-      impl.state.abort(error.code(), join("rank ", impl.self.rank,
-                                          " could not enqueue messages that both ends had agreed on: ", error.what()));
-      throw;
-    }
     ++impl.direct_calls;
   } else {
     impl.in_order(main, [&](bool) { impl.exchanger->enqueue(messages, main); });

@@ -21,7 +21,7 @@ DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffe
       is_possible_(!state.shares_process()),
       meetings_(state.offers(), state.rank(), ranks),
       ranks_(ranks),
-      watch_(state, "a call", options) {}
+      watch_(state, {}, options) {}
 
 std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const void* input, const void* output,
                                              bool captured, std::chrono::nanoseconds patience) {
@@ -39,7 +39,7 @@ std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const v
   call.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
   const auto can = [&](std::span<const Proposal> proposals) { return find_inputs(program, proposals, call); };
   if (captured) patience = std::max(patience, kPatienceInCapture);
-  if (!watch_.have_agreed(meetings_.agree(ours, patience, can, watch_.look()))) return std::nullopt;
+  if (!watch_.have_agreed(meetings_.agree(ours, patience, can, watch_.look("all ranks")))) return std::nullopt;
   call.agreements.assign(program.lanes.size(), meetings_.agreement());
   turn.agreed = true;
   return call;

@@ -5,7 +5,7 @@
 #include <set>
 #include <type_traits>
 
-#include "base/overlap.hpp"
+#include "base/error.hpp"
 
 namespace plait {
 namespace {
@@ -27,6 +27,14 @@ MessageOffer offer_in(const Proposal& proposal) {
   return offer;
 }
 
+bool is_one_each_way(std::span<const PeerMessage> messages, int rank) {
+  int sends = 0, receives = 0;
+  for (const PeerMessage& message : messages) {
+    if (message.peer == rank || ++(message.kind == Kind::kSend ? sends : receives) > 1) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 DirectMessages::DirectMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
@@ -36,7 +44,7 @@ DirectMessages::DirectMessages(CommunicatorState& state, int ranks, PeerBuffers&
       turn_(turn),
       is_possible_(!state.shares_process()),
       ranks_(ranks),
-      watch_(state, "a long message", options) {
+      watch_(state, {"a long message", "the other end", "between the two"}, options) {
   for (int peer = 0; peer < ranks; ++peer) {
     receives_.emplace_back(state.message_offers(peer, rank_), kReceiver, 2);
     sends_.emplace_back(state.message_offers(rank_, peer), kSender, 2);
@@ -47,36 +55,22 @@ std::optional<DirectExchange> DirectMessages::agree(std::span<const PeerMessage>
                                                     std::span<const MessageRoute> routes, bool captured) {
   if (!is_possible_) return std::nullopt;
   std::vector<End> ends = long_ones(messages, routes);
-  const bool may = ends.empty() || may_go_straight(messages);
+  if (ends.empty()) return std::nullopt;
+  const bool is_plain = is_one_each_way(messages, rank_);
+  if (!is_plain) watch_.note("an exchange has several of a kind, or some to the rank itself");
+  for (End& end : ends) end.is_willing = is_plain;
+
   TurnBack turn(turn_);
   // Those of one kind with one peer meet one after the other; all others at once, lest ranks wait in a circle.
   for (size_t first = 0, next = 0; first < ends.size(); first = next) {
     std::set<const Meetings*> at_once;
     while (next < ends.size() && at_once.insert(ends[next].meetings).second) ++next;
-    meet({&ends[first], &ends[next]}, may, captured);
+    meet({&ends[first], &ends[next]}, captured);
   }
-  if (std::none_of(ends.begin(), ends.end(), [](const End& end) { return end.is_agreed; })) return std::nullopt;
-  DirectExchange exchange = perform(ends, messages);
+  if (std::none_of(ends.begin(), ends.end(), [](const End& end) { return end.is_agreed(); })) return std::nullopt;
+  DirectExchange exchange = copies_of(ends, messages);
   turn.agreed = exchange.has_turn;
   return exchange;
-}
-
-void DirectMessages::meet(std::span<End> ends, bool may, bool captured) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
-  for (End& end : ends) end.is_proposed = propose(end, may, captured);
-  for (End& end : ends) {
-    if (!end.is_proposed) continue;
-    std::chrono::nanoseconds patience = end.route->patience;
-    if (captured) patience = std::max(patience, kPatienceInCapture);
-    patience = std::max(patience - (Clock::now() - begin), std::chrono::nanoseconds(0));
-    const auto can = [&](std::span<const Proposal> proposals) { return this->can(end, proposals); };
-    end.is_proposed = end.meetings->meet(patience, can);
-    if (!end.is_proposed) watch_.have_agreed(Meetings::Outcome::kLate);
-  }
-  for (End& end : ends) {
-    end.is_agreed = end.is_proposed && watch_.have_agreed(end.meetings->conclude(watch_.look()));
-  }
 }
 
 std::vector<DirectMessages::End> DirectMessages::long_ones(std::span<const PeerMessage> messages,
@@ -85,43 +79,51 @@ std::vector<DirectMessages::End> DirectMessages::long_ones(std::span<const PeerM
   for (size_t m = 0; m < messages.size(); ++m) {
     const PeerMessage& message = messages[m];
     if (!routes[m].direct || message.peer == rank_) continue;
-    std::vector<Meetings>& meetings = message.kind == Kind::kSend ? sends_ : receives_;
-    ends.push_back({&message, &routes[m], &meetings[static_cast<size_t>(message.peer)]});
+    End& end = ends.emplace_back();
+    end.message = &message;
+    end.route = &routes[m];
+    end.meetings = &(message.kind == Kind::kSend ? sends_ : receives_)[static_cast<size_t>(message.peer)];
   }
   return ends;
 }
 
-// Whatever its size, an exchange has one message each way at most, and what is sent is not received over.
-bool DirectMessages::may_go_straight(std::span<const PeerMessage> messages) {
-  const PeerMessage* send = nullptr;
-  const PeerMessage* receive = nullptr;
-  for (const PeerMessage& message : messages) {
-    const PeerMessage*& of_its_kind = message.kind == Kind::kSend ? send : receive;
-    if (of_its_kind != nullptr || message.peer == rank_) {
-      watch_.note("an exchange has several of a kind");
-      return false;
+// Who is not willing has no patience, so that the meeting is over for both at once, and both leave out some.
+void DirectMessages::meet(std::span<End> ends, bool captured) {
+  using Clock = std::chrono::steady_clock;
+  using Stage = End::Stage;
+  const Clock::time_point begin = Clock::now();
+  for (End& end : ends) propose(end, captured);
+  for (End& end : ends) {
+    if (end.stage != Stage::kProposed) continue;
+    std::chrono::nanoseconds patience{0};
+    if (end.is_willing) patience = captured ? std::max(end.route->patience, kPatienceInCapture) : end.route->patience;
+    patience = std::max(patience - (Clock::now() - begin), std::chrono::nanoseconds(0));
+    const auto can = [&](std::span<const Proposal> proposals) { return can_do(end, proposals); };
+    if (end.meetings->meet(patience, can)) {
+      end.stage = Stage::kMet;
+    } else if (end.is_willing) {
+      watch_.have_agreed(Meetings::Outcome::kLate);
     }
-    of_its_kind = &message;
   }
-  if (send == nullptr || receive == nullptr ||
-      !overlap(send->buffer, send->bytes(), receive->buffer, receive->bytes())) {
-    return true;
+  for (End& end : ends) {
+    if (end.stage != Stage::kMet) continue;
+    const auto look = watch_.look(join("rank ", end.message->peer));
+    if (watch_.have_agreed(end.meetings->conclude(look))) end.stage = Stage::kAgreed;
   }
-  watch_.note("it is sent from where another one is received");
-  return false;
 }
 
-bool DirectMessages::propose(const End& end, bool may, bool captured) {
-  if (!end.meetings->begin_call(captured)) return false;
+void DirectMessages::propose(End& end, bool captured) {
+  if (!end.meetings->begin_call(captured)) return;
   MessageOffer offer;
   offer.bytes = end.message->bytes();
+  end.is_willing = end.is_willing && can_be_willing(end, offer.place);
   Proposal ours;
-  ours.willing = may && is_willing(end, offer.place);
+  ours.willing = end.is_willing;
   std::memcpy(ours.words.data(), &offer, sizeof(offer));
-  return end.meetings->propose(ours);
+  if (end.meetings->propose(ours)) end.stage = End::Stage::kProposed;
 }
 
-bool DirectMessages::is_willing(const End& end, BufferPlace& place) {
+bool DirectMessages::can_be_willing(const End& end, BufferPlace& place) {
   if (end.message->kind == Kind::kSend) {
     place = buffers_.place_of(end.message->buffer, end.message->bytes());
     if (place.can_be_mapped) return true;
@@ -133,7 +135,7 @@ bool DirectMessages::is_willing(const End& end, BufferPlace& place) {
   return false;
 }
 
-bool DirectMessages::can(End& end, std::span<const Proposal> proposals) {
+bool DirectMessages::can_do(End& end, std::span<const Proposal> proposals) {
   const MessageOffer send = offer_in(proposals[kSender]), receive = offer_in(proposals[kReceiver]);
   if (send.bytes != receive.bytes) return false;  // which kernels report
   if (end.message->kind == Kind::kSend) return true;
@@ -146,13 +148,13 @@ bool DirectMessages::can(End& end, std::span<const Proposal> proposals) {
   }
 }
 
-DirectExchange DirectMessages::perform(std::span<const End> ends, std::span<const PeerMessage> messages) const {
+DirectExchange DirectMessages::copies_of(std::span<const End> ends, std::span<const PeerMessage> messages) const {
   DirectExchange exchange;
   exchange.inputs.assign(static_cast<size_t>(ranks_), nullptr);
-  const auto is_received = [](const End& end) { return end.is_agreed && end.message->kind == Kind::kReceive; };
+  const auto is_received = [](const End& end) { return end.is_agreed() && end.message->kind == Kind::kReceive; };
   const bool receives = std::any_of(ends.begin(), ends.end(), is_received);
   for (const End& end : ends) {
-    if (!end.is_agreed) continue;
+    if (!end.is_agreed()) continue;
     const PeerMessage& message = *end.message;
     exchange.agreements.push_back(end.meetings->agreement());
     if (message.kind == Kind::kSend) {
@@ -167,9 +169,10 @@ DirectExchange DirectMessages::perform(std::span<const End> ends, std::span<cons
     exchange.output = static_cast<std::byte*>(message.buffer);
   }
   for (const PeerMessage& message : messages) {
-    const auto goes_straight = [&](const End& end) { return end.message == &message && end.is_agreed; };
+    const auto goes_straight = [&](const End& end) { return end.message == &message && end.is_agreed(); };
     if (std::none_of(ends.begin(), ends.end(), goes_straight)) exchange.rest.push_back(message);
   }
+  exchange.copies.leaves_room = !exchange.rest.empty();
   return exchange;
 }
 

@@ -1,8 +1,8 @@
 // Long messages that their receiver copies straight out of the sender's buffer. Both ends agree on each on the host, as
 // all ranks do on a call (direct_calls.hpp); where they do not, it goes through the inbox as any other.
 //
-// Only where a rank has one message each way at most in an exchange. Several are carried by inboxes as fast, and of
-// those that are in one exchange none may wait for another: others may depend on any of them.
+// Only where a rank has one message each way at most in an exchange, and none to itself. Several are carried by inboxes
+// as fast, and of those that are in one exchange none may wait for another: others may depend on any of them.
 #pragma once
 
 #include <chrono>
@@ -50,21 +50,25 @@ class DirectMessages {
  private:
   // A long message, and how far its ends have come with it.
   struct End {
+    enum class Stage { kApart, kProposed, kMet, kAgreed };
     const PeerMessage* message = nullptr;
     const MessageRoute* route = nullptr;
     Meetings* meetings = nullptr;
     const std::byte* source = nullptr;  // the sender's buffer, of receives
-    bool is_proposed = false, is_agreed = false;
+    bool is_willing = false;
+    Stage stage = Stage::kApart;
+
+    bool is_agreed() const { return stage == Stage::kAgreed; }
   };
 
   std::vector<End> long_ones(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
-  bool may_go_straight(std::span<const PeerMessage> messages);
-  // Not where they `may` not: but the other end has to hear of it.
-  void meet(std::span<End> ends, bool may, bool captured);
-  bool propose(const End& end, bool may, bool captured);
-  bool is_willing(const End& end, BufferPlace& place);
-  bool can(End& end, std::span<const Proposal> proposals);
-  DirectExchange perform(std::span<const End> ends, std::span<const PeerMessage> messages) const;
+  // Of different meetings, all at once.
+  void meet(std::span<End> ends, bool captured);
+  void propose(End& end, bool captured);
+  bool can_be_willing(const End& end, BufferPlace& place);
+  bool can_do(End& end, std::span<const Proposal> proposals);
+  // What the ends have agreed on, as copies.
+  DirectExchange copies_of(std::span<const End> ends, std::span<const PeerMessage> messages) const;
 
   const int rank_;
   PeerBuffers& buffers_;

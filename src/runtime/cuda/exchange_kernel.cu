@@ -1,5 +1,5 @@
 // The kernel of messages.
-#include "runtime/cuda/copy_words.cuh"
+#include "runtime/cuda/copy_bytes.cuh"
 #include "runtime/cuda/exchange_kernel.hpp"
 #include "runtime/cuda/strand.cuh"
 

@@ -1,9 +1,10 @@
 // A gate: the signals and waits of lanes that are otherwise performed by copy engines, which can do neither within
-// bounds. One small launch before the copies and one after them; it keeps no SM busy while data moves.
+// bounds. One small launch before the copies and one after them, so that no SM is busy while data moves; who only sends
+// a message waits in one of them, a warp.
 //
 // A launch performs the parts of all lanes of a rank at once, so the copies of a lane also wait for what stands before
 // the copies of its rank's other lanes. Plans are so that this ends: what a lane with copies waits for before them, its
-// peer signals before its own.
+// peer signals before its own. So are messages, of which a rank receives one at a time.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,9 @@ struct GateLane {
 struct GateState {
   uint64_t sent[kGates];
   uint64_t awaited[kGates];
-  uint32_t arrived;  // CTAs that have copied their share, of a launch that has several (gated_copy_kernel.hpp)
+  // CTAs that have copied their share, of a launch that has several (gated_copy_kernel.hpp): by its first gate, since
+  // launches of different gates may run at one time.
+  uint32_t arrived[kGates];
 };
 
 // What all gates of a call are given.
@@ -42,7 +45,7 @@ struct GateEnd {
   StrandFailure* failures = nullptr;  // host memory, by gate_index()
 };
 
-inline constexpr int kMostGateLanes = kMostDeviceRanks - 1;  // of a rank, each with another peer
+inline constexpr int kMostGateLanes = kMostDeviceRanks - 1;  // of a rank: with each other one, or two of messages
 
 // A gate, passed to the kernel by value.
 struct GateLaunch : GateEnd {

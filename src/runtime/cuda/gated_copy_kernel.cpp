@@ -19,7 +19,10 @@ GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreeme
       ++launch.lanes;
       before = lane.before;
       after = lane.after;
-      if (before.count == 0) before.peer = after.peer;
+      if (before.count == 0) {  // it is passed all the same, as a part of that lane
+        before = after;
+        before.count = 0;
+      }
       before.agreement = after.agreement = tag_of(agreements[l]);
     }
     for (const PlacedCopy& copy : place(lane, inputs, output)) {
@@ -29,7 +32,7 @@ GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreeme
   }
   if (launch.lanes == 0 && launch.count == 0) return {};
   constexpr uint64_t kWorthACta = 32 << 10;
-  const auto most = static_cast<unsigned>(std::clamp(processors, 1, kPullSms));
+  const auto most = static_cast<unsigned>(std::clamp(copies.leaves_room ? processors / 2 : processors, 1, kPullSms));
   GatedCopyGrid grid;
   grid.rows = std::clamp(launch.count, 1u, most);
   grid.ctas = static_cast<unsigned>(std::clamp<uint64_t>(most_bytes / kWorthACta, 1, most / grid.rows));

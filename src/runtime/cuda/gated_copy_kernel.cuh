@@ -1,7 +1,7 @@
 // Copies between two gates.
 #pragma once
 
-#include "runtime/cuda/copy_words.cuh"
+#include "runtime/cuda/copy_bytes.cuh"
 #include "runtime/cuda/gate.cuh"
 #include "runtime/cuda/gated_copy_kernel.hpp"
 
@@ -10,12 +10,12 @@ namespace plait {
 // Whether this CTA is the last one to come here; all its threads have read what they were to read. Only reads have to
 // be over before peers hear of it, for what they want is to write; what was written here, the end of the launch
 // completes. So nothing has to be ordered but values that were used before the barrier.
-__device__ inline bool arrives_last(GateState* state) {
+__device__ inline bool arrives_last(uint32_t* arrived) {
   auto* const is_last = machine::shared_array<bool, 1>();
   __syncthreads();
   if (threadIdx.x == 0) {
-    *is_last = atomicAdd(&state->arrived, 1) == gridDim.x * gridDim.y - 1;
-    if (*is_last) state->arrived = 0;
+    *is_last = atomicAdd(arrived, 1) == gridDim.x * gridDim.y - 1;
+    if (*is_last) *arrived = 0;
   }
   __syncthreads();
   return *is_last;
@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kGatedCopyThreads, 1) run_gated_copy(const __g
     copy_bytes<kAtOnce>(copy.to, copy.from, copy.bytes, thread, uint64_t{gridDim.x} * blockDim.x);
   }
 
-  if (!arrives_last(launch.state) || !leads) return;
+  const GateLane& first = launch.before[0];
+  if (!arrives_last(&launch.state->arrived[gate_index(first.way, first.peer)]) || !leads) return;
   if (gate.pass(launch.after[lane])) gate.leave();
 }
 

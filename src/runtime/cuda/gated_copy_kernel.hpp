@@ -17,7 +17,7 @@ namespace plait {
 // Passed to the kernel by value. What a rank copies lies in different places: none is read that is written.
 struct GatedCopyLaunch : GateEnd {
   uint32_t lanes = 0;
-  GateLane before[kMostGateLanes], after[kMostGateLanes];  // the same peers in the same order
+  GateLane before[kMostGateLanes], after[kMostGateLanes];  // of the same lanes in the same order
   uint32_t count = 0;                                      // of copies
   PlacedCopy copies[kMostDeviceRanks];
 };

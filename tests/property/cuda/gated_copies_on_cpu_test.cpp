@@ -127,7 +127,7 @@ class World : public test::SimtWorld {
 
   // Of one rank.
   struct Messages {
-    CopyLanes copies{true, {}};
+    CopyLanes copies{true, false, {}};
     std::vector<uint64_t> agreements;
     void add(CopyLane lane, uint64_t agreement) {
       copies.lanes.push_back(std::move(lane));
@@ -151,13 +151,14 @@ class World : public test::SimtWorld {
       it.root = sender;
       return it;
     };
-    machine_.launch(r, {1}, {1}, [this, sent_by, rank, time, &buffers] {
+    const size_t stream = r + static_cast<size_t>(ranks_);  // at the same time as calls, as in branches of a graph
+    machine_.launch(stream, {1}, {1}, [this, sent_by, rank, time, &buffers] {
       std::memset(buffers.output(), 0xee, buffers.output_bytes());
       fill_input(sent_by(rank), ranks_, rank, time, buffers.input());
       buffers.remember();
     });
-    machine_.launch(r, {grid.ctas, grid.rows}, {2 * kWarpThreads}, [launch] { run_gated_copy(launch); });
-    machine_.launch(r, {1}, {1}, [this, sent_by, rank, from, time, &buffers] {
+    machine_.launch(stream, {grid.ctas, grid.rows}, {2 * kWarpThreads}, [launch] { run_gated_copy(launch); });
+    machine_.launch(stream, {1}, {1}, [this, sent_by, rank, from, time, &buffers] {
       if (from >= 0) {
         wrong_[static_cast<size_t>(rank)] += count_wrong(sent_by(from), ranks_, rank, time, buffers.output());
         ++messages_;
@@ -217,8 +218,8 @@ TEST(GatedCopiesOnCpu, RandomCallsInUnluckyOrders) {
   }
 }
 
-// Ranks that send each other messages make calls with all others meanwhile: neither disturbs the other.
-TEST(GatedCopiesOnCpu, MessagesBetweenCalls) {
+// Ranks that send each other messages make calls with all others at the same time: neither disturbs the other.
+TEST(GatedCopiesOnCpu, MessagesBesideCalls) {
   int messages = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);

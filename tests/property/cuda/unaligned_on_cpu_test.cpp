@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <vector>
 
 // clang-format off: ahead of all kernels
 #include "support/simt.hpp"
 // clang-format on
-#include "runtime/cuda/copy_words.cuh"
+#include "runtime/cuda/copy_bytes.cuh"
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/unaligned.cuh"
 
@@ -38,9 +37,8 @@ class Source {
 class Memory {
  public:
   Memory(size_t distance, size_t bytes, std::byte value)
-      : distance_(distance), bytes_(bytes), all_((2 * kAround + distance + bytes) / kVectorBytes + 1) {
+      : distance_(distance), bytes_(bytes), value_(value), all_((2 * kAround + distance + bytes) / kVectorBytes + 1) {
     std::memset(all_.data(), static_cast<int>(value), all_.size() * kVectorBytes);
-    value_ = value;
   }
   std::byte* get() { return reinterpret_cast<std::byte*>(all_.data()) + kAround + distance_; }
   bool is_untouched_around() {
@@ -54,7 +52,7 @@ class Memory {
   static constexpr size_t kAround = 4 * kVectorBytes;
 
   const size_t distance_, bytes_;
-  std::byte value_;
+  const std::byte value_;
   std::vector<uint4> all_;
 };
 

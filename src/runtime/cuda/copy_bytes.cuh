@@ -8,19 +8,19 @@
 
 namespace plait {
 
-// Memory that is aligned to words: this thread's, number `thread` of so many: `kAtOnce` loads are under way together,
-// and then their stores.
-template <int kAtOnce, class Word, class Index>
-__device__ void copy_words(Word* out, const Word* in, Index words, Index thread, Index threads) {
-  for (Index i = thread; i < words; i += threads * kAtOnce) {
-    Word values[kAtOnce];
+// Aligned vectors, of which this thread, number `thread` of so many, takes its share: `kAtOnce` loads are under way
+// together, and then their stores.
+template <int kAtOnce, class Index>
+__device__ void copy_vectors(uint4* out, const uint4* in, Index vectors, Index thread, Index threads) {
+  for (Index i = thread; i < vectors; i += threads * kAtOnce) {
+    uint4 values[kAtOnce];
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
-      if (i + u * threads < words) values[u] = in[i + u * threads];
+      if (i + u * threads < vectors) values[u] = in[i + u * threads];
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
-      if (i + u * threads < words) out[i + u * threads] = values[u];
+      if (i + u * threads < vectors) out[i + u * threads] = values[u];
     }
   }
 }
@@ -55,7 +55,7 @@ __device__ void copy_bytes(std::byte* to, const std::byte* from, Index bytes, In
   auto* const out = reinterpret_cast<uint4*>(to + head);
   Index first = 0, last = vectors;
   if (misalignment(from + head) == 0) {
-    copy_words<kAtOnce>(out, reinterpret_cast<const uint4*>(from + head), vectors, thread, threads);
+    copy_vectors<kAtOnce>(out, reinterpret_cast<const uint4*>(from + head), vectors, thread, threads);
   } else {  // what lies around the first and the last vector may be nobody's
     first = vectors < 2 ? 0 : 1;
     last = vectors < 2 ? 0 : vectors - 1;

@@ -1,0 +1,70 @@
+// Which kernel a call gets, by where its buffers and the pieces of its message begin.
+#include "runtime/cuda/prepared_launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+#include "algorithms/algorithm.hpp"
+#include "runtime/cuda/cuda_rank.hpp"
+
+namespace plait {
+namespace {
+
+constexpr DataType kType = DataType::kFloat32;
+constexpr LaunchShape kSignals{Protocol::kSignals, 8, 256}, kPackets{Protocol::kPackets, 64, 512};
+
+// Of rank 0 of two, for buffers so many bytes after multiples of everything.
+const void* kernel_for(Collective collective, size_t count, const LaunchShape& shape, size_t input_at,
+                       size_t output_at) {
+  const Call call{collective, kType, ReduceOp::kSum, 0, count};
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = 2;
+  arguments.engine = Engine::kSm;
+  arguments.reach = Reach::kStaged;
+  const VerifiedPlan plan = verify(make_plan("push", arguments));
+  DeviceRank self;
+  self.ranks = 2;
+  for (int rank = 0; rank < 2; ++rank) self.blocks[rank] = reinterpret_cast<std::byte*>(uint64_t{1} << (40 + rank));
+  const BoundPlan bound = bind(plan, call, 0, CudaRank::limits(shape, plan.plan()));
+  PreparedLaunch prepared(bound, call, shape, self, 0);
+  const auto at = [](int region, size_t bytes) { return reinterpret_cast<void*>((uint64_t{1} << region) + bytes); };
+  return prepared.launch(at(44, input_at), at(45, output_at)).kernel.function;
+}
+
+TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
+  const void* const aligned = lane_kernel(Protocol::kSignals, kType);
+  const void* const unaligned = unaligned_kernel(kType);
+  ASSERT_NE(aligned, unaligned);
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
+    const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
+      return kernel_for(collective, count, kSignals, input_at, output_at);
+    };
+    for (const size_t count : {size_t{4000}, size_t{4} << 20}) {  // one slice, and many
+      EXPECT_EQ(kernel(count, 0, 0), aligned) << name(collective);
+      EXPECT_EQ(kernel(count, 16, 48), aligned) << name(collective);
+      EXPECT_EQ(kernel(count, 4, 0), unaligned) << name(collective);
+      EXPECT_EQ(kernel(count, 0, 8), unaligned) << name(collective);
+      EXPECT_EQ(kernel(count, 12, 12), unaligned) << name(collective);
+      // Blocks of ranks that begin between vectors. What has none may end there.
+      const bool has_blocks = has_rank_blocks(collective);
+      EXPECT_EQ(kernel(count + 1, 0, 0), has_blocks ? unaligned : aligned) << name(collective) << ", " << count + 1;
+    }
+  }
+}
+
+TEST(PreparedLaunch, WithPacketsTakesTheShortKernelWhereWordsAreWhole) {
+  const void* const lane = lane_kernel(Protocol::kPackets, kType);
+  const auto kernel = [](size_t count, size_t input_at, size_t output_at) {
+    return kernel_for(Collective::kAllGather, count, kPackets, input_at, output_at);
+  };
+  EXPECT_NE(kernel(64, 0, 0), lane);
+  EXPECT_NE(kernel(64, 8, 24), lane);
+  EXPECT_EQ(kernel(64, 4, 0), lane);
+  EXPECT_EQ(kernel(64, 0, 4), lane);
+  EXPECT_EQ(kernel(63, 0, 0), lane);  // half a word at the end of each block
+}
+
+}  // namespace
+}  // namespace plait
