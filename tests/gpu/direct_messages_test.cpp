@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <thread>
@@ -315,6 +316,35 @@ void stay_away(Communicator& communicator, cudaStream_t stream) {
   check_cuda(cudaStreamSynchronize(stream), "the exchange");
 }
 
+// A rank dies between messages that go straight: the others hear of it.
+bool survive_a_death(int gpus) {
+  constexpr int kRanks = 3, kRounds = 30;
+  const UniqueId id = new_id();
+  RankProcesses ranks(kRanks, [&](int rank) {
+    const int device = rank % gpus;
+    const DeviceGuard guard(device);
+    Communicator communicator = Communicator::create(id, rank, kRanks, insisting(), device);
+    cudaStream_t stream;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+    const End end(communicator, stream);
+    for (unsigned round = 0;; ++round) {
+      if (rank == 1 && round == kRounds) ::raise(SIGKILL);
+      end.prepare(round, 9'000'000);
+      end.ring(9'000'000);
+      end.check(end.before(), round, 9'000'000);
+    }
+  });
+  const Outcomes outcomes = ranks.wait(60);
+  bool good = true;
+  for (const int rank : {0, 2}) {
+    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+    const bool told = outcome.code == ErrorCode::kPeerFailed && outcome.text.find("rank 1") != std::string::npos;
+    if (!told) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
+    good &= told;
+  }
+  return good;
+}
+
 // Ranks that share a process do without.
 void test_one_process(Report& report, int gpus) {
   World world(2, gpus, insisting());
@@ -368,6 +398,7 @@ int run_all() {
     Settings settings = insisting();
     settings.timeout_seconds = 2;
     report.expect(on_processes(join("who stays away, by ", engine), gpus, 2, settings, stay_away), "who stays away");
+    report.expect(survive_a_death(gpus), join("a rank that dies, by ", engine));
   }
   test_one_process(report, gpus);
   return report.finish();
