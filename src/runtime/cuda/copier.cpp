@@ -73,13 +73,7 @@ void Copier::launch_in_one(const CopyLanes& copies, std::span<const uint64_t> ag
 void Copier::launch_gate(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
                          cudaStream_t stream) const {
   GateLaunch launch = {};
-  unsigned lanes = 0;
-  for (size_t l = 0; l < copies.lanes.size(); ++l) {
-    const GateLane& part = copies.lanes[l].*gate;
-    if (part.count == 0) continue;
-    launch.lanes[lanes] = part;
-    launch.lanes[lanes++].agreement = tag_of(agreements[l]);
-  }
+  const unsigned lanes = prepare(copies, gate, agreements, launch);
   if (lanes == 0) return;
   fill(launch);
   void* arguments[] = {&launch};

@@ -1,20 +1,7 @@
 // The kernel of gates.
-#include "runtime/cuda/gate.cuh"
-#include "runtime/cuda/gate_kernel.hpp"
+#include "runtime/cuda/gate_kernel.cuh"
 
 namespace plait {
-namespace {
-
-// One thread for each lane, for it has nothing to share; the lanes of a rank are in different warps, since they wait
-// for different peers.
-__global__ void run_gate(const __grid_constant__ GateLaunch launch) {
-  if (threadIdx.x % kWarpThreads != 0) return;
-  const GateLane& lane = launch.lanes[threadIdx.x / kWarpThreads];
-  Gate gate(launch, lane);
-  if (gate.pass(lane)) gate.leave();
-}
-
-}  // namespace
 
 const void* gate_kernel() { return reinterpret_cast<const void*>(&run_gate); }
 

@@ -1,4 +1,4 @@
-// From a program of copies to a launch.
+// From a program of copies to launches.
 #include "runtime/cuda/gated_copy_kernel.hpp"
 
 #include <algorithm>
@@ -37,6 +37,18 @@ GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreeme
   grid.rows = std::clamp(launch.count, 1u, most);
   grid.ctas = static_cast<unsigned>(std::clamp<uint64_t>(most_bytes / kWorthACta, 1, most / grid.rows));
   return grid;
+}
+
+unsigned prepare(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
+                 GateLaunch& launch) {
+  unsigned lanes = 0;
+  for (size_t l = 0; l < copies.lanes.size(); ++l) {
+    const GateLane& part = copies.lanes[l].*gate;
+    if (part.count == 0) continue;
+    launch.lanes[lanes] = part;
+    launch.lanes[lanes++].agreement = tag_of(agreements[l]);
+  }
+  return lanes;
 }
 
 }  // namespace plait

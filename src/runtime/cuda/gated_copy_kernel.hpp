@@ -33,6 +33,11 @@ GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreeme
                       std::span<const std::byte* const> inputs, std::byte* output, int processors,
                       GatedCopyLaunch& launch);
 
+// The same of gates by themselves, for copies that copy engines perform between them: `gate` is the part of each lane
+// that is meant. Gives the lanes that have one.
+unsigned prepare(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
+                 GateLaunch& launch);
+
 inline constexpr int kGatedCopyThreads = 512;
 static_assert(kGatedCopyThreads >= kMostGateLanes * static_cast<int>(kWarpThreads));
 

@@ -1,5 +1,5 @@
-// The kernel of copies between two gates, run on a CPU: random calls of several ranks in unlucky orders, whose buffers
-// are used again as soon as a call is over, and a rank that does not come.
+// Copies between two gates, run on a CPU: random calls of several ranks in unlucky orders, whose buffers are used again
+// as soon as a call is over, messages beside them, and a rank that does not come.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
+#include "runtime/cuda/gate_kernel.cuh"
 #include "runtime/cuda/gated_copy_kernel.cuh"
 
 namespace plait {
@@ -89,11 +90,13 @@ class World : public test::SimtWorld {
         const int rank = ring[i], next = ring[(i + 1) % ring.size()];
         const bool sends = !is_open || i + 1 < ring.size(), receives = !is_open || i > 0;
         Messages messages;
+        messages.copies.by_one_kernel = receives && pick(0, 1) == 0;  // who only sends has a gate by itself
         if (sends) messages.add(sending_lane(next, receives), agreement + ring.size() * 1000 + i);
         const size_t before = (i + ring.size() - 1) % ring.size();
         const int from = ring[before];
         if (receives) {
-          messages.add(receiving_lane(from, call.count, true), agreement + ring.size() * 1000 + before);
+          messages.add(receiving_lane(from, call.count, messages.copies.by_one_kernel),
+                       agreement + ring.size() * 1000 + before);
         }
         add_launches(made, messages, rank, receives ? from : -1, time);
       }
@@ -127,7 +130,7 @@ class World : public test::SimtWorld {
 
   // Of one rank.
   struct Messages {
-    CopyLanes copies{true, false, {}};
+    CopyLanes copies;
     std::vector<uint64_t> agreements;
     void add(CopyLane lane, uint64_t agreement) {
       copies.lanes.push_back(std::move(lane));
@@ -139,13 +142,6 @@ class World : public test::SimtWorld {
   void add_launches(Made& made, const Messages& messages, int rank, int from, int time) {
     const auto r = static_cast<size_t>(rank);
     test::CallBuffers& buffers = *made.buffers[r];
-    GatedCopyLaunch launch = {};
-    launch.self = end_of(rank);
-    launch.state = &gates_[r];
-    launch.failures = launch.self.failures;
-    GatedCopyGrid grid = prepare(messages.copies, messages.agreements, made.inputs,
-                                 static_cast<std::byte*>(buffers.output()), ranks_, launch);
-    grid.ctas += static_cast<unsigned>(pick(0, 2));
     const auto sent_by = [call = made.call](int sender) {
       Call it = call;
       it.root = sender;
@@ -157,7 +153,7 @@ class World : public test::SimtWorld {
       fill_input(sent_by(rank), ranks_, rank, time, buffers.input());
       buffers.remember();
     });
-    machine_.launch(stream, {grid.ctas, grid.rows}, {2 * kWarpThreads}, [launch] { run_gated_copy(launch); });
+    messages.copies.by_one_kernel ? add_kernel(made, messages, rank, stream) : add_engine(made, messages, rank, stream);
     machine_.launch(stream, {1}, {1}, [this, sent_by, rank, from, time, &buffers] {
       if (from >= 0) {
         wrong_[static_cast<size_t>(rank)] += count_wrong(sent_by(from), ranks_, rank, time, buffers.output());
@@ -167,14 +163,47 @@ class World : public test::SimtWorld {
     });
   }
 
+  // By SMs.
+  void add_kernel(const Made& made, const Messages& messages, int rank, size_t stream) {
+    const auto r = static_cast<size_t>(rank);
+    GatedCopyLaunch launch = {};
+    fill(launch, rank);
+    auto* const output = static_cast<std::byte*>(made.buffers[r]->output());
+    GatedCopyGrid grid = prepare(messages.copies, messages.agreements, made.inputs, output, ranks_, launch);
+    grid.ctas += static_cast<unsigned>(pick(0, 2));
+    machine_.launch(stream, {grid.ctas, grid.rows}, {2 * kWarpThreads}, [launch] { run_gated_copy(launch); });
+  }
+
+  // As by copy engines, between gates by themselves.
+  void add_engine(const Made& made, const Messages& messages, int rank, size_t stream) {
+    add_gate(messages, &CopyLane::before, rank, stream);
+    auto* const output = static_cast<std::byte*>(made.buffers[static_cast<size_t>(rank)]->output());
+    for (const CopyLane& lane : messages.copies.lanes) {
+      for (const PlacedCopy& copy : place(lane, made.inputs, output)) {
+        machine_.launch(stream, {1}, {1}, [copy] { std::memcpy(copy.to, copy.from, copy.bytes); });
+      }
+    }
+    add_gate(messages, &CopyLane::after, rank, stream);
+  }
+  void add_gate(const Messages& messages, GateLane CopyLane::* gate, int rank, size_t stream) {
+    GateLaunch launch = {};
+    fill(launch, rank);
+    const unsigned lanes = prepare(messages.copies, gate, messages.agreements, launch);
+    if (lanes > 0) machine_.launch(stream, {1}, {lanes * kWarpThreads}, [launch] { run_gate(launch); });
+  }
+
+  void fill(GateEnd& end, int rank) {
+    end.self = end_of(rank);
+    end.state = &gates_[static_cast<size_t>(rank)];
+    end.failures = end.self.failures;
+  }
+
   // Fills the input, makes the call, and looks at the output, one after the other on the rank's stream.
   void add_launches(Made& made, const CopyProgram& program, int rank, int time, uint32_t agreement) {
     const auto r = static_cast<size_t>(rank);
     test::CallBuffers& buffers = *made.buffers[r];
     GatedCopyLaunch launch = {};
-    launch.self = end_of(rank);
-    launch.state = &gates_[r];
-    launch.failures = launch.self.failures;
+    fill(launch, rank);
     const std::vector<uint64_t> agreements(program.lanes.size(), agreement);
     GatedCopyGrid grid =
         prepare(program, agreements, made.inputs, static_cast<std::byte*>(buffers.output()), ranks_, launch);
