@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -11,6 +13,7 @@
 #include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "support/rank_processes.hpp"
+#include "world.hpp"
 
 namespace plait::test {
 
@@ -43,6 +46,30 @@ inline bool on_processes(const std::string& what, int gpus, int ranks, const Set
   }
   std::printf("%s, %d processes: %s\n", what.c_str(), ranks, good ? "passed" : "FAILED");
   return good;
+}
+
+// What the main() of such a program does: `tests` is given the number of GPUs, and gives what it returns.
+inline int run_on_gpus(const std::function<int(int gpus)>& tests) {
+  alarm(300);                                // whatever happens, it ends
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and what was seen by then is told
+  try {
+    const int gpus = gpus_of_machine();
+    if (gpus > 0) return tests(gpus);
+    std::puts("skipped: no GPU");
+    return kSkipped;
+  } catch (const std::exception& error) {
+    std::printf("FAILED: %s\n", error.what());
+    return 1;
+  }
+}
+
+// What ended the communicator, which may take a while to be known here.
+inline void expect_error(const Communicator& communicator, ErrorCode code, const std::string& words) {
+  for (int tries = 0; tries < 200 && !communicator.async_error(); ++tries) usleep(50'000);
+  const auto error = communicator.async_error();
+  if (!error || error->code() != code || std::string(error->what()).find(words) == std::string::npos) {
+    fail(ErrorCode::kInternal, "should say '", words, "', says: ", error ? error->what() : "nothing");
+  }
 }
 
 inline std::byte* allocate(size_t bytes) {

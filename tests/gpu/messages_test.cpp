@@ -293,12 +293,7 @@ bool survives_processes(int gpus) {
   return good;
 }
 
-int run_all(int exchanges, unsigned seed) {
-  const int gpus = gpus_of_machine();
-  if (gpus == 0) {
-    std::puts("skipped: no GPU");
-    return kSkipped;
-  }
+int run_all(int gpus, int exchanges, unsigned seed) {
   Report report;
   report.expect(survives_processes(gpus), "ranks that are processes");
   test_random(report, gpus, exchanges, seed);
@@ -313,15 +308,10 @@ int run_all(int exchanges, unsigned seed) {
 }  // namespace plait::test
 
 int main(int argc, char** argv) {
-  alarm(300);                                // whatever happens, it ends
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and what was seen by then is told
   const int exchanges = argc > 1 ? std::atoi(argv[1]) : 1000;
   const unsigned seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}();
-  std::printf("%d random exchanges, seed %u\n", exchanges, seed);
-  try {
-    return plait::test::run_all(exchanges, seed);
-  } catch (const std::exception& error) {
-    std::printf("FAILED: %s\n", error.what());
-    return 1;
-  }
+  return plait::test::run_on_gpus([&](int gpus) {
+    std::printf("%d random exchanges, seed %u\n", exchanges, seed);
+    return plait::test::run_all(gpus, exchanges, seed);
+  });
 }

@@ -44,6 +44,18 @@ bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
   return false;
 }
 
+bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
+  if (place.can_be_mapped) return true;
+  note("what others read is not memory of cudaMalloc on this GPU, or too many allocations are exported");
+  return false;
+}
+
+bool AgreementWatch::takes(CopyTurn& turn) {
+  if (turn.take()) return true;
+  note("another communicator of this process has copies under way on this GPU, or captured some");
+  return false;
+}
+
 void AgreementWatch::note(const std::string& why) {
   if (!options_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
   options_.log.info(words_.what, " does not go straight from buffer to buffer: ", why);

@@ -9,6 +9,8 @@
 
 #include "base/log.hpp"
 #include "runtime/communicator_state.hpp"
+#include "runtime/cuda/copy_turn.hpp"
+#include "runtime/cuda/peer_buffers.hpp"
 #include "runtime/meetings.hpp"
 
 namespace plait {
@@ -36,6 +38,9 @@ class AgreementWatch {
   void note(const std::string& why);
   // The same of how a meeting ended, unless all have agreed; says whether they have.
   bool have_agreed(Meetings::Outcome outcome);
+  // What this rank needs to be willing; else says why it is not.
+  bool can_be_mapped(const BufferPlace& place);
+  bool takes(CopyTurn& turn);
 
  private:
   CommunicatorState& state_;

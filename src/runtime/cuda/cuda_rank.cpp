@@ -10,7 +10,6 @@
 #include "runtime/cuda/copier.hpp"
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/direct_calls.hpp"
-#include "runtime/cuda/direct_messages.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/kernel_watch.hpp"

@@ -52,14 +52,9 @@ bool DirectCalls::is_willing(const CopyProgram& program, const void* input, cons
   }
   if (program.is_copied_from) {
     place = buffers_.place_of(input, program.input_bytes);
-    if (!place.can_be_mapped) {
-      watch_.note("the input is not memory of cudaMalloc on this GPU, or too many allocations are exported");
-      return false;
-    }
+    if (!watch_.can_be_mapped(place)) return false;
   }
-  if (program.by_one_kernel || turn_.take()) return true;
-  watch_.note("another communicator of this process has copies under way on this GPU, or captured some");
-  return false;
+  return program.by_one_kernel || watch_.takes(turn_);
 }
 
 bool DirectCalls::find_inputs(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call) {

@@ -126,13 +126,9 @@ void DirectMessages::propose(End& end, bool captured) {
 bool DirectMessages::can_be_willing(const End& end, BufferPlace& place) {
   if (end.message->kind == Kind::kSend) {
     place = buffers_.place_of(end.message->buffer, end.message->bytes());
-    if (place.can_be_mapped) return true;
-    watch_.note("what is sent is not memory of cudaMalloc on this GPU, or too many allocations are exported");
-    return false;
+    return watch_.can_be_mapped(place);
   }
-  if (*end.route->direct != Engine::kCopy || turn_.take()) return true;
-  watch_.note("another communicator of this process has copies under way on this GPU, or captured some");
-  return false;
+  return *end.route->direct != Engine::kCopy || watch_.takes(turn_);
 }
 
 bool DirectMessages::can_do(End& end, std::span<const Proposal> proposals) {

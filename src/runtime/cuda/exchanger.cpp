@@ -42,8 +42,8 @@ void Exchanger::enqueue(std::span<const PeerMessage> messages, Branch& branch) c
   });
 }
 
-template <class Launch>
-void Exchanger::launch_parts(std::span<const PeerMessage> messages, const Launch& enqueue) const {
+template <class Enqueue>
+void Exchanger::launch_parts(std::span<const PeerMessage> messages, const Enqueue& enqueue) const {
   for (const ExchangePart& part : divide(messages, self_.rank, self_.ranks, shape_)) {
     ExchangeLaunch launch = {};
     launch.self = self_;

@@ -29,9 +29,9 @@ class Exchanger {
 
  private:
   void enqueue_own(std::span<const PeerMessage> messages, cudaStream_t stream) const;
-  // launch(argument, grid, block) for each part.
-  template <class Launch>
-  void launch_parts(std::span<const PeerMessage> messages, const Launch& launch) const;
+  // enqueue(argument, grid, block) for each part.
+  template <class Enqueue>
+  void launch_parts(std::span<const PeerMessage> messages, const Enqueue& enqueue) const;
 
   const DeviceRank self_;
   StrandFailure* const failures_;  // as the GPU addresses them
