@@ -142,11 +142,14 @@ typedef struct plaitConfig {
   const char* algorithm;
   // Pins how GPUs are used, such as "packets:32x512", on all ranks the same. NULL: PLAIT_LAUNCH, else Plait chooses.
   const char* launch;
+  // SMs of a GPU that a call may keep busy, at least 8, on all ranks the same. 0: PLAIT_MAX_SMS, else as many as make
+  // it fast.
+  int maxSms;
 } plaitConfig_t;
 
 #define PLAIT_CONFIG_MAGIC 0x506c6149u
 #define PLAIT_CONFIG_INITIALIZER \
-  {sizeof(plaitConfig_t), PLAIT_CONFIG_MAGIC, PLAIT_VERSION_CODE, PLAIT_DEVICE_CURRENT, 0, 0.0, 0.0, 0, NULL, NULL}
+  {sizeof(plaitConfig_t), PLAIT_CONFIG_MAGIC, PLAIT_VERSION_CODE, PLAIT_DEVICE_CURRENT, 0, 0.0, 0.0, 0, NULL, NULL, 0}
 
 // ---- Errors and version ---------------------------------------------------------------------------------------------
 

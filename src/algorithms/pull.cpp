@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "algorithms/arguments.hpp"
+#include "algorithms/carrier.hpp"
 #include "algorithms/catalog.hpp"
 #include "base/error.hpp"
 
@@ -20,7 +21,7 @@ bool gives(const AlgorithmArguments& arguments, int from, int to) {
       return from == arguments.root;
     case Collective::kGather:
       return to == arguments.root;
-    default:  // all_gather and all_to_all
+    default:  // what all ranks give to all
       return true;
   }
 }
@@ -64,13 +65,17 @@ std::vector<std::vector<LaneId>> add_pair_lanes(PlanBuilder& builder, const Algo
   return lanes;
 }
 
-// On every rank that has something for itself one more lane, which copies it and does nothing else. Copy engines are
-// for links: within a GPU a few SMs are faster, and leave the engines to the links.
+// What copy engines cannot do, or should not: they are for links, and within a GPU a few SMs are faster.
+Engine beside_copies(const AlgorithmArguments& arguments) {
+  return arguments.engine == Engine::kCopy ? Engine::kSm : arguments.engine;
+}
+
+// On every rank that has something for itself one more lane, which copies it and does nothing else.
 void add_own_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < arguments.ranks; ++rank) {
     if (!gives(arguments, rank, rank)) continue;
-    const Engine engine = arguments.engine == Engine::kCopy ? Engine::kSm : arguments.engine;
-    builder.copy(builder.add_lane(rank, engine), output_of(rank), input_of(rank), chunk_of(arguments, rank, rank));
+    const LaneId lane = builder.add_lane(rank, beside_copies(arguments));
+    builder.copy(lane, output_of(rank), input_of(rank), chunk_of(arguments, rank, rank));
   }
 }
 
@@ -85,7 +90,6 @@ bool is_right_in_place(const AlgorithmArguments& arguments) {
   return !own_is_shared || arguments.engine != Engine::kCpu;
 }
 
-// Without scratch, for copy engines, which copy from one place to one place and take no SM from anybody, or a few SMs.
 // All pairs are alike and independent. Rank r takes from rank p, each in its lane for the other:
 //
 //     p:  signal "my buffer is ready" ---.                          .--> wait
@@ -95,16 +99,8 @@ bool is_right_in_place(const AlgorithmArguments& arguments) {
 // most, signals and waits before and behind it, all of them with one lane of one peer. What a rank has for itself is
 // copied in a lane of its own, the last.
 //
-// Steps: 2. Bytes: every rank reads what it needs, once. No scratch.
-// When: messages from some MiB on between GPUs whose users' buffers are mapped.
-Plan make_pull(const AlgorithmArguments& arguments) {
-  check_arguments(pull(), arguments);
-  check_one_node(pull(), arguments);
-  if (arguments.reach != Reach::kPeer) {
-    fail(ErrorCode::kInvalidArgument,
-         "algorithm pull: reads other ranks' buffers, which are out of reach where reach is ", name(arguments.reach),
-         "; it takes reach ", name(Reach::kPeer), ". Use another algorithm, such as push");
-  }
+// Steps: 2. Bytes: every rank reads what it needs, once.
+Plan move(const AlgorithmArguments& arguments) {
   PlanBuilder builder = start_plan(arguments, label(pull(), "", 1), 1);
   const auto lanes = add_pair_lanes(builder, arguments);
   add_own_lanes(builder, arguments);
@@ -123,14 +119,75 @@ Plan make_pull(const AlgorithmArguments& arguments) {
   return builder.finish();
 }
 
+// Every lane has told every other one, and been told.
+void meet(PlanBuilder& builder, const std::vector<LaneId>& lanes) {
+  const SignalTable signals = signal_all(builder, lanes);
+  for (size_t rank = 0; rank < lanes.size(); ++rank) wait_all(builder, signals, static_cast<int>(rank));
+}
+
+// Chunk q is combined by rank q, straight out of everybody's input, in a lane that does nothing else, the first; of
+// all_reduce, all others then copy it out of the output of rank q, each in its lane for that one:
+//
+//     q:  "my input is ready", wait for all, fold, signal ---.                          .--> wait, of the lane for r
+//     r:                           lane for q:                '--> wait, copy, signal --'
+//
+// In place too: chunk q of an input is read by rank q alone, and nobody writes over it before that has told of its
+// fold.
+//
+// Steps: 2 of reduce_scatter, 3 of all_reduce. Bytes: every rank reads p-1 chunks, in all_reduce twice.
+Plan combine(const AlgorithmArguments& arguments) {
+  const bool shares = arguments.collective == Collective::kAllReduce;
+  const int ranks = arguments.ranks;
+  PlanBuilder builder = start_plan(arguments, label(pull(), "", 1), shares ? ranks : 1);
+  std::vector<LaneId> folds;
+  std::vector<Place> inputs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    folds.push_back(builder.add_lane(rank, beside_copies(arguments)));
+    inputs.push_back(input_of(rank));
+  }
+  meet(builder, folds);
+  for (int rank = 0; rank < ranks; ++rank) builder.fold(folds[rank], {output_of(rank)}, inputs, rank);
+  if (!shares) {
+    meet(builder, folds);
+    return builder.finish();
+  }
+  const auto lanes = add_pair_lanes(builder, arguments);
+  const std::vector<Move> moves = moves_between(arguments);
+  std::vector<SignalId> combined, done;
+  for (const Move& it : moves) combined.push_back(builder.signal(folds[it.from], lanes[it.to][it.from]));
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const Move& it = moves[i];
+    const LaneId lane = lanes[it.to][it.from];
+    builder.wait(combined[i]);
+    builder.copy(lane, output_of(it.to), output_of(it.from), it.from);
+    done.push_back(builder.signal(lane, lanes[it.from][it.to]));
+  }
+  for (const SignalId& signal : done) builder.wait(signal);
+  return builder.finish();
+}
+
+// Without scratch: for copy engines, which copy from one place to one place and take no SM from anybody, or a few SMs,
+// which combine what has to be.
+// When: messages from some MiB on between GPUs whose users' buffers are mapped.
+Plan make_pull(const AlgorithmArguments& arguments) {
+  check_arguments(pull(), arguments);
+  check_one_node(pull(), arguments);
+  if (arguments.reach != Reach::kPeer) {
+    fail(ErrorCode::kInvalidArgument,
+         "algorithm pull: reads other ranks' buffers, which are out of reach where reach is ", name(arguments.reach),
+         "; it takes reach ", name(Reach::kPeer), ". Use another algorithm, such as push");
+  }
+  return reduces(arguments.collective) && arguments.ranks > 1 ? combine(arguments) : move(arguments);
+}
+
 }  // namespace
 
 Algorithm pull() {
   return {"pull",
-          "each rank copies what it needs straight from the buffer of the rank that has it",
+          "each rank copies, or combines, what it needs straight from the buffers of the ranks that have it",
           "TEM-17",
-          {Collective::kBroadcast, Collective::kAllGather, Collective::kGather, Collective::kScatter,
-           Collective::kAllToAll},
+          {Collective::kAllReduce, Collective::kBroadcast, Collective::kAllGather, Collective::kReduceScatter,
+           Collective::kGather, Collective::kScatter, Collective::kAllToAll},
           make_pull,
           true};
 }

@@ -24,9 +24,9 @@ std::chrono::nanoseconds copying(size_t bytes) {
   return std::chrono::nanoseconds(bytes / kBytesPerNanosecond);
 }
 std::chrono::nanoseconds worthwhile_wait(size_t bytes) { return copying(bytes) / 8; }
-// For the other end of a message: that saves up to half of the time, and ends that are busy with their own GPUs were
-// seen to come 20 to 80 us apart.
-std::chrono::nanoseconds worthwhile_wait_for_end(size_t bytes) {
+// Where that saves half of the time and more, as for the other end of a message: ends that are busy with their own GPUs
+// were seen to come 20 to 80 us apart.
+std::chrono::nanoseconds longer_wait(size_t bytes) {
   constexpr std::chrono::nanoseconds kApart = std::chrono::microseconds(100);
   return std::max(worthwhile_wait(bytes), std::min(2 * copying(bytes), kApart));
 }
@@ -54,13 +54,14 @@ class CudaDeviceEnd final : public DeviceEnd {
         launch_(launch_of(settings)),
         state_(std::move(segment), rank, std::move(peers)),
         cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
-              {settings.timeout_seconds, Logger(settings.log_level, rank)}) {
+              {settings.timeout_seconds, Logger(settings.log_level, rank), settings.max_sms}) {
     machine_.ranks = size_;
     machine_.processors = cuda_.memory().processors();
     machine_.ranks_per_device = cuda_.memory().ranks_per_device();
     machine_.lines = cuda_.memory().keeps_lines_whole();
     machine_.host_path = cuda_.has_host_memory();
     machine_.processes = !state_.shares_process();
+    machine_.most_sms = settings.max_sms;
   }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
@@ -70,7 +71,9 @@ class CudaDeviceEnd final : public DeviceEnd {
     }
     const Ready& ready = ready_for(call);
     PreparedLaunch* const host = ready.through_host.get();
-    if (ready.copies && cuda_.enqueue_copies(*ready.copies, host, input, output, stream, ready.patience)) return;
+    // What is multiplied first lies nowhere that other ranks know of.
+    const bool direct = ready.copies && factor == nullptr;
+    if (direct && cuda_.enqueue_copies(*ready.copies, host, input, output, stream, ready.patience)) return;
     cuda_.enqueue(*ready.prepared, host, input, output, stream, factor);
   }
 
@@ -125,7 +128,12 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.bytes = bytes;
     const MessageChoice choice = select_message_for_cuda(query, overrides_);
     if (!choice.direct || cuda_.memory().kind() == ReachKind::kHost) return {};
-    return {choice.direct, choice.insists ? kInsistence : worthwhile_wait_for_end(bytes)};
+    return {choice.direct, choice.insists ? kInsistence : longer_wait(bytes)};
+  }
+
+  // Where few SMs may be kept busy, kernels take several times as long.
+  std::chrono::nanoseconds patience_of(size_t bytes) const {
+    return machine_.most_sms > 0 ? longer_wait(bytes) : worthwhile_wait(bytes);
   }
 
   const Ready& ready_for(const Call& call) {
@@ -146,7 +154,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     }
     if (choice.direct) {
       ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_, over_links);
-      ready.patience = choice.insists_on_direct ? kInsistence : worthwhile_wait(message_bytes(call, size_));
+      ready.patience = choice.insists_on_direct ? kInsistence : patience_of(message_bytes(call, size_));
     }
     return ready;
   }

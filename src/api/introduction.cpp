@@ -49,6 +49,7 @@ Introduction introduce(const Settings& settings, bool has_device) {
   check_length("PLAIT_LAUNCH", settings.launch, sizeof(own.launch) - 1);
   own.has_device = has_device;
   own.scratch_bytes = settings.scratch_bytes;
+  own.max_sms = settings.max_sms;
   own.cores = own_cores();
   copy_text(own.launch, settings.launch);
   copy_text(own.algorithm, settings.algorithm);
@@ -67,6 +68,7 @@ void check_equal_settings(const std::vector<Introduction>& all) {
     check("PLAIT_SCRATCH_KIB (in bytes)", all[rank].scratch_bytes, all[0].scratch_bytes);
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
     check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
+    check("PLAIT_MAX_SMS", all[rank].max_sms, all[0].max_sms);
     if (all[rank].has_device == all[0].has_device) continue;
     fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
          all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");

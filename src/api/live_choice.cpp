@@ -10,6 +10,15 @@
 #include "tuner/selection.hpp"
 
 namespace plait {
+namespace {
+
+std::string how_directly(Collective collective, const Choice& choice, size_t element_bytes) {
+  if (choice.arguments.engine == Engine::kSm) return join(" by at most ", kPullSms, " SMs");
+  if (reduces(collective)) return join(" by copy engines, and at most ", fold_sms(element_bytes), " SMs that combine");
+  return join(" by copy engines, and at most ", kOwnCopySms, " SMs for what a rank has for itself");
+}
+
+}  // namespace
 
 std::string live_choice(const Topology& topology, const Placement& placement, Collective collective, int root,
                         size_t message_bytes) {
@@ -54,11 +63,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
                   host.strands * lanes, " CTAs more");
   }
   if (!choice.direct) return kernels + beside;
-  const std::string how =
-      choice.direct->arguments.engine == Engine::kSm
-          ? join(" by at most ", kPullSms, " SMs")
-          : join(" by copy engines, and at most ", kOwnCopySms, " SMs for what a rank has for itself");
-  return join(choice.direct->algorithm, how,
+  return join(choice.direct->algorithm, how_directly(collective, *choice.direct, query.element_bytes),
               ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else ", kernels,
               beside);
 }

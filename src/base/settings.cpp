@@ -66,12 +66,20 @@ bool read_scratch(std::string_view text, Settings& settings) {
   return true;
 }
 
+bool read_max_sms(std::string_view text, Settings& settings) {
+  int sms = 0;
+  if (!read_number(text, sms) || !is_max_sms(sms)) return false;
+  settings.max_sms = sms;
+  return true;
+}
+
 bool read_log_level(std::string_view text, Settings& settings) {
   const auto level = parse_log_level(text);
   if (level) settings.log_level = *level;
   return level.has_value();
 }
 
+constexpr const char* kMaxSms = "a whole number from 8 to 1024, or 0 for no limit";
 constexpr const char* kSeconds = "seconds, more than 0 and at most 604800";
 
 constexpr Setting kSettings[] = {
@@ -113,6 +121,8 @@ constexpr Setting kSettings[] = {
      [](const Settings& settings) { return settings.launch; },
      "pins how collectives are launched on GPUs, such as packets:32x512 or, with 8% through host memory, "
      "signals:62x512+4:8%; unset: the tuner chooses"},
+    {"PLAIT_MAX_SMS", kMaxSms, read_max_sms, [](const Settings& settings) { return join(settings.max_sms); },
+     "SMs of a GPU that a call may keep busy; 0: as many as make it fast; the same on all ranks"},
     {"PLAIT_REACH", "auto, vmm, ipc or host", read_reach,
      [](const Settings& settings) { return std::string(name(settings.reach)); }, "how GPUs reach each other's memory"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
@@ -198,6 +208,7 @@ void Settings::check() const {
   if (scratch_bytes < kLeast || scratch_bytes > kMost) {
     fail(ErrorCode::kInvalidArgument, "scratch_bytes is ", scratch_bytes, "; expected ", kLeast, " to ", kMost);
   }
+  if (!is_max_sms(max_sms)) fail(ErrorCode::kInvalidArgument, "max_sms is ", max_sms, "; expected ", kMaxSms);
 }
 
 std::vector<SettingRow> settings_table(const Settings& settings) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -38,6 +39,9 @@ enum class ReachKind {
 
 const char* name(ReachKind kind);  // "auto", "vmm", "ipc", "host"
 
+// Whether Settings::max_sms may be that: fewer would not do even for what a rank copies to itself.
+constexpr bool is_max_sms(int64_t sms) { return sms == 0 || (sms >= 8 && sms <= 1024); }
+
 // The settings of one communicator. A plain value: whoever makes a communicator may change any field.
 struct Settings {
   double timeout_seconds = 60;            // how long a collective waits for a peer before it fails
@@ -47,6 +51,7 @@ struct Settings {
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
   std::string launch;     // "packets:32x512" pins how GPUs are used; empty: the tuner chooses
+  int max_sms = 0;        // SMs of a GPU that a call may keep busy; 0: as many as make it fast
   ReachKind reach = ReachKind::kAuto;
   LogLevel log_level = LogLevel::kWarn;
 

@@ -38,6 +38,14 @@ constexpr int kChainParts = 2;
 // some 20 us.
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
 constexpr size_t kManyCopyEngineBytes = 56 << 20;  // over more than two GPUs
+// What has to be combined a few SMs combine straight out of all inputs, and copy engines spread it: over more than two
+// GPUs that is as fast as kernels on all SMs from so many bytes of the message on, of types of four bytes.
+constexpr size_t kDirectAllReduceBytes = 256 << 20;
+
+// Where few SMs may be kept busy. Kernels that store everything need many: up to here in one lane, which does more with
+// as many SMs than several do. Straight from buffer to buffer a message goes from so many bytes on.
+constexpr int kFewSms = 96;
+constexpr size_t kFewSmsDirectBytes = 384 << 10;
 
 // A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can. How fast it is beside what links
 // carry, how late its last byte, and how fast SMs of one GPU may store there: from docs/benchmarks.md. Four GPUs share
@@ -77,7 +85,7 @@ class CudaSelection {
       choice.algorithm = "chain_push";
       choice.arguments.pipeline = kChainParts;
       choice.reason = "a long message, to or from one GPU: in a chain each GPU stores to one other only";
-    } else if (lanes_are_best()) {
+    } else if (lanes_are_best() && !has_few_sms()) {
       choice.arguments.pipeline = 2;
       choice.reason += "; a lane for each step, so that slices of the message overlap";
     }
@@ -85,18 +93,26 @@ class CudaSelection {
   }
 
   std::optional<Choice> direct() const {
-    const size_t least = is_broadcast() ? kDirectBroadcastBytes : kDirectBytes;
     if (query_.ranks < 2 || query_.ranks_per_device > 1 || !query_.processes) return std::nullopt;
-    if (direct_bytes() < least) return std::nullopt;
+    if (direct_bytes() == 0 || direct_bytes() < least_direct_bytes()) return std::nullopt;
     Choice choice;
     choice.algorithm = "pull";
     const size_t least_by_engines = query_.ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes;
-    choice.arguments.engine = direct_bytes() < least_by_engines ? Engine::kSm : Engine::kCopy;
-    choice.reason = choice.arguments.engine == Engine::kSm
-                        ? "nobody has to combine the message: where buffers can be mapped it goes straight from buffer "
-                          "to buffer, which saves a copy"
-                        : "a long message that nobody has to combine: copy engines move it faster than kernels, "
-                          "straight from buffer to buffer, where buffers can be mapped";
+    const bool by_engines = direct_bytes() >= least_by_engines && query_.collective != Collective::kReduceScatter;
+    choice.arguments.engine = by_engines ? Engine::kCopy : Engine::kSm;
+    if (reduces(query_.collective)) {
+      choice.reason =
+          "where buffers can be mapped a few SMs combine the message straight out of all inputs, which keeps links as "
+          "busy as many SMs that store";
+    } else if (by_engines) {
+      choice.reason =
+          "a long message that nobody has to combine: copy engines move it faster than kernels, straight from buffer "
+          "to buffer, where buffers can be mapped";
+    } else {
+      choice.reason =
+          "nobody has to combine the message: where buffers can be mapped it goes straight from buffer to buffer, "
+          "which saves a copy";
+    }
     return choice;
   }
 
@@ -115,8 +131,9 @@ class CudaSelection {
       const size_t most = is_broadcast() ? divide(query_.bytes, 8) : words;
       shape = spread(Protocol::kLines, divide(most, 15) * 8);
     } else {
-      shape = {Protocol::kSignals, kMostStrands, threads_with_signals(choice)};
-      shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, kMostStrands));
+      shape = {Protocol::kSignals, 1, threads_with_signals(choice)};
+      const int lanes = choice.arguments.pipeline == 1 ? 1 : this->lanes(choice);
+      shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, most_strands(lanes)));
     }
     return shape;
   }
@@ -124,7 +141,7 @@ class CudaSelection {
   // That goes through host memory while the rest is performed as `direct`, if that is there, or else by kernels.
   HostPart host_part(const std::optional<Choice>& direct) const {
     const bool copies = direct && direct->arguments.engine == Engine::kCopy;
-    if (!query_.host_path || query_.ranks_per_device > 1 || (direct && !copies)) return {};
+    if (!query_.host_path || query_.ranks_per_device > 1 || (direct && !copies) || query_.most_sms > 0) return {};
     // Of blocks that begin between two vectors fewer loads are under way, for which host memory is too far away.
     constexpr size_t kVectorBytes = 16;
     const bool whole_vectors =
@@ -134,7 +151,8 @@ class CudaSelection {
     // any not all ranks may know, and the launch of kernels has to be the same on all. And what comes from host memory
     // has far to come: few loads are under way where several sources are not of four bytes an element.
     const bool loads_enough = !reduces(query_.collective) || query_.element_bytes == 4 || everyone_combines_halves();
-    if (query_.ranks > 2 && (direct_bytes() > 0 || !loads_enough)) return {};
+    const bool moves = direct_bytes() > 0 && !reduces(query_.collective);
+    if (query_.ranks > 2 && (moves || !loads_enough)) return {};
     const Paths& paths = this->paths(copies);
     // So that both are done at one time.
     const auto bytes = static_cast<double>(link_bytes());
@@ -179,6 +197,8 @@ class CudaSelection {
     switch (query_.collective) {
       case Collective::kBroadcast:
         return query_.ranks == 2 ? query_.bytes : 0;
+      case Collective::kAllReduce:  // in each of two stages
+      case Collective::kReduceScatter:
       case Collective::kAllGather:
       case Collective::kAllToAll:
       case Collective::kGather:
@@ -187,6 +207,29 @@ class CudaSelection {
       default:
         return 0;
     }
+  }
+
+  // From how many of them on that is the better way.
+  size_t least_direct_bytes() const {
+    if (has_few_sms()) return kFewSmsDirectBytes;
+    switch (query_.collective) {
+      case Collective::kAllReduce:
+        if (query_.ranks == 2 || query_.element_bytes != 4) return SIZE_MAX;
+        return kDirectAllReduceBytes / static_cast<size_t>(query_.ranks) * peers_;
+      case Collective::kReduceScatter:
+        return SIZE_MAX;
+      case Collective::kBroadcast:
+        return kDirectBroadcastBytes;
+      default:
+        return kDirectBytes;
+    }
+  }
+
+  bool has_few_sms() const { return query_.most_sms > 0 && query_.most_sms < kFewSms; }
+  // Of a rank whose strands have so many lanes.
+  size_t most_strands(int lanes) const {
+    return query_.most_sms == 0 ? kMostStrands
+                                : static_cast<size_t>(std::clamp(query_.most_sms / lanes, 1, kMostStrands));
   }
 
   // What a rank stores that stores so many bytes at every other; the largest number where no number can tell.
@@ -267,7 +310,7 @@ class CudaSelection {
   // As many threads as share the work: of packets one for each word and rank, of lines eight for fifteen words.
   LaunchShape spread(Protocol protocol, size_t threads) const {
     LaunchShape shape{protocol, 1, 128};
-    shape.strands = static_cast<int>(std::clamp<size_t>(divide(threads, 128), 1, kMostStrands));
+    shape.strands = static_cast<int>(std::clamp<size_t>(divide(threads, 128), 1, most_strands(1)));
     const size_t each = divide(threads, static_cast<size_t>(shape.strands));
     shape.threads = std::clamp(static_cast<int>(divide(each, 64) * 64), kLeastThreads, kMostThreads);
     return shape;

@@ -28,6 +28,7 @@ struct SelectionQuery {
   bool wide_partials = false;  // unfinished reductions of the type travel in a wider one
   bool host_path = false;      // all ranks share pinned host memory besides
   bool processes = true;       // each rank is one; else nothing goes straight from buffer to buffer
+  int most_sms = 0;            // that a call may keep busy; 0: as many as make it fast
 };
 
 // An algorithm and its parameters; equal choices are equal plans.
@@ -70,6 +71,10 @@ Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& ov
 inline constexpr int kOwnCopySms = 8;  // for what a rank copies to itself while copy engines serve the links
 // For all that a rank copies where SMs do it: 16 that load from peers are as fast as all, 335 GB/s on H200.
 inline constexpr int kPullSms = 48;
+// For what they combine straight out of all inputs: over 4 H200 8 of them take in 325 GB/s, as many as all, and over
+// two 304, where 16 take 334. Narrow types take more instructions for each byte.
+inline constexpr int kFoldSms = 16, kNarrowFoldSms = 32;
+inline constexpr int fold_sms(size_t element_bytes) { return element_bytes < 4 ? kNarrowFoldSms : kFoldSms; }
 struct CudaChoice {
   Choice plan;
   LaunchShape launch;

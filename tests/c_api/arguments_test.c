@@ -95,6 +95,9 @@ static void test_config(void) {
   config.scratchBytes = 1000;
   try_config(&config, "config->scratchBytes is 1000");
   config = fresh;
+  config.maxSms = 4;
+  try_config(&config, "config->maxSms is 4; expected 8 to 1024");
+  config = fresh;
   config.algorithm = "all_reduce:nonsense";
   try_config(&config, "nonsense");
 

@@ -1,6 +1,6 @@
-// Calls that copy engines or SMs carry straight from buffer to buffer between processes: captured, at any offset, over
-// memory that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program without a
-// test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+// Calls that copy engines or SMs perform straight from buffer to buffer between processes: captured, at any offset,
+// over memory that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program
+// without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
+#include "bench/exact_input.hpp"
 #include "machine.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "support/rank_processes.hpp"
@@ -33,7 +34,8 @@ Settings insisting() {
   Settings settings;
   settings.timeout_seconds = 20;
   settings.launch = launch;
-  for (const char* collective : {"all_gather", "all_to_all", "broadcast", "gather", "scatter"}) {
+  for (const char* collective :
+       {"all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "reduce_scatter", "scatter"}) {
     settings.algorithm += join(settings.algorithm.empty() ? "" : ",", collective, ":pull(", engine, ")");
   }
   return settings;
@@ -57,11 +59,18 @@ Values block(unsigned seed, int from, int to, size_t count) {
 
 void append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
 
+// What all ranks give to `to`, added up.
+Values sum_of_blocks(unsigned seed, int ranks, int to, size_t count) {
+  Values sums(count, 0);
+  for (int from = 0; from < ranks; ++from) {
+    for (size_t i = 0; i < count; ++i) sums[i] += value(seed, from, to, i);
+  }
+  return sums;
+}
+
 Values input_of(const Call& call, int rank, int ranks, unsigned seed) {
   if (!has_input(call, rank)) return {};
-  if (call.collective != Collective::kAllToAll && call.collective != Collective::kScatter) {
-    return block(seed, rank, 0, call.count);
-  }
+  if (call.collective != Collective::kAllToAll && !scatters(call.collective)) return block(seed, rank, 0, call.count);
   Values values;
   for (int to = 0; to < ranks; ++to) append(values, block(seed, rank, to, call.count));
   return values;
@@ -74,6 +83,10 @@ Values output_of(const Call& call, int rank, int ranks, unsigned seed) {
       return block(seed, call.root, 0, call.count);
     case Collective::kScatter:
       return block(seed, call.root, rank, call.count);
+    case Collective::kAllReduce:
+      return sum_of_blocks(seed, ranks, 0, call.count);
+    case Collective::kReduceScatter:
+      return sum_of_blocks(seed, ranks, rank, call.count);
     default: {
       Values values;
       const int to = call.collective == Collective::kAllToAll ? rank : 0;
@@ -83,10 +96,8 @@ Values output_of(const Call& call, int rank, int ranks, unsigned seed) {
   }
 }
 
-// Where the input of a rank lies in its output where the call is in place, in elements.
-size_t place_in_output(const Call& call, int rank) {
-  return gathers(call.collective) ? static_cast<size_t>(rank) * call.count : 0;
-}
+// Where the input of a rank lies in its output, or the other way round, where the call is in place, in bytes.
+size_t own_block(const Call& call, int rank) { return static_cast<size_t>(rank) * call.count * 4; }
 
 void upload(std::byte* to, const Values& values, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(to, values.data(), values.size() * 4, cudaMemcpyHostToDevice, stream), "upload");
@@ -103,47 +114,51 @@ struct End {
   bool check(const Call& call, unsigned seed, size_t offset, bool in_place) const {
     prepare(call, seed, offset, in_place);
     enqueue(call, offset, in_place);
-    return is_right(call, seed, offset);
+    return is_right(call, seed, offset, in_place);
   }
   void prepare(const Call& call, unsigned seed, size_t offset, bool in_place) const {
     check_cuda(cudaMemsetAsync(output, 0xee, kBufferBytes, stream), "clearing");
     upload(input_at(call, offset, in_place), input_of(call, rank(), ranks(), seed), stream);
   }
   void enqueue(const Call& call, size_t offset, bool in_place) const {
-    communicator.enqueue(call, input_at(call, offset, in_place), output + offset, stream);
+    communicator.enqueue(call, input_at(call, offset, in_place), output_at(call, offset, in_place), stream);
   }
-  bool is_right(const Call& call, unsigned seed, size_t offset) const {
+  bool is_right(const Call& call, unsigned seed, size_t offset, bool in_place = false) const {
     const Values expected = output_of(call, rank(), ranks(), seed);
     Values got(expected.size());
-    check_cuda(cudaMemcpyAsync(got.data(), output + offset, got.size() * 4, cudaMemcpyDeviceToHost, stream),
-               "download");
+    const std::byte* const from = output_at(call, offset, in_place);
+    check_cuda(cudaMemcpyAsync(got.data(), from, got.size() * 4, cudaMemcpyDeviceToHost, stream), "download");
     check_cuda(cudaStreamSynchronize(stream), "the call");
     if (const auto error = communicator.async_error()) throw *error;
     return got == expected;
   }
   std::byte* input_at(const Call& call, size_t offset, bool in_place) const {
-    return in_place ? output + offset + place_in_output(call, rank()) * 4 : input + offset;
+    if (!in_place) return input + offset;
+    return output + offset + (gathers(call.collective) ? own_block(call, rank()) : 0);
+  }
+  std::byte* output_at(const Call& call, size_t offset, bool in_place) const {
+    return output + offset + (in_place && scatters(call.collective) ? own_block(call, rank()) : 0);
   }
   int rank() const { return communicator.rank(); }
   int ranks() const { return communicator.size(); }
 };
 
-constexpr Collective kMoving[] = {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast,
-                                  Collective::kGather, Collective::kScatter};
+constexpr Collective kPulled[] = {Collective::kAllGather, Collective::kAllReduce, Collective::kAllToAll,
+                                  Collective::kBroadcast, Collective::kGather,    Collective::kReduceScatter,
+                                  Collective::kScatter};
 
 std::byte* allocate() { return test::allocate(kBufferBytes); }
 
 // Every collective at many offsets, in place as well.
-void move_everything(Communicator& communicator, cudaStream_t stream) {
+void call_everything(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   unsigned seed = 0;
   uint64_t direct = 0;
-  for (const Collective collective : kMoving) {
+  for (const Collective collective : kPulled) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{1000}, size_t{300'001}}) {
       for (const int root : {0, communicator.size() - 1}) {
         for (const size_t offset : {size_t{0}, size_t{4}, size_t{36}, size_t{512 * 1024 + 4}}) {
           for (const bool in_place : {false, true}) {
-            if (collective == Collective::kScatter && in_place) continue;   // its input is the larger one
             if (collective == Collective::kAllToAll && in_place) continue;  // see below
             const Call call = call_of(collective, has_root(collective) ? root : 0, count);
             if (!end.check(call, ++seed, offset, in_place)) fail(ErrorCode::kInternal, "wrong: ", to_text(call));
@@ -161,6 +176,35 @@ void move_everything(Communicator& communicator, cudaStream_t stream) {
   expect_direct(communicator, direct);
 }
 
+// What is combined, of every type and in every way.
+void fold_everything(Communicator& communicator, cudaStream_t stream) {
+  std::byte *const input = allocate(), *const output = allocate();
+  const int rank = communicator.rank(), ranks = communicator.size();
+  uint64_t calls = 0;
+  for (int type = 0; type < kDataTypeCount; ++type) {
+    for (int op = 0; op < kReduceOpCount; ++op) {
+      for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
+        for (const size_t offset : {size_t{0}, size_t{1}}) {
+          const Call call{collective, static_cast<DataType>(type), static_cast<ReduceOp>(op), 0, 50'003};
+          const size_t from = offset * size_of(call.type);
+          std::vector<std::byte> given(input_elements(call, ranks, rank) * size_of(call.type));
+          std::vector<std::byte> got(output_elements(call, ranks, rank) * size_of(call.type));
+          fill_input(call, ranks, rank, static_cast<int>(++calls), given.data());
+          check_cuda(cudaMemcpyAsync(input + from, given.data(), given.size(), cudaMemcpyHostToDevice, stream),
+                     "upload");
+          communicator.enqueue(call, input + from, output, stream);
+          check_cuda(cudaMemcpyAsync(got.data(), output, got.size(), cudaMemcpyDeviceToHost, stream), "download");
+          check_cuda(cudaStreamSynchronize(stream), "the call");
+          if (const auto error = communicator.async_error()) throw *error;
+          const uint64_t wrong = count_wrong(call, ranks, rank, static_cast<int>(calls), got.data());
+          if (wrong > 0) fail(ErrorCode::kInternal, wrong, " wrong elements: ", to_text(call), ", offset ", from);
+        }
+      }
+    }
+  }
+  expect_direct(communicator, calls);
+}
+
 cudaGraphExec_t captured(const End& end, const Call& call, size_t offset, int times = 1) {
   cudaGraph_t graph;
   cudaGraphExec_t ready;
@@ -175,7 +219,7 @@ cudaGraphExec_t captured(const End& end, const Call& call, size_t offset, int ti
 // Captured once, replayed with eager calls between.
 void replay(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
-  for (const Collective collective : kMoving) {
+  for (const Collective collective : kPulled) {
     const Call call = call_of(collective, 0, 200'000);
     const cudaGraphExec_t replayed = captured(end, call, 0, 2);
     for (unsigned seed = 1; seed < 8; ++seed) {
@@ -187,7 +231,7 @@ void replay(Communicator& communicator, cudaStream_t stream) {
     }
     cudaGraphExecDestroy(replayed);
   }
-  expect_direct(communicator, std::size(kMoving) * (2 + 7));
+  expect_direct(communicator, std::size(kPulled) * (2 + 7));
 }
 
 // Some ranks capture a call that others make at once.
@@ -252,12 +296,12 @@ void come_and_go(Communicator& communicator, cudaStream_t stream, Meeting& meeti
   size_t free_before = 0;
   for (int cycle = 0; cycle < 4; ++cycle) {
     const End end{communicator, allocate(), allocate(), stream};
-    for (const Collective collective : kMoving) {
+    for (const Collective collective : kPulled) {
       const Call call = call_of(collective, cycle % communicator.size(), 500'000);
       if (!end.check(call, static_cast<unsigned>(cycle), 0, false))
         fail(ErrorCode::kInternal, "wrong: ", to_text(call));
     }
-    expect_direct(communicator, static_cast<uint64_t>(cycle + 1) * std::size(kMoving));
+    expect_direct(communicator, static_cast<uint64_t>(cycle + 1) * std::size(kPulled));
     if (communicator.mapped_buffers() == 0) fail(ErrorCode::kInternal, "nothing is mapped");
     meeting.wait(communicator.size(), 3 * cycle + 1);  // all have seen that
     check_cuda(cudaFree(end.input), "freeing");
@@ -352,7 +396,8 @@ int run_all(int gpus) {
   };
   for (const char* const each : {"sm", "copy"}) {
     engine = each;
-    for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, move_everything);
+    for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, call_everything);
+    for (const int ranks : {2, 3, 4}) expect("folds", ranks, fold_everything);
     for (const int ranks : {2, 3}) {
       Shared<Meeting> meeting;
       const UniqueId other = new_id();
@@ -370,7 +415,7 @@ int run_all(int gpus) {
   launch = "signals:8x256+2:30%";  // the rest goes through host memory
   for (const char* const each : {"sm", "copy"}) {
     engine = each;
-    for (const int ranks : {2, 3}) expect("everything", ranks, move_everything);
+    for (const int ranks : {2, 3}) expect("everything", ranks, call_everything);
     expect("graphs", 2, replay);
   }
   launch = "";

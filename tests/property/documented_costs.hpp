@@ -109,7 +109,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     return {two_stages ? 2 : 1};
   }
   if (algorithm == "flat") return {flat_steps(a)};
-  if (algorithm == "pull") return {2};
+  if (algorithm == "pull") return {a.collective == Collective::kAllReduce ? 3 : 2};
   if (algorithm == "chain_push") return {p - 1};
   if (algorithm == "chain") return {p - 1 + peer, on_one_node(a) || peer == 0};
   if (algorithm == "binomial") {
@@ -167,7 +167,8 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   }
   if (algorithm == "chain" || algorithm == "chain_push" || algorithm == "binomial") return (p - 1) * parts;
   if (algorithm == "pull") {
-    return (a.collective == Collective::kAllGather || a.collective == Collective::kAllToAll ? p : 1) * (p - 1);
+    const int stages = a.collective == Collective::kAllReduce ? 2 : 1;
+    return stages * (has_root(a.collective) ? 1 : p) * (p - 1);
   }
   if (algorithm == "flat") {
     switch (a.collective) {
@@ -191,11 +192,10 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
 
 // Whether the plan is right where input and output are the same memory.
 inline bool documented_in_place(std::string_view algorithm, const AlgorithmArguments& a) {
-  if (algorithm != "pull" || a.ranks == 1 || a.collective == Collective::kGather ||
-      a.collective == Collective::kScatter) {
-    return true;
-  }
-  return a.collective != Collective::kAllToAll && a.engine != Engine::kCpu;
+  if (algorithm != "pull" || a.ranks == 1) return true;
+  if (a.collective == Collective::kAllToAll) return false;
+  const bool own_is_shared = a.collective == Collective::kAllGather || a.collective == Collective::kBroadcast;
+  return !own_is_shared || a.engine != Engine::kCpu;
 }
 
 inline int64_t crossings(const PlanReport& report) {

@@ -287,4 +287,6 @@ def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     assert main([*arguments, "4M"]) == 0
     assert "live     4194304 B: push, lines, " in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "256M"]) == 0
+    assert "B: pull by copy engines, and at most 16 SMs that combine" + where in capsys.readouterr().out
+    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "128M"]) == 0
     assert "copy engines" not in capsys.readouterr().out

@@ -119,6 +119,14 @@ TEST(Mismatch, Settings) {
   });
   expect_errors(outcomes, -1, ErrorCode::kMismatch, {"PLAIT_SCRATCH_KIB", "rank 0", "rank 1"});
 
+  const UniqueId limited = new_id();
+  const Outcomes unlike = run_processes(2, kLimit, [&](int rank) {
+    Settings settings = fault_settings();
+    if (rank == 1) settings.max_sms = 8;
+    Communicator::create(limited, rank, 2, settings);
+  });
+  expect_errors(unlike, -1, ErrorCode::kMismatch, {"PLAIT_MAX_SMS", "'0' on rank 0, '8' on rank 1"});
+
   const UniqueId second = new_id();
   const Outcomes others = run_processes(3, kLimit, [&](int rank) {
     Settings settings = fault_settings();

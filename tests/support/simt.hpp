@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <math.h>  // isnan() and signbit() without a namespace, as kernels call them
 #include <ucontext.h>
 
 #include <algorithm>
@@ -311,6 +312,7 @@ inline void __syncthreads() { plait::test::Simt::meet_cta(true); }
 inline bool __syncthreads_and(bool value) { return plait::test::Simt::meet_cta(value); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
 inline void __threadfence_system() {}
+inline void __threadfence() {}
 inline int atomicCAS(int* address, int expected, int value) {
   const int seen = *address;
   if (seen == expected) *address = value;

@@ -67,6 +67,13 @@ void apply(const plaitConfig_t& config, CommOptions& options) {
   }
   if (config.algorithm != nullptr) settings.algorithm = config.algorithm;
   if (config.launch != nullptr) settings.launch = config.launch;
+  if (config.maxSms != 0) {
+    if (!is_max_sms(config.maxSms)) {
+      refuse(plaitInvalidArgument, "config->maxSms is ", config.maxSms,
+             "; expected 8 to 1024, or 0 for the environment's");
+    }
+    settings.max_sms = config.maxSms;
+  }
 }
 
 }  // namespace

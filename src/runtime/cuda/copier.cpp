@@ -6,6 +6,7 @@
 #include "runtime/cuda/copy_kernel.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/gated_copy_kernel.hpp"
+#include "runtime/cuda/gated_fold_kernel.hpp"
 
 namespace plait {
 namespace {
@@ -29,20 +30,23 @@ Copier::Copier(const DeviceRank& self, StrandFailure* failures, int processors)
   load_kernel(gate_kernel());
   load_kernel(copy_kernel());
   load_kernel(gated_copy_kernel());
+  for (int type = 0; type < kDataTypeCount; ++type) {
+    for (const bool aligned : {false, true}) load_kernel(gated_fold_kernel(static_cast<DataType>(type), aligned));
+  }
 }
 
 Copier::~Copier() { cudaFree(state_); }
 
 void Copier::enqueue(const CopyLanes& copies, std::span<const uint64_t> agreements,
-                     std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) {
+                     std::span<const std::byte* const> sources, std::byte* output, cudaStream_t stream) {
   if (copies.by_one_kernel) {
-    launch_in_one(copies, agreements, inputs, output, stream);
+    launch_in_one(copies, agreements, sources, output, stream);
     return;
   }
   std::optional<Branch> beside;  // of copies that wait for nobody
   for (const CopyLane& lane : copies.lanes) {
     if (lane.before.count > 0) continue;
-    for (const PlacedCopy& copy : place(lane, inputs, output)) {
+    for (const PlacedCopy& copy : place(lane, sources, output)) {
       if (!beside) beside.emplace(beside_, stream);
       put(*beside, copy, lane.by_kernel);
     }
@@ -50,7 +54,7 @@ void Copier::enqueue(const CopyLanes& copies, std::span<const uint64_t> agreemen
   launch_gate(copies, &CopyLane::before, agreements, stream);
   for (const CopyLane& lane : copies.lanes) {
     if (lane.before.count == 0) continue;
-    for (const PlacedCopy& copy : place(lane, inputs, output)) {
+    for (const PlacedCopy& copy : place(lane, sources, output)) {
       check_cuda(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDeviceToDevice, stream), "copying");
     }
   }
@@ -58,11 +62,22 @@ void Copier::enqueue(const CopyLanes& copies, std::span<const uint64_t> agreemen
   launch_gate(copies, &CopyLane::after, agreements, stream);
 }
 
+void Copier::enqueue_fold(const DeviceFold& fold, const Call& call, uint64_t agreement,
+                          std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) const {
+  GatedFoldLaunch launch = {};
+  fill(launch);
+  const unsigned ctas = prepare(fold, call, agreement, inputs, output, processors_, launch);
+  void* arguments[] = {&launch};
+  check_cuda(cudaLaunchKernel(gated_fold_kernel(call.type, is_aligned(launch)), dim3(ctas), dim3(kGatedFoldThreads),
+                              arguments, 0, stream),
+             "launching a fold");
+}
+
 void Copier::launch_in_one(const CopyLanes& copies, std::span<const uint64_t> agreements,
-                           std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) const {
+                           std::span<const std::byte* const> sources, std::byte* output, cudaStream_t stream) const {
   GatedCopyLaunch launch = {};
   fill(launch);
-  const GatedCopyGrid grid = prepare(copies, agreements, inputs, output, processors_, launch);
+  const GatedCopyGrid grid = prepare(copies, agreements, sources, output, processors_, launch);
   if (grid.ctas == 0) return;
   void* arguments[] = {&launch};
   check_cuda(

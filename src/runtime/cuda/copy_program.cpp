@@ -17,11 +17,18 @@ bool is_by_one_kernel(const Plan& plan, int rank) {
   return std::all_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.engine == Engine::kSm; });
 }
 
+// Lanes that combine do nothing else.
+bool combines(const Operation& operation) { return operation.kind == OpKind::kFold && operation.sources.size() > 1; }
+bool combines(const Lane& lane) {
+  return std::any_of(lane.operations.begin(), lane.operations.end(), [](const Operation& it) { return combines(it); });
+}
+
 class Writer {
  public:
   Writer(const Plan& plan, const Call& call, int rank, size_t count)
       : plan_(plan),
         rank_(rank),
+        op_(call.op),
         element_bytes_(size_of(call.type)),
         layout_{count, call.count, chunk_elements_for(count, plan.chunks_per_block, element_bytes_),
                 plan.chunks_per_block},
@@ -45,6 +52,20 @@ class Writer {
         // Who only gives need not wait for its peers before other lanes copy.
         is_after = is_after || (!copies && operation.kind == OpKind::kWait);
         add(operation, is_after ? written.after : written.before);
+      }
+    }
+    return written;
+  }
+
+  DeviceFold write_fold(const Lane& lane) const {
+    if (lane.engine != Engine::kSm) refuse("a fold by engine ", name(lane.engine));
+    DeviceFold written;
+    for (const Operation& operation : lane.operations) {
+      if (operation.kind == OpKind::kFold) {
+        add_fold(operation, written);
+      } else {
+        CopyLane& gates = gates_with(operation.peer_rank, written.gates);
+        add(operation, written.sources.empty() ? gates.before : gates.after);
       }
     }
     return written;
@@ -88,17 +109,54 @@ class Writer {
     if (operation.sources.size() != 1 || operation.destinations.size() != 1) refuse("a fold of several places");
     const Place& from = operation.sources[0];
     const Place& to = operation.destinations[0];
-    if (from.buffer != Buffer::kInput) refuse("a copy from ", name(from.buffer));
     if (to.buffer != Buffer::kOutput || to.rank != rank_) refuse("a copy into memory that is not its output");
     if (lane.engine == Engine::kSm && from.rank != rank_ && !by_one_kernel_) {
       refuse("a copy between ranks by SMs, beside copies by copy engines");
     }
     for (int chunk = operation.chunk; chunk < operation.chunk + operation.chunks; ++chunk) {
+      const bool is_folded = from.buffer == Buffer::kOutput && folds(from.rank, chunk);
+      if (from.buffer != Buffer::kInput && !is_folded) refuse("a copy from ", name(from.buffer));
       const size_t bytes = layout_.elements(chunk, 1) * element_bytes_;
       if (bytes == 0) continue;
-      copies.push_back({from.rank, offset(input_window(plan_, from.rank), chunk),
-                        offset(output_window(plan_, rank_), chunk), bytes});
+      const ChunkWindow window = is_folded ? output_window(plan_, from.rank) : input_window(plan_, from.rank);
+      copies.push_back({from.rank, offset(window, chunk), offset(output_window(plan_, rank_), chunk), bytes});
     }
+  }
+
+  void add_fold(const Operation& operation, DeviceFold& fold) const {
+    const auto ranks = static_cast<size_t>(plan_.rank_count());
+    if (!fold.sources.empty() || operation.chunks != 1) refuse("a lane that folds twice");
+    if (operation.sources.size() != ranks || ranks > kMostDeviceRanks) refuse("a fold of a part of the inputs");
+    const bool to_one = operation.destinations.size() == 1;
+    if (!to_one || operation.destinations[0].buffer != Buffer::kOutput || operation.destinations[0].rank != rank_) {
+      refuse("a fold into memory that is not its output");
+    }
+    for (const Place& from : operation.sources) {
+      if (from.buffer != Buffer::kInput) refuse("a fold of ", name(from.buffer));
+      fold.sources.push_back({from.rank, offset(input_window(plan_, from.rank), operation.chunk)});
+    }
+    fold.output_offset = offset(output_window(plan_, rank_), operation.chunk);
+    fold.elements = layout_.elements(operation.chunk, 1);
+    fold.divisor = op_ == ReduceOp::kAverage ? plan_.rank_count() : 0;
+  }
+
+  static CopyLane& gates_with(int peer, std::vector<CopyLane>& gates) {
+    const auto found =
+        std::find_if(gates.begin(), gates.end(), [&](const CopyLane& it) { return it.before.peer == peer; });
+    if (found != gates.end()) return *found;
+    CopyLane& made = gates.emplace_back();
+    made.before.peer = made.after.peer = static_cast<uint8_t>(peer);
+    return made;
+  }
+
+  // Whether that rank combines the chunk.
+  bool folds(int rank, int chunk) const {
+    for (const Lane& lane : plan_.ranks[static_cast<size_t>(rank)].lanes) {
+      for (const Operation& operation : lane.operations) {
+        if (combines(operation) && operation.chunk == chunk) return true;
+      }
+    }
+    return false;
   }
 
   size_t offset(const ChunkWindow& window, int chunk) const {
@@ -107,19 +165,20 @@ class Writer {
 
   const Plan& plan_;
   const int rank_;
+  const ReduceOp op_;
   const size_t element_bytes_;
   const SliceLayout layout_;
   const bool by_one_kernel_;
 };
 
-// Whether another rank has a source there.
-bool is_copied_from(const Plan& plan, int rank) {
+// Whether another rank has a source in that buffer.
+bool is_read(const Plan& plan, int rank, Buffer buffer) {
   for (int other = 0; other < plan.rank_count(); ++other) {
     if (other == rank) continue;
     for (const Lane& lane : plan.ranks[static_cast<size_t>(other)].lanes) {
       for (const Operation& operation : lane.operations) {
         for (const Place& source : operation.sources) {
-          if (source.rank == rank) return true;
+          if (source.rank == rank && source.buffer == buffer) return true;
         }
       }
     }
@@ -149,12 +208,20 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
   program.input_bytes = input_elements(call, plan.plan().rank_count(), rank) * size_of(call.type);
   program.output_bytes = output_elements(call, plan.plan().rank_count(), rank) * size_of(call.type);
   for (const Lane& lane : plan.plan().ranks[static_cast<size_t>(rank)].lanes) {
-    program.lanes.push_back(writer.write(lane));
+    if (!combines(lane)) {
+      program.lanes.push_back(writer.write(lane));
+    } else if (program.fold) {
+      fail(ErrorCode::kInvalidPlan, "plan ", plan.plan().algorithm, " combines in several lanes of rank ", rank,
+           ", which is not performed straight from buffer to buffer");
+    } else {
+      program.fold = writer.write_fold(lane);
+    }
   }
   program.by_one_kernel = writer.by_one_kernel();
   writer.check_peers(program.lanes);
   if (program.by_one_kernel) writer.check_copies(program.lanes);
-  program.is_copied_from = is_copied_from(plan.plan(), rank);
+  program.input_is_read = is_read(plan.plan(), rank, Buffer::kInput);
+  program.output_is_read = is_read(plan.plan(), rank, Buffer::kOutput);
   return program;
 }
 
@@ -178,10 +245,10 @@ CopyLane receiving_lane(int peer, size_t bytes, bool by_kernel) {
   return lane;
 }
 
-std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> inputs, std::byte* output) {
+std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> sources, std::byte* output) {
   std::vector<PlacedCopy> placed;
   for (const DeviceCopy& copy : lane.copies) {
-    const std::byte* const from = inputs[static_cast<size_t>(copy.from_rank)] + copy.input_offset;
+    const std::byte* const from = sources[static_cast<size_t>(copy.from_rank)] + copy.source_offset;
     std::byte* const to = output + copy.output_offset;
     if (from != to) placed.push_back({to, from, copy.bytes});
   }

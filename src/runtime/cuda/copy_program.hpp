@@ -1,9 +1,10 @@
-// A plan of copies in the form that it is enqueued in: for each lane of a rank, what it signals and waits for,
-// what it copies, and what it signals and waits for after that.
+// A plan of copies, and perhaps a fold before them, in the form that it is enqueued in: for each lane of a rank, what
+// it signals and waits for, what it copies, and what it signals and waits for after that.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,10 +14,10 @@
 
 namespace plait {
 
-// From the input of a rank to the output of the own one.
+// From the input of a rank, or from its output after a fold, to the output of the own one.
 struct DeviceCopy {
   int from_rank = 0;
-  size_t input_offset = 0;  // bytes
+  size_t source_offset = 0;  // bytes
   size_t output_offset = 0;
   size_t bytes = 0;
 };
@@ -33,18 +34,35 @@ struct CopyLanes {
   std::vector<CopyLane> lanes;
 };
 
-// Those of a call.
+struct DeviceSource {
+  int rank = 0;
+  size_t input_offset = 0;  // bytes
+};
+
+// What SMs combine out of the inputs of all ranks into the own output, between gates of its own.
+struct DeviceFold {
+  std::vector<CopyLane> gates;        // which copy nothing
+  std::vector<DeviceSource> sources;  // in the order in which they are combined
+  size_t output_offset = 0;           // bytes
+  size_t elements = 0;
+  int divisor = 0;  // 0: none
+};
+
+// What is performed for a call: the fold first, where there is one, and then the copies, which then take from outputs
+// what other ranks have folded.
 struct CopyProgram : CopyLanes {
   Call call;
+  std::optional<DeviceFold> fold;
   bool in_place = true;         // right also where output and input are the same memory
-  bool is_copied_from = false;  // other ranks copy from this one's input
+  bool input_is_read = false;   // by other ranks
+  bool output_is_read = false;  // likewise
   size_t input_bytes = 0;       // of this rank
   size_t output_bytes = 0;
 };
 
-// Throws kInvalidPlan where a lane of `rank` is of another form, or reaches for anything but inputs: unfinished results
-// of others are never copied, so that a rank that gives up may go on with its copies and spoil nothing but its own
-// output.
+// Throws kInvalidPlan where a lane of `rank` is of another form, or reads anything but inputs, or writes anything but
+// its own output: a rank that gives up may go on with its copies, and spoils nothing but that. Outputs of others are
+// copied after a fold only.
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank);
 // The same for the first `count` elements of every block only.
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank, size_t count);
@@ -61,8 +79,8 @@ struct PlacedCopy {
   uint64_t bytes = 0;
 };
 
-// Those of a lane, but for what lies where it is to go. inputs[r]: the input of rank r, as this rank's GPU addresses
-// it.
-std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> inputs, std::byte* output);
+// Those of a lane, but for what lies where it is to go. sources[r]: what is copied from of rank r, as this rank's GPU
+// addresses it.
+std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> sources, std::byte* output);
 
 }  // namespace plait

@@ -59,6 +59,7 @@ struct CudaRank::Impl {
   HostBlocks host_blocks{};
   CommunicatorState& state;
   DeviceRank self;
+  int processors = 0;          // SMs of the GPU that may be kept busy
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
   std::unique_ptr<Exchanger> exchanger;
   std::unique_ptr<ProductMemory> products;
@@ -116,15 +117,16 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
     for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) load_kernel(short_lines(static_cast<DataType>(type), i));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
+  processors = options.max_sms == 0 ? memory.processors() : std::min(memory.processors(), options.max_sms);
   products = std::make_unique<ProductMemory>(memory.device());
   exchanger = std::make_unique<Exchanger>(self, mapped->receives,
-                                          ChannelShape::of(ranks, memory.ranks_per_device(), memory.processors()));
+                                          ChannelShape::of(ranks, memory.ranks_per_device(), processors));
   buffers = std::make_unique<PeerBuffers>(memory.device(), rank, [this](int r) { return state.exports(r); });
   turn = std::make_unique<CopyTurn>(memory.device());
   const AgreementWatch::Options agreeing{options.timeout_seconds, options.log};
   direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn, agreeing);
   direct_messages = std::make_unique<DirectMessages>(state, ranks, *buffers, *turn, agreeing);
-  copier = std::make_unique<Copier>(self, mapped->gates, memory.processors() / memory.ranks_per_device());
+  copier = std::make_unique<Copier>(self, mapped->gates, processors / memory.ranks_per_device());
   beside_copies = std::make_unique<SideStream>();
   if (host_memory) beside = std::make_unique<SideStream>();
   check_cuda(cudaDeviceSynchronize(), "setting up");
@@ -303,7 +305,7 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, c
     if (runs_now) impl.state.announce(call);
     if (products != nullptr) {
       const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
-      launch_scale(*factor, input, products, elements, impl.memory.processors(), s);
+      launch_scale(*factor, input, products, elements, impl.processors, s);
     }
     const void* const from = products != nullptr ? products : input;
     impl.beside_host(through_host, from, output, s, [&] { prepared.start(from, output, s); });
@@ -321,7 +323,11 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* throug
     impl.in_order(s, [&](bool runs_now) {
       if (runs_now) impl.state.announce(program.call);
       impl.beside_host(through_host, input, output, s, [&] {
-        impl.copier->enqueue(program, agreed->agreements, agreed->inputs, static_cast<std::byte*>(output), s);
+        auto* const to = static_cast<std::byte*>(output);
+        if (program.fold) {
+          impl.copier->enqueue_fold(*program.fold, program.call, agreed->agreement, agreed->inputs, to, s);
+        }
+        impl.copier->enqueue(program, agreed->agreements, program.fold ? agreed->outputs : agreed->inputs, to, s);
       });
       if (!program.by_one_kernel) impl.keep_turn(s, runs_now);
     });

@@ -27,6 +27,7 @@ class CudaRank {
   struct Options {
     double timeout_seconds = 60;
     Logger log;
+    int max_sms = 0;  // that whatever is enqueued may keep busy, but for what is prepared; 0: no limit
   };
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.

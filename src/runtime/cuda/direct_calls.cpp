@@ -11,6 +11,16 @@ namespace {
 
 static_assert(kMostOfferingRanks >= kMostDeviceRanks);
 
+// Whether SMs copy what the rank has for itself.
+bool copies_own_block(const CopyProgram& program, const void* input, const void* output) {
+  const auto* const from = static_cast<const std::byte*>(input);
+  const auto* const to = static_cast<const std::byte*>(output);
+  return std::any_of(program.lanes.begin(), program.lanes.end(), [&](const CopyLane& lane) {
+    return lane.by_kernel && !lane.copies.empty() &&
+           from + lane.copies[0].source_offset != to + lane.copies[0].output_offset;
+  });
+}
+
 }  // namespace
 
 DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
@@ -29,43 +39,63 @@ std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const v
 
   TurnBack turn(turn_);
   Proposal ours;
-  BufferPlace place;
+  Places places;
   ours.call = signature(program.call);
-  ours.willing = is_willing(program, input, output, place);
-  static_assert(sizeof(place) <= sizeof(ours.words) && std::is_trivially_copyable_v<BufferPlace>);
-  std::memcpy(ours.words.data(), &place, sizeof(place));
+  ours.willing = is_willing(program, input, output, places);
+  static_assert(sizeof(places) <= sizeof(ours.words) && std::is_trivially_copyable_v<Places>);
+  std::memcpy(ours.words.data(), &places, sizeof(places));
   DirectCall call;
   call.inputs.assign(static_cast<size_t>(ranks_), nullptr);
+  call.outputs = call.inputs;
   call.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
-  const auto can = [&](std::span<const Proposal> proposals) { return find_inputs(program, proposals, call); };
+  const auto can = [&](std::span<const Proposal> proposals) { return find_buffers(program, proposals, call); };
   if (captured) patience = std::max(patience, kPatienceInCapture);
   if (!watch_.have_agreed(meetings_.agree(ours, patience, can, watch_.look("all ranks")))) return std::nullopt;
   call.agreements.assign(program.lanes.size(), meetings_.agreement());
+  call.agreement = meetings_.agreement();
   turn.agreed = true;
   return call;
 }
 
-bool DirectCalls::is_willing(const CopyProgram& program, const void* input, const void* output, BufferPlace& place) {
+bool DirectCalls::is_willing(const CopyProgram& program, const void* input, const void* output, Places& places) {
   if (!program.in_place && overlap(input, program.input_bytes, output, program.output_bytes)) {
     watch_.note("it is in place, where a rank would overwrite what others have yet to read");
     return false;
   }
-  if (program.is_copied_from) {
-    place = buffers_.place_of(input, program.input_bytes);
-    if (!watch_.can_be_mapped(place)) return false;
+  if (program.input_is_read) {
+    places.input = buffers_.place_of(input, program.input_bytes);
+    if (!watch_.can_be_mapped(places.input)) return false;
+  }
+  // Out of such an allocation, SMs and the engines of other GPUs together copy a fifth to a half more slowly than
+  // either alone (docs/benchmarks.md).
+  if (!program.by_one_kernel && !places.input.in_whole_pages && program.input_is_read &&
+      copies_own_block(program, input, output)) {
+    watch_.note("the input lies in an allocation that is no multiple of 64 KiB, out of which SMs copy as fast");
+    return false;
+  }
+  if (program.output_is_read) {
+    places.output = buffers_.place_of(output, program.output_bytes);
+    if (!watch_.can_be_mapped(places.output)) return false;
   }
   return program.by_one_kernel || watch_.takes(turn_);
 }
 
-bool DirectCalls::find_inputs(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call) {
+bool DirectCalls::find_buffers(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call) {
+  const auto find = [&](int rank, BufferPlace Places::* which, std::vector<const std::byte*>& found) {
+    const auto from = static_cast<size_t>(rank);
+    if (found[from] != nullptr) return;
+    Places places;
+    std::memcpy(&places, proposals[from].words.data(), sizeof(places));
+    found[from] = buffers_.map(rank, places.*which);
+  };
   try {
+    if (program.fold) {
+      for (const DeviceSource& source : program.fold->sources) find(source.rank, &Places::input, call.inputs);
+    }
     for (const CopyLane& lane : program.lanes) {
       for (const DeviceCopy& copy : lane.copies) {
-        const auto from = static_cast<size_t>(copy.from_rank);
-        if (call.inputs[from] != nullptr) continue;
-        BufferPlace place;
-        std::memcpy(&place, proposals[from].words.data(), sizeof(place));
-        call.inputs[from] = buffers_.map(copy.from_rank, place);
+        program.fold ? find(copy.from_rank, &Places::output, call.outputs)
+                     : find(copy.from_rank, &Places::input, call.inputs);
       }
     }
     return true;

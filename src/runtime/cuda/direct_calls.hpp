@@ -23,10 +23,11 @@ namespace plait {
 
 // What all ranks have agreed on for one call.
 struct DirectCall {
-  // By rank, where the inputs lie that this rank copies from, as its GPU addresses them.
-  std::vector<const std::byte*> inputs;
-  // The number of this agreement, by lane; the same on all ranks. Ranks that replay graphs of different calls find out
-  // by it.
+  // By rank, where the buffers lie that this rank reads, as its GPU addresses them; null where it reads none.
+  std::vector<const std::byte*> inputs, outputs;
+  // The number of this agreement, the same on all ranks, and once more for each lane. Ranks that replay graphs of
+  // different calls find out by it.
+  uint64_t agreement = 0;
   std::vector<uint64_t> agreements;
 };
 
@@ -42,8 +43,13 @@ class DirectCalls {
                                   std::chrono::nanoseconds patience);
 
  private:
-  bool is_willing(const CopyProgram& program, const void* input, const void* output, BufferPlace& place);
-  bool find_inputs(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call);
+  // What others may read of a rank.
+  struct Places {
+    BufferPlace input, output;
+  };
+
+  bool is_willing(const CopyProgram& program, const void* input, const void* output, Places& places);
+  bool find_buffers(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call);
 
   const int rank_;
   PeerBuffers& buffers_;

@@ -33,8 +33,8 @@ struct GateLane {
 struct GateState {
   uint64_t sent[kGates];
   uint64_t awaited[kGates];
-  // CTAs that have copied their share, of a launch that has several (gated_copy_kernel.hpp): by its first gate, since
-  // launches of different gates may run at one time.
+  // CTAs that have done their share, of a launch that has several (GatedLaunch): by its first gate, since launches of
+  // different gates may run at one time.
   uint32_t arrived[kGates];
 };
 
@@ -54,5 +54,12 @@ struct GateLaunch : GateEnd {
 
 // What cudaLaunchKernel takes, with a GateLaunch, one CTA, and a warp for each lane.
 const void* gate_kernel();
+
+// Gates before and behind something that SMs do, in one launch of several CTAs: what its kernel is passed, by value,
+// among other things.
+struct GatedLaunch : GateEnd {
+  uint32_t lanes = 0;
+  GateLane before[kMostGateLanes], after[kMostGateLanes];  // of the same lanes in the same order
+};
 
 }  // namespace plait

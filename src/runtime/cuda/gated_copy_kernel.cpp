@@ -7,25 +7,28 @@
 
 namespace plait {
 
+void add_gates(const CopyLane& lane, uint64_t agreement, GatedLaunch& launch) {
+  if (lane.before.count == 0 && lane.after.count == 0) return;
+  GateLane &before = launch.before[launch.lanes], &after = launch.after[launch.lanes];
+  ++launch.lanes;
+  before = lane.before;
+  after = lane.after;
+  if (before.count == 0) {  // it is passed all the same, as a part of that lane
+    before = after;
+    before.count = 0;
+  }
+  before.agreement = after.agreement = tag_of(agreement);
+}
+
 // What comes from other ranks first, so that the CTAs that begin last need no link.
 GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreements,
-                      std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                      std::span<const std::byte* const> sources, std::byte* output, int processors,
                       GatedCopyLaunch& launch) {
   uint64_t most_bytes = 0;
   for (size_t l = 0; l < copies.lanes.size(); ++l) {
     const CopyLane& lane = copies.lanes[l];
-    if (lane.before.count > 0 || lane.after.count > 0) {
-      GateLane &before = launch.before[launch.lanes], &after = launch.after[launch.lanes];
-      ++launch.lanes;
-      before = lane.before;
-      after = lane.after;
-      if (before.count == 0) {  // it is passed all the same, as a part of that lane
-        before = after;
-        before.count = 0;
-      }
-      before.agreement = after.agreement = tag_of(agreements[l]);
-    }
-    for (const PlacedCopy& copy : place(lane, inputs, output)) {
+    add_gates(lane, agreements[l], launch);
+    for (const PlacedCopy& copy : place(lane, sources, output)) {
       launch.copies[launch.count++] = copy;
       most_bytes = std::max(most_bytes, copy.bytes);
     }

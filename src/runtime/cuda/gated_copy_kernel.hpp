@@ -1,8 +1,5 @@
 // A gate, copies between GPUs, and a gate, in one launch: where copies are so short that the starts of a copy engine
 // would last longer than the copies.
-//
-// All CTAs wait at the first gate, where one of them signals for all; the last one that has copied its share passes the
-// second one. No CTA waits for another of its launch, so they need not be on the GPU at once.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +12,8 @@
 namespace plait {
 
 // Passed to the kernel by value. What a rank copies lies in different places: none is read that is written.
-struct GatedCopyLaunch : GateEnd {
-  uint32_t lanes = 0;
-  GateLane before[kMostGateLanes], after[kMostGateLanes];  // of the same lanes in the same order
-  uint32_t count = 0;                                      // of copies
+struct GatedCopyLaunch : GatedLaunch {
+  uint32_t count = 0;  // of copies
   PlacedCopy copies[kMostDeviceRanks];
 };
 
@@ -27,11 +22,14 @@ struct GatedCopyGrid {
   unsigned rows = 1;  // copies under way at once
 };
 
-// Fills `launch` but for its GateEnd. agreements[l]: of lane l. inputs[r]: the input of rank r, as this rank's GPU
-// addresses it. No CTAs where there is nothing to do. `processors`: SMs that may be kept busy.
+// Fills `launch` but for its GateEnd. agreements[l]: of lane l. sources[r]: what is copied from of rank r, as this
+// rank's GPU addresses it. No CTAs where there is nothing to do. `processors`: SMs that may be kept busy.
 GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreements,
-                      std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                      std::span<const std::byte* const> sources, std::byte* output, int processors,
                       GatedCopyLaunch& launch);
+
+// Adds the gates of a lane, if it has any.
+void add_gates(const CopyLane& lane, uint64_t agreement, GatedLaunch& launch);
 
 // The same of gates by themselves, for copies that copy engines perform between them: `gate` is the part of each lane
 // that is meant. Gives the lanes that have one.

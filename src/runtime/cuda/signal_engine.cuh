@@ -6,9 +6,8 @@
 // threads of one CTA and is read by all threads of another.
 #pragma once
 
-#include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/combine_vectors.cuh"
 #include "runtime/cuda/strand.cuh"
-#include "runtime/cuda/unaligned.cuh"
 
 namespace plait {
 
@@ -237,57 +236,17 @@ class SignalEngine {
     }
   }
 
-  // `kSources` 0: as many as the operation has. All loads of an iteration are under way before the first is used.
   template <int kSources, int kVectors>
   __device__ void reduce_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
     const ReduceOp op = launch_.op;
     const DevicePlace* sources = places + operation.destinations;
+    const auto source = [&](int s) { return at(sources[s]); };
     Pace pace(stores_in_scratch(operation, places) ? launch_.pace : 0);
     for (uint32_t i = range.first + begin(); i < range.last; i += blockDim.x * kVectors) {
       const uint32_t first = own(i);
       Vector results[kVectors];
-      if constexpr (kSources > 0) {
-        Vector values[kSources][kVectors];
-#pragma unroll
-        for (int s = 0; s < kSources; ++s)
-          load_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values[s]);
-#pragma unroll
-        for (int s = 0; s < kSources; ++s)
-          complete_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values[s]);
-#pragma unroll
-        for (int u = 0; u < kVectors; ++u) {
-          Accumulator sum[Vector::kCount], next[Vector::kCount];
-          values[0][u].widen(sum);
-#pragma unroll
-          for (int s = 1; s < kSources; ++s) {
-            values[s][u].widen(next);
-            combine(op, sum, next);
-          }
-          divide(sum, operation.divisor);
-          results[u].narrow(sum);
-        }
-      } else {
-        Accumulator sums[kVectors][Vector::kCount], next[Vector::kCount];
-        Vector values[kVectors];
-        load_vectors<is_aligned>(at(sources[0]), first, blockDim.x, range.last, values);
-        complete_vectors<is_aligned>(at(sources[0]), first, blockDim.x, range.last, values);
-#pragma unroll
-        for (int u = 0; u < kVectors; ++u) values[u].widen(sums[u]);
-        for (int s = 1; s < operation.sources; ++s) {
-          load_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values);
-          complete_vectors<is_aligned>(at(sources[s]), first, blockDim.x, range.last, values);
-#pragma unroll
-          for (int u = 0; u < kVectors; ++u) {
-            values[u].widen(next);
-            combine(op, sums[u], next);
-          }
-        }
-#pragma unroll
-        for (int u = 0; u < kVectors; ++u) {
-          divide(sums[u], operation.divisor);
-          results[u].narrow(sums[u]);
-        }
-      }
+      combine_vectors<is_aligned, kSources>(op, operation.sources, operation.divisor, source, first, blockDim.x,
+                                            range.last, results);
       pace.keep(kVectors);
       for (int d = 0; d < operation.destinations; ++d) {
         store_vectors<is_aligned>(at(places[d]), first, blockDim.x, range.last, results);

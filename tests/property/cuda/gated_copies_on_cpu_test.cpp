@@ -1,5 +1,5 @@
-// Copies between two gates, run on a CPU: random calls of several ranks in unlucky orders, whose buffers are used again
-// as soon as a call is over, messages beside them, and a rank that does not come.
+// Copies and folds between two gates, run on a CPU: random calls of several ranks in unlucky orders, whose buffers are
+// used again as soon as a call is over, messages beside them, and a rank that does not come.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,16 +19,19 @@
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
+#include "runtime/cuda/by_type.hpp"
 #include "runtime/cuda/gate_kernel.cuh"
 #include "runtime/cuda/gated_copy_kernel.cuh"
+#include "runtime/cuda/gated_fold_kernel.cuh"
 
 namespace plait {
 namespace {
 
 using test::Simt;
 
-constexpr Collective kMoving[] = {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
-                                  Collective::kScatter, Collective::kAllToAll};
+constexpr Collective kPulled[] = {Collective::kBroadcast, Collective::kAllGather,     Collective::kGather,
+                                  Collective::kScatter,   Collective::kAllToAll,      Collective::kAllReduce,
+                                  Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduceScatter};
 constexpr int kTimes = 3;  // that a call is made in a row
 
 class World : public test::SimtWorld {
@@ -42,7 +45,8 @@ class World : public test::SimtWorld {
   void add(int present, uint64_t last_is_late = 0) {
     Made& made = calls_.emplace_back();
     const auto type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
-    made.call = {kMoving[pick(0, std::size(kMoving) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
+    made.call = {kPulled[pick(0, std::size(kPulled) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
+    if (reduces(made.call.collective)) made.call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
     if (has_root(made.call.collective)) made.call.root = pick(0, ranks_ - 1);
     AlgorithmArguments arguments;
     arguments.collective = made.call.collective;
@@ -107,24 +111,28 @@ class World : public test::SimtWorld {
   uint64_t wrong_of(size_t rank) const { return wrong_[rank]; }
   int checked() const { return checked_; }
   int messages() const { return messages_; }
+  int aligned_folds() const { return aligned_; }
+  int unaligned_folds() const { return unaligned_; }
 
  private:
   struct Made {
     Call call;
     std::vector<std::unique_ptr<test::CallBuffers>> buffers;
-    std::vector<const std::byte*> inputs;
+    std::vector<const std::byte*> inputs, outputs;
   };
 
   void make_buffers(Made& made) {
     const bool in_place = made.call.collective != Collective::kAllToAll && pick(0, 2) == 0;
     const size_t element = size_of(made.call.type);
+    const int most = pick(0, 1) == 0 ? 0 : 3;
     for (int rank = 0; rank < ranks_; ++rank) {
       test::BufferLayout layout;
       layout.in_place = in_place && has_input(made.call, rank) && has_output(made.call, rank);
-      layout.input_offset = static_cast<size_t>(pick(0, 3)) * element;
-      layout.output_offset = static_cast<size_t>(pick(0, 3)) * element;
+      layout.input_offset = static_cast<size_t>(pick(0, most)) * element;
+      layout.output_offset = static_cast<size_t>(pick(0, most)) * element;
       made.buffers.push_back(std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout));
       made.inputs.push_back(static_cast<const std::byte*>(made.buffers.back()->input()));
+      made.outputs.push_back(static_cast<const std::byte*>(made.buffers.back()->output()));
     }
   }
 
@@ -202,13 +210,14 @@ class World : public test::SimtWorld {
   void add_launches(Made& made, const CopyProgram& program, int rank, int time, uint32_t agreement) {
     const auto r = static_cast<size_t>(rank);
     test::CallBuffers& buffers = *made.buffers[r];
+    auto* const output = static_cast<std::byte*>(buffers.output());
     GatedCopyLaunch launch = {};
     fill(launch, rank);
     const std::vector<uint64_t> agreements(program.lanes.size(), agreement);
-    GatedCopyGrid grid =
-        prepare(program, agreements, made.inputs, static_cast<std::byte*>(buffers.output()), ranks_, launch);
+    const auto& sources = program.fold ? made.outputs : made.inputs;
+    GatedCopyGrid grid = prepare(program, agreements, sources, output, ranks_, launch);
     const bool has_work = grid.ctas > 0;
-    EXPECT_TRUE(has_work || ranks_ == 1);
+    EXPECT_TRUE(has_work || ranks_ == 1 || program.fold);
     if (has_work) grid.ctas += static_cast<unsigned>(pick(0, 2));
     const Call call = made.call;
     machine_.launch(r, {1}, {1}, [this, call, rank, time, &buffers] {
@@ -216,6 +225,7 @@ class World : public test::SimtWorld {
       if (has_input(call, rank)) fill_input(call, ranks_, rank, time, buffers.input());
       buffers.remember();
     });
+    if (program.fold) add_fold(made, program, rank, agreement);
     if (has_work)
       machine_.launch(r, {grid.ctas, grid.rows}, {kWarpThreads * static_cast<unsigned>(std::max(ranks_ - 1, 1))},
                       [launch] { run_gated_copy(launch); });
@@ -227,14 +237,31 @@ class World : public test::SimtWorld {
     });
   }
 
+  void add_fold(const Made& made, const CopyProgram& program, int rank, uint32_t agreement) {
+    const auto r = static_cast<size_t>(rank);
+    auto* const output = static_cast<std::byte*>(made.buffers[r]->output());
+    GatedFoldLaunch launch = {};
+    fill(launch, rank);
+    const unsigned ctas = prepare(*program.fold, made.call, agreement, made.inputs, output, ranks_, launch) +
+                          static_cast<unsigned>(pick(0, 2));
+    const unsigned threads = kWarpThreads * static_cast<unsigned>(std::max(ranks_ - 1, pick(1, 3)));
+    (is_aligned(launch) ? aligned_ : unaligned_) += 1;
+    by_type(made.call.type, [&]<DataType type>() {
+      is_aligned(launch) ? machine_.launch(r, {ctas}, {threads}, [launch] { run_gated_fold<type, true>(launch); })
+                         : machine_.launch(r, {ctas}, {threads}, [launch] { run_gated_fold<type, false>(launch); });
+    });
+  }
+
   std::vector<GateState> gates_;
   std::deque<Made> calls_;
   std::vector<uint64_t> wrong_;  // elements, by rank
   int checked_ = 0;
-  int messages_ = 0;  // received
+  int messages_ = 0;                 // received
+  int aligned_ = 0, unaligned_ = 0;  // folds
 };
 
 TEST(GatedCopiesOnCpu, RandomCallsInUnluckyOrders) {
+  int aligned = 0, unaligned = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int ranks = 1 + static_cast<int>(seed % 5);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -244,7 +271,11 @@ TEST(GatedCopiesOnCpu, RandomCallsInUnluckyOrders) {
     EXPECT_EQ(world.wrong(), 0u);
     EXPECT_EQ(world.checked(), 6 * kTimes * ranks);
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
+    aligned += world.aligned_folds();
+    unaligned += world.unaligned_folds();
   }
+  EXPECT_GT(aligned, 20);
+  EXPECT_GT(unaligned, 20);
 }
 
 // Ranks that send each other messages make calls with all others at the same time: neither disturbs the other.

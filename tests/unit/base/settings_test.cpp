@@ -51,6 +51,7 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
                                                         {"PLAIT_SHM_DIR", "/dev/shm"},
                                                         {"PLAIT_WAIT", "sleep"},
                                                         {"PLAIT_ALGORITHM", "all_reduce:ring"},
+                                                        {"PLAIT_MAX_SMS", "8"},
                                                         {"PLAIT_REACH", "ipc"},
                                                         {"PLAIT_LOG", "debug"}});
   EXPECT_EQ(settings.timeout_seconds, 2.5);
@@ -59,6 +60,7 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
   EXPECT_EQ(settings.shared_memory_directory, "/dev/shm");
   EXPECT_EQ(settings.wait_policy, WaitPolicy::kSleep);
   EXPECT_EQ(settings.algorithm, "all_reduce:ring");
+  EXPECT_EQ(settings.max_sms, 8);
   EXPECT_EQ(settings.reach, ReachKind::kIpc);
   EXPECT_EQ(settings.log_level, LogLevel::kDebug);
 }
@@ -95,6 +97,10 @@ TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
     EXPECT_NE(error_of({{"PLAIT_SCRATCH_KIB", text}}), "") << text;
   }
   EXPECT_EQ(Settings::from_environment({{"PLAIT_SCRATCH_KIB", "67108864"}}).scratch_bytes, size_t{1} << 36);
+  for (const char* text : {"7", "-8", "8.5", "1025", "all", "4294967304"}) {
+    EXPECT_TRUE(has(error_of({{"PLAIT_MAX_SMS", text}}), "a whole number from 8 to 1024, or 0 for no limit")) << text;
+  }
+  EXPECT_EQ(Settings::from_environment({{"PLAIT_MAX_SMS", "0"}}).max_sms, 0);
   EXPECT_NE(error_of({{"PLAIT_WAIT", "Spin"}}), "");
   EXPECT_NE(error_of({{"PLAIT_LOG", "trace"}}), "");
   EXPECT_TRUE(has(error_of({{"PLAIT_REACH", "nvlink"}}), "expected auto, vmm, ipc or host"));
@@ -122,6 +128,7 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   changed.scratch_bytes = 128 * 1024;
   changed.wait_policy = WaitPolicy::kYield;
   changed.algorithm = "all_gather:ring";
+  changed.max_sms = 16;
   changed.shared_memory_directory = "/tmp";
   changed.reach = ReachKind::kHost;
   changed.log_level = LogLevel::kInfo;
@@ -139,6 +146,7 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   EXPECT_EQ(read.scratch_bytes, 128u * 1024);
   EXPECT_EQ(read.wait_policy, WaitPolicy::kYield);
   EXPECT_EQ(read.algorithm, "all_gather:ring");
+  EXPECT_EQ(read.max_sms, 16);
   EXPECT_EQ(read.shared_memory_directory, "/tmp");
   EXPECT_EQ(read.reach, ReachKind::kHost);
   EXPECT_EQ(read.log_level, LogLevel::kInfo);
@@ -197,6 +205,11 @@ TEST(Settings, CheckRefusesWhatCannotBeUsed) {
     Settings settings;
     settings.scratch_bytes = bytes;
     EXPECT_THROW(settings.check(), Error) << bytes;
+  }
+  for (const int sms : {-1, 7, 1025}) {
+    Settings settings;
+    settings.max_sms = sms;
+    EXPECT_THROW(settings.check(), Error) << sms;
   }
 }
 

@@ -86,6 +86,28 @@ TEST(CudaSelection, EveryChoiceVerifiesAndCanBeLaunched) {
   }
 }
 
+TEST(CudaSelection, KeepsNoMoreSmsBusyThanItMay) {
+  for (const int most : {8, 20, 100}) {
+    for (int c = 0; c < kCollectiveCount; ++c) {
+      for (const int ranks : {2, 4, 8}) {
+        for (size_t bytes = 1; bytes <= size_t{1} << 30; bytes = bytes * 3 + 1) {
+          SelectionQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
+          query.host_path = true;
+          query.most_sms = most;
+          const CudaChoice choice = select_for_cuda(query, {}, {});
+          const Plan plan = make_plan(choice.plan.algorithm, choice.plan.arguments);
+          for (const RankPlan& rank : plan.ranks) {
+            EXPECT_LE(choice.launch.strands * static_cast<int>(rank.lanes.size()), most)
+                << plan.algorithm << ", " << to_text(choice.launch) << ", " << name(query.collective) << " of " << bytes
+                << " bytes over " << ranks << " ranks";
+          }
+          EXPECT_EQ(choice.launch.host.strands, 0);
+        }
+      }
+    }
+  }
+}
+
 TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
   const auto choose = [](size_t bytes, bool lines = true) {
     SelectionQuery query = query_of(Collective::kAllReduce, bytes, 4);
@@ -136,6 +158,31 @@ TEST(CudaSelection, ObeysOverrides) {
 // ---- Straight from buffer to buffer, by SMs or copy engines.
 
 bool has_direct(const SelectionQuery& query) { return select_for_cuda(query, {}, {}).direct.has_value(); }
+
+TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMayBeBusy) {
+  SelectionQuery query = query_of(Collective::kAllReduce, 256 << 20, 4);
+  const CudaChoice choice = select_for_cuda(query, {}, {});
+  ASSERT_TRUE(choice.direct);
+  EXPECT_EQ(choice.direct->algorithm, "pull");
+  EXPECT_EQ(choice.direct->arguments.engine, Engine::kCopy);
+  query.element_bytes = 2;  // narrow types are combined more slowly
+  EXPECT_FALSE(has_direct(query));
+  EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
+  EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, 2)));
+  EXPECT_FALSE(has_direct(query_of(Collective::kReduceScatter, 1 << 30, 4)));
+  query.processes = false;
+  query.element_bytes = 4;
+  EXPECT_FALSE(has_direct(query));
+
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
+    SelectionQuery few = query_of(collective, 1 << 20, 2);
+    EXPECT_FALSE(has_direct(few)) << name(collective);
+    few.most_sms = 8;
+    EXPECT_TRUE(has_direct(few)) << name(collective);
+    few.bytes = 64 << 10;
+    EXPECT_FALSE(has_direct(few)) << name(collective);
+  }
+}
 
 // What copy engines and, where they cannot, kernels would perform is right, and says of itself what it is.
 void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice, Engine engine = Engine::kCopy) {
@@ -192,8 +239,7 @@ TEST(CudaSelection, ABroadcastGoesDirectlyBetweenTwoOnly) {
 
 TEST(CudaSelection, NothingElseGoesDirectly) {
   constexpr size_t kHuge = size_t{1} << 34;
-  for (const Collective collective :
-       {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter, Collective::kBarrier}) {
+  for (const Collective collective : {Collective::kReduce, Collective::kReduceScatter, Collective::kBarrier}) {
     for (const int ranks : {1, 2, 4}) EXPECT_FALSE(has_direct(query_of(collective, kHuge, ranks))) << name(collective);
   }
   SelectionQuery query = query_of(Collective::kAllGather, kHuge, 4);
@@ -288,7 +334,7 @@ HostPart host_part(Collective collective, size_t bytes, int ranks = 2) {
   EXPECT_LE((choice.launch.strands + part.strands) * lanes, query.processors * ctas_per_processor);
   EXPECT_EQ(part.strands > 0, part.share > 0);
   EXPECT_EQ(part.strands > 0, part.bytes_per_second > 0);
-  if (ranks > 2 && choice.direct) {
+  if (ranks > 2 && choice.direct && !reduces(collective)) {
     EXPECT_EQ(part, HostPart{}) << name(collective) << ", " << bytes << " bytes";
   }
   return part;

@@ -34,6 +34,8 @@ TEST(CopyProgramRefusals, PlansOfOtherFormsAreRefused) {
   EXPECT_EQ(objection_to(make_plan("push", push), 0, {"plan push", "a fold of several places"}), "");
   push.collective = Collective::kAllReduce;
   EXPECT_EQ(objection_to(make_plan("push", push), 0, {"plan push"}), "");
+  push.reach = Reach::kPeer;
+  EXPECT_EQ(objection_to(make_plan("flat", push), 0, {"plan flat"}), "");
   EXPECT_EQ(objection_to(make_plan("pull", all_gather_of(3, Engine::kCpu, Reach::kPeer)), 0,
                          {"plan pull", "a lane of engine cpu"}),
             "");
@@ -78,9 +80,9 @@ TEST(CopyProgramRefusals, ALaneCopiesOnce) {
   ASSERT_EQ(program.lanes.size(), 1u);
   ASSERT_EQ(program.lanes[0].copies.size(), 2u);
   const DeviceCopy &first = program.lanes[0].copies[0], &second = program.lanes[0].copies[1];
-  EXPECT_EQ(first.input_offset, 0u);
+  EXPECT_EQ(first.source_offset, 0u);
   EXPECT_EQ(first.output_offset, 0u);
-  EXPECT_EQ(second.input_offset, first.bytes);
+  EXPECT_EQ(second.source_offset, first.bytes);
   EXPECT_EQ(second.output_offset, first.bytes);
   EXPECT_EQ(first.bytes + second.bytes, kCount * size_of(DataType::kFloat32));
 

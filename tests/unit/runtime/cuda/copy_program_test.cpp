@@ -145,9 +145,9 @@ TEST(CopyProgram, OutputsAreWhatTheCollectiveDemands) {
       for_each_copy(program, [&](const CopyLane&, const DeviceCopy& copy) {
         const Bytes& input = inputs[static_cast<size_t>(copy.from_rank)];
         ASSERT_GT(copy.bytes, 0u);
-        ASSERT_LE(copy.input_offset + copy.bytes, input.size());
+        ASSERT_LE(copy.source_offset + copy.bytes, input.size());
         ASSERT_LE(copy.output_offset + copy.bytes, output.size());
-        std::memcpy(output.data() + copy.output_offset, input.data() + copy.input_offset, copy.bytes);
+        std::memcpy(output.data() + copy.output_offset, input.data() + copy.source_offset, copy.bytes);
         for (size_t i = 0; i < copy.bytes; ++i) ++written[copy.output_offset + i];
       });
       EXPECT_EQ(output, expected) << "rank " << rank;
@@ -185,7 +185,7 @@ TEST(CopyProgram, InPlaceNothingThatOthersReadIsWritten) {
     for (const size_t rank : order) {
       for_each_copy(programs.of[rank], [&](const CopyLane&, const DeviceCopy& copy) {
         const auto peer = static_cast<size_t>(copy.from_rank);
-        const std::byte* const from = buffers[peer].data() + input_at[peer] + copy.input_offset;
+        const std::byte* const from = buffers[peer].data() + input_at[peer] + copy.source_offset;
         std::byte* const to = buffers[rank].data() + output_at[rank] + copy.output_offset;
         EXPECT_EQ(from == to, peer == rank);
         if (from != to) std::memcpy(to, from, copy.bytes);
@@ -213,7 +213,7 @@ TEST(CopyProgram, WhatARankHasForItselfWaitsForNobodyAndIsLeftToAKernel) {
       }
     }
     for (int rank = 0; rank < programs.ranks && programs.call.count > 0; ++rank) {
-      EXPECT_EQ(programs.of[static_cast<size_t>(rank)].is_copied_from, given_by.contains(rank)) << "rank " << rank;
+      EXPECT_EQ(programs.of[static_cast<size_t>(rank)].input_is_read, given_by.contains(rank)) << "rank " << rank;
     }
   });
 }
@@ -372,6 +372,82 @@ TEST(CopyProgram, WhatIsSignalledAndAwaitedIsSplitAtTheCopies) {
   EXPECT_EQ(kinds(takes.before), "wait");
   EXPECT_EQ(takes.copies.size(), 1u);
   EXPECT_EQ(kinds(takes.after), "signal");
+}
+
+// ---- Folds.
+
+// Each rank combines its chunk of all inputs, in the order of the ranks, with a gate for every other one.
+void expect_fold(const Programs& programs, int rank, size_t first_element, size_t elements, const char* after) {
+  const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
+  ASSERT_TRUE(program.fold);
+  const DeviceFold& fold = *program.fold;
+  const size_t element = size_of(programs.call.type);
+  EXPECT_EQ(fold.elements, elements);
+  EXPECT_EQ(fold.divisor, programs.call.op == ReduceOp::kAverage ? programs.ranks : 0);
+  ASSERT_EQ(fold.sources.size(), static_cast<size_t>(programs.ranks));
+  std::set<int> peers;
+  for (int from = 0; from < programs.ranks; ++from) {
+    EXPECT_EQ(fold.sources[static_cast<size_t>(from)].rank, from);
+    EXPECT_EQ(fold.sources[static_cast<size_t>(from)].input_offset, first_element * element);
+  }
+  for (const CopyLane& lane : fold.gates) {
+    EXPECT_EQ(kinds(lane.before), "signal wait");
+    EXPECT_EQ(kinds(lane.after), after);
+    EXPECT_EQ(lane.before.peer, lane.after.peer);
+    EXPECT_NE(lane.before.peer, rank);
+    EXPECT_TRUE(lane.copies.empty());
+    peers.insert(lane.before.peer);
+  }
+  EXPECT_EQ(peers.size(), static_cast<size_t>(programs.ranks - 1));
+  EXPECT_TRUE(program.in_place);
+  EXPECT_TRUE(program.input_is_read);
+}
+
+TEST(CopyProgram, ReduceScatterIsAFold) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) {
+    for (const int ranks : {2, 3, kMostDeviceRanks}) {
+      const Programs programs({Collective::kReduceScatter, DataType::kFloat16, op, 0, 1001}, ranks);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
+        expect_fold(programs, rank, static_cast<size_t>(rank) * 1001, 1001, "signal wait");
+        EXPECT_EQ(program.fold->output_offset, 0u);
+        EXPECT_TRUE(program.lanes.empty());
+        EXPECT_TRUE(program.by_one_kernel);
+        EXPECT_FALSE(program.output_is_read);
+      }
+    }
+  }
+}
+
+TEST(CopyProgram, AllReduceIsAFoldThatAllOthersCopy) {
+  for (const int ranks : {2, 3, kMostDeviceRanks}) {
+    const size_t each = 512;
+    const size_t count = each * static_cast<size_t>(ranks) - 5;  // the last chunk is shorter
+    const Programs programs({Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count}, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
+      const auto elements_of = [&](int owner) { return owner == ranks - 1 ? each - 5 : each; };
+      ASSERT_TRUE(program.fold);
+      expect_fold(programs, rank, static_cast<size_t>(rank) * each, elements_of(rank), "signal");
+      EXPECT_EQ(program.fold->output_offset, static_cast<size_t>(rank) * each * 4);
+      EXPECT_FALSE(program.by_one_kernel);
+      EXPECT_TRUE(program.output_is_read);
+      ASSERT_EQ(program.lanes.size(), static_cast<size_t>(ranks - 1));
+      for (size_t l = 0; l < program.lanes.size(); ++l) {
+        const CopyLane& lane = program.lanes[l];
+        const int owner = (rank + 1 + static_cast<int>(l)) % ranks;  // so that no two ranks begin with one
+        EXPECT_EQ(kinds(lane.before), "wait");
+        EXPECT_EQ(kinds(lane.after), "signal wait");
+        EXPECT_EQ(lane.before.peer, owner);
+        EXPECT_FALSE(lane.by_kernel);
+        ASSERT_EQ(lane.copies.size(), 1u);
+        EXPECT_EQ(lane.copies[0].from_rank, owner);
+        EXPECT_EQ(lane.copies[0].source_offset, static_cast<size_t>(owner) * each * 4);
+        EXPECT_EQ(lane.copies[0].output_offset, static_cast<size_t>(owner) * each * 4);
+        EXPECT_EQ(lane.copies[0].bytes, elements_of(owner) * 4);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+// A fold between two gates.
+#pragma once
+
+#include "runtime/cuda/combine_vectors.cuh"
+#include "runtime/cuda/gated.cuh"
+#include "runtime/cuda/gated_fold_kernel.hpp"
+
+namespace plait {
+
+template <DataType type, bool is_aligned>
+class InputFold {
+ public:
+  using Vector = Pack<type, uint4>;
+  using Storage = typename Vector::Storage;
+  using Accumulator = typename Vector::Accumulator;
+
+  __device__ explicit InputFold(const GatedFoldLaunch& launch) : launch_(launch) {}
+
+  __device__ void run() const {
+    const uint64_t vectors = launch_.elements / Vector::kCount;
+    Range range = {0, vectors};
+    if (!is_aligned) range = vectors < 2 ? Range{0, 0} : Range{1, vectors - 1};  // see load_vectors()
+    switch (launch_.sources) {
+      case 2:
+        fold_vectors<2, kAtOnce / 2>(range);
+        break;
+      case 4:
+        fold_vectors<4, kAtOnce / 4>(range);
+        break;
+      case 8:
+        fold_vectors<8, kOfEight>(range);
+        break;
+      default:
+        fold_vectors<0, kAtOnce / 4>(range);
+    }
+    fold_elements(range);
+  }
+
+ private:
+  struct Range {
+    uint64_t first, last;  // last: beyond it
+  };
+
+  // Loads of a thread that are under way, which a few CTAs need to keep a link busy: as many as registers hold.
+  static constexpr int kAligned = sizeof(Storage) > 1 ? 16 : std::is_integral_v<Storage> ? 4 : 8;
+  static constexpr int kAtOnce = is_aligned ? kAligned : sizeof(Storage) == 4 ? 8 : 4;
+  static constexpr int kOfEight = kAtOnce < 8 ? 1 : kAtOnce / 8;
+
+  __device__ uint64_t thread() const { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+  __device__ uint64_t threads() const { return uint64_t{gridDim.x} * blockDim.x; }
+
+  template <int kSources, int kVectors>
+  __device__ void fold_vectors(Range range) const {
+    const auto source = [this](int s) {
+      const std::byte* const from = launch_.from[s];
+      __builtin_assume(__isGlobal(from));
+      return from;
+    };
+    const auto stride = static_cast<uint32_t>(threads()), last = static_cast<uint32_t>(range.last);
+    const uint64_t lane = thread() % kWarpThreads;  // a warp's threads come together, for store_vectors()
+    for (uint64_t i = range.first + thread() - lane; i < range.last; i += threads() * kVectors) {
+      const auto first = static_cast<uint32_t>(i + lane);
+      Vector results[kVectors];
+      combine_vectors<is_aligned, kSources>(launch_.op, static_cast<int>(launch_.sources), launch_.divisor, source,
+                                            first, stride, last, results);
+      store_vectors<is_aligned>(launch_.to, first, stride, last, results);
+    }
+  }
+
+  // What is left but for these vectors.
+  __device__ void fold_elements(Range done) const {
+    const uint64_t gap = done.first * Vector::kCount, gap_elements = (done.last - done.first) * Vector::kCount;
+#pragma unroll 1
+    for (uint64_t left = thread(); left < launch_.elements - gap_elements; left += threads()) {
+      const uint64_t i = left < gap ? left : left + gap_elements;
+      Accumulator sum[1] = {element(0, i)};
+#pragma unroll 1
+      for (uint32_t s = 1; s < launch_.sources; ++s) {
+        const Accumulator next[1] = {element(s, i)};
+        combine(launch_.op, sum, next);
+      }
+      divide(sum, launch_.divisor);
+      reinterpret_cast<Storage*>(launch_.to)[i] = DeviceType<type>::narrow(sum[0]);
+    }
+  }
+
+  __device__ Accumulator element(uint32_t s, uint64_t i) const {
+    return DeviceType<type>::widen(reinterpret_cast<const Storage*>(launch_.from[s])[i]);
+  }
+
+  const GatedFoldLaunch& launch_;
+};
+
+template <DataType type, bool is_aligned>
+__global__ void __launch_bounds__(kGatedFoldThreads, 1) run_gated_fold(const __grid_constant__ GatedFoldLaunch launch) {
+  between_gates<PeersThen::kRead>(launch, [&launch] { InputFold<type, is_aligned>(launch).run(); });
+}
+
+template <DataType type>
+const void* gated_fold_kernel_of(bool is_aligned) {
+  return is_aligned ? reinterpret_cast<const void*>(&run_gated_fold<type, true>)
+                    : reinterpret_cast<const void*>(&run_gated_fold<type, false>);
+}
+
+}  // namespace plait
