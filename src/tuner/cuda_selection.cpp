@@ -39,7 +39,7 @@ constexpr int kChainParts = 2;
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
 constexpr size_t kManyCopyEngineBytes = 56 << 20;  // over more than two GPUs
 // What has to be combined a few SMs combine straight out of all inputs, and copy engines spread it: over more than two
-// GPUs that is as fast as kernels on all SMs from so many bytes of the message on, of types of four bytes.
+// GPUs that is faster than kernels on all SMs from so many bytes of the message on, but of types of one byte.
 constexpr size_t kDirectAllReduceBytes = 256 << 20;
 
 // Where few SMs may be kept busy. Kernels that store everything need many: up to here in one lane, which does more with
@@ -124,9 +124,9 @@ class CudaSelection {
     LaunchShape shape;
     if (query_.collective == Collective::kBarrier || query_.bytes == 0) {
       shape = {Protocol::kSignals, 1, kLeastThreads};
-    } else if (choice.arguments.pipeline == 1 && stored <= most_in_packets(choice)) {
+    } else if (choice.arguments.pipeline == 1 && stored <= of_strands(most_in_packets(choice))) {
       shape = spread(Protocol::kPackets, words * std::bit_ceil(static_cast<unsigned>(query_.ranks)));
-    } else if (choice.arguments.pipeline == 1 && query_.lines && stored <= most_in_lines(choice)) {
+    } else if (choice.arguments.pipeline == 1 && query_.lines && stored <= of_strands(most_in_lines(choice))) {
       // What is broadcast one rank stores, however many steps there are.
       const size_t most = is_broadcast() ? divide(query_.bytes, 8) : words;
       shape = spread(Protocol::kLines, divide(most, 15) * 8);
@@ -214,7 +214,7 @@ class CudaSelection {
     if (has_few_sms()) return kFewSmsDirectBytes;
     switch (query_.collective) {
       case Collective::kAllReduce:
-        if (query_.ranks == 2 || query_.element_bytes != 4) return SIZE_MAX;
+        if (query_.ranks == 2 || query_.element_bytes == 1) return SIZE_MAX;
         return kDirectAllReduceBytes / static_cast<size_t>(query_.ranks) * peers_;
       case Collective::kReduceScatter:
         return SIZE_MAX;
@@ -281,7 +281,7 @@ class CudaSelection {
   }
 
   size_t most_in_lines(const Choice& choice) const {
-    if (query_.collective == Collective::kReduce && query_.ranks > 2) return SIZE_MAX;
+    if (query_.collective == Collective::kReduce && query_.ranks > 2 && !has_few_sms()) return SIZE_MAX;
     if (!takes_two_steps(choice)) return kOneStepLineBytes;
     return is_broadcast() ? kTwoStepBroadcastBytes : kTwoStepLineBytes;
   }
@@ -305,6 +305,12 @@ class CudaSelection {
   bool takes_two_steps(const Choice& choice) const {
     const bool in_one = choice.algorithm == "one_shot_push" || choice.algorithm == "chain_push";
     return !in_one && (combines_and_shares() || is_broadcast());
+  }
+
+  // Of bytes that there is memory for where flags are inside the data, what a few strands have of it, but for what is
+  // lost at ends: in several epochs, signals are faster.
+  size_t of_strands(size_t bytes) const {
+    return has_few_sms() ? bytes / kMostStrands / 8 * 7 * most_strands(1) : bytes;
   }
 
   // As many threads as share the work: of packets one for each word and rank, of lines eight for fifteen words.

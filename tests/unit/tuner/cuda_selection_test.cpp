@@ -165,7 +165,7 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
   ASSERT_TRUE(choice.direct);
   EXPECT_EQ(choice.direct->algorithm, "pull");
   EXPECT_EQ(choice.direct->arguments.engine, Engine::kCopy);
-  query.element_bytes = 2;  // narrow types are combined more slowly
+  query.element_bytes = 1;  // which are combined more slowly
   EXPECT_FALSE(has_direct(query));
   EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
   EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, 2)));
