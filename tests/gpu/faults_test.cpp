@@ -97,6 +97,7 @@ int run_all() {
       for (const char* const straight : {"all_gather:pull(copy)", "all_gather:pull(sm)"}) {
         good &= survives(fault, Collective::kAllGather, count, straight);
       }
+      good &= survives(fault, Collective::kAllReduce, count, "all_reduce:pull(copy)");
     }
   }
   std::puts(good ? "all passed" : "some FAILED");
