@@ -154,6 +154,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     }
     if (choice.direct) {
       ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_, over_links);
+      ready.copies->only_aligned = reduces(call.collective) && machine_.most_sms == 0 && !choice.insists_on_direct;
       ready.patience = choice.insists_on_direct ? kInsistence : patience_of(message_bytes(call, size_));
     }
     return ready;

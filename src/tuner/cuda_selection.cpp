@@ -45,7 +45,7 @@ constexpr size_t kDirectAllReduceBytes = 256 << 20;
 // Where few SMs may be kept busy. Kernels that store everything need many: up to here in one lane, which does more with
 // as many SMs than several do. Straight from buffer to buffer a message goes from so many bytes on.
 constexpr int kFewSms = 96;
-constexpr size_t kFewSmsDirectBytes = 384 << 10;
+constexpr size_t kFewSmsDirectBytes = 384 << 10, kFewSmsCopyEngineBytes = 32 << 20;
 
 // A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can. How fast it is beside what links
 // carry, how late its last byte, and how fast SMs of one GPU may store there: from docs/benchmarks.md. Four GPUs share
@@ -97,8 +97,8 @@ class CudaSelection {
     if (direct_bytes() == 0 || direct_bytes() < least_direct_bytes()) return std::nullopt;
     Choice choice;
     choice.algorithm = "pull";
-    const size_t least_by_engines = query_.ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes;
-    const bool by_engines = direct_bytes() >= least_by_engines && query_.collective != Collective::kReduceScatter;
+    const bool by_engines =
+        direct_bytes() >= least_bytes_by_engines() && query_.collective != Collective::kReduceScatter;
     choice.arguments.engine = by_engines ? Engine::kCopy : Engine::kSm;
     if (reduces(query_.collective)) {
       choice.reason =
@@ -195,8 +195,9 @@ class CudaSelection {
   // That cross the links of the busiest GPU where every rank fetches what it gets; 0 where that is no way to do it.
   size_t direct_bytes() const {
     switch (query_.collective) {
-      case Collective::kBroadcast:
-        return query_.ranks == 2 ? query_.bytes : 0;
+      case Collective::kBroadcast:  // all from one, which is still more than few SMs get through a chain
+        if (query_.ranks == 2) return query_.bytes;
+        return has_few_sms() && query_.ranks <= kMostChained ? stored_at_peers(query_.bytes) : 0;
       case Collective::kAllReduce:  // in each of two stages
       case Collective::kReduceScatter:
       case Collective::kAllGather:
@@ -223,6 +224,11 @@ class CudaSelection {
       default:
         return kDirectBytes;
     }
+  }
+
+  size_t least_bytes_by_engines() const {
+    if (has_few_sms()) return kFewSmsCopyEngineBytes;
+    return query_.ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes;
   }
 
   bool has_few_sms() const { return query_.most_sms > 0 && query_.most_sms < kFewSms; }

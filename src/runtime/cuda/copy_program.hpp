@@ -53,6 +53,7 @@ struct DeviceFold {
 struct CopyProgram : CopyLanes {
   Call call;
   std::optional<DeviceFold> fold;
+  bool only_aligned = false;    // not worth it where buffers of a rank begin between two vectors of 16 bytes
   bool in_place = true;         // right also where output and input are the same memory
   bool input_is_read = false;   // by other ranks
   bool output_is_read = false;  // likewise

@@ -11,6 +11,11 @@ namespace {
 
 static_assert(kMostOfferingRanks >= kMostDeviceRanks);
 
+bool begins_at_vector(const void* buffer) {
+  constexpr uintptr_t kVectorBytes = 16;
+  return reinterpret_cast<uintptr_t>(buffer) % kVectorBytes == 0;
+}
+
 // Whether SMs copy what the rank has for itself.
 bool copies_own_block(const CopyProgram& program, const void* input, const void* output) {
   const auto* const from = static_cast<const std::byte*>(input);
@@ -60,6 +65,10 @@ std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const v
 bool DirectCalls::is_willing(const CopyProgram& program, const void* input, const void* output, Places& places) {
   if (!program.in_place && overlap(input, program.input_bytes, output, program.output_bytes)) {
     watch_.note("it is in place, where a rank would overwrite what others have yet to read");
+    return false;
+  }
+  if (program.only_aligned && !(begins_at_vector(input) && begins_at_vector(output))) {
+    watch_.note("buffers begin at no multiple of 16 bytes, where all SMs combine faster than a few");
     return false;
   }
   if (program.input_is_read) {
