@@ -23,8 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTERS_OF_SM = 65536
-# kMostThreads in src/runtime/cuda/lane_kernel.hpp, kGatedCopyThreads and kGatedFoldThreads; kMostExchangeThreads in exchange_kernel.hpp,
-# kCopyThreads in copy_kernel.hpp, and a warp for each lane of a GateLaunch in gate_kernel.hpp.
+# kMostThreads in src/runtime/cuda/lane_kernel.hpp, kGatedCopyThreads and kGatedFoldThreads; kMostExchangeThreads in
+# exchange_kernel.hpp, kCopyThreads in copy_kernel.hpp, and a warp for each lane of a GateLaunch in gate_kernel.hpp.
 THREADS = defaultdict(lambda: 512, run_exchange=512 + 32, run_copy=1024, run_gate=15 * 32)
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 # Wide accesses that a kernel of each engine, and that of pre-multiplied sums, must have: plain ones, and those of
@@ -38,7 +38,8 @@ WIDE = {
     "LineEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
     "scale_elements": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "run_gated_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
-    "run_gated_fold": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
+    # And what orders the stores of all CTAs before the signal of the last one.
+    "run_gated_fold": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", r"MEMBAR\.SC\.GPU"),
     "run_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "run_gate": (),
 }

@@ -142,8 +142,8 @@ typedef struct plaitConfig {
   const char* algorithm;
   // Pins how GPUs are used, such as "packets:32x512", on all ranks the same. NULL: PLAIT_LAUNCH, else Plait chooses.
   const char* launch;
-  // SMs of a GPU that a call may keep busy, at least 8, on all ranks the same. 0: PLAIT_MAX_SMS, else as many as make
-  // it fast.
+  // SMs of a GPU that a call may keep busy, at least 8, on all ranks the same; but messages through inboxes need one
+  // for each peer and way, and `launch` goes before it. 0: PLAIT_MAX_SMS, else as many as make a call fast.
   int maxSms;
 } plaitConfig_t;
 

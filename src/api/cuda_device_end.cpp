@@ -61,7 +61,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     machine_.lines = cuda_.memory().keeps_lines_whole();
     machine_.host_path = cuda_.has_host_memory();
     machine_.processes = !state_.shares_process();
-    machine_.most_sms = settings.max_sms;
+    machine_.most_sms = settings.max_sms < machine_.processors ? settings.max_sms : 0;
   }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
@@ -71,9 +71,10 @@ class CudaDeviceEnd final : public DeviceEnd {
     }
     const Ready& ready = ready_for(call);
     PreparedLaunch* const host = ready.through_host.get();
-    // What is multiplied first lies nowhere that other ranks know of.
-    const bool direct = ready.copies && factor == nullptr;
-    if (direct && cuda_.enqueue_copies(*ready.copies, host, input, output, stream, ready.patience)) return;
+    // What is multiplied first lies nowhere that other ranks know of, who may have no factor themselves.
+    const bool willing = factor == nullptr;
+    if (ready.copies && cuda_.enqueue_copies(*ready.copies, host, input, output, stream, ready.patience, willing))
+      return;
     cuda_.enqueue(*ready.prepared, host, input, output, stream, factor);
   }
 
@@ -133,7 +134,7 @@ class CudaDeviceEnd final : public DeviceEnd {
 
   // Where few SMs may be kept busy, kernels take several times as long.
   std::chrono::nanoseconds patience_of(size_t bytes) const {
-    return machine_.most_sms > 0 ? longer_wait(bytes) : worthwhile_wait(bytes);
+    return machine_.has_few_sms() ? longer_wait(bytes) : worthwhile_wait(bytes);
   }
 
   const Ready& ready_for(const Call& call) {
@@ -154,7 +155,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     }
     if (choice.direct) {
       ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_, over_links);
-      ready.copies->only_aligned = reduces(call.collective) && machine_.most_sms == 0 && !choice.insists_on_direct;
+      ready.copies->only_even = !choice.insists_on_direct;
+      ready.copies->only_aligned = ready.copies->only_even && reduces(call.collective) && !machine_.has_few_sms();
       ready.patience = choice.insists_on_direct ? kInsistence : patience_of(message_bytes(call, size_));
     }
     return ready;

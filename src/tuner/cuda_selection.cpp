@@ -38,13 +38,12 @@ constexpr int kChainParts = 2;
 // some 20 us.
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
 constexpr size_t kManyCopyEngineBytes = 56 << 20;  // over more than two GPUs
-// What has to be combined a few SMs combine straight out of all inputs, and copy engines spread it: over more than two
-// GPUs that is faster than kernels on all SMs from so many bytes of the message on, but of types of one byte.
+// What has to be combined a few SMs combine straight out of all inputs, and copy engines spread it: over four
+// GPUs that is faster than kernels on all SMs from so many bytes of the message on, except for types of one byte.
 constexpr size_t kDirectAllReduceBytes = 256 << 20;
 
-// Where few SMs may be kept busy. Kernels that store everything need many: up to here in one lane, which does more with
-// as many SMs than several do. Straight from buffer to buffer a message goes from so many bytes on.
-constexpr int kFewSms = 96;
+// Where few SMs may be kept busy, kernels that store everything have one lane, which does more with as many SMs than
+// several do, and a message goes straight from buffer to buffer from so many bytes on.
 constexpr size_t kFewSmsDirectBytes = 384 << 10, kFewSmsCopyEngineBytes = 32 << 20;
 
 // A second path, through pinned host memory. 4 CTAs for each lane carry what SMs can. How fast it is beside what links
@@ -147,8 +146,9 @@ class CudaSelection {
     const bool whole_vectors =
         !has_rank_blocks(query_.collective) || query_.bytes % (static_cast<size_t>(query_.ranks) * kVectorBytes) == 0;
     if (!whole_vectors) return {};
-    // Over more than two GPUs, copies are held up for longer than what host memory carries saves. Whether there will be
-    // any not all ranks may know, and the launch of kernels has to be the same on all. And what comes from host memory
+    // Over more than two GPUs, copies are held up for longer than what host memory carries saves, but for those behind
+    // a fold, where it was measured to pay. Whether there will be any copies not all ranks may know, and the launch of
+    // kernels has to be the same on all, so the share is what suits kernels. And what comes from host memory
     // has far to come: few loads are under way where several sources are not of four bytes an element.
     const bool loads_enough = !reduces(query_.collective) || query_.element_bytes == 4 || everyone_combines_halves();
     const bool moves = direct_bytes() > 0 && !reduces(query_.collective);
@@ -215,7 +215,7 @@ class CudaSelection {
     if (has_few_sms()) return kFewSmsDirectBytes;
     switch (query_.collective) {
       case Collective::kAllReduce:
-        if (query_.ranks == 2 || query_.element_bytes == 1) return SIZE_MAX;
+        if (query_.ranks != 4 || query_.element_bytes == 1) return SIZE_MAX;  // as it was measured
         return kDirectAllReduceBytes / static_cast<size_t>(query_.ranks) * peers_;
       case Collective::kReduceScatter:
         return SIZE_MAX;
@@ -231,7 +231,7 @@ class CudaSelection {
     return query_.ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes;
   }
 
-  bool has_few_sms() const { return query_.most_sms > 0 && query_.most_sms < kFewSms; }
+  bool has_few_sms() const { return query_.has_few_sms(); }
   // Of a rank whose strands have so many lanes.
   size_t most_strands(int lanes) const {
     return query_.most_sms == 0 ? kMostStrands

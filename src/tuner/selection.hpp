@@ -29,6 +29,9 @@ struct SelectionQuery {
   bool host_path = false;      // all ranks share pinned host memory besides
   bool processes = true;       // each rank is one; else nothing goes straight from buffer to buffer
   int most_sms = 0;            // that a call may keep busy; 0: as many as make it fast
+
+  // So few that kernels which store everything at others are slow.
+  bool has_few_sms() const { return most_sms > 0 && most_sms < 96; }
 };
 
 // An algorithm and its parameters; equal choices are equal plans.

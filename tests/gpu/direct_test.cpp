@@ -333,9 +333,9 @@ void follow_each_other(Communicator& communicator, cudaStream_t stream) {
 }
 
 // Ranks launch graphs of different calls, which hold different addresses of each other's buffers: that is found.
-void mix_up_graphs(Communicator& communicator, cudaStream_t stream) {
+void mix_up_graphs(Communicator& communicator, cudaStream_t stream, Collective collective) {
   const End end{communicator, allocate(), allocate(), stream};
-  const Call call = call_of(Collective::kAllGather, 0, 5000);
+  const Call call = call_of(collective, 0, 5000);
   const cudaGraphExec_t graphs[] = {captured(end, call, 0), captured(end, call, 1 << 20)};
   expect_direct(communicator, 2);
   check_cuda(cudaGraphLaunch(graphs[communicator.rank() == 0 ? 0 : 1], stream), "launch");
@@ -377,6 +377,96 @@ void use_two(Communicator& first, cudaStream_t stream, const UniqueId& other_id)
   if (first.direct_calls() < 20) fail(ErrorCode::kInternal, first.direct_calls(), " direct calls");
 }
 
+// Some ranks multiply their input first, and do not say so to the others: all perform such a call by kernels, and what
+// comes after it is the same call for all.
+void mix_factors(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  const Call call = call_of(Collective::kAllReduce, 0, 5000);
+  const auto ranks = static_cast<uint32_t>(communicator.size());
+  Factor three;
+  three.type = call.type;
+  three.value[0] = std::byte{3};
+  for (unsigned round = 0; round < 40; ++round) {
+    const bool any = round % 4 < 2;
+    const bool multiplies = any && (static_cast<unsigned>(communicator.rank()) + round) % 2 == 0;
+    upload(end.input, Values(call.count, 1), stream);
+    communicator.enqueue(call, end.input, end.output, stream, multiplies ? &three : nullptr);
+    uint32_t expected = ranks;
+    for (uint32_t rank = 0; any && rank < ranks; ++rank) expected += (rank + round) % 2 == 0 ? 2 : 0;
+    if (round % 3 > 0) continue;  // several calls at once
+    Values got(call.count);
+    check_cuda(cudaMemcpyAsync(got.data(), end.output, got.size() * 4, cudaMemcpyDeviceToHost, stream), "download");
+    check_cuda(cudaStreamSynchronize(stream), "the call");
+    if (const auto error = communicator.async_error()) throw *error;
+    if (got != Values(call.count, expected)) fail(ErrorCode::kInternal, "wrong in round ", round);
+  }
+  if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
+}
+
+// A few SMs combine what is long enough, wherever it lies.
+void use_few_sms(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  unsigned seed = 0;
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
+    for (const size_t count : {size_t{3}, size_t{1'000'001}}) {
+      for (const size_t offset : {size_t{0}, size_t{4}}) {
+        const Call call = call_of(collective, 0, count);
+        for (int times = 0; times < 20; ++times) {
+          if (!end.check(call, ++seed, offset, false)) fail(ErrorCode::kInternal, "wrong: ", to_text(call));
+        }
+      }
+    }
+  }
+  if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
+}
+
+// What is declined where nobody insists: an input whose allocation is of an odd size, on one rank.
+void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
+  const size_t block = size_t{64} << 20;
+  std::byte* const output = test::allocate(block * static_cast<size_t>(communicator.size()));
+  const Call call = call_of(Collective::kAllGather, 0, block / 4);
+  for (const size_t more : {size_t{0}, size_t{512}}) {
+    std::byte* const input = test::allocate(block + (communicator.rank() == 1 ? more : 0));
+    check_cuda(cudaMemset(input, communicator.rank() + 1, block), "input");
+    const uint64_t before = communicator.direct_calls();
+    for (int times = 0; times < 20; ++times) {
+      communicator.enqueue(call, input, output, stream);
+      check_cuda(cudaStreamSynchronize(stream), "the call");
+    }
+    if (const auto error = communicator.async_error()) throw *error;
+    if ((communicator.direct_calls() > before) != (more == 0)) {
+      fail(ErrorCode::kInternal, communicator.direct_calls() - before, " direct calls with ", more, " bytes more");
+    }
+    std::vector<uint8_t> got(block * static_cast<size_t>(communicator.size()));
+    check_cuda(cudaMemcpy(got.data(), output, got.size(), cudaMemcpyDeviceToHost), "download");
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (got[i] != i / block + 1) fail(ErrorCode::kInternal, "wrong at ", i);
+    }
+  }
+}
+
+// By default four GPUs combine so much straight out of all inputs, but not where these are not aligned.
+void combine_long_messages(Communicator& communicator, cudaStream_t stream) {
+  const size_t bytes = size_t{256} << 20;
+  std::byte *const input = test::allocate(bytes + 4), *const output = test::allocate(bytes + 4);
+  const Call call = call_of(Collective::kAllReduce, 0, bytes / 4);
+  for (const size_t offset : {size_t{0}, size_t{4}}) {
+    check_cuda(cudaMemset(input, communicator.rank() + 1, bytes + 4), "input");
+    const uint64_t before = communicator.direct_calls();
+    for (int times = 0; times < 20; ++times) {
+      communicator.enqueue(call, input + offset, output + offset, stream);
+      check_cuda(cudaStreamSynchronize(stream), "the call");
+    }
+    if (const auto error = communicator.async_error()) throw *error;
+    if ((communicator.direct_calls() > before) != (offset == 0)) {
+      fail(ErrorCode::kInternal, communicator.direct_calls() - before, " direct calls at ", offset);
+    }
+    Values got(call.count);
+    check_cuda(cudaMemcpy(got.data(), output + offset, bytes, cudaMemcpyDeviceToHost), "download");
+    if (got != Values(call.count, 0x01010101u * (1 + 2 + 3 + 4))) fail(ErrorCode::kInternal, "wrong at ", offset);
+  }
+}
+
 // Ranks that share a process do without, whoever drives them.
 void test_one_process(Report& report, int gpus) {
   World world(2, gpus, insisting());
@@ -387,6 +477,24 @@ void test_one_process(Report& report, int gpus) {
   for (int r = 0; r < 2; ++r) end(r).enqueue(call, 0, false);
   for (int r = 0; r < 2; ++r) report.expect(end(r).is_right(call, 3, 0), "ranks of one process");
   report.expect(world.rank(0).direct_calls() == 0, "direct calls within one process");
+}
+
+// What is chosen where nobody insists, of ranks that have a GPU each.
+void test_choices(Report& report, int gpus) {
+  const auto expect = [&](const char* what, int ranks, int max_sms, const auto& work) {
+    if (gpus < ranks) {
+      std::printf("%s: skipped, %d of %d GPUs\n", what, gpus, ranks);
+      return;
+    }
+    Settings settings;
+    settings.timeout_seconds = 20;
+    settings.max_sms = max_sms;
+    report.expect(on_processes(what, gpus, ranks, settings, work), what);
+  };
+  expect("few SMs", 2, 8, use_few_sms);
+  expect("few SMs", 4, 8, use_few_sms);
+  expect("odd allocations", 2, 0, decline_odd_allocations);
+  expect("long messages", 4, 0, combine_long_messages);
 }
 
 int run_all(int gpus) {
@@ -405,7 +513,10 @@ int run_all(int gpus) {
       expect("buffers that follow each other", ranks, follow_each_other);
       expect("graphs", ranks, replay);
       expect("one captures", ranks, differ_in_capture);
-      expect("mixed up graphs", ranks, mix_up_graphs);
+      for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
+        expect("mixed up graphs", ranks, [&](Communicator& c, cudaStream_t s) { mix_up_graphs(c, s, collective); });
+      }
+      expect("some multiply", ranks, mix_factors);
       expect("who leaves", ranks, end_early);
       expect("a latecomer", ranks, come_late);
       expect("memory of a pool", ranks, use_a_pool);
@@ -420,6 +531,7 @@ int run_all(int gpus) {
   }
   launch = "";
   test_one_process(report, gpus);
+  test_choices(report, gpus);
   return report.finish();
 }
 

@@ -97,7 +97,9 @@ int run_all() {
       for (const char* const straight : {"all_gather:pull(copy)", "all_gather:pull(sm)"}) {
         good &= survives(fault, Collective::kAllGather, count, straight);
       }
-      good &= survives(fault, Collective::kAllReduce, count, "all_reduce:pull(copy)");
+      for (const char* const straight : {"all_reduce:pull(copy)", "all_reduce:pull(sm)"}) {
+        good &= survives(fault, Collective::kAllReduce, count, straight);
+      }
     }
   }
   std::puts(good ? "all passed" : "some FAILED");

@@ -217,6 +217,14 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
       program.fold = writer.write_fold(lane);
     }
   }
+  for (const RankPlan& other : plan.plan().ranks) {
+    if (std::any_of(other.lanes.begin(), other.lanes.end(), [](const Lane& it) { return combines(it); }) ==
+        program.fold.has_value()) {
+      continue;
+    }
+    fail(ErrorCode::kInvalidPlan, "plan ", plan.plan().algorithm, " combines on some ranks only, not alike on rank ",
+         rank, ", which is not performed straight from buffer to buffer");
+  }
   program.by_one_kernel = writer.by_one_kernel();
   writer.check_peers(program.lanes);
   if (program.by_one_kernel) writer.check_copies(program.lanes);

@@ -39,7 +39,8 @@ struct DeviceSource {
   size_t input_offset = 0;  // bytes
 };
 
-// What SMs combine out of the inputs of all ranks into the own output, between gates of its own.
+// What SMs combine out of the inputs of all ranks into the own output, between gates of its own. All ranks have one, or
+// none has: gates count by peer, so what a fold signals has to come before what is signalled for copies, on every rank.
 struct DeviceFold {
   std::vector<CopyLane> gates;        // which copy nothing
   std::vector<DeviceSource> sources;  // in the order in which they are combined
@@ -53,7 +54,9 @@ struct DeviceFold {
 struct CopyProgram : CopyLanes {
   Call call;
   std::optional<DeviceFold> fold;
-  bool only_aligned = false;    // not worth it where buffers of a rank begin between two vectors of 16 bytes
+  // Not worth it where buffers of a rank begin between two vectors of 16 bytes; where the size of the allocation that
+  // its own block is copied from is no multiple of 64 KiB.
+  bool only_aligned = false, only_even = false;
   bool in_place = true;         // right also where output and input are the same memory
   bool input_is_read = false;   // by other ranks
   bool output_is_read = false;  // likewise

@@ -126,7 +126,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   const AgreementWatch::Options agreeing{options.timeout_seconds, options.log};
   direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn, agreeing);
   direct_messages = std::make_unique<DirectMessages>(state, ranks, *buffers, *turn, agreeing);
-  copier = std::make_unique<Copier>(self, mapped->gates, processors / memory.ranks_per_device());
+  copier = std::make_unique<Copier>(self, mapped->gates, std::max(1, processors / memory.ranks_per_device()));
   beside_copies = std::make_unique<SideStream>();
   if (host_memory) beside = std::make_unique<SideStream>();
   check_cuda(cudaDeviceSynchronize(), "setting up");
@@ -313,11 +313,11 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, c
 }
 
 bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
-                              void* stream, std::chrono::nanoseconds patience) {
+                              void* stream, std::chrono::nanoseconds patience, bool willing) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
-  const auto agreed = impl.direct->agree(program, input, output, is_captured(s), patience);
+  const auto agreed = impl.direct->agree(program, input, output, is_captured(s), patience, willing);
   if (!agreed) return false;
   const auto enqueue = [&] {
     impl.in_order(s, [&](bool runs_now) {

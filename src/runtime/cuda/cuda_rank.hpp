@@ -27,7 +27,7 @@ class CudaRank {
   struct Options {
     double timeout_seconds = 60;
     Logger log;
-    int max_sms = 0;  // that whatever is enqueued may keep busy, but for what is prepared; 0: no limit
+    int max_sms = 0;  // SMs that copies, folds, messages and products may keep busy, besides prepared launches; 0: all
   };
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
@@ -66,11 +66,11 @@ class CudaRank {
   void enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, const void* input, void* output, void* stream,
                const Factor* factor = nullptr);
 
-  // A call that copies can perform, straight from buffer to buffer. All ranks have to agree to that, and to come
-  // within `patience` of each other; false on all of them where that is not so, and nothing has happened then. Throws
-  // as enqueue().
+  // A call that can be performed straight from buffer to buffer. All ranks have to agree to that, and to come within
+  // `patience` of each other; false on all of them where that is not so, and nothing has happened then. So all have to
+  // call this, also who will not do it (`willing`). Throws as enqueue().
   bool enqueue_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
-                      void* stream, std::chrono::nanoseconds patience);
+                      void* stream, std::chrono::nanoseconds patience, bool willing);
   // Calls and exchanges so far that were enqueued so, and allocations of other processes that are mapped for it at the
   // moment.
   uint64_t direct_calls() const;

@@ -39,14 +39,14 @@ DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffe
       watch_(state, {}, options) {}
 
 std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const void* input, const void* output,
-                                             bool captured, std::chrono::nanoseconds patience) {
+                                             bool captured, std::chrono::nanoseconds patience, bool willing) {
   if (!is_possible_ || !meetings_.begin_call(captured)) return std::nullopt;
 
   TurnBack turn(turn_);
   Proposal ours;
   Places places;
   ours.call = signature(program.call);
-  ours.willing = is_willing(program, input, output, places);
+  ours.willing = willing && is_willing(program, input, output, places);
   static_assert(sizeof(places) <= sizeof(ours.words) && std::is_trivially_copyable_v<Places>);
   std::memcpy(ours.words.data(), &places, sizeof(places));
   DirectCall call;
@@ -75,11 +75,11 @@ bool DirectCalls::is_willing(const CopyProgram& program, const void* input, cons
     places.input = buffers_.place_of(input, program.input_bytes);
     if (!watch_.can_be_mapped(places.input)) return false;
   }
-  // Out of such an allocation, SMs and the engines of other GPUs together copy a fifth to a half more slowly than
-  // either alone (docs/benchmarks.md).
-  if (!program.by_one_kernel && !places.input.in_whole_pages && program.input_is_read &&
-      copies_own_block(program, input, output)) {
-    watch_.note("the input lies in an allocation that is no multiple of 64 KiB, out of which SMs copy as fast");
+  // Out of others, SMs and the engines of other GPUs together copy a fifth to a half more slowly than either alone
+  // (docs/benchmarks.md).
+  const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
+  if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
+    watch_.note("the size of the input's allocation is no multiple of 64 KiB, where kernels are faster");
     return false;
   }
   if (program.output_is_read) {

@@ -37,10 +37,10 @@ class DirectCalls {
               const AgreementWatch::Options& options);
 
   // Tells the others of this rank's buffers and waits for what they tell, for at most `patience`. Nothing, on all
-  // ranks, where one came too late or cannot. Else its copies follow, and where copy engines perform them the turn is
-  // this rank's. Throws what ended the communicator.
+  // ranks, where one came too late, cannot or is not `willing`. Else its copies follow, and where copy engines perform
+  // them the turn is this rank's. Throws what ended the communicator.
   std::optional<DirectCall> agree(const CopyProgram& program, const void* input, const void* output, bool captured,
-                                  std::chrono::nanoseconds patience);
+                                  std::chrono::nanoseconds patience, bool willing);
 
  private:
   // What others may read of a rank.

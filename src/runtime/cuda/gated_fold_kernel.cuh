@@ -51,19 +51,21 @@ class InputFold {
 
   template <int kSources, int kVectors>
   __device__ void fold_vectors(Range range) const {
-    const auto source = [this](int s) {
-      const std::byte* const from = launch_.from[s];
-      __builtin_assume(__isGlobal(from));
-      return from;
-    };
-    const auto stride = static_cast<uint32_t>(threads()), last = static_cast<uint32_t>(range.last);
-    const uint64_t lane = thread() % kWarpThreads;  // a warp's threads come together, for store_vectors()
+    const auto stride = static_cast<uint32_t>(threads());
+    const uint32_t lane = threadIdx.x % kWarpThreads;  // a warp's threads come together, for store_vectors()
     for (uint64_t i = range.first + thread() - lane; i < range.last; i += threads() * kVectors) {
-      const auto first = static_cast<uint32_t>(i + lane);
+      // From vector i on, as there may be more than 32 bits count.
+      const auto last = static_cast<uint32_t>(min(range.last - i, threads() * kVectors));
+      const uint64_t offset = i * sizeof(uint4);
+      const auto source = [this, offset](int s) {
+        const std::byte* const from = launch_.from[s] + offset;
+        __builtin_assume(__isGlobal(from));
+        return from;
+      };
       Vector results[kVectors];
       combine_vectors<is_aligned, kSources>(launch_.op, static_cast<int>(launch_.sources), launch_.divisor, source,
-                                            first, stride, last, results);
-      store_vectors<is_aligned>(launch_.to, first, stride, last, results);
+                                            lane, stride, last, results);
+      store_vectors<is_aligned>(launch_.to + offset, lane, stride, last, results);
     }
   }
 

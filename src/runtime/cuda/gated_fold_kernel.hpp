@@ -12,7 +12,8 @@
 
 namespace plait {
 
-// Passed to the kernel by value. What is written is read by none but this rank, and there by the thread that writes it.
+// Passed to the kernel by value. `to` is the own place of `from`, or none of them; until the second gate nobody uses
+// what is written there but the thread that writes it. (Where places are not aligned, neighbours load it and drop it.)
 struct GatedFoldLaunch : GatedLaunch {
   ReduceOp op = ReduceOp::kSum;
   int32_t divisor = 0;   // 0: none

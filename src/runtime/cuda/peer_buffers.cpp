@@ -12,8 +12,6 @@ namespace {
 // So long may memory that was freed be kept from others, at least.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
-constexpr size_t kPageBytes = 64 << 10;
-
 }  // namespace
 
 PeerBuffers::PeerBuffers(int device, int rank, Exports exports)
@@ -40,7 +38,7 @@ BufferPlace PeerBuffers::place_of(const void* buffer, size_t bytes) {
   place.export_slot = export_slot(allocation->start, allocation->number);
   if (place.export_slot < 0) return place;
   place.can_be_mapped = true;
-  place.in_whole_pages = allocation->bytes % kPageBytes == 0;
+  place.size_in_64_kib = allocation->bytes % (64 << 10) == 0;
   place.allocation = allocation->number;
   place.handle = own_[static_cast<size_t>(place.export_slot)].handle;
   return place;

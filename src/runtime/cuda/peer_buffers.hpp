@@ -23,7 +23,7 @@ namespace plait {
 // Where a buffer lies, in words that another process can use.
 struct BufferPlace {
   bool can_be_mapped = false;
-  bool in_whole_pages = false;  // the allocation is a number of them, of 64 KiB
+  bool size_in_64_kib = false;  // that of the allocation is a multiple: the driver serves others worse
   int32_t export_slot = 0;      // see PeerBuffers
   uint64_t allocation = 0;      // its number: different for all allocations that a process ever makes
   uint64_t offset = 0;          // of the buffer in its allocation

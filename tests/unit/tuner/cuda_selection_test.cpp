@@ -168,7 +168,7 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
   query.element_bytes = 1;  // which are combined more slowly
   EXPECT_FALSE(has_direct(query));
   EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
-  EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, 2)));
+  for (const int ranks : {2, 3, 8}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, ranks)));
   EXPECT_FALSE(has_direct(query_of(Collective::kReduceScatter, 1 << 30, 4)));
   query.processes = false;
   query.element_bytes = 4;
@@ -180,6 +180,9 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
     few.most_sms = 8;
     EXPECT_TRUE(has_direct(few)) << name(collective);
     few.bytes = 64 << 10;
+    EXPECT_FALSE(has_direct(few)) << name(collective);
+    few.bytes = 1 << 20;
+    few.most_sms = 100;  // which is not few
     EXPECT_FALSE(has_direct(few)) << name(collective);
   }
 }
