@@ -403,75 +403,6 @@ void mix_factors(Communicator& communicator, cudaStream_t stream) {
   if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
 }
 
-// A few SMs combine what is long enough, wherever it lies.
-void use_few_sms(Communicator& communicator, cudaStream_t stream) {
-  const End end{communicator, allocate(), allocate(), stream};
-  unsigned seed = 0;
-  for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
-    for (const size_t count : {size_t{3}, size_t{1'000'001}}) {
-      for (const size_t offset : {size_t{0}, size_t{4}}) {
-        const Call call = call_of(collective, 0, count);
-        for (int times = 0; times < 20; ++times) {
-          end.prepare(call, ++seed, offset, false);
-          communicator.barrier();  // so that ranks come together
-          end.enqueue(call, offset, false);
-          if (!end.is_right(call, seed, offset)) fail(ErrorCode::kInternal, "wrong: ", to_text(call));
-        }
-      }
-    }
-  }
-  if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
-}
-
-// What is declined where nobody insists: an input whose allocation is of an odd size, on one rank.
-void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
-  const size_t block = size_t{64} << 20;
-  std::byte* const output = test::allocate(block * static_cast<size_t>(communicator.size()));
-  const Call call = call_of(Collective::kAllGather, 0, block / 4);
-  for (const size_t more : {size_t{0}, size_t{512}}) {
-    std::byte* const input = test::allocate(block + (communicator.rank() == 1 ? more : 0));
-    check_cuda(cudaMemset(input, communicator.rank() + 1, block), "input");
-    const uint64_t before = communicator.direct_calls();
-    for (int times = 0; times < 20; ++times) {
-      communicator.barrier();  // so that ranks come together
-      communicator.enqueue(call, input, output, stream);
-      check_cuda(cudaStreamSynchronize(stream), "the call");
-    }
-    if (const auto error = communicator.async_error()) throw *error;
-    if ((communicator.direct_calls() > before) != (more == 0)) {
-      fail(ErrorCode::kInternal, communicator.direct_calls() - before, " direct calls with ", more, " bytes more");
-    }
-    std::vector<uint8_t> got(block * static_cast<size_t>(communicator.size()));
-    check_cuda(cudaMemcpy(got.data(), output, got.size(), cudaMemcpyDeviceToHost), "download");
-    for (size_t i = 0; i < got.size(); ++i) {
-      if (got[i] != i / block + 1) fail(ErrorCode::kInternal, "wrong at ", i);
-    }
-  }
-}
-
-// By default four GPUs combine so much straight out of all inputs, but not where these are not aligned.
-void combine_long_messages(Communicator& communicator, cudaStream_t stream) {
-  const size_t bytes = size_t{256} << 20;
-  std::byte *const input = test::allocate(bytes + 4), *const output = test::allocate(bytes + 4);
-  const Call call = call_of(Collective::kAllReduce, 0, bytes / 4);
-  for (const size_t offset : {size_t{0}, size_t{4}}) {
-    check_cuda(cudaMemset(input, communicator.rank() + 1, bytes + 4), "input");
-    const uint64_t before = communicator.direct_calls();
-    for (int times = 0; times < 20; ++times) {
-      communicator.barrier();
-      communicator.enqueue(call, input + offset, output + offset, stream);
-      check_cuda(cudaStreamSynchronize(stream), "the call");
-    }
-    if (const auto error = communicator.async_error()) throw *error;
-    if ((communicator.direct_calls() > before) != (offset == 0)) {
-      fail(ErrorCode::kInternal, communicator.direct_calls() - before, " direct calls at ", offset);
-    }
-    Values got(call.count);
-    check_cuda(cudaMemcpy(got.data(), output + offset, bytes, cudaMemcpyDeviceToHost), "download");
-    if (got != Values(call.count, 0x01010101u * (1 + 2 + 3 + 4))) fail(ErrorCode::kInternal, "wrong at ", offset);
-  }
-}
-
 // Ranks that share a process do without, whoever drives them.
 void test_one_process(Report& report, int gpus) {
   World world(2, gpus, insisting());
@@ -482,24 +413,6 @@ void test_one_process(Report& report, int gpus) {
   for (int r = 0; r < 2; ++r) end(r).enqueue(call, 0, false);
   for (int r = 0; r < 2; ++r) report.expect(end(r).is_right(call, 3, 0), "ranks of one process");
   report.expect(world.rank(0).direct_calls() == 0, "direct calls within one process");
-}
-
-// What is chosen where nobody insists, of ranks that have a GPU each.
-void test_choices(Report& report, int gpus) {
-  const auto expect = [&](const char* what, int ranks, int max_sms, const auto& work) {
-    if (gpus < ranks) {
-      std::printf("%s: skipped, %d of %d GPUs\n", what, gpus, ranks);
-      return;
-    }
-    Settings settings;
-    settings.timeout_seconds = 20;
-    settings.max_sms = max_sms;
-    report.expect(on_processes(what, gpus, ranks, settings, work), what);
-  };
-  expect("few SMs", 2, 8, use_few_sms);
-  expect("few SMs", 4, 8, use_few_sms);
-  expect("odd allocations", 2, 0, decline_odd_allocations);
-  expect("long messages", 4, 0, combine_long_messages);
 }
 
 int run_all(int gpus) {
@@ -535,7 +448,6 @@ int run_all(int gpus) {
     expect("graphs", 2, replay);
   }
   launch = "";
-  test_choices(report, gpus);
   test_one_process(report, gpus);  // the last, as it uses CUDA in this process
   return report.finish();
 }
