@@ -75,8 +75,8 @@ bool DirectCalls::is_willing(const CopyProgram& program, const void* input, cons
     places.input = buffers_.place_of(input, program.input_bytes);
     if (!watch_.can_be_mapped(places.input)) return false;
   }
-  // Out of others, SMs and the engines of other GPUs together copy a fifth to a half more slowly than either alone
-  // (docs/benchmarks.md).
+  // Out of such an allocation, SMs and the engines of other GPUs together copy a fifth to a half more slowly than
+  // either alone (docs/benchmarks.md).
   const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
   if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
     watch_.note("the size of the input's allocation is no multiple of 64 KiB, where kernels are faster");
