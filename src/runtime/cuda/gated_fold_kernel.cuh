@@ -28,7 +28,7 @@ class InputFold {
         fold_vectors<4, kAtOnce / 4>(range);
         break;
       case 8:
-        fold_vectors<8, kOfEight>(range);
+        fold_vectors<kEight ? 8 : 0, kOfEight>(range);
         break;
       default:
         fold_vectors<0, kAtOnce / 4>(range);
@@ -41,10 +41,17 @@ class InputFold {
     uint64_t first, last;  // last: beyond it
   };
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  static constexpr int kHalves = 8;  // there the compiler takes more registers to widen them
+#else
+  static constexpr int kHalves = 16;
+#endif
   // Loads of a thread that are under way, which a few CTAs need to keep a link busy: as many as registers hold.
-  static constexpr int kAligned = sizeof(Storage) > 1 ? 16 : std::is_integral_v<Storage> ? 4 : 8;
+  static constexpr int kNarrow = std::is_integral_v<Storage> ? 4 : sizeof(Storage) == 2 ? kHalves : 8;
+  static constexpr int kAligned = sizeof(Storage) > 2 ? 16 : kNarrow;
   static constexpr int kAtOnce = is_aligned ? kAligned : sizeof(Storage) == 4 ? 8 : 4;
   static constexpr int kOfEight = kAtOnce < 8 ? 1 : kAtOnce / 8;
+  static constexpr bool kEight = !std::is_integral_v<Storage> || sizeof(Storage) > 2;  // sources at once
 
   __device__ uint64_t thread() const { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
   __device__ uint64_t threads() const { return uint64_t{gridDim.x} * blockDim.x; }
