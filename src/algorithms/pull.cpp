@@ -186,8 +186,8 @@ Algorithm pull() {
   return {"pull",
           "each rank copies, or combines, what it needs straight from the buffers of the ranks that have it",
           "TEM-17",
-          {Collective::kAllReduce, Collective::kBroadcast, Collective::kAllGather, Collective::kReduceScatter,
-           Collective::kGather, Collective::kScatter, Collective::kAllToAll},
+          {Collective::kBroadcast, Collective::kAllGather, Collective::kGather, Collective::kScatter,
+           Collective::kAllToAll, Collective::kReduceScatter, Collective::kAllReduce},
           make_pull,
           true};
 }
