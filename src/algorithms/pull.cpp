@@ -51,10 +51,12 @@ std::vector<Move> moves_between(const AlgorithmArguments& arguments) {
   return moves;
 }
 
-// A lane on every rank for every other that it gives to or takes from, the next rank's first: [rank][other].
-std::vector<std::vector<LaneId>> add_pair_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+using PairLanes = std::vector<std::vector<LaneId>>;  // [rank][other]
+
+// A lane on every rank for every other that it gives to or takes from, the next rank's first.
+PairLanes add_pair_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   const int ranks = arguments.ranks;
-  std::vector<std::vector<LaneId>> lanes(ranks, std::vector<LaneId>(ranks));
+  PairLanes lanes(ranks, std::vector<LaneId>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     for (int d = 1; d < ranks; ++d) {
       const int other = (rank + d) % ranks;
@@ -77,6 +79,21 @@ void add_own_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
     const LaneId lane = builder.add_lane(rank, beside_copies(arguments));
     builder.copy(lane, output_of(rank), input_of(rank), chunk_of(arguments, rank, rank));
   }
+}
+
+// Moves what lies at source(rank): for each move the taker waits for its signal of `ready`, copies, and tells the
+// giver, who waits for that in the end.
+void fetch(PlanBuilder& builder, const AlgorithmArguments& arguments, const PairLanes& lanes,
+           const std::vector<Move>& moves, const std::vector<SignalId>& ready, Place (*source)(int rank)) {
+  std::vector<SignalId> done;
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const Move& it = moves[i];
+    const LaneId lane = lanes[it.to][it.from];
+    builder.wait(ready[i]);
+    builder.copy(lane, output_of(it.to), source(it.from), chunk_of(arguments, it.from, it.to));
+    done.push_back(builder.signal(lane, lanes[it.from][it.to]));
+  }
+  for (const SignalId& signal : done) builder.wait(signal);
 }
 
 // In place an input lies where the output does. A rank of all_to_all would overwrite what others have yet to read. The
@@ -105,16 +122,9 @@ Plan move(const AlgorithmArguments& arguments) {
   const auto lanes = add_pair_lanes(builder, arguments);
   add_own_lanes(builder, arguments);
   const std::vector<Move> moves = moves_between(arguments);
-  std::vector<SignalId> ready, done;
+  std::vector<SignalId> ready;
   for (const Move& it : moves) ready.push_back(builder.signal(lanes[it.from][it.to], lanes[it.to][it.from]));
-  for (size_t i = 0; i < moves.size(); ++i) {
-    const Move& it = moves[i];
-    const LaneId lane = lanes[it.to][it.from];
-    builder.wait(ready[i]);
-    builder.copy(lane, output_of(it.to), input_of(it.from), chunk_of(arguments, it.from, it.to));
-    done.push_back(builder.signal(lane, lanes[it.from][it.to]));
-  }
-  for (const SignalId& signal : done) builder.wait(signal);
+  fetch(builder, arguments, lanes, moves, ready, input_of);
   if (!is_right_in_place(arguments)) builder.not_in_place();
   return builder.finish();
 }
@@ -153,16 +163,9 @@ Plan combine(const AlgorithmArguments& arguments) {
   }
   const auto lanes = add_pair_lanes(builder, arguments);
   const std::vector<Move> moves = moves_between(arguments);
-  std::vector<SignalId> combined, done;
+  std::vector<SignalId> combined;
   for (const Move& it : moves) combined.push_back(builder.signal(folds[it.from], lanes[it.to][it.from]));
-  for (size_t i = 0; i < moves.size(); ++i) {
-    const Move& it = moves[i];
-    const LaneId lane = lanes[it.to][it.from];
-    builder.wait(combined[i]);
-    builder.copy(lane, output_of(it.to), output_of(it.from), it.from);
-    done.push_back(builder.signal(lane, lanes[it.from][it.to]));
-  }
-  for (const SignalId& signal : done) builder.wait(signal);
+  fetch(builder, arguments, lanes, moves, combined, output_of);
   return builder.finish();
 }
 

@@ -49,6 +49,19 @@ void use_few_sms(Communicator& communicator, cudaStream_t stream) {
   }
 }
 
+// Makes the call several times, ranks together, and gives how many of them went directly.
+uint64_t count_direct(Communicator& communicator, const Call& call, const std::byte* input, std::byte* output,
+                      cudaStream_t stream) {
+  const uint64_t before = communicator.direct_calls();
+  for (int time = 0; time < kTimes; ++time) {
+    communicator.barrier();
+    communicator.enqueue(call, input, output, stream);
+    check_cuda(cudaStreamSynchronize(stream), "the call");
+  }
+  if (const auto error = communicator.async_error()) throw *error;
+  return communicator.direct_calls() - before;
+}
+
 // What is declined where nobody insists: an input whose allocation is of an odd size, on one rank.
 void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
   const size_t block = size_t{64} << 20;
@@ -57,16 +70,8 @@ void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
   for (const size_t more : {size_t{0}, size_t{512}}) {
     std::byte* const input = allocate(block + (communicator.rank() == 1 ? more : 0));
     check_cuda(cudaMemset(input, communicator.rank() + 1, block), "input");
-    const uint64_t before = communicator.direct_calls();
-    for (int time = 0; time < kTimes; ++time) {
-      communicator.barrier();  // so that ranks come together
-      communicator.enqueue(call, input, output, stream);
-      check_cuda(cudaStreamSynchronize(stream), "the call");
-    }
-    if (const auto error = communicator.async_error()) throw *error;
-    if ((communicator.direct_calls() > before) != (more == 0)) {
-      fail(ErrorCode::kInternal, communicator.direct_calls() - before, " direct calls with ", more, " bytes more");
-    }
+    const uint64_t direct = count_direct(communicator, call, input, output, stream);
+    if ((direct > 0) != (more == 0)) fail(ErrorCode::kInternal, direct, " direct calls with ", more, " bytes more");
     std::vector<uint8_t> got(block * static_cast<size_t>(communicator.size()));
     check_cuda(cudaMemcpy(got.data(), output, got.size(), cudaMemcpyDeviceToHost), "download");
     for (size_t i = 0; i < got.size(); ++i) {
@@ -82,16 +87,8 @@ void combine_long_messages(Communicator& communicator, cudaStream_t stream) {
   const Call call{Collective::kAllReduce, DataType::kUint32, ReduceOp::kSum, 0, bytes / 4};
   for (const size_t offset : {size_t{0}, size_t{4}}) {
     check_cuda(cudaMemset(input, communicator.rank() + 1, bytes + 4), "input");
-    const uint64_t before = communicator.direct_calls();
-    for (int time = 0; time < kTimes; ++time) {
-      communicator.barrier();
-      communicator.enqueue(call, input + offset, output + offset, stream);
-      check_cuda(cudaStreamSynchronize(stream), "the call");
-    }
-    if (const auto error = communicator.async_error()) throw *error;
-    if ((communicator.direct_calls() > before) != (offset == 0)) {
-      fail(ErrorCode::kInternal, communicator.direct_calls() - before, " direct calls at ", offset);
-    }
+    const uint64_t direct = count_direct(communicator, call, input + offset, output + offset, stream);
+    if ((direct > 0) != (offset == 0)) fail(ErrorCode::kInternal, direct, " direct calls at ", offset);
     std::vector<uint32_t> got(call.count);
     check_cuda(cudaMemcpy(got.data(), output + offset, bytes, cudaMemcpyDeviceToHost), "download");
     if (got != std::vector<uint32_t>(call.count, 0x01010101u * (1 + 2 + 3 + 4)))

@@ -23,6 +23,10 @@ bool combines(const Lane& lane) {
   return std::any_of(lane.operations.begin(), lane.operations.end(), [](const Operation& it) { return combines(it); });
 }
 
+bool combines(const RankPlan& rank) {
+  return std::any_of(rank.lanes.begin(), rank.lanes.end(), [](const Lane& it) { return combines(it); });
+}
+
 class Writer {
  public:
   Writer(const Plan& plan, const Call& call, int rank, size_t count)
@@ -90,13 +94,13 @@ class Writer {
     if (copies > kMostDeviceRanks) refuse(copies, " copies by SMs, more than one for each rank,");
   }
 
- private:
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... what) const {
     fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " has ", what..., " on rank ", rank_,
          ", which is not performed straight from buffer to buffer");
   }
 
+ private:
   void add(const Operation& operation, GateLane& gate) const {
     if (operation.kind != OpKind::kSignal && operation.kind != OpKind::kWait) refuse("messages");
     if (gate.count == GateLane::kMostOperations) refuse("a lane with a long run of signals and waits");
@@ -211,19 +215,13 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
     if (!combines(lane)) {
       program.lanes.push_back(writer.write(lane));
     } else if (program.fold) {
-      fail(ErrorCode::kInvalidPlan, "plan ", plan.plan().algorithm, " combines in several lanes of rank ", rank,
-           ", which is not performed straight from buffer to buffer");
+      writer.refuse("several lanes that combine");
     } else {
       program.fold = writer.write_fold(lane);
     }
   }
   for (const RankPlan& other : plan.plan().ranks) {
-    if (std::any_of(other.lanes.begin(), other.lanes.end(), [](const Lane& it) { return combines(it); }) ==
-        program.fold.has_value()) {
-      continue;
-    }
-    fail(ErrorCode::kInvalidPlan, "plan ", plan.plan().algorithm, " combines on some ranks only, not alike on rank ",
-         rank, ", which is not performed straight from buffer to buffer");
+    if (combines(other) != program.fold.has_value()) writer.refuse("a fold on some ranks and none on others, seen");
   }
   program.by_one_kernel = writer.by_one_kernel();
   writer.check_peers(program.lanes);

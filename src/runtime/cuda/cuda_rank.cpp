@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.hpp"
 #include "runtime/cuda/branch.hpp"
@@ -327,7 +328,8 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* throug
         if (program.fold) {
           impl.copier->enqueue_fold(*program.fold, program.call, agreed->agreement, agreed->inputs, to, s);
         }
-        impl.copier->enqueue(program, agreed->agreements, program.fold ? agreed->outputs : agreed->inputs, to, s);
+        const std::vector<uint64_t> agreements(program.lanes.size(), agreed->agreement);
+        impl.copier->enqueue(program, agreements, program.fold ? agreed->outputs : agreed->inputs, to, s);
       });
       if (!program.by_one_kernel) impl.keep_turn(s, runs_now);
     });

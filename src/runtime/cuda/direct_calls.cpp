@@ -56,7 +56,6 @@ std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const v
   const auto can = [&](std::span<const Proposal> proposals) { return find_buffers(program, proposals, call); };
   if (captured) patience = std::max(patience, kPatienceInCapture);
   if (!watch_.have_agreed(meetings_.agree(ours, patience, can, watch_.look("all ranks")))) return std::nullopt;
-  call.agreements.assign(program.lanes.size(), meetings_.agreement());
   call.agreement = meetings_.agreement();
   turn.agreed = true;
   return call;

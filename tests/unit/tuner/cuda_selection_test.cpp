@@ -245,6 +245,7 @@ TEST(CudaSelection, NothingElseGoesDirectly) {
   for (const Collective collective : {Collective::kReduce, Collective::kReduceScatter, Collective::kBarrier}) {
     for (const int ranks : {1, 2, 4}) EXPECT_FALSE(has_direct(query_of(collective, kHuge, ranks))) << name(collective);
   }
+  for (const int ranks : {1, 2}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, kHuge, ranks)));
   SelectionQuery query = query_of(Collective::kAllGather, kHuge, 4);
   EXPECT_TRUE(has_direct(query));
   query.ranks_per_device = 2;
