@@ -29,8 +29,8 @@ function(plait_tests folder)
     add_executable(${name} "${source}")
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     target_compile_definitions(${name} PRIVATE PLAIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    # A third less time to compile; what takes time in tests is the library.
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    # A third less time to compile, and two thirds with sanitizers; what takes time in tests is the library.
+    target_compile_options(${name} PRIVATE $<IF:$<BOOL:${PLAIT_SANITIZE}>,-O0,$<$<CONFIG:Release>:-O1>>)
     target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main)
     add_dependencies(${group} ${name})
     add_test(NAME "${folder}/${name}" COMMAND ${name})

@@ -1,8 +1,15 @@
-"""No test is a rank of somebody's job."""
+"""No test is a rank of somebody's job, and an interrupt interrupts."""
 
 import os
+import signal
 
 import pytest
+
+
+def pytest_configure():
+    # A shell starts what it runs in the background with interrupts ignored, and programs that tests start inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,111 @@
 // Vectors that are combined from several places in the caller's memory or in scratch.
 #pragma once
 
+#include <type_traits>
+
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/unaligned.cuh"
 
 namespace plait {
+
+// Part of a vector while it is combined: a whole one, or a word of narrow elements, so that few are wide at a time, as
+// registers are for loads. Vector: a Pack. `is_plain_sum`: nothing is done but adding.
+template <class Vector, bool is_plain_sum>
+class WidePart {
+ public:
+  static constexpr int kInVector = sizeof(typename Vector::Storage) < sizeof(uint32_t) ? 4 : 1;
+
+  __device__ void begin(const Vector& vector, int part) { vector.widen(elements_, part * kElements); }
+
+  __device__ void combine(ReduceOp op, const Vector& vector, int part) {
+    Accumulator next[kElements];
+    vector.widen(next, part * kElements);
+    if constexpr (is_plain_sum) {
+      add(elements_, next);
+    } else {
+      plait::combine(op, elements_, next);
+    }
+  }
+
+  __device__ void end(int divisor, Vector& result, int part) {
+    if constexpr (!is_plain_sum) divide(elements_, divisor);
+    result.narrow(elements_, part * kElements);
+  }
+
+ private:
+  using Accumulator = typename Vector::Accumulator;
+  static constexpr int kElements = Vector::kCount / kInVector;
+
+  Accumulator elements_[kElements];
+};
+
+// A word of narrow integers that are added.
+template <class Vector>
+class PackedPart {
+ public:
+  static constexpr int kInVector = 4;
+
+  __device__ void begin(const Vector& vector, int part) { word_ = vector.words[part]; }
+  __device__ void combine(ReduceOp, const Vector& vector, int part) {
+    word_ = add_packed<typename Vector::Storage>(word_, vector.words[part]);
+  }
+  __device__ void end(int, Vector& result, int part) { result.words[part] = word_; }
+
+ private:
+  uint32_t word_;
+};
+
+template <class Vector, bool is_plain_sum>
+using Part = std::conditional_t<is_plain_sum && std::is_integral_v<typename Vector::Accumulator> &&
+                                    sizeof(typename Vector::Accumulator) < sizeof(uint32_t),
+                                PackedPart<Vector>, WidePart<Vector, is_plain_sum>>;
+
+// What combine_vectors() does, with the operation decided.
+template <bool is_plain_sum, bool is_aligned, int kSources, class Vector, int kVectors, class At>
+__device__ void combine_vectors_by(ReduceOp op, int sources, int divisor, const At& at, uint32_t first, uint32_t stride,
+                                   uint32_t last, Vector (&results)[kVectors]) {
+  using VectorPart = Part<Vector, is_plain_sum>;
+  constexpr int kInVector = VectorPart::kInVector, kParts = kVectors * kInVector;
+  constexpr int kAtOnce = kSources > 0 ? kSources : 1;
+  Vector values[kAtOnce][kVectors];
+  const auto load = [&](int source, Vector(&to)[kVectors]) {
+    load_vectors<is_aligned>(at(source), first, stride, last, to);
+  };
+  const auto complete = [&](int source, Vector(&to)[kVectors]) {
+    complete_vectors<is_aligned>(at(source), first, stride, last, to);
+  };
+#pragma unroll
+  for (int s = 0; s < kAtOnce; ++s) load(s, values[s]);
+#pragma unroll
+  for (int s = 0; s < kAtOnce; ++s) complete(s, values[s]);
+  if constexpr (kSources > 0) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const int u = part / kInVector, of_it = part % kInVector;
+      VectorPart sum;
+      sum.begin(values[0][u], of_it);
+#pragma unroll
+      for (int s = 1; s < kSources; ++s) sum.combine(op, values[s][u], of_it);
+      sum.end(divisor, results[u], of_it);
+    }
+  } else {
+    VectorPart sums[kParts];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) sums[part].begin(values[0][part / kInVector], part % kInVector);
+    for (int s = 1; s < sources; ++s) {
+      load(s, values[0]);
+      complete(s, values[0]);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        sums[part].combine(op, values[0][part / kInVector], part % kInVector);
+      }
+    }
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      sums[part].end(divisor, results[part / kInVector], part % kInVector);
+    }
+  }
+}
 
 // Vectors `first`, `first` + `stride` and so on, as far as they are less than `last`, of places at(0) to
 // at(`sources` - 1), combined in this order and divided by `divisor` if that is not 0. `kSources` 0: as many as there
@@ -13,46 +114,12 @@ namespace plait {
 template <bool is_aligned, int kSources, class Vector, int kVectors, class At>
 __device__ void combine_vectors(ReduceOp op, int sources, int divisor, const At& at, uint32_t first, uint32_t stride,
                                 uint32_t last, Vector (&results)[kVectors]) {
-  using Accumulator = typename Vector::Accumulator;
-  if constexpr (kSources > 0) {
-    Vector values[kSources][kVectors];
-#pragma unroll
-    for (int s = 0; s < kSources; ++s) load_vectors<is_aligned>(at(s), first, stride, last, values[s]);
-#pragma unroll
-    for (int s = 0; s < kSources; ++s) complete_vectors<is_aligned>(at(s), first, stride, last, values[s]);
-#pragma unroll
-    for (int u = 0; u < kVectors; ++u) {
-      Accumulator sum[Vector::kCount], next[Vector::kCount];
-      values[0][u].widen(sum);
-#pragma unroll
-      for (int s = 1; s < kSources; ++s) {
-        values[s][u].widen(next);
-        combine(op, sum, next);
-      }
-      divide(sum, divisor);
-      results[u].narrow(sum);
-    }
+  // What is done most often has code of its own, without a branch for each part.
+  constexpr bool has_parts = Part<Vector, false>::kInVector > 1;
+  if (has_parts && (op == ReduceOp::kSum || op == ReduceOp::kAverage) && divisor == 0) {
+    combine_vectors_by<has_parts, is_aligned, kSources>(op, sources, divisor, at, first, stride, last, results);
   } else {
-    Accumulator sums[kVectors][Vector::kCount], next[Vector::kCount];
-    Vector values[kVectors];
-    load_vectors<is_aligned>(at(0), first, stride, last, values);
-    complete_vectors<is_aligned>(at(0), first, stride, last, values);
-#pragma unroll
-    for (int u = 0; u < kVectors; ++u) values[u].widen(sums[u]);
-    for (int s = 1; s < sources; ++s) {
-      load_vectors<is_aligned>(at(s), first, stride, last, values);
-      complete_vectors<is_aligned>(at(s), first, stride, last, values);
-#pragma unroll
-      for (int u = 0; u < kVectors; ++u) {
-        values[u].widen(next);
-        combine(op, sums[u], next);
-      }
-    }
-#pragma unroll
-    for (int u = 0; u < kVectors; ++u) {
-      divide(sums[u], divisor);
-      results[u].narrow(sums[u]);
-    }
+    combine_vectors_by<false, is_aligned, kSources>(op, sources, divisor, at, first, stride, last, results);
   }
 }
 

@@ -10,6 +10,7 @@
 namespace plait {
 
 inline constexpr uint32_t kWarpThreads = 32;
+inline constexpr size_t kLinkLineBytes = 128;  // what links carry at once
 inline constexpr uint32_t kWarp = 0xffffffff;  // all of them, in votes and shuffles
 // A word that a peer waits for: a count in its lower bits, and above it a tag that says what is counted.
 inline constexpr int kCountBits = 40, kTagBits = 64 - kCountBits;

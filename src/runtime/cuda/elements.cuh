@@ -8,6 +8,13 @@
 
 namespace plait {
 
+// Where vectors of narrow elements are combined, compilers for newer GPUs hold more in registers at a time.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+inline constexpr bool kHoldsMore = true;
+#else
+inline constexpr bool kHoldsMore = false;
+#endif
+
 template <class T>
 __device__ T combine_min_max(bool want_max, T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -68,6 +75,13 @@ __device__ void divide(T (&a)[count], int divisor) {
   for (int i = 0; i < count; ++i) a[i] = static_cast<T>(a[i] / static_cast<T>(divisor));
 }
 
+// Integers that are narrower than a word, all of a word at a time: each wraps on its own.
+template <class T>
+__device__ uint32_t add_packed(uint32_t a, uint32_t b) {
+  constexpr uint32_t kTops = sizeof(T) == 1 ? 0x80808080 : 0x80008000;  // from which nothing may be carried
+  return ((a & ~kTops) + (b & ~kTops)) ^ ((a ^ b) & kTops);
+}
+
 // As many elements as fit into Bits (an unsigned integer type or uint4), as bits and as numbers.
 template <DataType type, class Bits>
 struct Pack {
@@ -79,19 +93,43 @@ struct Pack {
   union {
     Bits bits;
     Storage elements[kCount];
+    typename Facts::Pair pairs[kCount > 1 ? kCount / 2 : 1];
+    uint32_t words[sizeof(Bits) / sizeof(uint32_t)];
   };
 
   __device__ Pack() {}
   __device__ explicit Pack(Bits from) : bits(from) {}
 
-  __device__ void widen(Accumulator (&to)[kCount]) const {
+  // Elements `first` and on, as many as the other side holds: one, or an even number from an even one on.
+  template <int count>
+  __device__ void widen(Accumulator (&to)[count], int first = 0) const {
+    if constexpr (kConvertsPairs && count > 1) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) to[i] = Facts::widen(elements[i]);
-  }
-  __device__ void narrow(const Accumulator (&from)[kCount]) {
+      for (int i = 0; i < count; i += 2) {
+        const float2 two = Facts::widen(pairs[(first + i) / 2]);
+        to[i] = two.x;
+        to[i + 1] = two.y;
+      }
+    } else {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) elements[i] = Facts::narrow(from[i]);
+      for (int i = 0; i < count; ++i) to[i] = Facts::widen(elements[first + i]);
+    }
   }
+  template <int count>
+  __device__ void narrow(const Accumulator (&from)[count], int first = 0) {
+    if constexpr (kConvertsPairs && count > 1) {
+#pragma unroll
+      for (int i = 0; i < count; i += 2) {
+        pairs[(first + i) / 2] = Facts::narrow(float2{from[i], from[i + 1]});
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < count; ++i) elements[first + i] = Facts::narrow(from[i]);
+    }
+  }
+
+ private:
+  static constexpr bool kConvertsPairs = !std::is_same_v<Storage, Accumulator>;
 };
 
 }  // namespace plait

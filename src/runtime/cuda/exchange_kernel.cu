@@ -8,6 +8,7 @@ namespace {
 
 // Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot.
 constexpr int kCopyBarrier = 15;
+constexpr int kAtOnce = 4;  // loads of a thread that are under way
 
 // Named barriers of a CTA that copying warps only arrive at: they go on while the signalling warp waits for them, and
 // for their stores to have come where they go. One for each slot, so a warp can be no more than all slots ahead.
@@ -88,7 +89,7 @@ class ChannelEnd {
       const uint64_t needed = pieces_ < launch_.shape.slots ? 0 : pieces_ + 1 - launch_.shape.slots;
       if (!await(emptied_, needed)) return false;
       if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(slot) = message.bytes;
-      copy_bytes<4>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
+      copy_bytes<kAtOnce, FarEnd::kDestination>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
       return true;
     }
     if (!await(filled_, pieces_ + 1)) return false;
@@ -97,7 +98,7 @@ class ChannelEnd {
       if (threadIdx.x == 0) give_up(StrandFailure::kOtherSize, message.bytes, sent);
       return false;
     }
-    copy_bytes<4>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
+    copy_bytes<kAtOnce, FarEnd::kSource>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
     return true;
   }
 

@@ -20,6 +20,7 @@ class InputFold {
     const uint64_t vectors = launch_.elements / Vector::kCount;
     Range range = {0, vectors};
     if (!is_aligned) range = vectors < 2 ? Range{0, 0} : Range{1, vectors - 1};  // see load_vectors()
+    range.first = min(range.last, range.first + to_line(launch_.from[0] + range.first * sizeof(uint4)));
     switch (launch_.sources) {
       case 2:
         fold_vectors<2, kAtOnce / 2>(range);
@@ -28,10 +29,10 @@ class InputFold {
         fold_vectors<4, kAtOnce / 4>(range);
         break;
       case 8:
-        fold_vectors<kEight ? 8 : 0, kOfEight>(range);
+        fold_vectors<8, kOfEight>(range);
         break;
       default:
-        fold_vectors<0, kAtOnce / 4>(range);
+        fold_vectors<0, kOfMany>(range);
     }
     fold_elements(range);
   }
@@ -41,18 +42,17 @@ class InputFold {
     uint64_t first, last;  // last: beyond it
   };
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-  static constexpr int kHalves = 8;  // there the compiler takes more registers to widen them
-#else
-  static constexpr int kHalves = 16;
-#endif
-  // Loads of a thread that are under way, which a few CTAs need to keep a link busy: as many as registers hold.
-  static constexpr int kNarrow = std::is_integral_v<Storage> ? 4 : sizeof(Storage) == 2 ? kHalves : 8;
-  static constexpr int kAligned = sizeof(Storage) > 2 ? 16 : kNarrow;
-  static constexpr int kAtOnce = is_aligned ? kAligned : sizeof(Storage) == 4 ? 8 : 4;
+  // Loads of a thread that are under way, which a few CTAs need to keep a link busy: as many as registers hold. Where
+  // sources come one after the other, their sums, which are wide, are held besides.
+  static constexpr int kAligned = kHoldsMore && sizeof(Storage) == 2 ? 8 : 16;
+  static constexpr int kAtOnce = is_aligned ? kAligned : Vector::kCount > 8 ? 4 : 8;
   static constexpr int kOfEight = kAtOnce < 8 ? 1 : kAtOnce / 8;
-  static constexpr bool kEight = !std::is_integral_v<Storage> || sizeof(Storage) > 2;  // sources at once
+  static constexpr int kOfMany = Vector::kCount > 4 ? 1 : kAtOnce / 4;
 
+  // Vectors up to where a line of links begins, so that warps load whole ones: all inputs lie alike, most often.
+  __device__ static uint64_t to_line(const std::byte* address) {
+    return -reinterpret_cast<uintptr_t>(address) % kLinkLineBytes / sizeof(uint4);
+  }
   __device__ uint64_t thread() const { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
   __device__ uint64_t threads() const { return uint64_t{gridDim.x} * blockDim.x; }
 

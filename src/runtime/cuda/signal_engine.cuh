@@ -82,11 +82,13 @@ class SignalEngine {
                                  : launch_.host_blocks.of[rank] + HostBlockLayout::scratch_at(number, strand_.parity());
   }
 
-  // Vectors of a thread under way at once, of several sources: as many as registers hold without spilling.
+  // Vectors of a thread under way at once, of sources that come one after the other, of two, and of four: as many as
+  // registers hold without spilling.
+  static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
+  static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
-  static constexpr int kOfFour = Vector::kCount > 2 ? kAtOnce : 1;
-  static constexpr bool kUnrolls = !std::is_integral_v<Storage> || sizeof(Storage) >= 4;
-  static constexpr int kOfTwo = Vector::kCount > 8 ? 1 : kUnrolls && (is_aligned || Vector::kCount == 4) ? 4 : 2;
+  static constexpr int kOfTwo = is_aligned || Vector::kCount == 4 ? 4 : Vector::kCount > 4 ? kUnalignedNarrow : 2;
+  static constexpr int kOfFour = Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? 2 : 1;
 
   // Of the launch's pace: stores to host memory that come faster than PCIe takes them would queue up in front of those
   // that go over links. 0: as fast as it goes.
@@ -158,8 +160,8 @@ class SignalEngine {
   }
 
   __device__ void fold_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
-    constexpr bool kFour = kUnrolls && (is_aligned || Vector::kCount > 2);
-    constexpr bool kEight = is_aligned && kFour && Vector::kCount <= 8;
+    constexpr bool kFour = is_aligned || Vector::kCount > 2;
+    constexpr bool kEight = is_aligned;
     if (copies(operation)) {
       copy_vectors(operation, places, range);
     } else if (operation.sources == 2) {

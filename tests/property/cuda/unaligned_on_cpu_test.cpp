@@ -64,12 +64,17 @@ TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
         SCOPED_TRACE(std::to_string(bytes) + " bytes from " + std::to_string(from_distance) + " to " +
                      std::to_string(to_distance));
         const Source from(from_distance, bytes);
-        Memory to(to_distance, bytes, std::byte{0xff});
-        for (unsigned thread = 0; thread < kThreads; ++thread) {
-          copy_bytes<4>(to.get(), from.get(), static_cast<uint32_t>(bytes), thread, kThreads);
-        }
-        ASSERT_EQ(std::memcmp(to.get(), from.get(), bytes), 0);
-        ASSERT_TRUE(to.is_untouched_around());
+        const auto check = [&](const auto& copy) {
+          Memory to(to_distance, bytes, std::byte{0xff});
+          for (unsigned thread = 0; thread < kThreads; ++thread) copy(to.get(), thread);
+          ASSERT_EQ(std::memcmp(to.get(), from.get(), bytes), 0);
+          ASSERT_TRUE(to.is_untouched_around());
+        };
+        const auto count = static_cast<uint32_t>(bytes);
+        check([&](auto* to, auto thread) { copy_bytes<4, FarEnd::kSource>(to, from.get(), count, thread, kThreads); });
+        check([&](auto* to, auto thread) {
+          copy_bytes<4, FarEnd::kDestination>(to, from.get(), count, thread, kThreads);
+        });
       }
     }
   }
