@@ -12,9 +12,9 @@
 namespace plait {
 namespace {
 
-std::string how_directly(Collective collective, const Choice& choice, size_t element_bytes) {
+std::string how_directly(Collective collective, const Choice& choice) {
   if (choice.arguments.engine == Engine::kSm) return join(" by at most ", kPullSms, " SMs");
-  if (reduces(collective)) return join(" by copy engines, and at most ", fold_sms(element_bytes), " SMs that combine");
+  if (reduces(collective)) return join(" by copy engines, and at most ", kFoldSms, " SMs that combine");
   return join(" by copy engines, and at most ", kOwnCopySms, " SMs for what a rank has for itself");
 }
 
@@ -63,7 +63,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
                   host.strands * lanes, " CTAs more");
   }
   if (!choice.direct) return kernels + beside;
-  return join(choice.direct->algorithm, how_directly(collective, *choice.direct, query.element_bytes),
+  return join(choice.direct->algorithm, how_directly(collective, *choice.direct),
               ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else ", kernels,
               beside);
 }

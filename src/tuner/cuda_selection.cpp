@@ -39,7 +39,7 @@ constexpr int kChainParts = 2;
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
 constexpr size_t kManyCopyEngineBytes = 56 << 20;  // over more than two GPUs
 // What has to be combined a few SMs combine straight out of all inputs, and copy engines spread it: over four
-// GPUs that is faster than kernels on all SMs from so many bytes of the message on, except for types of one byte.
+// GPUs that is faster than kernels on all SMs from so many bytes of the message on.
 constexpr size_t kDirectAllReduceBytes = 256 << 20;
 
 // Where few SMs may be kept busy, kernels that store everything have one lane, which does more with as many SMs than
@@ -60,7 +60,6 @@ struct Paths {
 constexpr Paths kSmOneWay = {360e9, 42e9, 25e-6, 52e9}, kSmBothWays = {355e9, 32e9, 25e-6, 46e9};
 constexpr Paths kCopiesOneWay = {391e9, 34e9, 25e-6, 52e9}, kCopiesBothWays = {370e9, 27e9, 25e-6, 46e9};
 constexpr Paths kFourOneWay = {355e9, 32e9, 110e-6, 26e9}, kFourBothWays = {340e9, 30e9, 80e-6, 32e9};
-constexpr Paths kFourNarrow = {340e9, 25e9, 60e-6, 32e9};  // all-reduce and reduce-scatter of types of two bytes
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -149,8 +148,8 @@ class CudaSelection {
     // Over more than two GPUs, copies are held up for longer than what host memory carries saves, but for those behind
     // a fold, where it was measured to pay. Whether there will be any copies not all ranks may know, and the launch of
     // kernels has to be the same on all, so the share is what suits kernels. And what comes from host memory
-    // has far to come: few loads are under way where several sources are not of four bytes an element.
-    const bool loads_enough = !reduces(query_.collective) || query_.element_bytes == 4 || everyone_combines_halves();
+    // has far to come: of elements of eight bytes fewer loads are under way where there are several sources.
+    const bool loads_enough = !reduces(query_.collective) || query_.element_bytes <= 4;
     const bool moves = direct_bytes() > 0 && !reduces(query_.collective);
     if (query_.ranks > 2 && (moves || !loads_enough)) return {};
     const Paths& paths = this->paths(copies);
@@ -164,7 +163,6 @@ class CudaSelection {
 
   const Paths& paths(bool copies) const {
     const bool one_way = has_root(query_.collective);  // ranks either store at others or are stored at
-    if (query_.ranks > 2 && everyone_combines_halves()) return kFourNarrow;
     if (query_.ranks > 2) return one_way ? kFourOneWay : kFourBothWays;
     if (copies) return one_way ? kCopiesOneWay : kCopiesBothWays;
     return one_way ? kSmOneWay : kSmBothWays;
@@ -215,7 +213,7 @@ class CudaSelection {
     if (has_few_sms()) return kFewSmsDirectBytes;
     switch (query_.collective) {
       case Collective::kAllReduce:
-        if (query_.ranks != 4 || query_.element_bytes == 1) return SIZE_MAX;  // as it was measured
+        if (query_.ranks != 4) return SIZE_MAX;  // as it was measured
         return kDirectAllReduceBytes / static_cast<size_t>(query_.ranks) * peers_;
       case Collective::kReduceScatter:
         return SIZE_MAX;
@@ -295,7 +293,6 @@ class CudaSelection {
   bool everyone_combines() const {
     return query_.collective == Collective::kAllReduce || query_.collective == Collective::kReduceScatter;
   }
-  bool everyone_combines_halves() const { return everyone_combines() && query_.element_bytes == 2; }
 
   bool is_broadcast() const { return query_.collective == Collective::kBroadcast; }
 

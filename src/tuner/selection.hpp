@@ -75,9 +75,8 @@ inline constexpr int kOwnCopySms = 8;  // for what a rank copies to itself while
 // For all that a rank copies where SMs do it: 16 that load from peers are as fast as all, 335 GB/s on H200.
 inline constexpr int kPullSms = 48;
 // For what they combine straight out of all inputs: over 4 H200 8 of them take in 325 GB/s, as many as all, and over
-// two 304, where 16 take 334. Narrow types take more instructions for each byte.
-inline constexpr int kFoldSms = 16, kNarrowFoldSms = 32;
-inline constexpr int fold_sms(size_t element_bytes) { return element_bytes < 4 ? kNarrowFoldSms : kFoldSms; }
+// two 304, where 16 take 334.
+inline constexpr int kFoldSms = 16;
 struct CudaChoice {
   Choice plan;
   LaunchShape launch;

@@ -68,11 +68,32 @@ __device__ void combine(ReduceOp op, T (&a)[count], const T (&b)[count]) {
   }
 }
 
+// a <- a / divisor, unless that is 0; towards zero, of integers. The divisor is a number of ranks, most often a power
+// of two, by which one divides exactly in an instruction or two.
 template <class T, int count>
 __device__ void divide(T (&a)[count], int divisor) {
   if (divisor == 0) return;
+  constexpr uint32_t kOne = 127;  // the exponent of 1
+  constexpr int kMantissaBits = 23;
+  union {
+    float value;
+    uint32_t bits;
+  } power = {static_cast<float>(divisor)};
+  if ((divisor & (divisor - 1)) != 0) {
 #pragma unroll
-  for (int i = 0; i < count; ++i) a[i] = static_cast<T>(a[i] / static_cast<T>(divisor));
+    for (int i = 0; i < count; ++i) a[i] = static_cast<T>(a[i] / static_cast<T>(divisor));
+  } else if constexpr (std::is_integral_v<T>) {
+    const uint32_t exponent = (power.bits >> kMantissaBits) - kOne;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if constexpr (std::is_signed_v<T>) a[i] = static_cast<T>(a[i] + (a[i] < 0 ? divisor - 1 : 0));
+      a[i] = static_cast<T>(a[i] >> exponent);
+    }
+  } else {
+    power.bits = (2 * kOne << kMantissaBits) - power.bits;  // 1 / power
+#pragma unroll
+    for (int i = 0; i < count; ++i) a[i] *= static_cast<T>(power.value);
+  }
 }
 
 // Integers that are narrower than a word, all of a word at a time: each wraps on its own.

@@ -27,7 +27,7 @@ unsigned prepare(const DeviceFold& fold, const Call& call, uint64_t agreement, s
   launch.to = output + fold.output_offset;
   launch.elements = fold.elements;
   constexpr uint64_t kWorthACta = 32 << 10;
-  const auto most = static_cast<uint64_t>(std::clamp(processors, 1, fold_sms(size_of(call.type))));
+  const auto most = static_cast<uint64_t>(std::clamp(processors, 1, kFoldSms));
   return static_cast<unsigned>(std::clamp<uint64_t>(fold.elements * size_of(call.type) / kWorthACta, 1, most));
 }
 

@@ -50,7 +50,7 @@ void compare(int sources, ReduceOp op, int divisor, Random& random) {
         const Accumulator next[1] = {Facts::widen(Vector(given[s][v]).elements[e])};
         combine(op, expected, next);
       }
-      divide(expected, divisor);
+      if (divisor != 0) expected[0] = static_cast<Accumulator>(expected[0] / static_cast<Accumulator>(divisor));
       const Accumulator rounded = Facts::widen(Facts::narrow(expected[0]));
       ASSERT_TRUE(are_alike(Facts::widen(results[v].elements[e]), rounded)) << "vector " << v << ", element " << e;
     }
@@ -60,9 +60,9 @@ void compare(int sources, ReduceOp op, int divisor, Random& random) {
 template <DataType type>
 void compare_all(Random& random) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
-    for (const int divisor : {0, 3}) {
+    for (const int divisor : {0, 1, 2, 3, 6, 16}) {
       if (divisor != 0 && op != ReduceOp::kAverage) continue;
-      for (int time = 0; time < 20; ++time) {
+      for (int time = 0; time < 10; ++time) {
         compare<type, 2>(2, op, divisor, random);
         compare<type, 4>(4, op, divisor, random);
         compare<type, 8>(8, op, divisor, random);

@@ -165,13 +165,10 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
   ASSERT_TRUE(choice.direct);
   EXPECT_EQ(choice.direct->algorithm, "pull");
   EXPECT_EQ(choice.direct->arguments.engine, Engine::kCopy);
-  query.element_bytes = 1;  // which are combined more slowly
-  EXPECT_FALSE(has_direct(query));
   EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
   for (const int ranks : {2, 3, 8}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, ranks)));
   EXPECT_FALSE(has_direct(query_of(Collective::kReduceScatter, 1 << 30, 4)));
   query.processes = false;
-  query.element_bytes = 4;
   EXPECT_FALSE(has_direct(query));
 
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
@@ -382,13 +379,14 @@ TEST(CudaSelection, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
     in_one_process.host_path = in_several.host_path = true;
     in_one_process.processes = false;  // which not all ranks may know
     EXPECT_EQ(select_for_cuda(in_one_process, {}, {}).launch, select_for_cuda(in_several, {}, {}).launch);
-    SelectionQuery bfloat16 = query_of(collective, 1 << 30, 4);
-    bfloat16.host_path = true;
-    bfloat16.element_bytes = 2;
-    const bool has_part = select_for_cuda(bfloat16, {}, {}).launch.host.strands > 0;
-    const bool has_loads_enough = collective == Collective::kBroadcast || collective == Collective::kAllReduce ||
-                                  collective == Collective::kReduceScatter;
-    EXPECT_EQ(has_part, has_loads_enough) << name(collective);
+    for (const size_t element_bytes : {1, 2, 4, 8}) {
+      SelectionQuery of_type = query_of(collective, 1 << 30, 4);
+      of_type.host_path = true;
+      of_type.element_bytes = element_bytes;
+      const HostPart part = select_for_cuda(of_type, {}, {}).launch.host;
+      const bool has_loads_enough = !reduces(collective) || element_bytes < 8;
+      EXPECT_EQ(part.strands > 0, combines && has_loads_enough) << name(collective) << ", " << element_bytes;
+    }
   }
 }
 
