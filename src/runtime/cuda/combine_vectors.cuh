@@ -4,16 +4,23 @@
 #include <type_traits>
 
 #include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/packed.cuh"
 #include "runtime/cuda/unaligned.cuh"
 
 namespace plait {
 
+// Of vectors, which are Packs.
+template <class Vector>
+inline constexpr bool kIsNarrow = sizeof(typename Vector::Storage) < sizeof(uint32_t);
+template <class Vector>
+inline constexpr bool kHasIntegers = std::is_integral_v<typename Vector::Accumulator>;
+
 // Part of a vector while it is combined: a whole one, or a word of narrow elements, so that few are wide at a time, as
-// registers are for loads. Vector: a Pack. `is_plain_sum`: nothing is done but adding.
+// registers are for loads. `is_plain_sum`: nothing is done but adding.
 template <class Vector, bool is_plain_sum>
 class WidePart {
  public:
-  static constexpr int kInVector = sizeof(typename Vector::Storage) < sizeof(uint32_t) ? 4 : 1;
+  static constexpr int kInVector = kIsNarrow<Vector> ? 4 : 1;
 
   __device__ void begin(const Vector& vector, int part) { vector.widen(elements_, part * kElements); }
 
@@ -39,33 +46,29 @@ class WidePart {
   Accumulator elements_[kElements];
 };
 
-// A word of narrow integers that are added.
 template <class Vector>
-class PackedPart {
- public:
-  static constexpr int kInVector = 4;
+using SumPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, true>, WidePart<Vector, true>>;
+template <class Vector>
+using MinMaxPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, false>, PairsPart<Vector>>;
 
-  __device__ void begin(const Vector& vector, int part) { word_ = vector.words[part]; }
-  __device__ void combine(ReduceOp, const Vector& vector, int part) {
-    word_ = add_packed<typename Vector::Storage>(word_, vector.words[part]);
+// Calls `use` with the type of part that `op` takes. What is done most often has code of its own, without a branch for
+// each part.
+template <class Vector, class Use>
+__device__ void with_part(ReduceOp op, int divisor, const Use& use) {
+  if constexpr (kIsNarrow<Vector>) {
+    if (op == ReduceOp::kMin || op == ReduceOp::kMax) return use.template operator()<MinMaxPart<Vector>>();
+    if (op != ReduceOp::kProduct && divisor == 0) return use.template operator()<SumPart<Vector>>();
   }
-  __device__ void end(int, Vector& result, int part) { result.words[part] = word_; }
+  use.template operator()<WidePart<Vector, false>>();
+}
 
- private:
-  uint32_t word_;
-};
-
-template <class Vector, bool is_plain_sum>
-using Part = std::conditional_t<is_plain_sum && std::is_integral_v<typename Vector::Accumulator> &&
-                                    sizeof(typename Vector::Accumulator) < sizeof(uint32_t),
-                                PackedPart<Vector>, WidePart<Vector, is_plain_sum>>;
-
-// What combine_vectors() does, with the operation decided.
-template <bool is_plain_sum, bool is_aligned, int kSources, class Vector, int kVectors, class At>
-__device__ void combine_vectors_by(ReduceOp op, int sources, int divisor, const At& at, uint32_t first, uint32_t stride,
-                                   uint32_t last, Vector (&results)[kVectors]) {
-  using VectorPart = Part<Vector, is_plain_sum>;
-  constexpr int kInVector = VectorPart::kInVector, kParts = kVectors * kInVector;
+// Vectors `first`, `first` + `stride` and so on, as far as they are less than `last`, of places at(0) to
+// at(`sources` - 1), combined in this order and divided by `divisor` if that is not 0. `kSources` 0: as many as there
+// are, loaded one after the other; else all loads are under way before the first is used. Vector: a Pack.
+// `is_aligned`: all places are, to its size; if not, see load_vectors().
+template <bool is_aligned, int kSources, class Vector, int kVectors, class At>
+__device__ void combine_vectors(ReduceOp op, int sources, int divisor, const At& at, uint32_t first, uint32_t stride,
+                                uint32_t last, Vector (&results)[kVectors]) {
   constexpr int kAtOnce = kSources > 0 ? kSources : 1;
   Vector values[kAtOnce][kVectors];
   const auto load = [&](int source, Vector(&to)[kVectors]) {
@@ -78,49 +81,36 @@ __device__ void combine_vectors_by(ReduceOp op, int sources, int divisor, const 
   for (int s = 0; s < kAtOnce; ++s) load(s, values[s]);
 #pragma unroll
   for (int s = 0; s < kAtOnce; ++s) complete(s, values[s]);
-  if constexpr (kSources > 0) {
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const int u = part / kInVector, of_it = part % kInVector;
-      VectorPart sum;
-      sum.begin(values[0][u], of_it);
-#pragma unroll
-      for (int s = 1; s < kSources; ++s) sum.combine(op, values[s][u], of_it);
-      sum.end(divisor, results[u], of_it);
-    }
-  } else {
-    VectorPart sums[kParts];
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) sums[part].begin(values[0][part / kInVector], part % kInVector);
-    for (int s = 1; s < sources; ++s) {
-      load(s, values[0]);
-      complete(s, values[0]);
+  with_part<Vector>(op, divisor, [&]<class VectorPart>() {
+    constexpr int kInVector = VectorPart::kInVector, kParts = kVectors * kInVector;
+    if constexpr (kSources > 0) {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        sums[part].combine(op, values[0][part / kInVector], part % kInVector);
+        const int u = part / kInVector, of_it = part % kInVector;
+        VectorPart sum;
+        sum.begin(values[0][u], of_it);
+#pragma unroll
+        for (int s = 1; s < kSources; ++s) sum.combine(op, values[s][u], of_it);
+        sum.end(divisor, results[u], of_it);
+      }
+    } else {
+      VectorPart sums[kParts];
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) sums[part].begin(values[0][part / kInVector], part % kInVector);
+      for (int s = 1; s < sources; ++s) {
+        load(s, values[0]);
+        complete(s, values[0]);
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          sums[part].combine(op, values[0][part / kInVector], part % kInVector);
+        }
+      }
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        sums[part].end(divisor, results[part / kInVector], part % kInVector);
       }
     }
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      sums[part].end(divisor, results[part / kInVector], part % kInVector);
-    }
-  }
-}
-
-// Vectors `first`, `first` + `stride` and so on, as far as they are less than `last`, of places at(0) to
-// at(`sources` - 1), combined in this order and divided by `divisor` if that is not 0. `kSources` 0: as many as there
-// are, loaded one after the other; else all loads are under way before the first is used. Vector: a Pack.
-// `is_aligned`: all places are, to its size; if not, see load_vectors().
-template <bool is_aligned, int kSources, class Vector, int kVectors, class At>
-__device__ void combine_vectors(ReduceOp op, int sources, int divisor, const At& at, uint32_t first, uint32_t stride,
-                                uint32_t last, Vector (&results)[kVectors]) {
-  // What is done most often has code of its own, without a branch for each part.
-  constexpr bool has_parts = Part<Vector, false>::kInVector > 1;
-  if (has_parts && (op == ReduceOp::kSum || op == ReduceOp::kAverage) && divisor == 0) {
-    combine_vectors_by<has_parts, is_aligned, kSources>(op, sources, divisor, at, first, stride, last, results);
-  } else {
-    combine_vectors_by<false, is_aligned, kSources>(op, sources, divisor, at, first, stride, last, results);
-  }
+  });
 }
 
 }  // namespace plait

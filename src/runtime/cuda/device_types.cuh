@@ -5,14 +5,15 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "base/types.hpp"
 
 namespace plait {
 
-// Storage: how an element lies in memory. Accumulator: what it is combined in. Rounding is to nearest even, and the
-// 8-bit types saturate, as the host's folds do.
+// Storage: how an element lies in memory. Accumulator: what it is combined in. Rounding is to nearest even, the 8-bit
+// types saturate, and a NaN has all bits but the sign set, as the host's folds have it.
 template <DataType type>
 struct DeviceType;
 
@@ -43,19 +44,27 @@ template <>
 struct DeviceType<DataType::kUint64> : PlainDeviceType<uint64_t> {};
 template <>
 struct DeviceType<DataType::kFloat32> : PlainDeviceType<float> {};
+// Unlike sums of floats, those of doubles keep the bits of a NaN.
 template <>
-struct DeviceType<DataType::kFloat64> : PlainDeviceType<double> {};
+struct DeviceType<DataType::kFloat64> : PlainDeviceType<double> {
+  static constexpr double kNan = std::bit_cast<double>(~uint64_t{0} >> 1);
+  static __device__ double narrow(double value) { return isnan(value) ? kNan : value; }
+};
 
-// Narrow floats are converted two at a time, by one instruction.
+// Narrow floats are converted two at a time, by one instruction, and compared two at a time: as what is Comparable,
+// which holds every value that the type has.
 template <>
 struct DeviceType<DataType::kFloat16> {
   using Storage = __half;
   using Accumulator = float;
   using Pair = __half2;
+  using Comparable = Pair;
   static __device__ float widen(__half value) { return __half2float(value); }
   static __device__ __half narrow(float value) { return __float2half_rn(value); }
   static __device__ float2 widen(Pair values) { return __half22float2(values); }
   static __device__ Pair narrow(float2 values) { return __floats2half2_rn(values.x, values.y); }
+  static __device__ Comparable comparable(Pair values) { return values; }
+  static __device__ Pair from_comparable(Comparable values) { return values; }
 };
 
 template <>
@@ -63,10 +72,13 @@ struct DeviceType<DataType::kBfloat16> {
   using Storage = __nv_bfloat16;
   using Accumulator = float;
   using Pair = __nv_bfloat162;
+  using Comparable = Pair;
   static __device__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
   static __device__ __nv_bfloat16 narrow(float value) { return __float2bfloat16_rn(value); }
   static __device__ float2 widen(Pair values) { return __bfloat1622float2(values); }
   static __device__ Pair narrow(float2 values) { return __floats2bfloat162_rn(values.x, values.y); }
+  static __device__ Comparable comparable(Pair values) { return values; }
+  static __device__ Pair from_comparable(Comparable values) { return values; }
 };
 
 template <__nv_fp8_interpretation_t format>
@@ -74,12 +86,15 @@ struct Float8DeviceType {
   using Storage = __nv_fp8_storage_t;
   using Accumulator = float;
   using Pair = __nv_fp8x2_storage_t;
+  using Comparable = __half2;
   static __device__ float widen(Storage value) { return __half2float(__half(__nv_cvt_fp8_to_halfraw(value, format))); }
   static __device__ Storage narrow(float value) { return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, format); }
-  static __device__ float2 widen(Pair values) {
-    return __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(values, format)));
-  }
+  static __device__ float2 widen(Pair values) { return __half22float2(comparable(values)); }
   static __device__ Pair narrow(float2 values) { return __nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, format); }
+  static __device__ Comparable comparable(Pair values) { return __half2(__nv_cvt_fp8x2_to_halfraw2(values, format)); }
+  static __device__ Pair from_comparable(Comparable values) {
+    return __nv_cvt_halfraw2_to_fp8x2(values, __NV_SATFINITE, format);
+  }
 };
 
 template <>

@@ -21,7 +21,7 @@ __device__ T combine_min_max(bool want_max, T a, T b) {
     return want_max ? (a < b ? b : a) : (b < a ? b : a);
   } else {
     // NaN wins, and -0 is less than +0, as on the host.
-    if (isnan(a) || isnan(b)) return static_cast<T>(NAN);
+    if (isnan(a) || isnan(b)) return a + b;
     if (a == b) return want_max == static_cast<bool>(signbit(a)) ? b : a;
     return want_max == (a < b) ? b : a;
   }
@@ -94,13 +94,6 @@ __device__ void divide(T (&a)[count], int divisor) {
 #pragma unroll
     for (int i = 0; i < count; ++i) a[i] *= static_cast<T>(power.value);
   }
-}
-
-// Integers that are narrower than a word, all of a word at a time: each wraps on its own.
-template <class T>
-__device__ uint32_t add_packed(uint32_t a, uint32_t b) {
-  constexpr uint32_t kTops = sizeof(T) == 1 ? 0x80808080 : 0x80008000;  // from which nothing may be carried
-  return ((a & ~kTops) + (b & ~kTops)) ^ ((a ^ b) & kTops);
 }
 
 // As many elements as fit into Bits (an unsigned integer type or uint4), as bits and as numbers.

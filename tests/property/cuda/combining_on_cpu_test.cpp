@@ -26,7 +26,13 @@ bool are_alike(Accumulator a, Accumulator b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-// Random bits are sums that wrap, saturate, are infinite or no numbers.
+// Random bits are sums that wrap, saturate, are infinite or no numbers; now and then all elements of a word are 0 and
+// -0.
+uint32_t random_word(Random& random) {
+  constexpr std::array<uint32_t, 3> kZeros = {0, 0x80008000, 0x80808080};
+  return random() % 4 == 0 ? kZeros[random() % kZeros.size()] : static_cast<uint32_t>(random());
+}
+
 template <DataType type, int kSources>
 void compare(int sources, ReduceOp op, int divisor, Random& random) {
   using Vector = Pack<type, uint4>;
@@ -37,7 +43,7 @@ void compare(int sources, ReduceOp op, int divisor, Random& random) {
   std::array<std::array<uint4, kVectors>, kMostSources> given;
   for (auto& source : given) {
     for (uint4& vector : source) {
-      for (uint32_t* word : {&vector.x, &vector.y, &vector.z, &vector.w}) *word = static_cast<uint32_t>(random());
+      for (uint32_t* word : {&vector.x, &vector.y, &vector.z, &vector.w}) *word = random_word(random);
     }
   }
   Vector results[kVectors];

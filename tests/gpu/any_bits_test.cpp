@@ -1,0 +1,107 @@
+// Reductions of random bits on GPUs, to the bit as the oracle of the host's folds has them: infinities, NaN, -0,
+// denormals, sums that wrap or saturate. A program without a test framework, as collectives_test is. Exit status 77: no
+// GPU, nothing was tested. Argument: seed.
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "base/error.hpp"
+#include "unit/runtime/host/fold_oracle.hpp"
+#include "world.hpp"
+
+namespace plait {
+namespace {
+
+using test::Report;
+using test::World;
+
+using oracle::Bytes;
+
+// Now and then 0 and -0 meet: in each type some elements are then.
+void fill(Bytes& bytes, std::mt19937_64& random) {
+  constexpr std::array<uint64_t, 4> kZeros = {0, 1ull << 63, 0x8000800080008000, 0x8080808080808080};
+  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+    const uint64_t value = random() % 4 == 0 ? kZeros[random() % kZeros.size()] : random();
+    std::memcpy(bytes.data() + i, &value, std::min(sizeof(value), bytes.size() - i));
+  }
+}
+
+// How many bytes of the ranks' outputs are not what they should be.
+long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& random) {
+  const size_t bytes = call.count * size_of(call.type);
+  oracle::Problem problem{call.type, call.op, call.count};
+  problem.divisor = call.op == ReduceOp::kAverage ? world.size() : 0;
+  for (int r = 0; r < world.size(); ++r) {
+    Bytes& input = problem.sources.emplace_back(bytes);
+    problem.source_is_wide.push_back(0);
+    fill(input, random);
+    check_cuda(cudaMemcpy(world.input(r) + offset, input.data(), bytes, cudaMemcpyHostToDevice), "upload");
+  }
+  for (int r = 0; r < world.size(); ++r) {
+    world.rank(r).enqueue(call, world.input(r) + offset, world.output(r) + offset, world.stream(r));
+  }
+  world.synchronize();
+  const Bytes expected = oracle::fold(problem);
+  long count = 0;
+  for (int r = 0; r < world.size(); ++r) {
+    Bytes output(bytes);
+    check_cuda(cudaMemcpy(output.data(), world.output(r) + offset, bytes, cudaMemcpyDeviceToHost), "download");
+    if (const auto error = world.rank(r).async_error()) throw *error;
+    for (size_t i = 0; i < bytes; ++i) count += output[i] != expected[i];
+  }
+  return count;
+}
+
+// Sums and products only over two ranks, where their order makes no difference.
+void test_any_bits(Report& report, int gpus, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (const int ranks : {2, 4, 5}) {
+    for (const char* const launch : {"", "signals:3x128", "packets:3x128", "lines:3x128"}) {
+      Settings settings;
+      settings.launch = launch;
+      settings.timeout_seconds = 10;
+      World world(ranks, gpus, settings);
+      for (int type = 0; type < kDataTypeCount; ++type) {
+        for (const ReduceOp op :
+             {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kAverage}) {
+          if (ranks > 2 && op != ReduceOp::kMin && op != ReduceOp::kMax) continue;
+          for (const size_t count : {99, 20'011}) {
+            for (const size_t elements_off : {0, 1}) {
+              const Call call{Collective::kAllReduce, static_cast<DataType>(type), op, 0, count};
+              const long errors = wrong(world, call, elements_off * size_of(call.type), random);
+              report.expect(errors == 0, join("seed ", seed, ": ", to_text(call), " over ", ranks, " ranks, ",
+                                              world.rank(0).launch_for(call), ", buffers ", elements_off,
+                                              " elements off: ", errors, " bytes wrong"));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plait
+
+int main(int argc, char** argv) {
+  alarm(300);  // whatever happens, it ends
+  try {
+    const int gpus = plait::cuda_device_count();
+    if (gpus == 0) {
+      std::puts("skipped: no GPU");
+      return plait::test::kSkipped;
+    }
+    plait::test::Report report;
+    plait::test_any_bits(report, gpus, argc > 1 ? std::strtoull(argv[1], nullptr, 10) : std::random_device{}());
+    return report.finish();
+  } catch (const std::exception& error) {
+    std::printf("FAILED: %s\n", error.what());
+    return 1;
+  }
+}
