@@ -12,7 +12,7 @@ CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
 # Warnings are errors where a machine watches, not on a user's newer compiler.
 WERROR ?= $(if $(CI),ON,OFF)
 # Seconds that the tests of one sanitizer may take, and the tests in which threads meet.
-SANITIZE_SECONDS ?= 240
+SANITIZE_SECONDS ?= 600
 THREAD_TESTS ?= host_rank_test board_test segment_test waiting_test peers_test bootstrap_test collectives_test \
   channel_test exchange_test messages_test offers_test meetings_test
 

@@ -9,10 +9,6 @@
 namespace plait {
 namespace {
 
-constexpr int kMostStrands = 64;
-constexpr int kLeastThreads = 64;
-constexpr int kMostThreads = 512;
-
 // Where everybody stores everything at everybody, up to this many bytes a rank, or, of a reduction to one rank, in all:
 // more is stored faster in two steps.
 constexpr size_t kOneShotBytes = 768 << 10;
@@ -141,7 +137,6 @@ class CudaSelection {
     const bool copies = direct && direct->arguments.engine == Engine::kCopy;
     if (!query_.host_path || query_.ranks_per_device > 1 || (direct && !copies) || query_.most_sms > 0) return {};
     // Of blocks that begin between two vectors fewer loads are under way, for which host memory is too far away.
-    constexpr size_t kVectorBytes = 16;
     const bool whole_vectors =
         !has_rank_blocks(query_.collective) || query_.bytes % (static_cast<size_t>(query_.ranks) * kVectorBytes) == 0;
     if (!whole_vectors) return {};

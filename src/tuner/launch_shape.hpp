@@ -2,6 +2,7 @@
 // suffice) and open to change.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -29,7 +30,9 @@ struct HostPart {
   double percent() const;  // the share, to a tenth: for people
   friend bool operator==(const HostPart&, const HostPart&) = default;
 };
-inline constexpr int kMostHostStrands = 4;
+inline constexpr int kMostStrands = 64, kMostHostStrands = 4;  // for which GPUs have memory
+inline constexpr int kLeastThreads = 64, kMostThreads = 512;   // of a strand
+inline constexpr size_t kVectorBytes = 16;                     // what a thread moves at once
 
 // A strand is a CTA that runs the plan by itself on slices of the message, with signals and scratch of its own; strand
 // s of a rank deals with strand s of its peers only. So CTAs of one rank never wait for each other.

@@ -36,16 +36,16 @@ __device__ __noinline__ void store_elements(std::byte* to, uint32_t count, uint6
   }
 }
 
-// A word, of which `count` elements exist. `whole`: it starts at a multiple of eight bytes.
+// A word, of which `count` elements exist. `is_aligned`: it starts at a multiple of eight bytes.
 template <class Word>
-__device__ uint64_t load_word(const std::byte* from, uint32_t count, bool whole) {
-  if (whole && count == Word::kCount) return *reinterpret_cast<const uint64_t*>(from);
+__device__ uint64_t load_word(const std::byte* from, uint32_t count, bool is_aligned) {
+  if (is_aligned && count == Word::kCount) return *reinterpret_cast<const uint64_t*>(from);
   return load_elements<Word>(from, count);
 }
 
 template <class Word>
-__device__ void store_word(std::byte* to, uint32_t count, bool whole, uint64_t bits) {
-  if (whole && count == Word::kCount) {
+__device__ void store_word(std::byte* to, uint32_t count, bool is_aligned, uint64_t bits) {
+  if (is_aligned && count == Word::kCount) {
     *reinterpret_cast<uint64_t*>(to) = bits;
   } else {
     store_elements<Word>(to, count, bits);

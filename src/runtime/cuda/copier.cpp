@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "runtime/cuda/copy_kernel.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/gate_launch.hpp"
 #include "runtime/cuda/gated_copy_kernel.hpp"
 #include "runtime/cuda/gated_fold_kernel.hpp"
 
@@ -66,9 +67,9 @@ void Copier::enqueue_fold(const DeviceFold& fold, const Call& call, uint64_t agr
                           std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) const {
   GatedFoldLaunch launch = {};
   fill(launch);
-  const unsigned ctas = prepare(fold, call, agreement, inputs, output, processors_, launch);
+  const unsigned ctas = prepare_fold(fold, call, agreement, inputs, output, processors_, launch);
   void* arguments[] = {&launch};
-  check_cuda(cudaLaunchKernel(gated_fold_kernel(call.type, is_aligned(launch)), dim3(ctas), dim3(kGatedFoldThreads),
+  check_cuda(cudaLaunchKernel(gated_fold_kernel(call.type, is_all_aligned(launch)), dim3(ctas), dim3(kGatedFoldThreads),
                               arguments, 0, stream),
              "launching a fold");
 }
@@ -77,7 +78,7 @@ void Copier::launch_in_one(const CopyLanes& copies, std::span<const uint64_t> ag
                            std::span<const std::byte* const> sources, std::byte* output, cudaStream_t stream) const {
   GatedCopyLaunch launch = {};
   fill(launch);
-  const GatedCopyGrid grid = prepare(copies, agreements, sources, output, processors_, launch);
+  const GatedCopyGrid grid = prepare_copies(copies, agreements, sources, output, processors_, launch);
   if (grid.ctas == 0) return;
   void* arguments[] = {&launch};
   check_cuda(
@@ -88,7 +89,7 @@ void Copier::launch_in_one(const CopyLanes& copies, std::span<const uint64_t> ag
 void Copier::launch_gate(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
                          cudaStream_t stream) const {
   GateLaunch launch = {};
-  const unsigned lanes = prepare(copies, gate, agreements, launch);
+  const unsigned lanes = prepare_gates(copies, gate, agreements, launch);
   if (lanes == 0) return;
   fill(launch);
   void* arguments[] = {&launch};

@@ -251,12 +251,16 @@ CopyLane receiving_lane(int peer, size_t bytes, bool by_kernel) {
   return lane;
 }
 
+bool is_in_place(const DeviceCopy& copy, const std::byte* source, const std::byte* output) {
+  return source + copy.source_offset == output + copy.output_offset;
+}
+
 std::vector<PlacedCopy> place(const CopyLane& lane, std::span<const std::byte* const> sources, std::byte* output) {
   std::vector<PlacedCopy> placed;
   for (const DeviceCopy& copy : lane.copies) {
-    const std::byte* const from = sources[static_cast<size_t>(copy.from_rank)] + copy.source_offset;
-    std::byte* const to = output + copy.output_offset;
-    if (from != to) placed.push_back({to, from, copy.bytes});
+    const std::byte* const source = sources[static_cast<size_t>(copy.from_rank)];
+    if (is_in_place(copy, source, output)) continue;
+    placed.push_back({output + copy.output_offset, source + copy.source_offset, copy.bytes});
   }
   return placed;
 }

@@ -76,6 +76,9 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
 CopyLane sending_lane(int peer, bool beside_copy);
 CopyLane receiving_lane(int peer, size_t bytes, bool by_kernel);
 
+// Whether a copy leads to where its source lies.
+bool is_in_place(const DeviceCopy& copy, const std::byte* source, const std::byte* output);
+
 // A copy with addresses.
 struct PlacedCopy {
   std::byte* to = nullptr;

@@ -17,7 +17,6 @@ inline constexpr int kCountBits = 40, kTagBits = 64 - kCountBits;
 inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 constexpr uint32_t tag_of(uint64_t what) { return static_cast<uint32_t>(what & ((uint64_t{1} << kTagBits) - 1)); }
 inline constexpr int kMostDeviceRanks = 16;
-inline constexpr int kMostStrands = 64;
 inline constexpr int kAllStrands = kMostStrands + kMostHostStrands;  // the last ones are of a HostPart
 inline constexpr int kMostLanes = 3;                                 // of a rank in a plan; each is a CTA of the strand
 inline constexpr int kMostMessageStrands = 32;                       // of a message from one rank to another

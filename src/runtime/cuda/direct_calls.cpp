@@ -11,18 +11,15 @@ namespace {
 
 static_assert(kMostOfferingRanks >= kMostDeviceRanks);
 
-bool begins_at_vector(const void* buffer) {
-  constexpr uintptr_t kVectorBytes = 16;
-  return reinterpret_cast<uintptr_t>(buffer) % kVectorBytes == 0;
-}
+bool begins_at_vector(const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % kVectorBytes == 0; }
 
 // Whether SMs copy what the rank has for itself.
 bool copies_own_block(const CopyProgram& program, const void* input, const void* output) {
-  const auto* const from = static_cast<const std::byte*>(input);
-  const auto* const to = static_cast<const std::byte*>(output);
+  const auto moves = [&](const DeviceCopy& copy) {
+    return !is_in_place(copy, static_cast<const std::byte*>(input), static_cast<const std::byte*>(output));
+  };
   return std::any_of(program.lanes.begin(), program.lanes.end(), [&](const CopyLane& lane) {
-    return lane.by_kernel && !lane.copies.empty() &&
-           from + lane.copies[0].source_offset != to + lane.copies[0].output_offset;
+    return lane.by_kernel && std::any_of(lane.copies.begin(), lane.copies.end(), moves);
   });
 }
 

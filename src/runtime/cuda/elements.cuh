@@ -96,6 +96,20 @@ __device__ void divide(T (&a)[count], int divisor) {
   }
 }
 
+// What load(0) to load(`sources` - 1) give, combined in this order and divided: for what is seldom needed, one element
+// at a time.
+template <class Load>
+__device__ auto combine_one_by_one(ReduceOp op, int sources, int divisor, const Load& load) {
+  decltype(load(0)) result[1] = {load(0)};
+#pragma unroll 1
+  for (int s = 1; s < sources; ++s) {
+    const decltype(load(0)) next[1] = {load(s)};
+    combine(op, result, next);
+  }
+  divide(result, divisor);
+  return result[0];
+}
+
 // As many elements as fit into Bits (an unsigned integer type or uint4), as bits and as numbers.
 template <DataType type, class Bits>
 struct Pack {

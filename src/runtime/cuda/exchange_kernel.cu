@@ -1,17 +1,20 @@
 // The kernel of messages.
 #include "runtime/cuda/copy_bytes.cuh"
 #include "runtime/cuda/exchange_kernel.hpp"
-#include "runtime/cuda/strand.cuh"
+#include "runtime/cuda/patience.cuh"
 
 namespace plait {
 namespace {
 
 // Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot.
 constexpr int kCopyBarrier = 15;
+static_assert(kSlots < kCopyBarrier);
 constexpr int kAtOnce = 4;  // loads of a thread that are under way
 
 // Named barriers of a CTA that copying warps only arrive at: they go on while the signalling warp waits for them, and
-// for their stores to have come where they go. One for each slot, so a warp can be no more than all slots ahead.
+// for their stores to have come where they go. One for each slot: no warp comes to a slot's barrier again before the
+// signalling warp has left it, as for that the peer must have answered the piece that was in the slot, which only the
+// signalling warp lets it do (ChannelEnd::tell).
 __device__ void arrive_at(uint32_t slot) {
   asm volatile("barrier.cta.arrive %0, %1;" ::"r"(slot + 1), "r"(blockDim.x) : "memory");
 }
@@ -114,18 +117,13 @@ class ChannelEnd {
 
   // For all copying warps. One thread looks for all: where many look, what they look for is slow to arrive.
   __device__ bool await(const std::byte* word, uint64_t count) const {
-    return agree(threadIdx.x != 0 || count == 0 || poll(word, count), copying_);
+    return agree(threadIdx.x != 0 || count == 0 || comes(word, count), copying_);
   }
 
-  __device__ bool poll(const std::byte* word, uint64_t count) const {
-    Patience patience;
-    for (;;) {
-      const uint64_t seen = machine::load_acquire(word);
-      if (seen >= count) return true;
-      if (!patience.is_over(launch_.self)) continue;
-      give_up(StrandFailure::kTimedOut, count, seen);
-      return false;
-    }
+  __device__ bool comes(const std::byte* word, uint64_t count) const {
+    const uint64_t seen = poll(word, launch_.self, [count](uint64_t it) { return it >= count; });
+    if (seen < count) give_up(StrandFailure::kTimedOut, count, seen);
+    return seen >= count;
   }
 
   __device__ void give_up(StrandFailure::State why, uint64_t expected, uint64_t seen) const {
@@ -133,7 +131,8 @@ class ChannelEnd {
     report(gave_up_, to, queue_.peer, why, expected, seen);
   }
 
-  // Over PCIe; only on the way out. Of several strands that report the same queue, any may win: they say the same.
+  // Over PCIe; only on the way out. Several strands may report the same queue, and their words mix: each is true of
+  // one.
   static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, int peer, StrandFailure::State why,
                                              uint64_t expected, uint64_t seen) {
     *static_cast<volatile int*>(gave_up) = 1;

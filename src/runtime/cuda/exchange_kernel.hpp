@@ -1,7 +1,7 @@
 // Messages from one rank to another on GPUs: one launch performs all sends and receives of an exchange.
 //
 // Each ordered pair of ranks has a channel: memory at the receiver, an inbox, that the sender stores to. A message is
-// cut into pieces, and a strand (here: a warp) of the sender brings a piece to the strand of its number at the
+// cut into pieces, and a strand (a CTA) of the sender brings a piece to the strand of its number at the
 // receiver, which copies it out. A strand has some slots of the inbox for itself, a word that says how many pieces
 // came, and one at the sender that says how many were taken. It waits for its counterpart only, within bounds, so
 // strands need no barriers among each other, and a message no more than two ranks.
@@ -10,20 +10,21 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/cuda/device_block.hpp"
-#include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/device_rank.hpp"
 
 namespace plait {
+
+inline constexpr uint32_t kSlots = 4;  // of a strand: a power of two; a CTA has a barrier for each
 
 // How inboxes are cut: the same on all ranks of a communicator.
 struct ChannelShape {
   uint32_t strands = 0;     // of a channel
-  uint32_t slots = 0;       // of a strand; a power of two, and no more than a CTA has barriers for
+  uint32_t slots = 0;       // of a strand
   uint32_t slot_bytes = 0;  // header and data
   uint32_t data_bytes = 0;  // of a slot
 
   // As many strands as the GPU, of so many processors, holds at once when all of its ranks send to and receive from
-  // every other.
+  // every other; at least one, though many ranks on one GPU may then have to wait until others are done.
   static ChannelShape of(int ranks, int ranks_per_device, int processors);
   // A message of `bytes` is cut into pieces of so many: for every strand one, if they are not too small.
   uint32_t piece_bytes(uint64_t bytes) const;

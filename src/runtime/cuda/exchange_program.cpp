@@ -10,7 +10,6 @@ namespace {
 constexpr size_t kAlignment = 128;
 constexpr uint32_t kPieceUnit = 512;            // what a warp accesses at once
 constexpr uint32_t kLeastPieceBytes = 2 << 10;  // less is not worth a strand
-constexpr uint32_t kSlots = 4;
 
 size_t round_down(size_t value, size_t unit) { return value / unit * unit; }
 

@@ -22,7 +22,7 @@ class StepWriter {
     if (program_.slices > UINT32_MAX) {
       fail(ErrorCode::kResources, program_.slices, " slices are too many for a launch with flags in its data");
     }
-    result_.has_whole_words = program_.slice_bytes % sizeof(uint64_t) == 0;
+    result_.words_are_aligned = program_.slice_bytes % sizeof(uint64_t) == 0;
     result_.last = add(program_.last[0]);
     const SliceProgram &a = program_.full[0], &b = program_.last[0];
     const bool same = a.first == b.first && a.count == b.count;
@@ -86,16 +86,30 @@ class StepWriter {
       fail(ErrorCode::kResources, "a step with ", most, " places, of ", operation.elements,
            " elements, is too much for a launch with flags in its data; use PLAIT_LAUNCH=signals:… for this algorithm");
     }
+    for (const Places* const places : {&sources, &destinations}) expect_room(*places, operation.elements);
     while (size_t{1} << result_.group_shift < most) ++result_.group_shift;
     FlaggedStep step;
     step.words = static_cast<uint16_t>(words);
     step.last_elements = static_cast<uint8_t>(words == 0 ? 0 : operation.elements - (words - 1) * in_word);
-    step.whole_words = step.last_elements == in_word;
+    step.last_word_is_full = step.last_elements == in_word;
     step.sources = static_cast<uint8_t>(sources.size());
     step.destinations = static_cast<uint8_t>(destinations.size());
     step.copies = copies;
     step.divisor = static_cast<uint8_t>(operation.divisor);
     steps_.push_back({step, std::move(sources), std::move(destinations)});
+  }
+
+  // Bound plans leave room for flags behind each slot's data (CudaRank::limits); what is behind the memory of one epoch
+  // is that of another.
+  void expect_room(const Places& places, size_t elements) const {
+    const size_t bytes = stored_bytes(protocol_, elements * element_bytes_);
+    const size_t room = protocol_ == Protocol::kPackets ? BlockLayout::kPacketBytes : BlockLayout::kLineBytes;
+    for (const DevicePlace& place : places) {
+      if (place.base >= kFirstScratchBase && place.offset + bytes > room) {
+        fail(ErrorCode::kInternal, "a step stores ", bytes, " bytes from ", place.offset,
+             " on, where there is room for ", room);
+      }
+    }
   }
 
   // Once the width of the table is known.
@@ -112,7 +126,7 @@ class StepWriter {
   void put(const DevicePlace& from, size_t place, bool is_destination) {
     if (from.base < kFirstScratchBase) {
       result_.callers.push_back({static_cast<uint16_t>(place), is_destination, from.base == kOutputBase, from.offset});
-      result_.has_whole_words &= from.offset % sizeof(uint64_t) == 0;
+      result_.words_are_aligned &= from.offset % sizeof(uint64_t) == 0;
       return;
     }
     const auto block = reinterpret_cast<uintptr_t>(blocks_[from.base - kFirstScratchBase]);

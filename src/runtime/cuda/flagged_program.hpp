@@ -20,7 +20,7 @@ struct alignas(uint64_t) FlaggedStep {
   uint8_t destinations = 0;
   uint8_t divisor = 0;  // average: of the finished sum; 0: none
   bool copies = false;
-  bool whole_words = false;  // the last word is as full as the others
+  bool last_word_is_full = false;  // the last word is as full as the others
 };
 static_assert(sizeof(FlaggedStep) == sizeof(uint64_t));
 
@@ -48,7 +48,7 @@ struct FlaggedProgram {
     uint64_t offset = 0;
   };
   std::vector<CallersPlace> callers;
-  bool has_whole_words = true;  // every piece of the caller's buffers starts at a multiple of eight bytes, if they do
+  bool words_are_aligned = true;  // every piece of the caller's buffers starts at a multiple of eight bytes, if they do
 };
 
 // Places of a step in plans where every rank hears from every other.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/cuda/gate_kernel.hpp"
-#include "runtime/cuda/strand.cuh"
+#include "runtime/cuda/patience.cuh"
 #include "runtime/lane_loop.hpp"
 
 namespace plait {
@@ -47,17 +47,12 @@ class Gate {
   __device__ bool wait(const GateOperation&) {
     ++awaited_;
     const std::byte* const word = end_.self.blocks[end_.self.rank] + BlockLayout::gate_at(way_, peer_);
-    Patience patience;
-    for (;;) {
-      const uint64_t seen = machine::load_acquire(word);
-      const uint64_t count = seen & kCountMask;
-      const bool other_agreement = count == awaited_ && seen >> kCountBits != agreement_;
-      if (count >= awaited_ && !other_agreement) return true;
-      if (!other_agreement && !patience.is_over(end_.self)) continue;
-      report_wait(end_.failures + index_, peer_, other_agreement ? StrandFailure::kOtherCall : StrandFailure::kTimedOut,
-                  awaited_, count);
-      return false;
-    }
+    const uint64_t seen = poll(word, end_.self, [this](uint64_t it) { return (it & kCountMask) >= awaited_; });
+    const uint64_t count = seen & kCountMask;
+    if (count > awaited_ || (count == awaited_ && seen >> kCountBits == agreement_)) return true;
+    report_wait(end_.failures + index_, peer_, count < awaited_ ? StrandFailure::kTimedOut : StrandFailure::kOtherCall,
+                awaited_, count);
+    return false;
   }
 
  private:

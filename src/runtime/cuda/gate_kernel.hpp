@@ -9,8 +9,7 @@
 
 #include <cstdint>
 
-#include "runtime/cuda/device_block.hpp"
-#include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/device_rank.hpp"
 
 namespace plait {
 

@@ -3,27 +3,15 @@
 
 #include <algorithm>
 
+#include "runtime/cuda/gate_launch.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
 
-void add_gates(const CopyLane& lane, uint64_t agreement, GatedLaunch& launch) {
-  if (lane.before.count == 0 && lane.after.count == 0) return;
-  GateLane &before = launch.before[launch.lanes], &after = launch.after[launch.lanes];
-  ++launch.lanes;
-  before = lane.before;
-  after = lane.after;
-  if (before.count == 0) {  // it is passed all the same, as a part of that lane
-    before = after;
-    before.count = 0;
-  }
-  before.agreement = after.agreement = tag_of(agreement);
-}
-
 // What comes from other ranks first, so that the CTAs that begin last need no link.
-GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreements,
-                      std::span<const std::byte* const> sources, std::byte* output, int processors,
-                      GatedCopyLaunch& launch) {
+GatedCopyGrid prepare_copies(const CopyLanes& copies, std::span<const uint64_t> agreements,
+                             std::span<const std::byte* const> sources, std::byte* output, int processors,
+                             GatedCopyLaunch& launch) {
   uint64_t most_bytes = 0;
   for (size_t l = 0; l < copies.lanes.size(); ++l) {
     const CopyLane& lane = copies.lanes[l];
@@ -40,18 +28,6 @@ GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreeme
   grid.rows = std::clamp(launch.count, 1u, most);
   grid.ctas = static_cast<unsigned>(std::clamp<uint64_t>(most_bytes / kWorthACta, 1, most / grid.rows));
   return grid;
-}
-
-unsigned prepare(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
-                 GateLaunch& launch) {
-  unsigned lanes = 0;
-  for (size_t l = 0; l < copies.lanes.size(); ++l) {
-    const GateLane& part = copies.lanes[l].*gate;
-    if (part.count == 0) continue;
-    launch.lanes[lanes] = part;
-    launch.lanes[lanes++].agreement = tag_of(agreements[l]);
-  }
-  return lanes;
 }
 
 }  // namespace plait

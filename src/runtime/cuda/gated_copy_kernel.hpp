@@ -24,17 +24,9 @@ struct GatedCopyGrid {
 
 // Fills `launch` but for its GateEnd. agreements[l]: of lane l. sources[r]: what is copied from of rank r, as this
 // rank's GPU addresses it. No CTAs where there is nothing to do. `processors`: SMs that may be kept busy.
-GatedCopyGrid prepare(const CopyLanes& copies, std::span<const uint64_t> agreements,
-                      std::span<const std::byte* const> sources, std::byte* output, int processors,
-                      GatedCopyLaunch& launch);
-
-// Adds the gates of a lane, if it has any.
-void add_gates(const CopyLane& lane, uint64_t agreement, GatedLaunch& launch);
-
-// The same of gates by themselves, for copies that copy engines perform between them: `gate` is the part of each lane
-// that is meant. Gives the lanes that have one.
-unsigned prepare(const CopyLanes& copies, GateLane CopyLane::* gate, std::span<const uint64_t> agreements,
-                 GateLaunch& launch);
+GatedCopyGrid prepare_copies(const CopyLanes& copies, std::span<const uint64_t> agreements,
+                             std::span<const std::byte* const> sources, std::byte* output, int processors,
+                             GatedCopyLaunch& launch);
 
 inline constexpr int kGatedCopyThreads = 512;
 static_assert(kGatedCopyThreads >= kMostGateLanes * static_cast<int>(kWarpThreads));

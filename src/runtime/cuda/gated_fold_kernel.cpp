@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "runtime/cuda/by_type.hpp"
-#include "runtime/cuda/gated_copy_kernel.hpp"
+#include "runtime/cuda/gate_launch.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
@@ -16,8 +16,9 @@ const void* gated_fold_kernel(DataType type, bool is_aligned) {
   return by_type(type, [&]<DataType known>() { return gated_fold_kernel_of<known>(is_aligned); });
 }
 
-unsigned prepare(const DeviceFold& fold, const Call& call, uint64_t agreement, std::span<const std::byte* const> inputs,
-                 std::byte* output, int processors, GatedFoldLaunch& launch) {
+unsigned prepare_fold(const DeviceFold& fold, const Call& call, uint64_t agreement,
+                      std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                      GatedFoldLaunch& launch) {
   for (const CopyLane& lane : fold.gates) add_gates(lane, agreement, launch);
   launch.op = call.op;
   launch.divisor = fold.divisor;
@@ -31,8 +32,7 @@ unsigned prepare(const DeviceFold& fold, const Call& call, uint64_t agreement, s
   return static_cast<unsigned>(std::clamp<uint64_t>(fold.elements * size_of(call.type) / kWorthACta, 1, most));
 }
 
-bool is_aligned(const GatedFoldLaunch& launch) {
-  constexpr uintptr_t kVectorBytes = 16;
+bool is_all_aligned(const GatedFoldLaunch& launch) {
   auto all = reinterpret_cast<uintptr_t>(launch.to);
   for (uint32_t s = 0; s < launch.sources; ++s) all |= reinterpret_cast<uintptr_t>(launch.from[s]);
   return all % kVectorBytes == 0;

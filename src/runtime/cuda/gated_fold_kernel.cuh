@@ -82,18 +82,13 @@ class InputFold {
 #pragma unroll 1
     for (uint64_t left = thread(); left < launch_.elements - gap_elements; left += threads()) {
       const uint64_t i = left < gap ? left : left + gap_elements;
-      Accumulator sum[1] = {element(0, i)};
-#pragma unroll 1
-      for (uint32_t s = 1; s < launch_.sources; ++s) {
-        const Accumulator next[1] = {element(s, i)};
-        combine(launch_.op, sum, next);
-      }
-      divide(sum, launch_.divisor);
-      reinterpret_cast<Storage*>(launch_.to)[i] = DeviceType<type>::narrow(sum[0]);
+      const Accumulator result = combine_one_by_one(launch_.op, static_cast<int>(launch_.sources), launch_.divisor,
+                                                    [this, i](int s) { return element(s, i); });
+      reinterpret_cast<Storage*>(launch_.to)[i] = DeviceType<type>::narrow(result);
     }
   }
 
-  __device__ Accumulator element(uint32_t s, uint64_t i) const {
+  __device__ Accumulator element(int s, uint64_t i) const {
     return DeviceType<type>::widen(reinterpret_cast<const Storage*>(launch_.from[s])[i]);
   }
 

@@ -25,8 +25,9 @@ struct GatedFoldLaunch : GatedLaunch {
 
 // Fills `launch` but for its GateEnd, and gives the CTAs that share the work, at most `processors`. inputs[r]: the
 // input of rank r, as this rank's GPU addresses it.
-unsigned prepare(const DeviceFold& fold, const Call& call, uint64_t agreement, std::span<const std::byte* const> inputs,
-                 std::byte* output, int processors, GatedFoldLaunch& launch);
+unsigned prepare_fold(const DeviceFold& fold, const Call& call, uint64_t agreement,
+                      std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                      GatedFoldLaunch& launch);
 
 inline constexpr int kGatedFoldThreads = 512;
 static_assert(kGatedFoldThreads >= kMostGateLanes * static_cast<int>(kWarpThreads));
@@ -34,6 +35,6 @@ static_assert(kGatedFoldThreads >= kMostGateLanes * static_cast<int>(kWarpThread
 // What cudaLaunchKernel takes, with a GatedFoldLaunch and kGatedFoldThreads threads a CTA. `is_aligned`: all places are
 // multiples of 16 bytes.
 const void* gated_fold_kernel(DataType type, bool is_aligned);
-bool is_aligned(const GatedFoldLaunch& launch);
+bool is_all_aligned(const GatedFoldLaunch& launch);
 
 }  // namespace plait

@@ -11,23 +11,12 @@
 #include <cstdint>
 
 #include "base/types.hpp"
-#include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/device_rank.hpp"
 #include "runtime/cuda/flagged_program.hpp"
 #include "runtime/cuda/lane_program.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
-
-// A rank's end of a communicator, as the kernel sees it. Pointers are the device's unless said otherwise.
-struct DeviceRank {
-  int rank = 0;
-  int ranks = 1;
-  StrandState* states = nullptr;             // of every lane of every strand; this rank's own
-  std::byte* blocks[kMostDeviceRanks] = {};  // of every rank
-  StrandFailure* failures = nullptr;         // as states; host memory
-  const uint32_t* aborted = nullptr;         // host memory: not 0 once the communicator has failed
-  uint64_t wait_nanoseconds = 0;             // a strand that waits longer gives up
-};
 
 // Memory of every rank in the host's, for strands that go there (HostBlockLayout), as this GPU addresses it; null where
 // there is none.
@@ -59,8 +48,8 @@ struct SignalLaunch : Launch {
 
 // With flags inside the data: plans of one lane and few steps. See flagged_program.hpp.
 struct FlaggedLaunch : Launch {
-  bool whole_words = false;  // all pieces of the caller's memory start at multiples of eight bytes
-  uint32_t group_shift = 0;  // with packets: 1 << group_shift threads for each word
+  bool words_are_aligned = false;  // all pieces of the caller's memory start at multiples of eight bytes
+  uint32_t group_shift = 0;        // with packets: 1 << group_shift threads for each word
   SliceProgram full, last;
   FlaggedStep steps[48];
   FlaggedPlace places[576];  // over 9 ranks and more, 16 for each step
@@ -74,9 +63,7 @@ struct FlaggedLaunch : Launch {
 const void* lane_kernel(Protocol protocol, DataType type);
 const void* unaligned_kernel(DataType type);
 
-// Threads that a CTA of the kernels may have: at least one for each lane of each rank.
-inline constexpr int kLeastThreads = 64;
-inline constexpr int kMostThreads = 512;
-static_assert(kLeastThreads >= kMostDeviceRanks * kMostLanes);
+// A thread for each lane of each rank, and for each word of a run.
+static_assert(kLeastThreads >= kMostDeviceRanks * kMostLanes && kLeastThreads >= kMostWordsOfRun);
 
 }  // namespace plait

@@ -73,7 +73,9 @@ class Writer {
         add_fold(slice, operation, apart && protocol_ == Protocol::kSignals);
         if (!apart) join_copies(program.first);
       } else if (protocol_ == Protocol::kSignals) {
-        if (operations_.size() == program.first || operations_.back().kind != operation.kind) add_run(operation.kind);
+        const bool goes_on = operations_.size() > program.first && operations_.back().kind == operation.kind &&
+                             operations_.back().count < kMostWordsOfRun;
+        if (!goes_on) add_run(operation.kind);
         add_word(operation);
         ++operations_.back().count;
         since_barrier_.clear();
@@ -87,6 +89,10 @@ class Writer {
     program.end.hears_everyone = protocol_ == Protocol::kSignals ? synchronizes : reads_from_all(slice);
     // With flags a peer may hear less than this rank does, but not where every rank stores at every other in one step.
     program.end.is_awaited = protocol_ == Protocol::kSignals ? !synchronizes : !(one_lane && hear_each_other());
+    if (!program.end.is_awaited && !program.end.hears_everyone && program.count > 0) {
+      fail(ErrorCode::kInternal, "plan ", algorithm_, ": rank ", rank_,
+           " would neither hear of all others nor be told");
+    }
     return program;
   }
 
@@ -109,8 +115,7 @@ class Writer {
   void join_copies(uint16_t first) {
     DeviceOperation& added = operations_.back();
     const auto plain = [](const DeviceOperation& it) {
-      return it.kind == OpKind::kFold && it.sources == 1 && it.destinations == 1 && it.divisor == 0 &&
-             it.wide_sources == 0 && !it.result_is_wide;
+      return it.kind == OpKind::kFold && is_copy(it) && it.destinations == 1 && !it.result_is_wide;
     };
     if (!plain(added)) return;
     size_t leader = operations_.size() - 1;

@@ -35,7 +35,9 @@ struct DeviceWord {
   uint16_t unused = 0;
 };
 
-// A fold, or a run of neighbouring signals or waits: those are one barrier of the CTA and a thread for each word.
+// A fold, or a run of neighbouring signals or waits: those are one barrier of the CTA and a thread for each word, of
+// which any CTA has enough.
+inline constexpr int kMostWordsOfRun = kLeastThreads;
 struct DeviceOperation {
   OpKind kind = OpKind::kFold;
   bool result_is_wide : 1 = false;
@@ -52,9 +54,14 @@ struct DeviceOperation {
   uint16_t wide_sources = 0;  // a bit for each source that holds an unfinished reduction in float32
   uint32_t elements = 0;
 };
+// Of a fold: it keeps every bit, also of a NaN, which widening and rounding would not.
+PLAIT_HOST_DEVICE constexpr bool is_copy(const DeviceOperation& fold) {
+  return fold.sources == 1 && fold.divisor == 0 && (fold.wide_sources != 0) == fold.result_is_wide;
+}
 static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(DeviceWord) == 8);
 
-// What ranks know of each other at the end of an epoch.
+// What ranks know of each other at the end of an epoch. Who is not awaited hears everyone: nobody need tell of an epoch
+// that all know all to have left.
 struct EpochEnd {
   // Every peer is known to have entered it, so to be done with the epoch before.
   bool hears_everyone = false;

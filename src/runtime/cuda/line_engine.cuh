@@ -19,7 +19,7 @@ class LineEngine {
       : launch_(launch),
         strand_(strand),
         op_(launch.op),
-        whole_words_(launch.whole_words),
+        words_are_aligned_(launch.words_are_aligned),
         place_(threadIdx.x % kThreads) {}
 
   __device__ void begin_slice(uint32_t slice) { callers_at_ = slice * launch_.slice_bytes; }
@@ -113,9 +113,9 @@ class LineEngine {
   __device__ void store(uint64_t address, uint32_t line, const Share& share, const Pair& pair) const {
     if (!is_flagged(address)) {
       std::byte* const word = callers_word(address, share);
-      const bool whole = whole_words_;
-      if (share.low_count > 0) store_word<Word>(word, share.low_count, whole, pair.low);
-      if (share.high_count > 0) store_word<Word>(word + sizeof(uint64_t), share.high_count, whole, pair.high);
+      if (share.low_count > 0) store_word<Word>(word, share.low_count, words_are_aligned_, pair.low);
+      if (share.high_count > 0)
+        store_word<Word>(word + sizeof(uint64_t), share.high_count, words_are_aligned_, pair.high);
     } else {
       lines::store(stored(address, line), pair, has_flag(), flag_);
     }
@@ -146,9 +146,9 @@ class LineEngine {
         continue;
       }
       const std::byte* const word = callers_word(from[b].source, share);
-      if (share.low_count > 0) pairs[b].low = load_word<Word>(word, share.low_count, whole_words_);
+      if (share.low_count > 0) pairs[b].low = load_word<Word>(word, share.low_count, words_are_aligned_);
       if (share.high_count > 0)
-        pairs[b].high = load_word<Word>(word + sizeof(uint64_t), share.high_count, whole_words_);
+        pairs[b].high = load_word<Word>(word + sizeof(uint64_t), share.high_count, words_are_aligned_);
     }
     Patience patience;
     while (__any_sync(kWarp, missing != 0)) {
@@ -185,7 +185,7 @@ class LineEngine {
   const FlaggedLaunch& launch_;
   const Strand& strand_;
   const ReduceOp op_;
-  const bool whole_words_;
+  const bool words_are_aligned_;
   uint32_t step_ = 0;
   const uint32_t place_;   // in the line
   size_t callers_at_ = 0;  // where this slice starts in the caller's memory

@@ -8,6 +8,11 @@
 namespace plait::machine {
 
 // Loads and stores of words that other GPUs write or read meanwhile. System scope, since the peers are other devices.
+//
+// What orders memory between GPUs: that data is there, a word says that is stored with release and loaded with acquire.
+// That memory may be written again, since all has been read that was there, a relaxed store says after a barrier of the
+// CTA: it relies on every load before the barrier having given its value by then, because that was used. PTX does not
+// promise it of loads whose values are still on their way, so nothing may be read ahead across such a store.
 __device__ inline void store_release(void* to, uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }

@@ -27,7 +27,7 @@ class PacketEngine {
         strand_(strand),
         shift_(launch.group_shift),
         place_(threadIdx.x & ((1u << launch.group_shift) - 1)),
-        whole_words_(launch.whole_words) {}
+        words_are_aligned_(launch.words_are_aligned) {}
 
   __device__ void begin_slice(uint32_t slice) { callers_at_ = slice * launch_.slice_bytes; }
 
@@ -46,7 +46,7 @@ class PacketEngine {
   // After the strand has begun one.
   __device__ void begin_epoch() {
     packets_at_ = strand_.packets_from_first();
-    flag_ = static_cast<uint32_t>(strand_.epoch());
+    flag_ = packets::flag_of(strand_.epoch());
   }
 
   // All threads of a warp stay together: were each group to vote and shuffle by itself, the warp would run through that
@@ -72,8 +72,9 @@ class PacketEngine {
   __device__ uint64_t load_callers(uint32_t i) const {
     if (i >= step_.words || !is_callers(source_)) return 0;
     const std::byte* const from = callers_word(source_, i);
-    if (__builtin_expect(whole_words_ && step_.whole_words, true)) return *reinterpret_cast<const uint64_t*>(from);
-    return load_word<Word>(from, elements_of(i), whole_words_);
+    if (__builtin_expect(words_are_aligned_ && step_.last_word_is_full, true))
+      return *reinterpret_cast<const uint64_t*>(from);
+    return load_word<Word>(from, elements_of(i), words_are_aligned_);
   }
 
   __device__ void store(uint32_t i, uint64_t bits) const {
@@ -81,10 +82,10 @@ class PacketEngine {
       packets::store(packet(destination_, i), bits, flag_);
     } else if (is_callers(destination_)) {
       std::byte* const to = callers_word(destination_, i);
-      if (__builtin_expect(whole_words_ && step_.whole_words, true)) {
+      if (__builtin_expect(words_are_aligned_ && step_.last_word_is_full, true)) {
         *reinterpret_cast<uint64_t*>(to) = bits;
       } else {
-        store_word<Word>(to, elements_of(i), whole_words_, bits);
+        store_word<Word>(to, elements_of(i), words_are_aligned_, bits);
       }
     }
   }
@@ -149,7 +150,7 @@ class PacketEngine {
   const Strand& strand_;
   const uint32_t shift_;  // a group has 1 << shift_ threads
   const uint32_t place_;  // in the group
-  const bool whole_words_;
+  const bool words_are_aligned_;
   uint64_t callers_at_ = 0;  // where this slice starts in the caller's memory
   uint32_t packets_at_ = 0;  // where this epoch's packets start, from the addresses on
   uint32_t flag_ = 0;

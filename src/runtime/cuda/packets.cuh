@@ -8,10 +8,18 @@
 #include <cstdint>
 
 #include "runtime/cuda/machine.cuh"
+#include "runtime/lane_loop.hpp"
 
 namespace plait {
 
 namespace packets {
+
+// What stands for an epoch: never 0, which memory holds that no packet has been in. Epochs with the same flag are
+// 2^32 - 1 apart, so the next one in the same half of the memory twice as many.
+PLAIT_HOST_DEVICE constexpr uint32_t flag_of(uint64_t epoch) {
+  const uint64_t sum = (epoch & 0xffffffff) + (epoch >> 32);
+  return static_cast<uint32_t>(sum) + static_cast<uint32_t>(sum >> 32);
+}
 
 __device__ inline void store(std::byte* to, uint64_t data, uint32_t flag) {
   const uint64_t low = (data & 0xffffffff) | static_cast<uint64_t>(flag) << 32;

@@ -57,9 +57,9 @@ FlaggedLaunch flagged_launch(const LaneProgram& program, const FlaggedProgram& f
 
 // Whether pieces of the caller's memory begin at multiples of a vector's size where its buffers do.
 bool has_whole_vectors(const LaneProgram& program) {
-  return (program.slices < 2 || program.slice_bytes % sizeof(uint4) == 0) &&
+  return (program.slices < 2 || program.slice_bytes % kVectorBytes == 0) &&
          std::all_of(program.places.begin(), program.places.end(),
-                     [](const DevicePlace& place) { return place.offset % sizeof(uint4) == 0; });
+                     [](const DevicePlace& place) { return place.offset % kVectorBytes == 0; });
 }
 
 // Clock cycles in which a CTA may store one vector of each of its threads.
@@ -68,7 +68,7 @@ uint32_t pace(const ThroughHost& through_host, const LaunchShape& shape) {
   int device = 0, kilohertz = 0;
   check_cuda(cudaGetDevice(&device), "asking for the current GPU");
   check_cuda(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device), "asking for the clock rate");
-  const double bytes = static_cast<double>(sizeof(uint4)) * shape.threads * shape.strands;
+  const double bytes = static_cast<double>(kVectorBytes) * shape.threads * shape.strands;
   return static_cast<uint32_t>(bytes / through_host.bytes_per_second * kilohertz * 1e3);
 }
 
@@ -121,7 +121,9 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     short_ = short_of(program, flagged, shape, self);
     argument_ = Flagged{std::move(flagged), argument};
   }
-  // CTAs of lanes wait for each other, and launches side by side could keep each other out on two GPUs in two ways.
+  // A strand needs no other one, so those of one lane need not all be on the GPU: they start in the order of their
+  // numbers, on all GPUs, which CUDA does not promise but does. CTAs of lanes wait for each other, and launches side by
+  // side could keep each other out on two GPUs in two ways.
   const int beside = through_host != nullptr ? through_host->ctas_beside : 0;
   const bool ctas_wait_for_each_other = program.lanes > 1 || ranks_per_device > 1 || beside > 0;
   if (!ctas_wait_for_each_other) return;
@@ -148,7 +150,7 @@ std::optional<PreparedLaunch::Short> PreparedLaunch::short_of(const LaneProgram&
     if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
     kernel.function = short_packets(call_.type, words_of_thread);
   } else {
-    const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / sizeof(uint4);
+    const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / kVectorBytes;
     const size_t lines = (threads + kernel.block.x - 1) / kernel.block.x;
     kernel.function = short_lines(call_.type, best_lines_at_once(lines, made->width));
   }
@@ -185,7 +187,7 @@ void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
     FlaggedPlace& to = flagged.argument.places[place.place];
     (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
   }
-  flagged.argument.whole_words = flagged.program.has_whole_words && buffers.begin_at(sizeof(uint64_t));
+  flagged.argument.words_are_aligned = flagged.program.words_are_aligned && buffers.begin_at(sizeof(uint64_t));
 }
 
 void PreparedLaunch::set(const Buffers& buffers, Short& it) const {
@@ -208,7 +210,7 @@ PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   }
   auto& signals = std::get<SignalLaunch>(argument_);
   set(buffers, signals);
-  return {buffers.begin_at(sizeof(uint4)) ? kernel_ : unaligned_, &signals};
+  return {buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_, &signals};
 }
 
 void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream) {

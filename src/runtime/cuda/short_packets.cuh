@@ -47,7 +47,7 @@ class ShortPackets {
 
   // After the strand has begun an epoch.
   __device__ void give(const Strand& strand) {
-    flag_ = static_cast<uint32_t>(strand.epoch());
+    flag_ = packets::flag_of(strand.epoch());
     packets_at_ = strand.packets_from_first();
     const uint64_t to = place_.addresses[ShortPlace::kGivenTo];
 #pragma unroll

@@ -69,7 +69,7 @@ class Sorter {
     for (Pair& pair : pairs) pair.words = step.words;
     is_one_step_ = is_one_step_ && (words_ == 0 || words_ == step.words);
     words_ = std::max<uint32_t>(words_, step.words);
-    if (!step.whole_words || step.divisor != 0) {
+    if (!step.last_word_is_full || step.divisor != 0) {
       is_short_ = false;
     } else if (takings_.empty()) {
       // What is the caller's is loaded before anything is stored, so it must be what it was at the start.
@@ -158,7 +158,7 @@ void write(ShortProgram& program, bool full, const Sorter& from, const EpochEnd&
 }  // namespace
 
 std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
-  if (!program.has_whole_words || slices == 0) return std::nullopt;
+  if (!program.words_are_aligned || slices == 0) return std::nullopt;
   ShortProgram result;
   const auto add = [&](bool full) {
     const SliceProgram& slice = full ? program.full : program.last;

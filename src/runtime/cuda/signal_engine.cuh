@@ -3,7 +3,8 @@
 // Ordering, per CTA: a run of signals is a barrier of the CTA, then a release store at system scope by one thread for
 // each word, so that every thread's earlier stores are visible to whoever acquires the word; a run of waits is an
 // acquire load by one thread for each word, then a barrier. Nothing weaker is right, since the data was written by all
-// threads of one CTA and is read by all threads of another.
+// threads of one CTA and is read by all threads of another. (That memory is free again is told otherwise, see
+// machine.cuh.)
 #pragma once
 
 #include "runtime/cuda/combine_vectors.cuh"
@@ -64,22 +65,24 @@ class SignalEngine {
   __device__ bool wait(const DeviceOperation& operation) {
     bool came = true;
     if (threadIdx.x < operation.count) {
-      came = poll(launch_.words[operation.first + threadIdx.x]);
+      came = comes(launch_.words[operation.first + threadIdx.x]);
     }
     return __syncthreads_and(came);
   }
 
  private:
   // Of this strand and the half of this epoch, at a rank.
+  __device__ bool is_in_host() const { return strand_.number() >= kMostStrands; }
+  __device__ std::byte* block(int rank) const {
+    return is_in_host() ? launch_.host_blocks.of[rank] : strand_.block(rank);
+  }
   __device__ std::byte* signals(int rank) const {
-    const int number = strand_.number();
-    return number < kMostStrands ? strand_.block(rank) + BlockLayout::signals_at(number, strand_.parity())
-                                 : launch_.host_blocks.of[rank] + HostBlockLayout::signals_at(number, strand_.parity());
+    return block(rank) + (is_in_host() ? HostBlockLayout::signals_at(strand_.number(), strand_.parity())
+                                       : BlockLayout::signals_at(strand_.number(), strand_.parity()));
   }
   __device__ std::byte* scratch(int rank) const {
-    const int number = strand_.number();
-    return number < kMostStrands ? strand_.block(rank) + BlockLayout::scratch_at(number, strand_.parity())
-                                 : launch_.host_blocks.of[rank] + HostBlockLayout::scratch_at(number, strand_.parity());
+    return block(rank) + (is_in_host() ? HostBlockLayout::scratch_at(strand_.number(), strand_.parity())
+                                       : BlockLayout::scratch_at(strand_.number(), strand_.parity()));
   }
 
   // Vectors of a thread under way at once, of sources that come one after the other, of two, and of four: as many as
@@ -97,12 +100,14 @@ class SignalEngine {
     // What is stored first does not wait: whoever makes one has waited for something else before, most often.
     __device__ explicit Pace(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : machine::cycles_now()) {}
 
-    // Before each thread stores so many vectors.
+    // Before each thread stores so many vectors; no longer than for as many as that, whatever clock it looks at (that
+    // of another SM, where the CTA was moved).
     __device__ void keep(int vectors) {
       if (cycles_ == 0) return;
-      while (static_cast<int64_t>(machine::cycles_now() - next_) < 0) {
-      }
-      next_ = machine::cycles_now() + static_cast<uint64_t>(cycles_) * vectors;
+      const uint64_t between = static_cast<uint64_t>(cycles_) * vectors;
+      uint64_t now = machine::cycles_now();
+      while (next_ - now - 1 < between) now = machine::cycles_now();
+      next_ = now + between;
     }
 
    private:
@@ -127,19 +132,15 @@ class SignalEngine {
   // Of a word: says which call it belongs to and which epoch.
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | strand_.epoch(); }
 
-  __device__ bool poll(const DeviceWord& word) {
+  __device__ bool comes(const DeviceWord& word) {
     const std::byte* address = signals(strand_.self().rank) + word.number * BlockLayout::kSignalStride;
     const uint64_t expected = value();
-    Patience patience;
-    for (;;) {
-      const uint64_t seen = machine::load_acquire(address);
-      if (seen == expected) return true;
-      const bool other_call = (seen & kCountMask) == (expected & kCountMask);
-      if (!other_call && !patience.is_over(strand_.self())) continue;
-      strand_.give_up(other_call ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, word.peer, word.operation,
-                      static_cast<uint32_t>(seen >> kCountBits), seen & kCountMask);
-      return false;
-    }
+    const auto is_of_epoch = [this](uint64_t it) { return (it & kCountMask) == (strand_.epoch() & kCountMask); };
+    const uint64_t seen = poll(address, strand_.self(), is_of_epoch);
+    if (seen == expected) return true;
+    strand_.give_up(is_of_epoch(seen) ? StrandFailure::kOtherCall : StrandFailure::kTimedOut, word.peer, word.operation,
+                    static_cast<uint32_t>(seen >> kCountBits), seen & kCountMask);
+    return false;
   }
 
   // A thread begins with its own vector, but where a warp's threads have to come together with that of their warp.
@@ -162,7 +163,7 @@ class SignalEngine {
   __device__ void fold_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
     constexpr bool kFour = is_aligned || Vector::kCount > 2;
     constexpr bool kEight = is_aligned;
-    if (copies(operation)) {
+    if (is_copy(operation)) {
       copy_vectors(operation, places, range);
     } else if (operation.sources == 2) {
       reduce_vectors<2, kOfTwo>(operation, places, range);
@@ -173,11 +174,6 @@ class SignalEngine {
     } else {
       reduce_vectors<0, kAtOnce>(operation, places, range);
     }
-  }
-
-  // One source. A copy keeps every bit, also of a NaN, which widening and rounding would not.
-  __device__ static bool copies(const DeviceOperation& operation) {
-    return operation.sources == 1 && operation.divisor == 0;
   }
 
   // Several copies at once, which lead to several ranks: thread t takes vector t of each, then t + 512 of each, and so
@@ -259,29 +255,22 @@ class SignalEngine {
   // What is left but for these vectors: ends, and all of what does not come in one width.
   __device__ void fold_elements(const DeviceOperation& operation, const DevicePlace* places, VectorRange done) const {
     const DevicePlace* sources = places + operation.destinations;
-    const bool copies =
-        operation.sources == 1 && operation.divisor == 0 && (operation.wide_sources != 0) == operation.result_is_wide;
     const uint32_t gap = done.first * Vector::kCount, gap_elements = (done.last - done.first) * Vector::kCount;
 #pragma unroll 1  // seldom needed, and registers are few
     for (uint32_t left = threadIdx.x; left < operation.elements - gap_elements; left += blockDim.x) {
       const uint32_t i = left < gap ? left : left + gap_elements;
-      if (copies && !operation.result_is_wide) {
+      if (is_copy(operation) && !operation.result_is_wide) {
         const Storage value = reinterpret_cast<const Storage*>(at(sources[0]))[i];
         for (int d = 0; d < operation.destinations; ++d) reinterpret_cast<Storage*>(at(places[d]))[i] = value;
         continue;
       }
-      Accumulator sum[1] = {load_element(operation, sources, 0, i)};
-#pragma unroll 1
-      for (int s = 1; s < operation.sources; ++s) {
-        const Accumulator next[1] = {load_element(operation, sources, s, i)};
-        combine(launch_.op, sum, next);
-      }
-      divide(sum, operation.divisor);
+      const Accumulator result = combine_one_by_one(launch_.op, operation.sources, operation.divisor,
+                                                    [&](int s) { return load_element(operation, sources, s, i); });
       for (int d = 0; d < operation.destinations; ++d) {
         if (operation.result_is_wide) {
-          reinterpret_cast<Accumulator*>(at(places[d]))[i] = sum[0];
+          reinterpret_cast<Accumulator*>(at(places[d]))[i] = result;
         } else {
-          reinterpret_cast<Storage*>(at(places[d]))[i] = DeviceType<type>::narrow(sum[0]);
+          reinterpret_cast<Storage*>(at(places[d]))[i] = DeviceType<type>::narrow(result);
         }
       }
     }

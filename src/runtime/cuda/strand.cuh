@@ -1,38 +1,11 @@
-// What lanes share: a strand's epochs, where its packets and lines lie, waiting within bounds, giving up.
+// What lanes share: a strand's epochs, where its packets and lines lie, giving up.
 #pragma once
 
 #include "runtime/cuda/lane_kernel.hpp"
 #include "runtime/cuda/machine.cuh"
+#include "runtime/cuda/patience.cuh"
 
 namespace plait {
-
-// Bounds one thread's wait.
-class Patience {
- public:
-  // True once the time is over or the communicator has failed. Cheap: it looks at the clock and over PCIe seldom.
-  __device__ bool is_over(const DeviceRank& self) { return is_over(self.wait_nanoseconds, self.aborted); }
-  __device__ bool is_over(uint64_t wait_nanoseconds, const uint32_t* aborted) {
-    if (++looks_ % kLooksBetween != 0) return false;
-    const uint64_t now = machine::nanoseconds_now();
-    if (start_ == 0) start_ = now;
-    return now - start_ > wait_nanoseconds || machine::load_relaxed(aborted) != 0;
-  }
-
- private:
-  static constexpr uint32_t kLooksBetween = 512;
-  uint32_t looks_ = 0;
-  uint64_t start_ = 0;
-};
-
-// Why somebody other than a strand gave up waiting, to host memory. Over PCIe; only on the way out.
-__device__ inline void report_wait(StrandFailure* to, int peer, StrandFailure::State why, uint64_t expected,
-                                   uint64_t seen) {
-  to->peer = peer;
-  to->expected_epoch = expected;
-  to->seen_epoch = seen;
-  __threadfence_system();
-  *static_cast<volatile uint32_t*>(&to->state) = why;
-}
 
 // One CTA's share of a launch. Members are the same in all threads.
 //
@@ -66,6 +39,11 @@ class Strand {
   }
 
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
+  //
+  // That everyone is done with epoch - 2 this rank has heard (EpochEnd::hears_everyone), or it is told: in its own
+  // block, by end() of epoch - 2, where that is awaited; else in the peer's, by the peer's next leave(), which tells of
+  // the epoch before the last. So that nobody waits for ever, leave() must come before a launch's last epoch waits for
+  // what others store in that epoch: they may have to hear of this rank before they begin it.
   __device__ bool begin() {
     ++epoch_;
     if (__builtin_expect(everyone_completed_ + 2 >= epoch_ && !gave_up_, true)) return true;

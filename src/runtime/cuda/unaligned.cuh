@@ -8,6 +8,8 @@
 
 namespace plait {
 
+static_assert(kVectorBytes == sizeof(uint4));
+
 // How far an address is from a multiple of a vector's size.
 __device__ inline unsigned misalignment(const std::byte* address) {
   return static_cast<unsigned>(reinterpret_cast<uintptr_t>(address) % sizeof(uint4));

@@ -21,6 +21,7 @@
 // clang-format on
 #include "runtime/cuda/by_type.hpp"
 #include "runtime/cuda/gate_kernel.cuh"
+#include "runtime/cuda/gate_launch.hpp"
 #include "runtime/cuda/gated_copy_kernel.cuh"
 #include "runtime/cuda/gated_fold_kernel.cuh"
 
@@ -177,7 +178,7 @@ class World : public test::SimtWorld {
     GatedCopyLaunch launch = {};
     fill(launch, rank);
     auto* const output = static_cast<std::byte*>(made.buffers[r]->output());
-    GatedCopyGrid grid = prepare(messages.copies, messages.agreements, made.inputs, output, ranks_, launch);
+    GatedCopyGrid grid = prepare_copies(messages.copies, messages.agreements, made.inputs, output, ranks_, launch);
     grid.ctas += static_cast<unsigned>(pick(0, 2));
     machine_.launch(stream, {grid.ctas, grid.rows}, {2 * kWarpThreads}, [launch] { run_gated_copy(launch); });
   }
@@ -196,7 +197,7 @@ class World : public test::SimtWorld {
   void add_gate(const Messages& messages, GateLane CopyLane::* gate, int rank, size_t stream) {
     GateLaunch launch = {};
     fill(launch, rank);
-    const unsigned lanes = prepare(messages.copies, gate, messages.agreements, launch);
+    const unsigned lanes = prepare_gates(messages.copies, gate, messages.agreements, launch);
     if (lanes > 0) machine_.launch(stream, {1}, {lanes * kWarpThreads}, [launch] { run_gate(launch); });
   }
 
@@ -215,7 +216,7 @@ class World : public test::SimtWorld {
     fill(launch, rank);
     const std::vector<uint64_t> agreements(program.lanes.size(), agreement);
     const auto& sources = program.fold ? made.outputs : made.inputs;
-    GatedCopyGrid grid = prepare(program, agreements, sources, output, ranks_, launch);
+    GatedCopyGrid grid = prepare_copies(program, agreements, sources, output, ranks_, launch);
     const bool has_work = grid.ctas > 0;
     EXPECT_TRUE(has_work || ranks_ == 1 || program.fold);
     if (has_work) grid.ctas += static_cast<unsigned>(pick(0, 2));
@@ -242,13 +243,13 @@ class World : public test::SimtWorld {
     auto* const output = static_cast<std::byte*>(made.buffers[r]->output());
     GatedFoldLaunch launch = {};
     fill(launch, rank);
-    const unsigned ctas = prepare(*program.fold, made.call, agreement, made.inputs, output, ranks_, launch) +
+    const unsigned ctas = prepare_fold(*program.fold, made.call, agreement, made.inputs, output, ranks_, launch) +
                           static_cast<unsigned>(pick(0, 2));
     const unsigned threads = kWarpThreads * static_cast<unsigned>(std::max(ranks_ - 1, pick(1, 3)));
-    (is_aligned(launch) ? aligned_ : unaligned_) += 1;
+    (is_all_aligned(launch) ? aligned_ : unaligned_) += 1;
     by_type(made.call.type, [&]<DataType type>() {
-      is_aligned(launch) ? machine_.launch(r, {ctas}, {threads}, [launch] { run_gated_fold<type, true>(launch); })
-                         : machine_.launch(r, {ctas}, {threads}, [launch] { run_gated_fold<type, false>(launch); });
+      is_all_aligned(launch) ? machine_.launch(r, {ctas}, {threads}, [launch] { run_gated_fold<type, true>(launch); })
+                             : machine_.launch(r, {ctas}, {threads}, [launch] { run_gated_fold<type, false>(launch); });
     });
   }
 

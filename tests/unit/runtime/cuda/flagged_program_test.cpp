@@ -43,7 +43,7 @@ TEST(FlaggedProgram, OneShotIsTwoSteps) {
   const FlaggedStep& push = program.steps[program.last.first];
   EXPECT_EQ(push.words, 50);
   EXPECT_EQ(push.last_elements, 2);
-  EXPECT_TRUE(push.whole_words);
+  EXPECT_TRUE(push.last_word_is_full);
   EXPECT_EQ(push.sources, 2);  // the same twice
   EXPECT_EQ(push.destinations, 2);
   EXPECT_TRUE(push.copies);
@@ -73,7 +73,7 @@ TEST(FlaggedProgram, OneShotIsTwoSteps) {
   for (const FlaggedProgram::CallersPlace& place : program.callers) EXPECT_EQ(place.output, place.is_destination);
   EXPECT_EQ(program.callers[3].place, 4);
   EXPECT_TRUE(program.callers[3].is_destination);
-  EXPECT_TRUE(program.has_whole_words);
+  EXPECT_TRUE(program.words_are_aligned);
 }
 
 TEST(FlaggedProgram, CopiesAreJoined) {
@@ -103,7 +103,7 @@ TEST(FlaggedProgram, TheLastWordMayHoldFewerElements) {
   const FlaggedProgram program = make("push", of(Collective::kReduceScatter, 63), 4, 0, {Protocol::kPackets, 1, 64});
   EXPECT_EQ(program.steps[0].words, 32);
   EXPECT_EQ(program.steps[0].last_elements, 1);
-  EXPECT_FALSE(program.steps[0].whole_words);
+  EXPECT_FALSE(program.steps[0].last_word_is_full);
 }
 
 // Sources are read before destinations are written, so data of others must not be awaited where own data has yet to go.
@@ -134,8 +134,8 @@ TEST(FlaggedProgram, NoStepWaitsForWhatItStores) {
 
 TEST(FlaggedProgram, OddBlocksAreNoWholeWords) {
   const LaunchShape shape{Protocol::kPackets, 1, 64};
-  EXPECT_TRUE(make("push", of(Collective::kReduceScatter, 64), 4, 0, shape).has_whole_words);
-  EXPECT_FALSE(make("push", of(Collective::kReduceScatter, 63), 4, 0, shape).has_whole_words);
+  EXPECT_TRUE(make("push", of(Collective::kReduceScatter, 64), 4, 0, shape).words_are_aligned);
+  EXPECT_FALSE(make("push", of(Collective::kReduceScatter, 63), 4, 0, shape).words_are_aligned);
 }
 
 TEST(FlaggedProgram, SlicesOfTwoLengthsAreTwoPrograms) {

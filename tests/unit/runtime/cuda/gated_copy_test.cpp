@@ -31,7 +31,7 @@ Made make(Collective collective, int ranks, size_t count, int processors, bool i
   }
   Made made;
   const std::vector<uint64_t> agreements(program.lanes.size(), 1);
-  made.grid = prepare(program, agreements, inputs, output, processors, made.launch);
+  made.grid = prepare_copies(program, agreements, inputs, output, processors, made.launch);
   return made;
 }
 

@@ -146,6 +146,21 @@ TEST(LaneProgram, OnlySomePlansCarryFlags) {
   EXPECT_FALSE(can_carry_flags(plan_of("push", Collective::kBarrier, 4), DataType::kFloat32));
 }
 
+// A run has a thread for each word, and a CTA no more than it has.
+TEST(LaneProgram, RunsOfWordsAreNoLongerThanACtaHasThreads) {
+  constexpr int kParts = 40;
+  const VerifiedPlan plan = plan_of("binomial", Collective::kBroadcast, 4, kParts);
+  const Call call = sum_of(1, Collective::kBroadcast);  // all parts but one are empty, so their signals are neighbours
+  int signals = 0;
+  const LaneProgram program = make(plan, call, {Protocol::kSignals, 1, kLeastThreads}).program;
+  for (const DeviceOperation& operation : program.operations) {
+    if (operation.kind == OpKind::kFold) continue;
+    EXPECT_LE(operation.count, kLeastThreads);
+    if (operation.kind == OpKind::kSignal) signals += operation.count;
+  }
+  EXPECT_EQ(signals, 2 * kParts);  // to two children
+}
+
 TEST(LaneProgram, TooManyLanesAreRefused) {
   Plan plan = make_plan("push", [] {
     AlgorithmArguments arguments;

@@ -258,7 +258,7 @@ TEST(ShortProgram, WhoForwardsIsNone) {
   step.words = 1;
   step.last_elements = 1;
   step.sources = step.destinations = 1;
-  step.copies = step.whole_words = true;
+  step.copies = step.last_word_is_full = true;
   program.steps = {step, step};
   program.last.count = program.full.count = 2;
   const Call call{Collective::kBroadcast, DataType::kUint64, ReduceOp::kSum, 0, 1};

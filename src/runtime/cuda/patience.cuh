@@ -1,0 +1,47 @@
+// Waiting within bounds, and saying why a wait did not end.
+#pragma once
+
+#include "runtime/cuda/device_rank.hpp"
+#include "runtime/cuda/machine.cuh"
+
+namespace plait {
+
+// Bounds one thread's wait.
+class Patience {
+ public:
+  // True once the time is over or the communicator has failed. Cheap: it looks at the clock and over PCIe seldom.
+  __device__ bool is_over(const DeviceRank& self) { return is_over(self.wait_nanoseconds, self.aborted); }
+  __device__ bool is_over(uint64_t wait_nanoseconds, const uint32_t* aborted) {
+    if (++looks_ % kLooksBetween != 0) return false;
+    const uint64_t now = machine::nanoseconds_now();
+    if (start_ == 0) start_ = now;
+    return now - start_ > wait_nanoseconds || machine::load_relaxed(aborted) != 0;
+  }
+
+ private:
+  static constexpr uint32_t kLooksBetween = 512;
+  uint32_t looks_ = 0;
+  uint64_t start_ = 0;
+};
+
+// Looks at a word that a peer stores with release, until `stops` of what is seen, or no longer: what was seen last.
+template <class Stops>
+__device__ uint64_t poll(const std::byte* word, const DeviceRank& self, const Stops& stops) {
+  Patience patience;
+  for (;;) {
+    const uint64_t seen = machine::load_acquire(word);
+    if (stops(seen) || patience.is_over(self)) return seen;
+  }
+}
+
+// Why somebody other than a strand gave up waiting, to host memory. Over PCIe; only on the way out.
+__device__ inline void report_wait(StrandFailure* to, int peer, StrandFailure::State why, uint64_t expected,
+                                   uint64_t seen) {
+  to->peer = peer;
+  to->expected_epoch = expected;
+  to->seen_epoch = seen;
+  __threadfence_system();
+  *static_cast<volatile uint32_t*>(&to->state) = why;
+}
+
+}  // namespace plait
