@@ -99,8 +99,11 @@ void load_kernel(const void* kernel) {
 }
 
 DeviceGuard::DeviceGuard(int device) {
-  check_cuda(cudaGetDevice(&before_), "asking for the current device");
-  if (before_ != device) check_cuda(cudaSetDevice(device), join("making device ", device, " current"));
+  int current = 0;
+  check_cuda(cudaGetDevice(&current), "asking for the current device");
+  if (current == device) return;
+  check_cuda(cudaSetDevice(device), "making the communicator's device current");
+  before_ = current;
 }
 
 DeviceGuard::~DeviceGuard() {

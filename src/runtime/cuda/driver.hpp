@@ -35,7 +35,7 @@ class DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  int before_ = -1;
+  int before_ = -1;  // not that of this guard
 };
 
 // Memory of a GPU, as it was once allocated.

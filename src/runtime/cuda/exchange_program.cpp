@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace plait {
 namespace {
@@ -13,8 +14,16 @@ constexpr uint32_t kLeastPieceBytes = 2 << 10;  // less is not worth a strand
 
 size_t round_down(size_t value, size_t unit) { return value / unit * unit; }
 
-// Messages by their kind, sends last, and peer.
-using Queues = std::array<std::array<std::vector<const PeerMessage*>, kMostDeviceRanks>, 2>;
+// A message, and where it goes.
+struct Assigned {
+  size_t part;
+  size_t queue;  // by kind, sends last, and peer
+  const PeerMessage* message;
+};
+size_t queue_of(const PeerMessage& message) {
+  const size_t sends = message.kind == PeerMessage::Kind::kSend ? 1 : 0;
+  return sends * kMostDeviceRanks + static_cast<size_t>(message.peer);
+}
 
 void add(ExchangePart& part, const PeerMessage& message, const ChannelShape& shape) {
   const uint64_t bytes = message.bytes();
@@ -23,22 +32,6 @@ void add(ExchangePart& part, const PeerMessage& message, const ChannelShape& sha
   part.messages.push_back({reinterpret_cast<uint64_t>(message.buffer), bytes, piece});
   part.piece_bytes = std::max(part.piece_bytes, static_cast<uint32_t>(std::min<uint64_t>(bytes, piece)));
   part.strands = std::max(part.strands, static_cast<uint32_t>(std::min<uint64_t>(pieces, shape.strands)));
-}
-
-// Up to `each` messages of every queue, from the one with number `first` on.
-ExchangePart part_of(const Queues& queues, size_t first, size_t each, const ChannelShape& shape) {
-  ExchangePart part;
-  for (size_t sends = 0; sends < 2; ++sends) {
-    for (size_t peer = 0; peer < kMostDeviceRanks; ++peer) {
-      const auto& queue = queues[sends][peer];
-      if (queue.size() <= first) continue;
-      const size_t end = std::min(first + each, queue.size());
-      part.queues.push_back({static_cast<uint8_t>(peer), sends == 1, static_cast<uint16_t>(part.messages.size()),
-                             static_cast<uint16_t>(end - first)});
-      for (size_t i = first; i < end; ++i) add(part, *queue[i], shape);
-    }
-  }
-  return part;
 }
 
 }  // namespace
@@ -64,16 +57,30 @@ uint32_t ChannelShape::piece_bytes(uint64_t bytes) const {
 std::vector<ExchangePart> divide(std::span<const PeerMessage> messages, int rank, int ranks,
                                  const ChannelShape& shape) {
   const size_t each = static_cast<size_t>(kMostMessages / (2 * std::max(ranks - 1, 1)));
-  Queues queues;
-  size_t longest = 0;
+  std::array<size_t, 2 * kMostDeviceRanks> so_far{};  // of each queue
+  std::vector<Assigned> assigned;
+  assigned.reserve(messages.size());
   for (const PeerMessage& message : messages) {
     if (message.peer == rank) continue;
-    auto& queue = queues[message.kind == PeerMessage::Kind::kSend ? 1 : 0][static_cast<size_t>(message.peer)];
-    queue.push_back(&message);
-    longest = std::max(longest, queue.size());
+    const size_t queue = queue_of(message);
+    assigned.push_back({so_far[queue]++ / each, queue, &message});
   }
+  std::sort(assigned.begin(), assigned.end(), [](const Assigned& a, const Assigned& b) {
+    return std::tie(a.part, a.queue, a.message) < std::tie(b.part, b.queue, b.message);
+  });
   std::vector<ExchangePart> parts;
-  for (size_t first = 0; first < longest; first += each) parts.push_back(part_of(queues, first, each, shape));
+  size_t queue = 0;  // of the message before
+  for (const Assigned& it : assigned) {
+    const bool begins_part = it.part == parts.size();
+    ExchangePart& part = begins_part ? parts.emplace_back() : parts.back();
+    if (begins_part || it.queue != queue) {
+      part.queues.push_back({static_cast<uint8_t>(it.message->peer), it.message->kind == PeerMessage::Kind::kSend,
+                             static_cast<uint16_t>(part.messages.size()), 0});
+    }
+    queue = it.queue;
+    ++part.queues.back().count;
+    add(part, *it.message, shape);
+  }
   return parts;
 }
 
