@@ -150,7 +150,19 @@ class ChannelEnd {
   std::byte* emptied_;
 };
 
+__device__ void copy_own(const ExchangeLaunch& launch) {
+  if (blockIdx.x >= launch.own_ctas) return;
+  const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (uint32_t c = 0; c < launch.own_count; ++c) {
+    const OwnCopy& copy = launch.own[c];
+    copy_bytes<kAtOnce, FarEnd::kSource>(reinterpret_cast<std::byte*>(copy.to),
+                                         reinterpret_cast<const std::byte*>(copy.from), copy.bytes, thread,
+                                         uint64_t{launch.own_ctas} * blockDim.x);
+  }
+}
+
 __global__ void __launch_bounds__(kMostExchangeThreads, 1) run_exchange(const __grid_constant__ ExchangeLaunch launch) {
+  if (launch.own_count > 0 && blockIdx.y == gridDim.y - 1) return copy_own(launch);
   __shared__ int gave_up;
   if (threadIdx.x == 0) gave_up = 0;
   __syncthreads();

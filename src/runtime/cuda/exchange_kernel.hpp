@@ -54,7 +54,14 @@ struct MessageQueue {
   uint16_t count = 0;
 };
 
+// What a rank sends to itself, copied beside the messages.
+struct OwnCopy {
+  uint64_t from = 0, to = 0;  // addresses
+  uint64_t bytes = 0;
+};
+
 inline constexpr int kMostMessages = 64;  // of a launch
+inline constexpr int kMostOwnCopies = 8;
 inline constexpr int kMostQueues = 2 * (kMostDeviceRanks - 1);
 inline constexpr uint32_t kMostExchangeThreads = 512 + kWarpThreads;  // those that copy, and a warp that signals
 
@@ -71,10 +78,13 @@ struct ExchangeLaunch {
   ChannelShape shape;
   MessageQueue queues[kMostQueues];  // a row of CTAs for each
   DeviceMessage messages[kMostMessages];
+  uint32_t own_count = 0;  // if there are any, a last row is for them
+  uint32_t own_ctas = 0;   // of it
+  OwnCopy own[kMostOwnCopies];
 };
 
-// What cudaLaunchKernel takes, with an ExchangeLaunch, a grid of (strands, queues) and 64 to kMostExchangeThreads
-// threads.
+// What cudaLaunchKernel takes, with an ExchangeLaunch, a grid of (strands, queues and perhaps one row more) and 64 to
+// kMostExchangeThreads threads.
 const void* exchange_kernel();
 
 }  // namespace plait

@@ -1,6 +1,7 @@
 #include "runtime/cuda/exchanger.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/exchange_program.hpp"
@@ -17,6 +18,40 @@ uint32_t threads_for(uint32_t piece_bytes) {
   return std::clamp((warps + 1) * kWarpThreads, 2 * kWarpThreads, kMostExchangeThreads);
 }
 
+// Less is copied by the launch of the other messages before a copy of its own would have begun.
+bool go_with_others(std::span<const OwnMessage> own) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  uint64_t bytes = 0;
+  for (const auto& [send, receive] : own) bytes += send->bytes();
+  return own.size() <= kMostOwnCopies && bytes <= kMostBytes;
+}
+
+// A row of CTAs for them, at most as many as the rows of messages may have.
+void add_own(std::span<const OwnMessage> own, ExchangeLaunch& launch, dim3& grid, uint32_t& piece_bytes) {
+  constexpr uint64_t kWorthACta = 32 << 10, kMostCtas = 8;
+  uint64_t longest = 0;
+  for (const auto& [send, receive] : own) {
+    if (send->count == 0 || send->buffer == receive->buffer) continue;
+    launch.own[launch.own_count++] = {reinterpret_cast<uint64_t>(send->buffer),
+                                      reinterpret_cast<uint64_t>(receive->buffer), send->bytes()};
+    longest = std::max(longest, send->bytes());
+  }
+  if (launch.own_count == 0) return;
+  const uint64_t most = std::min<uint64_t>(kMostCtas, launch.shape.strands);
+  launch.own_ctas = static_cast<uint32_t>(std::clamp<uint64_t>(longest / kWorthACta, 1, most));
+  ++grid.y;
+  grid.x = std::max(grid.x, launch.own_ctas);
+  piece_bytes = std::max(piece_bytes, static_cast<uint32_t>(longest / launch.own_ctas));
+}
+
+void enqueue_own(std::span<const OwnMessage> own, cudaStream_t stream) {
+  for (const auto& [send, receive] : own) {
+    if (send->count == 0 || send->buffer == receive->buffer) continue;
+    check_cuda(cudaMemcpyAsync(receive->buffer, send->buffer, send->bytes(), cudaMemcpyDeviceToDevice, stream),
+               "copying what a rank sends itself");
+  }
+}
+
 }  // namespace
 
 Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape)
@@ -29,21 +64,25 @@ Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const Chan
 Exchanger::~Exchanger() { cudaFree(state_); }
 
 void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const {
-  enqueue_own(messages, stream);
-  launch_parts(messages, [&](ExchangeLaunch& launch, dim3 grid, dim3 block) {
+  const std::vector<OwnMessage> own = own_messages(messages, self_.rank);
+  const bool with_others = 2 * own.size() < messages.size() && go_with_others(own);
+  if (!with_others) enqueue_own(own, stream);
+  const std::span<const OwnMessage> beside = with_others ? std::span(own) : std::span<const OwnMessage>();
+  launch_parts(messages, beside, [&](ExchangeLaunch& launch, dim3 grid, dim3 block) {
     void* arguments[] = {&launch};
     check_cuda(cudaLaunchKernel(exchange_kernel(), grid, block, arguments, 0, stream), kLaunching);
   });
 }
 
 void Exchanger::enqueue(std::span<const PeerMessage> messages, Branch& branch) const {
-  launch_parts(messages, [&](ExchangeLaunch& launch, dim3 grid, dim3 block) {
+  launch_parts(messages, {}, [&](ExchangeLaunch& launch, dim3 grid, dim3 block) {
     branch.launch(exchange_kernel(), grid, block, &launch, kLaunching);
   });
 }
 
 template <class Enqueue>
-void Exchanger::launch_parts(std::span<const PeerMessage> messages, const Enqueue& enqueue) const {
+void Exchanger::launch_parts(std::span<const PeerMessage> messages, std::span<const OwnMessage> own,
+                             const Enqueue& enqueue) const {
   for (const ExchangePart& part : divide(messages, self_.rank, self_.ranks, shape_)) {
     ExchangeLaunch launch = {};
     launch.self = self_;
@@ -52,16 +91,10 @@ void Exchanger::launch_parts(std::span<const PeerMessage> messages, const Enqueu
     launch.shape = shape_;
     std::copy(part.queues.begin(), part.queues.end(), launch.queues);
     std::copy(part.messages.begin(), part.messages.end(), launch.messages);
-    const dim3 grid(part.strands, static_cast<unsigned>(part.queues.size()));
-    enqueue(launch, grid, dim3(threads_for(part.piece_bytes)));
-  }
-}
-
-void Exchanger::enqueue_own(std::span<const PeerMessage> messages, cudaStream_t stream) const {
-  for (const auto& [send, receive] : own_messages(messages, self_.rank)) {
-    if (send->count == 0 || send->buffer == receive->buffer) continue;
-    check_cuda(cudaMemcpyAsync(receive->buffer, send->buffer, send->bytes(), cudaMemcpyDeviceToDevice, stream),
-               "copying what a rank sends itself");
+    dim3 grid(part.strands, static_cast<unsigned>(part.queues.size()));
+    uint32_t piece_bytes = part.piece_bytes;
+    add_own(std::exchange(own, {}), launch, grid, piece_bytes);
+    enqueue(launch, grid, dim3(threads_for(piece_bytes)));
   }
 }
 

@@ -28,10 +28,10 @@ class Exchanger {
   void enqueue(std::span<const PeerMessage> messages, Branch& branch) const;
 
  private:
-  void enqueue_own(std::span<const PeerMessage> messages, cudaStream_t stream) const;
-  // enqueue(argument, grid, block) for each part.
+  // enqueue(argument, grid, block) for each part, the first of which copies `own` as well.
   template <class Enqueue>
-  void launch_parts(std::span<const PeerMessage> messages, const Enqueue& enqueue) const;
+  void launch_parts(std::span<const PeerMessage> messages, std::span<const OwnMessage> own,
+                    const Enqueue& enqueue) const;
 
   const DeviceRank self_;
   StrandFailure* const failures_;  // as the GPU addresses them
