@@ -1,7 +1,7 @@
 // Plait's C interface: collectives over the ranks of one machine, on GPU memory or on host memory.
 //
-// Names, arguments, numbers and rules are NCCL's wherever NCCL has them; docs/c_api.md lists the differences. This
-// header is C99 and C++, and needs no CUDA.
+// Names, arguments, numbers and rules are NCCL's wherever NCCL has them; docs/c_api.md lists the differences, and what
+// every result means for a communicator. This header is C99 and C++, and needs no CUDA.
 //
 // Where the data is. Every communicator is of one of two kinds, the same on all of its ranks:
 //   device  A CUDA device was current and usable when it was made, or its config names one. Buffers are memory of that
@@ -9,25 +9,40 @@
 //           captured in CUDA graphs. What goes wrong on the GPU shows in plaitCommGetAsyncError and in the next call.
 //   host    There was no usable device, or its config says PLAIT_DEVICE_HOST. Buffers are host memory, `stream` must be
 //           NULL, and collectives block until this rank's part is done.
+// Whoever must not get the second for want of a device says PLAIT_DEVICE_CUDA. Which memory a pointer is of is not
+// checked.
+//
+// Device and stream. The device of a communicator need not be current in calls, and the caller's current device stays.
+// A NULL stream is the legacy default stream of the communicator's device, however the program is compiled. A stream
+// goes on also after a call on it has failed.
+//
+// CUDA graphs. All ranks capture a call, or none does, and all launch it, in the same order among their calls. As long
+// as a graph may be launched, the buffers of ALL ranks must live, since ranks of other processes may read them
+// directly, and all ranks' handles too: a graph must neither run nor be launched once its communicator is finalized,
+// destroyed or aborted, which nothing checks. What orders a captured call with other calls of its communicator is
+// streams and the graph alone; they must not run at the same time.
 //
 // The one rule. All ranks of a communicator make the same calls, with the same counts, types, operations and roots, in
-// the same order. Ranks that do not are told so (plaitInvalidUsage), and a rank that dies or never comes ends the call
-// on all others (plaitRemoteError, plaitTimeout). After that the communicator is of no more use: every later call
-// returns the same error, and plaitCommDestroy or plaitCommAbort is all that is left to do.
+// the same order. Ranks that do not are told so (plaitInvalidUsage), and a rank that dies, or comes later than others
+// wait (timeoutSeconds, 60 by default; NCCL would wait for ever), ends the call on all others (plaitRemoteError,
+// plaitTimeout). After that the communicator is of no more use: every later call returns the same error, what calls
+// under way have left in their buffers is undefined, and plaitCommDestroy or plaitCommAbort is all that is left to do.
 //
-// Buffers. Counts are elements, buffers may have any alignment (on a device, that of their elements), a count of 0
-// takes part like any other (its buffers may be NULL). Sending and receiving buffer are either apart or exactly in
-// place; the functions say what that means. Results are equal bit for bit on all ranks and from run to run. 16- and
-// 8-bit floating types add up in float32 and are rounded once.
+// Buffers. Counts are elements, a count of 0 takes part like any other (its buffers may be NULL). Buffers of a
+// collective on a device begin at a multiple of the size of an element, all others anywhere. Sending and receiving
+// buffer are either apart or exactly in place; the functions say what that means. Collectives refuse all else with
+// plaitInvalidArgument. Results are equal bit for bit on all ranks and from run to run. 16- and 8-bit floating types
+// add up in float32 and are rounded once.
 //
 // Threads. Different communicators may be used by different threads at once. One communicator is used by any thread,
 // but by one at a time: a collective or split that finds another one under way returns plaitInvalidUsage. At any moment
 // and from any thread may be called: plaitCommGetAsyncError, plaitCommAbort, plaitCommCount, plaitCommUserRank and
 // plaitCommCuDevice. Groups, and the text of plaitGetLastError, belong to the calling thread.
 //
-// Errors. Every function returns a plaitResult_t. plaitInvalidArgument means that nothing has happened. No function
-// exits, throws or prints; plaitGetLastError says in words what was wrong, where, and what to do. A handle that is
-// NULL, was destroyed, or never was a communicator is plaitInvalidArgument everywhere.
+// Errors. All functions but the two that return text return a plaitResult_t. plaitInvalidArgument means that nothing
+// has happened on this rank (of a group see plaitGroupEnd). No function exits, throws or prints; plaitGetLastError says
+// in words what was wrong, where, and what to do. A handle that was destroyed, never was a communicator, or is NULL
+// where that is not said to do nothing, is plaitInvalidArgument.
 #ifndef PLAIT_PLAIT_H
 #define PLAIT_PLAIT_H
 
@@ -64,7 +79,7 @@ typedef enum {
   plaitSystemError = 2,         // no memory, descriptor or address, or another failure of a system call
   plaitInternalError = 3,       // a defect of Plait
   plaitInvalidArgument = 4,     // one argument cannot be used; nothing has happened
-  plaitInvalidUsage = 5,        // calls that do not fit together: ranks differ, groups are not balanced, …
+  plaitInvalidUsage = 5,        // calls that do not fit together: those of ranks (then it has ended), or of this one
   plaitRemoteError = 6,         // another rank died, left or aborted
   plaitInProgress = 7,          // kept for NCCL's number; calls of this version never return it
   plaitTimeout = 8,             // a rank did not come in time
@@ -121,20 +136,22 @@ typedef struct {
 // Values of plaitConfig_t::device besides CUDA's ordinals.
 #define PLAIT_DEVICE_HOST (-1)     // buffers are host memory
 #define PLAIT_DEVICE_CURRENT (-2)  // the current CUDA device where it is usable, else PLAIT_DEVICE_HOST
+#define PLAIT_DEVICE_CUDA (-3)     // the current CUDA device; plaitInvalidArgument, and why, where none is usable
 
 // How a communicator works. Begin with PLAIT_CONFIG_INITIALIZER and set what should differ from it; what is set here
 // goes before environment variables. Later versions add fields at the end: a program runs with a newer library, and
-// with an older one as long as it sets no field that the older one lacks.
+// with an older one as long as it sets no field that the older one lacks. Fields to be the same on all ranks are
+// compared as ranks join: where they differ, all get plaitInvalidUsage. What is out of range is plaitInvalidArgument.
 typedef struct plaitConfig {
   size_t size;           // set by the initializer,
   unsigned int magic;    // like this
   unsigned int version;  // and this
 
-  int device;    // CUDA ordinal, PLAIT_DEVICE_HOST or PLAIT_DEVICE_CURRENT
+  int device;    // CUDA ordinal, or one of PLAIT_DEVICE_*
   int reserved;  // 0
-  // How long a call waits for a peer. 0: PLAIT_TIMEOUT_SEC, else 60.
+  // How long a call waits for a peer: at most 604800, a week. 0: PLAIT_TIMEOUT_SEC, else 60.
   double timeoutSeconds;
-  // How long ranks wait for each other when they join. 0: PLAIT_BOOTSTRAP_TIMEOUT_SEC, else 60.
+  // How long ranks wait for each other when they join, at most as long. 0: PLAIT_BOOTSTRAP_TIMEOUT_SEC, else 60.
   double bootstrapTimeoutSeconds;
   // Staging memory of a rank on host memory, the same on all ranks. 0: PLAIT_SCRATCH_KIB, else 2 MiB.
   size_t scratchBytes;
@@ -160,15 +177,17 @@ PLAIT_API plaitResult_t plaitGetVersion(int* version);
 PLAIT_API const char* plaitGetErrorString(plaitResult_t result);
 
 // What went wrong last, in a sentence: with a communicator that has failed, why it failed; else (and with NULL) the
-// last error that a function returned to this thread. Never NULL, "" where there was none. The text lives until this
+// last error that a function returned to this thread, as its result or by plaitCommGetAsyncError; ending a communicator
+// that has failed makes its failure the last error. Never NULL, "" where there was none. The text lives until this
 // thread calls Plait again.
 PLAIT_API const char* plaitGetLastError(plaitComm_t comm);
 
 // ---- Making communicators -------------------------------------------------------------------------------------------
 
-// Makes an id for one new communicator. Rank 0 must be in this process, or in a child that it forks afterwards; the
-// other ranks, of the same machine and user, need only the bytes. An id serves once; one that serves nobody costs a
-// socket until the process ends. Any thread.
+// Makes an id for one new communicator. Rank 0 must be in this process, or in a child that it forks afterwards, before
+// either calls exec; the other ranks, of the same machine and user, need only the bytes. Rank 0 elsewhere gets
+// plaitInvalidArgument, and the others plaitRemoteError, or, as long as this process lives, plaitTimeout. An id serves
+// once; one that serves nobody costs a socket until the process ends. Any thread.
 PLAIT_API plaitResult_t plaitGetUniqueId(plaitUniqueId* uniqueId);
 
 // Joins the communicator of `nranks` ranks that `commId` stands for, as `rank` (0 to nranks - 1). Returns when all
@@ -194,7 +213,8 @@ PLAIT_API plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const int
 // among equal keys, of their ranks in `comm`. *newcomm is NULL for ranks of PLAIT_SPLIT_NOCOLOR. All ranks of `comm`
 // call it; it blocks like plaitCommInitRank, and within a group is done by plaitGroupEnd. `comm` stays as it is. The
 // new communicators have the device and settings of `comm`, except where `config` (NULL: none) sets a field; its
-// `device` must be PLAIT_DEVICE_CURRENT or that of `comm`. Where one rank's arguments are wrong, all ranks are told.
+// `device` must be PLAIT_DEVICE_CURRENT or that of `comm`, or PLAIT_DEVICE_CUDA where that is no host memory. Where one
+// rank's arguments are wrong, all ranks are told.
 PLAIT_API plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, plaitComm_t* newcomm,
                                        const plaitConfig_t* config);
 
@@ -215,8 +235,8 @@ PLAIT_API plaitResult_t plaitCommAbort(plaitComm_t comm);
 
 // ---- Asking communicators -------------------------------------------------------------------------------------------
 
-// *asyncError = the failure that ended the communicator, plaitSuccess as long as there is none. plaitGetLastError(comm)
-// has the words.
+// *asyncError = the failure that ended the communicator, plaitSuccess as long as there is none. plaitGetLastError has
+// the words, with `comm` or NULL.
 PLAIT_API plaitResult_t plaitCommGetAsyncError(plaitComm_t comm, plaitResult_t* asyncError);
 // *count = the number of ranks.
 PLAIT_API plaitResult_t plaitCommCount(plaitComm_t comm, int* count);
@@ -227,13 +247,14 @@ PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
 
 // ---- Groups ---------------------------------------------------------------------------------------------------------
 
-// Between these two, on this thread, collectives, plaitCommInitRank* and plaitCommSplit are only noted. The outermost
-// plaitGroupEnd first makes the communicators, all at the same time, and then issues the collectives: those on GPUs in
-// the order noted; those on host memory at the same time for different communicators, and in the order noted for each.
-// Sends and receives of a communicator follow its collectives, all at once; where they are on several streams, they
-// begin when all of these have come to them, and all go on when they are done. It returns the first error. Where noting
-// a call failed, nothing of the group is done. Where issuing one fails, its communicator is aborted, so that no rank
-// waits for it, and the rest is issued. Groups nest.
+// Between these two, on this thread, collectives, messages, plaitCommInitRank* and plaitCommSplit are only noted. The
+// outermost plaitGroupEnd first makes the communicators, all at the same time, and then issues the collectives: those
+// on GPUs in the order noted; those on host memory at the same time for different communicators, and in the order noted
+// for each. Sends and receives of a communicator follow its collectives, all at once; where they are on several
+// streams, they begin when all of these have come to them, and all go on when they are done. It returns the first
+// error. Where noting a call failed, nothing of the group is done. Where issuing one fails, its communicator is
+// aborted, so that no rank waits for it, and the rest is issued. Groups nest. All other functions act at once, before
+// what is noted: destroy and free what that needs after plaitGroupEnd.
 PLAIT_API plaitResult_t plaitGroupStart(void);
 PLAIT_API plaitResult_t plaitGroupEnd(void);
 
@@ -318,14 +339,16 @@ PLAIT_API plaitResult_t plaitRedOpDestroy(plaitRedOp_t op, plaitComm_t comm);
 
 // ---- Memory ---------------------------------------------------------------------------------------------------------
 
-// Memory for buffers: of the current CUDA device where one is usable, else of the host. At least 256-byte aligned. No
-// collective needs buffers from here. Any thread. `size` is bytes; 0 gives NULL.
+// Memory for buffers: of the current CUDA device where one is usable, else of the host, whatever communicators there
+// are; for one of PLAIT_DEVICE_HOST, where there are GPUs, use malloc instead. At least 256-byte aligned. No collective
+// needs buffers from here. Any thread. `size` is bytes; 0 gives NULL.
 PLAIT_API plaitResult_t plaitMemAlloc(void** ptr, size_t size);
-// Gives back what plaitMemAlloc gave. NULL: nothing happens.
+// Gives back what plaitMemAlloc gave, and nothing else. Any device may be current; may wait until the GPU is idle.
+// NULL: nothing happens.
 PLAIT_API plaitResult_t plaitMemFree(void* ptr);
 
 // A hint that `size` bytes at `buff` will be used again and again. Never needed; this version makes no use of it.
-// *handle is for plaitCommDeregister.
+// *handle is for plaitCommDeregister, which looks at `comm` only.
 PLAIT_API plaitResult_t plaitCommRegister(plaitComm_t comm, void* buff, size_t size, void** handle);
 PLAIT_API plaitResult_t plaitCommDeregister(plaitComm_t comm, void* handle);
 

@@ -57,7 +57,12 @@ inline plaitUniqueId unique_id() {
   return id;
 }
 
-inline plaitConfig_t default_config() { return PLAIT_CONFIG_INITIALIZER; }
+// With PLAIT_DEVICE_CUDA, what is made with it never falls back to host memory.
+inline plaitConfig_t default_config(int device = PLAIT_DEVICE_CURRENT) {
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.device = device;
+  return config;
+}
 
 // One rank's end of a communicator. Moves like a unique_ptr; empty where it was moved from, aborted, or made for no
 // color.

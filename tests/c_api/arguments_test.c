@@ -85,9 +85,17 @@ static void test_config(void) {
   try_config(&config, "config->device is 3; this process can use 0 CUDA devices");
   config.device = -7;
   try_config(&config, "config->device is -7");
+  config.device = PLAIT_DEVICE_CUDA;  // never host memory instead
+  try_config(&config, "config->device is PLAIT_DEVICE_CUDA, but no CUDA device can be used here: ");
+  CHECK(PLAIT_DEVICE_HOST == -1 && PLAIT_DEVICE_CURRENT == -2 && PLAIT_DEVICE_CUDA == -3);
   config = fresh;
   config.timeoutSeconds = -1;
   try_config(&config, "plaitCommInitRankConfig: config->timeoutSeconds is -1");
+  config.timeoutSeconds = 604801;
+  try_config(&config, "config->timeoutSeconds is 604801; expected more than 0 and at most 604800 s");
+  config.timeoutSeconds = 604800;
+  OK(plaitCommInitRankConfig(&comm, 1, new_id(), 0, &config));
+  OK(plaitCommDestroy(comm));
   config = fresh;
   config.bootstrapTimeoutSeconds = 1e9;
   try_config(&config, "config->bootstrapTimeoutSeconds is 1e+09");
@@ -206,6 +214,10 @@ static void test_collectives(void) {
   plaitComm_t part = comm;
   FAILS(plaitCommSplit(comm, 0, 0, &part, &config), plaitInvalidArgument, "plaitCommSplit: config->device is 4");
   CHECK(part == NULL);
+  config.device = PLAIT_DEVICE_CUDA;
+  FAILS(plaitCommSplit(comm, 0, 0, &part, &config), plaitInvalidArgument,
+        "plaitCommSplit: config->device is PLAIT_DEVICE_CUDA, but comm is on host memory");
+  CHECK(part == NULL);
   FAILS(plaitCommCount(comm, NULL), plaitInvalidArgument, "plaitCommCount: count is NULL");
   FAILS(plaitCommUserRank(comm, NULL), plaitInvalidArgument, "plaitCommUserRank: rank is NULL");
   FAILS(plaitCommCuDevice(comm, NULL), plaitInvalidArgument, "plaitCommCuDevice: device is NULL");
@@ -216,6 +228,14 @@ static void test_collectives(void) {
   // None of it did any harm.
   OK(plaitAllReduce(a, b, 8, plaitInt, plaitSum, comm, NULL));
   CHECK(memcmp(a, b, sizeof(a)) == 0);
+
+  // Host buffers begin anywhere, and any handle is deregistered.
+  char odd[1 + sizeof(a)], other[3 + sizeof(a)];
+  memcpy(odd + 1, a, sizeof(a));
+  OK(plaitAllReduce(odd + 1, other + 3, 8, plaitInt, plaitSum, comm, NULL));
+  CHECK(memcmp(a, other + 3, sizeof(a)) == 0);
+  OK(plaitCommDeregister(comm, NULL));
+  OK(plaitCommDeregister(comm, odd));
   OK(plaitCommDestroy(comm));
 }
 

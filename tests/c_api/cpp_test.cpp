@@ -61,6 +61,8 @@ void test_one_thread() {
     });
   });
   expect_error(plaitInvalidArgument, "ndev is 0", [] { Communicator::all_on_host(0); });
+  expect_error(plaitInvalidArgument, "config->device is PLAIT_DEVICE_CUDA",
+               [] { Communicator(1, plait::api::unique_id(), 0, plait::api::default_config(PLAIT_DEVICE_CUDA)); });
 }
 
 void in_threads(int ranks, const std::function<void(int)>& body) {
@@ -73,8 +75,7 @@ void test_threads() {
   const plaitUniqueId id = plait::api::unique_id();
   std::atomic<int> checked = 0;
   in_threads(4, [&](int r) {
-    plaitConfig_t config = plait::api::default_config();
-    config.device = PLAIT_DEVICE_HOST;
+    const plaitConfig_t config = plait::api::default_config(PLAIT_DEVICE_HOST);
     Communicator comm(4, id, r, config);
     Communicator moved = std::move(comm);
     check(!comm && moved, "moving");

@@ -159,6 +159,94 @@ static void test_failing_group(void) {
   CHECK(comms[0] == NULL && comms[2] == NULL);
 }
 
+// Replaces this thread's last error by another one.
+static void forget_failure(void) { FAILS(plaitGetVersion(NULL), plaitInvalidArgument, "version is NULL"); }
+
+static void expect_last_error(const char* words) { CHECK(strstr(plaitGetLastError(NULL), words) != NULL); }
+
+static void expect_state(plaitComm_t comm, plaitResult_t expected) {
+  plaitResult_t state = plaitInternalError;
+  OK(plaitCommGetAsyncError(comm, &state));
+  CHECK(state == expected);
+}
+
+// Whoever asks for a communicator's failure, or ends one that has failed, has it as the last error; of one that has not
+// failed nothing is said.
+static void test_last_error(void) {
+  const char* const reason = "differs between ranks";
+  plaitComm_t comms[4], healthy[4];
+  int values[4][2] = {{0}};
+  OK(plaitCommInitAll(comms, 4, NULL));
+  OK(plaitCommInitAll(healthy, 4, NULL));
+  OK(plaitGroupStart());
+  for (int rank = 0; rank < 4; ++rank) {
+    OK(plaitAllReduce(values[rank], values[rank], rank == 2 ? 2 : 1, plaitInt, plaitSum, comms[rank], NULL));
+  }
+  FAILS(plaitGroupEnd(), plaitInvalidUsage, reason);
+  for (int rank = 0; rank < 4; ++rank) {
+    forget_failure();
+    expect_state(comms[rank], plaitInvalidUsage);
+    expect_last_error(reason);
+  }
+
+  forget_failure();
+  OK(plaitCommAbort(comms[0]));
+  expect_last_error(reason);
+  forget_failure();
+  OK(plaitCommDestroy(comms[1]));
+  expect_last_error(reason);
+  for (int rank = 2; rank < 4; ++rank) {
+    forget_failure();
+    OK(plaitCommFinalize(comms[rank]));
+    expect_last_error(reason);
+    forget_failure();
+    expect_state(comms[rank], plaitInvalidUsage);  // not forgotten
+    expect_last_error(reason);
+    forget_failure();
+    CHECK(strstr(plaitGetLastError(comms[rank]), reason) != NULL);
+    forget_failure();
+    OK(rank == 2 ? plaitCommDestroy(comms[rank]) : plaitCommAbort(comms[rank]));
+    expect_last_error(reason);
+  }
+
+  forget_failure();
+  OK(plaitCommFinalize(healthy[0]));
+  expect_state(healthy[0], plaitSuccess);
+  OK(plaitCommDestroy(healthy[0]));
+  OK(plaitCommDestroy(healthy[1]));
+  OK(plaitCommAbort(healthy[2]));
+  expect_last_error("version is NULL");
+  OK(plaitCommDestroy(healthy[3]));  // which the abort has ended
+  expect_last_error("rank 2 aborted: plaitCommAbort was called");
+}
+
+// What is not noted acts at once.
+static void test_at_once(void) {
+  plaitComm_t comms[2];
+  int values[2] = {1, 2};
+  void* memory = NULL;
+  void* handle = NULL;
+  OK(plaitGroupStart());
+  OK(plaitCommInitAll(comms, 2, NULL));
+  for (int rank = 0; rank < 2; ++rank) {
+    OK(plaitAllReduce(&values[rank], &values[rank], 1, plaitInt, plaitSum, comms[rank], NULL));
+  }
+  OK(plaitMemAlloc(&memory, 8));
+  CHECK(memory != NULL);
+  OK(plaitCommRegister(comms[0], memory, 8, &handle));
+  CHECK(values[0] == 1 && values[1] == 2);
+  OK(plaitMemFree(memory));
+  OK(plaitGroupEnd());
+  CHECK(values[0] == 3 && values[1] == 3);
+
+  OK(plaitGroupStart());
+  OK(plaitBarrier(comms[0], NULL));
+  OK(plaitCommAbort(comms[0]));
+  FAILS(plaitCommDestroy(comms[0]), plaitInvalidArgument, "destroyed or aborted");
+  FAILS(plaitGroupEnd(), plaitInvalidArgument, "destroyed or aborted");
+  OK(plaitCommDestroy(comms[1]));
+}
+
 // Groups belong to their thread.
 static void* end_foreign_group(void* unused) {
   (void)unused;
@@ -186,5 +274,7 @@ int main(void) {
   test_init_in_group();
   test_refused_group();
   test_failing_group();
+  test_last_error();
+  test_at_once();
   return end_test("groups_test");
 }

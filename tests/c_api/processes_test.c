@@ -195,9 +195,23 @@ static void late(int rank, int ranks, plaitUniqueId id) {
       pause_seconds(0.01);
       OK(plaitCommGetAsyncError(comm, &state));
     }
-    CHECK(state == plaitTimeout);
+    CHECK(state == plaitTimeout);  // of a call that this rank has not made
+    CHECK(strstr(plaitGetLastError(NULL), "(found by rank 0)") != NULL);
+    FAILS(plaitGetVersion(NULL), plaitInvalidArgument, "version is NULL");
   }
   OK(plaitCommDestroy(comm));
+  CHECK(strstr(plaitGetLastError(NULL), "PLAIT_TIMEOUT_SEC") != NULL);
+}
+
+// Settings that must be the same on all ranks, and are not.
+static void other_settings(int rank, int ranks, plaitUniqueId id) {
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.timeoutSeconds = 20 + rank;  // need not
+  config.scratchBytes = (size_t)(rank + 1) << 20;
+  plaitComm_t comm = (plaitComm_t)&config;
+  FAILS(plaitCommInitRankConfig(&comm, ranks, id, rank, &config), plaitInvalidUsage,
+        "PLAIT_SCRATCH_KIB (in bytes) differs between ranks");
+  CHECK(comm == NULL);
 }
 
 static void never_joins(int rank, int ranks, plaitUniqueId id) {
@@ -238,7 +252,9 @@ static void abort_from_thread(int rank, int ranks, plaitUniqueId id) {
     }
     CHECK(state == plaitRemoteError);
     FAILS(plaitBarrier(comm, NULL), plaitRemoteError, "rank 0 aborted");
+    FAILS(plaitGetVersion(NULL), plaitInvalidArgument, "version is NULL");
     OK(plaitCommAbort(comm));
+    CHECK(strstr(plaitGetLastError(NULL), "rank 0 aborted") != NULL);
   }
   CHECK(now() - begin < 20);
 }
@@ -264,8 +280,35 @@ static void two_threads(int rank, int ranks, plaitUniqueId id) {
   OK(plaitCommDestroy(comm));
 }
 
+// All ranks are elsewhere than in the process that made their id.
+static void test_foreign_id(void) {
+  int bytes[2], end[2], status = 0;
+  CHECK(pipe(bytes) == 0 && pipe(end) == 0);
+  const pid_t maker = fork();
+  plaitUniqueId id;
+  if (maker == 0) {
+    close(end[1]);
+    const int made = plaitGetUniqueId(&id) == plaitSuccess && write(bytes[1], &id, sizeof(id)) == (ssize_t)sizeof(id);
+    const int told = read(end[0], &id, 1) == 0;  // the end of the pipe
+    _exit(made && told ? 0 : 1);
+  }
+  CHECK(read(bytes[0], &id, sizeof(id)) == (ssize_t)sizeof(id));
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.bootstrapTimeoutSeconds = 0.3;
+  plaitComm_t comm = NULL;
+  FAILS(plaitCommInitRankConfig(&comm, 2, id, 0, &config), plaitInvalidArgument, "in the process that created the id");
+  FAILS(plaitCommInitRankConfig(&comm, 2, id, 1, &config), plaitTimeout, "rank 0 did not take part");
+  close(end[1]);
+  CHECK(waitpid(maker, &status, 0) == maker && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  FAILS(plaitCommInitRankConfig(&comm, 2, id, 1, &config), plaitRemoteError, "nobody waits for ranks with this id");
+  close(end[0]);
+  close(bytes[0]);
+  close(bytes[1]);
+}
+
 int main(void) {
   begin_test();
+  test_foreign_id();
   run_processes(1, everything);
   run_processes(4, everything);
   run_processes(5, split);
@@ -273,6 +316,7 @@ int main(void) {
   run_processes(2, mismatch);
   run_processes(3, death);
   run_processes(2, late);
+  run_processes(2, other_settings);
   run_processes(2, never_joins);
   run_processes(2, abort_from_thread);
   run_processes(2, two_threads);

@@ -53,7 +53,8 @@ void check_ordinal(int device) {
 
 void apply(const plaitConfig_t& config, CommOptions& options) {
   if (config.reserved != 0) refuse(plaitInvalidArgument, "config->reserved is ", config.reserved, "; it must be 0");
-  if (config.device != PLAIT_DEVICE_CURRENT) options.device = config.device;
+  const bool is_left_open = config.device == PLAIT_DEVICE_CURRENT || config.device == PLAIT_DEVICE_CUDA;
+  if (!is_left_open) options.device = config.device;
   if (options.device != PLAIT_DEVICE_CURRENT && options.device != PLAIT_DEVICE_HOST) check_ordinal(options.device);
   Settings& settings = options.settings;
   set_seconds(config.timeoutSeconds, "timeoutSeconds", settings.timeout_seconds);
@@ -80,9 +81,19 @@ void apply(const plaitConfig_t& config, CommOptions& options) {
 
 CommOptions options_from(const plaitConfig_t* config, const CommOptions& base) {
   CommOptions options = base;
-  if (config != nullptr) apply(known_fields(config), options);
+  bool needs_cuda = false;
+  if (config != nullptr) {
+    const plaitConfig_t known = known_fields(config);
+    apply(known, options);
+    needs_cuda = known.device == PLAIT_DEVICE_CUDA;
+  }
   // Asked last, and only where it matters: whoever wants host memory does not start CUDA by this.
-  if (options.device == PLAIT_DEVICE_CURRENT) options.device = current_device();
+  if (options.device == PLAIT_DEVICE_CURRENT) options.device = needs_cuda ? require_device() : current_device();
+  if (needs_cuda && options.device == PLAIT_DEVICE_HOST) {
+    refuse(plaitInvalidArgument,
+           "config->device is PLAIT_DEVICE_CUDA, but comm is on host memory, and what it is divided into keeps its "
+           "device; make comm with PLAIT_DEVICE_CUDA");
+  }
   return options;
 }
 

@@ -13,7 +13,8 @@ struct CommOptions {
 };
 
 // `config` (NULL: none) over `base`. PLAIT_DEVICE_CURRENT becomes base.device, and the calling thread's current device
-// where that says the same. A config that cannot be used is refused with the name of its field.
+// where that says the same; PLAIT_DEVICE_CUDA as well, but host memory is refused then. A config that cannot be used is
+// refused with the name of its field.
 CommOptions options_from(const plaitConfig_t* config, const CommOptions& base);
 
 }  // namespace plait::c

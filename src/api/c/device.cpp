@@ -12,6 +12,11 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
+[[noreturn]] void refuse_to_do_without(const char* why) {
+  refuse(plaitInvalidArgument, "config->device is PLAIT_DEVICE_CUDA, but no CUDA device can be used here: ", why,
+         "; PLAIT_DEVICE_HOST works without one");
+}
+
 void* allocate_on_host(size_t bytes) {
   const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = whole < bytes ? nullptr : std::aligned_alloc(kAlignment, whole);
@@ -47,6 +52,17 @@ int current_device() {
   return device_count() > 0 && worked(cudaGetDevice(&device)) ? device : PLAIT_DEVICE_HOST;
 }
 
+int require_device() {
+  int device = 0;
+  try {
+    check_cuda(cudaGetDeviceCount(&device), "looking for devices");
+    check_cuda(cudaGetDevice(&device), "asking for the current device");
+  } catch (const Error& error) {
+    refuse_to_do_without(error.what());
+  }
+  return device;
+}
+
 void* allocate(size_t bytes) {
   if (current_device() == PLAIT_DEVICE_HOST) return allocate_on_host(bytes);
   void* memory = nullptr;
@@ -69,6 +85,9 @@ void release(void* memory) {
 
 int device_count() { return 0; }
 int current_device() { return PLAIT_DEVICE_HOST; }
+int require_device() {
+  refuse_to_do_without("this build of Plait has no CUDA; build it with nvcc, or with PLAIT_CUDA=wheel");
+}
 void* allocate(size_t bytes) { return allocate_on_host(bytes); }
 void release(void* memory) { std::free(memory); }
 

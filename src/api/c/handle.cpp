@@ -1,7 +1,5 @@
 #include "api/c/handle.hpp"
 
-#include "api/c/result.hpp"
-
 namespace {
 
 // All handles ever made, linked by `older`: nothing is looked up here. It tells tools that look for lost memory that
@@ -49,6 +47,8 @@ std::shared_ptr<Member> take_member(plaitComm_t comm, bool ends_handle) {
   if (ends_handle) {
     comm->magic.store(plaitComm::kEnded);
     comm->operations.clear();
+  } else if (comm->member) {
+    comm->failure = comm->member->communicator.async_error();
   }
   return std::move(comm->member);
 }
@@ -58,6 +58,20 @@ std::shared_ptr<Member> usable_member_of(plaitComm_t comm) {
   if (member) return member;
   check_handle(comm);  // says so where it was aborted meanwhile
   refuse(plaitInvalidUsage, "comm was finalized: it can only be asked and destroyed");
+}
+
+std::optional<Answer> failure_of(plaitComm_t comm) {
+  std::optional<Error> failure;
+  if (const auto member = member_of(comm)) {
+    failure = member->communicator.async_error();
+  } else {
+    const std::lock_guard lock(comm->mutex);
+    failure = comm->failure;
+  }
+  if (!failure) return std::nullopt;
+  // As calls return it: the system that a communicator with a GPU deals with is CUDA.
+  const bool is_cuda = comm->device != PLAIT_DEVICE_HOST && failure->code() == ErrorCode::kSystem;
+  return Answer{is_cuda ? plaitUnhandledCudaError : result_of(failure->code()), failure->what()};
 }
 
 Use::Use(plaitComm_t comm) : member_(usable_member_of(comm)) {

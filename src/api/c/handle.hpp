@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "api/c/operations.hpp"
+#include "api/c/result.hpp"
 #include "api/communicator.hpp"
 #include "plait/plait.h"
 
@@ -31,8 +33,9 @@ struct plaitComm {
   const int rank;
   const int size;
   const int device;                          // PLAIT_DEVICE_HOST where it has none
-  std::mutex mutex;                          // guards the next line
+  std::mutex mutex;                          // guards the next two lines
   std::shared_ptr<plait::c::Member> member;  // none once finalized
+  std::optional<plait::Error> failure;       // that it had by then
   plait::c::Operations operations;           // that were made for it
   plaitComm* older = nullptr;
 
@@ -56,6 +59,9 @@ std::shared_ptr<Member> usable_member_of(plaitComm_t comm);
 // Takes the communicator out of the handle, which is then finalized, and where `ends_handle` says so ended. None where
 // it was finalized.
 std::shared_ptr<Member> take_member(plaitComm_t comm, bool ends_handle);
+
+// What ended the communicator, also where it was finalized since; none as long as nothing did.
+std::optional<Answer> failure_of(plaitComm_t comm);
 
 // A communicator for the time of one call. Refuses handles that are finalized or used by another thread at the moment.
 class Use {

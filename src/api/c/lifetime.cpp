@@ -54,6 +54,16 @@ std::vector<int> devices_for(int ranks, const int* list) {
   return devices;
 }
 
+// After its handle has ended a communicator cannot be asked any more: what it failed of becomes this thread's last
+// error.
+void remember_failure(plaitComm_t comm) noexcept {
+  try {
+    if (const auto failure = failure_of(comm)) remember(*failure);
+  } catch (...) {
+    // take_member says what is wrong with a handle, and nothing else keeps a communicator from being ended.
+  }
+}
+
 }  // namespace
 }  // namespace plait::c
 
@@ -90,19 +100,24 @@ extern "C" plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const in
 
 extern "C" plaitResult_t plaitCommFinalize(plaitComm_t comm) {
   return at_edge("plaitCommFinalize", [&] {
-    if (comm != nullptr) take_member(comm, false);
+    if (comm == nullptr) return;
+    remember_failure(comm);
+    take_member(comm, false);
   });
 }
 
 extern "C" plaitResult_t plaitCommDestroy(plaitComm_t comm) {
   return at_edge("plaitCommDestroy", [&] {
-    if (comm != nullptr) take_member(comm, true);
+    if (comm == nullptr) return;
+    remember_failure(comm);
+    take_member(comm, true);
   });
 }
 
 extern "C" plaitResult_t plaitCommAbort(plaitComm_t comm) {
   return at_edge("plaitCommAbort", [&] {
     if (comm == nullptr) return;
+    remember_failure(comm);
     if (const auto member = take_member(comm, true)) member->communicator.abort("plaitCommAbort was called");
   });
 }

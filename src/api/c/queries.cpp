@@ -1,22 +1,9 @@
 // What can be asked of the library and of a communicator at any time.
-#include <optional>
-
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 
 static_assert(PLAIT_MAJOR == PLAIT_BUILT_MAJOR && PLAIT_MINOR == PLAIT_BUILT_MINOR && PLAIT_PATCH == PLAIT_BUILT_PATCH,
               "include/plait/plait.h has another version than the file VERSION");
-
-namespace plait::c {
-namespace {
-
-std::optional<Error> failure_of(plaitComm_t comm) {
-  const auto member = member_of(comm);
-  return member ? member->communicator.async_error() : std::nullopt;
-}
-
-}  // namespace
-}  // namespace plait::c
 
 using namespace plait::c;
 
@@ -30,7 +17,7 @@ extern "C" plaitResult_t plaitGetVersion(int* version) {
 extern "C" const char* plaitGetLastError(plaitComm_t comm) {
   try {
     if (comm != nullptr && comm->magic.load() == plaitComm::kLive) {
-      if (const auto failure = failure_of(comm)) remember({result_of(failure->code()), failure->what()});
+      if (const auto failure = failure_of(comm)) remember(*failure);
     }
   } catch (...) {
     // It ended meanwhile; what this thread knows is what there is.
@@ -43,7 +30,7 @@ extern "C" plaitResult_t plaitCommGetAsyncError(plaitComm_t comm, plaitResult_t*
     check_handle(comm);
     require(async_error, "asyncError");
     const auto failure = failure_of(comm);
-    *async_error = failure ? result_of(failure->code()) : plaitSuccess;
+    *async_error = failure ? remember(*failure) : plaitSuccess;
   });
 }
 
