@@ -2,10 +2,10 @@
 // that runs their threads as fibers, a few steps of one after a few of another, in an order that a seed decides.
 // Include this before any kernel (*.cuh).
 //
-// A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Now and then a
-// thread is held up until others have gone as far as they can without it. Memory is sequentially consistent, so of what
-// is wrong with kernels this shows what is wrong in every order: what is never sent, is overwritten too early, or waits
-// for ever.
+// A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Those who meet
+// have to be at one place of one instance of a template. Now and then a thread is held up until others have gone as far
+// as they can without it. Memory is sequentially consistent, so of what is wrong with kernels this shows what is wrong
+// in every order: what is never sent, is overwritten too early, or waits for ever.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,11 +17,14 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <random>
+#include <source_location>
 #include <stdexcept>
+#include <string>
 #include <typeindex>
 #include <unordered_map>
 #include <vector>
@@ -40,7 +43,7 @@ class Simt {
     streams_[stream].waiting.push_back({grid, block, std::move(body)});
   }
 
-  // Runs all launches. Throws std::runtime_error where threads go on waiting.
+  // Runs all launches. Throws std::runtime_error where threads go on waiting, and where some meet at different places.
   void run() {
     for (turn_ = 0;; ++turn_) {
       bool is_over = true;
@@ -59,7 +62,10 @@ class Simt {
         threads.back()->held_until = turn_ + (uint64_t{1} << random_() % kHoldLengths);
         threads.pop_back();
       }
-      for (Thread* const thread : threads) step(*thread);
+      for (Thread* const thread : threads) {
+        step(*thread);
+        if (!divergence_.empty()) throw std::runtime_error(divergence_);
+      }
     }
   }
 
@@ -74,17 +80,20 @@ class Simt {
   // Lets others run.
   static void pause() { swapcontext(&current_->self_->context, &current_->scheduler_); }
 
+  using Location = std::source_location;
   struct Votes {
     std::array<uint64_t, 32> values;
     unsigned present;
   };
   // What the threads of the warp say.
-  static const Votes& meet_warp(uint64_t value) { return current_->self_->warp->meet(lane(), value); }
+  static const Votes& meet_warp(uint64_t value, const Location& at) {
+    return current_->self_->warp->meet(lane(), value, at);
+  }
   static unsigned lane() { return current_->self_->indices.thread.x % 32; }
   // Whether all threads of the CTA say so.
-  static bool meet_cta(bool value) { return current_->self_->cta->barrier.meet(value); }
+  static bool meet_cta(bool value, const Location& at) { return current_->self_->cta->barrier.meet(value, at); }
   // Eight neighbouring threads of the warp, all of which are there.
-  static void meet_eight() { current_->self_->warp->eights[lane() / 8].meet(true); }
+  static void meet_eight(const Location& at) { current_->self_->warp->eights[lane() / 8].meet(true, at); }
   // The CTA's array of so many of this type.
   template <class T, int count>
   static T* shared_array() {
@@ -113,13 +122,36 @@ class Simt {
     current_->self_->awaited = nullptr;
   }
 
+  // Where threads meet: the first one that comes says.
+  struct MeetingPlace {
+    Location first;
+
+    void come(bool is_first, const Location& at) {
+      if (is_first) {
+        first = at;
+      } else if (!is_same(first, at) && current_->divergence_.empty()) {
+        current_->divergence_ = "some threads are at " + to_text(first) + ", others at " + to_text(at);
+      }
+    }
+    static bool is_same(const Location& a, const Location& b) {
+      return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0 &&
+             std::strcmp(a.function_name(), b.function_name()) == 0;
+    }
+    static std::string to_text(const Location& at) {
+      return std::string(at.file_name()) + ":" + std::to_string(at.line()) + ":" + std::to_string(at.column()) + " (" +
+             at.function_name() + ")";
+    }
+  };
+
   // Of so many threads as are alive.
   struct Meeting {
     unsigned alive = 0, arrived = 0;
     uint64_t generation = 0;
     bool all = true, result = true;
+    MeetingPlace place;
 
-    bool meet(bool value) {
+    bool meet(bool value, const Location& at) {
+      place.come(arrived == 0, at);
       all = all && value;
       ++arrived;
       const uint64_t mine = generation;
@@ -146,8 +178,10 @@ class Simt {
     std::array<uint64_t, 32> values{};
     Votes votes{};
     std::array<Meeting, 4> eights;
+    MeetingPlace place;
 
-    const Votes& meet(unsigned lane, uint64_t value) {
+    const Votes& meet(unsigned lane, uint64_t value, const Location& at) {
+      place.come(arrived == 0, at);
       values[lane] = value;
       arrived |= 1u << lane;
       const uint64_t mine = generation;
@@ -223,13 +257,18 @@ class Simt {
       thread->stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
       warp->enter(t % 32);
       ++cta->barrier.alive;
-      getcontext(&thread->context);
-      thread->context.uc_stack.ss_sp = thread->stack.get();
-      thread->context.uc_stack.ss_size = kStackBytes;
-      thread->context.uc_link = &scheduler_;
-      makecontext(&thread->context, &Simt::perform, 0);
+      make_fiber(*thread);
       stream.threads.push_back(std::move(thread));
     }
+  }
+
+  // By itself, for compilers take getcontext() for a function that returns twice, and warn of variables around it.
+  void make_fiber(Thread& thread) {
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack.get();
+    thread.context.uc_stack.ss_size = kStackBytes;
+    thread.context.uc_link = &scheduler_;
+    makecontext(&thread.context, &Simt::perform, 0);
   }
 
   bool can_go_on(const Thread& thread) const {
@@ -256,6 +295,7 @@ class Simt {
   ucontext_t scheduler_{};
   Thread* self_ = nullptr;
   uint64_t turn_ = 0;
+  std::string divergence_;  // where threads met that should not have
 };
 
 }  // namespace plait::test
@@ -284,32 +324,35 @@ class Simt {
 using std::max;
 using std::min;
 
-inline bool __all_sync(unsigned, bool value) {
-  const auto& votes = plait::test::Simt::meet_warp(value);
+// Where a thread meets others: at the caller's place.
+#define PLAIT_HERE ::plait::test::Simt::Location at = ::plait::test::Simt::Location::current()
+
+inline bool __all_sync(unsigned, bool value, PLAIT_HERE) {
+  const auto& votes = plait::test::Simt::meet_warp(value, at);
   for (unsigned i = 0; i < 32; ++i) {
     if ((votes.present >> i & 1) != 0 && votes.values[i] == 0) return false;
   }
   return true;
 }
-inline unsigned __ballot_sync(unsigned, bool value) {
-  const auto& votes = plait::test::Simt::meet_warp(value);
+inline unsigned __ballot_sync(unsigned, bool value, PLAIT_HERE) {
+  const auto& votes = plait::test::Simt::meet_warp(value, at);
   unsigned ballot = 0;
   for (unsigned i = 0; i < 32; ++i) ballot |= static_cast<unsigned>(votes.present >> i & votes.values[i]) << i;
   return ballot;
 }
-inline bool __any_sync(unsigned mask, bool value) { return __ballot_sync(mask, value) != 0; }
-inline uint32_t __shfl_up_sync(unsigned, uint32_t value, unsigned by) {
-  const auto& votes = plait::test::Simt::meet_warp(value);
+inline bool __any_sync(unsigned mask, bool value, PLAIT_HERE) { return __ballot_sync(mask, value, at) != 0; }
+inline uint32_t __shfl_up_sync(unsigned, uint32_t value, unsigned by, PLAIT_HERE) {
+  const auto& votes = plait::test::Simt::meet_warp(value, at);
   const unsigned lane = plait::test::Simt::lane();
   return static_cast<uint32_t>(votes.values[lane < by ? lane : lane - by]);
 }
-inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width) {
+inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width, PLAIT_HERE) {
   const unsigned first = plait::test::Simt::lane() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
-  return plait::test::Simt::meet_warp(value).values[first + static_cast<unsigned>(from % width)];
+  return plait::test::Simt::meet_warp(value, at).values[first + static_cast<unsigned>(from % width)];
 }
-inline void __syncwarp() { plait::test::Simt::meet_warp(0); }
-inline void __syncthreads() { plait::test::Simt::meet_cta(true); }
-inline bool __syncthreads_and(bool value) { return plait::test::Simt::meet_cta(value); }
+inline void __syncwarp(PLAIT_HERE) { plait::test::Simt::meet_warp(0, at); }
+inline void __syncthreads(PLAIT_HERE) { plait::test::Simt::meet_cta(true, at); }
+inline bool __syncthreads_and(bool value, PLAIT_HERE) { return plait::test::Simt::meet_cta(value, at); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
 inline void __threadfence_system() {}
 inline void __threadfence() {}
@@ -341,16 +384,16 @@ inline void load_relaxed(const void* from, uint64_t& low, uint64_t& high) {
   high = load_acquire(static_cast<const uint64_t*>(from) + 1);
 }
 // What a line's last thread has is stored last and loaded first.
-inline void store_line(void* to, uint64_t low, uint64_t high) {
+inline void store_line(void* to, uint64_t low, uint64_t high, PLAIT_HERE) {
   const bool is_last = test::Simt::lane() % 8 == 7;
   if (!is_last) store_relaxed(to, low, high);
-  test::Simt::meet_eight();
+  test::Simt::meet_eight(at);
   if (is_last) store_relaxed(to, low, high);
 }
-inline void load_line(const void* from, uint64_t& low, uint64_t& high) {
+inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HERE) {
   const bool is_last = test::Simt::lane() % 8 == 7;
   if (is_last) load_relaxed(from, low, high);
-  test::Simt::meet_eight();
+  test::Simt::meet_eight(at);
   if (!is_last) load_relaxed(from, low, high);
 }
 inline uint64_t nanoseconds_now() { return test::Simt::nanoseconds_now(); }

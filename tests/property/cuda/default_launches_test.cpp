@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include "algorithms/algorithm.hpp"
+#include "base/error.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
 #include "support/seed.hpp"
@@ -14,7 +16,7 @@
 namespace plait {
 namespace {
 
-constexpr int kProcessors = 132;
+constexpr int kProcessors = 132, kFewProcessors = 16;
 
 class Calls {
  public:
@@ -26,13 +28,15 @@ class Calls {
   }
 
   // Of how many slices a strand, at most, where flags are inside the data; 0 with signals.
-  uint64_t prepare(const Call& call) {
+  uint64_t prepare(const Call& call, int most_processors) {
     SelectionQuery query;
     query.collective = call.collective;
     query.bytes = message_bytes(call, ranks_);
     query.ranks = ranks_;
     query.root = call.root;
     query.processors = kProcessors;
+    query.most_sms = most_processors;
+    query.host_path = true;
     query.ranks_per_device = 1;
     query.lines = true;
     query.element_bytes = size_of(call.type);
@@ -42,43 +46,61 @@ class Calls {
     uint64_t most = 0;
     for (self_.rank = 0; self_.rank < ranks_; ++self_.rank) {
       const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::limits(choice.launch, plan.plan()));
-      EXPECT_NO_THROW(PreparedLaunch(bound, call, choice.launch, self_, 0))
-          << to_text(call) << ", rank " << self_.rank << " of " << ranks_ << ", " << to_text(choice.launch);
+      const std::string what = join(to_text(call), ", rank ", self_.rank, " of ", ranks_, ", ", to_text(choice.launch));
+      EXPECT_NO_THROW(PreparedLaunch(bound, call, choice.launch, self_, 0)) << what;
+      if (choice.launch.host.strands > 0) {
+        EXPECT_NO_THROW(prepare_host(plan, call, choice.launch)) << what;
+        ++through_host_;
+      }
       const auto strands = static_cast<uint64_t>(choice.launch.strands);
       if (choice.launch.protocol != Protocol::kSignals) most = std::max(most, (bound.slices + strands - 1) / strands);
     }
     return most;
   }
+  int through_host() const { return through_host_; }  // launches, of a part of a call
 
  private:
+  // The last part of each block.
+  void prepare_host(const VerifiedPlan& plan, const Call& call, const LaunchShape& shape) const {
+    const auto rest = static_cast<size_t>(static_cast<double>(call.count) * shape.host.share) + 1;
+    const BlockPart part{call.count - rest, rest};
+    const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::host_limits(shape, plan.plan()), part);
+    const ThroughHost through_host;
+    PreparedLaunch(bound, call, {Protocol::kSignals, shape.host.strands, shape.threads}, self_, 0, &through_host);
+  }
+
   const int ranks_;
   DeviceRank self_;
+  int through_host_ = 0;
 };
 
 TEST(DefaultLaunches, CanBePreparedByEveryRank) {
   test::Random random(1);
+  int through_host = 0;
   for (int ranks = 2; ranks <= kMostDeviceRanks; ++ranks) {
     Calls calls(ranks);
+    calls.prepare({}, 0);  // a barrier
     for (int c = 0; c < kCollectiveCount; ++c) {
       const auto collective = static_cast<Collective>(c);
-      for (size_t bytes = 64; bytes <= size_t{4} << 20; bytes *= 2) {
-        Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, 0};
-        if (collective == Collective::kBarrier) {
-          call = Call{};
-        } else {
+      if (collective == Collective::kBarrier) continue;
+      for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8, DataType::kFloat64}) {
+        for (size_t bytes = 64; bytes <= size_t{1} << 30; bytes *= 2) {
+          Call call{collective, type, ReduceOp::kSum, 0, 0};
           if (has_root(collective)) call.root = static_cast<int>(test::between(random, 0, ranks - 1));
-          call.count = test::between(random, bytes / 2, bytes) / sizeof(float);
+          call.count = test::between(random, bytes / 2, bytes) / size_of(type);
           if (has_rank_blocks(collective)) call.count /= static_cast<size_t>(ranks);
+          call.count = std::max<size_t>(call.count, 1);
+          const uint64_t slices = calls.prepare(call, test::one_in(random, 4) ? kFewProcessors : 0);
+          // A reduction may have many. With more ranks than eight, memory of two steps does not always suffice for one.
+          if (collective != Collective::kReduce && ranks <= 8) {
+            EXPECT_LE(slices, 1u) << to_text(call) << " over " << ranks;
+          }
         }
-        const uint64_t slices = calls.prepare(call);
-        // A reduction may have many. With more ranks than eight, memory of two steps does not always suffice for one.
-        if (collective != Collective::kReduce && ranks <= 8) {
-          EXPECT_LE(slices, 1u) << to_text(call) << " over " << ranks;
-        }
-        if (collective == Collective::kBarrier) break;
       }
     }
+    through_host += calls.through_host();
   }
+  EXPECT_GT(through_host, 100);
 }
 
 }  // namespace

@@ -40,6 +40,12 @@ TEST(DeviceBlock, RegionsAreApart) {
       EXPECT_EQ(BlockLayout::scratch_at(strand, parity) % 128, 0u);
     }
   }
+  for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
+    for (uint32_t strand = 0; strand < kMostMessageStrands; ++strand) {
+      ranges.push_back({BlockLayout::filled_at(rank, strand), sizeof(uint64_t)});
+      ranges.push_back({BlockLayout::emptied_at(rank, strand), sizeof(uint64_t)});
+    }
+  }
   ranges.push_back({BlockLayout::inboxes_at(), BlockLayout::kInboxBytes});
   for (const GateWay way : {GateWay::kCollective, GateWay::kSend, GateWay::kReceive}) {
     for (int rank = 0; rank < kMostDeviceRanks; ++rank) {

@@ -4,6 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "algorithms/algorithm.hpp"
 #include "plan/builder.hpp"
@@ -13,10 +19,11 @@
 namespace plait {
 namespace {
 
-VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int pipeline = 1) {
+VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int pipeline = 1, int root = 0) {
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = ranks;
+  arguments.root = root;
   arguments.pipeline = pipeline;
   arguments.engine = Engine::kSm;
   return verify(make_plan(algorithm, arguments));
@@ -108,33 +115,100 @@ TEST(LaneProgram, Predecessors) {
   }
 }
 
-TEST(LaneProgram, SlotsHaveRoomForFlags) {
-  for (const Protocol protocol : {Protocol::kPackets, Protocol::kLines}) {
-    for (const int ranks : {2, 4, 16}) {
-      for (const size_t count : {size_t{1}, size_t{1000}, size_t{100'000}, size_t{5'000'000}}) {
-        const VerifiedPlan plan = plan_of("push", Collective::kAllReduce, ranks);
-        const LaunchShape shape{protocol, 8, 256};
-        const Call call = sum_of(count);
-        const Made made = make(plan, call, shape, ranks - 1);
-        std::vector<std::pair<uint64_t, uint64_t>> used;  // of the rank's own scratch
-        for (const DeviceOperation& operation : made.program.operations) {
-          const size_t bytes = stored_bytes(protocol, operation.elements * size_of(call.type));
-          for (int i = operation.destinations; i < operation.count; ++i) {
-            const DevicePlace& place = made.program.places[operation.first + i];
-            if (place.base >= kFirstScratchBase) used.emplace_back(place.offset, place.offset + bytes);
-          }
-        }
-        std::sort(used.begin(), used.end());
-        used.erase(std::unique(used.begin(), used.end()), used.end());
-        const SliceProgram& last = made.program.last[0];
-        for (size_t i = 1; i < used.size() && made.program.full[0].first == last.first; ++i) {
-          EXPECT_LE(used[i - 1].second, used[i].first) << name(protocol) << ", " << ranks << " ranks, " << count;
-        }
-        ASSERT_FALSE(used.empty());
-        EXPECT_LE(used.back().second, CudaRank::flagged_bytes(protocol));
+// Bytes of the scratch of each rank that slices of one size store to, and that their owners read.
+struct FlaggedRanges {
+  using Range = std::pair<uint64_t, uint64_t>;  // first, beyond the last
+  std::map<size_t, std::vector<Range>> stored, read;
+
+  void add(const LaneProgram& program, const SliceProgram& slice, Protocol protocol, DataType type, size_t rank) {
+    for (int i = slice.first; i < slice.first + slice.count; ++i) {
+      const DeviceOperation& operation = program.operations[i];
+      const size_t bytes = stored_bytes(protocol, operation.elements * size_of(type));
+      for (int p = 0; p < operation.count; ++p) {
+        const DevicePlace& place = program.places[operation.first + p];
+        if (place.base < kFirstScratchBase) continue;
+        const size_t owner = place.base - kFirstScratchBase;
+        EXPECT_TRUE(p < operation.destinations || owner == rank);
+        (p < operation.destinations ? stored : read)[owner].emplace_back(place.offset, place.offset + bytes);
       }
     }
   }
+
+  void expect_sound(Protocol protocol) {
+    const size_t unit = stored_bytes(protocol, 1);
+    for (auto& [owner, ranges] : stored) {
+      std::sort(ranges.begin(), ranges.end());
+      uint64_t end = 0;
+      for (const auto& [first, beyond] : ranges) {
+        EXPECT_GE(first, end);
+        EXPECT_EQ(first % unit, 0u);
+        end = beyond;
+      }
+      EXPECT_LE(end, CudaRank::flagged_bytes(protocol));
+    }
+    for (const auto& [owner, ranges] : read) {
+      for (const Range& range : ranges) {
+        EXPECT_TRUE(std::binary_search(stored[owner].begin(), stored[owner].end(), range)) << "nobody stores it";
+      }
+    }
+  }
+};
+
+// Whether the call can be performed so.
+bool has_room_for_flags(const VerifiedPlan& plan, const Call& call, Protocol protocol) {
+  FlaggedRanges full, last;
+  for (int rank = 0; rank < plan.plan().rank_count(); ++rank) {
+    std::optional<Made> made;
+    const test::Outcome outcome = test::outcome_of([&](int) { made = make(plan, call, {protocol, 8, 256}, rank); }, 0);
+    if (!made) {
+      EXPECT_EQ(test::objection(outcome, ErrorCode::kResources, {}), "");
+      return false;
+    }
+    const LaneProgram& program = made->program;
+    full.add(program, program.full[0], protocol, call.type, static_cast<size_t>(rank));
+    last.add(program, program.last[0], protocol, call.type, static_cast<size_t>(rank));
+  }
+  full.expect_sound(protocol);
+  last.expect_sound(protocol);
+  return !full.stored.empty();
+}
+
+TEST(LaneProgram, SlotsHaveRoomForFlags) {
+  std::map<std::string_view, int> calls;
+  const auto check = [&calls](const Algorithm& algorithm, const VerifiedPlan& plan) {
+    const Plan& it = plan.plan();
+    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
+      if (!can_carry_flags(plan, type)) continue;
+      for (const Protocol protocol : {Protocol::kPackets, Protocol::kLines}) {
+        for (const size_t count : {1, 1000, 33'333, 5'000'001}) {
+          const Call call{it.collective, type, ReduceOp::kSum, it.root, count};
+          SCOPED_TRACE(join(it.algorithm, ", ", to_text(call), " over ", it.rank_count(), ", ", name(protocol)));
+          if (has_room_for_flags(plan, call, protocol)) ++calls[algorithm.name];
+        }
+      }
+    }
+  };
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const Collective collective : algorithm.collectives) {
+      for (const int ranks : {2, 3, 4, 8, 12, 13, 16}) {
+        for (const int root : has_root(collective) ? std::vector{0, ranks - 1} : std::vector{0}) {
+          for (const int pipeline : {1, 2}) {  // of more parts, plans have more steps than a launch carries
+            std::optional<VerifiedPlan> plan;
+            const auto is_made = [&](int) {
+              plan = plan_of(std::string(algorithm.name), collective, ranks, pipeline, root);
+            };
+            const test::Outcome outcome = test::outcome_of(is_made, 0);
+            if (plan) {
+              check(algorithm, *plan);
+            } else {
+              EXPECT_EQ(test::objection(outcome, ErrorCode::kInvalidArgument, {}), "");
+            }
+          }
+        }
+      }
+    }
+  }
+  for (const char* algorithm : {"push", "one_shot_push", "chain_push", "ring"}) EXPECT_GT(calls[algorithm], 200);
 }
 
 TEST(LaneProgram, OnlySomePlansCarryFlags) {

@@ -1,0 +1,100 @@
+// The machine that runs kernels on a CPU: who meets there, and that those who meet at different places are found.
+#include "support/simt.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace plait::test {
+namespace {
+
+constexpr unsigned kAll = 0xffffffff;
+
+// What is wrong with a kernel, run by one CTA of two warps; nothing: "".
+std::string objection(const std::function<void()>& kernel) {
+  Simt machine(1);
+  machine.launch(0, {1}, {64}, kernel);
+  try {
+    machine.run();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void cta_barrier() { __syncthreads(); }
+void next_barrier() { __syncthreads(); }
+void cta_vote() { __syncthreads_and(true); }
+void warp_barrier() { __syncwarp(); }
+void vote_of_all() { __all_sync(kAll, true); }
+void vote_of_any() { __any_sync(kAll, true); }
+void ballot() { __ballot_sync(kAll, true); }
+void shuffle() { __shfl_sync(kAll, 1, 0, 32); }
+void upwards() { __shfl_up_sync(kAll, 1, 1); }
+void store_line() {
+  alignas(16) uint64_t words[2];
+  machine::store_line(words, 1, 2);
+}
+void load_line() {
+  alignas(16) const uint64_t words[2] = {1, 2};
+  uint64_t low, high;
+  machine::load_line(words, low, high);
+}
+template <int number>
+void instance() {
+  __syncwarp();
+}
+
+TEST(Simt, ThreadsMeetAtOnePlace) {
+  EXPECT_EQ(objection([] {
+              for (int time = 0; time < 3; ++time) {
+                for (const auto meet : {cta_barrier, next_barrier, cta_vote, warp_barrier, vote_of_all, vote_of_any,
+                                        ballot, shuffle, upwards, store_line, load_line, instance<1>, instance<2>}) {
+                  meet();
+                }
+              }
+            }),
+            "");
+  // Warps go their own ways, and who has left is not waited for.
+  EXPECT_EQ(objection([] {
+              threadIdx.x < 32 ? shuffle() : ballot();
+              if (threadIdx.x % 3 == 0) return;
+              warp_barrier();
+              cta_barrier();
+            }),
+            "");
+}
+
+TEST(Simt, ThreadsThatMeetAtDifferentPlacesAreFound) {
+  const auto expect_found = [](void (*one)(), const std::string& name, void (*other)(), const std::string& other_name) {
+    const std::string found = objection([=] { threadIdx.x % 2 == 0 ? one() : other(); });
+    for (const std::string& expected : {name, other_name, std::string("simt_test.cpp:")}) {
+      EXPECT_NE(found.find(expected), std::string::npos) << name << ", " << other_name << ": " << found;
+    }
+  };
+  expect_found(cta_barrier, "cta_barrier", next_barrier, "next_barrier");
+  expect_found(cta_barrier, "cta_barrier", cta_vote, "cta_vote");
+  expect_found(warp_barrier, "warp_barrier", vote_of_all, "vote_of_all");
+  expect_found(vote_of_any, "vote_of_any", ballot, "ballot");
+  expect_found(ballot, "ballot", shuffle, "shuffle");
+  expect_found(shuffle, "shuffle", upwards, "upwards");
+  expect_found(upwards, "upwards", warp_barrier, "warp_barrier");
+  expect_found(store_line, "store_line", load_line, "load_line");
+}
+
+// Each of two on a line is a place, and so is each instance of a template.
+TEST(Simt, PlacesOnOneLine) {
+  const auto two_on_a_line = [] { threadIdx.x % 2 == 0 ? __syncwarp() : __syncwarp(); };
+  EXPECT_NE(objection(two_on_a_line), "");
+  EXPECT_NE(objection([] { threadIdx.x % 2 == 0 ? instance<1>() : instance<2>(); }), "");
+}
+
+// Threads of a CTA that do not all come keep the others waiting.
+TEST(Simt, ThreadsThatDoNotComeAreFound) {
+  EXPECT_EQ(objection([] { threadIdx.x < 40 ? warp_barrier() : cta_barrier(); }), "threads wait for ever");
+}
+
+}  // namespace
+}  // namespace plait::test
