@@ -353,6 +353,24 @@ void test_host() {
   for (const plaitComm_t comm : comms) MUST(plaitCommDestroy(comm));
 }
 
+// Who says that there must be a device gets the current one, also where that is divided.
+void test_required_device(int device) {
+  MUST(cudaSetDevice(device));
+  plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+  config.device = PLAIT_DEVICE_CUDA;
+  plaitUniqueId id;
+  plaitComm_t comm = nullptr, part = nullptr;
+  MUST(plaitGetUniqueId(&id));
+  MUST(plaitCommInitRankConfig(&comm, 1, id, 0, &config));
+  MUST(plaitCommSplit(comm, 0, 0, &part, &config));
+  for (const plaitComm_t made : {comm, part}) {
+    int its = PLAIT_DEVICE_HOST;
+    MUST(plaitCommCuDevice(made, &its));
+    expect(its == device, "PLAIT_DEVICE_CUDA should be the current device");
+    MUST(plaitCommDestroy(made));
+  }
+}
+
 // A kernel that waits for a rank that never calls is ended by an abort of another thread.
 void test_abort(World& world) {
   const auto begin = std::chrono::steady_clock::now();
@@ -425,6 +443,7 @@ int main() {
     test_world({0, gpus - 1, 0}, in_group);
   }
   test_host();
+  test_required_device(gpus - 1);
   std::printf("%d passed, %d failed\n", passed, failed);
   return failed == 0 ? 0 : 1;
 }
