@@ -40,10 +40,10 @@ class Strand {
 
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
   //
-  // That everyone is done with epoch - 2 this rank has heard (EpochEnd::hears_everyone), or it is told: in its own
-  // block, by end() of epoch - 2, where that is awaited; else in the peer's, by the peer's next leave(), which tells of
-  // the epoch before the last. So that nobody waits for ever, leave() must come before a launch's last epoch waits for
-  // what others store in that epoch: they may have to hear of this rank before they begin it.
+  // That everyone is done with epoch - 2 this rank has heard (EpochEnd::hears_everyone), or the others tell it in their
+  // epoch - 1 at the latest: in this rank's block by end(), where that is awaited, else in their own by leave(). So
+  // nobody waits in a circle: to begin an epoch a rank waits for what others do in the one before, and within it for
+  // what they do in the same one.
   __device__ bool begin() {
     ++epoch_;
     if (__builtin_expect(everyone_completed_ + 2 >= epoch_ && !gave_up_, true)) return true;
