@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -35,12 +36,28 @@ class SimtWorld {
   int pick(int low, int high) {
     return static_cast<int>(between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
   }
-  void run() { machine_.run(); }
-  // Waits that gave up.
-  int failures_of(size_t rank) const {
-    return static_cast<int>(std::count_if(failures_[rank].begin(), failures_[rank].end(),
-                                          [](const auto& it) { return it.state != StrandFailure::kNone; }));
+  // As if every strand had completed so many epochs, whose memory nobody has needed.
+  void begin_epochs_after(uint64_t epoch) {
+    for (size_t rank = 0; rank < blocks_.size(); ++rank) {
+      for (StrandState& state : states_[rank]) state.epoch = state.everyone_completed = epoch;
+      auto* const completed = reinterpret_cast<uint64_t*>(blocks_[rank].get() + BlockLayout::completed_at(0, 0, 0));
+      std::fill(completed, completed + kAllStrands * kMostDeviceRanks * kMostLanes, epoch);
+    }
   }
+  void run() { machine_.run(); }
+  // What a rank shares with the others.
+  std::vector<std::byte> memory_of(size_t rank) const {
+    const std::byte* const block = blocks_[rank].get();
+    return {block, block + BlockLayout::total_bytes()};
+  }
+  // Waits that gave up.
+  std::vector<StrandFailure> reports_of(size_t rank) const {
+    std::vector<StrandFailure> reports;
+    std::copy_if(failures_[rank].begin(), failures_[rank].end(), std::back_inserter(reports),
+                 [](const auto& it) { return it.state != StrandFailure::kNone; });
+    return reports;
+  }
+  int failures_of(size_t rank) const { return static_cast<int>(reports_of(rank).size()); }
 
  protected:
   DeviceRank end_of(int rank) {

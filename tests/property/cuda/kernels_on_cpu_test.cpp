@@ -1,5 +1,5 @@
-// The kernels that perform plans, run on a CPU: random calls of several ranks in unlucky orders, and a rank that does
-// not come.
+// The kernels that perform plans, run on a CPU: random calls of several ranks in unlucky orders, ranks that come late
+// or not at all, or make another call, and epochs that take more than 32 bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -105,10 +106,11 @@ bool has_two_steps(const ShortSteps::Slice& slice) {
   return hands_on || slice.takings == 2;
 }
 
-// One call of all ranks.
+// One call of all ranks, or of some.
 struct Made {
   Call call;
   int variant = 0;
+  std::vector<int> ranks;  // who make it
   std::vector<std::unique_ptr<test::CallBuffers>> buffers;
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
 };
@@ -123,26 +125,109 @@ class World : public test::SimtWorld {
   // A random call, on all ranks but those from `missing` on.
   void add(int missing) {
     Made& made = calls_.emplace_back();
-    made.call.collective = static_cast<Collective>(pick(0, kCollectiveCount - 1));
-    made.call.type = test::any_of(random_, kTypes);
-    if (pick(0, 3) == 0) made.call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
-    if (has_root(made.call.collective)) made.call.root = pick(0, ranks_ - 1);
-    if (!reduces(made.call.collective)) made.call.op = ReduceOp::kSum;
+    made.call = any_call();
     const bool is_barrier = made.call.collective == Collective::kBarrier;  // which has no data to carry flags
     const Way way = is_barrier || pick(0, 1) == 0 ? with_signals(made.call) : with_flags(made.call);
-    make_buffers(made);
-    for (int rank = 0; rank < missing; ++rank) add_launch(made, way, rank);
+    make(made, way, first_ranks(missing));
   }
+
+  // One whose data carries flags.
+  void add_flagged() {
+    Made& made = calls_.emplace_back();
+    made.call = any_call_with_data();
+    const Way way = with_flags(made.call);
+    make(made, way, first_ranks(ranks_));
+  }
+
+  // An all_reduce by one strand, on all ranks but those from `missing` on.
+  void add_all_reduce(int missing, Protocol protocol, int pipeline) {
+    Made& made = calls_.emplace_back();
+    made.call = {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 100};
+    const VerifiedPlan& plan = plan_of("push", made.call, pipeline);
+    const LaunchShape shape{protocol, 1, kLeastThreads};
+    make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(missing));
+  }
+
+  // A random call with signals, and on one rank a different one: `alike`, in the same way.
+  void add_different(bool alike) {
+    std::vector<int> others = first_ranks(ranks_);
+    const auto odd = others.begin() + pick(0, ranks_ - 1);
+    const std::vector<int> one = {*odd};
+    others.erase(odd);
+    Made& made = calls_.emplace_back();
+    Made& different = calls_.emplace_back();
+    made.call = any_call_with_data();
+    Way way = with_signals(made.call);
+    if (alike) way.through_host = 0;
+    make(made, way, others);
+    if (alike) {
+      different.call = made.call;
+      if (reduces(made.call.collective) && pick(0, 1) == 0) {
+        different.call.op = made.call.op == ReduceOp::kMax ? ReduceOp::kMin : ReduceOp::kMax;
+      } else {
+        ++different.call.count;
+      }
+      make(different, way, one);
+    } else {
+      different.call = any_call();
+      make(different, with_signals(different.call), one);
+    }
+  }
+
+  // The last rank comes later to what it is given from now on.
+  void delay_last_rank(uint64_t turns) {
+    for (const int stream : {ranks_ - 1, 2 * ranks_ - 1}) {
+      machine_.launch(static_cast<size_t>(stream), {1}, {1}, [turns] {
+        for (uint64_t turn = 0; turn < turns; ++turn) Simt::pause();
+      });
+    }
+  }
+
+  // Elements of outputs, of all calls of a rank.
+  size_t wrong_of(int rank) const {
+    size_t wrong = 0;
+    for (const Made& made : calls_) wrong += count_wrong(made, rank);
+    return wrong;
+  }
+  // Calls of a rank whose output was wrong when they were over, and which had not said so.
+  int kept_quiet() const { return kept_quiet_; }
 
   void check() {
     for (Made& made : calls_) {
-      for (int rank = 0; rank < ranks_; ++rank) {
-        test::CallBuffers& buffers = *made.buffers[static_cast<size_t>(rank)];
-        const std::string where = join(to_text(made.call), ", rank ", rank, " of ", ranks_);
-        EXPECT_EQ(count_wrong(made.call, ranks_, rank, made.variant, buffers.output()), 0u) << where;
-        EXPECT_NO_THROW(buffers.require_untouched_surroundings()) << where;
+      for (const int rank : made.ranks) {
+        EXPECT_EQ(count_wrong(made, rank), 0u) << to_text(made.call) << ", rank " << rank << " of " << ranks_;
       }
     }
+    check_surroundings();
+  }
+
+  void check_surroundings() {
+    for (Made& made : calls_) {
+      for (const int rank : made.ranks) {
+        EXPECT_NO_THROW(made.buffers[static_cast<size_t>(rank)]->require_untouched_surroundings())
+            << to_text(made.call) << ", rank " << rank << " of " << ranks_;
+      }
+    }
+  }
+
+  // How often a rank says that another one makes a different call than it does, in the last calls of all; that must be
+  // right. Which rank it is, they can know only where both perform the same plan.
+  int reports_of_different_calls(bool alike) const {
+    int found = 0;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      for (const StrandFailure& report : reports_of(static_cast<size_t>(rank))) {
+        if (report.state != StrandFailure::kOtherCall) continue;
+        ++found;
+        const std::vector<int> accused = alike ? std::vector<int>{report.peer} : first_ranks(ranks_);
+        EXPECT_TRUE(std::any_of(accused.begin(), accused.end(),
+                                [&](int it) { return report.seen_call == tag_of(signature(last_call_of(it))); }))
+            << "rank " << rank << " accuses " << report.peer;
+        EXPECT_EQ(report.expected_call, tag_of(signature(last_call_of(rank)))) << "rank " << rank;
+        EXPECT_NE(report.seen_call, report.expected_call);
+        EXPECT_EQ(report.seen_epoch, report.expected_epoch);
+      }
+    }
+    return found;
   }
 
   const Uses& uses() const { return uses_; }
@@ -160,6 +245,40 @@ class World : public test::SimtWorld {
     BindLimits limits;
     size_t through_host = 0;  // elements of each block, the last ones
   };
+
+  std::vector<int> first_ranks(int count) const {
+    std::vector<int> ranks(static_cast<size_t>(count));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
+
+  // But for its size.
+  Call any_call() {
+    Call call;
+    call.collective = static_cast<Collective>(pick(0, kCollectiveCount - 1));
+    call.type = test::any_of(random_, kTypes);
+    if (pick(0, 3) == 0) call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
+    if (has_root(call.collective)) call.root = pick(0, ranks_ - 1);
+    if (!reduces(call.collective)) call.op = ReduceOp::kSum;
+    return call;
+  }
+  Call any_call_with_data() {
+    for (;;) {
+      if (const Call call = any_call(); call.collective != Collective::kBarrier) return call;
+    }
+  }
+
+  const Call& last_call_of(int rank) const {
+    return std::find_if(calls_.rbegin(), calls_.rend(), [rank](const Made& made) { return is_of(made, rank); })->call;
+  }
+  static bool is_of(const Made& made, int rank) {
+    return std::find(made.ranks.begin(), made.ranks.end(), rank) != made.ranks.end();
+  }
+  // Of the output of a rank that makes the call.
+  size_t count_wrong(const Made& made, int rank) const {
+    if (!is_of(made, rank)) return 0;
+    return plait::count_wrong(made.call, ranks_, rank, made.variant, made.buffers[static_cast<size_t>(rank)]->output());
+  }
 
   // Decides the size of the call as well.
   Way with_flags(Call& call) {
@@ -239,6 +358,12 @@ class World : public test::SimtWorld {
     }
   }
 
+  void make(Made& made, const Way& way, const std::vector<int>& ranks) {
+    make_buffers(made);
+    made.ranks = ranks;
+    for (const int rank : ranks) add_launch(made, way, rank);
+  }
+
   void add_launch(Made& made, const Way& way, int rank) {
     const auto r = static_cast<size_t>(rank);
     const size_t over_links = made.call.count - way.through_host;
@@ -256,7 +381,10 @@ class World : public test::SimtWorld {
           std::any_of(std::begin(operations), std::end(operations), [](auto& it) { return it.result_is_wide; });
     }
     machine_.launch(r, kernel.grid, kernel.block, body_of(made.call.type, kernel.function, argument));
-    if (way.through_host > 0) add_host_launch(made, way, rank);
+    if (way.through_host > 0) return add_host_launch(made, way, rank);
+    machine_.launch(r, {1}, {1}, [this, &made, rank, r] {
+      if (count_wrong(made, rank) > 0 && failures_of(r) == 0) ++kept_quiet_;
+    });
   }
 
   // The rest of the message, on a stream of its own, so that it may also run beside calls before and after.
@@ -280,13 +408,14 @@ class World : public test::SimtWorld {
   Uses uses_;
   std::map<Collective, int> two_steps_;
   int through_host_ = 0, unfinished_ = 0;
+  int kept_quiet_ = 0;
 };
 
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   Uses uses;
   std::map<Collective, int> two_steps;
   int through_host = 0, unfinished = 0;
-  for (uint64_t seed = 1; seed <= 90; ++seed) {
+  for (uint64_t seed = 1; seed <= 75; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);
@@ -309,6 +438,28 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   }
 }
 
+// Packets carry less of an epoch than its number, and flags must not be what memory holds that nobody has needed.
+TEST(KernelsOnCpu, EpochsOfMoreThan32Bits) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 3);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, UINT64_MAX);
+    const uint64_t awkward = seed % 2 == 0 ? (uint64_t{1} << 33) - 1 : uint64_t{1} << 32;  // sum of halves; lower half
+    world.begin_epochs_after(awkward - static_cast<uint64_t>(world.pick(1, 3)));
+    for (int call = 0; call < 6; ++call) call % 3 == 2 ? world.add(ranks) : world.add_flagged();
+    ASSERT_NO_THROW(world.run());
+    world.check();
+  }
+}
+
+void expect_wrong_outputs_are_reported(World& world, int ranks) {
+  EXPECT_EQ(world.kept_quiet(), 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_TRUE(world.wrong_of(rank) == 0 || world.failures_of(static_cast<size_t>(rank)) > 0) << "rank " << rank;
+  }
+  world.check_surroundings();
+}
+
 // Waits are bounded, and who gave up begins nothing more: all launches end.
 TEST(KernelsOnCpu, ARankThatDoesNotCome) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
@@ -319,7 +470,63 @@ TEST(KernelsOnCpu, ARankThatDoesNotCome) {
     ASSERT_NO_THROW(world.run());
     EXPECT_GT(world.failures_of(0) + world.failures_of(1), 0);
     EXPECT_EQ(world.failures_of(2), 0);
+    expect_wrong_outputs_are_reported(world, 3);
   }
+}
+
+// In whatever kernel; nor does a lane that the first call did not have.
+TEST(KernelsOnCpu, WhoGaveUpBeginsNothingMore) {
+  for (const Protocol first : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+    SCOPED_TRACE(name(first));
+    World world(3, 1, 1'000'000'000'000);
+    world.add_all_reduce(2, first, 1);
+    ASSERT_NO_THROW(world.run());
+    const auto stored = world.memory_of(2);
+    for (const Protocol next : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+      world.add_all_reduce(2, next, next == Protocol::kSignals ? 2 : 1);
+    }
+    ASSERT_NO_THROW(world.run());
+    for (const size_t rank : {0, 1}) EXPECT_EQ(world.failures_of(rank), 1);
+    EXPECT_TRUE(world.memory_of(2) == stored);
+  }
+}
+
+// A rank that comes when the others are about to give up: some strands may have given up, and others gone on.
+TEST(KernelsOnCpu, WhoseOutputIsWrongHasSaidSo) {
+  int gave_up = 0, went_well = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 2);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, 500'000'000'000);  // 500 turns
+    world.delay_last_rank(static_cast<uint64_t>(world.pick(200, 650)));
+    for (int call = 0; call < 3; ++call) world.add(ranks);
+    ASSERT_NO_THROW(world.run());
+    expect_wrong_outputs_are_reported(world, ranks);
+    int failures = 0;
+    for (int rank = 0; rank < ranks; ++rank) failures += world.failures_of(static_cast<size_t>(rank));
+    ++(failures > 0 ? gave_up : went_well);
+  }
+  EXPECT_GT(gave_up, 20);
+  EXPECT_GT(went_well, 20);
+}
+
+// Signals say what call they are of.
+TEST(KernelsOnCpu, RanksThatMakeDifferentCalls) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 3);
+    const bool alike = seed % 2 == 0;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, 500'000'000'000);
+    world.add(ranks);
+    world.add_different(alike);
+    ASSERT_NO_THROW(world.run());
+    expect_wrong_outputs_are_reported(world, ranks);
+    const int reports = world.reports_of_different_calls(alike);
+    EXPECT_GE(reports, alike ? 1 : 0);
+    found += reports;
+  }
+  EXPECT_GT(found, 60);
 }
 
 }  // namespace
