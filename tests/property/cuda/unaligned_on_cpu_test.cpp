@@ -1,5 +1,6 @@
 // Vectors and copies at any address, run on a CPU: every distance from an aligned one, and nothing beside them touched.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -60,7 +61,7 @@ TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
   constexpr unsigned kThreads = 32;
   for (size_t from_distance = 0; from_distance < kVectorBytes; ++from_distance) {
     for (size_t to_distance = 0; to_distance < kVectorBytes; ++to_distance) {
-      for (const size_t bytes : {0, 1, 15, 16, 17, 33, 47, 48, 49, 63, 64, 80, 1000, 4099}) {
+      for (const size_t bytes : {0, 1, 15, 16, 17, 33, 47, 48, 49, 63, 64, 80, 1000, 4099, 9000}) {
         SCOPED_TRACE(std::to_string(bytes) + " bytes from " + std::to_string(from_distance) + " to " +
                      std::to_string(to_distance));
         const Source from(from_distance, bytes);
@@ -70,12 +71,61 @@ TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
           ASSERT_EQ(std::memcmp(to.get(), from.get(), bytes), 0);
           ASSERT_TRUE(to.is_untouched_around());
         };
+        // As the kernels do: of messages, and of calls.
         const auto count = static_cast<uint32_t>(bytes);
         check([&](auto* to, auto thread) { copy_bytes<4, FarEnd::kSource>(to, from.get(), count, thread, kThreads); });
         check([&](auto* to, auto thread) {
           copy_bytes<4, FarEnd::kDestination>(to, from.get(), count, thread, kThreads);
         });
+        check([&](auto* to, uint64_t thread) {
+          copy_bytes<8, FarEnd::kSource>(to, from.get(), uint64_t{bytes}, thread, uint64_t{kThreads});
+        });
       }
+    }
+  }
+}
+
+// Memory that takes up none where nobody touches it.
+class VastMemory {
+ public:
+  explicit VastMemory(size_t bytes)
+      : bytes_(bytes),
+        first_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~VastMemory() {
+    if (exists()) munmap(first_, bytes_);
+  }
+  VastMemory(const VastMemory&) = delete;
+  VastMemory& operator=(const VastMemory&) = delete;
+  bool exists() const { return first_ != MAP_FAILED; }
+  std::byte* get() const { return static_cast<std::byte*>(first_); }
+
+ private:
+  const size_t bytes_;
+  void* const first_;
+};
+
+// So many threads that each has one vector; those run that have the first and the last ones.
+TEST(UnalignedOnCpu, CopiesOfMoreBytesThan32BitsCount) {
+  constexpr uint64_t kBytes = (uint64_t{1} << 32) + 333, kThreads = uint64_t{1} << 30;
+  constexpr uint64_t kPart = 1024, kLast = kBytes - kPart;  // are looked at, from the beginning on and from there
+  for (const size_t from_distance : {0, 1, 8}) {
+    for (const size_t to_distance : {0, 7}) {
+      SCOPED_TRACE("from " + std::to_string(from_distance) + " to " + std::to_string(to_distance));
+      const VastMemory source(kBytes + kPart), destination(kBytes + kPart);
+      if (!source.exists() || !destination.exists()) GTEST_SKIP() << "no room for two times 4 GiB of addresses";
+      std::byte *const from = source.get() + from_distance, *const to = destination.get() + to_distance;
+      for (const uint64_t part : {uint64_t{0}, kLast}) {
+        for (uint64_t i = 0; i < kPart; ++i) from[part + i] = static_cast<std::byte>(1 + (part + i) % 251);
+      }
+      const auto run = [&](uint64_t first, uint64_t last) {
+        for (uint64_t thread = first; thread < last; ++thread) {
+          copy_bytes<8, FarEnd::kSource>(to, from, kBytes, thread, kThreads);
+        }
+      };
+      run(0, 2 * kPart / kVectorBytes);
+      run(kLast / kVectorBytes - kPart / kVectorBytes, kBytes / kVectorBytes + kPart / kVectorBytes);
+      for (const uint64_t part : {uint64_t{0}, kLast}) EXPECT_EQ(std::memcmp(to + part, from + part, kPart), 0) << part;
+      EXPECT_EQ(to[kBytes], std::byte{0});
     }
   }
 }
