@@ -99,15 +99,16 @@ class StepWriter {
     steps_.push_back({step, std::move(sources), std::move(destinations)});
   }
 
-  // Bound plans leave room for flags behind each slot's data (CudaRank::limits); what is behind the memory of one epoch
-  // is that of another.
+  // Bound plans leave room for flags behind each slot's data (CudaRank::limits), of as many slots as plans have that
+  // are chosen. What is behind the memory of one epoch is that of another.
   void expect_room(const Places& places, size_t elements) const {
     const size_t bytes = stored_bytes(protocol_, elements * element_bytes_);
     const size_t room = protocol_ == Protocol::kPackets ? BlockLayout::kPacketBytes : BlockLayout::kLineBytes;
     for (const DevicePlace& place : places) {
       if (place.base >= kFirstScratchBase && place.offset + bytes > room) {
-        fail(ErrorCode::kInternal, "a step stores ", bytes, " bytes from ", place.offset,
-             " on, where there is room for ", room);
+        fail(ErrorCode::kResources, "a step stores ", bytes, " bytes from ", place.offset,
+             " on, and a launch with flags in its data has room for ", room,
+             "; use PLAIT_LAUNCH=signals:… for this algorithm");
       }
     }
   }

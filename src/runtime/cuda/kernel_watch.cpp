@@ -71,9 +71,10 @@ void KernelWatch::report_strands() {
                             : failure.peer >= 0    ? std::string("its wait for others to be done with an earlier part")
                                                    : std::string("its wait for data");
   if (failure.state == StrandFailure::kOtherCall) {
-    state_.abort(ErrorCode::kMismatch,
-                 join(who, ": rank ", failure.peer, " makes another call at the same time (seen at ", where, "); ",
-                      state_.describe()));
+    // Where the others' plans differ from this rank's, the signal may be of another one than this rank's plan says.
+    const std::string whose = failure.peer == state_.rank() ? "another rank" : join("rank ", failure.peer);
+    state_.abort(ErrorCode::kMismatch, join(who, ": ", whose, " makes another call at the same time (seen at ", where,
+                                            "); ", state_.describe()));
     return;
   }
   const std::string whom = failure.peer >= 0 ? join(" for rank ", failure.peer) : "";
