@@ -14,9 +14,14 @@ template <class Vector>
 inline constexpr bool kIsNarrow = sizeof(typename Vector::Storage) < sizeof(uint32_t);
 template <class Vector>
 inline constexpr bool kHasIntegers = std::is_integral_v<typename Vector::Accumulator>;
+// There is no instruction that converts them: that takes registers, which are for fewer loads then.
+template <class Vector>
+inline constexpr bool kConvertsSlowly =
+    sizeof(typename Vector::Storage) == 1 && !kHasIntegers<Vector> && !kConvertsFloat8;
 
 // Part of a vector while it is combined: a whole one, or a word of narrow elements, so that few are wide at a time, as
-// registers are for loads. `is_plain_sum`: nothing is done but adding.
+// registers are for loads. `is_plain_sum`: nothing is done but adding. Of narrow elements no minima or maxima are
+// taken.
 template <class Vector, bool is_plain_sum>
 class WidePart {
  public:
@@ -29,8 +34,12 @@ class WidePart {
     vector.widen(next, part * kElements);
     if constexpr (is_plain_sum) {
       add(elements_, next);
-    } else {
+    } else if constexpr (!kIsNarrow<Vector>) {
       plait::combine(op, elements_, next);
+    } else if (op == ReduceOp::kProduct) {
+      multiply(elements_, next);
+    } else {
+      add(elements_, next);
     }
   }
 

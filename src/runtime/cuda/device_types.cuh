@@ -3,12 +3,12 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_fp8.h>
 
 #include <bit>
 #include <cstdint>
 
 #include "base/types.hpp"
+#include "runtime/cuda/float8.cuh"
 
 namespace plait {
 
@@ -87,14 +87,13 @@ struct Float8DeviceType {
   using Accumulator = float;
   using Pair = __nv_fp8x2_storage_t;
   using Comparable = __half2;
-  static __device__ float widen(Storage value) { return __half2float(__half(__nv_cvt_fp8_to_halfraw(value, format))); }
-  static __device__ Storage narrow(float value) { return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, format); }
+  using Conversion = Float8Conversion<format>;
+  static __device__ float widen(Storage value) { return widen(static_cast<Pair>(value)).x; }
+  static __device__ Storage narrow(float value) { return Conversion::round(value); }
   static __device__ float2 widen(Pair values) { return __half22float2(comparable(values)); }
-  static __device__ Pair narrow(float2 values) { return __nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, format); }
-  static __device__ Comparable comparable(Pair values) { return __half2(__nv_cvt_fp8x2_to_halfraw2(values, format)); }
-  static __device__ Pair from_comparable(Comparable values) {
-    return __nv_cvt_halfraw2_to_fp8x2(values, __NV_SATFINITE, format);
-  }
+  static __device__ Pair narrow(float2 values) { return Conversion::round(values); }
+  static __device__ Comparable comparable(Pair values) { return Conversion::to_halves(values); }
+  static __device__ Pair from_comparable(Comparable values) { return Conversion::from_halves(values); }
 };
 
 template <>

@@ -54,14 +54,20 @@ __device__ void add(T (&a)[count], const T (&b)[count]) {
   for (int i = 0; i < count; ++i) a[i] = combine_sum(a[i], b[i]);
 }
 
+// a <- a * b.
+template <class T, int count>
+__device__ void multiply(T (&a)[count], const T (&b)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) a[i] = combine_product(a[i], b[i]);
+}
+
 // a <- a (op) b. The operation is the same for all threads, so the branch costs nothing beside the memory accesses.
 template <class T, int count>
 __device__ void combine(ReduceOp op, T (&a)[count], const T (&b)[count]) {
   if (op == ReduceOp::kSum || op == ReduceOp::kAverage) {
     add(a, b);
   } else if (op == ReduceOp::kProduct) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) a[i] = combine_product(a[i], b[i]);
+    multiply(a, b);
   } else {
 #pragma unroll
     for (int i = 0; i < count; ++i) a[i] = combine_min_max(op == ReduceOp::kMax, a[i], b[i]);

@@ -44,9 +44,9 @@ class InputFold {
 
   // Loads of a thread that are under way, which a few CTAs need to keep a link busy: as many as registers hold. Where
   // sources come one after the other, their sums, which are wide, are held besides. On newer GPUs the code of some
-  // types takes more of them.
+  // types takes more of them, on older ones that of 8-bit floats.
   static constexpr bool kTakesMore = sizeof(Storage) == 2 || std::is_same_v<Storage, double>;
-  static constexpr int kAligned = kHoldsMore && kTakesMore ? 8 : 16;
+  static constexpr int kAligned = kConvertsSlowly<Vector> || (kHoldsMore && kTakesMore) ? 8 : 16;
   static constexpr int kAtOnce = is_aligned ? kAligned : Vector::kCount > 8 ? 4 : 8;
   static constexpr int kOfEight = kAtOnce < 8 ? 1 : kAtOnce / 8;
   static constexpr int kOfMany = Vector::kCount > 4 ? 1 : kAtOnce / 4;

@@ -90,8 +90,10 @@ class SignalEngine {
   static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
   static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
-  static constexpr int kOfTwo = is_aligned || Vector::kCount == 4 ? 4 : Vector::kCount > 4 ? kUnalignedNarrow : 2;
-  static constexpr int kOfFour = Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? 2 : 1;
+  static constexpr int kAlignedTwo = kConvertsSlowly<Vector> ? 2 : 4;
+  static constexpr int kUnalignedTwo = Vector::kCount > 4 ? kUnalignedNarrow : Vector::kCount;
+  static constexpr int kOfTwo = is_aligned ? kAlignedTwo : kUnalignedTwo;
+  static constexpr int kOfFour = Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? kOfTwo / 2 : 1;
 
   // Of the launch's pace: stores to host memory that come faster than PCIe takes them would queue up in front of those
   // that go over links. 0: as fast as it goes.
@@ -162,7 +164,7 @@ class SignalEngine {
 
   __device__ void fold_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
     constexpr bool kFour = is_aligned || Vector::kCount > 2;
-    constexpr bool kEight = is_aligned;
+    constexpr bool kEight = is_aligned && !kConvertsSlowly<Vector>;
     if (is_copy(operation)) {
       copy_vectors(operation, places, range);
     } else if (operation.sources == 2) {
