@@ -328,20 +328,33 @@ void Communicator::receive(void* data, size_t count, DataType type, int peer) {
 }
 
 void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) {
+  bool is_enqueued = start_enqueue(call, input, output, stream, factor);
+  while (!is_enqueued) is_enqueued = advance();
+}
+
+void Communicator::enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+  bool is_enqueued = start_exchange(messages, streams);
+  while (!is_enqueued) is_enqueued = advance();
+}
+
+bool Communicator::start_enqueue(const Call& call, const void* input, void* output, void* stream,
+                                 const Factor* factor) {
   Impl& impl = held(impl_);
   DeviceEnd& device = impl.device_end();
   impl.check(call, input, output);
   impl.check_elements(call, input, output);
   if (factor != nullptr) impl.check_factor(call, *factor);
-  device.enqueue(call, input, output, stream, factor);
+  return device.start(call, input, output, stream, factor);
 }
 
-void Communicator::enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+bool Communicator::start_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
   Impl& impl = held(impl_);
   DeviceEnd& device = impl.device_end();
   check_messages(messages, impl.rank, impl.size);
-  if (!messages.empty()) device.exchange(messages, streams);
+  return messages.empty() || device.start(messages, streams);
 }
+
+bool Communicator::advance() { return held(impl_).device_end().advance(); }
 
 std::optional<Error> Communicator::async_error() const {
   return failure_in(held(impl_).shared->failure(), impl_->rank);

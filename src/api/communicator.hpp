@@ -104,6 +104,12 @@ class Communicator {
   // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
   // come to it, and all go on when it is done.
   void enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
+  // The same two in steps, for who makes calls of several ranks on one thread. True: it is enqueued. Else advance() is
+  // to be called until it is, and everything that was given to this stays where it is. All ranks of the thread take
+  // each step before any takes the next, so that none waits for another that its own thread has not come to.
+  bool start_enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+  bool start_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
+  bool advance();
   // The failure that ended the communicator, if one did.
   std::optional<Error> async_error() const;
 

@@ -60,25 +60,28 @@ class CudaDeviceEnd final : public DeviceEnd {
     machine_.ranks_per_device = cuda_.memory().ranks_per_device();
     machine_.lines = cuda_.memory().keeps_lines_whole();
     machine_.host_path = cuda_.has_host_memory();
-    machine_.processes = !state_.shares_process();
+    machine_.maps_buffers = state_.process_sharing() != ProcessSharing::kSome;
     machine_.most_sms = settings.max_sms < machine_.processors ? settings.max_sms : 0;
   }
 
-  void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
+  bool start(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
     if (call.count == 0 && call.collective != Collective::kBarrier) {  // nothing to launch, but what failed has failed
       if (state_.has_failed()) throw *state_.failure();
-      return;
+      return true;
     }
-    const Ready& ready = ready_for(call);
-    PreparedLaunch* const host = ready.through_host.get();
+    started_ = {&ready_for(call), input, output, stream, factor};
+    const Ready& ready = *started_.ready;
     // What is multiplied first lies nowhere that other ranks know of, who may have no factor themselves.
     const bool willing = factor == nullptr;
-    if (ready.copies && cuda_.enqueue_copies(*ready.copies, host, input, output, stream, ready.patience, willing))
-      return;
-    cuda_.enqueue(*ready.prepared, host, input, output, stream, factor);
+    if (ready.copies && cuda_.propose_copies(*ready.copies, ready.through_host.get(), input, output, stream, willing)) {
+      stage_ = Stage::kProposed;
+      return false;
+    }
+    launch();
+    return true;
   }
 
-  void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
+  bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
     routes_.clear();
     bool is_any_direct = false;
     for (const PeerMessage& message : messages) {
@@ -86,7 +89,24 @@ class CudaDeviceEnd final : public DeviceEnd {
       is_any_direct = is_any_direct || routes_.back().direct;
     }
     if (!is_any_direct) routes_.clear();
-    cuda_.exchange(messages, routes_, streams);
+    stage_ = Stage::kExchanging;
+    return cuda_.start_exchange(messages, routes_, streams);
+  }
+
+  bool advance() override {
+    switch (stage_) {
+      case Stage::kExchanging:
+        return cuda_.advance_exchange();
+      case Stage::kProposed:
+        stage_ = Stage::kMet;
+        if (cuda_.meet_for_copies(started_.ready->patience)) return false;
+        break;
+      case Stage::kMet:
+        if (cuda_.enqueue_copies()) return true;
+        break;
+    }
+    launch();
+    return true;
   }
 
   CudaChoice choose(const Call& call) const override {
@@ -123,6 +143,22 @@ class CudaDeviceEnd final : public DeviceEnd {
     std::optional<CopyProgram> copies;             // to be tried first
     std::chrono::nanoseconds patience{};
   };
+
+  // One at a time.
+  struct Started {
+    const Ready* ready = nullptr;
+    const void* input = nullptr;
+    void* output = nullptr;
+    void* stream = nullptr;
+    const Factor* factor = nullptr;
+  };
+  enum class Stage { kProposed, kMet, kExchanging };
+
+  // By kernels.
+  void launch() {
+    const auto& [ready, input, output, stream, factor] = started_;
+    cuda_.enqueue(*ready->prepared, ready->through_host.get(), input, output, stream, factor);
+  }
 
   MessageRoute route_of(size_t bytes) const {
     SelectionQuery query = machine_;
@@ -171,6 +207,8 @@ class CudaDeviceEnd final : public DeviceEnd {
   SelectionQuery machine_;  // what of a query is the same for all calls
   mutable PlanCache plans_;
   CallCache<Ready> ready_;
+  Started started_;
+  Stage stage_ = Stage::kProposed;
   std::vector<MessageRoute> routes_;  // of the exchange at hand
 };
 

@@ -28,9 +28,11 @@ class DeviceEnd {
                                                             const std::shared_ptr<Segment>& segment);
 
   virtual ~DeviceEnd() = default;
-  // `factor`: what this rank's input is multiplied by before the sum; may be null.
-  virtual void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) = 0;
-  virtual void exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
+  // `factor`: what this rank's input is multiplied by before the sum; may be null. What these two have started needs
+  // more steps where they return false: see Communicator::start_enqueue().
+  virtual bool start(const Call& call, const void* input, void* output, void* stream, const Factor* factor) = 0;
+  virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
+  virtual bool advance() = 0;
   virtual CudaChoice choose(const Call& call) const = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   // Ends kernels that wait; the failure record says why.

@@ -64,8 +64,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   }
   if (!choice.direct) return kernels + beside;
   return join(choice.direct->algorithm, how_directly(collective, *choice.direct),
-              ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else ", kernels,
-              beside);
+              ", where ranks come to the call together, with buffers of cudaMalloc; else ", kernels, beside);
 }
 
 }  // namespace plait

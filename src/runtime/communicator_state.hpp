@@ -12,13 +12,19 @@
 
 namespace plait {
 
+// How the ranks of a communicator share processes, as far as that is known.
+enum class ProcessSharing {
+  kNone,  // each is a process of its own
+  kSome,
+  kAll,  // all are in this one
+};
+
 class CommunicatorState {
  public:
   virtual ~CommunicatorState() = default;
 
   virtual int rank() const = 0;
-  // Whether some rank is known to share its process with another.
-  virtual bool shares_process() const = 0;
+  virtual ProcessSharing process_sharing() const = 0;
   // Tells the other ranks that this one makes the call. One thread at a time; everything below: any thread.
   virtual void announce(const Call& call) = 0;
 

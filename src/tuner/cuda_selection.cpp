@@ -87,7 +87,7 @@ class CudaSelection {
   }
 
   std::optional<Choice> direct() const {
-    if (query_.ranks < 2 || query_.ranks_per_device > 1 || !query_.processes) return std::nullopt;
+    if (query_.ranks < 2 || query_.ranks_per_device > 1 || !query_.maps_buffers) return std::nullopt;
     if (direct_bytes() == 0 || direct_bytes() < least_direct_bytes()) return std::nullopt;
     Choice choice;
     choice.algorithm = "pull";
@@ -368,7 +368,7 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
 }
 
 MessageChoice select_message_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides) {
-  if (query.ranks < 2 || !query.processes || query.bytes == 0) return {};
+  if (query.ranks < 2 || !query.maps_buffers || query.bytes == 0) return {};
   if (overrides.for_messages()) return *overrides.for_messages();
   MessageChoice choice;
   if (query.ranks_per_device > 1 || query.bytes < kDirectBytes) return choice;

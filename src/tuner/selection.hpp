@@ -27,7 +27,7 @@ struct SelectionQuery {
   size_t element_bytes = 4;    // of the type
   bool wide_partials = false;  // unfinished reductions of the type travel in a wider one
   bool host_path = false;      // all ranks share pinned host memory besides
-  bool processes = true;       // each rank is one; else nothing goes straight from buffer to buffer
+  bool maps_buffers = true;    // of other ranks; else nothing goes straight from buffer to buffer
   int most_sms = 0;            // that a call may keep busy; 0: as many as make it fast
 
   // So few that kernels which store everything at others are slow.

@@ -333,27 +333,45 @@ bool survive_a_death(int gpus) {
   return good;
 }
 
-// Ranks that share a process do without.
+// Ranks of one process: a thread takes every step of both before the next one, or comes to one after the other.
 void test_one_process(Report& report, int gpus) {
-  World world(2, gpus, insisting());
-  for (int r = 0; r < 2; ++r) {
-    const DeviceGuard guard(world.device(r));
-    check_cuda(cudaMemset(world.input(r), r + 5, 5000), "filling");
-    check_cuda(cudaDeviceSynchronize(), "filling");
+  for (const bool in_steps : {true, false}) {
+    World world(2, gpus, insisting());
+    const std::string what = join("messages within one process, by ", engine, in_steps ? ", in steps" : "");
+    for (int r = 0; r < 2; ++r) {
+      const DeviceGuard guard(world.device(r));
+      check_cuda(cudaMemset(world.input(r), r + 5, 5000), "filling");
+      check_cuda(cudaDeviceSynchronize(), "filling");
+    }
+    std::vector<std::vector<PeerMessage>> messages;
+    std::vector<void*> streams;
+    for (int r = 0; r < 2; ++r) {
+      messages.push_back({{Kind::kReceive, 1 - r, DataType::kUint8, 5000, world.output(r)},
+                          {Kind::kSend, 1 - r, DataType::kUint8, 5000, world.input(r)}});
+      streams.push_back(world.stream(r));
+    }
+    std::vector<size_t> under_way;
+    for (size_t r = 0; r < 2; ++r) {
+      Communicator& rank = world.rank(static_cast<int>(r));
+      if (!in_steps) {
+        rank.enqueue_exchange(messages[r], {&streams[r], 1});
+      } else if (!rank.start_exchange(messages[r], {&streams[r], 1})) {
+        under_way.push_back(r);
+      }
+    }
+    while (!under_way.empty()) {
+      std::erase_if(under_way, [&](size_t r) { return world.rank(static_cast<int>(r)).advance(); });
+    }
+    world.synchronize();
+    for (int r = 0; r < 2; ++r) {
+      Bytes got(5000);
+      check_cuda(cudaMemcpy(got.data(), world.output(r), got.size(), cudaMemcpyDeviceToHost), "download");
+      report.expect(got == Bytes(5000, static_cast<std::byte>(1 - r + 5)), what);
+    }
+    // Of ranks that share a GPU, one has its turn with copy engines.
+    const bool can = in_steps && (engine == std::string("sm") || gpus > 1);
+    for (int r = 0; r < 2; ++r) report.expect(world.rank(r).direct_calls() == (can ? 1 : 0), what + ", straight");
   }
-  for (int r = 0; r < 2; ++r) {
-    const PeerMessage both[] = {{Kind::kReceive, 1 - r, DataType::kUint8, 5000, world.output(r)},
-                                {Kind::kSend, 1 - r, DataType::kUint8, 5000, world.input(r)}};
-    void* const stream = world.stream(r);
-    world.rank(r).enqueue_exchange(both, {&stream, 1});
-  }
-  world.synchronize();
-  for (int r = 0; r < 2; ++r) {
-    Bytes got(5000);
-    check_cuda(cudaMemcpy(got.data(), world.output(r), got.size(), cudaMemcpyDeviceToHost), "download");
-    report.expect(got == Bytes(5000, static_cast<std::byte>(1 - r + 5)), "messages within one process");
-  }
-  report.expect(world.rank(0).direct_calls() == 0, "direct messages within one process");
 }
 
 int run_all(int gpus) {
@@ -383,7 +401,10 @@ int run_all(int gpus) {
     report.expect(on_processes(join("who stays away, by ", engine), gpus, 2, settings, stay_away), "who stays away");
     report.expect(survive_a_death(gpus), join("a rank that dies, by ", engine));
   }
-  test_one_process(report, gpus);
+  for (const char* const each : {"sm", "copy"}) {  // the last, as they use CUDA in this process
+    engine = each;
+    test_one_process(report, gpus);
+  }
   return report.finish();
 }
 

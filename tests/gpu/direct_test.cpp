@@ -1,4 +1,4 @@
-// Calls that copy engines or SMs perform straight from buffer to buffer between processes: captured, at any offset,
+// Calls that copy engines or SMs perform straight from buffer to buffer: captured, at any offset,
 // over memory that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program
 // without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
 #include <cuda_runtime.h>
@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "api/communicator.hpp"
@@ -403,16 +405,147 @@ void mix_factors(Communicator& communicator, cudaStream_t stream) {
   if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
 }
 
-// Ranks that share a process do without, whoever drives them.
+// ---- Ranks of one process
+
+class OneProcess {
+ public:
+  OneProcess(Report& report, int ranks, int gpus)
+      : report_(report),
+        world_(ranks, gpus, insisting()),
+        // Of ranks that share a GPU, one has its turn with copy engines.
+        can_(engine == std::string("sm") || ranks <= gpus) {}
+
+  // One thread, which takes every step of all ranks before the next one.
+  void in_steps() {
+    for (const Collective collective : kPulled) {
+      for (const bool in_place : {false, true}) {
+        if (collective == Collective::kAllToAll && in_place) continue;
+        const Call call = call_of(collective, has_root(collective) ? world_.size() - 1 : 0, 20'001);
+        prepare(call, 7, in_place);
+        enqueue_in_steps(call, in_place);
+        expect_right(call, 7, in_place, to_text(call));
+        // (Nobody copies what is reduced and scattered.)
+        expect_direct("in steps", can_ || collective == Collective::kReduceScatter);
+      }
+    }
+  }
+  void replayed() {
+    const Call call = call_of(Collective::kAllGather, 0, 30'000);
+    std::vector<cudaGraph_t> captured(static_cast<size_t>(world_.size()));
+    for (int r = 0; r < world_.size(); ++r) {
+      check_cuda(cudaStreamBeginCapture(world_.stream(r), cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    }
+    enqueue_in_steps(call, false);
+    for (int r = 0; r < world_.size(); ++r) {
+      check_cuda(cudaStreamEndCapture(world_.stream(r), &captured[static_cast<size_t>(r)]), "ending a capture");
+    }
+    std::vector<cudaGraphExec_t> graphs;
+    for (cudaGraph_t graph : captured) {
+      check_cuda(cudaGraphInstantiate(&graphs.emplace_back(), graph, 0), "instantiating");
+      check_cuda(cudaGraphDestroy(graph), "destroying");
+    }
+    for (unsigned seed = 1; seed < 4; ++seed) {
+      prepare(call, seed, false);
+      for (int r = 0; r < world_.size(); ++r) {
+        const DeviceGuard guard(world_.device(r));
+        check_cuda(cudaGraphLaunch(graphs[static_cast<size_t>(r)], world_.stream(r)), "launching");
+      }
+      expect_right(call, seed, false, "replayed");
+    }
+    for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+    expect_direct("captured", engine == std::string("sm"));  // as to engines, see AgreementWatch::takes()
+  }
+  void by_threads() {
+    const Call call = call_of(Collective::kAllToAll, 0, 10'007);
+    prepare(call, 5, false);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < world_.size(); ++r) threads.emplace_back([this, r, &call] { end(r).enqueue(call, 0, false); });
+    for (std::thread& thread : threads) thread.join();
+    expect_right(call, 5, false, "by threads");
+    expect_direct("by threads", can_);
+  }
+  // Ranks do not come to the call together.
+  void one_after_the_other() {
+    const Call call = call_of(Collective::kAllGather, 0, 5000);
+    prepare(call, 3, false);
+    for (int r = 0; r < world_.size(); ++r) end(r).enqueue(call, 0, false);
+    expect_right(call, 3, false, "one after the other");
+    expect_direct("one after the other", 0);
+  }
+  // Copies between GPUs of one process would wait for each other there.
+  void on_the_default_stream() {
+    const Call call = call_of(Collective::kBroadcast, 0, 70'000);
+    prepare(call, 9, false);
+    const auto start = [&](int r) {
+      return world_.rank(r).start_enqueue(call, world_.input(r), world_.output(r), nullptr);
+    };
+    in_steps([&](int r) { return start(r); });
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      check_cuda(cudaStreamSynchronize(nullptr), "the default stream");
+    }
+    expect_right(call, 9, false, "on the default stream");
+    expect_direct("on the default stream", engine == std::string("sm"));
+  }
+
+ private:
+  End end(int r) { return {world_.rank(r), world_.input(r), world_.output(r), world_.stream(r)}; }
+  void prepare(const Call& call, unsigned seed, bool in_place) {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      end(r).prepare(call, seed, 0, in_place);
+    }
+    world_.synchronize();
+  }
+  template <class Start>
+  void in_steps(const Start& start) {
+    std::vector<int> under_way;
+    for (int r = 0; r < world_.size(); ++r) {
+      if (!start(r)) under_way.push_back(r);
+    }
+    while (!under_way.empty()) std::erase_if(under_way, [&](int r) { return world_.rank(r).advance(); });
+  }
+  void enqueue_in_steps(const Call& call, bool in_place) {
+    in_steps([&](int r) {
+      const End it = end(r);
+      return it.communicator.start_enqueue(call, it.input_at(call, 0, in_place), it.output_at(call, 0, in_place),
+                                           it.stream);
+    });
+  }
+  void expect_right(const Call& call, unsigned seed, bool in_place, const std::string& what) {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      report_.expect(end(r).is_right(call, seed, 0, in_place), join("ranks of one process, ", what, ", by ", engine));
+    }
+  }
+  // How many calls went straight since it was last asked.
+  void expect_direct(const char* what, uint64_t calls) {
+    for (int r = 0; r < world_.size(); ++r) {
+      const uint64_t before = std::exchange(before_[static_cast<size_t>(r)], world_.rank(r).direct_calls());
+      const uint64_t found = world_.rank(r).direct_calls() - before;
+      report_.expect(found == calls, join("straight within one process, ", what, ", by ", engine, ", rank ", r, " of ",
+                                          world_.size(), ": ", found, " and not ", calls));
+    }
+  }
+
+  Report& report_;
+  World world_;
+  const bool can_;
+  std::vector<uint64_t> before_ = std::vector<uint64_t>(static_cast<size_t>(world_.size()), 0);
+};
+
 void test_one_process(Report& report, int gpus) {
-  World world(2, gpus, insisting());
-  const Call call = call_of(Collective::kAllGather, 0, 5000);
-  const auto end = [&](int r) { return End{world.rank(r), world.input(r), world.output(r), world.stream(r)}; };
-  for (int r = 0; r < 2; ++r) end(r).prepare(call, 3, 0, false);
-  world.synchronize();
-  for (int r = 0; r < 2; ++r) end(r).enqueue(call, 0, false);
-  for (int r = 0; r < 2; ++r) report.expect(end(r).is_right(call, 3, 0), "ranks of one process");
-  report.expect(world.rank(0).direct_calls() == 0, "direct calls within one process");
+  for (const char* const each : {"sm", "copy"}) {
+    engine = each;
+    for (const int ranks : {2, 3, 4}) {
+      OneProcess process(report, ranks, gpus);
+      process.in_steps();
+      process.by_threads();
+      process.replayed();
+      if (ranks <= gpus) process.on_the_default_stream();  // of which a GPU has one
+      process.one_after_the_other();                       // the last, as the next calls would not be tried
+    }
+  }
 }
 
 int run_all(int gpus) {

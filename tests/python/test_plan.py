@@ -277,7 +277,7 @@ def test_says_what_goes_through_host_memory(capsys):
 def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     arguments = ["plan", "all_gather", "--machine", "hgx-h200-4", "--bytes"]
     kernels = "push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs\n"
-    where = ", where ranks are processes and come to the call together, with buffers of cudaMalloc; else "
+    where = ", where ranks come to the call together, with buffers of cudaMalloc; else "
     assert main([*arguments, "256M"]) == 0
     assert (
         "live     268435456 B: pull by copy engines, and at most 8 SMs for what a rank has for itself" + where + kernels

@@ -1,6 +1,8 @@
 #include "api/c/group.hpp"
 
 #include <algorithm>
+#include <list>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -82,22 +84,39 @@ struct Exchange {
   }
 };
 
-void perform(const CollectiveCall& call) {
-  const Use communicator(call.comm);
-  if (communicator->device() == kNoDevice) {
-    communicator->run(call.call, call.input, call.output, factor_of(call));
-  } else {
-    enqueueing([&] { communicator->enqueue(call.call, call.input, call.output, call.stream, factor_of(call)); });
+// False: it needs more steps, see Communicator::start_enqueue().
+bool start(Communicator& communicator, const CollectiveCall& call) {
+  if (communicator.device() == kNoDevice) {
+    communicator.run(call.call, call.input, call.output, factor_of(call));
+    return true;
   }
+  bool is_done = false;
+  enqueueing(
+      [&] { is_done = communicator.start_enqueue(call.call, call.input, call.output, call.stream, factor_of(call)); });
+  return is_done;
 }
 
-void perform(const Exchange& exchange) {
-  const Use communicator(exchange.comm);
-  if (communicator->device() == kNoDevice) {
-    communicator->exchange(exchange.messages);
-  } else {
-    enqueueing([&] { communicator->enqueue_exchange(exchange.messages, exchange.streams); });
+bool start(Communicator& communicator, const Exchange& exchange) {
+  if (communicator.device() == kNoDevice) {
+    communicator.exchange(exchange.messages);
+    return true;
   }
+  bool is_done = false;
+  enqueueing([&] { is_done = communicator.start_exchange(exchange.messages, exchange.streams); });
+  return is_done;
+}
+
+bool advance(Communicator& communicator) {
+  bool is_done = false;
+  enqueueing([&] { is_done = communicator.advance(); });
+  return is_done;
+}
+
+template <class Call>
+void perform(const Call& call) {
+  const Use communicator(call.comm);
+  bool is_done = start(*communicator, call);
+  while (!is_done) is_done = advance(*communicator);
 }
 
 void abort(plaitComm_t comm, const std::string& reason) {
@@ -108,15 +127,68 @@ void abort(plaitComm_t comm, const std::string& reason) {
   }
 }
 
-// One call of a group, or the exchange of a communicator; where it fails its communicator ends, since ranks that wait
-// for it may be driven by this thread.
-template <class Call>
-Answer perform_in_group(const Call& call, FirstFailure& failure) {
-  Answer answer = attempt(call.function, [&] { perform(call); });
+// A part of a call of a group, or of the exchange of a communicator; where it fails its communicator ends, since ranks
+// that wait for it may be driven by this thread.
+template <class Call, class Part>
+Answer perform_in_group(const Call& call, FirstFailure& failure, const Part& part) {
+  Answer answer = attempt(call.function, part);
   if (answer.result == plaitSuccess) return answer;
   failure.keep(answer);
   abort(call.comm, "a call of a group failed: " + answer.text);
   return answer;
+}
+
+template <class Call>
+Answer perform_in_group(const Call& call, FirstFailure& failure) {
+  return perform_in_group(call, failure, [&] { perform(call); });
+}
+
+// Calls on GPUs, each of another communicator. Ranks of one communicator may be among them, so all take a step before
+// any takes the next.
+template <class Call>
+void perform_together(const std::vector<const Call*>& calls, FirstFailure& failure) {
+  struct Started {
+    explicit Started(const Call& its_call) : call(its_call), communicator(its_call.comm) {}
+    const Call& call;
+    Use communicator;
+    bool is_over = true;  // also where a step fails
+  };
+  std::list<Started> started;
+  for (const Call* const call : calls) {
+    perform_in_group(*call, failure, [&] {
+      Started& it = started.emplace_back(*call);
+      it.is_over = start(*it.communicator, *call);
+    });
+  }
+  for (;;) {
+    started.remove_if([](const Started& it) { return it.is_over; });
+    if (started.empty()) return;
+    for (Started& it : started) {
+      it.is_over = true;
+      perform_in_group(it.call, failure, [&] { it.is_over = advance(*it.communicator); });
+    }
+  }
+}
+
+// Calls on one GPU one after the other, as they were made, and those on different ones side by side.
+template <class Call>
+void perform_by_device(const std::vector<const Call*>& calls, FirstFailure& failure) {
+  if (calls.size() == 1) return void(perform_in_group(*calls[0], failure));  // most often
+  std::map<int, std::vector<const Call*>> by_device;
+  size_t longest = 0;
+  for (const Call* const call : calls) {
+    std::vector<const Call*>& queue = by_device[call->comm->device];
+    queue.push_back(call);
+    longest = std::max(longest, queue.size());
+  }
+  std::vector<const Call*> side_by_side;
+  for (size_t turn = 0; turn < longest; ++turn) {
+    side_by_side.clear();
+    for (const auto& [device, queue] : by_device) {
+      if (turn < queue.size()) side_by_side.push_back(queue[turn]);
+    }
+    perform_together(side_by_side, failure);
+  }
 }
 
 void make_all(const std::vector<CommunicatorToMake>& communicators, FirstFailure& failure) {
@@ -171,18 +243,22 @@ Answer check(const Share& share) {
 }
 
 void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<Share>& shares, FirstFailure& failure) {
+  std::vector<const CollectiveCall*> on_devices;
   for (const CollectiveCall& call : calls) {
-    if (call.comm->device != PLAIT_DEVICE_HOST) perform_in_group(call, failure);
+    if (call.comm->device != PLAIT_DEVICE_HOST) on_devices.push_back(&call);
   }
+  perform_by_device(on_devices, failure);
+  std::vector<const Exchange*> exchanges;
   std::vector<Job> jobs;
   for (const Share& share : shares) {
     if (share.comm->device != PLAIT_DEVICE_HOST) {
-      if (share.exchange) perform_in_group(*share.exchange, failure);
+      if (share.exchange) exchanges.push_back(&*share.exchange);
     } else {
       jobs.push_back({[&share, &failure] { return perform_share(share, failure); },
                       [&share] { abort(share.comm, "a group could not start a thread for this rank"); }});
     }
   }
+  perform_by_device(exchanges, failure);
   run_together(jobs, failure);
 }
 

@@ -5,11 +5,12 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "runtime/cuda/driver.hpp"
 
 namespace plait {
 
 AgreementWatch::AgreementWatch(CommunicatorState& state, const Words& words, const Options& options)
-    : state_(state), words_(words), options_(options) {}
+    : state_(state), sharing_(state.process_sharing()), words_(words), options_(options) {}
 
 std::function<void()> AgreementWatch::look(std::string whom) const {
   return [this, whom = std::move(whom), deadline = std::optional<Deadline>()]() mutable {  // from the first look on
@@ -50,7 +51,21 @@ bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
   return false;
 }
 
-bool AgreementWatch::takes(CopyTurn& turn) {
+// Copies between GPUs of one process can wait for more than their streams. On the legacy stream they begin when all is
+// done that was enqueued on either GPU. And of two graphs of 20 copies, each of which waits for one of the other graph,
+// some never began, as though all copies between two GPUs were in one queue, one graph's before the other's. What is
+// not captured is enqueued once all ranks have come to the call, so behind all that it could wait for.
+bool AgreementWatch::takes(CopyTurn& turn, cudaStream_t stream) {
+  if (sharing_ == ProcessSharing::kAll) {
+    if (stream == nullptr || stream == cudaStreamLegacy) {
+      note("ranks of one process make it on the default stream, where copies between their GPUs wait for too much");
+      return false;
+    }
+    if (is_captured(stream)) {
+      note("ranks of one process have captured it, and copies of one graph could hold up those of another");
+      return false;
+    }
+  }
   if (turn.take()) return true;
   note("another communicator of this process has copies under way on this GPU, or captured some");
   return false;

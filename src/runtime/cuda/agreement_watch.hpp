@@ -40,10 +40,11 @@ class AgreementWatch {
   bool have_agreed(Meetings::Outcome outcome);
   // What this rank needs to be willing; else says why it is not.
   bool can_be_mapped(const BufferPlace& place);
-  bool takes(CopyTurn& turn);
+  bool takes(CopyTurn& turn, cudaStream_t stream);
 
  private:
   CommunicatorState& state_;
+  const ProcessSharing sharing_;
   const Words words_;
   const Options options_;
   std::set<std::string> noted_;

@@ -35,16 +35,16 @@ class CopyTurn {
   cudaEvent_t done_ = nullptr;  // the last copies
 };
 
-// Gives the turn back where nothing is agreed on, whatever the reason.
+// Gives the turn back unless that was said to stay, whatever the reason.
 class TurnBack {
  public:
   explicit TurnBack(CopyTurn& turn) : turn_(turn) {}
   ~TurnBack() {
-    if (!agreed) turn_.give_back();
+    if (!stays) turn_.give_back();
   }
   TurnBack(const TurnBack&) = delete;
   TurnBack& operator=(const TurnBack&) = delete;
-  bool agreed = false;
+  bool stays = false;
 
  private:
   CopyTurn& turn_;

@@ -27,6 +27,24 @@ namespace {
 // With as many threads, so that CTAs of both have room wherever one has.
 LaunchShape host_shape(const LaunchShape& shape) { return {Protocol::kSignals, shape.host.strands, shape.threads}; }
 
+// A call that may go straight from buffer to buffer.
+struct ProposedCall {
+  const CopyProgram* program = nullptr;
+  PreparedLaunch* through_host = nullptr;
+  const void* input = nullptr;
+  void* output = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+std::unique_ptr<PeerBuffers> peer_buffers(const PeerMemory& memory, CommunicatorState& state, int rank, int ranks) {
+  if (state.process_sharing() != ProcessSharing::kAll) {
+    return std::make_unique<PeerBuffers>(memory.device(), rank, [&state](int r) { return state.exports(r); });
+  }
+  std::vector<int> devices;
+  for (int r = 0; r < ranks; ++r) devices.push_back(memory.device_of(r));
+  return std::make_unique<PeerBuffers>(memory.device(), devices);
+}
+
 }  // namespace
 
 struct CudaRank::Impl {
@@ -50,6 +68,9 @@ struct CudaRank::Impl {
                    const Launch& main);
   // Straight from buffer to buffer.
   void enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now);
+  // The exchange at hand, so or by inboxes.
+  void enqueue_exchange(const std::optional<DirectExchange>& direct);
+  std::string to_agree() const;  // what this rank could not do, where that fails
   // Copies have been enqueued that the turn was taken for.
   void keep_turn(cudaStream_t stream, bool runs_now);
   // `later` goes on when `earlier` has come to this point.
@@ -72,6 +93,10 @@ struct CudaRank::Impl {
   std::unique_ptr<SideStream> beside_copies;  // for messages that inboxes carry meanwhile
   std::unique_ptr<SideStream> beside;         // for what goes through host memory, where there is any
   uint64_t direct_calls = 0;
+  ProposedCall proposed;
+  // The exchange at hand.
+  std::span<const PeerMessage> messages;
+  std::span<void* const> streams;
   cudaEvent_t last_call = nullptr;
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
   cudaStream_t last_stream = nullptr;
@@ -122,7 +147,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   products = std::make_unique<ProductMemory>(memory.device());
   exchanger = std::make_unique<Exchanger>(self, mapped->receives,
                                           ChannelShape::of(ranks, memory.ranks_per_device(), processors));
-  buffers = std::make_unique<PeerBuffers>(memory.device(), rank, [this](int r) { return state.exports(r); });
+  buffers = peer_buffers(memory, state, rank, ranks);
   turn = std::make_unique<CopyTurn>(memory.device());
   const AgreementWatch::Options agreeing{options.timeout_seconds, options.log};
   direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn, agreeing);
@@ -198,6 +223,21 @@ void CudaRank::Impl::enqueue(const DirectExchange& exchange, cudaStream_t stream
   copier->enqueue(exchange.copies, exchange.agreements, exchange.inputs, exchange.output, stream);
   if (rest) rest->join();
   if (exchange.has_turn) keep_turn(stream, runs_now);
+}
+
+void CudaRank::Impl::enqueue_exchange(const std::optional<DirectExchange>& direct) {
+  const auto main = static_cast<cudaStream_t>(streams[0]);
+  if (direct) {
+    in_order(main, [&](bool runs_now) { enqueue(*direct, main, runs_now); });
+    ++direct_calls;
+  } else {
+    in_order(main, [&](bool) { exchanger->enqueue(messages, main); });
+  }
+  for (void* const other : streams.subspan(1)) wait_for(main, static_cast<cudaStream_t>(other));
+}
+
+std::string CudaRank::Impl::to_agree() const {
+  return join("agree on an exchange with a ", to_text(messages[0]), ", or enqueue it");
 }
 
 void CudaRank::Impl::keep_turn(cudaStream_t stream, bool runs_now) {
@@ -313,25 +353,38 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, c
   });
 }
 
-bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
-                              void* stream, std::chrono::nanoseconds patience, bool willing) {
+bool CudaRank::propose_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
+                              void* stream, bool willing) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  const auto s = static_cast<cudaStream_t>(stream);
-  const auto agreed = impl.direct->agree(program, input, output, is_captured(s), patience, willing);
+  impl.proposed = {&program, through_host, input, output, static_cast<cudaStream_t>(stream)};
+  return impl.direct->propose(program, input, output, impl.proposed.stream, willing);
+}
+
+bool CudaRank::meet_for_copies(std::chrono::nanoseconds patience) {
+  const DeviceGuard guard(impl_->memory.device());
+  return impl_->direct->meet(patience);
+}
+
+bool CudaRank::enqueue_copies() {
+  Impl& impl = *impl_;
+  const DeviceGuard guard(impl.memory.device());
+  const auto agreed = impl.direct->conclude();
   if (!agreed) return false;
+  const ProposedCall& call = impl.proposed;
+  const CopyProgram& program = *call.program;
   const auto enqueue = [&] {
-    impl.in_order(s, [&](bool runs_now) {
+    impl.in_order(call.stream, [&](bool runs_now) {
       if (runs_now) impl.state.announce(program.call);
-      impl.beside_host(through_host, input, output, s, [&] {
-        auto* const to = static_cast<std::byte*>(output);
+      impl.beside_host(call.through_host, call.input, call.output, call.stream, [&] {
+        auto* const to = static_cast<std::byte*>(call.output);
         if (program.fold) {
-          impl.copier->enqueue_fold(*program.fold, program.call, agreed->agreement, agreed->inputs, to, s);
+          impl.copier->enqueue_fold(*program.fold, program.call, agreed->agreement, agreed->inputs, to, call.stream);
         }
         const std::vector<uint64_t> agreements(program.lanes.size(), agreed->agreement);
-        impl.copier->enqueue(program, agreements, program.fold ? agreed->outputs : agreed->inputs, to, s);
+        impl.copier->enqueue(program, agreements, program.fold ? agreed->outputs : agreed->inputs, to, call.stream);
       });
-      if (!program.by_one_kernel) impl.keep_turn(s, runs_now);
+      if (!program.by_one_kernel) impl.keep_turn(call.stream, runs_now);
     });
   };
   impl.or_abort(enqueue, [&] { return join("enqueue ", to_text(program.call), ", which all ranks had agreed on"); });
@@ -342,26 +395,32 @@ bool CudaRank::enqueue_copies(const CopyProgram& program, PreparedLaunch* throug
 uint64_t CudaRank::direct_calls() const { return impl_->direct_calls; }
 size_t CudaRank::mapped_buffers() const { return impl_->buffers->mapped(); }
 
-void CudaRank::exchange(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
-                        std::span<void* const> streams) {
+bool CudaRank::start_exchange(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
+                              std::span<void* const> streams) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   const auto main = static_cast<cudaStream_t>(streams[0]);
-  const auto others = streams.subspan(1);
   if (impl.state.has_failed()) throw *impl.state.failure();
-  for (void* const other : others) impl.wait_for(static_cast<cudaStream_t>(other), main);
-  std::optional<DirectExchange> direct;
-  const auto enqueue = [&] {
-    if (!routes.empty()) direct = impl.direct_messages->agree(messages, routes, is_captured(main));
-    if (direct) impl.in_order(main, [&](bool runs_now) { impl.enqueue(*direct, main, runs_now); });
+  for (void* const other : streams.subspan(1)) impl.wait_for(static_cast<cudaStream_t>(other), main);
+  impl.messages = messages;
+  impl.streams = streams;
+  bool is_proposed = false;
+  const auto propose = [&] { is_proposed = impl.direct_messages->propose(messages, routes, main); };
+  if (!routes.empty()) impl.or_abort(propose, [&] { return impl.to_agree(); });
+  if (!is_proposed) impl.enqueue_exchange(std::nullopt);
+  return !is_proposed;
+}
+
+bool CudaRank::advance_exchange() {
+  Impl& impl = *impl_;
+  const DeviceGuard guard(impl.memory.device());
+  bool is_last = false;
+  const auto advance = [&] {
+    is_last = impl.direct_messages->advance();
+    if (is_last) impl.enqueue_exchange(impl.direct_messages->conclude());
   };
-  impl.or_abort(enqueue, [&] { return join("agree on an exchange with a ", to_text(messages[0]), ", or enqueue it"); });
-  if (direct) {
-    ++impl.direct_calls;
-  } else {
-    impl.in_order(main, [&](bool) { impl.exchanger->enqueue(messages, main); });
-  }
-  for (void* const other : others) impl.wait_for(main, static_cast<cudaStream_t>(other));
+  impl.or_abort(advance, [&] { return impl.to_agree(); });
+  return is_last;
 }
 
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }

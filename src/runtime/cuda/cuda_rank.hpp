@@ -66,21 +66,25 @@ class CudaRank {
   void enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, const void* input, void* output, void* stream,
                const Factor* factor = nullptr);
 
-  // A call that can be performed straight from buffer to buffer. All ranks have to agree to that, and to come within
-  // `patience` of each other; false on all of them where that is not so, and nothing has happened then. So all have to
-  // call this, also who will not do it (`willing`). Throws as enqueue().
-  bool enqueue_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
-                      void* stream, std::chrono::nanoseconds patience, bool willing);
+  // A call that can be performed straight from buffer to buffer, in the three steps of direct_calls.hpp. All ranks have
+  // to agree to that, and to come within `patience` of each other; false on all of them where that is not so, and
+  // nothing has happened then. So all have to propose it, also who will not do it (`willing`). `program` and
+  // `through_host` live until the last step. Throws as enqueue().
+  bool propose_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
+                      void* stream, bool willing);
+  bool meet_for_copies(std::chrono::nanoseconds patience);
+  bool enqueue_copies();
   // Calls and exchanges so far that were enqueued so, and allocations of other processes that are mapped for it at the
   // moment.
   uint64_t direct_calls() const;
   size_t mapped_buffers() const;
 
   // Sends and receives on memory of the GPU, in the order of streams[0]; the other streams wait like it, and go on with
-  // it. `messages` have passed check_messages(); routes[m]: of messages[m], or none where all go through inboxes.
-  // Throws as enqueue().
-  void exchange(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
-                std::span<void* const> streams);
+  // it. `messages` have passed check_messages(); routes[m]: of messages[m], or none where all go through inboxes. All
+  // three live until they are enqueued. In steps, as calls: true where that was the last one. Throws as enqueue().
+  bool start_exchange(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
+                      std::span<void* const> streams);
+  bool advance_exchange();
 
   // Ends kernels that wait, soon. The host's failure record says why.
   void stop_waiting();

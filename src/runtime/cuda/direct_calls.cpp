@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/overlap.hpp"
+#include "runtime/cuda/driver.hpp"
 
 namespace plait {
 namespace {
@@ -30,35 +31,50 @@ DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffe
     : rank_(state.rank()),
       buffers_(buffers),
       turn_(turn),
-      is_possible_(!state.shares_process()),
+      sharing_(state.process_sharing()),
       meetings_(state.offers(), state.rank(), ranks),
       ranks_(ranks),
       watch_(state, {}, options) {}
 
-std::optional<DirectCall> DirectCalls::agree(const CopyProgram& program, const void* input, const void* output,
-                                             bool captured, std::chrono::nanoseconds patience, bool willing) {
-  if (!is_possible_ || !meetings_.begin_call(captured)) return std::nullopt;
-
-  TurnBack turn(turn_);
+bool DirectCalls::propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
+                          bool willing) {
+  captured_ = is_captured(stream);
+  if (sharing_ == ProcessSharing::kSome || !meetings_.begin_call(captured_)) return false;
+  program_ = &program;
+  call_ = {};
+  call_.inputs.assign(static_cast<size_t>(ranks_), nullptr);
+  call_.outputs = call_.inputs;
+  call_.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
   Proposal ours;
   Places places;
+  TurnBack turn(turn_);
   ours.call = signature(program.call);
-  ours.willing = willing && is_willing(program, input, output, places);
+  ours.willing = willing && is_willing(program, input, output, stream, places);
   static_assert(sizeof(places) <= sizeof(ours.words) && std::is_trivially_copyable_v<Places>);
   std::memcpy(ours.words.data(), &places, sizeof(places));
-  DirectCall call;
-  call.inputs.assign(static_cast<size_t>(ranks_), nullptr);
-  call.outputs = call.inputs;
-  call.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
-  const auto can = [&](std::span<const Proposal> proposals) { return find_buffers(program, proposals, call); };
-  if (captured) patience = std::max(patience, kPatienceInCapture);
-  if (!watch_.have_agreed(meetings_.agree(ours, patience, can, watch_.look("all ranks")))) return std::nullopt;
-  call.agreement = meetings_.agreement();
-  turn.agreed = true;
-  return call;
+  turn.stays = meetings_.propose(ours);
+  if (!turn.stays) watch_.have_agreed(Meetings::Outcome::kNotTried);
+  return turn.stays;
 }
 
-bool DirectCalls::is_willing(const CopyProgram& program, const void* input, const void* output, Places& places) {
+bool DirectCalls::meet(std::chrono::nanoseconds patience) {
+  TurnBack turn(turn_);
+  const auto can = [&](std::span<const Proposal> proposals) { return find_buffers(*program_, proposals); };
+  turn.stays = meetings_.meet(captured_ ? std::max(patience, kPatienceInCapture) : patience, can);
+  if (!turn.stays) watch_.have_agreed(Meetings::Outcome::kLate);
+  return turn.stays;
+}
+
+std::optional<DirectCall> DirectCalls::conclude() {
+  TurnBack turn(turn_);
+  turn.stays = watch_.have_agreed(meetings_.conclude(watch_.look("all ranks")));
+  if (!turn.stays) return std::nullopt;
+  call_.agreement = meetings_.agreement();
+  return std::move(call_);
+}
+
+bool DirectCalls::is_willing(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
+                             Places& places) {
   if (!program.in_place && overlap(input, program.input_bytes, output, program.output_bytes)) {
     watch_.note("it is in place, where a rank would overwrite what others have yet to read");
     return false;
@@ -82,10 +98,10 @@ bool DirectCalls::is_willing(const CopyProgram& program, const void* input, cons
     places.output = buffers_.place_of(output, program.output_bytes);
     if (!watch_.can_be_mapped(places.output)) return false;
   }
-  return program.by_one_kernel || watch_.takes(turn_);
+  return program.by_one_kernel || watch_.takes(turn_, stream);
 }
 
-bool DirectCalls::find_buffers(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call) {
+bool DirectCalls::find_buffers(const CopyProgram& program, std::span<const Proposal> proposals) {
   const auto find = [&](int rank, BufferPlace Places::* which, std::vector<const std::byte*>& found) {
     const auto from = static_cast<size_t>(rank);
     if (found[from] != nullptr) return;
@@ -95,12 +111,12 @@ bool DirectCalls::find_buffers(const CopyProgram& program, std::span<const Propo
   };
   try {
     if (program.fold) {
-      for (const DeviceSource& source : program.fold->sources) find(source.rank, &Places::input, call.inputs);
+      for (const DeviceSource& source : program.fold->sources) find(source.rank, &Places::input, call_.inputs);
     }
     for (const CopyLane& lane : program.lanes) {
       for (const DeviceCopy& copy : lane.copies) {
-        program.fold ? find(copy.from_rank, &Places::output, call.outputs)
-                     : find(copy.from_rank, &Places::input, call.inputs);
+        program.fold ? find(copy.from_rank, &Places::output, call_.outputs)
+                     : find(copy.from_rank, &Places::input, call_.inputs);
       }
     }
     return true;

@@ -2,8 +2,10 @@
 // call, on the host and before anyone enqueues anything: no rank can know alone where the buffers of the others lie.
 //
 // A rank waits there for the others, but no longer than may be worth it; where one comes later, all of them perform the
-// call as if this were not there. So they do where ranks share a process: one thread may drive them all, and would wait
-// for itself.
+// call as if this were not there. So they do where some ranks share a process and others do not.
+//
+// A call takes three steps, so that one thread can drive several ranks: all of them take each step before any takes the
+// next one, and then none waits for another that its own thread has not come to.
 #pragma once
 
 #include <chrono>
@@ -34,11 +36,13 @@ class DirectCalls {
   DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
               const AgreementWatch::Options& options);
 
-  // Tells the others of this rank's buffers and waits for what they tell, for at most `patience`. Nothing, on all
-  // ranks, where one came too late, cannot or is not `willing`. Else its copies follow, and where copy engines perform
+  // Tells the others of this rank's buffers; never waits. False: it is not to be tried, and the call is over here.
+  bool propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream, bool willing);
+  // Waits for what they tell, for at most `patience`. False, on all ranks: one came too late, and the call is over.
+  bool meet(std::chrono::nanoseconds patience);
+  // Nothing, on all ranks, where one cannot or is not willing. Else its copies follow, and where copy engines perform
   // them the turn is this rank's. Throws what ended the communicator.
-  std::optional<DirectCall> agree(const CopyProgram& program, const void* input, const void* output, bool captured,
-                                  std::chrono::nanoseconds patience, bool willing);
+  std::optional<DirectCall> conclude();
 
  private:
   // What others may read of a rank.
@@ -46,16 +50,21 @@ class DirectCalls {
     BufferPlace input, output;
   };
 
-  bool is_willing(const CopyProgram& program, const void* input, const void* output, Places& places);
-  bool find_buffers(const CopyProgram& program, std::span<const Proposal> proposals, DirectCall& call);
+  bool is_willing(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
+                  Places& places);
+  bool find_buffers(const CopyProgram& program, std::span<const Proposal> proposals);
 
   const int rank_;
   PeerBuffers& buffers_;
   CopyTurn& turn_;
-  const bool is_possible_;  // not where ranks share a process
+  const ProcessSharing sharing_;
   Meetings meetings_;
   const int ranks_;
   AgreementWatch watch_;
+  // The call at hand.
+  const CopyProgram* program_ = nullptr;
+  bool captured_ = false;
+  DirectCall call_;
 };
 
 }  // namespace plait

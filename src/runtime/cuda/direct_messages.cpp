@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "runtime/cuda/driver.hpp"
 
 namespace plait {
 namespace {
@@ -42,7 +43,7 @@ DirectMessages::DirectMessages(CommunicatorState& state, int ranks, PeerBuffers&
     : rank_(state.rank()),
       buffers_(buffers),
       turn_(turn),
-      is_possible_(!state.shares_process()),
+      sharing_(state.process_sharing()),
       ranks_(ranks),
       watch_(state, {"a long message", "the other end", "between the two"}, options) {
   for (int peer = 0; peer < ranks; ++peer) {
@@ -51,25 +52,52 @@ DirectMessages::DirectMessages(CommunicatorState& state, int ranks, PeerBuffers&
   }
 }
 
-std::optional<DirectExchange> DirectMessages::agree(std::span<const PeerMessage> messages,
-                                                    std::span<const MessageRoute> routes, bool captured) {
-  if (!is_possible_) return std::nullopt;
-  std::vector<End> ends = long_ones(messages, routes);
-  if (ends.empty()) return std::nullopt;
+bool DirectMessages::propose(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
+                             cudaStream_t stream) {
+  if (sharing_ == ProcessSharing::kSome) return false;
+  ends_ = long_ones(messages, routes);
+  if (ends_.empty()) return false;
+  messages_ = messages;
+  stream_ = stream;
+  captured_ = is_captured(stream);
   const bool is_plain = is_one_each_way(messages, rank_);
   if (!is_plain) watch_.note("an exchange has several of a kind, or some to the rank itself");
-  for (End& end : ends) end.is_willing = is_plain;
-
+  for (End& end : ends_) end.is_willing = is_plain;
+  round_ = {};
   TurnBack turn(turn_);
-  // Those of one kind with one peer meet one after the other; all others at once, lest ranks wait in a circle.
-  for (size_t first = 0, next = 0; first < ends.size(); first = next) {
-    std::set<const Meetings*> at_once;
-    while (next < ends.size() && at_once.insert(ends[next].meetings).second) ++next;
-    meet({&ends[first], &ends[next]}, captured);
+  begin_round();
+  turn.stays = true;
+  return true;
+}
+
+void DirectMessages::begin_round() {
+  const size_t first = round_.next;
+  round_ = {first, first, std::chrono::steady_clock::now()};
+  std::set<const Meetings*> at_once;
+  while (round_.next < ends_.size() && at_once.insert(ends_[round_.next].meetings).second) ++round_.next;
+  for (End& end : round()) propose(end);
+}
+
+bool DirectMessages::advance() {
+  TurnBack turn(turn_);
+  bool is_last = false;
+  if (!round_.has_met) {
+    meet();
+    round_.has_met = true;
+  } else {
+    hear();
+    is_last = round_.next == ends_.size();
+    if (!is_last) begin_round();
   }
-  if (std::none_of(ends.begin(), ends.end(), [](const End& end) { return end.is_agreed(); })) return std::nullopt;
-  DirectExchange exchange = copies_of(ends, messages);
-  turn.agreed = exchange.has_turn;
+  turn.stays = true;
+  return is_last;
+}
+
+std::optional<DirectExchange> DirectMessages::conclude() {
+  TurnBack turn(turn_);
+  if (std::none_of(ends_.begin(), ends_.end(), [](const End& end) { return end.is_agreed(); })) return std::nullopt;
+  DirectExchange exchange = agreed_copies();
+  turn.stays = exchange.has_turn;
   return exchange;
 }
 
@@ -88,32 +116,33 @@ std::vector<DirectMessages::End> DirectMessages::long_ones(std::span<const PeerM
 }
 
 // Who is not willing has no patience, so that the meeting is over for both at once, and both leave out some.
-void DirectMessages::meet(std::span<End> ends, bool captured) {
+void DirectMessages::meet() {
   using Clock = std::chrono::steady_clock;
-  using Stage = End::Stage;
-  const Clock::time_point begin = Clock::now();
-  for (End& end : ends) propose(end, captured);
-  for (End& end : ends) {
-    if (end.stage != Stage::kProposed) continue;
+  for (End& end : round()) {
+    if (end.stage != End::Stage::kProposed) continue;
     std::chrono::nanoseconds patience{0};
-    if (end.is_willing) patience = captured ? std::max(end.route->patience, kPatienceInCapture) : end.route->patience;
-    patience = std::max(patience - (Clock::now() - begin), std::chrono::nanoseconds(0));
+    if (end.is_willing) patience = captured_ ? std::max(end.route->patience, kPatienceInCapture) : end.route->patience;
+    patience = std::max(patience - (Clock::now() - round_.begin), std::chrono::nanoseconds(0));
     const auto can = [&](std::span<const Proposal> proposals) { return can_do(end, proposals); };
     if (end.meetings->meet(patience, can)) {
-      end.stage = Stage::kMet;
+      end.stage = End::Stage::kMet;
     } else if (end.is_willing) {
       watch_.have_agreed(Meetings::Outcome::kLate);
     }
   }
-  for (End& end : ends) {
-    if (end.stage != Stage::kMet) continue;
+}
+
+// What the others say who have met.
+void DirectMessages::hear() {
+  for (End& end : round()) {
+    if (end.stage != End::Stage::kMet) continue;
     const auto look = watch_.look(join("rank ", end.message->peer));
-    if (watch_.have_agreed(end.meetings->conclude(look))) end.stage = Stage::kAgreed;
+    if (watch_.have_agreed(end.meetings->conclude(look))) end.stage = End::Stage::kAgreed;
   }
 }
 
-void DirectMessages::propose(End& end, bool captured) {
-  if (!end.meetings->begin_call(captured)) return;
+void DirectMessages::propose(End& end) {
+  if (!end.meetings->begin_call(captured_)) return;
   MessageOffer offer;
   offer.bytes = end.message->bytes();
   end.is_willing = end.is_willing && can_be_willing(end, offer.place);
@@ -128,7 +157,13 @@ bool DirectMessages::can_be_willing(const End& end, BufferPlace& place) {
     place = buffers_.place_of(end.message->buffer, end.message->bytes());
     return watch_.can_be_mapped(place);
   }
-  return *end.route->direct != Engine::kCopy || watch_.takes(turn_);
+  return engine(end) != Engine::kCopy || watch_.takes(turn_, stream_);
+}
+
+// What ranks of one process capture, copy engines cannot carry (AgreementWatch::takes()). Between two GPUs inboxes are
+// as fast as SMs then.
+Engine DirectMessages::engine(const End& end) const {
+  return captured_ && sharing_ == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm : *end.route->direct;
 }
 
 bool DirectMessages::can_do(End& end, std::span<const Proposal> proposals) {
@@ -144,12 +179,12 @@ bool DirectMessages::can_do(End& end, std::span<const Proposal> proposals) {
   }
 }
 
-DirectExchange DirectMessages::copies_of(std::span<const End> ends, std::span<const PeerMessage> messages) const {
+DirectExchange DirectMessages::agreed_copies() const {
   DirectExchange exchange;
   exchange.inputs.assign(static_cast<size_t>(ranks_), nullptr);
   const auto is_received = [](const End& end) { return end.is_agreed() && end.message->kind == Kind::kReceive; };
-  const bool receives = std::any_of(ends.begin(), ends.end(), is_received);
-  for (const End& end : ends) {
+  const bool receives = std::any_of(ends_.begin(), ends_.end(), is_received);
+  for (const End& end : ends_) {
     if (!end.is_agreed()) continue;
     const PeerMessage& message = *end.message;
     exchange.agreements.push_back(end.meetings->agreement());
@@ -157,16 +192,16 @@ DirectExchange DirectMessages::copies_of(std::span<const End> ends, std::span<co
       exchange.copies.lanes.push_back(sending_lane(message.peer, receives));
       continue;
     }
-    const bool by_kernel = *end.route->direct == Engine::kSm;
+    const bool by_kernel = engine(end) == Engine::kSm;
     exchange.copies.by_one_kernel = by_kernel;
     exchange.has_turn = !by_kernel;
     exchange.copies.lanes.push_back(receiving_lane(message.peer, message.bytes(), by_kernel));
     exchange.inputs[static_cast<size_t>(message.peer)] = end.source;
     exchange.output = static_cast<std::byte*>(message.buffer);
   }
-  for (const PeerMessage& message : messages) {
+  for (const PeerMessage& message : messages_) {
     const auto goes_straight = [&](const End& end) { return end.message == &message && end.is_agreed(); };
-    if (std::none_of(ends.begin(), ends.end(), goes_straight)) exchange.rest.push_back(message);
+    if (std::none_of(ends_.begin(), ends_.end(), goes_straight)) exchange.rest.push_back(message);
   }
   exchange.copies.leaves_room = !exchange.rest.empty();
   return exchange;

@@ -42,10 +42,14 @@ class DirectMessages {
   DirectMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
                  const AgreementWatch::Options& options);
 
-  // routes[m]: of messages[m]. Nothing where inboxes carry all of them; else the copies follow. Throws what ended the
-  // communicator.
-  std::optional<DirectExchange> agree(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
-                                      bool captured);
+  // routes[m]: of messages[m]; both stay where they are until all is agreed on. False: inboxes carry all of them. Never
+  // waits.
+  bool propose(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes, cudaStream_t stream);
+  // The next step of what was proposed, like those of calls (direct_calls.hpp): none waits for a rank that has taken as
+  // many. True: that was the last one. Throws what ended the communicator.
+  bool advance();
+  // After that. Nothing where inboxes carry all messages; else the copies follow.
+  std::optional<DirectExchange> conclude();
 
  private:
   // A long message, and how far its ends have come with it.
@@ -61,22 +65,39 @@ class DirectMessages {
     bool is_agreed() const { return stage == Stage::kAgreed; }
   };
 
+  // Long messages of which each has another meeting: those of one kind with one peer meet one after the other, all
+  // others at once, lest ranks wait in a circle.
+  struct Round {
+    size_t first = 0, next = 0;  // of ends_
+    std::chrono::steady_clock::time_point begin;
+    bool has_met = false;
+  };
+
   std::vector<End> long_ones(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
-  // Of different meetings, all at once.
-  void meet(std::span<End> ends, bool captured);
-  void propose(End& end, bool captured);
+  std::span<End> round() { return {&ends_[round_.first], &ends_[round_.next]}; }
+  void begin_round();
+  void meet();
+  void hear();
+  void propose(End& end);
   bool can_be_willing(const End& end, BufferPlace& place);
+  Engine engine(const End& end) const;
   bool can_do(End& end, std::span<const Proposal> proposals);
   // What the ends have agreed on, as copies.
-  DirectExchange copies_of(std::span<const End> ends, std::span<const PeerMessage> messages) const;
+  DirectExchange agreed_copies() const;
 
   const int rank_;
   PeerBuffers& buffers_;
   CopyTurn& turn_;
-  const bool is_possible_;  // not where ranks share a process
+  const ProcessSharing sharing_;
   const int ranks_;
   std::vector<Meetings> receives_, sends_;  // by peer
   AgreementWatch watch_;
+  // The exchange at hand.
+  std::span<const PeerMessage> messages_;
+  cudaStream_t stream_ = nullptr;
+  bool captured_ = false;
+  std::vector<End> ends_;  // of long messages
+  Round round_;
 };
 
 }  // namespace plait

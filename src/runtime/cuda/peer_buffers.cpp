@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/peer_block.hpp"
 
 namespace plait {
 namespace {
@@ -16,6 +17,15 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
 PeerBuffers::PeerBuffers(int device, int rank, Exports exports)
     : device_(device), rank_(rank), exports_(std::move(exports)) {}
+
+PeerBuffers::PeerBuffers(int device, std::span<const int> devices) : device_(device), rank_(-1) {
+  const CaptureAside aside;
+  try {
+    for (const int other : devices) enable_peer_access(device, other);
+  } catch (const Error& error) {
+    unreachable_ = error.what();
+  }
+}
 
 PeerBuffers::~PeerBuffers() {
   keeper_.reset();
@@ -34,13 +44,16 @@ BufferPlace PeerBuffers::place_of(const void* buffer, size_t bytes) {
   if (!allocation || !allocation->has_ipc_handle || allocation->device != device_) return place;
   place.offset = static_cast<uint64_t>(static_cast<const std::byte*>(buffer) - allocation->start);
   if (place.offset + bytes > allocation->bytes) return place;  // an error of the caller's, and not ours to find
-  const std::scoped_lock lock(mutex_);
-  place.export_slot = export_slot(allocation->start, allocation->number);
-  if (place.export_slot < 0) return place;
-  place.can_be_mapped = true;
   place.size_in_64_kib = allocation->bytes % (64 << 10) == 0;
   place.allocation = allocation->number;
-  place.handle = own_[static_cast<size_t>(place.export_slot)].handle;
+  place.address = reinterpret_cast<uint64_t>(buffer);
+  if (exports_) {
+    const std::scoped_lock lock(mutex_);
+    place.export_slot = export_slot(allocation->start, allocation->number);
+    if (place.export_slot < 0) return place;
+    place.handle = own_[static_cast<size_t>(place.export_slot)].handle;
+  }
+  place.can_be_mapped = true;
   return place;
 }
 
@@ -69,6 +82,10 @@ int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
 
 const std::byte* PeerBuffers::map(int rank, const BufferPlace& place) {
   if (!place.can_be_mapped) fail(ErrorCode::kResources, "rank ", rank, " has a buffer that others cannot map");
+  if (!exports_) {
+    if (!unreachable_.empty()) fail(ErrorCode::kResources, unreachable_);
+    return reinterpret_cast<const std::byte*>(place.address);
+  }
   const std::scoped_lock lock(mutex_);
   const Key key{rank, place.allocation};
   auto found = mapped_.find(key);

@@ -12,6 +12,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,13 +22,14 @@
 
 namespace plait {
 
-// Where a buffer lies, in words that another process can use.
+// Where a buffer lies, in words that all ranks can use.
 struct BufferPlace {
   bool can_be_mapped = false;
   bool size_in_64_kib = false;  // that of the allocation is a multiple: the driver serves others worse
   int32_t export_slot = 0;      // see PeerBuffers
   uint64_t allocation = 0;      // its number: different for all allocations that a process ever makes
   uint64_t offset = 0;          // of the buffer in its allocation
+  uint64_t address = 0;         // for ranks of the same process, who need nothing else
   cudaIpcMemHandle_t handle = {};
 };
 
@@ -35,7 +38,10 @@ class PeerBuffers {
   // What each rank has exported: Segment::exports().
   using Exports = std::function<std::atomic<uint64_t>*(int rank)>;
 
+  // Of a rank whose others are processes of their own each.
   PeerBuffers(int device, int rank, Exports exports);
+  // Of a rank whose process has all others as well, on `devices`.
+  PeerBuffers(int device, std::span<const int> devices);
   // No copy of this rank uses what it has mapped by then.
   ~PeerBuffers();
   PeerBuffers(const PeerBuffers&) = delete;
@@ -44,8 +50,7 @@ class PeerBuffers {
   // Where this rank's buffer lies. It cannot be mapped where it is not memory of cudaMalloc on its GPU, as it is with
   // expandable segments, asynchronous pools and host memory, or where too many allocations are exported already.
   BufferPlace place_of(const void* buffer, size_t bytes);
-  // The buffer of `rank`, which is another process, as this rank's GPU addresses it. Throws kSystem or kResources where
-  // that cannot be had.
+  // The buffer of `rank` as this rank's GPU addresses it. Throws kSystem or kResources where that cannot be had.
   const std::byte* map(int rank, const BufferPlace& place);
 
   // Allocations that are mapped at the moment.
@@ -76,7 +81,8 @@ class PeerBuffers {
 
   const int device_;
   const int rank_;
-  const Exports exports_;
+  const Exports exports_;    // none: all ranks are in this process
+  std::string unreachable_;  // why this rank does not reach the buffers of all others there, if so
   mutable std::mutex mutex_;
   std::array<Export, kMostExports> own_;
   std::map<Key, Mapping> mapped_;

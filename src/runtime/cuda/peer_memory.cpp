@@ -148,6 +148,7 @@ std::vector<ReachKind> kinds_for(ReachKind wanted) {
 struct PeerMemory::Impl {
   ReachKind kind = ReachKind::kAuto;
   int device = 0;
+  std::vector<int> devices;  // by rank
   size_t bytes = 0;
   bool keeps_lines_whole = false;
   int ranks_per_device = 1;
@@ -216,6 +217,11 @@ class Exchange {
     std::vector<int> architectures;
     for (const Offer& offer : all_) architectures.push_back(offer.architecture);
     return common_to(architectures);
+  }
+  std::vector<int> devices() const {
+    std::vector<int> devices;
+    for (const Offer& offer : all_) devices.push_back(visible_device(offer.uuid));
+    return devices;
   }
   int ranks_per_device() const {
     std::vector<std::array<char, 16>> uuids;
@@ -364,6 +370,7 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Re
     impl->blocks = exchange.run(kind, impl->own, *impl->mapped, reason);
     if (!impl->blocks.empty()) {
       const bool whole = kind != ReachKind::kHost && exchange.joined_by_nvlink_to_all();
+      impl->devices = exchange.devices();
       impl->ranks_per_device = exchange.ranks_per_device();
       impl->processors = exchange.fewest_processors();
       impl->architecture = exchange.architecture();
@@ -404,6 +411,7 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         auto impl = std::make_unique<Impl>();
         impl->kind = kind;
         impl->device = device;
+        impl->devices.assign(devices.begin(), devices.end());
         impl->bytes = bytes;
         impl->keeps_lines_whole = whole;
         impl->ranks_per_device = most_on_one_device(uuids);
@@ -425,6 +433,7 @@ std::byte* PeerMemory::of(int rank) const { return impl_->blocks[static_cast<siz
 ReachKind PeerMemory::kind() const { return impl_->kind; }
 size_t PeerMemory::bytes() const { return impl_->bytes; }
 int PeerMemory::device() const { return impl_->device; }
+int PeerMemory::device_of(int rank) const { return impl_->devices[static_cast<size_t>(rank)]; }
 int PeerMemory::ranks_per_device() const { return impl_->ranks_per_device; }
 int PeerMemory::processors() const { return impl_->processors; }
 int PeerMemory::architecture() const { return impl_->architecture; }

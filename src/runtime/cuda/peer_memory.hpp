@@ -33,6 +33,8 @@ class PeerMemory {
   size_t bytes() const;  // as asked for, of each rank
   ReachKind kind() const;
   int device() const;
+  // That of `rank`, as this process numbers devices; -1 where it does not see it.
+  int device_of(int rank) const;
   // Whether what a warp stores at once arrives at once, wherever it is stored to: true over NVLink and within one GPU.
   bool keeps_lines_whole() const;
   // The most ranks that share one device.

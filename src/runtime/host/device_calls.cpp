@@ -9,13 +9,15 @@ namespace plait {
 DeviceCalls::DeviceCalls(std::shared_ptr<Segment> segment, int rank, Peers peers)
     : segment_(std::move(segment)), rank_(rank), peers_(std::move(peers)) {}
 
-bool DeviceCalls::shares_process() const {
+ProcessSharing DeviceCalls::process_sharing() const {
   std::set<int> seen;
+  bool is_shared = false;
   for (int rank = 0; rank < ranks(); ++rank) {
-    const int pid = peers_.pid(rank);
-    if (pid > 0 && !seen.insert(pid).second) return true;
+    const int pid = peers_.pid(rank);  // 0: not known, but not this one
+    is_shared = !seen.insert(pid > 0 ? pid : -1 - rank).second || is_shared;
   }
-  return false;
+  if (!is_shared) return ProcessSharing::kNone;
+  return seen.size() == 1 ? ProcessSharing::kAll : ProcessSharing::kSome;
 }
 
 void DeviceCalls::announce(const Call& call) {

@@ -19,7 +19,7 @@ class DeviceCalls final : public CommunicatorState {
   DeviceCalls(std::shared_ptr<Segment> segment, int rank, Peers peers);
 
   int rank() const override { return rank_; }
-  bool shares_process() const override;
+  ProcessSharing process_sharing() const override;
   void announce(const Call& call) override;
   std::optional<Error> failure() const override { return failure_in(segment_->failure(), rank_); }
   bool has_failed() const override { return segment_->failure().is_set(); }

@@ -168,7 +168,7 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
   EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
   for (const int ranks : {2, 3, 8}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, ranks)));
   EXPECT_FALSE(has_direct(query_of(Collective::kReduceScatter, 1 << 30, 4)));
-  query.processes = false;
+  query.maps_buffers = false;
   EXPECT_FALSE(has_direct(query));
 
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
@@ -249,7 +249,7 @@ TEST(CudaSelection, NothingElseGoesDirectly) {
   EXPECT_FALSE(has_direct(query));
   EXPECT_FALSE(has_direct(query_of(Collective::kAllGather, kHuge, 1)));
   query.ranks_per_device = 1;
-  query.processes = false;
+  query.maps_buffers = false;
   EXPECT_FALSE(has_direct(query));
 }
 
@@ -319,7 +319,7 @@ TEST(CudaSelection, LongMessagesGoStraightFromBufferToBuffer) {
   query.ranks_per_device = 2;  // which may be right, but was not measured to be faster
   EXPECT_EQ(engine(256 << 20), std::nullopt);
   EXPECT_EQ(engine(256 << 20, "send_receive:pull"), Engine::kCopy);
-  query.processes = false;
+  query.maps_buffers = false;
   EXPECT_EQ(engine(256 << 20, "send_receive:pull"), std::nullopt);
 }
 
@@ -377,7 +377,7 @@ TEST(CudaSelection, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
     EXPECT_EQ(longest > 0.07, combines) << name(collective);
     SelectionQuery in_one_process = query_of(collective, 1 << 30, 4), in_several = in_one_process;
     in_one_process.host_path = in_several.host_path = true;
-    in_one_process.processes = false;  // which not all ranks may know
+    in_one_process.maps_buffers = false;  // which not all ranks may know
     EXPECT_EQ(select_for_cuda(in_one_process, {}, {}).launch, select_for_cuda(in_several, {}, {}).launch);
     for (const size_t element_bytes : {1, 2, 4, 8}) {
       SelectionQuery of_type = query_of(collective, 1 << 30, 4);

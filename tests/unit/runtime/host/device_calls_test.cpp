@@ -46,21 +46,22 @@ TEST_F(TwoRanks, CallsThatDifferAreDescribed) {
   EXPECT_NE(zero_.describe().find("call 1 differs between ranks"), std::string::npos) << zero_.describe();
 }
 
-// Ranks of a process may be driven by one thread, which must not wait for itself.
 TEST(DeviceCalls, KnowsWhetherRanksShareAProcess) {
-  const auto shares = [](std::vector<int> pids) {
+  const auto sharing = [](std::vector<int> pids) {
     const auto segment = std::make_shared<Segment>(SegmentShape{static_cast<int>(pids.size()), 4096, 16});
-    return DeviceCalls(segment, 0, Peers(std::move(pids))).shares_process();
+    return DeviceCalls(segment, 0, Peers(std::move(pids))).process_sharing();
   };
+  constexpr auto kNone = ProcessSharing::kNone, kSome = ProcessSharing::kSome, kAll = ProcessSharing::kAll;
   const int own = getpid(), other = getppid();
   ASSERT_NE(other, 0);
-  EXPECT_FALSE(shares({own}));
-  EXPECT_FALSE(shares({own, other}));
-  EXPECT_TRUE(shares({own, own}));
-  EXPECT_TRUE(shares({own, other, own}));
-  EXPECT_TRUE(shares({own, other, other}));  // two others do
-  EXPECT_FALSE(shares({own, 0, 0}));         // nobody can tell
-  EXPECT_TRUE(shares({own, 0, own}));
+  EXPECT_EQ(sharing({own}), kNone);
+  EXPECT_EQ(sharing({own, other}), kNone);
+  EXPECT_EQ(sharing({own, own}), kAll);
+  EXPECT_EQ(sharing({own, own, own}), kAll);
+  EXPECT_EQ(sharing({own, other, own}), kSome);
+  EXPECT_EQ(sharing({own, other, other}), kSome);  // two others do
+  EXPECT_EQ(sharing({own, 0, 0}), kNone);          // nobody can tell
+  EXPECT_EQ(sharing({own, 0, own}), kSome);
 }
 
 }  // namespace
