@@ -17,9 +17,10 @@
 // goes on also after a call on it has failed.
 //
 // CUDA graphs. All ranks capture a call, or none does, and all launch it, in the same order among their calls. As long
-// as a graph may be launched, the buffers of ALL ranks must live, since other ranks may read them directly, and all ranks' handles too: a graph must neither run nor be launched once its communicator is finalized,
-// destroyed or aborted, which nothing checks. What orders a captured call with other calls of its communicator is
-// streams and the graph alone; they must not run at the same time.
+// as a graph may be launched, the buffers of ALL ranks must live, since other ranks may read them directly, and all
+// ranks' handles too: a graph must neither run nor be launched once its communicator is finalized, destroyed or
+// aborted, which nothing checks. What orders a captured call with other calls of its communicator is streams and the
+// graph alone; they must not run at the same time.
 //
 // The one rule. All ranks of a communicator make the same calls, with the same counts, types, operations and roots, in
 // the same order. Ranks that do not are told so (plaitInvalidUsage), and a rank that dies, or comes later than others
@@ -248,8 +249,8 @@ PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
 
 // Between these two, on this thread, collectives, messages, plaitCommInitRank* and plaitCommSplit are only noted. The
 // outermost plaitGroupEnd first makes the communicators, all at the same time, and then issues the collectives: those
-// on one GPU in the order noted; those on host memory at the same time for different communicators, and in the order noted
-// for each. Sends and receives of a communicator follow its collectives, all at once; where they are on several
+// on one GPU in the order noted; those on host memory at the same time for different communicators, and in the order
+// noted for each. Sends and receives of a communicator follow its collectives, all at once; where they are on several
 // streams, they begin when all of these have come to them, and all go on when they are done. It returns the first
 // error. Where noting a call failed, nothing of the group is done. Where issuing one fails, its communicator is
 // aborted, so that no rank waits for it, and the rest is issued. Groups nest. All other functions act at once, before
