@@ -88,7 +88,8 @@ UniqueFd take_released_listener(const UniqueId& id) {
   }
   if (id.creator_process_id == ::getpid()) {
     fail(ErrorCode::kInvalidArgument,
-         "this id was already used to make a communicator; every communicator needs an id of its own");
+         "this id was already used to make a communicator, or this process has called exec since it made the id; every "
+         "communicator needs an id of its own");
   }
   fail(ErrorCode::kInvalidArgument, "rank 0 must be in the process that created the id (pid ", id.creator_process_id,
        "; this is pid ", ::getpid(),

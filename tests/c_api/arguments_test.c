@@ -213,6 +213,7 @@ static void test_collectives(void) {
   config.device = 4;
   plaitComm_t part = comm;
   FAILS(plaitCommSplit(comm, 0, 0, &part, &config), plaitInvalidArgument, "plaitCommSplit: config->device is 4");
+  CHECK(strstr(plaitGetLastError(comm), "plaitCommSplit: plaitCommSplit") == NULL);
   CHECK(part == NULL);
   config.device = PLAIT_DEVICE_CUDA;
   FAILS(plaitCommSplit(comm, 0, 0, &part, &config), plaitInvalidArgument,

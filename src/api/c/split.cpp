@@ -1,6 +1,7 @@
 // Dividing a communicator. Its ranks tell each other what they want, then the first rank of each new communicator makes
 // an id, and all ids go to all ranks.
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -52,12 +53,23 @@ std::vector<int> ranks_of(const std::vector<Wish>& wishes, int color) {
 struct Request {
   Wish wish;
   CommOptions options;
-  Answer refusal;
+  std::exception_ptr refusal;  // none: there is nothing to refuse
 };
+
+// Thrown later, as though `body` were run then; none where it succeeds.
+template <class Body>
+std::exception_ptr failure_of(const Body& body) {
+  try {
+    body();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
 
 Request request_for(plaitComm_t comm, int color, int key, const plaitConfig_t* config) {
   Request request{{color, key, 0}, {}, {}};
-  request.refusal = attempt("plaitCommSplit", [&] {
+  request.refusal = failure_of([&] {
     if (color < 0 && color != PLAIT_SPLIT_NOCOLOR) {
       refuse(plaitInvalidArgument, "color is ", color, "; expected 0 or more, or PLAIT_SPLIT_NOCOLOR");
     }
@@ -69,7 +81,7 @@ Request request_for(plaitComm_t comm, int color, int key, const plaitConfig_t* c
              "; a divided communicator keeps its device");
     }
   });
-  request.wish.refused = request.refusal.result == plaitSuccess ? 0 : 1;
+  request.wish.refused = request.refusal ? 1 : 0;
   return request;
 }
 
@@ -77,22 +89,22 @@ plaitComm_t split(plaitComm_t comm, const Request& request) {
   const Use parent(comm);
   const int rank = parent->rank();
   const std::vector<Wish> wishes = gather(*parent, request.wish);
-  if (request.wish.refused != 0) throw Refusal(request.refusal.result, request.refusal.text);
+  if (request.refusal) std::rethrow_exception(request.refusal);
   check_wishes(wishes);
 
   const bool joins = request.wish.color != PLAIT_SPLIT_NOCOLOR;
   const std::vector<int> ranks = joins ? ranks_of(wishes, request.wish.color) : std::vector<int>();
   Offer offer;
   std::optional<RendezvousPoint> point;
-  Answer failure;
+  std::exception_ptr failure;
   if (joins && ranks.front() == rank) {
-    failure = attempt("plaitCommSplit", [&] { point = RendezvousPoint::create(); });
+    failure = failure_of([&] { point = RendezvousPoint::create(); });
     if (point) offer.id = point->id();
     offer.failed = point ? 0 : 1;
   }
   const std::vector<Offer> offers = gather(*parent, offer);
   if (!joins) return nullptr;
-  if (failure.result != plaitSuccess) throw Refusal(failure.result, failure.text);
+  if (failure) std::rethrow_exception(failure);
 
   const CommOptions& options = request.options;
   const int size = static_cast<int>(ranks.size());
