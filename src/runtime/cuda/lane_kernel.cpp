@@ -16,6 +16,26 @@ const void* short_packets_of(int words);
 template <DataType type>
 const void* short_lines_of(size_t number);
 
+namespace {
+
+// Short calls combine nothing but sums, which are the same, to the bit, of integers with a sign and without.
+constexpr DataType without_sign(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+      return DataType::kUint8;
+    case DataType::kInt16:
+      return DataType::kUint16;
+    case DataType::kInt32:
+      return DataType::kUint32;
+    case DataType::kInt64:
+      return DataType::kUint64;
+    default:
+      return type;
+  }
+}
+
+}  // namespace
+
 const void* lane_kernel(Protocol protocol, DataType type) {
   return by_type(type, [&]<DataType known>() { return lane_kernel_of<known>(protocol); });
 }
@@ -25,11 +45,11 @@ const void* unaligned_kernel(DataType type) {
 }
 
 const void* short_packets(DataType type, int words_of_thread) {
-  return by_type(type, [&]<DataType known>() { return short_packets_of<known>(words_of_thread); });
+  return by_type(type, [&]<DataType known>() { return short_packets_of<without_sign(known)>(words_of_thread); });
 }
 
 const void* short_lines(DataType type, size_t number) {
-  return by_type(type, [&]<DataType known>() { return short_lines_of<known>(number); });
+  return by_type(type, [&]<DataType known>() { return short_lines_of<without_sign(known)>(number); });
 }
 
 }  // namespace plait

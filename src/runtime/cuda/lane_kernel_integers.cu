@@ -1,4 +1,4 @@
-// The kernels of 32- and 64-bit integers.
+// The kernels of 32- and 64-bit integers. Short ones of those without a sign are for the others, too (lane_kernel.cpp).
 #include "runtime/cuda/lane_kernel.cuh"
 #include "runtime/cuda/short_kernel.cuh"
 
@@ -12,12 +12,8 @@ template const void* lane_kernel_of<DataType::kInt64>(Protocol);
 template const void* unaligned_kernel_of<DataType::kInt64>();
 template const void* lane_kernel_of<DataType::kUint64>(Protocol);
 template const void* unaligned_kernel_of<DataType::kUint64>();
-template const void* short_packets_of<DataType::kInt32>(int);
-template const void* short_lines_of<DataType::kInt32>(size_t);
 template const void* short_packets_of<DataType::kUint32>(int);
 template const void* short_lines_of<DataType::kUint32>(size_t);
-template const void* short_packets_of<DataType::kInt64>(int);
-template const void* short_lines_of<DataType::kInt64>(size_t);
 template const void* short_packets_of<DataType::kUint64>(int);
 template const void* short_lines_of<DataType::kUint64>(size_t);
 

@@ -1,4 +1,4 @@
-// The kernels of 8- and 16-bit integers.
+// The kernels of 8- and 16-bit integers. Short ones of those without a sign are for the others, too (lane_kernel.cpp).
 #include "runtime/cuda/lane_kernel.cuh"
 #include "runtime/cuda/short_kernel.cuh"
 
@@ -12,12 +12,8 @@ template const void* lane_kernel_of<DataType::kInt16>(Protocol);
 template const void* unaligned_kernel_of<DataType::kInt16>();
 template const void* lane_kernel_of<DataType::kUint16>(Protocol);
 template const void* unaligned_kernel_of<DataType::kUint16>();
-template const void* short_packets_of<DataType::kInt8>(int);
-template const void* short_lines_of<DataType::kInt8>(size_t);
 template const void* short_packets_of<DataType::kUint8>(int);
 template const void* short_lines_of<DataType::kUint8>(size_t);
-template const void* short_packets_of<DataType::kInt16>(int);
-template const void* short_lines_of<DataType::kInt16>(size_t);
 template const void* short_packets_of<DataType::kUint16>(int);
 template const void* short_lines_of<DataType::kUint16>(size_t);
 
