@@ -27,6 +27,8 @@
 // wait (timeoutSeconds, 60 by default; NCCL would wait for ever), ends the call on all others (plaitRemoteError,
 // plaitTimeout). After that the communicator is of no more use: every later call returns the same error, what calls
 // under way have left in their buffers is undefined, and plaitCommDestroy or plaitCommAbort is all that is left to do.
+// Where its ranks share a process, do that for all of them before freeing buffers: copies of one may still read
+// another's.
 //
 // Buffers. Counts are elements, a count of 0 takes part like any other (its buffers may be NULL). Buffers of a
 // collective on a device begin at a multiple of the size of an element, all others anywhere. Sending and receiving

@@ -48,7 +48,8 @@ class Communicator {
                                        InterruptCheck interrupt_check = {});
   // All ranks in this process, one for each thread to come.
   static std::vector<Communicator> in_process(int size, const Settings& settings);
-  // The same with GPUs: rank r on devices[r]. Nothing but enqueue() of all ranks may come from one thread.
+  // The same with GPUs: rank r on devices[r]. One thread may drive several of them by enqueue() and enqueue_exchange(),
+  // or in steps (start_enqueue()), without which long calls of ranks that share a thread do not go straight.
   static std::vector<Communicator> in_process(std::span<const int> devices, const Settings& settings);
 
   Communicator(Communicator&&) noexcept;
@@ -105,8 +106,9 @@ class Communicator {
   // come to it, and all go on when it is done.
   void enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
   // The same two in steps, for who makes calls of several ranks on one thread. True: it is enqueued. Else advance() is
-  // to be called until it is, and everything that was given to this stays where it is. All ranks of the thread take
-  // each step before any takes the next, so that none waits for another that its own thread has not come to.
+  // to be called until it is, or throws, and everything that was given to this stays where it is. All ranks of the
+  // thread take each step before any takes the next, so that none waits for another that its own thread has not come
+  // to.
   bool start_enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
   bool start_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
   bool advance();

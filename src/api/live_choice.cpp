@@ -63,8 +63,11 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
                   host.strands * lanes, " CTAs more");
   }
   if (!choice.direct) return kernels + beside;
+  const bool by_engines = choice.direct->arguments.engine == Engine::kCopy;
   return join(choice.direct->algorithm, how_directly(collective, *choice.direct),
-              ", where ranks come to the call together, with buffers of cudaMalloc; else ", kernels, beside);
+              ", where ranks come to the call together",
+              by_engines ? " (those of one process neither captured nor on the default stream)" : "",
+              ", with buffers of cudaMalloc; else ", kernels, beside);
 }
 
 }  // namespace plait

@@ -277,16 +277,19 @@ def test_says_what_goes_through_host_memory(capsys):
 def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     arguments = ["plan", "all_gather", "--machine", "hgx-h200-4", "--bytes"]
     kernels = "push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs\n"
-    where = ", where ranks come to the call together, with buffers of cudaMalloc; else "
+    together, buffers = ", where ranks come to the call together", ", with buffers of cudaMalloc; else "
+    by_engines = together + " (those of one process neither captured nor on the default stream)" + buffers
     assert main([*arguments, "256M"]) == 0
     assert (
-        "live     268435456 B: pull by copy engines, and at most 8 SMs for what a rank has for itself" + where + kernels
+        "live     268435456 B: pull by copy engines, and at most 8 SMs for what a rank has for itself"
+        + by_engines
+        + kernels
     ) in capsys.readouterr().out
     assert main([*arguments, "32M"]) == 0
-    assert "live     33554432 B: pull by at most 48 SMs" + where + kernels in capsys.readouterr().out
+    assert "live     33554432 B: pull by at most 48 SMs" + together + buffers + kernels in capsys.readouterr().out
     assert main([*arguments, "4M"]) == 0
     assert "live     4194304 B: push, lines, " in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "256M"]) == 0
-    assert "B: pull by copy engines, and at most 16 SMs that combine" + where in capsys.readouterr().out
+    assert "B: pull by copy engines, and at most 16 SMs that combine" + by_engines in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "128M"]) == 0
     assert "copy engines" not in capsys.readouterr().out

@@ -47,7 +47,7 @@ bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
 
 bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
   if (place.can_be_mapped) return true;
-  note("what others read is not memory of cudaMalloc on this GPU, or too many allocations are exported");
+  note("what others read is not memory of cudaMalloc on this GPU, or too many allocations are exported to processes");
   return false;
 }
 

@@ -40,8 +40,8 @@ std::unique_ptr<PeerBuffers> peer_buffers(const PeerMemory& memory, Communicator
   if (state.process_sharing() != ProcessSharing::kAll) {
     return std::make_unique<PeerBuffers>(memory.device(), rank, [&state](int r) { return state.exports(r); });
   }
-  std::vector<int> devices;
-  for (int r = 0; r < ranks; ++r) devices.push_back(memory.device_of(r));
+  std::vector<int> devices;  // none where GPUs shall not reach each other
+  for (int r = 0; r < ranks && memory.kind() != ReachKind::kHost; ++r) devices.push_back(memory.device_of(r));
   return std::make_unique<PeerBuffers>(memory.device(), devices);
 }
 
@@ -70,7 +70,9 @@ struct CudaRank::Impl {
   void enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now);
   // The exchange at hand, so or by inboxes.
   void enqueue_exchange(const std::optional<DirectExchange>& direct);
-  std::string to_agree() const;  // what this rank could not do, where that fails
+  // What this rank could not do, where that fails.
+  std::string to_agree() const;
+  std::string to_agree_on_call() const;
   // Copies have been enqueued that the turn was taken for.
   void keep_turn(cudaStream_t stream, bool runs_now);
   // `later` goes on when `earlier` has come to this point.
@@ -240,6 +242,10 @@ std::string CudaRank::Impl::to_agree() const {
   return join("agree on an exchange with a ", to_text(messages[0]), ", or enqueue it");
 }
 
+std::string CudaRank::Impl::to_agree_on_call() const {
+  return join("agree with the others on ", to_text(proposed.program->call));
+}
+
 void CudaRank::Impl::keep_turn(cudaStream_t stream, bool runs_now) {
   runs_now ? turn->keep_until_done(stream) : turn->keep();
 }
@@ -362,14 +368,18 @@ bool CudaRank::propose_copies(const CopyProgram& program, PreparedLaunch* throug
 }
 
 bool CudaRank::meet_for_copies(std::chrono::nanoseconds patience) {
-  const DeviceGuard guard(impl_->memory.device());
-  return impl_->direct->meet(patience);
+  Impl& impl = *impl_;
+  const DeviceGuard guard(impl.memory.device());
+  bool met = false;
+  impl.or_abort([&] { met = impl.direct->meet(patience); }, [&] { return impl.to_agree_on_call(); });
+  return met;
 }
 
 bool CudaRank::enqueue_copies() {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  const auto agreed = impl.direct->conclude();
+  std::optional<DirectCall> agreed;
+  impl.or_abort([&] { agreed = impl.direct->conclude(); }, [&] { return impl.to_agree_on_call(); });
   if (!agreed) return false;
   const ProposedCall& call = impl.proposed;
   const CopyProgram& program = *call.program;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <map>
 #include <type_traits>
 
 #include "base/error.hpp"
@@ -73,8 +73,7 @@ bool DirectMessages::propose(std::span<const PeerMessage> messages, std::span<co
 void DirectMessages::begin_round() {
   const size_t first = round_.next;
   round_ = {first, first, std::chrono::steady_clock::now()};
-  std::set<const Meetings*> at_once;
-  while (round_.next < ends_.size() && at_once.insert(ends_[round_.next].meetings).second) ++round_.next;
+  while (round_.next < ends_.size() && ends_[round_.next].round == ends_[first].round) ++round_.next;
   for (End& end : round()) propose(end);
 }
 
@@ -103,7 +102,8 @@ std::optional<DirectExchange> DirectMessages::conclude() {
 
 std::vector<DirectMessages::End> DirectMessages::long_ones(std::span<const PeerMessage> messages,
                                                            std::span<const MessageRoute> routes) {
-  std::vector<End> ends;
+  std::vector<End> ends;  // by round
+  std::map<const Meetings*, int> rounds;
   for (size_t m = 0; m < messages.size(); ++m) {
     const PeerMessage& message = messages[m];
     if (!routes[m].direct || message.peer == rank_) continue;
@@ -111,7 +111,9 @@ std::vector<DirectMessages::End> DirectMessages::long_ones(std::span<const PeerM
     end.message = &message;
     end.route = &routes[m];
     end.meetings = &(message.kind == Kind::kSend ? sends_ : receives_)[static_cast<size_t>(message.peer)];
+    end.round = rounds[end.meetings]++;
   }
+  std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.round < b.round; });
   return ends;
 }
 

@@ -58,6 +58,7 @@ class DirectMessages {
     const PeerMessage* message = nullptr;
     const MessageRoute* route = nullptr;
     Meetings* meetings = nullptr;
+    int round = 0;
     const std::byte* source = nullptr;  // the sender's buffer, of receives
     bool is_willing = false;
     Stage stage = Stage::kApart;
@@ -65,8 +66,9 @@ class DirectMessages {
     bool is_agreed() const { return stage == Stage::kAgreed; }
   };
 
-  // Long messages of which each has another meeting: those of one kind with one peer meet one after the other, all
-  // others at once, lest ranks wait in a circle.
+  // Long messages of which each has another meeting: the n-th of each kind with each peer is in the n-th round. Those
+  // of a round meet at once, lest ranks wait in a circle, and as both ends count alike, both are in a round at one
+  // step.
   struct Round {
     size_t first = 0, next = 0;  // of ends_
     std::chrono::steady_clock::time_point begin;
@@ -74,7 +76,7 @@ class DirectMessages {
   };
 
   std::vector<End> long_ones(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
-  std::span<End> round() { return {&ends_[round_.first], &ends_[round_.next]}; }
+  std::span<End> round() { return std::span(ends_).subspan(round_.first, round_.next - round_.first); }
   void begin_round();
   void meet();
   void hear();

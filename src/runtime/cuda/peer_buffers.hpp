@@ -1,5 +1,6 @@
 // The buffers of users, as the GPUs of other ranks address them. Nobody registers anything: a rank tells the others in
-// which allocation a buffer lies, and they map that once and keep it mapped until its owner has freed it.
+// which allocation a buffer lies, and they map that once and keep it mapped until its owner has freed it. Within one
+// process an address serves all.
 #pragma once
 
 #include <cuda_runtime.h>
