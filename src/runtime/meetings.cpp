@@ -20,14 +20,6 @@ bool Meetings::begin_call(bool captured) {
   return in_step_;
 }
 
-Meetings::Outcome Meetings::agree(const Proposal& ours, std::chrono::nanoseconds patience,
-                                  const std::function<bool(std::span<const Proposal>)>& can,
-                                  const std::function<void()>& look) {
-  if (!propose(ours)) return Outcome::kNotTried;
-  if (!meet(patience, can)) return Outcome::kLate;
-  return conclude(look);
-}
-
 bool Meetings::propose(const Proposal& ours) {
   static_assert(sizeof(Row) <= kOfferBytes && std::is_trivially_copyable_v<Row>);
   Offer offer = {};

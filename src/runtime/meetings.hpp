@@ -36,15 +36,12 @@ class Meetings {
   static size_t bytes_for(int ranks) { return 2 * Offers::bytes_for(ranks); }
   Meetings(std::byte* memory, int rank, int ranks);
 
-  // The next call, which may be captured in a graph. False: nothing is agreed on any more, and agree() is not for it.
+  // The next call, which may be captured in a graph. False: nothing is agreed on any more, and the rest is not for it.
   bool begin_call(bool captured);
-  // For that call: waits for the others for `patience` at most. The outcome is kAgreed on all ranks or on none, and
-  // then they are all in the same call. `can` is asked with the proposals of all ranks where these are willing and make
-  // the same call; it must not throw. `look`: see Offers::all_can().
-  Outcome agree(const Proposal& ours, std::chrono::nanoseconds patience,
-                const std::function<bool(std::span<const Proposal>)>& can, const std::function<void()>& look);
-  // agree() in three steps, for who is in several meetings at a time: all have to come to one before anyone waits in
-  // another. Each step only after the one before it was true.
+  // For that call, in three steps, as who is in several meetings at a time has to come to all before it waits in one.
+  // Each step only after the one before it was true. The others are waited for for `patience` at most. The outcome is
+  // kAgreed on all ranks or on none, and then they are all in the same call. `can` is asked with the proposals of all
+  // ranks where these are willing and make the same call; it must not throw. `look`: see Offers::all_can().
   bool propose(const Proposal& ours);  // never waits; false: kNotTried
   bool meet(std::chrono::nanoseconds patience, const std::function<bool(std::span<const Proposal>)>& can);  // kLate
   Outcome conclude(const std::function<void()>& look);

@@ -61,9 +61,9 @@ const Factor* factor_of(const CollectiveCall& call) { return call.factor ? &*cal
 
 // The system that an enqueueing call deals with is CUDA.
 template <class Body>
-void enqueueing(const Body& body) {
+bool enqueueing(const Body& body) {
   try {
-    body();
+    return body();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kSystem) refuse(plaitUnhandledCudaError, error.what());
     throw;
@@ -90,10 +90,8 @@ bool start(Communicator& communicator, const CollectiveCall& call) {
     communicator.run(call.call, call.input, call.output, factor_of(call));
     return true;
   }
-  bool is_done = false;
-  enqueueing(
-      [&] { is_done = communicator.start_enqueue(call.call, call.input, call.output, call.stream, factor_of(call)); });
-  return is_done;
+  return enqueueing(
+      [&] { return communicator.start_enqueue(call.call, call.input, call.output, call.stream, factor_of(call)); });
 }
 
 bool start(Communicator& communicator, const Exchange& exchange) {
@@ -101,15 +99,11 @@ bool start(Communicator& communicator, const Exchange& exchange) {
     communicator.exchange(exchange.messages);
     return true;
   }
-  bool is_done = false;
-  enqueueing([&] { is_done = communicator.start_exchange(exchange.messages, exchange.streams); });
-  return is_done;
+  return enqueueing([&] { return communicator.start_exchange(exchange.messages, exchange.streams); });
 }
 
 bool advance(Communicator& communicator) {
-  bool is_done = false;
-  enqueueing([&] { is_done = communicator.advance(); });
-  return is_done;
+  return enqueueing([&] { return communicator.advance(); });
 }
 
 template <class Call>

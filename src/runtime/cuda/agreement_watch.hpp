@@ -32,6 +32,7 @@ class AgreementWatch {
   };
   AgreementWatch(CommunicatorState& state, const Words& words, const Options& options);
 
+  ProcessSharing sharing() const { return sharing_; }
   // For Offers::all_can(), while this rank waits for `whom`: throws what ended the communicator, also where it is this
   // rank's having waited for too long.
   std::function<void()> look(std::string whom) const;

@@ -61,7 +61,7 @@ struct CudaRank::Impl {
   // `work`, for which other ranks would wait in vain: should it throw, the communicator ends. `what` says what this
   // rank could not do then.
   template <class Work, class What>
-  void or_abort(const Work& work, const What& what);
+  auto or_abort(const Work& work, const What& what);
   // `main`, and beside it what goes through host memory, if anything does.
   template <class Launch>
   void beside_host(PreparedLaunch* through_host, const void* input, void* output, cudaStream_t stream,
@@ -186,13 +186,13 @@ void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
 }
 
 template <class Work, class What>
-void CudaRank::Impl::or_abort(const Work& work, const What& what) {
+auto CudaRank::Impl::or_abort(const Work& work, const What& what) {
   const auto abort = [&](ErrorCode code, const char* why) {
     turn->give_back();
     state.abort(code, join("rank ", self.rank, " could not ", what(), ": ", why));
   };
   try {
-    work();
+    return work();
   } catch (const Error& error) {
     abort(error.code(), error.what());
     throw;
@@ -370,16 +370,13 @@ bool CudaRank::propose_copies(const CopyProgram& program, PreparedLaunch* throug
 bool CudaRank::meet_for_copies(std::chrono::nanoseconds patience) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  bool met = false;
-  impl.or_abort([&] { met = impl.direct->meet(patience); }, [&] { return impl.to_agree_on_call(); });
-  return met;
+  return impl.or_abort([&] { return impl.direct->meet(patience); }, [&] { return impl.to_agree_on_call(); });
 }
 
 bool CudaRank::enqueue_copies() {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  std::optional<DirectCall> agreed;
-  impl.or_abort([&] { agreed = impl.direct->conclude(); }, [&] { return impl.to_agree_on_call(); });
+  const auto agreed = impl.or_abort([&] { return impl.direct->conclude(); }, [&] { return impl.to_agree_on_call(); });
   if (!agreed) return false;
   const ProposedCall& call = impl.proposed;
   const CopyProgram& program = *call.program;
@@ -414,9 +411,8 @@ bool CudaRank::start_exchange(std::span<const PeerMessage> messages, std::span<c
   for (void* const other : streams.subspan(1)) impl.wait_for(static_cast<cudaStream_t>(other), main);
   impl.messages = messages;
   impl.streams = streams;
-  bool is_proposed = false;
-  const auto propose = [&] { is_proposed = impl.direct_messages->propose(messages, routes, main); };
-  if (!routes.empty()) impl.or_abort(propose, [&] { return impl.to_agree(); });
+  const auto propose = [&] { return impl.direct_messages->propose(messages, routes, main); };
+  const bool is_proposed = !routes.empty() && impl.or_abort(propose, [&] { return impl.to_agree(); });
   if (!is_proposed) impl.enqueue_exchange(std::nullopt);
   return !is_proposed;
 }
@@ -424,13 +420,12 @@ bool CudaRank::start_exchange(std::span<const PeerMessage> messages, std::span<c
 bool CudaRank::advance_exchange() {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  bool is_last = false;
   const auto advance = [&] {
-    is_last = impl.direct_messages->advance();
+    const bool is_last = impl.direct_messages->advance();
     if (is_last) impl.enqueue_exchange(impl.direct_messages->conclude());
+    return is_last;
   };
-  impl.or_abort(advance, [&] { return impl.to_agree(); });
-  return is_last;
+  return impl.or_abort(advance, [&] { return impl.to_agree(); });
 }
 
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }

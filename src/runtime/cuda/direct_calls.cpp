@@ -31,7 +31,6 @@ DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffe
     : rank_(state.rank()),
       buffers_(buffers),
       turn_(turn),
-      sharing_(state.process_sharing()),
       meetings_(state.offers(), state.rank(), ranks),
       ranks_(ranks),
       watch_(state, {}, options) {}
@@ -39,7 +38,7 @@ DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffe
 bool DirectCalls::propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
                           bool willing) {
   captured_ = is_captured(stream);
-  if (sharing_ == ProcessSharing::kSome || !meetings_.begin_call(captured_)) return false;
+  if (watch_.sharing() == ProcessSharing::kSome || !meetings_.begin_call(captured_)) return false;
   program_ = &program;
   call_ = {};
   call_.inputs.assign(static_cast<size_t>(ranks_), nullptr);

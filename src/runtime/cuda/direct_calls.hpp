@@ -57,7 +57,6 @@ class DirectCalls {
   const int rank_;
   PeerBuffers& buffers_;
   CopyTurn& turn_;
-  const ProcessSharing sharing_;
   Meetings meetings_;
   const int ranks_;
   AgreementWatch watch_;

@@ -43,7 +43,6 @@ DirectMessages::DirectMessages(CommunicatorState& state, int ranks, PeerBuffers&
     : rank_(state.rank()),
       buffers_(buffers),
       turn_(turn),
-      sharing_(state.process_sharing()),
       ranks_(ranks),
       watch_(state, {"a long message", "the other end", "between the two"}, options) {
   for (int peer = 0; peer < ranks; ++peer) {
@@ -54,7 +53,7 @@ DirectMessages::DirectMessages(CommunicatorState& state, int ranks, PeerBuffers&
 
 bool DirectMessages::propose(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
                              cudaStream_t stream) {
-  if (sharing_ == ProcessSharing::kSome) return false;
+  if (watch_.sharing() == ProcessSharing::kSome) return false;
   ends_ = long_ones(messages, routes);
   if (ends_.empty()) return false;
   messages_ = messages;
@@ -165,7 +164,7 @@ bool DirectMessages::can_be_willing(const End& end, BufferPlace& place) {
 // What ranks of one process capture, copy engines cannot carry (AgreementWatch::takes()). Between two GPUs inboxes are
 // as fast as SMs then.
 Engine DirectMessages::engine(const End& end) const {
-  return captured_ && sharing_ == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm : *end.route->direct;
+  return captured_ && watch_.sharing() == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm : *end.route->direct;
 }
 
 bool DirectMessages::can_do(End& end, std::span<const Proposal> proposals) {

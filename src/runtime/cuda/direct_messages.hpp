@@ -90,7 +90,6 @@ class DirectMessages {
   const int rank_;
   PeerBuffers& buffers_;
   CopyTurn& turn_;
-  const ProcessSharing sharing_;
   const int ranks_;
   std::vector<Meetings> receives_, sends_;  // by peer
   AgreementWatch watch_;

@@ -26,6 +26,14 @@ const auto kNoLook = [] {};
 
 Proposal willing(uint32_t call) { return {call, true, {}}; }
 
+// The steps of a call, one after the other.
+Outcome agree(Meetings& end, const Proposal& ours, std::chrono::nanoseconds patience,
+              const std::function<bool(std::span<const Proposal>)>& can, const std::function<void()>& look) {
+  if (!end.propose(ours)) return Outcome::kNotTried;
+  if (!end.meet(patience, can)) return Outcome::kLate;
+  return end.conclude(look);
+}
+
 // Ranks as threads, each with its end.
 class Ranks {
  public:
@@ -50,7 +58,7 @@ class Ranks {
       const std::function<bool(int rank)>& can = [](int) { return true; }) {
     return run([&](int rank, Meetings& end) {
       if (!end.begin_call(captured)) return Outcome::kOutOfStep;
-      return end.agree(propose(rank), kLong, [&](std::span<const Proposal>) { return can(rank); }, kNoLook);
+      return agree(end, propose(rank), kLong, [&](std::span<const Proposal>) { return can(rank); }, kNoLook);
     });
   }
 
@@ -77,8 +85,8 @@ TEST(Meetings, ReadWhatOthersPropose) {
     Proposal ours = willing(1);
     ours.words[223] = static_cast<std::byte>(rank + 10);
     end.begin_call(false);
-    return end.agree(
-        ours, kLong,
+    return agree(
+        end, ours, kLong,
         [](std::span<const Proposal> theirs) {
           for (size_t r = 0; r < theirs.size(); ++r) {
             if (theirs[r].words[223] != static_cast<std::byte>(r + 10)) return false;
@@ -106,7 +114,7 @@ TEST(Meetings, CapturedCallsAreTriedWhateverBecameOfOthers) {
   for (int call = 0; call < 20; ++call) {
     for (const int rank : {0, 1}) {
       ASSERT_TRUE(ranks[rank].begin_call(false));
-      const Outcome outcome = ranks[rank].agree(willing(1), kNoPatience, kAnyCan, kNoLook);
+      const Outcome outcome = agree(ranks[rank], willing(1), kNoPatience, kAnyCan, kNoLook);
       ASSERT_TRUE(outcome == Outcome::kLate || outcome == Outcome::kNotTried);
       not_tried += outcome == Outcome::kNotTried ? 1 : 0;
     }
@@ -122,7 +130,7 @@ TEST(Meetings, WhoCapturesWhatAnotherMakesAtOnceIsFound) {
     for (int call = 0; call < 4; ++call) {
       const bool captured = rank == 0 || call > 0;
       if (!end.begin_call(captured)) return Outcome::kOutOfStep;
-      const Outcome outcome = end.agree(willing(1), captured ? kLong : kNoPatience, kAnyCan, kNoLook);
+      const Outcome outcome = agree(end, willing(1), captured ? kLong : kNoPatience, kAnyCan, kNoLook);
       EXPECT_NE(outcome, Outcome::kAgreed) << "rank " << rank << ", call " << call;
     }
     return Outcome::kLate;
@@ -177,7 +185,7 @@ TEST(Meetings, NobodyAgreesOnDifferentCalls) {
         if (test::between(own, 0, 9) == 0) std::this_thread::sleep_for(microseconds(test::between(own, 0, 400)));
         if (!end.begin_call(captured)) continue;
         const auto patience = captured ? microseconds(3000) : microseconds(test::between(own, 0, 300));
-        if (end.agree(willing(1), patience, kAnyCan, kNoLook) == Outcome::kAgreed) {
+        if (agree(end, willing(1), patience, kAnyCan, kNoLook) == Outcome::kAgreed) {
           calls[static_cast<size_t>(rank)].emplace(end.agreement(), call);
         }
       }
