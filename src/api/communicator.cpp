@@ -254,6 +254,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 int Communicator::rank() const { return held(impl_).rank; }
 int Communicator::size() const { return held(impl_).size; }
 const Settings& Communicator::settings() const { return held(impl_).settings; }
+const SegmentIdentity& Communicator::identity() const { return held(impl_).shared->identity(); }
 size_t Communicator::shared_bytes() const { return held(impl_).shared_bytes; }
 int Communicator::device() const { return held(impl_).device ? impl_->device->device() : kNoDevice; }
 size_t Communicator::device_bytes() const { return held(impl_).device ? impl_->device->device_bytes() : 0; }
@@ -356,8 +357,13 @@ bool Communicator::start_exchange(std::span<const PeerMessage> messages, std::sp
 
 bool Communicator::advance() { return held(impl_).device_end().advance(); }
 
+void Communicator::finish() {
+  if (held(impl_).device) impl_->device->finish();
+}
+
 std::optional<Error> Communicator::async_error() const {
-  return failure_in(held(impl_).shared->failure(), impl_->rank);
+  if (held(impl_).device) impl_->device->look_at_reports();
+  return failure_in(impl_->shared->failure(), impl_->rank);
 }
 
 // Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.

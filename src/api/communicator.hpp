@@ -16,6 +16,7 @@
 #include "runtime/call.hpp"
 #include "runtime/factor.hpp"
 #include "runtime/peer_message.hpp"
+#include "runtime/segment_identity.hpp"
 #include "runtime/unique_id.hpp"
 #include "tuner/selection.hpp"
 
@@ -60,6 +61,8 @@ class Communicator {
   int size() const;
   int device() const;  // kNoDevice where it has none
   const Settings& settings() const;
+  // Equal for the ranks of one communicator, and different for those of others.
+  const SegmentIdentity& identity() const;
 
   // Reduces `count` elements of every rank's input; every rank gets all of it.
   void all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op);
@@ -112,7 +115,10 @@ class Communicator {
   bool start_enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
   bool start_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
   bool advance();
-  // The failure that ended the communicator, if one did.
+  // Waits until this rank's GPU is done with all calls but those of graphs; what fails there is then in async_error().
+  void finish();
+  // The failure that ended the communicator, if one did. From any thread. Of calls on a GPU that a stream has come past
+  // it is known.
   std::optional<Error> async_error() const;
 
   // What a call runs: the verified plan, and why it was chosen.

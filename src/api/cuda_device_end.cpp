@@ -127,6 +127,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     const CudaChoice choice = choose(call);
     return plans_.get(choice.direct.value_or(choice.plan));
   }
+  void finish() override { cuda_.finish(); }
+  void look_at_reports() override { cuda_.look_at_reports(); }
   void stop_waiting() override { cuda_.stop_waiting(); }
   int device() const override { return cuda_.memory().device(); }
   uint64_t direct_calls() const override { return cuda_.direct_calls(); }

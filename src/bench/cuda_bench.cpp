@@ -288,7 +288,7 @@ class Trial {
   void synchronize() {
     const cudaError_t error = cudaStreamSynchronize(at_.stream);
     contestant_.check();  // before CUDA's own error: it knows more
-    check_cuda(error, join("waiting for ", task_.text(), " by ", contestant_.name()));
+    check_cuda(error, "waiting for ", task_.text(), " by ", contestant_.name());
   }
 
   void clear_output() {

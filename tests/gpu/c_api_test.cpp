@@ -98,6 +98,25 @@ class World {
   std::vector<Rank> ranks_;
 };
 
+std::vector<plaitComm_t> made_at_once(const std::vector<int>& devices) {
+  std::vector<plaitComm_t> comms(devices.size());
+  MUST(plaitCommInitAll(comms.data(), static_cast<int>(devices.size()), devices.data()));
+  return comms;
+}
+
+std::vector<plaitComm_t> made_in_group(const std::vector<int>& devices) {
+  std::vector<plaitComm_t> comms(devices.size());
+  plaitUniqueId id;
+  MUST(plaitGetUniqueId(&id));
+  MUST(plaitGroupStart());
+  for (size_t r = 0; r < devices.size(); ++r) {
+    MUST(cudaSetDevice(devices[r]));
+    MUST(plaitCommInitRank(&comms[r], static_cast<int>(devices.size()), id, static_cast<int>(r)));
+  }
+  MUST(plaitGroupEnd());
+  return comms;
+}
+
 int value_of(int rank, int i, int variant) { return (rank + 1) * 1000 + (i + variant) % 97; }
 
 int sum_of(int ranks, int i, int variant) { return ranks * (ranks + 1) / 2 * 1000 + ranks * ((i + variant) % 97); }
@@ -353,6 +372,135 @@ void test_host() {
   for (const plaitComm_t comm : comms) MUST(plaitCommDestroy(comm));
 }
 
+// What is written to stderr in its life.
+class ErrorOutput {
+ public:
+  ErrorOutput() : file_(std::tmpfile()), kept_(dup(STDERR_FILENO)) {
+    if (file_ == nullptr || kept_ < 0 || dup2(fileno(file_), STDERR_FILENO) < 0) std::exit(1);
+  }
+  ~ErrorOutput() {
+    dup2(kept_, STDERR_FILENO);
+    close(kept_);
+    std::fclose(file_);
+  }
+  ErrorOutput(const ErrorOutput&) = delete;
+  ErrorOutput& operator=(const ErrorOutput&) = delete;
+
+  bool has(const char* words) const {
+    std::rewind(file_);
+    std::string text;
+    for (int letter = std::fgetc(file_); letter != EOF; letter = std::fgetc(file_)) {
+      text += static_cast<char>(letter);
+    }
+    return text.find(words) != std::string::npos;
+  }
+
+ private:
+  std::FILE* const file_;
+  const int kept_;
+};
+
+// Calls of one thread go straight from buffer to buffer where a group shows all ranks' calls, whatever else it holds.
+void test_straight(const std::vector<int>& devices) {
+  constexpr const char* kNotStraight = "does not go straight from buffer to buffer";
+  setenv("PLAIT_LOG", "info", 1);
+  setenv("PLAIT_ALGORITHM", "all_gather:pull(sm),send_receive:pull(sm)", 1);
+  {
+    const ErrorOutput log;
+    World world(devices, made_at_once(devices));
+    World other(devices, made_in_group(devices));
+    World one({devices.back()}, made_at_once({devices.back()}));
+    const int ranks = world.size();
+    const auto all_gather = [](Rank& rank) {
+      return plaitAllGather(rank.send, rank.receive, kCount, plaitInt32, rank.comm, rank.stream);
+    };
+    const auto gathered = [](int, int i) { return value_of(i / kCount, i % kCount, 1); };
+    fill(world, 1);
+    fill(one, 1);
+    MUST(plaitGroupStart());
+    MUST(all_gather(one[0]));  // so the last device has a call more than the others
+    world.each([&](Rank& rank, int) {
+      for (int i = 0; i < 3; ++i) MUST(all_gather(rank));
+    });
+    MUST(plaitGroupEnd());
+    expect_results(world, kCount * ranks, "plaitAllGather beside another communicator's", gathered);
+    expect_results(one, kCount, "plaitAllGather of one", gathered);
+
+    fill(world, 2);
+    world.in_group([&](Rank& rank, int r) {  // all ranks but the last one send, and all but the first receive
+      plaitResult_t result = plaitSuccess;
+      if (r + 1 < ranks) result = plaitSend(rank.send, kCount, plaitInt32, r + 1, rank.comm, rank.stream);
+      if (r == 0 || result != plaitSuccess) return result;
+      return plaitRecv(rank.receive, kCount, plaitInt32, r - 1, rank.comm, rank.stream);
+    });
+    expect_results(world, kCount, "messages on", [](int r, int i) { return r == 0 ? -1 : value_of(r - 1, i, 2); });
+    expect(!log.has(kNotStraight), "all calls of a group go straight");
+
+    fill(world, 1);
+    fill(other, 1);
+    MUST(plaitGroupStart());
+    for (int r = 0; r < ranks; ++r) {  // the first rank calls them the other way round
+      MUST(all_gather(r == 0 ? world[r] : other[r]));
+      MUST(all_gather(r == 0 ? other[r] : world[r]));
+    }
+    MUST(plaitGroupEnd());
+    expect_results(world, kCount * ranks, "plaitAllGather in contradicting orders", gathered);
+    expect_results(other, kCount * ranks, "plaitAllGather in contradicting orders", gathered);
+    expect(log.has(kNotStraight), "calls in contradicting orders do not go straight, and the log says so");
+  }
+  unsetenv("PLAIT_ALGORITHM");
+  unsetenv("PLAIT_LOG");
+}
+
+// Where one call of a group is refused when it is issued, no rank of its communicator waits for ever.
+void test_refusal_in_a_group(const std::vector<int>& devices) {
+  for (const char* const algorithm : {"", "all_gather:pull(sm)"}) {
+    setenv("PLAIT_ALGORITHM", algorithm, 1);
+    World world(devices, made_at_once(devices));
+    MUST(plaitGroupStart());
+    world.each([&](Rank& rank, int r) {
+      int* const to = r == 1 ? rank.send + 1 : rank.receive;
+      MUST(plaitAllGather(rank.send, to, kCount, plaitInt32, rank.comm, rank.stream));
+    });
+    expect(plaitGroupEnd() == plaitInvalidArgument, "a group with buffers that overlap");
+    world.each([&](Rank& rank, int) {
+      MUST(cudaStreamSynchronize(rank.stream));
+      plaitResult_t state = plaitSuccess;
+      MUST(plaitCommGetAsyncError(rank.comm, &state));
+      expect(state == plaitRemoteError, "the communicator of a call that was refused in a group");
+    });
+  }
+  unsetenv("PLAIT_ALGORITHM");
+}
+
+// A rank that waits in vain: known as soon as the stream has come past the call, and when its communicator ends.
+void test_failure_of_the_last_call(int device) {
+  for (const bool asks : {true, false}) {
+    plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
+    config.timeoutSeconds = 0.5;
+    plaitUniqueId id;
+    std::vector<plaitComm_t> comms(2);
+    MUST(plaitGetUniqueId(&id));
+    MUST(cudaSetDevice(device));
+    MUST(plaitGroupStart());
+    for (int r = 0; r < 2; ++r) MUST(plaitCommInitRankConfig(&comms[r], 2, id, r, &config));
+    MUST(plaitGroupEnd());
+    World world({device, device}, comms);
+    MUST(all_reduce(world[0], world[0].stream));
+    if (asks) {
+      MUST(cudaStreamSynchronize(world[0].stream));
+      plaitResult_t state = plaitSuccess;
+      MUST(plaitCommGetAsyncError(comms[0], &state));
+      expect(state == plaitTimeout, "a call that its stream has come past has failed");
+    } else {
+      MUST(plaitCommDestroy(comms[0]));
+      world[0].comm = nullptr;
+      const char* const text = plaitGetLastError(nullptr);
+      expect(std::strstr(text, "waited longer than PLAIT_TIMEOUT_SEC") != nullptr, "what the last call failed of");
+    }
+  }
+}
+
 // Who says that there must be a device gets the current one, also where that is divided.
 void test_required_device(int device) {
   MUST(cudaSetDevice(device));
@@ -394,25 +542,6 @@ void test_abort(World& world) {
   expect(all_reduce(world[1], world[1].stream) == plaitRemoteError, "the other ranks' calls after the abort");
 }
 
-std::vector<plaitComm_t> made_at_once(const std::vector<int>& devices) {
-  std::vector<plaitComm_t> comms(devices.size());
-  MUST(plaitCommInitAll(comms.data(), static_cast<int>(devices.size()), devices.data()));
-  return comms;
-}
-
-std::vector<plaitComm_t> made_in_group(const std::vector<int>& devices) {
-  std::vector<plaitComm_t> comms(devices.size());
-  plaitUniqueId id;
-  MUST(plaitGetUniqueId(&id));
-  MUST(plaitGroupStart());
-  for (size_t r = 0; r < devices.size(); ++r) {
-    MUST(cudaSetDevice(devices[r]));
-    MUST(plaitCommInitRank(&comms[r], static_cast<int>(devices.size()), id, static_cast<int>(r)));
-  }
-  MUST(plaitGroupEnd());
-  return comms;
-}
-
 void test_world(const std::vector<int>& devices, bool in_group) {
   std::printf("%zu ranks, %s\n", devices.size(), in_group ? "made in a group" : "made at once");
   std::fflush(stdout);
@@ -442,6 +571,12 @@ int main() {
     test_world({0, 0}, in_group);
     test_world({0, gpus - 1, 0}, in_group);
   }
+  for (const auto& devices : std::vector<std::vector<int>>{all, {0, 0}, {0, gpus - 1, 0}}) {
+    if (devices.size() == 1) continue;
+    test_straight(devices);
+    test_refusal_in_a_group(devices);
+  }
+  test_failure_of_the_last_call(gpus - 1);
   test_host();
   test_required_device(gpus - 1);
   std::printf("%d passed, %d failed\n", passed, failed);

@@ -333,44 +333,105 @@ bool survive_a_death(int gpus) {
   return good;
 }
 
-// Ranks of one process: a thread takes every step of both before the next one, or comes to one after the other.
-void test_one_process(Report& report, int gpus) {
-  for (const bool in_steps : {true, false}) {
-    World world(2, gpus, insisting());
-    const std::string what = join("messages within one process, by ", engine, in_steps ? ", in steps" : "");
-    for (int r = 0; r < 2; ++r) {
-      const DeviceGuard guard(world.device(r));
-      check_cuda(cudaMemset(world.input(r), r + 5, 5000), "filling");
+// Ranks of one process, which one thread drives. Each sends to the next one.
+class RingInProcess {
+ public:
+  RingInProcess(int ranks, int gpus) : world_(ranks, gpus, insisting()) {
+    for (int r = 0; r < ranks; ++r) {
+      messages_.push_back({{Kind::kReceive, before(r), DataType::kUint8, kBytes, world_.output(r)},
+                           {Kind::kSend, (r + 1) % ranks, DataType::kUint8, kBytes, world_.input(r)}});
+      streams_.push_back(world_.stream(r));
+    }
+  }
+
+  World& world() { return world_; }
+  int ranks() const { return static_cast<int>(messages_.size()); }
+  void fill(int round) {
+    for (int r = 0; r < ranks(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      check_cuda(cudaMemset(world_.input(r), r + round, kBytes), "filling");
+      check_cuda(cudaMemset(world_.output(r), 0xee, kBytes), "filling");
       check_cuda(cudaDeviceSynchronize(), "filling");
     }
-    std::vector<std::vector<PeerMessage>> messages;
-    std::vector<void*> streams;
-    for (int r = 0; r < 2; ++r) {
-      messages.push_back({{Kind::kReceive, 1 - r, DataType::kUint8, 5000, world.output(r)},
-                          {Kind::kSend, 1 - r, DataType::kUint8, 5000, world.input(r)}});
-      streams.push_back(world.stream(r));
-    }
+  }
+  // Every step of all ranks before the next one.
+  void exchange_in_steps() {
     std::vector<size_t> under_way;
-    for (size_t r = 0; r < 2; ++r) {
-      Communicator& rank = world.rank(static_cast<int>(r));
-      if (!in_steps) {
-        rank.enqueue_exchange(messages[r], {&streams[r], 1});
-      } else if (!rank.start_exchange(messages[r], {&streams[r], 1})) {
-        under_way.push_back(r);
-      }
+    for (size_t r = 0; r < messages_.size(); ++r) {
+      if (!rank(r).start_exchange(messages_[r], {&streams_[r], 1})) under_way.push_back(r);
     }
     while (!under_way.empty()) {
-      std::erase_if(under_way, [&](size_t r) { return world.rank(static_cast<int>(r)).advance(); });
+      std::erase_if(under_way, [&](size_t r) { return rank(r).advance(); });
     }
-    world.synchronize();
-    for (int r = 0; r < 2; ++r) {
-      Bytes got(5000);
-      check_cuda(cudaMemcpy(got.data(), world.output(r), got.size(), cudaMemcpyDeviceToHost), "download");
-      report.expect(got == Bytes(5000, static_cast<std::byte>(1 - r + 5)), what);
+  }
+  // One rank after the other.
+  void exchange() {
+    for (size_t r = 0; r < messages_.size(); ++r) rank(r).enqueue_exchange(messages_[r], {&streams_[r], 1});
+  }
+  void expect(Report& report, int round, const std::string& what) {
+    world_.synchronize();
+    for (int r = 0; r < ranks(); ++r) {
+      Bytes got(kBytes);
+      check_cuda(cudaMemcpy(got.data(), world_.output(r), got.size(), cudaMemcpyDeviceToHost), "download");
+      report.expect(got == Bytes(kBytes, static_cast<std::byte>(before(r) + round)), what);
     }
+  }
+  void expect_direct(Report& report, uint64_t calls, const std::string& what) {
+    for (int r = 0; r < ranks(); ++r) report.expect(world_.rank(r).direct_calls() == calls, what + ", straight");
+  }
+
+ private:
+  static constexpr size_t kBytes = 5000;
+  int before(int r) const { return (r + world_.size() - 1) % world_.size(); }
+  Communicator& rank(size_t r) { return world_.rank(static_cast<int>(r)); }
+
+  World world_;
+  std::vector<std::vector<PeerMessage>> messages_;
+  std::vector<void*> streams_;
+};
+
+void test_one_process(Report& report, int gpus) {
+  for (const bool in_steps : {true, false}) {
+    RingInProcess ring(2, gpus);
+    const std::string what = join("messages within one process, by ", engine, in_steps ? ", in steps" : "");
+    ring.fill(5);
+    in_steps ? ring.exchange_in_steps() : ring.exchange();
+    ring.expect(report, 5, what);
     // Of ranks that share a GPU, one has its turn with copy engines.
-    const bool can = in_steps && (engine == std::string("sm") || gpus > 1);
-    for (int r = 0; r < 2; ++r) report.expect(world.rank(r).direct_calls() == (can ? 1 : 0), what + ", straight");
+    ring.expect_direct(report, in_steps && (engine == std::string("sm") || gpus > 1) ? 1 : 0, what);
+  }
+}
+
+// Two rings in a graph, which copy engines cannot carry: SMs do, except between two.
+void test_graphs_of_one_process(Report& report, int gpus) {
+  for (const int ranks : {2, 3}) {
+    RingInProcess ring(ranks, gpus);
+    World& world = ring.world();
+    const std::string what = join("captured messages of ", ranks, " ranks of one process, by ", engine);
+    std::vector<cudaGraphExec_t> graphs(static_cast<size_t>(ranks));
+    for (int r = 0; r < ranks; ++r) {
+      check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "capture");
+    }
+    ring.exchange_in_steps();
+    ring.exchange_in_steps();
+    std::vector<cudaGraph_t> captured(graphs.size());
+    for (int r = 0; r < ranks; ++r) {
+      check_cuda(cudaStreamEndCapture(world.stream(r), &captured[static_cast<size_t>(r)]), "end of capture");
+    }
+    for (size_t r = 0; r < graphs.size(); ++r) {
+      check_cuda(cudaGraphInstantiate(&graphs[r], captured[r], 0), "graph");
+      check_cuda(cudaGraphDestroy(captured[r]), "graph");
+    }
+    for (int round = 0; round < 5; ++round) {
+      ring.fill(round);
+      for (int r = 0; r < ranks; ++r) {
+        const DeviceGuard guard(world.device(r));
+        check_cuda(cudaGraphLaunch(graphs[static_cast<size_t>(r)], world.stream(r)), "replay");
+      }
+      ring.expect(report, round, what);
+    }
+    ring.expect_direct(report, ranks > 2 || engine == std::string("sm") ? 2 : 0, what);
+    for (const cudaGraphExec_t graph : graphs) check_cuda(cudaGraphExecDestroy(graph), "graph");
   }
 }
 
@@ -404,6 +465,7 @@ int run_all(int gpus) {
   for (const char* const each : {"sm", "copy"}) {  // the last, as they use CUDA in this process
     engine = each;
     test_one_process(report, gpus);
+    test_graphs_of_one_process(report, gpus);
   }
   return report.finish();
 }

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <list>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "api/c/turns.hpp"
 
 namespace plait::c {
 namespace {
@@ -137,8 +138,7 @@ Answer perform_in_group(const Call& call, FirstFailure& failure) {
   return perform_in_group(call, failure, [&] { perform(call); });
 }
 
-// Calls on GPUs, each of another communicator. Ranks of one communicator may be among them, so all take a step before
-// any takes the next.
+// Calls on GPUs, each of another rank, of the same communicator or not. All take a step before any takes the next.
 template <class Call>
 void perform_together(const std::vector<const Call*>& calls, FirstFailure& failure) {
   struct Started {
@@ -164,24 +164,20 @@ void perform_together(const std::vector<const Call*>& calls, FirstFailure& failu
   }
 }
 
-// Calls on one GPU one after the other, as they were made, and those on different ones side by side.
+// Calls on GPUs, in the order in which they were made.
 template <class Call>
-void perform_by_device(const std::vector<const Call*>& calls, FirstFailure& failure) {
+void perform_in_turns(const std::vector<const Call*>& calls, FirstFailure& failure) {
   if (calls.size() == 1) return void(perform_in_group(*calls[0], failure));  // most often
-  std::map<int, std::vector<const Call*>> by_device;
-  size_t longest = 0;
+  std::vector<Caller> callers;
+  callers.reserve(calls.size());
   for (const Call* const call : calls) {
-    std::vector<const Call*>& queue = by_device[call->comm->device];
-    queue.push_back(call);
-    longest = std::max(longest, queue.size());
+    callers.push_back({call->comm->device, call->comm->rank, call->comm->identity});
   }
-  std::vector<const Call*> side_by_side;
-  for (size_t turn = 0; turn < longest; ++turn) {
-    side_by_side.clear();
-    for (const auto& [device, queue] : by_device) {
-      if (turn < queue.size()) side_by_side.push_back(queue[turn]);
-    }
-    perform_together(side_by_side, failure);
+  std::vector<const Call*> together;
+  for (const std::vector<size_t>& turn : turns_of(callers)) {
+    together.clear();
+    for (const size_t call : turn) together.push_back(calls[call]);
+    perform_together(together, failure);
   }
 }
 
@@ -241,7 +237,7 @@ void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<Sha
   for (const CollectiveCall& call : calls) {
     if (call.comm->device != PLAIT_DEVICE_HOST) on_devices.push_back(&call);
   }
-  perform_by_device(on_devices, failure);
+  perform_in_turns(on_devices, failure);
   std::vector<const Exchange*> exchanges;
   std::vector<Job> jobs;
   for (const Share& share : shares) {
@@ -252,7 +248,7 @@ void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<Sha
                       [&share] { abort(share.comm, "a group could not start a thread for this rank"); }});
     }
   }
-  perform_by_device(exchanges, failure);
+  perform_in_turns(exchanges, failure);
   run_together(jobs, failure);
 }
 

@@ -12,6 +12,7 @@ plaitComm::plaitComm(plait::Communicator communicator)
     : rank(communicator.rank()),
       size(communicator.size()),
       device(communicator.device() == plait::kNoDevice ? PLAIT_DEVICE_HOST : communicator.device()),
+      identity(communicator.identity()),
       member(std::make_shared<plait::c::Member>(std::move(communicator))) {}
 
 plaitComm_t plaitComm::make(plait::Communicator communicator) {

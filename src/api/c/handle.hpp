@@ -33,6 +33,7 @@ struct plaitComm {
   const int rank;
   const int size;
   const int device;                          // PLAIT_DEVICE_HOST where it has none
+  const plait::SegmentIdentity identity;     // of the communicator: the same for all its ranks
   std::mutex mutex;                          // guards the next two lines
   std::shared_ptr<plait::c::Member> member;  // none once finalized
   std::optional<plait::Error> failure;       // that it had by then

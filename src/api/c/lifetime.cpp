@@ -54,6 +54,15 @@ std::vector<int> devices_for(int ranks, const int* list) {
   return devices;
 }
 
+// The last calls of this rank may yet fail.
+void finish(plaitComm_t comm) noexcept {
+  try {
+    Use(comm)->finish();
+  } catch (...) {
+    // It is finalized, or another thread is in a call of it; or take_member() will say what is wrong with the handle.
+  }
+}
+
 // After its handle has ended a communicator cannot be asked any more: what it failed of becomes this thread's last
 // error.
 void remember_failure(plaitComm_t comm) noexcept {
@@ -101,6 +110,7 @@ extern "C" plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const in
 extern "C" plaitResult_t plaitCommFinalize(plaitComm_t comm) {
   return at_edge("plaitCommFinalize", [&] {
     if (comm == nullptr) return;
+    finish(comm);
     remember_failure(comm);
     take_member(comm, false);
   });
@@ -109,6 +119,7 @@ extern "C" plaitResult_t plaitCommFinalize(plaitComm_t comm) {
 extern "C" plaitResult_t plaitCommDestroy(plaitComm_t comm) {
   return at_edge("plaitCommDestroy", [&] {
     if (comm == nullptr) return;
+    finish(comm);
     remember_failure(comm);
     take_member(comm, true);
   });

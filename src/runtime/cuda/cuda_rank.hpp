@@ -86,6 +86,10 @@ class CudaRank {
                       std::span<void* const> streams);
   bool advance_exchange();
 
+  // Waits until the GPU is done with all calls but those of graphs.
+  void finish();
+  // Ends the communicator where a kernel has given up by now. From any thread.
+  void look_at_reports();
   // Ends kernels that wait, soon. The host's failure record says why.
   void stop_waiting();
 

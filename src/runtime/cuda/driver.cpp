@@ -3,8 +3,6 @@
 
 #include <iterator>
 
-#include "base/error.hpp"
-
 namespace plait {
 
 namespace {
@@ -67,15 +65,13 @@ std::string text_of(CUresult result) {
 
 }  // namespace
 
-void check_cuda(cudaError_t error, const std::string& what) {
-  if (error == cudaSuccess) return;
+void fail_cuda(cudaError_t error, const std::string& what) {
   cudaGetLastError();  // an error that was reported must not surprise the next caller
   const ErrorCode code = error == cudaErrorMemoryAllocation ? ErrorCode::kResources : ErrorCode::kSystem;
   fail(code, what, ": CUDA says ", cudaGetErrorName(error), ", ", cudaGetErrorString(error), advice_for(error));
 }
 
-void check_driver(CUresult result, const std::string& what) {
-  if (result == CUDA_SUCCESS) return;
+void fail_driver(CUresult result, const std::string& what) {
   const ErrorCode code = result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::kResources : ErrorCode::kSystem;
   fail(code, what, ": the CUDA driver says ", text_of(result));
 }
@@ -102,7 +98,7 @@ DeviceGuard::DeviceGuard(int device) {
   int current = 0;
   check_cuda(cudaGetDevice(&current), "asking for the current device");
   if (current == device) return;
-  check_cuda(cudaSetDevice(device), "making the communicator's device current");
+  check_cuda(cudaSetDevice(device), "making device ", device, " current");
   before_ = current;
 }
 

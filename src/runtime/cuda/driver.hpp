@@ -10,11 +10,25 @@
 #include <optional>
 #include <string>
 
+#include "base/error.hpp"
+
 namespace plait {
 
-// Throws kSystem (kResources where memory is short) with CUDA's own words, and what to do where that is known.
-void check_cuda(cudaError_t error, const std::string& what);
-void check_driver(CUresult result, const std::string& what);
+[[noreturn]] void fail_cuda(cudaError_t error, const std::string& what);
+[[noreturn]] void fail_driver(CUresult result, const std::string& what);
+
+// Throws kSystem (kResources where memory is short) with CUDA's own words, and what to do where that is known. `what`
+// was done is joined only then: this is called several times for each collective.
+template <class... Parts>
+void check_cuda(cudaError_t error, const Parts&... what) {
+  if (error != cudaSuccess) [[unlikely]]
+    fail_cuda(error, join(what...));
+}
+template <class... Parts>
+void check_driver(CUresult result, const Parts&... what) {
+  if (result != CUDA_SUCCESS) [[unlikely]]
+    fail_driver(result, join(what...));
+}
 
 // Devices that this process sees; 0 where there is no driver or no GPU.
 int cuda_device_count();

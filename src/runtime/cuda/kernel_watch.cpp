@@ -53,10 +53,14 @@ constexpr GateText kGateTexts[kGateWays] = {
 KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
     : state_(state), reports_(reports), looks_(kBetweenLooks, [this] { look(); }) {}
 
-void KernelWatch::look() {
+void KernelWatch::look_at_reports() {
   report_strands();
   report_messages();
   report_gates();
+}
+
+void KernelWatch::look() {
+  look_at_reports();
   state_.look_after_peers();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
 }

@@ -16,6 +16,9 @@ class KernelWatch {
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
 
+  // Ends the communicator where a kernel has given up by now. From any thread.
+  void look_at_reports();
+
  private:
   void look();
   void report_strands();

@@ -58,7 +58,7 @@ void require_attribute(const VirtualMemoryCalls& calls, int device, CUdevice_att
 std::byte* map_vmm(const VirtualMemoryCalls& calls, CUmemGenericAllocationHandle handle, std::span<const int> devices,
                    size_t bytes, Cleanup& cleanup) {
   CUdeviceptr address = 0;
-  check_driver(calls.reserve(&address, bytes, 0, 0, 0), join("reserving addresses for ", bytes, " bytes"));
+  check_driver(calls.reserve(&address, bytes, 0, 0, 0), "reserving addresses for ", bytes, " bytes");
   cleanup.add([calls, address, bytes] { calls.free_address(address, bytes); });
   check_driver(calls.map(address, bytes, 0, handle, 0), "mapping memory for peers");
   cleanup.add([calls, address, bytes] { calls.unmap(address, bytes); });
@@ -146,8 +146,8 @@ PeerBlock make_host(size_t bytes, bool exported, Cleanup& cleanup) {
     return block;
   }
   void* memory = nullptr;
-  check_cuda(cudaHostAlloc(&memory, block.bytes, cudaHostAllocPortable | cudaHostAllocMapped),
-             join("pinning ", block.bytes, " bytes of host memory"));
+  check_cuda(cudaHostAlloc(&memory, block.bytes, cudaHostAllocPortable | cudaHostAllocMapped), "pinning ", block.bytes,
+             " bytes of host memory");
   cleanup.add([memory] { cudaFreeHost(memory); });
   std::memset(memory, 0, block.bytes);
   block.address = static_cast<std::byte*>(memory);
@@ -192,8 +192,8 @@ std::byte* map_host_block(int descriptor, size_t bytes, Cleanup& cleanup) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED) fail_system(errno, join("cannot map ", bytes, " bytes of memory for GPUs"));
   cleanup.add([memory, bytes] { ::munmap(memory, bytes); });
-  check_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
-             join("pinning ", bytes, " bytes of host memory"));
+  check_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped), "pinning ", bytes,
+             " bytes of host memory");
   cleanup.add([memory] { cudaHostUnregister(memory); });
   void* address = nullptr;
   check_cuda(cudaHostGetDevicePointer(&address, memory, 0), "addressing host memory from the GPU");
@@ -216,7 +216,7 @@ void enable_peer_access(int device, int peer) {
     cudaGetLastError();
     return;
   }
-  check_cuda(error, join("letting device ", device, " reach device ", peer));
+  check_cuda(error, "letting device ", device, " reach device ", peer);
 }
 
 }  // namespace plait

@@ -98,7 +98,7 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place) {
     void* start = nullptr;
     const cudaError_t error = cudaIpcOpenMemHandle(&start, place.handle, cudaIpcMemLazyEnablePeerAccess);
     if (error == cudaErrorAlreadyMapped) mapped_.erase(found);  // another communicator lets go of it soon
-    check_cuda(error, join("mapping a buffer of rank ", rank));
+    check_cuda(error, "mapping a buffer of rank ", rank);
     found->second.start = static_cast<std::byte*>(start);
   }
   if (found->second.start == nullptr) fail(ErrorCode::kResources, "a buffer of rank ", rank, " could not be mapped");

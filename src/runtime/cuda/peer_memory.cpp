@@ -80,7 +80,7 @@ const SomeVerdict* first_failure(const std::vector<SomeVerdict>& all) {
 
 std::array<char, 16> uuid_of(int device) {
   cudaDeviceProp properties;
-  check_cuda(cudaGetDeviceProperties(&properties, device), join("reading the properties of device ", device));
+  check_cuda(cudaGetDeviceProperties(&properties, device), "reading the properties of device ", device);
   std::array<char, 16> uuid;
   std::copy_n(properties.uuid.bytes, uuid.size(), uuid.begin());
   return uuid;
@@ -129,7 +129,7 @@ int common_to(const std::vector<int>& architectures) {
 
 void start_cuda(int device) {
   const DeviceGuard guard(device);
-  check_cuda(cudaFree(nullptr), join("starting CUDA on device ", device));
+  check_cuda(cudaFree(nullptr), "starting CUDA on device ", device);
 }
 
 int most_on_one_device(const std::vector<std::array<char, 16>>& uuids) {

@@ -48,8 +48,8 @@ void ProductMemory::take(size_t bytes, const void* like, cudaStream_t stream, Pi
     piece.usable_ = static_cast<std::byte*>(keep(bytes + within)) + within;
     return;
   }
-  check_cuda(cudaMallocFromPoolAsync(&piece.taken_, bytes + within, pool_, stream),
-             join(bytes, " bytes for the products of a pre-multiplied sum"));
+  check_cuda(cudaMallocFromPoolAsync(&piece.taken_, bytes + within, pool_, stream), bytes,
+             " bytes for the products of a pre-multiplied sum");
   piece.stream_ = stream;
   piece.usable_ = static_cast<std::byte*>(piece.taken_) + within;
 }
@@ -63,7 +63,7 @@ void* ProductMemory::keep(size_t bytes) {
   const cudaError_t error = cudaMallocFromPoolAsync(&kept.memory, bytes, pool_, stream);
   cudaStreamSynchronize(stream);
   cudaStreamDestroy(stream);
-  check_cuda(error, join(bytes, " bytes for the products of a captured pre-multiplied sum"));
+  check_cuda(error, bytes, " bytes for the products of a captured pre-multiplied sum");
   kept_.push_back(kept);
   return kept.memory;
 }

@@ -145,6 +145,9 @@ UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory
 }
 
 Segment::Segment(const SegmentShape& shape, const UniqueFd& file) : shape_(shape) {
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) fail_system(errno, "fstat");
+  identity_ = {status.st_dev, status.st_ino};
   void* address = mmap(nullptr, shape.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) fail_to_map(shape, errno);
   base_ = static_cast<std::byte*>(address);
@@ -155,6 +158,7 @@ Segment::Segment(const SegmentShape& shape) : shape_(shape) {
       mmap(nullptr, shape.total_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) fail_to_map(shape, errno);
   base_ = static_cast<std::byte*>(address);
+  identity_ = {0, reinterpret_cast<uintptr_t>(address)};
 }
 
 Segment::~Segment() { munmap(base_, shape_.total_bytes()); }

@@ -20,6 +20,7 @@
 #include "runtime/host/channel.hpp"
 #include "runtime/host/failure.hpp"
 #include "runtime/offers.hpp"
+#include "runtime/segment_identity.hpp"
 
 namespace plait {
 
@@ -46,6 +47,7 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   const SegmentShape& shape() const { return shape_; }
+  const SegmentIdentity& identity() const { return identity_; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(base_); }
   RankBoard& board(int rank) const { return *reinterpret_cast<RankBoard*>(rank_base(rank)); }
   // For `Meetings` of all ranks, and of two of them about messages from one to the other; none where there are more
@@ -69,6 +71,7 @@ class Segment {
   std::byte* rank_base(int rank) const;
 
   SegmentShape shape_;
+  SegmentIdentity identity_;
   std::byte* base_ = nullptr;
 };
 

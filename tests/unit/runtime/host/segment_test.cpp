@@ -104,6 +104,16 @@ TEST(Segment, EveryMappingSeesTheSame) {
   }
 }
 
+TEST(Segment, AllMappingsOfOneHaveOneIdentity) {
+  const SegmentShape shape{2, 4096, 8};
+  const UniqueFd file = Segment::create(shape, ""), other = Segment::create(shape, "");
+  const Segment one(shape, file), again(shape, file), another(shape, other), alone(shape), also_alone(shape);
+  EXPECT_EQ(one.identity(), again.identity());
+  EXPECT_NE(one.identity(), another.identity());
+  EXPECT_NE(one.identity(), alone.identity());
+  EXPECT_NE(alone.identity(), also_alone.identity());
+}
+
 TEST(Segment, RoomInADirectoryIsTakenAtOnce) {
   const test::TemporaryDirectory directory;
   const SegmentShape shape{2, 100'000, 20};
