@@ -39,20 +39,33 @@ struct Gpu {
   void* output = nullptr;
 };
 
+// All ranks take each step before any takes the next, so that long calls go straight from buffer to buffer.
+void enqueue(std::vector<Communicator>& ranks, const std::vector<Gpu>& gpus, const Call& call) {
+  std::vector<size_t> under_way;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (!ranks[r].start_enqueue(call, gpus[r].input, gpus[r].output, gpus[r].stream)) under_way.push_back(r);
+  }
+  while (!under_way.empty()) {
+    std::erase_if(under_way, [&](size_t r) { return ranks[r].advance(); });
+  }
+}
+
 // Seconds of one call: the median over replays of the slowest GPU.
 double time_call(std::vector<Communicator>& ranks, std::vector<Gpu>& gpus, const Call& call) {
   const size_t size = ranks.size();
   std::vector<cudaGraphExec_t> graphs(size);
-  for (size_t r = 0; r < size; ++r) ranks[r].enqueue(call, gpus[r].input, gpus[r].output, gpus[r].stream);
+  enqueue(ranks, gpus, call);
+  for (const Gpu& gpu : gpus) {
+    check_cuda(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal), "capture");
+  }
+  for (int i = 0; i < kCallsInGraph; ++i) enqueue(ranks, gpus, call);
+  std::vector<cudaGraph_t> captured(size);
+  for (size_t r = 0; r < size; ++r) check_cuda(cudaStreamEndCapture(gpus[r].stream, &captured[r]), "end of capture");
   for (size_t r = 0; r < size; ++r) {
     const DeviceGuard guard(ranks[r].device());
-    cudaGraph_t graph;
-    check_cuda(cudaStreamBeginCapture(gpus[r].stream, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < kCallsInGraph; ++i) ranks[r].enqueue(call, gpus[r].input, gpus[r].output, gpus[r].stream);
-    check_cuda(cudaStreamEndCapture(gpus[r].stream, &graph), "end of capture");
-    check_cuda(cudaGraphInstantiate(&graphs[r], graph, 0), "graph");
+    check_cuda(cudaGraphInstantiate(&graphs[r], captured[r], 0), "graph");
     check_cuda(cudaGraphUpload(graphs[r], gpus[r].stream), "upload of a graph");
-    cudaGraphDestroy(graph);
+    cudaGraphDestroy(captured[r]);
   }
   std::vector<double> seconds;
   for (int replay = 0; replay <= kReplays; ++replay) {
@@ -119,10 +132,10 @@ struct Sizes {
 // All sizes with one algorithm and launch; empty: those that a communicator chooses.
 void time_sizes(const std::string& algorithm, const std::string& launch, Collective collective, const Sizes& sizes,
                 const std::vector<int>& devices, std::vector<Gpu>& gpus, std::vector<Trial>& best) {
-  Settings settings;
+  Settings settings = Settings::from_environment();  // of what is chosen, PLAIT_ALGORITHM and others may have a say
   settings.timeout_seconds = 5;
   if (!algorithm.empty()) settings.algorithm = std::string(name(collective)) + ":" + algorithm;
-  settings.launch = launch;
+  if (!launch.empty()) settings.launch = launch;
   const int count = static_cast<int>(devices.size());
   std::vector<Communicator> ranks = Communicator::in_process(devices, settings);
   for (size_t bytes = sizes.least; bytes <= sizes.most; bytes *= sizes.factor) {
