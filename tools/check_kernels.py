@@ -7,7 +7,8 @@ For every architecture in LIBRARY (default: build/release/src/libplait_runtime_c
   - it is one that is known here,
   - data moves 16 bytes at a time (NVG-44),
   - no register is spilled to local memory,
-  - registers allow the threads that a launch may ask for (NVG-51).
+  - registers allow the threads that a launch may ask for (NVG-51),
+  - those that may begin early touch no memory before they have waited for the launch before them.
 Prints one line a violation, then a table; exits with 1 if there was a violation, or if the library has no kernels.
 """
 
@@ -43,6 +44,9 @@ WIDE = {
     "run_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "run_gate": (),
 }
+# Kernels that src/runtime/cuda/early_launch.hpp launches, where GPUs can begin them early.
+EARLY = {"run_exchange", "run_signals", "PacketEngine", "LineEngine", "ShortPackets", "ShortLines"}
+LEAST_EARLY_ARCHITECTURE = 90
 
 
 def find_cuobjdump() -> str:
@@ -71,6 +75,12 @@ def functions(listing: str):
             body.append(line)
     if name:
         yield architecture, name, "\n".join(body)
+
+
+def waits_first(body: str) -> bool:
+    """Whether the kernel waits for the launch before it ahead of all that touches memory outside its CTA."""
+    touches = re.search(r"\b(?:ACQBULK|LDG?|STG?|ATOMG?|RED|REDG)\b", body)
+    return touches is not None and touches[0] == "ACQBULK"
 
 
 def registers(usage: str) -> dict[tuple[str, str], int]:
@@ -113,6 +123,9 @@ def main() -> int:
         spills = len(re.findall(r"\b(?:LDL|STL)\b", body))
         if spills:
             problems.append(f"{where}: {spills} accesses to local memory")
+        can_begin_early = int(re.sub(r"\D", "", architecture)) >= LEAST_EARLY_ARCHITECTURE
+        if engine in EARLY and can_begin_early and not waits_first(body):
+            problems.append(f"{where}: accesses to memory before it has waited for the launch before it")
         count = used.get((architecture, name), 0)
         threads = THREADS[engine]
         if count == 0 or count * threads > REGISTERS_OF_SM:

@@ -42,6 +42,8 @@ void bind_settings(nb::module_& module) {
       .def_rw("scratch_bytes", &Settings::scratch_bytes, "staging memory of one rank; the same on all ranks")
       .def_rw("shared_memory_directory", &Settings::shared_memory_directory, "empty: memory that no file system shows")
       .def_rw("max_sms", &Settings::max_sms, "SMs of a GPU that a call may keep busy, at least 8; 0: no limit")
+      .def_rw("early_launch", &Settings::early_launch,
+              "whether kernels may be put on a GPU while those before them on their stream end")
       .def_rw("algorithm", &Settings::algorithm, "pins algorithms, such as \"all_reduce:ring\"")
       .def_prop_rw(
           "wait_policy", [](const Settings& settings) { return name(settings.wait_policy); },

@@ -73,6 +73,12 @@ bool read_max_sms(std::string_view text, Settings& settings) {
   return true;
 }
 
+bool read_early_launch(std::string_view text, Settings& settings) {
+  if (text != "0" && text != "1") return false;
+  settings.early_launch = text == "1";
+  return true;
+}
+
 bool read_log_level(std::string_view text, Settings& settings) {
   const auto level = parse_log_level(text);
   if (level) settings.log_level = *level;
@@ -125,6 +131,9 @@ constexpr Setting kSettings[] = {
      "SMs of a GPU that a call may keep busy; 0: as many as make it fast; the same on all ranks"},
     {"PLAIT_REACH", "auto, vmm, ipc or host", read_reach,
      [](const Settings& settings) { return std::string(name(settings.reach)); }, "how GPUs reach each other's memory"},
+    {"PLAIT_EARLY_LAUNCH", "0 or 1", read_early_launch,
+     [](const Settings& settings) { return std::string(settings.early_launch ? "1" : "0"); },
+     "whether kernels may be put on a GPU while those before them on their stream end (programmatic dependent launch)"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
      [](const Settings& settings) { return std::string(name(settings.log_level)); }, "what is written to stderr"},
     {"PLAIT_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank of this process"},

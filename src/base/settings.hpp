@@ -53,6 +53,7 @@ struct Settings {
   std::string launch;     // "packets:32x512" pins how GPUs are used; empty: the tuner chooses
   int max_sms = 0;        // SMs of a GPU that a call may keep busy; 0: as many as make it fast
   ReachKind reach = ReachKind::kAuto;
+  bool early_launch = true;  // whether kernels may be put on a GPU while those before them end
   LogLevel log_level = LogLevel::kWarn;
 
   // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -255,6 +256,62 @@ void test_streams(World& world) {
   world.each([&](Rank&, int r) { MUST(cudaStreamSynchronize(others[r])); });
   expect_sums(world, 6, "50 calls on two streams");
   world.each([&](Rank&, int r) { MUST(cudaStreamDestroy(others[r])); });
+}
+
+// Calls between copies on the same stream: each takes what came before it, and is over before what comes after it,
+// however early it begins. Launched and captured, on streams of the program's and on the default stream.
+void test_order(World& world) {
+  constexpr int kRounds = 40, kElements = 100;
+  const int ranks = world.size();
+  const auto sum_in = [&](int round) { return 0x01010101 * (round + 1) * ranks; };
+  const auto rounds_on = [&](const std::function<cudaStream_t(const Rank&)>& stream_of) {
+    for (int round = 0; round < kRounds; ++round) {
+      world.each([&](Rank& rank, int) {
+        MUST(cudaMemsetAsync(rank.send, round + 1, kElements * sizeof(int), stream_of(rank)));
+      });
+      for (int call = 0; call < 2; ++call) {  // two in a row
+        world.in_group([&](Rank& rank, int) {
+          int* const to = rank.receive + (1 + round) * kElements;
+          return plaitAllReduce(call == 0 ? rank.send : rank.receive, call == 0 ? rank.receive : to, kElements,
+                                plaitInt32, call == 0 ? plaitSum : plaitMax, rank.comm, stream_of(rank));
+        });
+      }
+      world.each([&](Rank& rank, int) {
+        MUST(cudaMemsetAsync(rank.receive, 0xff, kElements * sizeof(int), stream_of(rank)));
+      });
+    }
+  };
+  const auto check = [&](const std::string& what) {
+    expect_results(world, (1 + kRounds) * kElements, what,
+                   [&](int, int i) { return i < kElements ? -1 : sum_in(i / kElements - 1); });
+  };
+  const auto own = [](const Rank& rank) { return rank.stream; };
+  fill(world, 0);
+  rounds_on(own);
+  check("calls between copies");
+  std::set<int> devices;
+  world.each([&](Rank& rank, int) { devices.insert(rank.device); });
+  if (static_cast<int>(devices.size()) == ranks) {  // ranks that share a GPU would wait for each other on one stream
+    fill(world, 0);
+    rounds_on([](const Rank&) { return cudaStream_t{nullptr}; });
+    world.each([](Rank&, int) { MUST(cudaStreamSynchronize(nullptr)); });
+    check("calls between copies on the default stream");
+  }
+  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
+  rounds_on(own);
+  std::vector<cudaGraph_t> captured(ranks);
+  std::vector<cudaGraphExec_t> graphs(ranks);
+  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
+  world.each([&](Rank&, int r) {
+    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
+    MUST(cudaGraphDestroy(captured[r]));
+  });
+  for (int replay = 0; replay < 5; ++replay) {
+    fill(world, 0);
+    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    check("captured calls between copies");
+  }
+  for (const cudaGraphExec_t graph : graphs) MUST(cudaGraphExecDestroy(graph));
 }
 
 // Graphs that are replayed between eager calls.
@@ -548,6 +605,7 @@ void test_world(const std::vector<int>& devices, bool in_group) {
   World world(devices, in_group ? made_in_group(devices) : made_at_once(devices));
   test_collectives(world);
   test_streams(world);
+  test_order(world);
   test_graphs(world);
   test_operations(world);
   test_split(world);

@@ -8,6 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 COPY = "_ZN5plait12_GLOBAL__N_18run_copyENS_10CopyLaunchE"
 GATE = "_ZN5plait12_GLOBAL__N_18run_gateENS_10GateLaunchE"
+EXCHANGE = "_ZN5plait12_GLOBAL__N_112run_exchangeENS_14ExchangeLaunchE"
 GOOD = {
     COPY: (64, "@!P0 LDG.E.128 R4, desc[UR4][R2.64] ;\n@!P0 STG.E.128 desc[UR4][R2.64], R4 ;"),
     GATE: (25, "LD.E.64.STRONG.SYS R4, desc[UR4][R2.64] ;"),
@@ -72,3 +73,13 @@ def test_missing_architectures(tmp_path):
     result = check(tmp_path, GOOD, ("sm_80", "sm_90"))
     assert result.returncode == 1
     assert "check_kernels: no kernels for sm_100" in result.stdout
+
+
+def test_kernels_that_begin_early_wait_first(tmp_path):
+    body = GOOD[COPY][1]
+    assert check(tmp_path, GOOD | {EXCHANGE: (64, "S2R R0, SR_TID.X ;\nACQBULK ;\n" + body)}).returncode == 0
+    for late in (body, body + "\nACQBULK ;"):
+        assert objections(tmp_path, EXCHANGE, 64, late) == [
+            "accesses to memory before it has waited for the launch before it"
+        ]
+        assert f"sm_80, {EXCHANGE}" not in check(tmp_path, GOOD | {EXCHANGE: (64, late)}).stdout  # which cannot

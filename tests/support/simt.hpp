@@ -37,10 +37,11 @@ class Simt {
   Simt(const Simt&) = delete;
   Simt& operator=(const Simt&) = delete;
 
-  // Launches on a stream: one begins when the one before it on the stream is over. `body` is what a thread performs.
-  void launch(size_t stream, dim3 grid, dim3 block, std::function<void()> body) {
+  // Launches on a stream: one begins when the one before it on the stream is over, or, if it may be early, once all
+  // CTAs of that let it. `body` is what a thread performs.
+  void launch(size_t stream, dim3 grid, dim3 block, std::function<void()> body, bool early = false) {
     if (stream >= streams_.size()) streams_.resize(stream + 1);
-    streams_[stream].waiting.push_back({grid, block, std::move(body)});
+    streams_[stream].waiting.push_back({grid, block, std::move(body), early});
   }
 
   // Runs all launches. Throws std::runtime_error where threads go on waiting, and where some meet at different places.
@@ -50,9 +51,11 @@ class Simt {
       std::vector<Thread*> threads;
       for (Stream& stream : streams_) {
         begin_next(stream);
-        for (const auto& thread : stream.threads) {
-          is_over = is_over && thread->is_done;
-          if (can_go_on(*thread)) threads.push_back(thread.get());
+        for (const auto& grid : stream.running) {
+          is_over = false;
+          for (const auto& thread : grid->threads) {
+            if (can_go_on(*thread)) threads.push_back(thread.get());
+          }
         }
       }
       if (is_over) return;
@@ -101,6 +104,11 @@ class Simt {
     if (array == nullptr) array = std::make_shared<T[]>(count);
     return static_cast<T*>(array.get());
   }
+
+  // Until the launch before this one is over.
+  static void await_launch_before() { await_next(current_->self_->cta->grid.is_first, 0); }
+  // So does this CTA let the next launch begin.
+  static void let_next_launch_begin() { current_->self_->cta->lets_next_begin = true; }
 
   // A clock for bounded waits: a turn of all threads lasts a second. Who looks at it has waited for long.
   static uint64_t nanoseconds_now() {
@@ -206,8 +214,20 @@ class Simt {
     }
   };
 
+  struct Thread;
+  struct Cta;
+  // A launch that runs.
+  struct Grid {
+    std::vector<std::unique_ptr<Thread>> threads;
+    std::vector<std::shared_ptr<Cta>> ctas;
+    uint64_t is_first = 0;  // of those that run on its stream
+  };
+
   struct Cta {
+    explicit Cta(Grid& its_grid) : grid(its_grid) {}
+    Grid& grid;
     Meeting barrier;
+    bool lets_next_begin = false;
     std::unordered_map<std::type_index, std::shared_ptr<void>> arrays;  // in shared memory
   };
 
@@ -227,25 +247,40 @@ class Simt {
   struct Launch {
     dim3 grid, block;
     std::function<void()> body;
+    bool early;
   };
   struct Stream {
     std::deque<Launch> waiting;
-    std::vector<std::unique_ptr<Thread>> threads;  // of the launch that runs
+    std::deque<std::unique_ptr<Grid>> running;  // the last one maybe early
   };
 
-  void begin_next(Stream& stream) {
-    const bool runs = std::any_of(stream.threads.begin(), stream.threads.end(), [](auto& it) { return !it->is_done; });
-    if (runs || stream.waiting.empty()) return;
+  static bool is_over(const Grid& grid) {
+    return std::all_of(grid.threads.begin(), grid.threads.end(), [](const auto& it) { return it->is_done; });
+  }
+  static bool lets_next_begin(const Grid& grid) {
+    return std::all_of(grid.ctas.begin(), grid.ctas.end(),
+                       [](const std::shared_ptr<Cta>& cta) { return cta->lets_next_begin || cta->barrier.alive == 0; });
+  }
+
+  static void begin_next(Stream& stream) {
+    while (!stream.running.empty() && is_over(*stream.running.front())) stream.running.pop_front();
+    if (!stream.running.empty()) stream.running.front()->is_first = 1;
+    if (stream.waiting.empty()) return;
+    const bool is_next = stream.running.empty() || (stream.waiting.front().early && stream.running.size() == 1 &&
+                                                    lets_next_begin(*stream.running.front()));
+    if (!is_next) return;
     const Launch launch = std::move(stream.waiting.front());
     stream.waiting.pop_front();
-    stream.threads.clear();
+    Grid& grid = *stream.running.emplace_back(std::make_unique<Grid>());
+    grid.is_first = stream.running.size() == 1 ? 1 : 0;
     for (unsigned y = 0; y < launch.grid.y; ++y) {
-      for (unsigned x = 0; x < launch.grid.x; ++x) add_cta(stream, launch, {x, y, 0});
+      for (unsigned x = 0; x < launch.grid.x; ++x) current_->add_cta(grid, launch, {x, y, 0});
     }
   }
 
-  void add_cta(Stream& stream, const Launch& launch, uint3 block) {
-    const auto cta = std::make_shared<Cta>();
+  void add_cta(Grid& grid, const Launch& launch, uint3 block) {
+    const auto cta = std::make_shared<Cta>(grid);
+    grid.ctas.push_back(cta);
     std::shared_ptr<Warp> warp;
     for (unsigned t = 0; t < launch.block.x; ++t) {
       if (t % 32 == 0) warp = std::make_shared<Warp>();
@@ -258,7 +293,7 @@ class Simt {
       warp->enter(t % 32);
       ++cta->barrier.alive;
       make_fiber(*thread);
-      stream.threads.push_back(std::move(thread));
+      grid.threads.push_back(std::move(thread));
     }
   }
 
@@ -396,6 +431,8 @@ inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HER
   test::Simt::meet_eight(at);
   if (!is_last) load_relaxed(from, low, high);
 }
+inline void await_launch_before() { test::Simt::await_launch_before(); }
+inline void let_next_launch_begin() { test::Simt::let_next_launch_begin(); }
 inline uint64_t nanoseconds_now() { return test::Simt::nanoseconds_now(); }
 inline uint64_t cycles_now() { return test::Simt::nanoseconds_now(); }
 inline int this_thread() { return static_cast<int>(threadIdx.x); }

@@ -12,6 +12,7 @@
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/direct_calls.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/early_launch.hpp"
 #include "runtime/cuda/exchanger.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
@@ -84,7 +85,8 @@ struct CudaRank::Impl {
   HostBlocks host_blocks{};
   CommunicatorState& state;
   DeviceRank self;
-  int processors = 0;          // SMs of the GPU that may be kept busy
+  int processors = 0;  // SMs of the GPU that may be kept busy
+  bool launches_early = false;
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
   std::unique_ptr<Exchanger> exchanger;
   std::unique_ptr<ProductMemory> products;
@@ -148,8 +150,9 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   }
   processors = options.max_sms == 0 ? memory.processors() : std::min(memory.processors(), options.max_sms);
   products = std::make_unique<ProductMemory>(memory.device());
-  exchanger = std::make_unique<Exchanger>(self, mapped->receives,
-                                          ChannelShape::of(ranks, memory.ranks_per_device(), processors));
+  launches_early = options.early_launch && can_begin_early(exchange_kernel());  // all are compiled alike
+  exchanger = std::make_unique<Exchanger>(
+      self, mapped->receives, ChannelShape::of(ranks, memory.ranks_per_device(), processors), launches_early);
   buffers = peer_buffers(memory, state, rank, ranks);
   turn = std::make_unique<CopyTurn>(memory.device());
   const AgreementWatch::Options agreeing{options.timeout_seconds, options.log};
@@ -361,7 +364,8 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, c
       launch_scale(*factor, input, products, elements, impl.processors, s);
     }
     const void* const from = products != nullptr ? products : input;
-    impl.beside_host(through_host, from, output, s, [&] { prepared.start(from, output, s); });
+    const bool early = impl.launches_early && through_host == nullptr;  // both must have room at once
+    impl.beside_host(through_host, from, output, s, [&] { prepared.start(from, output, s, early); });
   });
 }
 

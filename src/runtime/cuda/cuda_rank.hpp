@@ -27,6 +27,7 @@ class CudaRank {
   struct Options {
     double timeout_seconds = 60;
     Logger log;
+    bool early_launch = true;  // where the GPU and the driver can
     int max_sms = 0;  // SMs that copies, folds, messages and products may keep busy, besides prepared launches; 0: all
   };
 

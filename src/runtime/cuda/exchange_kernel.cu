@@ -162,6 +162,7 @@ __device__ void copy_own(const ExchangeLaunch& launch) {
 }
 
 __global__ void __launch_bounds__(kMostExchangeThreads, 1) run_exchange(const __grid_constant__ ExchangeLaunch launch) {
+  machine::await_launch_before();
   if (launch.own_count > 0 && blockIdx.y == gridDim.y - 1) return copy_own(launch);
   __shared__ int gave_up;
   if (threadIdx.x == 0) gave_up = 0;
@@ -171,6 +172,7 @@ __global__ void __launch_bounds__(kMostExchangeThreads, 1) run_exchange(const __
   for (int m = queue.first; m < queue.first + queue.count; ++m) {
     if (!end.perform(launch.messages[m])) return;
   }
+  machine::let_next_launch_begin();
   end.leave();
 }
 

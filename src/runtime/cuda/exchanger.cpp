@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/early_launch.hpp"
 #include "runtime/cuda/exchange_program.hpp"
 
 namespace plait {
@@ -54,8 +55,8 @@ void enqueue_own(std::span<const OwnMessage> own, cudaStream_t stream) {
 
 }  // namespace
 
-Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape)
-    : self_(self), failures_(failures), shape_(shape) {
+Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape, bool early)
+    : self_(self), failures_(failures), shape_(shape), early_(early) {
   check_cuda(cudaMalloc(&state_, sizeof(MessageState)), "memory for the state of messages");
   check_cuda(cudaMemset(state_, 0, sizeof(MessageState)), "clearing the state of messages");
   load_kernel(exchange_kernel());
@@ -69,8 +70,7 @@ void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stre
   if (!with_others) enqueue_own(own, stream);
   const std::span<const OwnMessage> beside = with_others ? std::span(own) : std::span<const OwnMessage>();
   launch_parts(messages, beside, [&](ExchangeLaunch& launch, dim3 grid, dim3 block) {
-    void* arguments[] = {&launch};
-    check_cuda(cudaLaunchKernel(exchange_kernel(), grid, block, arguments, 0, stream), kLaunching);
+    launch_kernel(exchange_kernel(), grid, block, &launch, stream, early_, kLaunching);
   });
 }
 

@@ -13,8 +13,9 @@ namespace plait {
 
 class Exchanger {
  public:
-  // The rank's device is current, here and when it ends; by then it is done with all exchanges.
-  Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape);
+  // The rank's device is current, here and when it ends; by then it is done with all exchanges. `early`: launches of
+  // streams are (early_launch.hpp).
+  Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape, bool early);
   ~Exchanger();
   Exchanger(const Exchanger&) = delete;
   Exchanger& operator=(const Exchanger&) = delete;
@@ -36,6 +37,7 @@ class Exchanger {
   const DeviceRank self_;
   StrandFailure* const failures_;  // as the GPU addresses them
   const ChannelShape shape_;
+  const bool early_;
   MessageState* state_ = nullptr;
 };
 

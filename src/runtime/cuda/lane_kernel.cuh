@@ -11,6 +11,7 @@ namespace plait {
 
 template <DataType type, bool is_aligned>
 __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_constant__ SignalLaunch launch) {
+  machine::await_launch_before();
   std::byte** const bases = machine::shared_array<std::byte*, kFirstScratchBase + kMostDeviceRanks>();
   Strand strand(launch, launch.first_strand + static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
                 static_cast<int>(gridDim.y));
@@ -26,7 +27,10 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
     // everything need not wait for that.
     const int reading = part.count - (part.ends_with_signals ? 1 : 0);
     if (advance_lane(operations, reading, next, engine) != LaneState::kDone) return;
-    if (slice + gridDim.x >= launch.slices) strand.leave(part.end);
+    if (slice + gridDim.x >= launch.slices) {
+      machine::let_next_launch_begin();
+      strand.leave(part.end);
+    }
     __syncthreads();
     strand.end(part.end);
     if (part.ends_with_signals) engine.signal(operations[reading]);
@@ -39,6 +43,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
 // next launch goes on from is written after the first step, most often while data is on its way.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_constant__ FlaggedLaunch launch) {
+  machine::await_launch_before();
   Strand strand(launch, static_cast<int>(blockIdx.x), 0, 1);
   Engine engine(launch, strand);
   const auto slices = static_cast<uint32_t>(launch.slices);
@@ -59,6 +64,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_cons
       if (++step == static_cast<uint32_t>(part.first) + part.count) break;
       engine.begin_step(step);
     }
+    if (is_last) machine::let_next_launch_begin();
     if (is_last && !part.end.is_awaited) return;
     if (!__syncthreads_and(engine.is_good())) return;
     strand.end(part.end);

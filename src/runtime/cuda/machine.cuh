@@ -43,6 +43,19 @@ __device__ inline void load_relaxed(const void* from, uint64_t& low, uint64_t& h
 __device__ inline void store_line(void* to, uint64_t low, uint64_t high) { store_relaxed(to, low, high); }
 __device__ inline void load_line(const void* from, uint64_t& low, uint64_t& high) { load_relaxed(from, low, high); }
 
+// Of kernels that are launched early (early_launch.hpp): all that came before on the stream is over, and seen.
+__device__ inline void await_launch_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel of the stream may be put on the GPU, once all CTAs have come here.
+__device__ inline void let_next_launch_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 __device__ inline uint64_t nanoseconds_now() {
   uint64_t now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/early_launch.hpp"
 
 namespace plait {
 namespace {
@@ -213,11 +214,10 @@ PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   return {buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_, &signals};
 }
 
-void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream) {
+void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream, bool early) {
   const Launch it = launch(input, output);
-  void* arguments[] = {it.argument};
-  check_cuda(cudaLaunchKernel(it.kernel.function, it.kernel.grid, it.kernel.block, arguments, 0, stream),
-             "launching a collective");
+  launch_kernel(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, stream, early,
+                "launching a collective");
 }
 
 }  // namespace plait

@@ -46,8 +46,9 @@ class PreparedLaunch {
   const Call& call() const { return call_; }
   int ctas() const { return kernel_.ctas(); }
   Launch launch(const void* input, void* output);
-  // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this.
-  void start(const void* input, void* output, cudaStream_t stream);
+  // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this. `early`: see
+  // early_launch.hpp.
+  void start(const void* input, void* output, cudaStream_t stream, bool early);
 
  private:
   struct Flagged {

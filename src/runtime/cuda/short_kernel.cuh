@@ -12,6 +12,7 @@ namespace plait {
 // taken: in place both may lie in the same memory.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_constant__ ShortLaunch launch) {
+  machine::await_launch_before();
   Strand strand(launch, static_cast<int>(blockIdx.x), 0, 1);
   const ShortSteps::Slice& slice = blockIdx.x + 1 < gridDim.x ? launch.steps.full : launch.steps.last;
   Engine engine(launch, slice);
@@ -21,6 +22,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_consta
   __syncthreads();
   strand.leave(slice.end);
   const bool is_good = engine.take(strand);
+  machine::let_next_launch_begin();
   if (!slice.end.is_awaited) return;
   if (!__syncthreads_and(is_good)) return;
   strand.end(slice.end);

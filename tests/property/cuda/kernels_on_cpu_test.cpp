@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -380,8 +381,10 @@ class World : public test::SimtWorld {
       unfinished_ +=
           std::any_of(std::begin(operations), std::end(operations), [](auto& it) { return it.result_is_wide; });
     }
-    machine_.launch(r, kernel.grid, kernel.block, body_of(made.call.type, kernel.function, argument));
+    const bool early = way.through_host == 0 && orders_() % 4 > 0;
+    machine_.launch(r, kernel.grid, kernel.block, body_of(made.call.type, kernel.function, argument), early);
     if (way.through_host > 0) return add_host_launch(made, way, rank);
+    if (orders_() % 2 == 0) return;  // so that the next kernel comes right behind this one
     machine_.launch(r, {1}, {1}, [this, &made, rank, r] {
       if (count_wrong(made, rank) > 0 && failures_of(r) == 0) ++kept_quiet_;
     });
@@ -405,6 +408,7 @@ class World : public test::SimtWorld {
   // By algorithm, collective, root and pipeline.
   std::map<std::tuple<std::string, Collective, int, int>, VerifiedPlan> plans_;
   std::deque<Made> calls_;
+  std::minstd_rand orders_;  // of launches: other ones shall not make other calls
   Uses uses_;
   std::map<Collective, int> two_steps_;
   int through_host_ = 0, unfinished_ = 0;

@@ -53,6 +53,7 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
                                                         {"PLAIT_ALGORITHM", "all_reduce:ring"},
                                                         {"PLAIT_MAX_SMS", "8"},
                                                         {"PLAIT_REACH", "ipc"},
+                                                        {"PLAIT_EARLY_LAUNCH", "0"},
                                                         {"PLAIT_LOG", "debug"}});
   EXPECT_EQ(settings.timeout_seconds, 2.5);
   EXPECT_EQ(settings.bootstrap_timeout_seconds, 7);
@@ -62,6 +63,7 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
   EXPECT_EQ(settings.algorithm, "all_reduce:ring");
   EXPECT_EQ(settings.max_sms, 8);
   EXPECT_EQ(settings.reach, ReachKind::kIpc);
+  EXPECT_FALSE(settings.early_launch);
   EXPECT_EQ(settings.log_level, LogLevel::kDebug);
 }
 
@@ -104,6 +106,8 @@ TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
   EXPECT_NE(error_of({{"PLAIT_WAIT", "Spin"}}), "");
   EXPECT_NE(error_of({{"PLAIT_LOG", "trace"}}), "");
   EXPECT_TRUE(has(error_of({{"PLAIT_REACH", "nvlink"}}), "expected auto, vmm, ipc or host"));
+  EXPECT_TRUE(has(error_of({{"PLAIT_EARLY_LAUNCH", "yes"}}), "expected 0 or 1"));
+  EXPECT_TRUE(Settings::from_environment({{"PLAIT_EARLY_LAUNCH", "1"}}).early_launch);
   EXPECT_NE(error_of({{"PLAIT_SHM_DIR", "dev/shm"}}), "");
 }
 
@@ -131,6 +135,7 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   changed.max_sms = 16;
   changed.shared_memory_directory = "/tmp";
   changed.reach = ReachKind::kHost;
+  changed.early_launch = false;
   changed.log_level = LogLevel::kInfo;
   Environment environment;
   std::set<std::string> names;
@@ -149,6 +154,7 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   EXPECT_EQ(read.max_sms, 16);
   EXPECT_EQ(read.shared_memory_directory, "/tmp");
   EXPECT_EQ(read.reach, ReachKind::kHost);
+  EXPECT_FALSE(read.early_launch);
   EXPECT_EQ(read.log_level, LogLevel::kInfo);
   EXPECT_EQ(settings_table()[0].default_value, "60");
   EXPECT_EQ(settings_table(changed)[0].default_value, "60");

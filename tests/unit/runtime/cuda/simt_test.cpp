@@ -96,5 +96,33 @@ TEST(Simt, ThreadsThatDoNotComeAreFound) {
   EXPECT_EQ(objection([] { threadIdx.x < 40 ? warp_barrier() : cta_barrier(); }), "threads wait for ever");
 }
 
+// Whether a kernel was on the machine while the one before it was.
+bool overlaps(bool lets_begin, bool early) {
+  Simt machine(1);
+  bool is_over = false, came = false, came_early = false, waited = true;
+  machine.launch(0, {2}, {32}, [&] {
+    if (lets_begin) Simt::let_next_launch_begin();
+    for (int turn = 0; turn < 100; ++turn) Simt::pause();
+    is_over = true;
+  });
+  const auto next = [&] {
+    came = true;
+    came_early = came_early || !is_over;
+    Simt::await_launch_before();
+    waited = waited && is_over;
+  };
+  machine.launch(0, {1}, {32}, next, early);
+  machine.run();
+  EXPECT_TRUE(came && waited);
+  return came_early;
+}
+
+TEST(Simt, LaunchesBeginEarlyWhereBothAgree) {
+  EXPECT_TRUE(overlaps(true, true));
+  EXPECT_FALSE(overlaps(true, false));
+  EXPECT_FALSE(overlaps(false, true));
+  EXPECT_FALSE(overlaps(false, false));
+}
+
 }  // namespace
 }  // namespace plait::test

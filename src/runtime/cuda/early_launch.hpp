@@ -1,0 +1,21 @@
+// Launches of kernels that may be put on the GPU before the kernel ahead of them on their stream is over (programmatic
+// dependent launch), which saves 0.3 to 0.4 us of each.
+//
+// Such a kernel begins with machine::await_launch_before(), and touches nothing but its argument until then. Where it
+// waits for no other GPU any more it calls machine::let_next_launch_begin(): no sooner, since a kernel that was early
+// keeps its SMs, and an earlier one must not wait for what has no room because of that.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace plait {
+
+// Whether `kernel` may, of those that begin so: it was compiled for a GPU that can, without which the call above does
+// nothing, and the driver captures such launches. Its device is current.
+bool can_begin_early(const void* kernel);
+
+// What cudaLaunchKernel takes, and whether it may begin early. Throws kSystem, which names `what`, where CUDA refuses.
+void launch_kernel(const void* kernel, dim3 grid, dim3 block, void* argument, cudaStream_t stream, bool early,
+                   const char* what);
+
+}  // namespace plait
