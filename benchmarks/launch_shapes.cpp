@@ -1,7 +1,9 @@
 // Times all launch shapes of a collective on the GPUs of this machine, one process driving all of them, calls replayed
 // from a CUDA graph: what src/tuner/cuda_selection.cpp is written from. It checks no results; the tests do.
 //
-//   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as signals:64x512, or "chosen"]
+//   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as signals:64x512, or "chosen"] [others]
+//
+// others: so many kernels of something else, which hardly do anything, after each call. They count.
 //
 // One line of JSON a figure; the fastest shape of each size last, as a table on stderr.
 #include <cuda_runtime.h>
@@ -16,6 +18,7 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
+#include "runtime/cuda/copy_kernel.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "tuner/launch_shape.hpp"
 
@@ -50,15 +53,28 @@ void enqueue(std::vector<Communicator>& ranks, const std::vector<Gpu>& gpus, con
   }
 }
 
+// A kernel that copies 16 bytes.
+void enqueue_other(const Communicator& rank, const Gpu& gpu) {
+  const DeviceGuard guard(rank.device());
+  PlacedCopy copy{static_cast<std::byte*>(gpu.output), static_cast<const std::byte*>(gpu.input), 16};
+  void* arguments[] = {&copy};
+  check_cuda(cudaLaunchKernel(copy_kernel(), dim3(1), dim3(32), arguments, 0, gpu.stream), "another kernel");
+}
+
 // Seconds of one call: the median over replays of the slowest GPU.
-double time_call(std::vector<Communicator>& ranks, std::vector<Gpu>& gpus, const Call& call) {
+double time_call(std::vector<Communicator>& ranks, std::vector<Gpu>& gpus, const Call& call, int others) {
   const size_t size = ranks.size();
   std::vector<cudaGraphExec_t> graphs(size);
   enqueue(ranks, gpus, call);
   for (const Gpu& gpu : gpus) {
     check_cuda(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal), "capture");
   }
-  for (int i = 0; i < kCallsInGraph; ++i) enqueue(ranks, gpus, call);
+  for (int i = 0; i < kCallsInGraph; ++i) {
+    enqueue(ranks, gpus, call);
+    for (int other = 0; other < others; ++other) {
+      for (size_t r = 0; r < size; ++r) enqueue_other(ranks[r], gpus[r]);
+    }
+  }
   std::vector<cudaGraph_t> captured(size);
   for (size_t r = 0; r < size; ++r) check_cuda(cudaStreamEndCapture(gpus[r].stream, &captured[r]), "end of capture");
   for (size_t r = 0; r < size; ++r) {
@@ -131,7 +147,7 @@ struct Sizes {
 
 // All sizes with one algorithm and launch; empty: those that a communicator chooses.
 void time_sizes(const std::string& algorithm, const std::string& launch, Collective collective, const Sizes& sizes,
-                const std::vector<int>& devices, std::vector<Gpu>& gpus, std::vector<Trial>& best) {
+                const std::vector<int>& devices, std::vector<Gpu>& gpus, int others, std::vector<Trial>& best) {
   Settings settings = Settings::from_environment();  // of what is chosen, PLAIT_ALGORITHM and others may have a say
   settings.timeout_seconds = 5;
   if (!algorithm.empty()) settings.algorithm = std::string(name(collective)) + ":" + algorithm;
@@ -148,7 +164,7 @@ void time_sizes(const std::string& algorithm, const std::string& launch, Collect
       trial.launch = "(chosen)";
     }
     try {
-      trial.seconds = time_call(ranks, gpus, call);
+      trial.seconds = time_call(ranks, gpus, call, others);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kResources) throw;
       for (Gpu& gpu : gpus) cudaStreamEndCapture(gpu.stream, nullptr);
@@ -164,7 +180,7 @@ void time_sizes(const std::string& algorithm, const std::string& launch, Collect
 
 int run(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: %s COLLECTIVE LEAST MOST [RANKS] [FACTOR] [LAUNCH]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s COLLECTIVE LEAST MOST [RANKS] [FACTOR] [LAUNCH] [OTHERS]\n", argv[0]);
     return 2;
   }
   const Collective collective = parse_collective(argv[1]);
@@ -172,6 +188,7 @@ int run(int argc, char** argv) {
   const int visible = cuda_device_count();
   const int count = argc > 4 ? std::atoi(argv[4]) : visible;
   const size_t factor = argc > 5 ? static_cast<size_t>(std::atoi(argv[5])) : 4;
+  const int others = argc > 7 ? std::atoi(argv[7]) : 0;
   if (visible < 1 || count < 1) {
     std::fprintf(stderr, "no GPU\n");
     return 77;
@@ -191,17 +208,17 @@ int run(int argc, char** argv) {
   const Sizes sizes{least, most, factor};
   std::vector<Trial> best;
   // What a communicator chooses by itself.
-  if (argc <= 6 || std::string(argv[6]) == "chosen") time_sizes({}, {}, collective, sizes, devices, gpus, best);
+  if (argc <= 6 || std::string(argv[6]) == "chosen") time_sizes({}, {}, collective, sizes, devices, gpus, others, best);
   const bool is_given = argc > 6 && std::string(argv[6]) != "chosen";
   for (const std::string& algorithm : algorithms_of(collective)) {
-    if (is_given) time_sizes(algorithm, argv[6], collective, sizes, devices, gpus, best);
+    if (is_given) time_sizes(algorithm, argv[6], collective, sizes, devices, gpus, others, best);
     if (argc > 6) continue;
     for (const char* protocol : {"packets", "lines", "signals"}) {
       for (const int strands : {1, 2, 4, 8, 16, 24, 32, 48, 64}) {
         for (const int threads : {64, 128, 256, 512}) {
           const std::string launch = join(protocol, ":", strands, "x", threads);
           if (least >= kMuch && (strands < 16 || threads < 256)) continue;
-          time_sizes(algorithm, launch, collective, sizes, devices, gpus, best);
+          time_sizes(algorithm, launch, collective, sizes, devices, gpus, others, best);
         }
       }
     }

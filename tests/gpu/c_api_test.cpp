@@ -314,6 +314,95 @@ void test_order(World& world) {
   for (const cudaGraphExec_t graph : graphs) MUST(cudaGraphExecDestroy(graph));
 }
 
+// Calls that come after several things at once: after calls of another communicator, and a copy, on streams that theirs
+// has waited for, and after a call of which a part goes through host memory. Launched and captured.
+void test_joins(const std::vector<int>& devices) {
+  setenv("PLAIT_LAUNCH", "signals:4x128+4:20%", 1);
+  World parted(devices, made_at_once(devices));
+  unsetenv("PLAIT_LAUNCH");
+  World world(devices, made_at_once(devices)), other(devices, made_at_once(devices));
+  const int ranks = world.size();
+  const size_t bytes = sizeof(int) * kCount;
+  std::vector<cudaEvent_t> events(ranks);
+  std::vector<cudaStream_t> sides(ranks);
+  world.each([&](Rank&, int r) {
+    MUST(cudaEventCreateWithFlags(&events[r], cudaEventDisableTiming));
+    MUST(cudaStreamCreateWithFlags(&sides[r], cudaStreamNonBlocking));
+  });
+  const auto later_waits = [&](int r, cudaStream_t earlier, cudaStream_t later) {
+    MUST(cudaEventRecord(events[r], earlier));
+    MUST(cudaStreamWaitEvent(later, events[r], 0));
+  };
+  // On every stream a part of the input of the last call: sums of the first and of the second input, and the third one.
+  const auto enqueue = [&] {
+    world.each([&](Rank& rank, int r) {
+      later_waits(r, rank.stream, other[r].stream);
+      later_waits(r, rank.stream, sides[r]);
+    });
+    world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
+    other.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
+    world.each([&](Rank& rank, int r) {
+      MUST(cudaMemcpyAsync(parted[r].receive, parted[r].send, bytes, cudaMemcpyDeviceToDevice, sides[r]));
+      later_waits(r, other[r].stream, rank.stream);
+      later_waits(r, sides[r], rank.stream);
+    });
+    world.in_group([&](Rank& rank, int r) {
+      return plaitAllReduce(other[r].receive, rank.send, kCount, plaitInt32, plaitMax, rank.comm, rank.stream);
+    });
+    parted.in_group([&](Rank& rank, int r) {
+      return plaitAllReduce(rank.receive, rank.receive, kCount, plaitInt32, plaitSum, rank.comm, world[r].stream);
+    });
+    parted.in_group([&](Rank& rank, int r) {  // from the last rank to the first, which takes place after the sum
+      if (r != 0 && r != ranks - 1) return plaitSuccess;
+      return r == 0 ? plaitRecv(other[0].send, kCount, plaitInt32, ranks - 1, rank.comm, world[r].stream)
+                    : plaitSend(rank.receive, kCount, plaitInt32, 0, rank.comm, world[r].stream);
+    });
+    world.in_group([&](Rank& rank, int) {
+      return plaitAllReduce(rank.send, rank.send, kCount, plaitInt32, plaitMin, rank.comm, rank.stream);
+    });
+  };
+  const auto prepare = [&] {
+    fill(world, 1);
+    fill(other, 2);
+    fill(parted, 3);
+  };
+  const auto check = [&](const std::string& what) {
+    expect_sums(world, 1, what);
+    expect_sums(other, 2, what + ", of another communicator");
+    expect_sums(parted, 3, what + ", in parts");
+    std::vector<int> sent(kCount), joined(kCount);
+    MUST(cudaSetDevice(devices[0]));
+    MUST(cudaMemcpy(sent.data(), other[0].send, bytes, cudaMemcpyDeviceToHost));
+    MUST(cudaMemcpy(joined.data(), world[0].send, bytes, cudaMemcpyDeviceToHost));
+    int wrong = 0;
+    for (int i = 0; i < kCount; ++i) wrong += sent[i] != sum_of(ranks, i, 3) || joined[i] != sum_of(ranks, i, 2);
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong after it");
+  };
+  prepare();
+  enqueue();
+  check("a call after several");
+  prepare();
+  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
+  enqueue();
+  std::vector<cudaGraph_t> captured(ranks);
+  std::vector<cudaGraphExec_t> graphs(ranks);
+  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
+  world.each([&](Rank&, int r) {
+    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
+    MUST(cudaGraphDestroy(captured[r]));
+  });
+  for (int replay = 0; replay < 5; ++replay) {
+    prepare();
+    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    check("a captured call after several");
+  }
+  world.each([&](Rank&, int r) {
+    MUST(cudaGraphExecDestroy(graphs[r]));
+    MUST(cudaEventDestroy(events[r]));
+    MUST(cudaStreamDestroy(sides[r]));
+  });
+}
+
 // Graphs that are replayed between eager calls.
 void test_graphs(World& world) {
   std::vector<cudaGraphExec_t> graphs(world.size());
@@ -631,6 +720,7 @@ int main() {
   }
   for (const auto& devices : std::vector<std::vector<int>>{all, {0, 0}, {0, gpus - 1, 0}}) {
     if (devices.size() == 1) continue;
+    test_joins(devices);
     test_straight(devices);
     test_refusal_in_a_group(devices);
   }

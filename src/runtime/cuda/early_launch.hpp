@@ -1,5 +1,5 @@
 // Launches of kernels that may be put on the GPU before the kernel ahead of them on their stream is over (programmatic
-// dependent launch), which saves 0.3 to 0.4 us of each.
+// dependent launch). Behind one that lets them that saves 0.3 to 0.4 us; behind any other it costs 0.04.
 //
 // Such a kernel begins with machine::await_launch_before(), and touches nothing but its argument until then. Where it
 // waits for no other GPU any more it calls machine::let_next_launch_begin(): no sooner, since a kernel that was early
