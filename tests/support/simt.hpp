@@ -95,6 +95,17 @@ class Simt {
   static unsigned lane() { return current_->self_->indices.thread.x % 32; }
   // Whether all threads of the CTA say so.
   static bool meet_cta(bool value, const Location& at) { return current_->self_->cta->barrier.meet(value, at); }
+  // One of the CTA's named barriers, of so many threads: whether all that come say so.
+  static bool meet_at(uint32_t barrier, uint32_t threads, bool value) {
+    NamedBarrier& it = current_->self_->cta->named[barrier];
+    const uint64_t mine = it.generation;
+    it.arrive(threads, value);
+    await_next(it.generation, mine);
+    return it.result;
+  }
+  static void arrive_at(uint32_t barrier, uint32_t threads) {
+    current_->self_->cta->named[barrier].arrive(threads, true);
+  }
   // Eight neighbouring threads of the warp, all of which are there.
   static void meet_eight(const Location& at) { current_->self_->warp->eights[lane() / 8].meet(true, at); }
   // The CTA's array of so many of this type.
@@ -180,6 +191,24 @@ class Simt {
     }
   };
 
+  // Of as many threads as those say that come, be they still there or not.
+  struct NamedBarrier {
+    uint32_t arrived = 0, threads = 0;
+    uint64_t generation = 0;
+    bool all = true, result = true;
+
+    void arrive(uint32_t its_threads, bool value) {
+      if (arrived > 0 && its_threads != threads) current_->divergence_ = "threads of a named barrier count differently";
+      threads = its_threads;
+      all = all && value;
+      if (++arrived < threads) return;
+      result = all;
+      all = true;
+      arrived = 0;
+      ++generation;
+    }
+  };
+
   struct Warp {
     unsigned alive = 0, arrived = 0;
     uint64_t generation = 0;
@@ -227,6 +256,7 @@ class Simt {
     explicit Cta(Grid& its_grid) : grid(its_grid) {}
     Grid& grid;
     Meeting barrier;
+    std::array<NamedBarrier, 16> named;
     bool lets_next_begin = false;
     std::unordered_map<std::type_index, std::shared_ptr<void>> arrays;  // in shared memory
   };
@@ -433,6 +463,12 @@ inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HER
 }
 inline void await_launch_before() { test::Simt::await_launch_before(); }
 inline void let_next_launch_begin() { test::Simt::let_next_launch_begin(); }
+inline void arrive_at(uint32_t barrier, uint32_t threads) { test::Simt::arrive_at(barrier, threads); }
+inline void meet_at(uint32_t barrier, uint32_t threads) { test::Simt::meet_at(barrier, threads, true); }
+template <int barrier>
+bool all_at(bool vote, uint32_t threads) {
+  return test::Simt::meet_at(barrier, threads, vote);
+}
 inline uint64_t nanoseconds_now() { return test::Simt::nanoseconds_now(); }
 inline uint64_t cycles_now() { return test::Simt::nanoseconds_now(); }
 inline int this_thread() { return static_cast<int>(threadIdx.x); }

@@ -12,6 +12,8 @@ constexpr size_t kAlignment = 128;
 constexpr uint32_t kPieceUnit = 512;            // what a warp accesses at once
 constexpr uint32_t kLeastPieceBytes = 2 << 10;  // less is not worth a strand
 
+constexpr uint32_t kThreadBytes = 16;  // that a thread copies at once
+
 size_t round_down(size_t value, size_t unit) { return value / unit * unit; }
 
 // A message, and where it goes.
@@ -32,6 +34,30 @@ void add(ExchangePart& part, const PeerMessage& message, const ChannelShape& sha
   part.messages.push_back({reinterpret_cast<uint64_t>(message.buffer), bytes, piece});
   part.piece_bytes = std::max(part.piece_bytes, static_cast<uint32_t>(std::min<uint64_t>(bytes, piece)));
   part.strands = std::max(part.strands, static_cast<uint32_t>(std::min<uint64_t>(pieces, shape.strands)));
+}
+
+// Enough to copy a piece at once, as far as there are so many, and the warp that signals.
+uint32_t threads_for(uint32_t piece_bytes) {
+  const uint32_t warps = (piece_bytes + kThreadBytes * kWarpThreads - 1) / (kThreadBytes * kWarpThreads);
+  return std::clamp((warps + 1) * kWarpThreads, 2 * kWarpThreads, kMostExchangeThreads);
+}
+
+// A row of CTAs for them, at most as many as the rows of messages may have. Gives the bytes of each.
+uint32_t add_own(std::span<const OwnMessage> own, ExchangeLaunch& launch, ExchangeGrid& grid) {
+  constexpr uint64_t kWorthACta = 32 << 10, kMostCtas = 8;
+  uint64_t longest = 0;
+  for (const auto& [send, receive] : own) {
+    if (send->count == 0 || send->buffer == receive->buffer) continue;
+    launch.own[launch.own_count++] = {reinterpret_cast<uint64_t>(send->buffer),
+                                      reinterpret_cast<uint64_t>(receive->buffer), send->bytes()};
+    longest = std::max(longest, send->bytes());
+  }
+  if (launch.own_count == 0) return 0;
+  const uint64_t most = std::min<uint64_t>(kMostCtas, launch.shape.strands);
+  launch.own_ctas = static_cast<uint32_t>(std::clamp<uint64_t>(longest / kWorthACta, 1, most));
+  ++grid.rows;
+  grid.ctas = std::max(grid.ctas, launch.own_ctas);
+  return static_cast<uint32_t>(longest / launch.own_ctas);
 }
 
 }  // namespace
@@ -82,6 +108,22 @@ std::vector<ExchangePart> divide(std::span<const PeerMessage> messages, int rank
     add(part, *it.message, shape);
   }
   return parts;
+}
+
+// Less than this is copied by the launch of the other messages before a copy of its own would have begun.
+bool go_with_others(std::span<const OwnMessage> own, size_t messages) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  uint64_t bytes = 0;
+  for (const auto& [send, receive] : own) bytes += send->bytes();
+  return 2 * own.size() < messages && own.size() <= kMostOwnCopies && bytes <= kMostBytes;
+}
+
+ExchangeGrid prepare_exchange(const ExchangePart& part, std::span<const OwnMessage> own, ExchangeLaunch& launch) {
+  std::copy(part.queues.begin(), part.queues.end(), launch.queues);
+  std::copy(part.messages.begin(), part.messages.end(), launch.messages);
+  ExchangeGrid grid{part.strands, static_cast<uint32_t>(part.queues.size()), 0};
+  grid.threads = threads_for(std::max(part.piece_bytes, add_own(own, launch, grid)));
+  return grid;
 }
 
 }  // namespace plait

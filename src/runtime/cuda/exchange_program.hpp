@@ -22,4 +22,14 @@ struct ExchangePart {
 // different ranks cannot wait for each other in a circle.
 std::vector<ExchangePart> divide(std::span<const PeerMessage> messages, int rank, int ranks, const ChannelShape& shape);
 
+// Whether the launch of the first part may copy what the rank sends itself, beside so many messages in all. More is
+// better copied by itself.
+bool go_with_others(std::span<const OwnMessage> own, size_t messages);
+
+struct ExchangeGrid {
+  uint32_t ctas = 0, rows = 0, threads = 0;
+};
+// Fills `launch`, which has its shape, with a part and what the rank sends itself beside it.
+ExchangeGrid prepare_exchange(const ExchangePart& part, std::span<const OwnMessage> own, ExchangeLaunch& launch);
+
 }  // namespace plait

@@ -96,6 +96,29 @@ TEST(Simt, ThreadsThatDoNotComeAreFound) {
   EXPECT_EQ(objection([] { threadIdx.x < 40 ? warp_barrier() : cta_barrier(); }), "threads wait for ever");
 }
 
+TEST(Simt, NamedBarriersWaitForThoseWhoArriveAndThoseWhoMeet) {
+  int arrived = 0;
+  EXPECT_EQ(objection([&] {
+              for (int time = 1; time <= 3; ++time) {
+                if (threadIdx.x >= 32) {
+                  machine::meet_at(1, 64);
+                  EXPECT_GE(arrived, 32 * time);
+                  cta_barrier();
+                  continue;
+                }
+                ++arrived;
+                machine::arrive_at(1, 64);
+                const bool all = machine::all_at<15>(threadIdx.x != 5 || time == 2, 32);
+                EXPECT_EQ(all, time == 2);
+                cta_barrier();
+              }
+            }),
+            "");
+  EXPECT_EQ(objection([] { machine::meet_at(1, 96); }), "threads wait for ever");
+  EXPECT_EQ(objection([] { machine::meet_at(1, threadIdx.x < 32 ? 64 : 32); }),
+            "threads of a named barrier count differently");
+}
+
 // Whether a kernel was on the machine while the one before it was.
 bool overlaps(bool lets_begin, bool early) {
   Simt machine(1);

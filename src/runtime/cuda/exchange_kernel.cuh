@@ -1,0 +1,158 @@
+// What an exchange does on a GPU.
+#pragma once
+
+#include "runtime/cuda/copy_bytes.cuh"
+#include "runtime/cuda/exchange_kernel.hpp"
+#include "runtime/cuda/machine.cuh"
+#include "runtime/cuda/patience.cuh"
+
+namespace plait {
+
+// One strand at one end of a channel: copying warps, and a last one that tells the other end. Members are the same in
+// all threads.
+class ChannelEnd {
+ public:
+  __device__ ChannelEnd(const ExchangeLaunch& launch, const MessageQueue& queue, int* gave_up)
+      : launch_(launch),
+        queue_(queue),
+        strand_(blockIdx.x),
+        copying_(blockDim.x - kWarpThreads),
+        gave_up_(gave_up),
+        pieces_(launch.state->pieces[queue.sends][queue.peer][strand_]) {
+    const DeviceRank& self = launch.self;
+    const int from = queue.sends ? self.rank : queue.peer, to = queue.sends ? queue.peer : self.rank;
+    const size_t ring_bytes = static_cast<size_t>(launch.shape.slots) * launch.shape.slot_bytes;
+    slots_ = self.blocks[to] + launch.shape.inbox_at(from, to) + strand_ * ring_bytes;
+    filled_ = self.blocks[to] + BlockLayout::filled_at(from, strand_);
+    emptied_ = self.blocks[from] + BlockLayout::emptied_at(to, strand_);
+  }
+
+  // False: given up.
+  __device__ bool perform(const DeviceMessage& message) {
+    const uint64_t stride = static_cast<uint64_t>(message.piece_bytes) * launch_.shape.strands;
+    uint64_t offset = static_cast<uint64_t>(message.piece_bytes) * strand_;
+    bool is_first = strand_ == 0;  // a message without bytes has a piece, too
+    for (; offset < message.bytes || is_first; offset += stride, is_first = false) {
+      const uint32_t slot = static_cast<uint32_t>(pieces_) & (launch_.shape.slots - 1);
+      if (threadIdx.x >= copying_) {
+        machine::meet_at(slot + 1, blockDim.x);
+        if (*static_cast<volatile int*>(gave_up_) != 0) return false;
+        if (threadIdx.x == copying_) tell(pieces_ + 1);
+      } else {
+        const bool done = move(message, offset, slots_ + slot * launch_.shape.slot_bytes);
+        machine::arrive_at(slot + 1, blockDim.x);
+        if (!done) return false;
+      }
+      ++pieces_;
+    }
+    return true;
+  }
+
+  __device__ void leave() const {
+    if (threadIdx.x == copying_) launch_.state->pieces[queue_.sends][queue_.peer][strand_] = pieces_;
+  }
+
+ private:
+  // Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot, where copying warps only arrive:
+  // they go on while the signalling warp waits for them, and for their stores to have come where they go. No warp comes
+  // to a slot's barrier again before the signalling warp has left it, as for that the peer must have answered the piece
+  // that was in the slot, which only the signalling warp lets it do (tell()).
+  static constexpr int kCopyBarrier = 15;
+  static_assert(kSlots < kCopyBarrier);
+  static constexpr int kAtOnce = 4;  // loads of a thread that are under way
+
+  // A piece, by all copying warps. False: given up.
+  __device__ bool move(const DeviceMessage& message, uint64_t offset, std::byte* slot) {
+    const uint64_t left = message.bytes - offset;
+    const uint32_t bytes = left < message.piece_bytes ? static_cast<uint32_t>(left) : message.piece_bytes;
+    auto* const part = reinterpret_cast<std::byte*>(message.buffer) + offset;
+    if (queue_.sends) {
+      const uint64_t needed = pieces_ < launch_.shape.slots ? 0 : pieces_ + 1 - launch_.shape.slots;
+      if (!await(emptied_, needed)) return false;
+      if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(slot) = message.bytes;
+      copy_bytes<kAtOnce, FarEnd::kDestination>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
+      return true;
+    }
+    if (!await(filled_, pieces_ + 1)) return false;
+    const uint64_t sent = *reinterpret_cast<const uint64_t*>(slot);
+    if (sent != message.bytes) {
+      if (threadIdx.x == 0) give_up(StrandFailure::kOtherSize, message.bytes, sent);
+      return false;
+    }
+    copy_bytes<kAtOnce, FarEnd::kSource>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
+    return true;
+  }
+
+  // By the signalling warp, after all others have arrived. Whoever takes out of a slot has used what was loaded by
+  // then, and the sender may store again: that needs no release.
+  __device__ void tell(uint64_t count) const {
+    if (queue_.sends) {
+      machine::store_release(filled_, count);
+    } else {
+      machine::store_relaxed(emptied_, count);
+    }
+  }
+
+  // For all copying warps. One thread looks for all: where many look, what they look for is slow to arrive.
+  __device__ bool await(const std::byte* word, uint64_t count) const {
+    return machine::all_at<kCopyBarrier>(threadIdx.x != 0 || count == 0 || comes(word, count), copying_);
+  }
+
+  __device__ bool comes(const std::byte* word, uint64_t count) const {
+    const uint64_t seen = poll(word, launch_.self, [count](uint64_t it) { return it >= count; });
+    if (seen < count) give_up(StrandFailure::kTimedOut, count, seen);
+    return seen >= count;
+  }
+
+  __device__ void give_up(StrandFailure::State why, uint64_t expected, uint64_t seen) const {
+    StrandFailure* const to = launch_.failures + (queue_.sends ? kMostDeviceRanks : 0) + queue_.peer;
+    report(gave_up_, to, queue_.peer, why, expected, seen);
+  }
+
+  // Over PCIe; only on the way out. Several strands may report the same queue, and their words mix: each is true of
+  // one.
+  static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, int peer, StrandFailure::State why,
+                                             uint64_t expected, uint64_t seen) {
+    *static_cast<volatile int*>(gave_up) = 1;
+    report_wait(to, peer, why, expected, seen);
+  }
+
+  const ExchangeLaunch& launch_;
+  const MessageQueue& queue_;
+  const uint32_t strand_;
+  const uint32_t copying_;  // threads
+  int* const gave_up_;      // shared memory
+  uint64_t pieces_;         // so far
+  std::byte* slots_;
+  std::byte* filled_;
+  std::byte* emptied_;
+};
+
+__device__ inline void copy_own(const ExchangeLaunch& launch) {
+  constexpr int kAtOnce = 4;  // loads of a thread that are under way
+  if (blockIdx.x >= launch.own_ctas) return;
+  const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (uint32_t c = 0; c < launch.own_count; ++c) {
+    const OwnCopy& copy = launch.own[c];
+    copy_bytes<kAtOnce, FarEnd::kSource>(reinterpret_cast<std::byte*>(copy.to),
+                                         reinterpret_cast<const std::byte*>(copy.from), copy.bytes, thread,
+                                         uint64_t{launch.own_ctas} * blockDim.x);
+  }
+}
+
+__global__ void __launch_bounds__(kMostExchangeThreads, 1) run_exchange(const __grid_constant__ ExchangeLaunch launch) {
+  machine::await_launch_before();
+  if (launch.own_count > 0 && blockIdx.y == gridDim.y - 1) return copy_own(launch);
+  int* const gave_up = machine::shared_array<int, 1>();
+  if (threadIdx.x == 0) *gave_up = 0;
+  __syncthreads();
+  const MessageQueue& queue = launch.queues[blockIdx.y];
+  ChannelEnd end(launch, queue, gave_up);
+  for (int m = queue.first; m < queue.first + queue.count; ++m) {
+    if (!end.perform(launch.messages[m])) return;
+  }
+  machine::let_next_launch_begin();
+  end.leave();
+}
+
+}  // namespace plait

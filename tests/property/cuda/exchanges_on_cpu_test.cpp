@@ -1,0 +1,192 @@
+// Messages through inboxes, run on a CPU: random exchanges of several ranks in unlucky orders, of more messages than a
+// launch carries and longer ones than slots hold, a rank that does not come, and ends that give different sizes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/exchange_program.hpp"
+#include "support/random_messages.hpp"
+// clang-format off: ahead of all kernels
+#include "support/simt_world.hpp"
+// clang-format on
+#include "runtime/cuda/exchange_kernel.cuh"
+
+namespace plait {
+namespace {
+
+using test::Letter;
+using test::LetterBuffer;
+using Kind = PeerMessage::Kind;
+
+class World : public test::SimtWorld {
+ public:
+  World(int ranks, uint64_t seed, uint64_t wait_nanoseconds)
+      : SimtWorld(ranks, seed, wait_nanoseconds),
+        states_(static_cast<size_t>(ranks)),
+        reports_(static_cast<size_t>(ranks), Reports(2 * kMostDeviceRanks)) {
+    shape_.strands = static_cast<uint32_t>(pick(1, 3));
+    shape_.slots = kSlots;
+    shape_.data_bytes = 512 * static_cast<uint32_t>(pick(1, 2));
+    shape_.slot_bytes = kSlotHeader + shape_.data_bytes;
+  }
+
+  // So many messages among all ranks, in one exchange of each of the first `present`.
+  void add(int letters, int present) {
+    Made& made = made_.emplace_back();
+    for (int i = 0; i < letters; ++i) {
+      made.letters.push_back({pick(0, ranks_ - 1), pick(0, ranks_ - 1), DataType::kUint8, any_bytes(), random_()});
+    }
+    for (int rank = 0; rank < present; ++rank) add_exchange(made, rank);
+  }
+  // From rank 0 to rank 1, which expects so many bytes.
+  void add_letter(size_t bytes, size_t expected) {
+    Made& made = made_.emplace_back();
+    made.letters.push_back({0, 1, DataType::kUint8, bytes, random_()});
+    add_exchange(made, 0);
+    made.letters[0].count = expected;
+    add_exchange(made, 1);
+  }
+
+  // What has come, and what is around it.
+  void check() const {
+    for (const Made& made : made_) {
+      for (const LetterBuffer& buffer : made.buffers) EXPECT_NO_THROW(buffer.check());
+    }
+  }
+  int launches() const { return launches_; }
+  int own_copies() const { return own_copies_; }
+  std::vector<StrandFailure> failures_of_messages(int rank) const {
+    std::vector<StrandFailure> found;
+    for (const StrandFailure& report : reports_[static_cast<size_t>(rank)]) {
+      if (report.state != StrandFailure::kNone) found.push_back(report);
+    }
+    return found;
+  }
+
+ private:
+  using Reports = std::vector<StrandFailure>;
+  struct Made {
+    std::vector<Letter> letters;
+    std::deque<LetterBuffer> buffers;
+  };
+
+  // Often around what slots hold, and sometimes more than all of them.
+  size_t any_bytes() {
+    if (pick(0, 3) == 0) return static_cast<size_t>(pick(0, 20));
+    const size_t slot = shape_.data_bytes, all = slot * shape_.slots * shape_.strands;
+    if (pick(0, 2) == 0) return static_cast<size_t>(pick(0, static_cast<int>(2 * all)));
+    return slot * static_cast<size_t>(pick(1, 9)) + static_cast<size_t>(pick(0, 2)) - 1;
+  }
+
+  void add_exchange(Made& made, int rank) {
+    std::vector<PeerMessage> messages;
+    const auto add = [&](Kind kind, int peer, const Letter& letter) {
+      LetterBuffer& buffer = made.buffers.emplace_back(letter, static_cast<size_t>(pick(0, 20)), kind == Kind::kSend);
+      messages.push_back({kind, peer, letter.type, letter.count, buffer.data()});
+    };
+    for (const Letter& letter : made.letters) {
+      if (letter.from == rank) add(Kind::kSend, letter.to, letter);
+      if (letter.to == rank) add(Kind::kReceive, letter.from, letter);
+    }
+    const auto stream = static_cast<size_t>(rank);
+    std::vector<OwnMessage> own = own_messages(messages, rank);
+    own_copies_ += static_cast<int>(own.size());
+    if (!go_with_others(own, messages.size())) {
+      for (const auto& [send, receive] : own) {
+        machine_.launch(stream, {1}, {1}, [to = receive->buffer, from = send->buffer, bytes = send->bytes()] {
+          if (bytes > 0) std::memcpy(to, from, bytes);
+        });
+      }
+      own.clear();
+    }
+    for (const ExchangePart& part : divide(messages, rank, ranks_, shape_)) {
+      ExchangeLaunch launch = {};
+      launch.self = end_of(rank);
+      launch.state = &states_[stream];
+      launch.failures = reports_[stream].data();
+      launch.shape = shape_;
+      const ExchangeGrid grid = prepare_exchange(part, std::exchange(own, {}), launch);
+      ++launches_;
+      machine_.launch(
+          stream, {grid.ctas, grid.rows}, {grid.threads}, [launch] { run_exchange(launch); }, pick(0, 3) > 0);
+    }
+  }
+
+  ChannelShape shape_;
+  std::vector<MessageState> states_;
+  std::vector<Reports> reports_;
+  std::deque<Made> made_;
+  int launches_ = 0, own_copies_ = 0;
+};
+
+TEST(ExchangesOnCpu, RandomMessagesInUnluckyOrders) {
+  int launches = 0, exchanges = 0, own_copies = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 3);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, UINT64_MAX);
+    for (int exchange = 0; exchange < 4; ++exchange) world.add(world.pick(1, 12), ranks);
+    ASSERT_NO_THROW(world.run());
+    world.check();
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_TRUE(world.failures_of_messages(rank).empty());
+    launches += world.launches();
+    exchanges += 4 * ranks;
+    own_copies += world.own_copies();
+  }
+  EXPECT_GT(own_copies, 100);
+  EXPECT_GT(launches, exchanges / 2);
+}
+
+TEST(ExchangesOnCpu, MoreMessagesThanALaunchCarries) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(2, seed, UINT64_MAX);
+    world.add(4 * kMostMessages, 2);
+    ASSERT_NO_THROW(world.run());
+    world.check();
+    EXPECT_GT(world.launches(), 2);
+  }
+}
+
+// Waits are bounded, and say for whom: all launches end.
+TEST(ExchangesOnCpu, ARankThatDoesNotCome) {
+  int gave_up = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(3, seed, 5'000'000'000'000);  // 5000 turns
+    world.add(6, 3);
+    world.add(12, 2);
+    ASSERT_NO_THROW(world.run());
+    for (int rank = 0; rank < 2; ++rank) {
+      for (const StrandFailure& report : world.failures_of_messages(rank)) {
+        EXPECT_EQ(report.state, StrandFailure::kTimedOut);
+        ++gave_up;
+      }
+    }
+    EXPECT_TRUE(world.failures_of_messages(2).empty());
+  }
+  EXPECT_GT(gave_up, 10);
+}
+
+TEST(ExchangesOnCpu, EndsOfDifferentSizes) {
+  for (const auto& [sent, expected] : {std::pair<size_t, size_t>{100, 101}, {5000, 0}, {0, 1}, {20'000, 19'999}}) {
+    SCOPED_TRACE(std::to_string(sent) + " bytes, expected " + std::to_string(expected));
+    World world(2, sent + 1, 5'000'000'000'000);
+    world.add_letter(sent, expected);
+    ASSERT_NO_THROW(world.run());
+    const std::vector<StrandFailure> reports = world.failures_of_messages(1);
+    ASSERT_EQ(reports.size(), 1u);
+    EXPECT_EQ(reports[0].state, StrandFailure::kOtherSize);
+    EXPECT_EQ(reports[0].peer, 0);
+    EXPECT_EQ(reports[0].expected_epoch, expected);
+    EXPECT_EQ(reports[0].seen_epoch, sent);
+  }
+}
+
+}  // namespace
+}  // namespace plait
