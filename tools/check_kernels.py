@@ -78,8 +78,9 @@ def functions(listing: str):
 
 
 def waits_first(body: str) -> bool:
-    """Whether the kernel waits for the launch before it ahead of all that touches memory outside its CTA."""
-    touches = re.search(r"\b(?:ACQBULK|LDG?|STG?|ATOMG?|RED|REDG)\b", body)
+    """Whether, in the listing, the kernel waits for the launch before it ahead of all that touches memory outside its
+    CTA, or might where it is called."""
+    touches = re.search(r"\b(?:ACQBULK|LDG?|LDGSTS|STG?|ATOMG?|RED|REDG|UBLK\w+|UTMA\w+|CALL)\b", body)
     return touches is not None and touches[0] == "ACQBULK"
 
 

@@ -115,7 +115,8 @@ class Communicator {
   bool start_enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
   bool start_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
   bool advance();
-  // Waits until this rank's GPU is done with all calls but those of graphs; what fails there is then in async_error().
+  // Waits until this rank's GPU is done with all calls but those of graphs; what they fail of is then in async_error().
+  // Throws kSystem where the GPU itself has failed.
   void finish();
   // The failure that ended the communicator, if one did. From any thread. Of calls on a GPU that a stream has come past
   // it is known.

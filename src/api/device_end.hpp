@@ -35,7 +35,7 @@ class DeviceEnd {
   virtual bool advance() = 0;
   virtual CudaChoice choose(const Call& call) const = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
-  // Waits until the GPU is done with all calls but those of graphs.
+  // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   virtual void finish() = 0;
   // The failure record has what kernels reported by now. From any thread.
   virtual void look_at_reports() = 0;

@@ -34,7 +34,7 @@ struct plaitComm {
   const int size;
   const int device;                          // PLAIT_DEVICE_HOST where it has none
   const plait::SegmentIdentity identity;     // of the communicator: the same for all its ranks
-  std::mutex mutex;                          // guards the next two lines
+  std::mutex mutex;                          // guards `member` and `failure`
   std::shared_ptr<plait::c::Member> member;  // none once finalized
   std::optional<plait::Error> failure;       // that it had by then
   plait::c::Operations operations;           // that were made for it

@@ -57,7 +57,11 @@ std::vector<int> devices_for(int ranks, const int* list) {
 // The last calls of this rank may yet fail.
 void finish(plaitComm_t comm) noexcept {
   try {
-    Use(comm)->finish();
+    try {
+      Use(comm)->finish();
+    } catch (const plait::Error& error) {
+      remember({plaitUnhandledCudaError, error.what()});
+    }
   } catch (...) {
     // It is finalized, or another thread is in a call of it; or take_member() will say what is wrong with the handle.
   }

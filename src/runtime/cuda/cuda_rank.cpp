@@ -78,7 +78,7 @@ struct CudaRank::Impl {
   void keep_turn(cudaStream_t stream, bool runs_now);
   // `later` goes on when `earlier` has come to this point.
   void wait_for(cudaStream_t earlier, cudaStream_t later) const;
-  void finish() const;
+  cudaError_t finish() const;
 
   PeerMemory memory;
   std::optional<PeerMemory> host_memory;
@@ -259,10 +259,8 @@ void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
   check_cuda(cudaStreamWaitEvent(later, joined, 0), "waiting for a stream of a group");
 }
 
-// Waits in kernels are bounded. What CUDA says here is of no use to who ends a communicator, maybe with the process.
-void CudaRank::Impl::finish() const {
-  if (has_called) cudaEventSynchronize(last_call);
-}
+// Waits in kernels are bounded.
+cudaError_t CudaRank::Impl::finish() const { return has_called ? cudaEventSynchronize(last_call) : cudaSuccess; }
 
 CudaRank::Impl::~Impl() {
   const DeviceGuard guard(memory.device());
@@ -438,7 +436,7 @@ bool CudaRank::advance_exchange() {
   return impl.or_abort(advance, [&] { return impl.to_agree(); });
 }
 
-void CudaRank::finish() { impl_->finish(); }
+void CudaRank::finish() { check_cuda(impl_->finish(), "waiting for the last call"); }
 void CudaRank::look_at_reports() { impl_->watch->look_at_reports(); }
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }
 

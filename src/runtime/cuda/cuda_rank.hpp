@@ -87,7 +87,7 @@ class CudaRank {
                       std::span<void* const> streams);
   bool advance_exchange();
 
-  // Waits until the GPU is done with all calls but those of graphs.
+  // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   void finish();
   // Ends the communicator where a kernel has given up by now. From any thread.
   void look_at_reports();

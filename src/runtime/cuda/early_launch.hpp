@@ -10,8 +10,8 @@
 
 namespace plait {
 
-// Whether `kernel` may, of those that begin so: it was compiled for a GPU that can, without which the call above does
-// nothing, and the driver captures such launches. Its device is current.
+// Whether launches of `kernel`, which begins with await_launch_before(), may be early: it was compiled for GPUs that
+// can, since elsewhere that call does nothing, and the driver can capture such launches. Its device is current.
 bool can_begin_early(const void* kernel);
 
 // What cudaLaunchKernel takes, and whether it may begin early. Throws kSystem, which names `what`, where CUDA refuses.

@@ -13,8 +13,8 @@ namespace plait {
 
 class Exchanger {
  public:
-  // The rank's device is current, here and when it ends; by then it is done with all exchanges. `early`: launches of
-  // streams are (early_launch.hpp).
+  // The rank's device is current, here and when it ends; by then it is done with all exchanges. `early`: whether
+  // launches on streams, not on branches, may begin early (early_launch.hpp).
   Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape, bool early);
   ~Exchanger();
   Exchanger(const Exchanger&) = delete;

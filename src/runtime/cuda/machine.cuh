@@ -49,7 +49,7 @@ __device__ inline void await_launch_before() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// The next kernel of the stream may be put on the GPU, once all CTAs have come here.
+// The next kernel of the stream may be put on the GPU, once a thread of every CTA has come here, or the CTA has ended.
 __device__ inline void let_next_launch_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

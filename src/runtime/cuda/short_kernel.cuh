@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_consta
   __syncthreads();
   strand.leave(slice.end);
   const bool is_good = engine.take(strand);
-  machine::let_next_launch_begin();
+  let_next_launch_begin_after_all();
   if (!slice.end.is_awaited) return;
   if (!__syncthreads_and(is_good)) return;
   strand.end(slice.end);

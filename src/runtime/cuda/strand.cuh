@@ -7,6 +7,19 @@
 
 namespace plait {
 
+// Lets the next launch of the stream begin once all warps of all CTAs have come here, none of which waits for another
+// GPU after that. The first that said so would speak for its CTA, and who has nothing to take comes long before the
+// others; so one warp waits for the rest.
+__device__ inline void let_next_launch_begin_after_all() {
+  constexpr uint32_t kBarrier = 1;
+  if (machine::this_thread() >= static_cast<int>(kWarpThreads)) {
+    machine::arrive_at(kBarrier, blockDim.x);
+  } else {
+    machine::meet_at(kBarrier, blockDim.x);
+    machine::let_next_launch_begin();
+  }
+}
+
 // One CTA's share of a launch. Members are the same in all threads.
 //
 // A short launch is over before anything of it was needed twice, and lasts as long as its chain of instructions: so

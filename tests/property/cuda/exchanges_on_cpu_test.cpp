@@ -62,8 +62,12 @@ class World : public test::SimtWorld {
   int own_copies() const { return own_copies_; }
   std::vector<StrandFailure> failures_of_messages(int rank) const {
     std::vector<StrandFailure> found;
-    for (const StrandFailure& report : reports_[static_cast<size_t>(rank)]) {
-      if (report.state != StrandFailure::kNone) found.push_back(report);
+    const Reports& reports = reports_[static_cast<size_t>(rank)];
+    for (size_t queue = 0; queue < reports.size(); ++queue) {
+      if (reports[queue].state == StrandFailure::kNone) continue;
+      found.push_back(reports[queue]);
+      EXPECT_EQ(reports[queue].peer, static_cast<int>(queue) % kMostDeviceRanks);
+      EXPECT_NE(reports[queue].peer, rank);
     }
     return found;
   }
@@ -155,7 +159,7 @@ TEST(ExchangesOnCpu, MoreMessagesThanALaunchCarries) {
 
 // Waits are bounded, and say for whom: all launches end.
 TEST(ExchangesOnCpu, ARankThatDoesNotCome) {
-  int gave_up = 0;
+  int gave_up = 0, for_the_absent = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, 5'000'000'000'000);  // 5000 turns
@@ -166,11 +170,13 @@ TEST(ExchangesOnCpu, ARankThatDoesNotCome) {
       for (const StrandFailure& report : world.failures_of_messages(rank)) {
         EXPECT_EQ(report.state, StrandFailure::kTimedOut);
         ++gave_up;
+        if (report.peer == 2) ++for_the_absent;
       }
     }
     EXPECT_TRUE(world.failures_of_messages(2).empty());
   }
-  EXPECT_GT(gave_up, 10);
+  EXPECT_GT(for_the_absent, 10);
+  EXPECT_GE(gave_up, for_the_absent);
 }
 
 TEST(ExchangesOnCpu, EndsOfDifferentSizes) {

@@ -149,6 +149,19 @@ class World : public test::SimtWorld {
     make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(missing));
   }
 
+  // An all_reduce of a few numbers that the last rank does not come to, and behind it, on rank 0, a launch that may be
+  // early, which finds out whether the first one had ended.
+  void add_in_vain(Protocol protocol, ReduceOp op) {
+    Made& made = calls_.emplace_back();
+    made.call = {Collective::kAllReduce, DataType::kInt32, op, 0, 4};
+    const VerifiedPlan& plan = plan_of("push", made.call, 1);
+    const LaunchShape shape{protocol, 1, 4 * static_cast<int>(kWarpThreads)};
+    make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(ranks_ - 1));
+    const auto look = [this] { began_too_early_ = began_too_early_ || failures_of(0) == 0; };
+    machine_.launch(0, {1}, {1}, look, true);
+  }
+  bool began_too_early() const { return began_too_early_; }
+
   // A random call with signals, and on one rank a different one: `alike`, in the same way.
   void add_different(bool alike) {
     std::vector<int> others = first_ranks(ranks_);
@@ -413,6 +426,7 @@ class World : public test::SimtWorld {
   std::map<Collective, int> two_steps_;
   int through_host_ = 0, unfinished_ = 0;
   int kept_quiet_ = 0;
+  bool began_too_early_ = false;
 };
 
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
@@ -462,6 +476,23 @@ void expect_wrong_outputs_are_reported(World& world, int ranks) {
     EXPECT_TRUE(world.wrong_of(rank) == 0 || world.failures_of(static_cast<size_t>(rank)) > 0) << "rank " << rank;
   }
   world.check_surroundings();
+}
+
+// What is early keeps its place on the GPU: it must not come while the launch before it waits for another GPU, in
+// whichever of its warps.
+TEST(KernelsOnCpu, NothingBeginsWhileTheLaunchBeforeItWaitsForOthers) {
+  for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
+      for (uint64_t seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(std::string(name(protocol)) + ", " + name(op) + ", seed " + std::to_string(seed));
+        World world(2, seed, 1'000'000'000'000);  // 1000 turns
+        world.add_in_vain(protocol, op);
+        ASSERT_NO_THROW(world.run());
+        EXPECT_EQ(world.failures_of(0), 1);
+        EXPECT_FALSE(world.began_too_early());
+      }
+    }
+  }
 }
 
 // Waits are bounded, and who gave up begins nothing more: all launches end.

@@ -48,6 +48,11 @@ TEST(Turns, WhereOrdersContradictEachOtherTheEarliestGoesAlone) {
   EXPECT_EQ(turns_of(calls), (Turns{{0}, {1, 2}, {3}}));
 }
 
+TEST(Turns, CallsOfTwoCommunicatorsAreNotMixedWhereRanksShareAGpu) {
+  const std::vector<Caller> calls = {{0, 0, kSmall}, {0, 0, kWide}, {0, 1, kSmall}, {0, 1, kWide}};
+  EXPECT_EQ(turns_of(calls), (Turns{{0}, {1}, {2}, {3}}));
+}
+
 TEST(Turns, ARankWithMoreCallsThanOthersMakesThemLast) {
   const std::vector<Caller> calls = {{0, 0, kWide}, {0, 0, kWide}, {1, 1, kWide}};
   EXPECT_EQ(turns_of(calls), (Turns{{0, 2}, {1}}));
