@@ -155,6 +155,35 @@ void expect_sums(World& world, int variant, const std::string& what) {
   expect_results(world, kCount, what, [&](int, int i) { return sum_of(world.size(), i, variant); });
 }
 
+// What `calls` put on the streams of all ranks.
+class Graphs {
+ public:
+  Graphs(World& world, const std::function<void()>& calls) : world_(world), graphs_(world.size()) {
+    world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
+    calls();
+    // A thread may make no graph executable as long as it captures another.
+    std::vector<cudaGraph_t> captured(world.size());
+    world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
+    world.each([&](Rank&, int r) {
+      MUST(cudaGraphInstantiateWithFlags(&graphs_[r], captured[r], 0));
+      MUST(cudaGraphDestroy(captured[r]));
+    });
+  }
+  ~Graphs() {
+    world_.each([this](Rank&, int r) { MUST(cudaGraphExecDestroy(graphs_[r])); });
+  }
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
+
+  void launch() {
+    world_.each([this](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs_[r], rank.stream)); });
+  }
+
+ private:
+  World& world_;
+  std::vector<cudaGraphExec_t> graphs_;
+};
+
 void test_collectives(World& world) {
   const int ranks = world.size();
   const int root = ranks - 1;
@@ -297,21 +326,12 @@ void test_order(World& world) {
     world.each([](Rank&, int) { MUST(cudaStreamSynchronize(nullptr)); });
     check("calls between copies on the default stream");
   }
-  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
-  rounds_on(own);
-  std::vector<cudaGraph_t> captured(ranks);
-  std::vector<cudaGraphExec_t> graphs(ranks);
-  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
-  world.each([&](Rank&, int r) {
-    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
-    MUST(cudaGraphDestroy(captured[r]));
-  });
+  Graphs graphs(world, [&] { rounds_on(own); });
   for (int replay = 0; replay < 5; ++replay) {
     fill(world, 0);
-    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    graphs.launch();
     check("captured calls between copies");
   }
-  for (const cudaGraphExec_t graph : graphs) MUST(cudaGraphExecDestroy(graph));
 }
 
 // Calls that come after several things at once: after calls of another communicator, and a copy, on streams that theirs
@@ -382,22 +402,13 @@ void test_joins(const std::vector<int>& devices) {
   enqueue();
   check("a call after several");
   prepare();
-  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
-  enqueue();
-  std::vector<cudaGraph_t> captured(ranks);
-  std::vector<cudaGraphExec_t> graphs(ranks);
-  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
-  world.each([&](Rank&, int r) {
-    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
-    MUST(cudaGraphDestroy(captured[r]));
-  });
+  Graphs graphs(world, enqueue);
   for (int replay = 0; replay < 5; ++replay) {
     prepare();
-    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    graphs.launch();
     check("a captured call after several");
   }
   world.each([&](Rank&, int r) {
-    MUST(cudaGraphExecDestroy(graphs[r]));
     MUST(cudaEventDestroy(events[r]));
     MUST(cudaStreamDestroy(sides[r]));
   });
@@ -405,28 +416,20 @@ void test_joins(const std::vector<int>& devices) {
 
 // Graphs that are replayed between eager calls.
 void test_graphs(World& world) {
-  std::vector<cudaGraphExec_t> graphs(world.size());
-  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
-  world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
-  world.in_group(
-      [](Rank& rank, int) { return plaitBcast(rank.receive, kCount, plaitInt32, 0, rank.comm, rank.stream); });
-  // A thread may make no graph executable as long as it captures another.
-  std::vector<cudaGraph_t> captured(world.size());
-  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
-  world.each([&](Rank&, int r) {
-    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
-    MUST(cudaGraphDestroy(captured[r]));
+  Graphs graphs(world, [&] {
+    world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
+    world.in_group(
+        [](Rank& rank, int) { return plaitBcast(rank.receive, kCount, plaitInt32, 0, rank.comm, rank.stream); });
   });
   for (int i = 0; i < 20; ++i) {
     fill(world, i);
-    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    graphs.launch();
     expect_sums(world, i, "a replay");
     if (i % 3 == 0) continue;
     fill(world, i + 1);
     world.in_group([](Rank& rank, int) { return all_reduce(rank, rank.stream); });
     expect_sums(world, i + 1, "an eager call between replays");
   }
-  for (const cudaGraphExec_t graph : graphs) MUST(cudaGraphExecDestroy(graph));
 }
 
 int factor_of(int rank) { return rank % 2 == 0 ? 3 : -1; }
@@ -456,16 +459,12 @@ void test_operations(World& world) {
   expect_results(world, kCount, "a pre-multiplied plaitAllReduce",
                  [&](int, int i) { return weighted_sum_of(ranks, i, 1); });
 
-  std::vector<cudaGraph_t> captured(ranks);
-  std::vector<cudaGraphExec_t> graphs(ranks);
-  world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
-  world.in_group([&](Rank& rank, int r) {
-    return plaitReduceScatter(rank.send, rank.receive, kCount, plaitInt32, device_ops[r], rank.comm, rank.stream);
+  Graphs graphs(world, [&] {
+    world.in_group([&](Rank& rank, int r) {
+      return plaitReduceScatter(rank.send, rank.receive, kCount, plaitInt32, device_ops[r], rank.comm, rank.stream);
+    });
   });
-  world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
   world.each([&](Rank& rank, int r) {
-    MUST(cudaGraphInstantiateWithFlags(&graphs[r], captured[r], 0));
-    MUST(cudaGraphDestroy(captured[r]));
     const int factor = factor_of(r);
     MUST(cudaMemcpy(factors[r], &factor, sizeof(factor), cudaMemcpyHostToDevice));
     expect(plaitRedOpDestroy(ops[r], rank.comm) == plaitSuccess, "plaitRedOpDestroy");
@@ -474,14 +473,11 @@ void test_operations(World& world) {
   });
   for (int i = 0; i < 3; ++i) {
     fill(world, i);
-    world.each([&](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs[r], rank.stream)); });
+    graphs.launch();
     expect_results(world, kCount, "a replayed pre-multiplied plaitReduceScatter",
                    [&](int r, int at) { return weighted_sum_of(ranks, r * kCount + at, i); });
   }
-  world.each([&](Rank&, int r) {
-    MUST(cudaGraphExecDestroy(graphs[r]));
-    MUST(cudaFree(factors[r]));
-  });
+  world.each([&](Rank&, int r) { MUST(cudaFree(factors[r])); });
 }
 
 // All ranks backwards, then alone.

@@ -8,6 +8,8 @@
 
 namespace plait {
 
+inline constexpr int kExchangeLoads = 4;  // of a thread, under way at once
+
 // One strand at one end of a channel: copying warps, and a last one that tells the other end. Members are the same in
 // all threads.
 class ChannelEnd {
@@ -59,7 +61,6 @@ class ChannelEnd {
   // that was in the slot, which only the signalling warp lets it do (tell()).
   static constexpr int kCopyBarrier = 15;
   static_assert(kSlots < kCopyBarrier);
-  static constexpr int kAtOnce = 4;  // loads of a thread that are under way
 
   // A piece, by all copying warps. False: given up.
   __device__ bool move(const DeviceMessage& message, uint64_t offset, std::byte* slot) {
@@ -70,7 +71,7 @@ class ChannelEnd {
       const uint64_t needed = pieces_ < launch_.shape.slots ? 0 : pieces_ + 1 - launch_.shape.slots;
       if (!await(emptied_, needed)) return false;
       if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(slot) = message.bytes;
-      copy_bytes<kAtOnce, FarEnd::kDestination>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
+      copy_bytes<kExchangeLoads, FarEnd::kDestination>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
       return true;
     }
     if (!await(filled_, pieces_ + 1)) return false;
@@ -79,7 +80,7 @@ class ChannelEnd {
       if (threadIdx.x == 0) give_up(StrandFailure::kOtherSize, message.bytes, sent);
       return false;
     }
-    copy_bytes<kAtOnce, FarEnd::kSource>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
+    copy_bytes<kExchangeLoads, FarEnd::kSource>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
     return true;
   }
 
@@ -129,14 +130,13 @@ class ChannelEnd {
 };
 
 __device__ inline void copy_own(const ExchangeLaunch& launch) {
-  constexpr int kAtOnce = 4;  // loads of a thread that are under way
   if (blockIdx.x >= launch.own_ctas) return;
   const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (uint32_t c = 0; c < launch.own_count; ++c) {
     const OwnCopy& copy = launch.own[c];
-    copy_bytes<kAtOnce, FarEnd::kSource>(reinterpret_cast<std::byte*>(copy.to),
-                                         reinterpret_cast<const std::byte*>(copy.from), copy.bytes, thread,
-                                         uint64_t{launch.own_ctas} * blockDim.x);
+    copy_bytes<kExchangeLoads, FarEnd::kSource>(reinterpret_cast<std::byte*>(copy.to),
+                                                reinterpret_cast<const std::byte*>(copy.from), copy.bytes, thread,
+                                                uint64_t{launch.own_ctas} * blockDim.x);
   }
 }
 
