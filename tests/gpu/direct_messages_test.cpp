@@ -356,13 +356,10 @@ class RingInProcess {
   }
   // Every step of all ranks before the next one.
   void exchange_in_steps() {
-    std::vector<size_t> under_way;
-    for (size_t r = 0; r < messages_.size(); ++r) {
-      if (!rank(r).start_exchange(messages_[r], {&streams_[r], 1})) under_way.push_back(r);
-    }
-    while (!under_way.empty()) {
-      std::erase_if(under_way, [&](size_t r) { return rank(r).advance(); });
-    }
+    world_.in_steps([&](int r) {
+      const auto i = static_cast<size_t>(r);
+      return rank(i).start_exchange(messages_[i], {&streams_[i], 1});
+    });
   }
   // One rank after the other.
   void exchange() {
@@ -406,32 +403,17 @@ void test_one_process(Report& report, int gpus) {
 void test_graphs_of_one_process(Report& report, int gpus) {
   for (const int ranks : {2, 3}) {
     RingInProcess ring(ranks, gpus);
-    World& world = ring.world();
     const std::string what = join("captured messages of ", ranks, " ranks of one process, by ", engine);
-    std::vector<cudaGraphExec_t> graphs(static_cast<size_t>(ranks));
-    for (int r = 0; r < ranks; ++r) {
-      check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "capture");
-    }
-    ring.exchange_in_steps();
-    ring.exchange_in_steps();
-    std::vector<cudaGraph_t> captured(graphs.size());
-    for (int r = 0; r < ranks; ++r) {
-      check_cuda(cudaStreamEndCapture(world.stream(r), &captured[static_cast<size_t>(r)]), "end of capture");
-    }
-    for (size_t r = 0; r < graphs.size(); ++r) {
-      check_cuda(cudaGraphInstantiate(&graphs[r], captured[r], 0), "graph");
-      check_cuda(cudaGraphDestroy(captured[r]), "graph");
-    }
+    Graphs graphs(ring.world(), [&] {
+      ring.exchange_in_steps();
+      ring.exchange_in_steps();
+    });
     for (int round = 0; round < 5; ++round) {
       ring.fill(round);
-      for (int r = 0; r < ranks; ++r) {
-        const DeviceGuard guard(world.device(r));
-        check_cuda(cudaGraphLaunch(graphs[static_cast<size_t>(r)], world.stream(r)), "replay");
-      }
+      graphs.launch();
       ring.expect(report, round, what);
     }
     ring.expect_direct(report, ranks > 2 || engine == std::string("sm") ? 2 : 0, what);
-    for (const cudaGraphExec_t graph : graphs) check_cuda(cudaGraphExecDestroy(graph), "graph");
   }
 }
 

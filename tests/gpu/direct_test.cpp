@@ -431,28 +431,12 @@ class OneProcess {
   }
   void replayed() {
     const Call call = call_of(Collective::kAllGather, 0, 30'000);
-    std::vector<cudaGraph_t> captured(static_cast<size_t>(world_.size()));
-    for (int r = 0; r < world_.size(); ++r) {
-      check_cuda(cudaStreamBeginCapture(world_.stream(r), cudaStreamCaptureModeThreadLocal), "beginning a capture");
-    }
-    enqueue_in_steps(call, false);
-    for (int r = 0; r < world_.size(); ++r) {
-      check_cuda(cudaStreamEndCapture(world_.stream(r), &captured[static_cast<size_t>(r)]), "ending a capture");
-    }
-    std::vector<cudaGraphExec_t> graphs;
-    for (cudaGraph_t graph : captured) {
-      check_cuda(cudaGraphInstantiate(&graphs.emplace_back(), graph, 0), "instantiating");
-      check_cuda(cudaGraphDestroy(graph), "destroying");
-    }
+    Graphs graphs(world_, [&] { enqueue_in_steps(call, false); });
     for (unsigned seed = 1; seed < 4; ++seed) {
       prepare(call, seed, false);
-      for (int r = 0; r < world_.size(); ++r) {
-        const DeviceGuard guard(world_.device(r));
-        check_cuda(cudaGraphLaunch(graphs[static_cast<size_t>(r)], world_.stream(r)), "launching");
-      }
+      graphs.launch();
       expect_right(call, seed, false, "replayed");
     }
-    for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
     expect_direct("captured", engine == std::string("sm"));  // as to engines, see AgreementWatch::takes()
   }
   void by_threads() {
@@ -476,10 +460,8 @@ class OneProcess {
   void on_the_default_stream() {
     const Call call = call_of(Collective::kBroadcast, 0, 70'000);
     prepare(call, 9, false);
-    const auto start = [&](int r) {
-      return world_.rank(r).start_enqueue(call, world_.input(r), world_.output(r), nullptr);
-    };
-    in_steps([&](int r) { return start(r); });
+    world_.in_steps(
+        [&](int r) { return world_.rank(r).start_enqueue(call, world_.input(r), world_.output(r), nullptr); });
     for (int r = 0; r < world_.size(); ++r) {
       const DeviceGuard guard(world_.device(r));
       check_cuda(cudaStreamSynchronize(nullptr), "the default stream");
@@ -497,16 +479,8 @@ class OneProcess {
     }
     world_.synchronize();
   }
-  template <class Start>
-  void in_steps(const Start& start) {
-    std::vector<int> under_way;
-    for (int r = 0; r < world_.size(); ++r) {
-      if (!start(r)) under_way.push_back(r);
-    }
-    while (!under_way.empty()) std::erase_if(under_way, [&](int r) { return world_.rank(r).advance(); });
-  }
   void enqueue_in_steps(const Call& call, bool in_place) {
-    in_steps([&](int r) {
+    world_.in_steps([&](int r) {
       const End it = end(r);
       return it.communicator.start_enqueue(call, it.input_at(call, 0, in_place), it.output_at(call, 0, in_place),
                                            it.stream);

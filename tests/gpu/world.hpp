@@ -63,6 +63,15 @@ class World {
   std::byte* input(int r) { return inputs_[r]; }
   std::byte* output(int r) { return outputs_[r]; }
 
+  // One thread drives all ranks: what start(r) begins for each takes every step of all before the next one.
+  template <class Start>
+  void in_steps(const Start& start) {
+    std::vector<int> under_way;
+    for (int r = 0; r < size(); ++r) {
+      if (!start(r)) under_way.push_back(r);
+    }
+    while (!under_way.empty()) std::erase_if(under_way, [&](int r) { return ranks_[r].advance(); });
+  }
   void synchronize() {
     for (int r = 0; r < size(); ++r) {
       const DeviceGuard guard(devices_[r]);
@@ -75,6 +84,43 @@ class World {
   std::vector<Communicator> ranks_;
   std::vector<cudaStream_t> streams_;
   std::vector<std::byte*> inputs_, outputs_;
+};
+
+// What `calls` put on the streams of all ranks.
+class Graphs {
+ public:
+  template <class Calls>
+  Graphs(World& world, const Calls& calls) : world_(world) {
+    for (int r = 0; r < world.size(); ++r) {
+      check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    }
+    calls();
+    // A thread may make no graph executable as long as it captures another.
+    std::vector<cudaGraph_t> captured;
+    for (int r = 0; r < world.size(); ++r) {
+      check_cuda(cudaStreamEndCapture(world.stream(r), &captured.emplace_back()), "ending a capture");
+    }
+    for (const cudaGraph_t graph : captured) {
+      check_cuda(cudaGraphInstantiate(&graphs_.emplace_back(), graph, 0), "a graph");
+      check_cuda(cudaGraphDestroy(graph), "a graph");
+    }
+  }
+  ~Graphs() {
+    for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
+  }
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
+
+  void launch() {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      check_cuda(cudaGraphLaunch(graphs_[static_cast<size_t>(r)], world_.stream(r)), "launching a graph");
+    }
+  }
+
+ private:
+  World& world_;
+  std::vector<cudaGraphExec_t> graphs_;
 };
 
 }  // namespace plait::test
