@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_cons
       if (++step == static_cast<uint32_t>(part.first) + part.count) break;
       engine.begin_step(step);
     }
-    if (is_last) let_next_launch_begin_after_all();
+    if (is_last && engine.is_good()) let_next_launch_begin_after_first_warp();
     if (is_last && !part.end.is_awaited) return;
     if (!__syncthreads_and(engine.is_good())) return;
     strand.end(part.end);

@@ -21,8 +21,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_consta
   engine.give(strand);
   __syncthreads();
   strand.leave(slice.end);
-  const bool is_good = engine.take(strand);
-  let_next_launch_begin_after_all();
+  const bool is_good = engine.take(strand);  // which lets the next launch begin
   if (!slice.end.is_awaited) return;
   if (!__syncthreads_and(is_good)) return;
   strand.end(slice.end);

@@ -37,7 +37,7 @@ class ShortLines {
     }
   }
 
-  // False: given up.
+  // Lets the next launch begin. False: given up.
   __device__ bool take(const Strand& strand) {
 #pragma unroll 1
     for (int taking = 0; taking < slice_.takings; ++taking) {
@@ -48,6 +48,7 @@ class ShortLines {
       places_ += kMostGroup;
       taken_words_ += kMostGroup;
     }
+    let_next_launch_begin_after_first_warp();
     return true;
   }
 

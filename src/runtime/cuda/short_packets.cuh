@@ -58,7 +58,7 @@ class ShortPackets {
     }
   }
 
-  // False: given up.
+  // Lets the next launch begin. False: given up.
   __device__ bool take(const Strand& strand) {
     const bool takes_packets = is_flagged(place_.addresses[ShortPlace::kTaken]);
     const bool has_output = place_.addresses[ShortPlace::kTakenTo] != 0;
@@ -86,6 +86,7 @@ class ShortPackets {
         all_came = all_came && came[w];
       }
       if (__all_sync(kWarp, all_came)) {
+        let_next_launch_begin_after_first_warp();
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
           if (has_output && exists(w)) *callers_word(ShortPlace::kTakenTo, w) = results[w];

@@ -7,17 +7,14 @@
 
 namespace plait {
 
-// Lets the next launch of the stream begin once all warps of all CTAs have come here, none of which waits for another
-// GPU after that. The first that said so would speak for its CTA, and who has nothing to take comes long before the
-// others; so one warp waits for the rest.
-__device__ inline void let_next_launch_begin_after_all() {
-  constexpr uint32_t kBarrier = 1;
-  if (machine::this_thread() >= static_cast<int>(kWarpThreads)) {
-    machine::arrive_at(kBarrier, blockDim.x);
-  } else {
-    machine::meet_at(kBarrier, blockDim.x);
-    machine::let_next_launch_begin();
-  }
+// Lets the next launch of the stream begin, for whose sake nobody may be kept off the GPU that this one still waits
+// for. For all threads, once they have taken all they take: those of the first warp speak for the CTA.
+//
+// Others of it may still wait then, but for nothing that has yet to be put on a GPU. The first warp has the first word
+// of whatever the CTA takes, so by now it has had something of every CTA, on other GPUs, that the rest waits for, and
+// they of those that they wait for. CTAs that are on a GPU, and have begun this epoch, wait only for each other.
+__device__ inline void let_next_launch_begin_after_first_warp() {
+  if (machine::this_thread() < static_cast<int>(kWarpThreads)) machine::let_next_launch_begin();
 }
 
 // One CTA's share of a launch. Members are the same in all threads.
