@@ -56,7 +56,7 @@ test:  ## build, then run the C++ tests and the Python tests
 gpu-test:  ## build and run the tests that need a GPU; says what it skipped
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=OFF -DPLAIT_GPU_TESTS=ON -DPLAIT_CUDA=system \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
-	cmake --build $(GPU_BUILD) -j $(JOBS) --target collectives_gpu_test any_bits_gpu_test c_api_gpu_test peer_memory_gpu_test faults_gpu_test messages_gpu_test \
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target collectives_gpu_test any_bits_gpu_test c_api_gpu_test c_api_order_gpu_test peer_memory_gpu_test faults_gpu_test messages_gpu_test \
 	  direct_gpu_test direct_choices_gpu_test direct_messages_gpu_test
 	ctest --test-dir $(GPU_BUILD) --output-on-failure -V -R '^gpu/'
 

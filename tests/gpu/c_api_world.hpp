@@ -1,0 +1,208 @@
+// A program that drives all its ranks in one thread, through groups of the C interface, and sees what they receive. It
+// has a CUDA runtime of its own. Without a test framework, since machines with GPUs often have none.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <plait/plait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace plait::test {
+
+inline constexpr int kCount = 10'000;
+
+inline int passed = 0;
+inline int failed = 0;
+
+inline void expect(bool good, const std::string& what) {
+  ++(good ? passed : failed);
+  if (!good) std::printf("FAILED: %s (last error: %s)\n", what.c_str(), plaitGetLastError(nullptr));
+}
+
+// What has to work for the test to go on.
+inline void must(plaitResult_t result, const char* what) {
+  if (result == plaitSuccess) return;
+  std::printf("FAILED: %s: %s: %s\n", what, plaitGetErrorString(result), plaitGetLastError(nullptr));
+  std::exit(1);
+}
+inline void must(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::printf("FAILED: %s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+#define MUST(call) must((call), #call)
+
+// One rank with its stream and buffers, large enough for all ranks' blocks.
+struct Rank {
+  int device = 0;
+  plaitComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  int* send = nullptr;
+  int* receive = nullptr;
+};
+
+class World {
+ public:
+  World(const std::vector<int>& devices, const std::vector<plaitComm_t>& comms) : ranks_(devices.size()) {
+    for (int r = 0; r < size(); ++r) {
+      Rank& rank = ranks_[r];
+      rank.device = devices[r];
+      rank.comm = comms[r];
+      MUST(cudaSetDevice(rank.device));
+      MUST(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking));
+      MUST(plaitMemAlloc(reinterpret_cast<void**>(&rank.send), bytes()));
+      MUST(plaitMemAlloc(reinterpret_cast<void**>(&rank.receive), bytes()));
+    }
+  }
+  ~World() {
+    for (Rank& rank : ranks_) {
+      MUST(cudaSetDevice(rank.device));
+      if (rank.comm != nullptr) expect(plaitCommDestroy(rank.comm) == plaitSuccess, "plaitCommDestroy");
+      MUST(plaitMemFree(rank.send));
+      MUST(plaitMemFree(rank.receive));
+      MUST(cudaStreamDestroy(rank.stream));
+    }
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  size_t bytes() const { return sizeof(int) * kCount * ranks_.size(); }
+  Rank& operator[](int r) { return ranks_[r]; }
+
+  // For every rank, its device current.
+  void each(const std::function<void(Rank&, int)>& body) {
+    for (int r = 0; r < size(); ++r) {
+      MUST(cudaSetDevice(ranks_[r].device));
+      body(ranks_[r], r);
+    }
+  }
+  void in_group(const std::function<plaitResult_t(Rank&, int)>& call) {
+    MUST(plaitGroupStart());
+    each([&](Rank& rank, int r) { MUST(call(rank, r)); });
+    MUST(plaitGroupEnd());
+  }
+  void synchronize() {
+    each([](Rank& rank, int) { MUST(cudaStreamSynchronize(rank.stream)); });
+  }
+
+ private:
+  std::vector<Rank> ranks_;
+};
+
+inline std::vector<plaitComm_t> made_at_once(const std::vector<int>& devices) {
+  std::vector<plaitComm_t> comms(devices.size());
+  MUST(plaitCommInitAll(comms.data(), static_cast<int>(devices.size()), devices.data()));
+  return comms;
+}
+
+inline std::vector<plaitComm_t> made_in_group(const std::vector<int>& devices) {
+  std::vector<plaitComm_t> comms(devices.size());
+  plaitUniqueId id;
+  MUST(plaitGetUniqueId(&id));
+  MUST(plaitGroupStart());
+  for (size_t r = 0; r < devices.size(); ++r) {
+    MUST(cudaSetDevice(devices[r]));
+    MUST(plaitCommInitRank(&comms[r], static_cast<int>(devices.size()), id, static_cast<int>(r)));
+  }
+  MUST(plaitGroupEnd());
+  return comms;
+}
+
+inline int value_of(int rank, int i, int variant) { return (rank + 1) * 1000 + (i + variant) % 97; }
+
+inline int sum_of(int ranks, int i, int variant) {
+  return ranks * (ranks + 1) / 2 * 1000 + ranks * ((i + variant) % 97);
+}
+
+inline void fill(World& world, int variant) {
+  world.each([&](Rank& rank, int r) {
+    std::vector<int> values(kCount * world.size());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value_of(r, static_cast<int>(i), variant);
+    MUST(cudaMemcpyAsync(rank.send, values.data(), world.bytes(), cudaMemcpyHostToDevice, rank.stream));
+    MUST(cudaMemsetAsync(rank.receive, 0xff, world.bytes(), rank.stream));
+    MUST(cudaStreamSynchronize(rank.stream));
+  });
+}
+
+// Compares `elements` of every rank's receiving buffer with what `expected` says of (rank, element).
+inline void expect_results(World& world, int elements, const std::string& what,
+                           const std::function<int(int, int)>& expected) {
+  world.synchronize();
+  world.each([&](Rank& rank, int r) {
+    std::vector<int> values(elements);
+    MUST(cudaMemcpy(values.data(), rank.receive, sizeof(int) * elements, cudaMemcpyDeviceToHost));
+    int wrong = 0;
+    for (int i = 0; i < elements; ++i) wrong += values[i] != expected(r, i);
+    expect(wrong == 0, what + " on rank " + std::to_string(r) + ": " + std::to_string(wrong) + " wrong");
+    plaitResult_t state = plaitInternalError;
+    MUST(plaitCommGetAsyncError(rank.comm, &state));
+    expect(state == plaitSuccess, what + ": the state afterwards: " + plaitGetLastError(rank.comm));
+  });
+}
+
+inline plaitResult_t all_reduce(Rank& rank, cudaStream_t stream) {
+  return plaitAllReduce(rank.send, rank.receive, kCount, plaitInt32, plaitSum, rank.comm, stream);
+}
+
+inline void expect_sums(World& world, int variant, const std::string& what) {
+  expect_results(world, kCount, what, [&](int, int i) { return sum_of(world.size(), i, variant); });
+}
+
+// What `calls` put on the streams of all ranks.
+class Graphs {
+ public:
+  Graphs(World& world, const std::function<void()>& calls) : world_(world), graphs_(world.size()) {
+    world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
+    calls();
+    // A thread may make no graph executable as long as it captures another.
+    std::vector<cudaGraph_t> captured(world.size());
+    world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
+    world.each([&](Rank&, int r) {
+      MUST(cudaGraphInstantiateWithFlags(&graphs_[r], captured[r], 0));
+      MUST(cudaGraphDestroy(captured[r]));
+    });
+  }
+  ~Graphs() {
+    world_.each([this](Rank&, int r) { MUST(cudaGraphExecDestroy(graphs_[r])); });
+  }
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
+
+  void launch() {
+    world_.each([this](Rank& rank, int r) { MUST(cudaGraphLaunch(graphs_[r], rank.stream)); });
+  }
+
+ private:
+  World& world_;
+  std::vector<cudaGraphExec_t> graphs_;
+};
+
+// What a program's main() returns of `tests`, which is told how many GPUs there are. 77: none, nothing was tested.
+inline int run_tests(const std::function<void(int gpus)>& tests) {
+  alarm(120);  // whatever happens, it ends
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
+    std::puts("skipped: no GPU");
+    return 77;
+  }
+  setenv("PLAIT_TIMEOUT_SEC", "20", 0);
+  tests(gpus);
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}
+
+// A rank for each GPU, two that share one, and three of which two do.
+inline std::vector<std::vector<int>> worlds_of(int gpus) {
+  std::vector<int> all(static_cast<size_t>(gpus));
+  std::iota(all.begin(), all.end(), 0);
+  return {all, {0, 0}, {0, gpus - 1, 0}};
+}
+
+}  // namespace plait::test
