@@ -29,8 +29,8 @@ function(plait_tests folder)
     add_executable(${name} "${source}")
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     target_compile_definitions(${name} PRIVATE PLAIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    # A third less time to compile, and with sanitizers half; what takes time in tests is the library, but where they
-    # compute what they expect of it.
+    # Tests compile in a third less time so, and with sanitizers most unit tests in 40% less; what takes time in them is
+    # the library, but where they compute what they expect of it.
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     if(PLAIT_SANITIZE AND folder MATCHES "^unit" AND NOT folder MATCHES "host$")
       target_compile_options(${name} PRIVATE -O0)

@@ -251,12 +251,11 @@ void test_refusal_in_a_group(const std::vector<int>& devices) {
 }
 
 void test_all(int gpus) {
+  in_each_world(gpus, [](World& world) {
+    test_streams(world);
+    test_order(world);
+  });
   for (const std::vector<int>& devices : worlds_of(gpus)) {
-    for (const bool in_group : {false, true}) {
-      World world(devices, in_group ? made_in_group(devices) : made_at_once(devices));
-      test_streams(world);
-      test_order(world);
-    }
     if (devices.size() == 1) continue;
     test_joins(devices);
     test_straight(devices);

@@ -265,10 +265,7 @@ void test_abort(World& world) {
   expect(all_reduce(world[1], world[1].stream) == plaitRemoteError, "the other ranks' calls after the abort");
 }
 
-void test_world(const std::vector<int>& devices, bool in_group) {
-  std::printf("%zu ranks, %s\n", devices.size(), in_group ? "made in a group" : "made at once");
-  std::fflush(stdout);
-  World world(devices, in_group ? made_in_group(devices) : made_at_once(devices));
+void test_world(World& world) {
   test_collectives(world);
   test_graphs(world);
   test_operations(world);
@@ -277,9 +274,7 @@ void test_world(const std::vector<int>& devices, bool in_group) {
 }
 
 void test_all(int gpus) {
-  for (const bool in_group : {false, true}) {
-    for (const std::vector<int>& devices : worlds_of(gpus)) test_world(devices, in_group);
-  }
+  in_each_world(gpus, test_world);
   test_failure_of_the_last_call(gpus - 1);
   test_host();
   test_required_device(gpus - 1);

@@ -15,6 +15,7 @@
 
 namespace plait::test {
 
+inline constexpr int kSkipped = 77;
 inline constexpr int kCount = 10'000;
 
 inline int passed = 0;
@@ -184,13 +185,14 @@ class Graphs {
   std::vector<cudaGraphExec_t> graphs_;
 };
 
-// What a program's main() returns of `tests`, which is told how many GPUs there are. 77: none, nothing was tested.
+// What a program's main() returns of `tests`, which is told how many GPUs there are. kSkipped: none, nothing was
+// tested.
 inline int run_tests(const std::function<void(int gpus)>& tests) {
   alarm(120);  // whatever happens, it ends
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::puts("skipped: no GPU");
-    return 77;
+    return kSkipped;
   }
   setenv("PLAIT_TIMEOUT_SEC", "20", 0);
   tests(gpus);
@@ -203,6 +205,18 @@ inline std::vector<std::vector<int>> worlds_of(int gpus) {
   std::vector<int> all(static_cast<size_t>(gpus));
   std::iota(all.begin(), all.end(), 0);
   return {all, {0, 0}, {0, gpus - 1, 0}};
+}
+
+// With communicators of each of them, made at once and made in a group.
+inline void in_each_world(int gpus, const std::function<void(World&)>& tests) {
+  for (const bool in_group : {false, true}) {
+    for (const std::vector<int>& devices : worlds_of(gpus)) {
+      std::printf("%zu ranks, %s\n", devices.size(), in_group ? "made in a group" : "made at once");
+      std::fflush(stdout);
+      World world(devices, in_group ? made_in_group(devices) : made_at_once(devices));
+      tests(world);
+    }
+  }
 }
 
 }  // namespace plait::test
