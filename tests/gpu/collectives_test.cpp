@@ -21,7 +21,10 @@
 namespace plait {
 namespace {
 
+using test::captured_in_turn;
+using test::Graph;
 using test::kSkipped;
+using test::launch;
 using test::Report;
 using test::World;
 
@@ -216,32 +219,24 @@ void test_graphs(Report& report, int gpus, const Manner& manner) {
                         {Collective::kAllReduce, DataType::kBfloat16, ReduceOp::kMax, 0, 3'000'000},
                         {Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 1, 77}};
   for (const Call& call : calls) {
-    std::vector<cudaGraphExec_t> graphs(world.size());
-    for (int r = 0; r < world.size(); ++r) {
-      const DeviceGuard guard(world.device(r));
-      cudaGraph_t graph;
-      check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "capture");
+    const std::vector<Graph> graphs = captured_in_turn(world, [&](int r) {
       for (int i = 0; i < 3; ++i) {
         world.rank(r).enqueue(call, input_of(world, call, r, {}), output_of(world, call, r, {}), world.stream(r));
       }
-      check_cuda(cudaStreamEndCapture(world.stream(r), &graph), "end of capture");
-      check_cuda(cudaGraphInstantiate(&graphs[r], graph, 0), "graph");
-      cudaGraphDestroy(graph);
-    }
+    });
     for (int replay = 0; replay < 5; ++replay) {
       upload(world, call, {}, replay);
       for (int r = 0; r < world.size(); ++r) {
         const DeviceGuard guard(world.device(r));
         check_cuda(cudaMemsetAsync(world.output(r), 0xee, 1 << 20, world.stream(r)), "clearing");
-        check_cuda(cudaGraphLaunch(graphs[r], world.stream(r)), "replay");
       }
+      launch(world, graphs);
       world.synchronize();
       const long errors = wrong(world, call, {}, replay);
       report.expect(errors == 0, join("replay ", replay, " of ", describe(world, call, {}), ": ", errors, " wrong"));
       const long eager = run(world, call, {}, replay + 100);
       report.expect(eager == 0, join("eager after replay ", replay, " of ", to_text(call), ": ", eager, " wrong"));
     }
-    for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
   }
 }
 
@@ -384,27 +379,17 @@ void test_premultiplied_graphs(Report& report, int gpus) {
     for (const size_t count : {1000, 2'000'000}) {
       const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
       factors.clear();
-      std::vector<cudaGraphExec_t> graphs(world.size());
-      for (int r = 0; r < world.size(); ++r) {
-        const DeviceGuard guard(world.device(r));
+      const std::vector<Graph> graphs = captured_in_turn(world, [&](int r) {
         const Factor factor = factors.on(r, call.type);
-        cudaGraph_t graph;
-        check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "capture");
         for (int i = 0; i < 2; ++i) {
           world.rank(r).enqueue(call, input_of(world, call, r, {}), output_of(world, call, r, {}), world.stream(r),
                                 &factor);
         }
-        check_cuda(cudaStreamEndCapture(world.stream(r), &graph), "end of capture");
-        check_cuda(cudaGraphInstantiate(&graphs[r], graph, 0), "graph");
-        cudaGraphDestroy(graph);
-      }
+      });
       factors.set(call.type);
       for (int replay = 0; replay < 4; ++replay) {
         upload(world, call, {}, replay);
-        for (int r = 0; r < world.size(); ++r) {
-          const DeviceGuard guard(world.device(r));
-          check_cuda(cudaGraphLaunch(graphs[r], world.stream(r)), "replay");
-        }
+        launch(world, graphs);
         if (replay % 2 == 1) enqueue_multiplied(world, call, {}, nullptr);
         world.synchronize();
         const long errors = wrong(world, call, {}, replay, true);
@@ -412,7 +397,6 @@ void test_premultiplied_graphs(Report& report, int gpus) {
         report.expect(errors == 0 && changed == 0, join("pre-multiplied, replay ", replay, " of ", to_text(call), ": ",
                                                         errors, " wrong, ", changed, " bytes of inputs changed"));
       }
-      for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
     }
   }
 }

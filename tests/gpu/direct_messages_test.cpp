@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -94,16 +95,11 @@ class End {
   void ring(size_t bytes, size_t offset = 0) const {
     exchange({receive(before(), bytes, offset), send(next(), bytes, offset)});
   }
-  cudaGraphExec_t captured_ring(size_t bytes, size_t offset = 0) const {
-    cudaGraph_t graph;
-    cudaGraphExec_t ready;
-    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), "capture");
-    ring(bytes, offset);
-    ring(bytes, offset);
-    check_cuda(cudaStreamEndCapture(stream_, &graph), "end of capture");
-    check_cuda(cudaGraphInstantiate(&ready, graph, 0), "graph");
-    cudaGraphDestroy(graph);
-    return ready;
+  Graph captured_ring(size_t bytes, size_t offset = 0) const {
+    return Graph(stream_, [&] {
+      ring(bytes, offset);
+      ring(bytes, offset);
+    });
   }
 
  private:
@@ -174,10 +170,10 @@ void hand_on(Communicator& communicator, cudaStream_t stream) {
 void replay(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   constexpr size_t kBytes = 2'000'003;
-  const cudaGraphExec_t graph = end.captured_ring(kBytes);
+  const Graph graph = end.captured_ring(kBytes);
   for (unsigned round = 0; round < 8; ++round) {
     end.prepare(round, kBytes);
-    check_cuda(cudaGraphLaunch(graph, stream), "replay");
+    graph.launch();
     end.check(end.before(), round, kBytes);
     end.prepare(round + 50, kBytes, 5);
     end.ring(kBytes, 5);
@@ -249,11 +245,13 @@ void depend_on_each_other(Communicator& communicator, cudaStream_t stream, bool 
 void differ(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   constexpr size_t kBytes = 1'000'000;
+  std::optional<Graph> graph;  // until what it does is over
   for (unsigned round = 0; round < 4; ++round) {
     end.prepare(round, kBytes);
     if (end.rank() == 1 && round == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     if (end.rank() == 0 && round == 2) {
-      check_cuda(cudaGraphLaunch(end.captured_ring(kBytes), stream), "replay");
+      graph.emplace(end.captured_ring(kBytes));
+      graph->launch();
     } else {
       end.ring(kBytes);
       if (round == 2) end.ring(kBytes);
@@ -279,9 +277,9 @@ void use_a_pool(Communicator& communicator, cudaStream_t stream) {
 // Ranks launch graphs of different messages, which hold different addresses of each other's buffers: that is found.
 void mix_up_graphs(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
-  const cudaGraphExec_t graphs[] = {end.captured_ring(5000), end.captured_ring(5000, 1 << 20)};
+  const Graph graphs[] = {end.captured_ring(5000), end.captured_ring(5000, 1 << 20)};
   expect_direct(communicator, 4);
-  check_cuda(cudaGraphLaunch(graphs[communicator.rank() == 0 ? 0 : 1], stream), "launch");
+  graphs[communicator.rank() == 0 ? 0 : 1].launch();
   check_cuda(cudaStreamSynchronize(stream), "the exchange");
   expect_error(communicator, ErrorCode::kMismatch, "another message at the same time");
 }
@@ -298,8 +296,8 @@ void disagree(Communicator& communicator, cudaStream_t stream) {
 // A rank launches its graph alone: its waits are bounded.
 void stay_away(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
-  const cudaGraphExec_t graph = end.captured_ring(5000);
-  if (end.rank() == 0) check_cuda(cudaGraphLaunch(graph, stream), "launch");
+  const Graph graph = end.captured_ring(5000);
+  if (end.rank() == 0) graph.launch();
   expect_error(communicator, ErrorCode::kTimeout, "rank 0, in a ");
   check_cuda(cudaStreamSynchronize(stream), "the exchange");
 }

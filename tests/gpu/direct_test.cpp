@@ -207,15 +207,10 @@ void fold_everything(Communicator& communicator, cudaStream_t stream) {
   expect_direct(communicator, calls);
 }
 
-cudaGraphExec_t captured(const End& end, const Call& call, size_t offset, int times = 1) {
-  cudaGraph_t graph;
-  cudaGraphExec_t ready;
-  check_cuda(cudaStreamBeginCapture(end.stream, cudaStreamCaptureModeGlobal), "capture");
-  for (; times > 0; --times) end.enqueue(call, offset, false);
-  check_cuda(cudaStreamEndCapture(end.stream, &graph), "end of capture");
-  check_cuda(cudaGraphInstantiate(&ready, graph, 0), "graph");
-  cudaGraphDestroy(graph);
-  return ready;
+Graph captured(const End& end, const Call& call, size_t offset, int times = 1) {
+  return Graph(end.stream, [&] {
+    for (int i = 0; i < times; ++i) end.enqueue(call, offset, false);
+  });
 }
 
 // Captured once, replayed with eager calls between.
@@ -223,15 +218,14 @@ void replay(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   for (const Collective collective : kPulled) {
     const Call call = call_of(collective, 0, 200'000);
-    const cudaGraphExec_t replayed = captured(end, call, 0, 2);
+    const Graph replayed = captured(end, call, 0, 2);
     for (unsigned seed = 1; seed < 8; ++seed) {
       end.prepare(call, seed, 0, false);
-      check_cuda(cudaGraphLaunch(replayed, stream), "replay");
+      replayed.launch();
       if (!end.is_right(call, seed, 0)) fail(ErrorCode::kInternal, "wrong: replayed ", to_text(call));
       if (!end.check(call, seed + 100, 4, false))
         fail(ErrorCode::kInternal, "wrong: ", to_text(call), " after a replay");
     }
-    cudaGraphExecDestroy(replayed);
   }
   expect_direct(communicator, std::size(kPulled) * (2 + 7));
 }
@@ -240,9 +234,11 @@ void replay(Communicator& communicator, cudaStream_t stream) {
 void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   const Call call = call_of(Collective::kAllGather, 0, 5000);
+  std::vector<Graph> graphs;  // until what they do is over
   end.prepare(call, 1, 0, false);
   if (communicator.rank() == 0) {
-    check_cuda(cudaGraphLaunch(captured(end, call, 0), stream), "replay");
+    graphs.push_back(captured(end, call, 0));
+    graphs.back().launch();
   } else {
     end.enqueue(call, 0, false);
   }
@@ -251,7 +247,8 @@ void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
   // What all capture from then on is not met with what one had captured before.
   for (unsigned seed = 3; seed < 6; ++seed) {
     end.prepare(call, seed, 0, false);
-    check_cuda(cudaGraphLaunch(captured(end, call, 0), stream), "replay");
+    graphs.push_back(captured(end, call, 0));
+    graphs.back().launch();
     if (!end.is_right(call, seed, 0)) fail(ErrorCode::kInternal, "wrong where all capture after one did");
   }
   expect_direct(communicator, 0);
@@ -338,9 +335,9 @@ void follow_each_other(Communicator& communicator, cudaStream_t stream) {
 void mix_up_graphs(Communicator& communicator, cudaStream_t stream, Collective collective) {
   const End end{communicator, allocate(), allocate(), stream};
   const Call call = call_of(collective, 0, 5000);
-  const cudaGraphExec_t graphs[] = {captured(end, call, 0), captured(end, call, 1 << 20)};
+  const Graph graphs[] = {captured(end, call, 0), captured(end, call, 1 << 20)};
   expect_direct(communicator, 2);
-  check_cuda(cudaGraphLaunch(graphs[communicator.rank() == 0 ? 0 : 1], stream), "launch");
+  graphs[communicator.rank() == 0 ? 0 : 1].launch();
   check_cuda(cudaStreamSynchronize(stream), "the call");
   expect_error(communicator, ErrorCode::kMismatch, "makes another call");
 }

@@ -179,33 +179,32 @@ void test_graphs(Report& report, int gpus) {
   World world(3, gpus, with_timeout(10));
   std::mt19937 random(9);
   const Exchange exchange = random_exchange(random, world, 20);
-  std::vector<cudaGraphExec_t> graphs(3);
+  struct Fork {
+    cudaStream_t stream;
+    cudaEvent_t event;
+  };
+  std::vector<Fork> forks(3);
   for (int r = 0; r < 3; ++r) {
     const DeviceGuard guard(world.device(r));
-    cudaStream_t other;
-    check_cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "a stream");
-    cudaEvent_t forked;
-    check_cuda(cudaEventCreate(&forked), "an event");
-    check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "capture");
-    check_cuda(cudaEventRecord(forked, world.stream(r)), "fork");
-    check_cuda(cudaStreamWaitEvent(other, forked, 0), "fork");
+    check_cuda(cudaStreamCreateWithFlags(&forks[r].stream, cudaStreamNonBlocking), "a stream");
+    check_cuda(cudaEventCreate(&forks[r].event), "an event");
+  }
+  const std::vector<Graph> graphs = captured_in_turn(world, [&](int r) {
+    const auto [other, event] = forks[r];
+    check_cuda(cudaEventRecord(event, world.stream(r)), "fork");
+    check_cuda(cudaStreamWaitEvent(other, event, 0), "fork");
     void* const streams[] = {world.stream(r), other};
     world.rank(r).enqueue_exchange(exchange.messages[static_cast<size_t>(r)], streams);
-    check_cuda(cudaEventRecord(forked, other), "join");
-    check_cuda(cudaStreamWaitEvent(world.stream(r), forked, 0), "join");
-    cudaGraph_t graph;
-    check_cuda(cudaStreamEndCapture(world.stream(r), &graph), "end of capture");
-    check_cuda(cudaGraphInstantiate(&graphs[static_cast<size_t>(r)], graph, 0), "graph");
-    cudaGraphDestroy(graph);
-    cudaEventDestroy(forked);
-    cudaStreamDestroy(other);
+    check_cuda(cudaEventRecord(event, other), "join");
+    check_cuda(cudaStreamWaitEvent(world.stream(r), event, 0), "join");
+  });
+  for (const Fork& fork : forks) {
+    cudaEventDestroy(fork.event);
+    cudaStreamDestroy(fork.stream);
   }
   for (int replay = 0; replay < 10; ++replay) {
     upload(world, exchange);
-    for (int r = 0; r < 3; ++r) {
-      const DeviceGuard guard(world.device(r));
-      check_cuda(cudaGraphLaunch(graphs[static_cast<size_t>(r)], world.stream(r)), "replay");
-    }
+    launch(world, graphs);
     const long errors = wrong(world, exchange);
     report.expect(errors == 0, join("replay ", replay, ": ", errors, " wrong"));
     if (replay % 2 == 0) continue;
@@ -213,7 +212,6 @@ void test_graphs(Report& report, int gpus) {
     enqueue(world, exchange);
     report.expect(wrong(world, exchange) == 0, "an eager exchange between replays");
   }
-  for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
 }
 
 // One message of rank 0 that fails, and what rank `heard_by` says then.

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,51 @@ class World {
   std::vector<std::byte*> inputs_, outputs_;
 };
 
-// What `calls` put on the streams of all ranks.
+// What `calls` put on the stream of one rank.
+class Graph {
+ public:
+  template <class Calls>
+  Graph(cudaStream_t stream, const Calls& calls) : stream_(stream) {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    calls();
+    cudaGraph_t captured = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &captured), "ending a capture");
+    cudaGraphExec_t graph = nullptr;
+    check_cuda(cudaGraphInstantiate(&graph, captured, 0), "a graph");
+    graph_.reset(graph);
+    check_cuda(cudaGraphDestroy(captured), "a graph");
+  }
+
+  // On that stream, whose device is current.
+  void launch() const { check_cuda(cudaGraphLaunch(graph_.get(), stream_), "launching a graph"); }
+
+ private:
+  struct Destroy {
+    void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+  };
+  cudaStream_t stream_;
+  std::unique_ptr<CUgraphExec_st, Destroy> graph_;
+};
+
+// A graph for each rank, captured one after the other: calls(r) has them on rank r's stream.
+template <class Calls>
+std::vector<Graph> captured_in_turn(World& world, const Calls& calls) {
+  std::vector<Graph> graphs;
+  for (int r = 0; r < world.size(); ++r) {
+    const DeviceGuard guard(world.device(r));
+    graphs.emplace_back(world.stream(r), [&] { calls(r); });
+  }
+  return graphs;
+}
+
+inline void launch(World& world, const std::vector<Graph>& graphs) {
+  for (int r = 0; r < world.size(); ++r) {
+    const DeviceGuard guard(world.device(r));
+    graphs[static_cast<size_t>(r)].launch();
+  }
+}
+
+// What `calls` put on the streams of all ranks, which are all captured at the same time.
 class Graphs {
  public:
   template <class Calls>
