@@ -86,7 +86,10 @@ bench: build  ## run the benchmarks of benchmarks/run.py; BENCH="..." passes arg
 
 sanitize: sanitize-address sanitize-thread  ## run the unit, property and C API tests under gcc's or clang's sanitizers
 
-SANITIZE_OPTIONS = -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DPLAIT_TESTS=ON -DPLAIT_PYTHON=OFF
+# The sanitizers see what the C++ compiler makes; of kernels that is what tests run on a CPU. nvcc makes the same objects
+# as for a release, which ccache then has.
+SANITIZE_OPTIONS = -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DPLAIT_TESTS=ON -DPLAIT_PYTHON=OFF \
+  -DPLAIT_CUDA=$(PLAIT_CUDA) '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)' '-DCMAKE_CUDA_FLAGS=-O3 -DNDEBUG'
 # $(call sanitized,<build folder>,<sanitizers>,<targets to build>,<tests to run>)
 define sanitized
 	$(PREPARE) sanitize
@@ -97,8 +100,9 @@ define sanitized
 endef
 
 sanitize-address:
-	$(call sanitized,asan,address$(comma)undefined,all,^(unit|property)/|^c_api/(arguments|groups|messages|operations|cpp)$$)
+	$(call sanitized,asan,address$(comma)undefined,tests_unit tests_property tests_c_api,^(unit|property)/|^c_api/(arguments|groups|messages|operations|cpp)$$)
 
+sanitize-thread: override PLAIT_CUDA := off  # threads meet in the host runtime
 sanitize-thread:
 	$(call sanitized,tsan,thread,$(THREAD_TESTS),/($(subst $(space),|,$(THREAD_TESTS)))$$)
 

@@ -4,9 +4,6 @@
 # Sets PLAIT_HAVE_CUDA; enables the language CUDA and finds CUDAToolkit where that is ON.
 set(PLAIT_CUDA "$ENV{PLAIT_CUDA}" CACHE STRING "Which CUDA compiler: auto, wheel, system or off")
 set(PLAIT_HAVE_CUDA OFF)
-if(PLAIT_SANITIZE)
-  return()  # the sanitizers see host code only
-endif()
 
 # Gives NVIDIA's wheels the layout of a toolkit (lib64, unversioned libraries) by links in the build folder, and sets
 # `out` to the nvcc there: started through a link, nvcc takes the folder of that link as its root.

@@ -189,12 +189,11 @@ def run_or_stop(command: list[str], hint: str = "") -> None:
 
 def needed_sets(steps: list[str]) -> list[str]:
     names = [name for step in steps for name in STEPS[step][0]]
-    if {"build", "sanitize"} & set(steps) and (
-        tool_version("cmake") < OLDEST_CMAKE or tool_version("ninja") < OLDEST_NINJA
-    ):
-        names.append("cmake")
-    if "build" in steps and wants_cuda_wheels():
-        names.append("cuda")
+    if {"build", "sanitize"} & set(steps):
+        if tool_version("cmake") < OLDEST_CMAKE or tool_version("ninja") < OLDEST_NINJA:
+            names.append("cmake")
+        if wants_cuda_wheels():
+            names.append("cuda")
     return names
 
 

@@ -12,8 +12,6 @@
 namespace plait {
 namespace {
 
-bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
-
 // Applies `visit(id, operation)` to every operation.
 template <class Visit>
 void for_each_operation(const Plan& plan, Visit visit) {

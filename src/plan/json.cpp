@@ -19,8 +19,6 @@ constexpr int64_t kIntMax = std::numeric_limits<int>::max();
 
 // --- writing ---
 
-bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
-
 void append_member(std::string& out, const char* key, int value) {
   out += "\"";
   out += key;

@@ -45,6 +45,9 @@ enum class Buffer : uint8_t {
   kHost,     // the library's, in host memory next to the rank
 };
 
+// Whether a place there says which slot: only the library's own memory is cut into them.
+constexpr bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
+
 // Which memory an engine may load from and store to.
 enum class Reach : uint8_t {
   kStaged,  // its own rank's input and output; scratch and host buffers of every rank of its node

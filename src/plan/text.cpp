@@ -10,8 +10,6 @@
 namespace plait {
 namespace {
 
-bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
-
 void append_places(std::ostream& out, const std::vector<Place>& places, const char* separator) {
   for (size_t i = 0; i < places.size(); ++i) out << (i == 0 ? "" : separator) << to_text(places[i]);
 }

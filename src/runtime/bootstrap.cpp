@@ -20,7 +20,7 @@
 namespace plait {
 namespace {
 
-constexpr int kMostRanks = 4096;
+constexpr int kMostBootstrapRanks = 4096;
 
 // The other ranks wait a little longer than rank 0 does, so that it is rank 0, who sees everyone, that gives the
 // reason.
@@ -31,8 +31,9 @@ constexpr double kGraceSeconds = 0.5;
 constexpr int kMostDescriptorsUnderWay = 256;
 
 void check_arguments(int rank, int size, double timeout_seconds) {
-  if (size < 1 || size > kMostRanks) {
-    fail(ErrorCode::kInvalidArgument, "a communicator of ", size, " ranks; 1 to ", kMostRanks, " are possible");
+  if (size < 1 || size > kMostBootstrapRanks) {
+    fail(ErrorCode::kInvalidArgument, "a communicator of ", size, " ranks; 1 to ", kMostBootstrapRanks,
+         " are possible");
   }
   if (rank < 0 || rank >= size) {
     fail(ErrorCode::kInvalidArgument, "rank ", rank, " of ", size, " ranks; they are 0 to ", size - 1);

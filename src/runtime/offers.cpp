@@ -51,8 +51,8 @@ constexpr uint64_t arrived(uint64_t word) { return word & (kClosed - 1); }
 constexpr uint64_t kRefusal = uint64_t{1} << 8;
 constexpr uint64_t votes_in(uint64_t word) { return word & (kRefusal - 1); }
 constexpr bool is_refused(uint64_t word) { return (word >> 8 & 0xff) != 0; }
-constexpr int kMostRanks = 0xff;
-static_assert(kMostOfferingRanks <= kMostRanks);
+constexpr int kMostVotes = 0xff;
+static_assert(kMostOfferingRanks <= kMostVotes);
 
 bool swap(std::atomic<uint64_t>& word, uint64_t& seen, uint64_t next) {
   return word.compare_exchange_weak(seen, next, std::memory_order_acq_rel, std::memory_order_acquire);
@@ -67,7 +67,7 @@ Offers::Offers(std::byte* memory, int rank, int ranks, Backoff backoff)
       rank_(rank),
       ranks_(static_cast<uint64_t>(ranks)),
       backoff_(backoff) {
-  if (memory == nullptr || ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks) {
+  if (memory == nullptr || ranks < 1 || ranks > kMostVotes || rank < 0 || rank >= ranks) {
     fail(ErrorCode::kInternal, "no offers of rank ", rank, " of ", ranks, memory == nullptr ? " without memory" : "");
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 // Where everybody stores everything at everybody, up to this many bytes a rank, or, of a reduction to one rank, in all:
 // more is stored faster in two steps.
-constexpr size_t kOneShotBytes = 768 << 10;
+constexpr size_t kOneShotStoredBytes = 768 << 10;
 constexpr size_t kOneShotReduceBytes = 1600 << 10;
 // Bytes that a rank stores in a step. Packets take twice the bytes and lines 16/15 of them, but nothing waits for a
 // signal. A thread combines what several packets hold more slowly than what several lines do. Lines are for what there
@@ -240,11 +240,11 @@ class CudaSelection {
     const size_t stored = stored_at_peers(query_.bytes);
     switch (query_.collective) {
       case Collective::kAllReduce:
-        return query_.ranks == 2 || stored <= kOneShotBytes;
+        return query_.ranks == 2 || stored <= kOneShotStoredBytes;
       case Collective::kReduce:
         return query_.ranks == 2 || stored <= kOneShotReduceBytes;
       case Collective::kBroadcast:
-        return query_.ranks == 2 || stored <= kOneShotBytes;
+        return query_.ranks == 2 || stored <= kOneShotStoredBytes;
       default:
         return false;
     }

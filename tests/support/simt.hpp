@@ -10,7 +10,6 @@
 
 #include <cuda_runtime.h>
 #include <math.h>  // isnan() and signbit() without a namespace, as kernels call them
-#include <ucontext.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +27,8 @@
 #include <typeindex>
 #include <unordered_map>
 #include <vector>
+
+#include "support/fiber.hpp"
 
 namespace plait::test {
 
@@ -81,7 +82,7 @@ class Simt {
   static const Indices& indices() { return current_->self_->indices; }
 
   // Lets others run.
-  static void pause() { swapcontext(&current_->self_->context, &current_->scheduler_); }
+  static void pause() { Fiber::pause(); }
 
   using Location = std::source_location;
   struct Votes {
@@ -153,8 +154,11 @@ class Simt {
       }
     }
     static bool is_same(const Location& a, const Location& b) {
-      return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0 &&
-             std::strcmp(a.function_name(), b.function_name()) == 0;
+      const auto is_same_text = [](const char* one, const char* other) {
+        return one == other || std::strcmp(one, other) == 0;
+      };
+      return a.line() == b.line() && a.column() == b.column() && is_same_text(a.file_name(), b.file_name()) &&
+             is_same_text(a.function_name(), b.function_name());
     }
     static std::string to_text(const Location& at) {
       return std::string(at.file_name()) + ":" + std::to_string(at.line()) + ":" + std::to_string(at.column()) + " (" +
@@ -266,8 +270,7 @@ class Simt {
     std::shared_ptr<Warp> warp;
     std::shared_ptr<Cta> cta;
     std::function<void()> body;
-    std::unique_ptr<char[]> stack;
-    ucontext_t context{};
+    Fiber fiber{&Simt::perform, kStackBytes};
     const uint64_t* awaited = nullptr;  // it waits until this is no longer `not_after`
     uint64_t not_after = 0;
     uint64_t held_until = 0;  // a turn
@@ -319,21 +322,10 @@ class Simt {
       thread->warp = warp;
       thread->cta = cta;
       thread->body = launch.body;
-      thread->stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
       warp->enter(t % 32);
       ++cta->barrier.alive;
-      make_fiber(*thread);
       grid.threads.push_back(std::move(thread));
     }
-  }
-
-  // By itself, for compilers take getcontext() for a function that returns twice, and warn of variables around it.
-  void make_fiber(Thread& thread) {
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
-    thread.context.uc_stack.ss_size = kStackBytes;
-    thread.context.uc_link = &scheduler_;
-    makecontext(&thread.context, &Simt::perform, 0);
   }
 
   bool can_go_on(const Thread& thread) const {
@@ -343,7 +335,7 @@ class Simt {
 
   void step(Thread& thread) {
     self_ = &thread;
-    swapcontext(&scheduler_, &thread.context);
+    thread.fiber.resume();
   }
 
   static void perform() {
@@ -357,7 +349,6 @@ class Simt {
   static inline Simt* current_ = nullptr;
   std::mt19937_64 random_;
   std::deque<Stream> streams_;
-  ucontext_t scheduler_{};
   Thread* self_ = nullptr;
   uint64_t turn_ = 0;
   std::string divergence_;  // where threads met that should not have

@@ -11,7 +11,7 @@ namespace plait {
 namespace {
 
 // So long may memory that was freed be kept from others, at least.
-constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+constexpr auto kBetweenReleases = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -106,7 +106,7 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place) {
 }
 
 void PeerBuffers::start_keeper() {
-  if (!keeper_) keeper_.emplace(kBetweenLooks, [this] { look(); });
+  if (!keeper_) keeper_.emplace(kBetweenReleases, [this] { look(); });
 }
 
 void PeerBuffers::look() {

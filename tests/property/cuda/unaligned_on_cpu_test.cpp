@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,14 @@ constexpr size_t kVectorBytes = sizeof(uint4);
 // Bytes at a distance from a multiple of a vector's size that end where their allocation does, as a sanitizer sees.
 class Source {
  public:
-  Source(size_t distance, size_t bytes) : distance_(distance), all_(distance + bytes) {
+  Source(size_t distance, size_t bytes) : distance_(distance), all_(std::make_unique<std::byte[]>(distance + bytes)) {
     for (size_t i = 0; i < bytes; ++i) all_[distance + i] = static_cast<std::byte>((i * 7 + i / 251 + distance) % 250);
   }
-  const std::byte* get() const { return all_.data() + distance_; }
+  const std::byte* get() const { return all_.get() + distance_; }
 
  private:
   const size_t distance_;
-  std::vector<std::byte> all_;  // which begins at a multiple
+  const std::unique_ptr<std::byte[]> all_;  // which begins at a multiple, and is somewhere even if it is empty
 };
 
 // The same with others around them.
