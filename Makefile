@@ -102,7 +102,8 @@ endef
 sanitize-address:
 	$(call sanitized,asan,address$(comma)undefined,tests_unit tests_property tests_c_api,^(unit|property)/|^c_api/(arguments|groups|messages|operations|cpp)$$)
 
-sanitize-thread: override PLAIT_CUDA := off  # threads meet in the host runtime
+# Threads meet in the host runtime.
+sanitize-thread: override PLAIT_CUDA := off
 sanitize-thread:
 	$(call sanitized,tsan,thread,$(THREAD_TESTS),/($(subst $(space),|,$(THREAD_TESTS)))$$)
 
