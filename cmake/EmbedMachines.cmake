@@ -15,8 +15,8 @@ if(CMAKE_SCRIPT_MODE_FILE)
   file(WRITE "${OUTPUT}" "// Written by cmake/EmbedMachines.cmake from machines/*.json.\n"
     "#include \"topology/machines.hpp\"\n\n"
     "namespace plait::internal {\n\n"
-    "const std::vector<MachineText>& machine_texts() {\n"
-    "  static const std::vector<MachineText> texts = {\n${entries}  };\n"
+    "std::span<const MachineText> machine_texts() {\n"
+    "  static constexpr MachineText texts[] = {\n${entries}  };\n"
     "  return texts;\n}\n\n"
     "}  // namespace plait::internal\n")
   return()

@@ -42,9 +42,12 @@
 // plaitCommCuDevice. Groups, and the text of plaitGetLastError, belong to the calling thread.
 //
 // Errors. All functions but the two that return text return a plaitResult_t. plaitInvalidArgument means that nothing
-// has happened on this rank (of a group see plaitGroupEnd). No function exits, throws or prints; plaitGetLastError says
-// in words what was wrong, where, and what to do. A handle that was destroyed, never was a communicator, or is NULL
-// where that is not said to do nothing, is plaitInvalidArgument.
+// has happened on this rank (of a group see plaitGroupEnd). No function exits or throws, and none prints but warnings,
+// to stderr, such as of a PLAIT_ variable that does not exist (PLAIT_LOG=error does without); plaitGetLastError says in
+// words what was wrong, where, and what to do. A handle that was destroyed, or is NULL where that is not said to do
+// nothing, is plaitInvalidArgument. Functions may be called as long as the program runs, also from destructors of
+// static objects and from functions given to atexit. A thread that is cancelled (pthread_cancel) finishes its call
+// first.
 #ifndef PLAIT_PLAIT_H
 #define PLAIT_PLAIT_H
 
@@ -192,20 +195,22 @@ PLAIT_API const char* plaitGetLastError(plaitComm_t comm);
 // once; one that serves nobody costs a socket until the process ends. Any thread.
 PLAIT_API plaitResult_t plaitGetUniqueId(plaitUniqueId* uniqueId);
 
-// Joins the communicator of `nranks` ranks that `commId` stands for, as `rank` (0 to nranks - 1). Returns when all
-// ranks have joined; where one does not come, all that did come get the reason after PLAIT_BOOTSTRAP_TIMEOUT_SEC.
-// Settings come from the environment (`plait settings` lists the variables). Within a group it returns at once, *comm
-// is NULL, and plaitGroupEnd joins and sets *comm: so one thread makes several ranks. On an error *comm is NULL.
+// Joins the communicator of `nranks` ranks (at most 4096; on devices 16) that `commId` stands for, as `rank` (0 to
+// nranks - 1). Returns when all ranks have joined; where one does not come, all that did come get the reason after
+// PLAIT_BOOTSTRAP_TIMEOUT_SEC. Settings come from the environment (`plait settings` lists the variables). Within a
+// group it returns at once, *comm is NULL, and plaitGroupEnd joins and sets *comm: so one thread makes several ranks.
+// On an error *comm is NULL.
 PLAIT_API plaitResult_t plaitCommInitRank(plaitComm_t* comm, int nranks, plaitUniqueId commId, int rank);
 
 // The same with a config (NULL: plaitCommInitRank). Its texts need live only until this returns.
 PLAIT_API plaitResult_t plaitCommInitRankConfig(plaitComm_t* comm, int nranks, plaitUniqueId commId, int rank,
                                                 const plaitConfig_t* config);
 
-// Makes a whole communicator of `ndev` ranks in this process: comms[r] is rank r, on CUDA device devlist[r], or on
-// device r where devlist is NULL. Several ranks may share a device. Where no device is usable and devlist is NULL, or
-// where all of devlist is PLAIT_DEVICE_HOST, the ranks are on host memory. One thread that drives several ranks puts
-// each collective of all of them between plaitGroupStart and plaitGroupEnd. Never waits, also within a group.
+// Makes a whole communicator of `ndev` ranks (at most 1024; on devices 16) in this process: comms[r] is rank r, on CUDA
+// device devlist[r], or on device r where devlist is NULL. Several ranks may share a device. Where no device is usable
+// and devlist is NULL, or where all of devlist is PLAIT_DEVICE_HOST, the ranks are on host memory. One thread that
+// drives several ranks puts each collective of all of them between plaitGroupStart and plaitGroupEnd. Never waits, also
+// within a group.
 PLAIT_API plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const int* devlist);
 
 // A negative `color`: this rank will be in none of the new communicators.
@@ -216,7 +221,8 @@ PLAIT_API plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const int
 // call it; it blocks like plaitCommInitRank, and within a group is done by plaitGroupEnd. `comm` stays as it is. The
 // new communicators have the device and settings of `comm`, except where `config` (NULL: none) sets a field; its
 // `device` must be PLAIT_DEVICE_CURRENT or that of `comm`, or PLAIT_DEVICE_CUDA where that is no host memory. Where one
-// rank's arguments are wrong, all ranks are told.
+// rank's arguments are wrong, all ranks are told. Several parts of one `comm` in one group are made in the order noted,
+// which must be the same on all ranks.
 PLAIT_API plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, plaitComm_t* newcomm,
                                        const plaitConfig_t* config);
 

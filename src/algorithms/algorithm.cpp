@@ -25,10 +25,10 @@ std::string names_for(Collective collective) {
 }  // namespace
 
 const std::vector<Algorithm>& algorithms() {
-  static const std::vector<Algorithm> all = {
+  static const auto& all = *new const std::vector<Algorithm>{
       binomial(),           chain(),    chain_push(),    flat(), hierarchical_ring(),
       nvgroup_ring(),       one_shot(), one_shot_push(), pull(), push(),
-      recursive_doubling(), ring(),     three_stage()};
+      recursive_doubling(), ring(),     three_stage()};  // for good: static destructors of a program still make calls
   return all;
 }
 

@@ -17,6 +17,7 @@
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
 #include "runtime/launch_environment.hpp"
+#include "tuner/launch_shape.hpp"
 
 namespace plait {
 namespace {
@@ -26,7 +27,7 @@ constexpr int kSignals = 512;
 // From these sizes on, pieces of scratch and whole outputs are written past the caches (docs/benchmarks.md).
 constexpr size_t kStreamingScratchBytes = 8 << 10;
 constexpr size_t kStreamingOutputBytes = 16 << 20;
-constexpr int kMostRanks = 1024;
+constexpr int kMostRanksInProcess = 1024;
 
 SegmentShape shape_for(int size, const Settings& settings) {
   return {size, std::max<size_t>(settings.scratch_bytes / 2, 4096), kSignals};
@@ -56,7 +57,9 @@ struct Communicator::Impl {
         limits(limits_for(segment->shape())),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
-             {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {}
+             {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {
+    if (!settings.launch.empty()) parse_launch_shape(settings.launch);  // refused also where no GPU needs it
+  }
 
   Choice choose(const Call& call) const {
     SelectionQuery query{call.collective, message_bytes(call, size), size, call.root, crowded};
@@ -156,10 +159,10 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   const size_t out_bytes = output_elements(call, size, rank) * element;
   const bool in_place = one_in ? in == out + rank * block : one_out ? out == in + rank * block : in == out;
   if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
-    refuse("input and output overlap without being in place", one_in ? "; in place means input = output + rank * count"
-                                                              : one_out
-                                                                  ? "; in place means output = input + rank * count"
-                                                                  : "");
+    refuse("input and output overlap without being in place; in place means ", one_in ? "input = output + rank * count"
+                                                                               : one_out
+                                                                                   ? "output = input + rank * count"
+                                                                                   : "input = output");
   }
 }
 
@@ -213,8 +216,10 @@ Communicator Communicator::from_environment(const Settings& settings, uint64_t s
 }
 
 std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
-  if (size < 1 || size > kMostRanks)
-    fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks");
+  if (size < 1 || size > kMostRanksInProcess) {
+    fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks in one process; it has 1 to ",
+         kMostRanksInProcess);
+  }
   settings.check();
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));

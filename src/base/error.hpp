@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -37,10 +38,12 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-// Joins its arguments into one string.
+// Joins its arguments into one string, with numbers as C writes them whatever the program's locale: paths and names are
+// made so too.
 template <class... Parts>
 std::string join(const Parts&... parts) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   (out << ... << parts);
   return out.str();
 }

@@ -7,6 +7,7 @@ namespace plait {
 
 std::string to_text(const Call& call) {
   if (call.collective == Collective::kBarrier) return "barrier";
+  if (call.is_division) return "division of the communicator";
   std::string text = join(name(call.collective), " of ", call.count, " ", name(call.type));
   if (reduces(call.collective)) text += join(" (", name(call.op), ")");
   if (has_root(call.collective)) text += join(", root ", call.root);
@@ -25,7 +26,8 @@ size_t output_elements(const Call& call, int ranks, int rank) {
 
 uint32_t signature(const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << 8 |
-                         static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24;
+                         static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24 |
+                         static_cast<uint64_t>(call.is_division) << 63;
   uint64_t x = (facts * 0x9e3779b97f4a7c15ULL) ^ (call.count + 0x632be59bd9b4e019ULL);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;

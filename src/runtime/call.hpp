@@ -15,8 +15,9 @@ struct Call {
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;  // reducing collectives only
   int root = 0;                  // rooted collectives only
-  size_t count = 0;  // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
-                     // the whole message
+  size_t count = 0;          // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
+                             // the whole message
+  bool is_division = false;  // the library's own, in which ranks agree on how to divide their communicator
 
   friend bool operator==(const Call&, const Call&) = default;
 };

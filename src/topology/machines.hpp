@@ -1,6 +1,7 @@
 // The described machines of machines/*.json, which are part of the library.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,7 @@ struct MachineText {
   const char* text;
 };
 // Written by cmake/EmbedMachines.cmake, sorted by name.
-const std::vector<MachineText>& machine_texts();
+std::span<const MachineText> machine_texts();
 }  // namespace internal
 
 }  // namespace plait

@@ -185,11 +185,13 @@ class MatrixParser {
   }
 
   Cell parse_cell(const std::string& word, int line) const {
-    static const std::map<std::string, Relation> kRelations = {
+    constexpr std::pair<std::string_view, Relation> kRelations[] = {
         {"X", Relation::kSelf},         {"PIX", Relation::kOneSwitch}, {"PXB", Relation::kSwitches},
         {"PHB", Relation::kHostBridge}, {"NODE", Relation::kNumaNode}, {"SYS", Relation::kSystem},
         {"SOC", Relation::kSystem}};
-    if (const auto found = kRelations.find(word); found != kRelations.end()) return {found->second, 0};
+    for (const auto& [name, relation] : kRelations) {
+      if (word == name) return {relation, 0};
+    }
     if (is_numbered(word, "NV")) {
       int lanes = 0;
       const char* end = word.data() + word.size();

@@ -83,6 +83,59 @@ static void test_init_in_group(void) {
 }
 
 // A call that cannot be noted: nothing of the group is done, and the communicator lives on.
+// Parts of one communicator in one group: those of each rank are made in the order noted, whatever ranks come first.
+static void test_several_splits(void) {
+  enum { kParts = 4 };
+  plaitComm_t comms[kRanks], parts[kParts][kRanks];
+  const int host[kRanks] = {-1, -1, -1, -1};
+  OK(plaitCommInitAll(comms, kRanks, host));
+  for (int round = 0; round < 10; ++round) {
+    OK(plaitGroupStart());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      OK(plaitCommSplit(comms[rank], 0, -rank, &parts[0][rank], NULL));
+      OK(plaitCommSplit(comms[rank], rank, 0, &parts[1][rank], NULL));
+      OK(plaitCommSplit(comms[rank], rank < 3 ? 7 : PLAIT_SPLIT_NOCOLOR, 0, &parts[2][rank], NULL));
+      OK(plaitCommSplit(comms[rank], rank % 2, 0, &parts[3][rank], NULL));
+    }
+    OK(plaitGroupEnd());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const int sizes[kParts] = {kRanks, 1, 3, 2}, ranks[kParts] = {kRanks - 1 - rank, 0, rank, rank / 2};
+      for (int part = 0; part < kParts; ++part) {
+        const plaitComm_t comm = parts[part][rank];
+        CHECK((comm == NULL) == (part == 2 && rank == 3));
+        if (comm == NULL) continue;
+        int size = 0, own = -1;
+        OK(plaitCommCount(comm, &size));
+        OK(plaitCommUserRank(comm, &own));
+        CHECK(size == sizes[part] && own == ranks[part]);
+        OK(plaitCommDestroy(comm));
+      }
+    }
+  }
+  check_all(comms, kRanks);
+  destroy_all(comms, kRanks);
+}
+
+// Where one of several ranks is wrong, the group says why, and not that another rank has heard of it. The other parts
+// are made.
+static void test_refused_split(void) {
+  plaitComm_t comms[kRanks], parts[kRanks], others[kRanks];
+  const int host[kRanks] = {-1, -1, -1, -1};
+  OK(plaitCommInitAll(comms, kRanks, host));
+  for (int round = 0; round < 10; ++round) {
+    OK(plaitGroupStart());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      OK(plaitCommSplit(comms[rank], rank == 3 ? -7 : 0, 0, &parts[rank], NULL));
+      OK(plaitCommSplit(comms[rank], 0, 0, &others[rank], NULL));
+    }
+    FAILS(plaitGroupEnd(), plaitInvalidArgument, "plaitGroupEnd: plaitCommSplit: color is -7");
+    for (int rank = 0; rank < kRanks; ++rank) CHECK(parts[rank] == NULL && others[rank] != NULL);
+    destroy_all(others, kRanks);
+  }
+  check_all(comms, kRanks);
+  destroy_all(comms, kRanks);
+}
+
 static void test_refused_group(void) {
   plaitComm_t comms[2];
   int values[2] = {1, 2};
@@ -272,6 +325,8 @@ int main(void) {
   test_balance();
   test_init_all();
   test_init_in_group();
+  test_several_splits();
+  test_refused_split();
   test_refused_group();
   test_failing_group();
   test_last_error();

@@ -153,9 +153,16 @@ static void bad_split(int rank, int ranks, plaitUniqueId id) {
   if (rank == 1) {
     FAILS(plaitCommSplit(comm, -5, 0, &part, NULL), plaitInvalidArgument, "color is -5");
   } else {
-    FAILS(plaitCommSplit(comm, 0, 0, &part, NULL), plaitInvalidUsage, "the arguments of rank 1 cannot be used");
+    FAILS(plaitCommSplit(comm, 0, 0, &part, NULL), plaitInvalidUsage,
+          "the arguments of rank 1 cannot be used, so nothing was divided: color is -5");
   }
   CHECK(part == NULL);
+  if (rank == 1) {
+    FAILS(plaitCommSplit(comm, 0, 0, NULL, NULL), plaitInvalidArgument, "newcomm is NULL");
+  } else {
+    FAILS(plaitCommSplit(comm, 0, 0, &part, NULL), plaitInvalidUsage,
+          "rank 1 cannot be used, so nothing was divided: newcomm");
+  }
   check_collectives(comm);  // nothing has happened
   OK(plaitCommDestroy(comm));
 }
@@ -171,6 +178,15 @@ static void mismatch(int rank, int ranks, plaitUniqueId id) {
   CHECK(state == plaitInvalidUsage);
   CHECK(strstr(plaitGetLastError(comm), "differs between ranks") != NULL);
   FAILS(plaitBarrier(comm, NULL), plaitInvalidUsage, "differs between ranks");  // for ever
+  OK(plaitCommDestroy(comm));
+}
+
+static void mismatched_split(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id), part = NULL;
+  int values[2] = {0};
+  FAILS(rank == 0 ? plaitCommSplit(comm, 0, 0, &part, NULL)
+                  : plaitAllGather(&values[rank], values, 1, plaitInt, comm, NULL),
+        plaitInvalidUsage, "rank 0 called division of the communicator");
   OK(plaitCommDestroy(comm));
 }
 
@@ -314,6 +330,7 @@ int main(void) {
   run_processes(5, split);
   run_processes(3, bad_split);
   run_processes(2, mismatch);
+  run_processes(2, mismatched_split);
   run_processes(3, death);
   run_processes(2, late);
   run_processes(2, other_settings);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "api/c/turns.hpp"
@@ -13,12 +15,13 @@
 namespace plait::c {
 namespace {
 
-// The failure that came first; those after it are often its echoes on other ranks.
+// The failure that came first and is no echo of one on another rank, if there is such.
 class FirstFailure {
  public:
   void keep(const Answer& answer) {
     const std::lock_guard lock(mutex_);
-    if (first_.result == plaitSuccess) first_ = answer;
+    const bool is_better = first_.result == plaitSuccess || (first_.is_echo && !answer.is_echo);
+    if (answer.result != plaitSuccess && is_better) first_ = answer;
   }
   const Answer& get() const { return first_; }
 
@@ -181,10 +184,40 @@ void perform_in_turns(const std::vector<const Call*>& calls, FirstFailure& failu
   }
 }
 
-void make_all(const std::vector<CommunicatorToMake>& communicators, FirstFailure& failure) {
-  std::vector<Job> jobs;
+// Communicators to be made one after the other: parts of one, in the order in which its other ranks divide it as well.
+// One that is not a part is alone.
+using Division = std::vector<const CommunicatorToMake*>;
+
+std::vector<Division> divisions_of(const std::vector<CommunicatorToMake>& communicators) {
+  std::vector<Division> divisions;
   for (const CommunicatorToMake& one : communicators) {
-    jobs.push_back({[&one] { return attempt(one.function, [&] { *one.where = one.make(); }); }, [] {}});
+    const auto of_the_same = [&](const Division& it) {
+      return one.divided != nullptr && it.front()->divided == one.divided;
+    };
+    const auto found = std::find_if(divisions.begin(), divisions.end(), of_the_same);
+    (found != divisions.end() ? *found : divisions.emplace_back()).push_back(&one);
+  }
+  return divisions;
+}
+
+// Goes on where one fails, since other ranks do so as well.
+Answer make_in_order(const Division& division) {
+  FirstFailure failure;
+  for (const CommunicatorToMake* const one : division) {
+    failure.keep(attempt(one->function, [&] { *one->where = one->make(); }));
+  }
+  return failure.get();
+}
+
+void make_all(const std::vector<CommunicatorToMake>& communicators, FirstFailure& failure) {
+  const std::vector<Division> divisions = divisions_of(communicators);
+  std::vector<Job> jobs;
+  for (const Division& division : divisions) {
+    jobs.push_back({[&division] { return make_in_order(division); },
+                    [&division] {
+                      if (division.front()->divided == nullptr) return;  // the bootstrap's time ends the others' waits
+                      abort(division.front()->divided, "a group could not start a thread for this rank");
+                    }});
   }
   run_together(jobs, failure);
 }
@@ -255,30 +288,36 @@ void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<Sha
 }  // namespace
 
 void Group::keep_failure(plaitResult_t result) noexcept {
-  if (depth_ == 0 || notes_.failure.result != plaitSuccess) return;
-  notes_.failure.result = result;
+  if (depth_ == 0 || notes_->failure.result != plaitSuccess) return;
+  notes_->failure.result = result;
   try {
-    notes_.failure.text = last_error();
+    notes_->failure.text = last_error();
   } catch (...) {
     // No memory for the words; the result is what counts.
   }
 }
 
 Group& Group::of_this_thread() {
-  static thread_local Group group;
+  static_assert(std::is_trivially_destructible_v<Group>);
+  static constinit thread_local Group group;
   return group;
+}
+
+void Group::start() {
+  if (depth_ == 0) notes_ = new Notes;
+  ++depth_;
 }
 
 void Group::end() {
   if (depth_ == 0) refuse(plaitInvalidUsage, "there is no plaitGroupStart on this thread that it could end");
   if (--depth_ > 0) return;
-  const Notes notes = std::exchange(notes_, {});
-  const std::vector<Share> shares = by_communicator(notes.calls, notes.messages);
+  const std::unique_ptr<const Notes> notes(std::exchange(notes_, nullptr));
+  const std::vector<Share> shares = by_communicator(notes->calls, notes->messages);
   FirstFailure failure;
-  failure.keep(notes.failure);
+  failure.keep(notes->failure);
   for (const Share& share : shares) failure.keep(check(share));
-  if (failure.get().result == plaitSuccess) make_all(notes.communicators, failure);
-  if (failure.get().result == plaitSuccess) perform_all(notes.calls, shares, failure);
+  if (failure.get().result == plaitSuccess) make_all(notes->communicators, failure);
+  if (failure.get().result == plaitSuccess) perform_all(notes->calls, shares, failure);
   if (failure.get().result != plaitSuccess) throw Refusal(failure.get().result, failure.get().text);
 }
 
@@ -287,7 +326,7 @@ void Group::issue(const CollectiveCall& call) {
     perform(call);
   } else {
     usable_member_of(call.comm);  // refused now, not when other ranks already wait
-    notes_.calls.push_back(call);
+    notes_->calls.push_back(call);
   }
 }
 
@@ -296,7 +335,7 @@ void Group::issue(const MessageCall& call) {
     perform(Exchange(call));
   } else {
     usable_member_of(call.comm);
-    notes_.messages.push_back(call);
+    notes_->messages.push_back(call);
   }
 }
 
@@ -304,7 +343,7 @@ void Group::make(CommunicatorToMake communicator) {
   if (depth_ == 0) {
     *communicator.where = communicator.make();
   } else {
-    notes_.communicators.push_back(std::move(communicator));
+    notes_->communicators.push_back(std::move(communicator));
   }
 }
 

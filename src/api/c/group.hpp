@@ -37,13 +37,14 @@ struct CommunicatorToMake {
   const char* function;
   std::function<plaitComm_t()> make;
   plaitComm_t* where;
+  plaitComm_t divided;  // the communicator that it is a part of; none where it is not made by dividing one
 };
 
 class Group {
  public:
   static Group& of_this_thread();
 
-  void start() { ++depth_; }
+  void start();
   // Throws the first failure as a Refusal.
   void end();
 
@@ -71,8 +72,9 @@ class Group {
 
   void keep_failure(plaitResult_t result) noexcept;
 
+  // Nothing that ends with the thread: static destructors of a program still make calls.
   int depth_ = 0;
-  Notes notes_;
+  Notes* notes_ = nullptr;  // of the group that is open, owned
 };
 
 }  // namespace plait::c

@@ -29,7 +29,7 @@ plaitResult_t init_rank(const char* function, plaitComm_t* comm, int ranks, cons
     const auto make = [=] {
       return plaitComm::make(Communicator::create(id, rank, ranks, options.settings, options.device));
     };
-    Group::of_this_thread().make({function, make, comm});
+    Group::of_this_thread().make({function, make, comm, nullptr});
   });
 }
 

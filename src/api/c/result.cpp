@@ -1,15 +1,17 @@
 #include "api/c/result.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <new>
 #include <system_error>
 
 namespace plait::c {
 namespace {
 
-std::string& last_text() {
-  static thread_local std::string text;
-  return text;
-}
+// No std::string: it would be gone where static destructors and functions given to atexit still end communicators. An
+// error's text and the name of a function fit in.
+constexpr size_t kMostTextBytes = kMostMessageBytes + 128;
+constinit thread_local char last_text[kMostTextBytes + 1] = "";
 
 }  // namespace
 
@@ -41,7 +43,9 @@ Answer answer_of_exception(const char* function) {
   try {
     throw;
   } catch (const Refusal& refusal) {
-    return answer(refusal.result(), refusal.what());
+    Answer refused = answer(refusal.result(), refusal.what());
+    refused.is_echo = refusal.is_echo();
+    return refused;
   } catch (const Error& error) {
     return answer(result_of(error.code()), error.what());
   } catch (const std::bad_alloc&) {
@@ -55,15 +59,13 @@ Answer answer_of_exception(const char* function) {
   }
 }
 
-const char* last_error() { return last_text().c_str(); }
+const char* last_error() { return last_text; }
 
 plaitResult_t remember(const Answer& answer) noexcept {
   if (answer.result == plaitSuccess) return plaitSuccess;
-  try {
-    last_text() = answer.text;
-  } catch (...) {
-    last_text().clear();  // no memory for the words; the result is what counts
-  }
+  const size_t length = std::min(answer.text.size(), kMostTextBytes);
+  std::memcpy(last_text, answer.text.data(), length);
+  last_text[length] = '\0';
   return answer.result;
 }
 

@@ -1,6 +1,8 @@
 // The edge between C++ and C: exceptions become results here, and nowhere else.
 #pragma once
 
+#include <pthread.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -13,16 +15,20 @@ namespace plait::c {
 struct Answer {
   plaitResult_t result = plaitSuccess;
   std::string text;
+  bool is_echo = false;  // of what failed on another rank, which has the reason at first hand
 };
 
 // Thrown where the C interface itself refuses a call.
 class Refusal : public std::runtime_error {
  public:
-  Refusal(plaitResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
+  Refusal(plaitResult_t result, const std::string& text, bool is_echo = false)
+      : std::runtime_error(text), result_(result), is_echo_(is_echo) {}
   plaitResult_t result() const { return result_; }
+  bool is_echo() const { return is_echo_; }
 
  private:
   plaitResult_t result_;
+  bool is_echo_;
 };
 
 template <class... Parts>
@@ -57,9 +63,23 @@ const char* last_error();
 // Keeps the words of an error for last_error(), and passes the result on.
 plaitResult_t remember(const Answer& answer) noexcept;
 
+// As long as it lives, pthread_cancel does not end the thread: that would unwind what must not be unwound, with other
+// ranks in the middle of a call.
+class Uncancelled {
+ public:
+  Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
+  Uncancelled(const Uncancelled&) = delete;
+  Uncancelled& operator=(const Uncancelled&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 // The whole of a C function.
 template <class Body>
 plaitResult_t at_edge(const char* function, const Body& body) noexcept {
+  const Uncancelled uncancelled;
   try {
     return remember(attempt(function, body));
   } catch (...) {

@@ -1,6 +1,7 @@
 // Dividing a communicator. Its ranks tell each other what they want, then the first rank of each new communicator makes
 // an id, and all ids go to all ranks.
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <vector>
@@ -13,29 +14,43 @@
 namespace plait::c {
 namespace {
 
+// Why a rank cannot go on, in words for the others; "": it can.
+struct Reason {
+  char text[512] = "";
+};
+
 struct Wish {
   int32_t color = PLAIT_SPLIT_NOCOLOR;
   int32_t key = 0;
-  int32_t refused = 0;  // this rank's arguments are wrong
+  Reason refusal;  // this rank's arguments are wrong
 };
 
 // A place to meet for the ranks of one new communicator.
 struct Offer {
   UniqueId id;
-  int32_t failed = 0;
+  Reason failure;
 };
 
 template <class T>
 std::vector<T> gather(Communicator& communicator, const T& mine) {
+  Call division{Collective::kAllGather, DataType::kUint8, ReduceOp::kSum, 0, sizeof(T)};
+  division.is_division = true;
   std::vector<T> all(static_cast<size_t>(communicator.size()));
-  communicator.all_gather(&mine, all.data(), sizeof(T), DataType::kUint8);
+  communicator.run(division, &mine, all.data());
   return all;
+}
+
+template <class... Parts>
+[[noreturn]] void refuse_as_told(plaitResult_t result, const Parts&... parts) {
+  throw Refusal(result, join(parts...), true);
 }
 
 void check_wishes(const std::vector<Wish>& wishes) {
   for (size_t rank = 0; rank < wishes.size(); ++rank) {
-    if (wishes[rank].refused == 0) continue;
-    refuse(plaitInvalidUsage, "the arguments of rank ", rank, " cannot be used (it knows more); nothing was divided");
+    const char* const reason = wishes[rank].refusal.text;
+    if (*reason == '\0') continue;
+    refuse_as_told(plaitInvalidUsage, "the arguments of rank ", rank,
+                   " cannot be used, so nothing was divided: ", reason);
   }
 }
 
@@ -67,9 +82,21 @@ std::exception_ptr failure_of(const Body& body) {
   }
 }
 
-Request request_for(plaitComm_t comm, int color, int key, const plaitConfig_t* config) {
-  Request request{{color, key, 0}, {}, {}};
+Reason reason_of(const std::exception_ptr& failure) {
+  Reason reason;
+  if (!failure) return reason;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    std::strncpy(reason.text, error.what(), sizeof(reason.text) - 1);
+  }
+  return reason;
+}
+
+Request request_for(plaitComm_t comm, int color, int key, const plaitComm_t* newcomm, const plaitConfig_t* config) {
+  Request request{{color, key, {}}, {}, {}};
   request.refusal = failure_of([&] {
+    require(newcomm, "newcomm");
     if (color < 0 && color != PLAIT_SPLIT_NOCOLOR) {
       refuse(plaitInvalidArgument, "color is ", color, "; expected 0 or more, or PLAIT_SPLIT_NOCOLOR");
     }
@@ -81,7 +108,7 @@ Request request_for(plaitComm_t comm, int color, int key, const plaitConfig_t* c
              "; a divided communicator keeps its device");
     }
   });
-  request.wish.refused = request.refusal ? 1 : 0;
+  request.wish.refusal = reason_of(request.refusal);
   return request;
 }
 
@@ -100,7 +127,7 @@ plaitComm_t split(plaitComm_t comm, const Request& request) {
   if (joins && ranks.front() == rank) {
     failure = failure_of([&] { point = RendezvousPoint::create(); });
     if (point) offer.id = point->id();
-    offer.failed = point ? 0 : 1;
+    offer.failure = reason_of(failure);
   }
   const std::vector<Offer> offers = gather(*parent, offer);
   if (!joins) return nullptr;
@@ -110,9 +137,9 @@ plaitComm_t split(plaitComm_t comm, const Request& request) {
   const int size = static_cast<int>(ranks.size());
   if (point) return plaitComm::make(Communicator::create(std::move(*point), size, options.settings, options.device));
   const Offer& taken = offers[static_cast<size_t>(ranks.front())];
-  if (taken.failed != 0) {
-    refuse(plaitRemoteError, "rank ", ranks.front(), " could not open a socket for the ranks of color ",
-           request.wish.color, " (it knows more)");
+  if (*taken.failure.text != '\0') {
+    refuse_as_told(plaitRemoteError, "rank ", ranks.front(), " could not open a socket for the ranks of color ",
+                   request.wish.color, ": ", taken.failure.text);
   }
   const int new_rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   return plaitComm::make(Communicator::create(taken.id, new_rank, size, options.settings, options.device));
@@ -127,9 +154,8 @@ extern "C" plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, pl
                                         const plaitConfig_t* config) {
   return Group::at_edge("plaitCommSplit", [&] {
     check_handle(comm);
-    require(newcomm, "newcomm");
-    *newcomm = nullptr;
-    const auto make = [comm, request = request_for(comm, color, key, config)] { return split(comm, request); };
-    Group::of_this_thread().make({"plaitCommSplit", make, newcomm});
+    if (newcomm != nullptr) *newcomm = nullptr;
+    const auto make = [comm, request = request_for(comm, color, key, newcomm, config)] { return split(comm, request); };
+    Group::of_this_thread().make({"plaitCommSplit", make, newcomm, comm});
   });
 }

@@ -18,7 +18,7 @@ void publish(CallLog& log, uint64_t number, const Call& call) {
   record.number.store(0, std::memory_order_relaxed);
   record.count.store(call.count, std::memory_order_release);
   record.kind.store(static_cast<uint32_t>(call.collective) | static_cast<uint32_t>(call.type) << 8 |
-                        static_cast<uint32_t>(call.op) << 16,
+                        static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(call.is_division) << 24,
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
   record.number.store(number, std::memory_order_release);
@@ -32,6 +32,7 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.collective = static_cast<Collective>(kind & 0xff);
   call.type = static_cast<DataType>(kind >> 8 & 0xff);
   call.op = static_cast<ReduceOp>(kind >> 16 & 0xff);
+  call.is_division = kind >> 24 != 0;
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
   return record.number.load(std::memory_order_acquire) == number;

@@ -19,7 +19,7 @@ enum class RankState : uint32_t { kAbsent, kPresent, kClosed };
 struct alignas(64) CallRecord {
   std::atomic<uint64_t> number{0};
   std::atomic<uint64_t> count{0};
-  std::atomic<uint32_t> kind{0};  // collective, type and operation, a byte each
+  std::atomic<uint32_t> kind{0};  // collective, type, operation and whether it is a division, a byte each
   std::atomic<int32_t> root{0};
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <locale>
 #include <string>
 
 #include "base/printable.hpp"
@@ -21,6 +22,18 @@ std::pair<ErrorCode, std::string> failure_of(int error_number) {
 TEST(Error, OfTheSystem) {
   EXPECT_EQ(failure_of(EPERM),
             std::pair(ErrorCode::kSystem, std::string("cannot make a socket: Operation not permitted")));
+}
+
+TEST(Join, WritesNumbersAsCDoesInAnyLocale) {
+  struct Grouping : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Grouping));
+  const std::string path = join("/proc/", 1234567, "/stat ", 1.5);
+  std::locale::global(before);
+  EXPECT_EQ(path, "/proc/1234567/stat 1.5");
 }
 
 TEST(Error, TooManyOpenFilesSaysWhatToDo) {

@@ -39,7 +39,10 @@ TEST(Call, EveryFieldCountsForTheSignature) {
   call = kCall;
   call.count = 1001;
   signatures.insert(signature(call));
-  EXPECT_EQ(signatures.size(), 6u);
+  call = kCall;
+  call.is_division = true;
+  signatures.insert(signature(call));
+  EXPECT_EQ(signatures.size(), 7u);
   EXPECT_EQ(signature(kCall), signature(Call(kCall)));
 }
 
