@@ -100,7 +100,7 @@ define sanitized
 endef
 
 sanitize-address:
-	$(call sanitized,asan,address$(comma)undefined,tests_unit tests_property tests_c_api,^(unit|property)/|^c_api/(arguments|groups|messages|operations|cpp)$$)
+	$(call sanitized,asan,address$(comma)undefined,tests_unit tests_property tests_c_api,^(unit|property)/|^c_api/(arguments|groups|messages|operations|cpp|endings)$$)
 
 # Threads meet in the host runtime.
 sanitize-thread: override PLAIT_CUDA := off

@@ -20,6 +20,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,23 +60,21 @@ def find_cuobjdump() -> str:
 
 
 def functions(listing: str):
-    """(architecture, mangled name, body) of each function in what `cuobjdump -sass` prints."""
-    architecture, name, body = "", "", []
+    """(mangled name, body) of each function in what `cuobjdump -sass` prints."""
+    name, body = "", []
     for line in listing.splitlines():
-        if match := re.search(r"^\s*arch = (sm_\w+)", line):
-            architecture = match[1]
         if match := re.match(r"\s*Function : (\S+)", line):
             if name:
-                yield architecture, name, "\n".join(body)
+                yield name, "\n".join(body)
             name, body = match[1], []
         elif line.startswith("Fatbin"):
             if name:
-                yield architecture, name, "\n".join(body)
+                yield name, "\n".join(body)
             name, body = "", []
         else:
             body.append(line)
     if name:
-        yield architecture, name, "\n".join(body)
+        yield name, "\n".join(body)
 
 
 def waits_first(body: str) -> bool:
@@ -84,16 +84,61 @@ def waits_first(body: str) -> bool:
     return touches is not None and touches[0] == "ACQBULK"
 
 
-def registers(usage: str) -> dict[tuple[str, str], int]:
-    """Registers by (architecture, function), from `cuobjdump -res-usage`."""
-    found, architecture, name = {}, "", ""
+def registers(usage: str) -> dict[str, int]:
+    """Registers by function, from `cuobjdump -res-usage`."""
+    found, name = {}, ""
     for line in usage.splitlines():
-        if match := re.search(r"arch = (sm_\w+)", line):
-            architecture = match[1]
-        elif match := re.search(r"Function (\S+?):", line):
+        if match := re.search(r"Function (\S+?):", line):
             name = match[1]
         elif (match := re.search(r"REG:(\d+)", line)) and name:
-            found[architecture, name] = int(match[1])
+            found[name] = int(match[1])
+    return found
+
+
+def architectures(elves: str) -> list[str]:
+    """Those that the library has machine code for, from `cuobjdump -lelf`."""
+    found = set(re.findall(r"\.(sm_\d+\w*)\.cubin", elves))
+    return sorted(found, key=lambda name: (int(re.sub(r"\D", "", name)), name))
+
+
+class Findings:
+    """What there is of one architecture, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.kernels: Counter = Counter()  # by engine
+        self.most_registers = 0
+        self.problems: list[str] = []
+
+
+def examine(tool: str, library: Path, architecture: str) -> Findings:
+    def dump(option: str) -> str:
+        command = [tool, option, "-arch", architecture, str(library)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    found = Findings()
+    used = registers(dump("-res-usage"))
+    can_begin_early = int(re.sub(r"\D", "", architecture)) >= LEAST_EARLY_ARCHITECTURE
+    for name, body in functions(dump("-sass")):
+        engine = next((engine for engine in WIDE if engine in name), None)
+        where = f"{architecture}, {name}"
+        if engine is None:
+            found.problems.append(f"{where}: a kernel that WIDE and THREADS say nothing of")
+            continue
+        found.kernels[engine] += 1
+        for pattern in WIDE[engine]:
+            if not re.search(pattern, body):
+                found.problems.append(f"{where}: no access like {pattern}")
+        spills = len(re.findall(r"\b(?:LDL|STL)\b", body))
+        if spills:
+            found.problems.append(f"{where}: {spills} accesses to local memory")
+        if engine in EARLY and can_begin_early and not waits_first(body):
+            found.problems.append(f"{where}: accesses to memory before it has waited for the launch before it")
+        count = used.get(name, 0)
+        threads = THREADS[engine]
+        if count == 0 or count * threads > REGISTERS_OF_SM:
+            most_allowed = REGISTERS_OF_SM // threads
+            found.problems.append(f"{where}: {count} registers a thread; {threads} threads need at most {most_allowed}")
+        found.most_registers = max(found.most_registers, count)
     return found
 
 
@@ -104,44 +149,21 @@ def main() -> int:
     arguments = parser.parse_args()
     tool = arguments.cuobjdump or find_cuobjdump()
 
-    def dump(option: str) -> str:
-        return subprocess.run([tool, option, str(arguments.library)], check=True, capture_output=True, text=True).stdout
-
-    used = registers(dump("-res-usage"))
-    problems: list[str] = []
-    kernels: dict[str, Counter] = defaultdict(Counter)
-    most: dict[str, int] = defaultdict(int)
-    for architecture, name, body in functions(dump("-sass")):
-        engine = next((engine for engine in WIDE if engine in name), None)
-        where = f"{architecture}, {name}"
-        if engine is None:
-            problems.append(f"{where}: a kernel that WIDE and THREADS say nothing of")
-            continue
-        kernels[architecture][engine] += 1
-        for pattern in WIDE[engine]:
-            if not re.search(pattern, body):
-                problems.append(f"{where}: no access like {pattern}")
-        spills = len(re.findall(r"\b(?:LDL|STL)\b", body))
-        if spills:
-            problems.append(f"{where}: {spills} accesses to local memory")
-        can_begin_early = int(re.sub(r"\D", "", architecture)) >= LEAST_EARLY_ARCHITECTURE
-        if engine in EARLY and can_begin_early and not waits_first(body):
-            problems.append(f"{where}: accesses to memory before it has waited for the launch before it")
-        count = used.get((architecture, name), 0)
-        threads = THREADS[engine]
-        if count == 0 or count * threads > REGISTERS_OF_SM:
-            most_allowed = REGISTERS_OF_SM // threads
-            problems.append(f"{where}: {count} registers a thread; {threads} threads need at most {most_allowed}")
-        most[architecture] = max(most[architecture], count)
+    listing = subprocess.run([tool, "-lelf", str(arguments.library)], check=True, capture_output=True, text=True).stdout
+    names = architectures(listing)
+    with ProcessPoolExecutor() as processes:  # a listing takes long, of all architectures a minute
+        of_all = list(processes.map(examine, repeat(tool), repeat(arguments.library), names))
+    found = dict(zip(names, of_all, strict=True))
+    problems = [problem for one in of_all for problem in one.problems]
     for problem in problems:
         print(f"check_kernels: {problem}")
-    for missing in sorted(LEAST_ARCHITECTURES - set(kernels)):
+    for missing in sorted(LEAST_ARCHITECTURES - set(names)):
         problems.append(missing)
         print(f"check_kernels: no kernels for {missing}")
-    for architecture, engines in sorted(kernels.items()):
-        listed = ", ".join(f"{count} {engine}" for engine, count in sorted(engines.items()))
-        print(f"{architecture}: {listed}; at most {most[architecture]} registers")
-    print(f"check_kernels: {sum(sum(c.values()) for c in kernels.values())} kernels, {len(problems)} problems")
+    for architecture, one in found.items():
+        listed = ", ".join(f"{count} {engine}" for engine, count in sorted(one.kernels.items()))
+        print(f"{architecture}: {listed}; at most {one.most_registers} registers")
+    print(f"check_kernels: {sum(one.kernels.total() for one in of_all)} kernels, {len(problems)} problems")
     return 1 if problems else 0
 
 

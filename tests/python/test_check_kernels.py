@@ -17,16 +17,17 @@ GOOD = {
 
 def check(tmp_path: Path, kernels: dict[str, tuple[int, str]], architectures=ARCHITECTURES):
     """Of a library with `kernels` (registers and code, by name), as a stand-in for cuobjdump lists them."""
-    usage, code = [], []
+    (tmp_path / "elves").write_text("".join(f"ELF file: tmp.1.{it}.cubin\n" for it in architectures))
     for architecture in architectures:
+        usage, code = [], []
         for name, (registers, body) in kernels.items():
             head = f"Fatbin elf code:\n================\narch = {architecture}\n"
             usage.append(f"{head} Function {name}:\n  REG:{registers} STACK:0 SHARED:0 LOCAL:0\n")
             code.append(f"{head}\t\tFunction : {name}\n{body}\n")
-    (tmp_path / "usage").write_text("\n".join(usage))
-    (tmp_path / "code").write_text("\n".join(code))
+        (tmp_path / f"-res-usage.{architecture}").write_text("\n".join(usage))
+        (tmp_path / f"-sass.{architecture}").write_text("\n".join(code))
     tool = tmp_path / "cuobjdump"
-    tool.write_text(f'#!/bin/sh\nif [ "$1" = -sass ]; then cat "{tmp_path}/code"; else cat "{tmp_path}/usage"; fi\n')
+    tool.write_text(f'#!/bin/sh\n[ "$1" = -lelf ] && exec cat "{tmp_path}/elves"\nexec cat "{tmp_path}/$1.$3"\n')
     tool.chmod(0o755)
     command = [sys.executable, str(ROOT / "tools" / "check_kernels.py"), "--cuobjdump", str(tool), "library.a"]
     return subprocess.run(command, capture_output=True, text=True)
