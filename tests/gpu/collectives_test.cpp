@@ -1,7 +1,7 @@
 // Collectives on GPUs, all ranks in this process: every type, operation, protocol and algorithm that a launch can
 // carry, eager and captured, and what happens when ranks fail. A program without a test framework, since machines with
 // GPUs often have none. Exit status 77: no GPU, nothing was tested. Arguments: how many random calls (default 3000),
-// seed.
+// seed, the only part to run.
 #include <cuda_runtime.h>
 #include <unistd.h>
 

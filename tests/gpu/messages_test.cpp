@@ -1,6 +1,7 @@
 // Sends and receives on GPUs: random exchanges of all ranks in this process, captured ones, ranks that are processes,
 // and what happens when ends do not meet. A program without a test framework, since machines with GPUs often have none.
-// Exit status 77: no GPU, nothing was tested. Arguments: how many random exchanges (default 1000), seed.
+// Exit status 77: no GPU, nothing was tested. Arguments: how many random exchanges (default 1000), seed, the only part
+// to run.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -291,14 +292,19 @@ bool survives_processes(int gpus) {
   return good;
 }
 
-int run_all(int gpus, int exchanges, unsigned seed) {
+int run_all(int gpus, int exchanges, unsigned seed, const std::string& only) {
   Report report;
-  report.expect(survives_processes(gpus), "ranks that are processes");
-  test_random(report, gpus, exchanges, seed);
-  test_many(report, gpus);
-  test_large(report, gpus);
-  test_graphs(report, gpus);
-  test_failures(report, gpus);
+  const auto part = [&](const char* name, const auto& test) {
+    if (!only.empty() && only != name) return;
+    std::printf("%s\n", name);
+    test();
+  };
+  part("processes", [&] { report.expect(survives_processes(gpus), "ranks that are processes"); });
+  part("random exchanges", [&] { test_random(report, gpus, exchanges, seed); });
+  part("many messages", [&] { test_many(report, gpus); });
+  part("large messages", [&] { test_large(report, gpus); });
+  part("graphs", [&] { test_graphs(report, gpus); });
+  part("failures", [&] { test_failures(report, gpus); });
   return report.finish();
 }
 
@@ -310,6 +316,6 @@ int main(int argc, char** argv) {
   const unsigned seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}();
   return plait::test::run_on_gpus([&](int gpus) {
     std::printf("%d random exchanges, seed %u\n", exchanges, seed);
-    return plait::test::run_all(gpus, exchanges, seed);
+    return plait::test::run_all(gpus, exchanges, seed, argc > 3 ? argv[3] : "");
   });
 }

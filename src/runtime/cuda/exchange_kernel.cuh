@@ -35,14 +35,13 @@ class ChannelEnd {
     uint64_t offset = static_cast<uint64_t>(message.piece_bytes) * strand_;
     bool is_first = strand_ == 0;  // a message without bytes has a piece, too
     for (; offset < message.bytes || is_first; offset += stride, is_first = false) {
-      const uint32_t slot = static_cast<uint32_t>(pieces_) & (launch_.shape.slots - 1);
       if (threadIdx.x >= copying_) {
-        machine::meet_at(slot + 1, blockDim.x);
-        if (*static_cast<volatile int*>(gave_up_) != 0) return false;
+        machine::meet_at(slot() + 1, blockDim.x);
+        if (static_cast<volatile int*>(gave_up_)[slot()] != 0) return false;
         if (threadIdx.x == copying_) tell(pieces_ + 1);
       } else {
-        const bool done = move(message, offset, slots_ + slot * launch_.shape.slot_bytes);
-        machine::arrive_at(slot + 1, blockDim.x);
+        const bool done = move(message, offset, slots_ + slot() * launch_.shape.slot_bytes);
+        machine::arrive_at(slot() + 1, blockDim.x);
         if (!done) return false;
       }
       ++pieces_;
@@ -55,6 +54,9 @@ class ChannelEnd {
   }
 
  private:
+  // That the next piece goes through.
+  __device__ uint32_t slot() const { return static_cast<uint32_t>(pieces_) & (launch_.shape.slots - 1); }
+
   // Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot, where copying warps only arrive:
   // they go on while the signalling warp waits for them, and for their stores to have come where they go. No warp comes
   // to a slot's barrier again before the signalling warp has left it, as for that the peer must have answered the piece
@@ -107,7 +109,7 @@ class ChannelEnd {
 
   __device__ void give_up(StrandFailure::State why, uint64_t expected, uint64_t seen) const {
     StrandFailure* const to = launch_.failures + (queue_.sends ? kMostDeviceRanks : 0) + queue_.peer;
-    report(gave_up_, to, queue_.peer, why, expected, seen);
+    report(gave_up_ + slot(), to, queue_.peer, why, expected, seen);
   }
 
   // Over PCIe; only on the way out. Several strands may report the same queue, and their words mix: each is true of
@@ -122,7 +124,7 @@ class ChannelEnd {
   const MessageQueue& queue_;
   const uint32_t strand_;
   const uint32_t copying_;  // threads
-  int* const gave_up_;      // shared memory
+  int* const gave_up_;      // shared memory, for each slot: the copying warps gave up at the piece for it
   uint64_t pieces_;         // so far
   std::byte* slots_;
   std::byte* filled_;
@@ -143,8 +145,8 @@ __device__ inline void copy_own(const ExchangeLaunch& launch) {
 __global__ void __launch_bounds__(kMostExchangeThreads, 1) run_exchange(const __grid_constant__ ExchangeLaunch launch) {
   machine::await_launch_before();
   if (launch.own_count > 0 && blockIdx.y == gridDim.y - 1) return copy_own(launch);
-  int* const gave_up = machine::shared_array<int, 1>();
-  if (threadIdx.x == 0) *gave_up = 0;
+  int* const gave_up = machine::shared_array<int, kSlots>();
+  if (threadIdx.x < kSlots) gave_up[threadIdx.x] = 0;
   __syncthreads();
   const MessageQueue& queue = launch.queues[blockIdx.y];
   ChannelEnd end(launch, queue, gave_up);

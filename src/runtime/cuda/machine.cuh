@@ -56,13 +56,13 @@ __device__ inline void let_next_launch_begin() {
 #endif
 }
 
-// Named barriers of a CTA, 1 to 15: one is over when so many threads, whole warps, have come to it. Whoever arrives
-// does not wait for that.
+// Named barriers of a CTA, 1 to 15: one is over when so many threads have come to it, of warps that come as one. Whoever
+// arrives does not wait for that.
 __device__ inline void arrive_at(uint32_t barrier, uint32_t threads) {
-  asm volatile("barrier.cta.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 __device__ inline void meet_at(uint32_t barrier, uint32_t threads) {
-  asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 // Whether `vote` is true for all of them.
 template <int barrier>
@@ -72,7 +72,7 @@ __device__ bool all_at(bool vote, uint32_t threads) {
       "{\n"
       "  .reg .pred mine, all;\n"
       "  setp.ne.u32 mine, %1, 0;\n"
-      "  barrier.cta.red.and.pred all, %2, %3, mine;\n"
+      "  barrier.cta.red.and.aligned.pred all, %2, %3, mine;\n"
       "  selp.u32 %0, 1, 0, all;\n"
       "}"
       : "=r"(all)

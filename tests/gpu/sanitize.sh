@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Some of the GPU tests, shortened, under NVIDIA's compute-sanitizer: accesses out of bounds (memcheck), races in the
+# memory that a CTA shares (racecheck) and barriers (synccheck). What is in another GPU's memory, and in what order, it
+# does not see: tests with exact inputs do. `make gpu-sanitize` builds them first.
+#
+#     tests/gpu/sanitize.sh FOLDER      of the tests' programs
+set -uo pipefail
+folder=$1
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+[ -n "$sanitizer" ] || { echo 'skipped: no compute-sanitizer here; it comes with the CUDA toolkit'; exit 0; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed=0
+
+# under TOOL PROGRAM [ARGUMENT...]
+under() {
+  local tool=$1 program=$2 status=0
+  shift 2
+  timeout 250 "$sanitizer" --tool "$tool" --error-exitcode 9 "$folder/${program}_gpu_test" "$@" >"$log" 2>&1 || status=$?
+  printf '%-9s  %-11s  %-24s  ' "$tool" "$program" "$*"
+  if grep -q '^skipped: ' "$log"; then
+    grep '^skipped: ' "$log"
+  elif [ $status -eq 0 ]; then
+    grep -E '^[0-9]+ passed' "$log" | tail -1
+  else
+    failed=1
+    printf 'FAILED (%d)\n' "$status"
+    grep -vE '^=========     (Host Frame|Saved host)' "$log" | head -40
+  fi
+}
+
+# Left out: graphs of collectives, since memcheck runs one graph at a time, so that several ranks on one GPU wait for each
+# other in vain; and racecheck of messages that fail, since where a sender gives up it writes a flag of a slot that
+# another warp has read when the slot was used before, which is ordered by the receiver's answer and not by a barrier.
+for tool in memcheck racecheck synccheck; do
+  under $tool c_api
+  under $tool c_api_order
+  under $tool collectives 60 1 'random calls'
+  under $tool collectives 0 1 'streams'
+  under $tool collectives 0 1 'pre-multiplied sums'
+  under $tool messages 20 1 'random exchanges'
+  under $tool messages 0 1 'graphs'
+  [ $tool = racecheck ] || under $tool messages 0 1 'failures'
+done
+exit $failed
