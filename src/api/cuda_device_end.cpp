@@ -66,7 +66,10 @@ class CudaDeviceEnd final : public DeviceEnd {
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
     if (state_.has_failed()) throw *state_.failure();
-    if (call.count == 0 && call.collective != Collective::kBarrier) return true;
+    if (call.count == 0 && call.collective != Collective::kBarrier) {
+      cuda_.announce_empty(call, stream);
+      return true;
+    }
     started_ = {&ready_for(call), input, output, stream, factor};
     const Ready& ready = *started_.ready;
     // What is multiplied first lies nowhere that other ranks know of, who may have no factor themselves.

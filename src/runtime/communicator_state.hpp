@@ -34,6 +34,8 @@ class CommunicatorState {
   // Ends it for all ranks; the first failure wins.
   virtual void abort(ErrorCode code, const std::string& message) = 0;
 
+  // Ends it where ranks have announced different calls: kernels that carry flags do not see that.
+  virtual void compare_calls() = 0;
   // Ends it where a rank has died without closing it, or has closed it and this one has announced more calls.
   virtual void look_after_peers() = 0;
   // What each rank called last, and where they differ: for messages.

@@ -242,6 +242,35 @@ void test_required_device(int device) {
   }
 }
 
+// Ranks that call differently are told so once the stream has come past the call, also where no kernel could notice it.
+void test_other_calls(int gpus) {
+  const auto told = [&](const std::string& what, const std::function<plaitResult_t(Rank&, int)>& call) {
+    const std::vector<int> devices = {0, gpus - 1};
+    World world(devices, made_at_once(devices));
+    world.in_group(call);
+    world.synchronize();
+    world.each([&](Rank& rank, int) {
+      plaitResult_t state = plaitSuccess;
+      MUST(plaitCommGetAsyncError(rank.comm, &state));
+      expect(state == plaitInvalidUsage, what + " should be told");
+      expect(std::strstr(plaitGetLastError(rank.comm), "call 1 differs between ranks") != nullptr, what + ": in words");
+      expect(plaitBarrier(rank.comm, rank.stream) == plaitInvalidUsage, what + " should end the communicator");
+    });
+  };
+  for (const int count : {1, 100, kCount}) {
+    told("another operation for " + std::to_string(count), [&](Rank& rank, int r) {
+      return plaitAllReduce(rank.send, rank.receive, count, plaitInt, r == 0 ? plaitSum : plaitMax, rank.comm,
+                            rank.stream);
+    });
+    told("another root for " + std::to_string(count), [&](Rank& rank, int r) {
+      return plaitBroadcast(rank.send, rank.receive, count, plaitInt, r, rank.comm, rank.stream);
+    });
+    told("another count than " + std::to_string(count), [&](Rank& rank, int r) {
+      return plaitAllGather(rank.send, rank.receive, count - r, plaitInt, rank.comm, rank.stream);
+    });
+  }
+}
+
 // A kernel that waits for a rank that never calls is ended by an abort of another thread.
 void test_abort(World& world) {
   const auto begin = std::chrono::steady_clock::now();
@@ -276,6 +305,7 @@ void test_world(World& world) {
 void test_all(int gpus) {
   in_each_world(gpus, test_world);
   test_failure_of_the_last_call(gpus - 1);
+  test_other_calls(gpus);
   test_host();
   test_required_device(gpus - 1);
 }

@@ -8,10 +8,11 @@ ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 COPY = "_ZN5plait12_GLOBAL__N_18run_copyENS_10CopyLaunchE"
 GATE = "_ZN5plait12_GLOBAL__N_18run_gateENS_10GateLaunchE"
+FOLD = "_ZN5plait14run_gated_foldILNS_8DataTypeE7ELb1EEEvNS_15GatedFoldLaunchE"
 EXCHANGE = "_ZN5plait12_GLOBAL__N_112run_exchangeENS_14ExchangeLaunchE"
 GOOD = {
     COPY: (64, "@!P0 LDG.E.128 R4, desc[UR4][R2.64] ;\n@!P0 STG.E.128 desc[UR4][R2.64], R4 ;"),
-    GATE: (25, "LD.E.64.STRONG.SYS R4, desc[UR4][R2.64] ;"),
+    GATE: (25, "LD.E.64.STRONG.SYS R4, desc[UR4][R2.64] ;\nMEMBAR.ALL.SYS ;"),
 }
 
 
@@ -49,7 +50,15 @@ def objections(tmp_path, name, registers, body):
 
 def test_narrow_accesses(tmp_path):
     found = objections(tmp_path, COPY, 64, "LDG.E.64 R4, desc[UR4][R2.64] ;\nSTG.E.128 desc[UR4][R2.64], R4 ;")
-    assert len(found) == 1 and found[0].startswith("no access like LDG")
+    assert len(found) == 1 and found[0].startswith("nothing like LDG")
+
+
+def test_fences(tmp_path):
+    good = GOOD[COPY][1] + "\nMEMBAR.SC.GPU ;\nMEMBAR.SC.GPU ;\nMEMBAR.ALL.SYS ;"
+    assert check(tmp_path, GOOD | {FOLD: (64, good)}).returncode == 0
+    for missing in ("MEMBAR.SC.GPU ;\n", "MEMBAR.ALL.SYS ;"):
+        found = objections(tmp_path, FOLD, 64, good.replace(missing, "", 1))
+        assert len(found) == 1 and found[0].startswith("nothing like "), found
 
 
 def test_spills(tmp_path):
@@ -77,7 +86,7 @@ def test_missing_architectures(tmp_path):
 
 
 def test_kernels_that_begin_early_wait_first(tmp_path):
-    body = GOOD[COPY][1]
+    body = GOOD[COPY][1] + "\nMEMBAR.ALL.SYS ;"
     assert check(tmp_path, GOOD | {EXCHANGE: (64, "S2R R0, SR_TID.X ;\nACQBULK ;\n" + body)}).returncode == 0
     for late in (body, body + "\nACQBULK ;"):
         assert objections(tmp_path, EXCHANGE, 64, late) == [

@@ -60,6 +60,8 @@ using SumPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, true
 template <class Vector>
 using MinMaxPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, false>, PairsPart<Vector>>;
 
+static_assert(kReduceOpCount == 5, "any operation that with_part() does not name would be a sum of narrow elements");
+
 // Calls `use` with the type of part that `op` takes. What is done most often has code of its own, without a branch for
 // each part.
 template <class Vector, class Use>

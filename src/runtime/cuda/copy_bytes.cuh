@@ -13,10 +13,12 @@ namespace plait {
 enum class FarEnd { kSource, kDestination };
 
 // Vectors `first` to `last` of places that are aligned to them, of which this thread, number `thread` of so many, takes
-// its share: `kAtOnce` loads are under way together, and then their stores. Thread 0 begins at vector 0.
+// its share: `kAtOnce` loads are under way together, and then their stores. Thread 0 begins at vector 0 and not at
+// `first`, so that warps begin where lines do.
 template <int kAtOnce, class Index>
 __device__ void copy_vectors(uint4* out, const uint4* in, Index first, Index last, Index thread, Index threads) {
   for (Index i = thread; i < last; i += threads * kAtOnce) {
+    // One comparison for both ends: before `first` the difference wraps.
     const auto is_ours = [=](int u) { return i + u * threads - first < last - first; };
     uint4 values[kAtOnce];
 #pragma unroll

@@ -367,6 +367,11 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, c
   });
 }
 
+void CudaRank::announce_empty(const Call& call, void* stream) {
+  const DeviceGuard guard(impl_->memory.device());
+  if (!is_captured(static_cast<cudaStream_t>(stream))) impl_->state.announce(call);
+}
+
 bool CudaRank::propose_copies(const CopyProgram& program, PreparedLaunch* through_host, const void* input, void* output,
                               void* stream, bool willing) {
   Impl& impl = *impl_;

@@ -66,6 +66,8 @@ class CudaRank {
   // before.
   void enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, const void* input, void* output, void* stream,
                const Factor* factor = nullptr);
+  // A call without elements, for which nothing is launched: others may call with some.
+  void announce_empty(const Call& call, void* stream);
 
   // A call that can be performed straight from buffer to buffer, in the three steps of direct_calls.hpp. All ranks have
   // to agree to that, and to come within `patience` of each other; false on all of them where that is not so, and
@@ -89,7 +91,7 @@ class CudaRank {
 
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   void finish();
-  // Ends the communicator where a kernel has given up by now. From any thread.
+  // Ends the communicator where a kernel has given up by now, or ranks have made different calls. From any thread.
   void look_at_reports();
   // Ends kernels that wait, soon. The host's failure record says why.
   void stop_waiting();

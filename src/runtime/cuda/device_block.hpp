@@ -10,8 +10,8 @@
 namespace plait {
 
 inline constexpr uint32_t kWarpThreads = 32;
-inline constexpr size_t kLinkLineBytes = 128;  // what links carry at once
-inline constexpr uint32_t kWarp = 0xffffffff;  // all of them, in votes and shuffles
+inline constexpr size_t kLinkLineBytes = 128;       // what links carry at once
+inline constexpr uint32_t kWholeWarp = 0xffffffff;  // all of them, in votes and shuffles
 // A word that a peer waits for: a count in its lower bits, and above it a tag that says what is counted.
 inline constexpr int kCountBits = 40, kTagBits = 64 - kCountBits;
 inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
@@ -36,8 +36,9 @@ PLAIT_HOST_DEVICE constexpr int gate_index(GateWay way, int peer) {
 inline constexpr int kGates = kGateWays * kMostDeviceRanks;
 
 // Where things lie in a rank's block. Every strand but those of a HostPart has signals, scratch and packets of its own,
-// twice, for even and odd epochs (see host/segment.hpp for the rule); they stay a strand's own however many strands a
-// launch has, since ranks may be in different launches at one time.
+// twice, for even and odd epochs: an epoch uses its half once every rank is done with the one two before (as on the
+// host, see host/segment.hpp). They stay a strand's own however many strands a launch has, since ranks may be in
+// different launches at one time.
 //
 // Packets and lines have memory that nothing else is ever written to: any word of it is a flag of an epoch or none.
 //
@@ -51,7 +52,7 @@ struct BlockLayout {
   static_assert(kScratchBytes % 128 == 0 && kPacketBytes % 128 == 0 && kLineBytes % 128 == 0);
 
   // An epoch that each lane of each rank has completed, told by that rank: a word for each. In the rank's own block, of
-  // epochs that nobody is told of, the last one before its last launch.
+  // epochs that nobody is told of, the last but one that it has begun, as of Strand::leave().
   PLAIT_HOST_DEVICE static constexpr size_t completed_at(int strand, int rank, int lane) {
     return static_cast<size_t>((strand * kMostDeviceRanks + rank) * kMostLanes + lane) * sizeof(uint64_t);
   }
@@ -114,7 +115,8 @@ struct HostBlockLayout {
 };
 
 // What a lane of a strand remembers from launch to launch, in device memory: so that a launch replayed from a CUDA
-// graph counts on.
+// graph counts on. Its CTA's while a launch runs, from await_launch_before() on; the last lane's CTA also writes for
+// lanes that the launch does not have.
 struct alignas(16) StrandState {
   uint64_t epoch = 0;               // runs of a plan over one slice so far
   uint64_t everyone_completed = 0;  // the last epoch that every rank is known to be done with

@@ -61,6 +61,8 @@ __device__ void multiply(T (&a)[count], const T (&b)[count]) {
   for (int i = 0; i < count; ++i) a[i] = combine_product(a[i], b[i]);
 }
 
+static_assert(kReduceOpCount == 5, "any operation that combine() does not name would be a minimum or maximum there");
+
 // a <- a (op) b. The operation is the same for all threads, so the branch costs nothing beside the memory accesses.
 template <class T, int count>
 __device__ void combine(ReduceOp op, T (&a)[count], const T (&b)[count]) {

@@ -34,15 +34,15 @@ __device__ bool arrives_last(uint32_t* arrived) {
 // `work`: this CTA's share. All threads, at least a warp for each lane.
 template <PeersThen then, class Work>
 __device__ void between_gates(const GatedLaunch& launch, const Work& work) {
-  const unsigned lane = threadIdx.x / kWarpThreads;
-  const bool leads = threadIdx.x % kWarpThreads == 0 && lane < launch.lanes;
-  Gate gate(launch, launch.before[leads ? lane : 0]);
+  const unsigned gate_lane = threadIdx.x / kWarpThreads;
+  const bool leads = threadIdx.x % kWarpThreads == 0 && gate_lane < launch.lanes;
+  Gate gate(launch, launch.before[leads ? gate_lane : 0]);
   const bool speaks = blockIdx.x == 0 && blockIdx.y == 0;
-  if (!__syncthreads_and(!leads || gate.pass(launch.before[lane], speaks))) return;
+  if (!__syncthreads_and(!leads || gate.pass(launch.before[gate_lane], speaks))) return;
   work();
   const GateLane& first = launch.before[0];
   if (!arrives_last<then>(&launch.state->arrived[gate_index(first.way, first.peer)]) || !leads) return;
-  if (gate.pass(launch.after[lane])) gate.leave();
+  if (gate.pass(launch.after[gate_lane])) gate.leave();
 }
 
 }  // namespace plait

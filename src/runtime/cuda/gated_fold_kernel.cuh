@@ -61,8 +61,8 @@ class InputFold {
   template <int kSources, int kVectors>
   __device__ void fold_vectors(Range range) const {
     const auto stride = static_cast<uint32_t>(threads());
-    const uint32_t lane = threadIdx.x % kWarpThreads;  // a warp's threads come together, for store_vectors()
-    for (uint64_t i = range.first + thread() - lane; i < range.last; i += threads() * kVectors) {
+    const uint32_t in_warp = threadIdx.x % kWarpThreads;  // a warp's threads come together, for store_vectors()
+    for (uint64_t i = range.first + thread() - in_warp; i < range.last; i += threads() * kVectors) {
       // From vector i on, as there may be more than 32 bits count.
       const auto last = static_cast<uint32_t>(min(range.last - i, threads() * kVectors));
       const uint64_t offset = i * sizeof(uint4);
@@ -73,8 +73,8 @@ class InputFold {
       };
       Vector results[kVectors];
       combine_vectors<is_aligned, kSources>(launch_.op, static_cast<int>(launch_.sources), launch_.divisor, source,
-                                            lane, stride, last, results);
-      store_vectors<is_aligned>(launch_.to + offset, lane, stride, last, results);
+                                            in_warp, stride, last, results);
+      store_vectors<is_aligned>(launch_.to + offset, in_warp, stride, last, results);
     }
   }
 

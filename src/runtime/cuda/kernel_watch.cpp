@@ -57,6 +57,7 @@ void KernelWatch::look_at_reports() {
   report_strands();
   report_messages();
   report_gates();
+  state_.compare_calls();
 }
 
 void KernelWatch::look() {

@@ -16,7 +16,7 @@ class KernelWatch {
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
 
-  // Ends the communicator where a kernel has given up by now. From any thread.
+  // Ends the communicator where a kernel has given up by now, or ranks have made different calls. From any thread.
   void look_at_reports();
 
  private:

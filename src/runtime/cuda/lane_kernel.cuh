@@ -18,8 +18,8 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
   SignalEngine<type, is_aligned> engine(launch, strand, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
     const SliceProgram& part = slice + 1 < launch.slices ? launch.full[blockIdx.y] : launch.last[blockIdx.y];
-    const bool is_third = slice >= blockIdx.x + uint64_t{2} * gridDim.x;
-    if (!(is_third ? strand.begin_after(part.predecessors) : strand.begin())) return;
+    const bool follows_two_of_this_launch = slice >= blockIdx.x + uint64_t{2} * gridDim.x;
+    if (!(follows_two_of_this_launch ? strand.begin_after(part.predecessors) : strand.begin())) return;
     engine.begin_slice(slice);
     int next = 0;
     const DeviceOperation* const operations = launch.operations + part.first;
@@ -31,6 +31,8 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
       machine::let_next_launch_begin();
       strand.leave(part.end);
     }
+    // Of this lane's word, what end() writes must stay and not what leave() does. The barrier also ends all reads of
+    // scratch and of `bases`.
     __syncthreads();
     strand.end(part.end);
     if (part.ends_with_signals) engine.signal(operations[reading]);
@@ -41,6 +43,9 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
 //
 // A short launch lasts as long as what it does before its data leaves, and after that of others has come. So what the
 // next launch goes on from is written after the first step, most often while data is on its way.
+//
+// An engine may load what is the caller's in begin_step(), of the first step before the epoch has begun; memory of the
+// epoch it touches from begin_epoch() on.
 template <class Engine>
 __global__ void __launch_bounds__(kMostThreads, 1) run_flagged(const __grid_constant__ FlaggedLaunch launch) {
   machine::await_launch_before();

@@ -43,7 +43,7 @@ struct SignalLaunch : Launch {
   SliceProgram full[kMostLanes], last[kMostLanes];
   DeviceOperation operations[160];
   DevicePlace places[320];
-  DeviceWord words[160];
+  SignalWord words[160];
 };
 
 // With flags inside the data: plans of one lane and few steps. See flagged_program.hpp.

@@ -146,7 +146,7 @@ class Writer {
   }
 
   void add_word(const BoundOperation& operation) {
-    DeviceWord word;
+    SignalWord word;
     word.number = static_cast<uint16_t>(operation.word_offset / BlockLayout::kSignalStride);
     word.peer = static_cast<uint16_t>(operation.peer_rank);
     word.operation = static_cast<uint16_t>(operation.operation);
@@ -285,7 +285,7 @@ class Writer {
   std::vector<const Operation*> since_barrier_;
   std::vector<DeviceOperation>& operations_;
   std::vector<DevicePlace>& places_;
-  std::vector<DeviceWord>& words_;
+  std::vector<SignalWord>& words_;
 };
 
 bool is_same(const SliceLayout& a, const SliceLayout& b) { return a.block_elements == b.block_elements; }

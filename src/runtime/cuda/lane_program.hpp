@@ -28,7 +28,7 @@ constexpr size_t stored_bytes(Protocol protocol, size_t data) {
 }
 
 // One word of a run of signals or waits.
-struct DeviceWord {
+struct SignalWord {
   uint16_t number = 0;
   uint16_t peer = 0;       // signal: whose word; wait: whom to blame
   uint16_t operation = 0;  // of the plan's lane, for messages
@@ -58,7 +58,7 @@ struct DeviceOperation {
 PLAIT_HOST_DEVICE constexpr bool is_copy(const DeviceOperation& fold) {
   return fold.sources == 1 && fold.divisor == 0 && (fold.wide_sources != 0) == fold.result_is_wide;
 }
-static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(DeviceWord) == 8);
+static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(SignalWord) == 8);
 
 // What ranks know of each other at the end of an epoch. Who is not awaited hears everyone: nobody need tell of an epoch
 // that all know all to have left.
@@ -94,7 +94,7 @@ struct LaneProgram {
   SliceProgram full[kMostLanes], last[kMostLanes];  // of each lane, for slices of full size and for the last
   std::vector<DeviceOperation> operations;
   std::vector<DevicePlace> places;
-  std::vector<DeviceWord> words;
+  std::vector<SignalWord> words;
 };
 
 // Throws kResources where the program does not fit into a launch, kInvalidPlan where a rank of the plan has too

@@ -151,7 +151,7 @@ class LineEngine {
         pairs[b].high = load_word<Word>(word + sizeof(uint64_t), share.high_count, words_are_aligned_);
     }
     Patience patience;
-    while (__any_sync(kWarp, missing != 0)) {
+    while (__any_sync(kWholeWarp, missing != 0)) {
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
         if ((missing >> b & 1) == 0) continue;
@@ -162,7 +162,7 @@ class LineEngine {
         if (b >= batch) break;
         if (lines::has_come(pairs[b], flag_)) missing &= ~(1u << b);
       }
-      if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
+      if (!__any_sync(kWholeWarp, missing != 0 && patience.is_over(launch_.self))) continue;
       if (has_flag() && missing != 0) {
         const int first = __ffs(static_cast<int>(missing)) - 1;
         strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, first == 0 ? pairs[0].high : 0);

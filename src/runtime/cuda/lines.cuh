@@ -35,7 +35,7 @@ __device__ inline Pair load(const std::byte* from) {
 // Whether the line that this thread and its neighbours hold has the flag. For all threads of a warp.
 __device__ inline bool has_come(const Pair& pair, uint64_t flag) {
   const unsigned last = threadIdx.x % 32 | (kThreads - 1);  // of the line's threads, in the warp
-  return (__ballot_sync(kWarp, pair.high == flag) >> last & 1) != 0;
+  return (__ballot_sync(kWholeWarp, pair.high == flag) >> last & 1) != 0;
 }
 
 }  // namespace plait::lines

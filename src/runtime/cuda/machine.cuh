@@ -9,10 +9,11 @@ namespace plait::machine {
 
 // Loads and stores of words that other GPUs write or read meanwhile. System scope, since the peers are other devices.
 //
-// What orders memory between GPUs: that data is there, a word says that is stored with release and loaded with acquire.
-// That memory may be written again, since all has been read that was there, a relaxed store says after a barrier of the
-// CTA: it relies on every load before the barrier having given its value by then, because that was used. PTX does not
-// promise it of loads whose values are still on their way, so nothing may be read ahead across such a store.
+// Two rules order memory between GPUs. That data is there says a word that is stored with release and loaded with
+// acquire. That memory may be written again, since all has been read that was there, says a relaxed store after a
+// barrier of the CTA: that is enough only because the value of every load before the barrier has been used by then
+// (stored, or combined). PTX does not promise it of loads whose values are still on their way: one that is moved down
+// past such a store breaks it, and no test would see that.
 __device__ inline void store_release(void* to, uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
@@ -56,8 +57,8 @@ __device__ inline void let_next_launch_begin() {
 #endif
 }
 
-// Named barriers of a CTA, 1 to 15: one is over when so many threads have come to it, of warps that come as one. Whoever
-// arrives does not wait for that.
+// Named barriers of a CTA, 1 to 15: one is over when so many threads have come to it, of warps that come as one.
+// Whoever arrives does not wait for that.
 __device__ inline void arrive_at(uint32_t barrier, uint32_t threads) {
   asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }

@@ -107,8 +107,8 @@ class PacketEngine {
         bits = halves.data();
       }
       const uint64_t result = step_.copies ? bits : combined(bits);
-      if (__all_sync(kWarp, came)) return result;
-      if (!__any_sync(kWarp, patience.is_over(launch_.self))) continue;
+      if (__all_sync(kWholeWarp, came)) return result;
+      if (!__any_sync(kWholeWarp, patience.is_over(launch_.self))) continue;
       if (!came) strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);  // the address does not say of which peer
       good_ = false;
       return 0;
@@ -121,10 +121,10 @@ class PacketEngine {
     const int sources = step_.sources;
     const int divisor = step_.divisor;
     Accumulator sum[Word::kCount], next[Word::kCount];
-    Word(__shfl_sync(kWarp, bits, 0, group)).widen(sum);
+    Word(__shfl_sync(kWholeWarp, bits, 0, group)).widen(sum);
 #pragma unroll 1
     for (int s = 1; s < sources; ++s) {
-      Word(__shfl_sync(kWarp, bits, s, group)).widen(next);
+      Word(__shfl_sync(kWholeWarp, bits, s, group)).widen(next);
       combine(launch_.op, sum, next);
     }
     divide(sum, divisor);

@@ -153,7 +153,7 @@ class ShortLines {
       }
     });
     Patience patience;
-    while (__any_sync(kWarp, missing != 0)) {
+    while (__any_sync(kWholeWarp, missing != 0)) {
       for_each<kSome>(first, taken.places, [&](int l, int p) {
         if ((missing & bit(l, p)) == 0) return;
         pairs[l][p] = lines::load(stored(address(first + p, ShortPlace::kTaken), line + l * lines_apart()));
@@ -161,7 +161,7 @@ class ShortLines {
       for_each<kSome>(first, taken.places, [&](int l, int p) {
         if (lines::has_come(pairs[l][p], flag_)) missing &= ~bit(l, p);
       });
-      if (!__any_sync(kWarp, missing != 0 && patience.is_over(launch_.self))) continue;
+      if (!__any_sync(kWholeWarp, missing != 0 && patience.is_over(launch_.self))) continue;
       if (missing != 0 && has_flag()) {
         strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, (missing & 1) != 0 ? pairs[0][0].high : 0);
       }

@@ -15,10 +15,10 @@ template <DataType type>
 __device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
   using Word = Pack<type, uint64_t>;
   typename Word::Accumulator sum[Word::kCount], next[Word::kCount];
-  Word(__shfl_sync(kWarp, bits, 0, group)).widen(sum);
+  Word(__shfl_sync(kWholeWarp, bits, 0, group)).widen(sum);
 #pragma unroll 1
   for (int i = 1; i < addends; ++i) {
-    Word(__shfl_sync(kWarp, bits, i, group)).widen(next);
+    Word(__shfl_sync(kWholeWarp, bits, i, group)).widen(next);
     add(sum, next);
   }
   Word result;
@@ -85,7 +85,7 @@ class ShortPackets {
             combined_ == 0 ? taken_[w] : sum_of_group<type>(taken_[w], combined_, 1 << launch_.steps.group_shift);
         all_came = all_came && came[w];
       }
-      if (__all_sync(kWarp, all_came)) {
+      if (__all_sync(kWholeWarp, all_came)) {
         let_next_launch_begin_after_first_warp();
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
@@ -93,7 +93,7 @@ class ShortPackets {
         }
         return true;
       }
-      if (!__any_sync(kWarp, patience.is_over(launch_.self))) continue;
+      if (!__any_sync(kWholeWarp, patience.is_over(launch_.self))) continue;
       if (!all_came) strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);
       return false;
     }

@@ -56,7 +56,7 @@ class SignalEngine {
   __device__ void signal(const DeviceOperation& operation) {
     __syncthreads();
     if (threadIdx.x < operation.count) {
-      const DeviceWord& word = launch_.words[operation.first + threadIdx.x];
+      const SignalWord& word = launch_.words[operation.first + threadIdx.x];
       machine::store_release(signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
     }
   }
@@ -108,7 +108,7 @@ class SignalEngine {
       if (cycles_ == 0) return;
       const uint64_t between = static_cast<uint64_t>(cycles_) * vectors;
       uint64_t now = machine::cycles_now();
-      while (next_ - now - 1 < between) now = machine::cycles_now();
+      while (next_ - now - 1 < between) now = machine::cycles_now();  // huge where `now` has come to next_: unsigned
       next_ = now + between;
     }
 
@@ -134,7 +134,7 @@ class SignalEngine {
   // Of a word: says which call it belongs to and which epoch.
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | strand_.epoch(); }
 
-  __device__ bool comes(const DeviceWord& word) {
+  __device__ bool comes(const SignalWord& word) {
     const std::byte* address = signals(strand_.self().rank) + word.number * BlockLayout::kSignalStride;
     const uint64_t expected = value();
     const auto is_of_epoch = [this](uint64_t it) { return (it & kCountMask) == (strand_.epoch() & kCountMask); };

@@ -58,12 +58,12 @@ class Strand {
     ++epoch_;
     if (__builtin_expect(everyone_completed_ + 2 >= epoch_ && !gave_up_, true)) return true;
     if (gave_up_) return false;
-    everyone_completed_ = epoch_ - 2;
+    everyone_completed_ = epoch_ - 2;  // or else the CTA begins nothing more
     return await_lanes(~LaneSet{0}, epoch_ - 2, true);
   }
 
-  // The same where epoch - 2 was a full slice of this launch: who must be done with that says so here, as all lanes of
-  // a plan do unless none is awaited (EpochEnd). For all threads.
+  // The same where epoch - 2 was a full slice of this launch, so that begin() has looked at gave_up_: who must be done
+  // with it says so here, as all lanes of a plan do unless none is awaited (EpochEnd). For all threads.
   __device__ bool begin_after(LaneSet predecessors) {
     ++epoch_;
     return everyone_completed_ + 2 >= epoch_ || await_lanes(predecessors, epoch_ - 2, false);

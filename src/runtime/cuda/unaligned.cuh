@@ -113,20 +113,20 @@ __device__ void store_vectors(std::byte* memory, uint32_t first, uint32_t stride
     return;
   }
   if constexpr (!is_aligned) {
-    const unsigned lane = threadIdx.x % kWarpThreads;
+    const unsigned in_warp = threadIdx.x % kWarpThreads;
 #pragma unroll
     for (int u = 0; u < count; ++u) {
       const uint32_t i = first + u * stride;
       const uint4& value = values[u].bits;
-      const uint4 before = {__shfl_up_sync(kWarp, value.x, 1), __shfl_up_sync(kWarp, value.y, 1),
-                            __shfl_up_sync(kWarp, value.z, 1), __shfl_up_sync(kWarp, value.w, 1)};
+      const uint4 before = {__shfl_up_sync(kWholeWarp, value.x, 1), __shfl_up_sync(kWholeWarp, value.y, 1),
+                            __shfl_up_sync(kWholeWarp, value.z, 1), __shfl_up_sync(kWholeWarp, value.w, 1)};
       if (i >= last) continue;
-      if (lane > 0) {
+      if (in_warp > 0) {
         to[i] = shift_vectors(before, value, sizeof(uint4) - bytes);
       } else {
         store_part(memory + size_t{i} * sizeof(uint4), value, 0, sizeof(uint4) - bytes);
       }
-      if (lane == kWarpThreads - 1 || i + 1 == last) {
+      if (in_warp == kWarpThreads - 1 || i + 1 == last) {
         store_part(memory + size_t{i} * sizeof(uint4), value, sizeof(uint4) - bytes, sizeof(uint4));
       }
     }

@@ -1,6 +1,9 @@
 // Reading and writing of call records.
 #include "runtime/host/board.hpp"
 
+#include <algorithm>
+#include <optional>
+
 #include "base/error.hpp"
 
 namespace plait {
@@ -9,10 +12,23 @@ namespace {
 // The bit of a stamp whose message is not whole yet.
 constexpr uint64_t kBeingWritten = uint64_t{1} << 63;
 
+uint64_t after_call(uint64_t calls, const Call& call) { return (calls ^ signature(call)) * 0x9e3779b97f4a7c15ULL; }
+
+// Of all calls up to call `number`, if there is one and the log still has it.
+std::optional<uint64_t> fingerprint(const CallLog& log, uint64_t number) {
+  const CallRecord& record = log.history[number % kCallHistory];
+  if (number == 0 || record.number.load(std::memory_order_acquire) != number) return std::nullopt;
+  const uint64_t calls = record.calls.load(std::memory_order_acquire);
+  if (record.number.load(std::memory_order_acquire) != number) return std::nullopt;
+  return calls;
+}
+
 }  // namespace
 
-void publish(CallLog& log, uint64_t number, const Call& call) {
+uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
   CallRecord& record = log.history[number % kCallHistory];
+  const uint64_t before = log.history[(number - 1) % kCallHistory].calls.load(std::memory_order_relaxed);
+  const uint64_t calls = after_call(before, call);
   // Clear, fill, then name: a reader that sees the number before and after its reads has read one call. (Release
   // stores keep the order; on x86 they are plain stores.)
   record.number.store(0, std::memory_order_relaxed);
@@ -21,8 +37,10 @@ void publish(CallLog& log, uint64_t number, const Call& call) {
                         static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(call.is_division) << 24,
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
+  record.calls.store(calls, std::memory_order_release);
   record.number.store(number, std::memory_order_release);
   log.entered.store(number, std::memory_order_release);
+  return calls;
 }
 
 bool look_up(const CallLog& log, uint64_t number, Call& call) {
@@ -36,6 +54,13 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
   return record.number.load(std::memory_order_acquire) == number;
+}
+
+bool differ(const CallLog& log, const CallLog& other) {
+  const uint64_t both =
+      std::min(log.entered.load(std::memory_order_acquire), other.entered.load(std::memory_order_acquire));
+  const auto ours = fingerprint(log, both), theirs = fingerprint(other, both);
+  return ours && theirs && *ours != *theirs;
 }
 
 void publish(ExchangeLog& log, const NumberedMessage& numbered) {

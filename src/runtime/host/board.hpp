@@ -21,6 +21,7 @@ struct alignas(64) CallRecord {
   std::atomic<uint64_t> count{0};
   std::atomic<uint32_t> kind{0};  // collective, type, operation and whether it is a division, a byte each
   std::atomic<int32_t> root{0};
+  std::atomic<uint64_t> calls{0};  // a fingerprint of this call and of all before it
 };
 
 inline constexpr int64_t kNotWaiting = -1;
@@ -74,10 +75,13 @@ struct RankBoard {
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
               "shared memory needs lock-free atomics");
 
-// Writes `call` as call `number` of the log's rank.
-void publish(CallLog& log, uint64_t number, const Call& call);
+// Writes `call` as call `number` of the log's rank, which follows the one before it. Gives the fingerprint of all calls
+// so far: ranks that once called differently never agree again.
+uint64_t publish(CallLog& log, uint64_t number, const Call& call);
 // Reads call `number`, if the log still has it.
 bool look_up(const CallLog& log, uint64_t number, Call& call);
+// Whether two ranks have made different calls, as far as the logs tell: up to the last call that both have made.
+bool differ(const CallLog& log, const CallLog& other);
 
 // Writes a message of the log's rank.
 void publish(ExchangeLog& log, const NumberedMessage& message);

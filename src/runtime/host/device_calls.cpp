@@ -25,6 +25,16 @@ void DeviceCalls::announce(const Call& call) {
   publish(log, log.entered.load(std::memory_order_relaxed) + 1, call);
 }
 
+void DeviceCalls::compare_calls() {
+  const CallLog& own = segment_->board(rank_).device_calls;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank_ || !differ(own, segment_->board(peer).device_calls) || has_failed()) continue;
+    abort(ErrorCode::kMismatch,
+          first_difference().value_or(join("rank ", rank_, " and rank ", peer, " made different calls some time ago; ",
+                                           "all ranks must make the same calls in the same order; ", describe())));
+  }
+}
+
 void DeviceCalls::look_after_peers() {
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank_) continue;

@@ -26,6 +26,7 @@ class DeviceCalls final : public CommunicatorState {
   void abort(ErrorCode code, const std::string& message) override {
     set_failure(segment_->failure(), code, rank_, message);
   }
+  void compare_calls() override;
   void look_after_peers() override;
   std::string describe() const override;
   std::byte* offers() const override { return segment_->offers(); }

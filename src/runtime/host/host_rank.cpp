@@ -14,12 +14,8 @@
 namespace plait {
 namespace {
 
-// The fingerprint of a call and of all calls before it: ranks that once called differently never agree again, also
-// where nobody waited for anybody in that call.
-uint64_t after_call(uint64_t calls, const Call& call) { return (calls ^ signature(call)) * 0x9e3779b97f4a7c15ULL; }
-
-// A signal word carries the fingerprint's upper bits and the epoch: a signal of another call never passes for the
-// awaited one.
+// A signal word carries the upper bits of the fingerprint of all calls so far, and the epoch: a signal of another call
+// never passes for the awaited one, nor does one after calls that differed and in which nobody waited for anybody.
 constexpr uint64_t kEpochMask = (uint64_t{1} << 40) - 1;
 uint64_t signal_value(uint64_t calls, uint64_t epoch) { return (calls & ~kEpochMask) | (epoch & kEpochMask); }
 
@@ -220,8 +216,7 @@ HostRank::~HostRank() {
 void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
   check_usable();
   ++call_number_;
-  calls_ = after_call(calls_, call);
-  publish(board_.calls, call_number_, call);
+  calls_ = publish(board_.calls, call_number_, call);
   look_at_cores(bound.full.streams_scratch || bound.last.streams_scratch);
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);

@@ -40,6 +40,25 @@ TEST(Board, ExtremeFields) {
   EXPECT_EQ(call, extreme);
 }
 
+TEST(Board, LogsDifferWhereRanksOnceCalledDifferently) {
+  const auto board = std::make_unique<RankBoard>(), other = std::make_unique<RankBoard>();
+  EXPECT_FALSE(differ(board->calls, other->calls));
+  for (uint64_t number = 1; number <= 100; ++number) {
+    publish(board->calls, number, call_for(number));
+    EXPECT_FALSE(differ(board->calls, other->calls)) << number;  // one is ahead
+    publish(other->calls, number, call_for(number));
+    EXPECT_FALSE(differ(board->calls, other->calls)) << number;
+  }
+  publish(board->calls, 101, call_for(1));
+  publish(other->calls, 101, call_for(2));
+  for (uint64_t number = 102; number <= 200; ++number) {
+    EXPECT_TRUE(differ(board->calls, other->calls) && differ(other->calls, board->calls)) << number;
+    for (RankBoard* it : {board.get(), other.get()}) publish(it->calls, number, call_for(number));
+  }
+  for (uint64_t number = 201; number <= 250; ++number) publish(board->calls, number, call_for(number));
+  EXPECT_FALSE(differ(board->calls, other->calls));  // too far ahead to tell
+}
+
 NumberedMessage message_for(uint64_t number) {
   return {{number % 3 == 0 ? PeerMessage::Kind::kSend : PeerMessage::Kind::kReceive, static_cast<int>(number % 1000),
            static_cast<DataType>(number % kDataTypeCount), number * number, nullptr},

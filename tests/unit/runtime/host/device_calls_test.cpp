@@ -46,6 +46,33 @@ TEST_F(TwoRanks, CallsThatDifferAreDescribed) {
   EXPECT_NE(zero_.describe().find("call 1 differs between ranks"), std::string::npos) << zero_.describe();
 }
 
+TEST_F(TwoRanks, CallsThatDifferEndTheCommunicator) {
+  zero_.announce(call_of(1));
+  zero_.announce(call_of(2));
+  for (DeviceCalls* rank : {&zero_, &one_}) rank->compare_calls();  // one that has not come yet differs in nothing
+  one_.announce(call_of(1));
+  for (DeviceCalls* rank : {&zero_, &one_}) rank->compare_calls();
+  EXPECT_FALSE(zero_.has_failed());
+  one_.announce(call_of(3));
+  one_.compare_calls();
+  ASSERT_TRUE(zero_.has_failed());
+  EXPECT_EQ(zero_.failure()->code(), ErrorCode::kMismatch);
+  EXPECT_NE(std::string(zero_.failure()->what()).find("call 2 differs between ranks: rank 1 called"), std::string::npos)
+      << zero_.failure()->what();
+}
+
+TEST_F(TwoRanks, CallsThatOnceDifferedAreNotForgotten) {
+  zero_.announce(call_of(2));
+  one_.announce(call_of(3));
+  for (int i = 0; i < 3 * kCallHistory; ++i) {
+    for (DeviceCalls* rank : {&zero_, &one_}) rank->announce(call_of(1));
+  }
+  zero_.compare_calls();
+  ASSERT_TRUE(zero_.has_failed());
+  const std::string words = zero_.failure()->what();
+  EXPECT_EQ(words.find("rank 0 and rank 1 made different calls some time ago; "), 0u) << words;
+}
+
 TEST(DeviceCalls, KnowsWhetherRanksShareAProcess) {
   const auto sharing = [](std::vector<int> pids) {
     const auto segment = std::make_shared<Segment>(SegmentShape{static_cast<int>(pids.size()), 4096, 16});
