@@ -31,8 +31,8 @@ REGISTERS_OF_SM = 65536
 # exchange_kernel.hpp, kCopyThreads in copy_kernel.hpp, and a warp for each lane of a GateLaunch in gate_kernel.hpp.
 THREADS = defaultdict(lambda: 512, run_exchange=512 + 32, run_copy=1024, run_gate=15 * 32)
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
-# What no test on a CPU misses: the fence of a store with release at a peer, and the two that order the stores of all CTAs
-# before the signal of the last one (gated.cuh).
+# What no test on a CPU misses: the fence of a store with release at a peer, and the two that order the stores of all
+# CTAs before the signal of the last one (gated.cuh).
 RELEASE = r"MEMBAR\.ALL\.SYS"
 OF_ALL_CTAS = r"(?s)MEMBAR\.SC\.GPU.*MEMBAR\.SC\.GPU"
 # Wide accesses that a kernel of each engine, and that of pre-multiplied sums, must have: plain ones, and those of
