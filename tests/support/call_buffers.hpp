@@ -1,13 +1,14 @@
 // The buffers of one rank for one call, laid out as oddly as the interface allows, which know afterwards whether
-// anything was written that should not have been.
+// anything was written that should not have been; what is read beside them, the address sanitizer tells.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 
 #include "bench/exact_input.hpp"
 #include "runtime/call.hpp"
+#include "support/forbidden_memory.hpp"
 #include "support/outcome.hpp"
 
 namespace plait::test {
@@ -29,14 +30,15 @@ class CallBuffers {
     const size_t own_block = static_cast<size_t>(rank) * block;
     const bool one_in = gathers(call.collective), one_out = scatters(call.collective);
     if (layout.in_place) {
-      std::byte* both = make(first_, whole, layout.input_offset);
+      std::byte* both = first_.make(whole, layout.input_offset, true);
       input_ = one_in ? both + own_block : both;
       output_ = one_out ? both + own_block : both;
     } else {
-      const bool no_input = input_elements(call, ranks, rank) == 0 && layout.null_where_unused;
-      const bool no_output = output_elements(call, ranks, rank) == 0 && layout.null_where_unused;
-      if (!no_input) input_ = make(first_, one_in ? block : whole, layout.input_offset);
-      if (!no_output) output_ = make(second_, one_out ? block : whole, layout.output_offset);
+      const bool has_input = input_elements(call, ranks, rank) > 0, has_output = output_bytes_ > 0;
+      const bool no_input = !has_input && layout.null_where_unused;
+      const bool no_output = !has_output && layout.null_where_unused;
+      if (!no_input) input_ = first_.make(one_in ? block : whole, layout.input_offset, has_input);
+      if (!no_output) output_ = second_.make(one_out ? block : whole, layout.output_offset, has_output);
     }
   }
 
@@ -46,34 +48,72 @@ class CallBuffers {
 
   // Call with the input filled, just before the call.
   void remember() {
-    first_before_ = first_;
-    second_before_ = second_;
+    first_.remember();
+    second_.remember();
   }
 
   // Everything but the output must be as it was.
-  void require_untouched_surroundings() {
-    std::vector<std::byte>& holder = in_place_ ? first_ : second_;
-    std::vector<std::byte>& before = in_place_ ? first_before_ : second_before_;
-    if (output_bytes_ > 0) {
-      const size_t at = static_cast<size_t>(output_ - holder.data());
-      std::memcpy(before.data() + at, output_, output_bytes_);
-    }
-    require(first_ == first_before_, in_place_ ? "bytes around the output were written" : "the input was written");
-    require(second_ == second_before_, "bytes around the output were written");
+  void require_untouched_surroundings() const {
+    const Memory &its = in_place_ ? first_ : second_, &other = in_place_ ? second_ : first_;
+    require(other.is_as_before(), "the input was written");
+    require(its.is_as_before(output_, output_bytes_), "bytes around the output were written");
   }
+
+  // The output as well.
+  void require_untouched() const { require(first_.is_as_before() && second_.is_as_before(), "a buffer was written"); }
 
  private:
-  static constexpr size_t kGuardBytes = 320;
+  // One buffer or both, and guards around it.
+  class Memory {
+   public:
+    Memory() = default;
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    ~Memory() { allow_memory(all_.data(), all_.size()); }
 
-  static std::byte* make(std::vector<std::byte>& storage, size_t bytes, size_t offset) {
-    storage.resize(bytes + offset + 2 * kGuardBytes);
-    for (size_t i = 0; i < storage.size(); ++i) storage[i] = static_cast<std::byte>(i * 37 + 11);
-    return storage.data() + kGuardBytes + offset;
-  }
+    std::byte* make(size_t bytes, size_t offset, bool is_used) {
+      all_.resize(bytes + offset + 2 * kGuardBytes);
+      for (size_t i = 0; i < all_.size(); ++i) all_[i] = static_cast<std::byte>(i * 37 + 11);
+      first_ = kGuardBytes + offset;
+      last_ = first_ + (is_used ? bytes : 0);
+      forbid_guards();
+      return all_.data() + first_;
+    }
+
+    void remember() {
+      allow_memory(all_.data(), all_.size());
+      before_ = all_;
+      forbid_guards();
+    }
+
+    // But for these bytes.
+    bool is_as_before(const std::byte* but = nullptr, size_t but_bytes = 0) const {
+      allow_memory(all_.data(), all_.size());
+      const auto first = but_bytes == 0 ? 0 : but - all_.data();
+      const auto last = first + static_cast<std::ptrdiff_t>(but_bytes);
+      const bool is_same = all_.size() == before_.size() &&
+                           std::equal(all_.begin(), all_.begin() + first, before_.begin()) &&
+                           std::equal(all_.begin() + last, all_.end(), before_.begin() + last);
+      forbid_guards();
+      return is_same;
+    }
+
+   private:
+    static constexpr size_t kGuardBytes = 320;
+
+    // No call touches them.
+    void forbid_guards() const {
+      forbid_memory(all_.data(), first_);
+      forbid_memory(all_.data() + last_, all_.size() - last_);
+    }
+
+    std::vector<std::byte> all_, before_;
+    size_t first_ = 0, last_ = 0;  // of what is used; last: beyond it
+  };
 
   const size_t output_bytes_;
   const bool in_place_;
-  std::vector<std::byte> first_, second_, first_before_, second_before_;
+  Memory first_, second_;
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
 };

@@ -8,6 +8,7 @@
 
 #include "api/communicator.hpp"
 #include "runtime/host/channel.hpp"
+#include "support/forbidden_memory.hpp"
 #include "support/outcome.hpp"
 #include "support/seed.hpp"
 
@@ -26,28 +27,37 @@ inline std::byte letter_byte(const Letter& letter, size_t i) {
   return static_cast<std::byte>((letter.seed + i / 8 * 0x9e3779b97f4a7c15ULL) >> (i % 8 * 8));
 }
 
-// The memory of one end, with guards around it.
+// The memory of one end, with guards around it, which messages do not touch.
 class LetterBuffer {
  public:
   LetterBuffer(const Letter& letter, size_t offset, bool fill)
       : letter_(letter), offset_(kGuard + offset), bytes_(letter.count * size_of(letter.type)) {
     memory_.assign(offset_ + bytes_ + kGuard, std::byte{0xa5});
     for (size_t i = 0; fill && i < bytes_; ++i) memory_[offset_ + i] = letter_byte(letter, i);
+    forbid_guards();
   }
   void* data() { return bytes_ == 0 ? nullptr : memory_.data() + offset_; }
 
   // As it must be after the exchange, at both ends.
   void check() const {
+    allow_memory(memory_.data(), memory_.size());
     for (size_t i = 0; i < memory_.size(); ++i) {
       const bool inside = i >= offset_ && i < offset_ + bytes_;
       require(memory_[i] == (inside ? letter_byte(letter_, i - offset_) : std::byte{0xa5}),
               inside ? "byte " : "around the buffer, byte ", i - offset_, " of ", bytes_, " from rank ", letter_.from,
               " to rank ", letter_.to, " is wrong");
     }
+    forbid_guards();
   }
 
  private:
   static constexpr size_t kGuard = 80;
+
+  void forbid_guards() const {
+    forbid_memory(memory_.data(), offset_);
+    forbid_memory(memory_.data() + offset_ + bytes_, kGuard);
+  }
+
   Letter letter_;
   size_t offset_, bytes_;
   std::vector<std::byte> memory_;

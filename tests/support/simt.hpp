@@ -5,7 +5,8 @@
 // A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Those who meet
 // have to be at one place of one instance of a template. Now and then a thread is held up until others have gone as far
 // as they can without it. Memory is sequentially consistent, so of what is wrong with kernels this shows what is wrong
-// in every order: what is never sent, is overwritten too early, or waits for ever.
+// in every order: what is never sent, is overwritten too early, or waits for ever. But two words that are stored or
+// loaded at once may come apart, either of them first, unless they are of a line.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -83,6 +84,14 @@ class Simt {
 
   // Lets others run.
   static void pause() { Fiber::pause(); }
+  // Performs both, in an order that the seed decides, and now and then lets others run in between.
+  template <class One, class Other>
+  static void in_any_order(const One& one, const Other& other) {
+    const bool is_turned = one_in(2), are_apart = one_in(kPairsBetweenPauses);
+    is_turned ? other() : one();
+    if (are_apart) pause();
+    is_turned ? one() : other();
+  }
 
   using Location = std::source_location;
   struct Votes {
@@ -132,7 +141,10 @@ class Simt {
   static constexpr uint64_t kMostTurns = 200'000;
   // In one turn of so many a thread is held up, for 1, 2, 4, … 64 turns.
   static constexpr uint64_t kTurnsBetweenHolds = 4, kHoldLengths = 7;
+  static constexpr uint64_t kPairsBetweenPauses = 4;  // in one pair of words of so many others run in between
   static constexpr size_t kStackBytes = 64 << 10;
+
+  static bool one_in(uint64_t times) { return current_->random_() % times == 0; }
 
   // Waits until `generation` is no longer `mine`. Before that the thread need not run.
   static void await_next(const uint64_t& generation, uint64_t mine) {
@@ -432,25 +444,33 @@ inline void store_release(void* to, uint64_t value) { store_relaxed(to, value); 
 inline uint64_t load_acquire(const void* from) { return *static_cast<const volatile uint64_t*>(from); }
 inline uint32_t load_relaxed(const uint32_t* from) { return *static_cast<const volatile uint32_t*>(from); }
 inline void store_relaxed(void* to, uint64_t low, uint64_t high) {
+  test::Simt::in_any_order([=] { store_relaxed(to, low); },
+                           [=] { store_relaxed(static_cast<uint64_t*>(to) + 1, high); });
+}
+inline void load_relaxed(const void* from, uint64_t& low, uint64_t& high) {
+  test::Simt::in_any_order([&] { low = load_acquire(from); },
+                           [&] { high = load_acquire(static_cast<const uint64_t*>(from) + 1); });
+}
+inline void store_whole(void* to, uint64_t low, uint64_t high) {
   store_relaxed(to, low);
   store_relaxed(static_cast<uint64_t*>(to) + 1, high);
 }
-inline void load_relaxed(const void* from, uint64_t& low, uint64_t& high) {
+inline void load_whole(const void* from, uint64_t& low, uint64_t& high) {
   low = load_acquire(from);
   high = load_acquire(static_cast<const uint64_t*>(from) + 1);
 }
 // What a line's last thread has is stored last and loaded first.
 inline void store_line(void* to, uint64_t low, uint64_t high, PLAIT_HERE) {
   const bool is_last = test::Simt::lane() % 8 == 7;
-  if (!is_last) store_relaxed(to, low, high);
+  if (!is_last) store_whole(to, low, high);
   test::Simt::meet_eight(at);
-  if (is_last) store_relaxed(to, low, high);
+  if (is_last) store_whole(to, low, high);
 }
 inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HERE) {
   const bool is_last = test::Simt::lane() % 8 == 7;
-  if (is_last) load_relaxed(from, low, high);
+  if (is_last) load_whole(from, low, high);
   test::Simt::meet_eight(at);
-  if (!is_last) load_relaxed(from, low, high);
+  if (!is_last) load_whole(from, low, high);
 }
 inline void await_launch_before() { test::Simt::await_launch_before(); }
 inline void let_next_launch_begin() { test::Simt::let_next_launch_begin(); }

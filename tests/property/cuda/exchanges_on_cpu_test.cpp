@@ -1,5 +1,6 @@
 // Messages through inboxes, run on a CPU: random exchanges of several ranks in unlucky orders, of more messages than a
-// launch carries and longer ones than slots hold, a rank that does not come, and ends that give different sizes.
+// launch carries and longer ones than slots hold, a rank that does not come, what follows then, and ends that give
+// different sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,6 +52,26 @@ class World : public test::SimtWorld {
     made.letters[0].count = expected;
     add_exchange(made, 1);
   }
+  // Messages of rank 0 from and to rank 1, which comes to those before them if there are any, but not to these, of more
+  // bytes than slots hold; and behind them, on rank 0, a launch that may be early, which finds out whether their waits
+  // had ended.
+  void add_in_vain(bool receives, bool sends, bool has_others_before) {
+    Made& made = made_.emplace_back();
+    const auto add_letters = [&](size_t bytes) {
+      if (receives) made.letters.push_back({1, 0, DataType::kUint8, bytes, random_()});
+      if (sends) made.letters.push_back({0, 1, DataType::kUint8, bytes, random_()});
+    };
+    if (has_others_before) {
+      add_letters(any_bytes());
+      add_exchange(made, 1);
+    }
+    add_letters(2 * bytes_of_slots());
+    add_exchange(made, 0);
+    const size_t waits = (receives ? 1 : 0) + (sends ? 1 : 0);
+    const auto look = [this, waits] { began_too_early_ = began_too_early_ || failures_of_messages(0).size() < waits; };
+    machine_.launch(0, {1}, {1}, look, true);
+  }
+  bool began_too_early() const { return began_too_early_; }
 
   // What has come, and what is around it.
   void check() const {
@@ -79,12 +100,13 @@ class World : public test::SimtWorld {
     std::deque<LetterBuffer> buffers;
   };
 
+  size_t bytes_of_slots() const { return size_t{shape_.data_bytes} * shape_.slots * shape_.strands; }
+
   // Often around what slots hold, and sometimes more than all of them.
   size_t any_bytes() {
     if (pick(0, 3) == 0) return static_cast<size_t>(pick(0, 20));
-    const size_t slot = shape_.data_bytes, all = slot * shape_.slots * shape_.strands;
-    if (pick(0, 2) == 0) return static_cast<size_t>(pick(0, static_cast<int>(2 * all)));
-    return slot * static_cast<size_t>(pick(1, 9)) + static_cast<size_t>(pick(0, 2)) - 1;
+    if (pick(0, 2) == 0) return static_cast<size_t>(pick(0, static_cast<int>(2 * bytes_of_slots())));
+    return size_t{shape_.data_bytes} * static_cast<size_t>(pick(1, 9)) + static_cast<size_t>(pick(0, 2)) - 1;
   }
 
   void add_exchange(Made& made, int rank) {
@@ -126,6 +148,7 @@ class World : public test::SimtWorld {
   std::vector<Reports> reports_;
   std::deque<Made> made_;
   int launches_ = 0, own_copies_ = 0;
+  bool began_too_early_ = false;
 };
 
 TEST(ExchangesOnCpu, RandomMessagesInUnluckyOrders) {
@@ -177,6 +200,23 @@ TEST(ExchangesOnCpu, ARankThatDoesNotCome) {
   }
   EXPECT_GT(for_the_absent, 10);
   EXPECT_GE(gave_up, for_the_absent);
+}
+
+// What is early keeps its place on the GPU: it must not come while messages wait for a rank that has not begun.
+TEST(ExchangesOnCpu, NothingBeginsWhileMessagesWaitForARankThatHasNot) {
+  for (const auto& [receives, sends] : {std::pair(true, false), {false, true}, {true, true}}) {
+    for (const bool has_others_before : {false, true}) {
+      for (uint64_t seed = 1; seed <= 4; ++seed) {
+        SCOPED_TRACE(std::string(receives ? "receives, " : "") + (sends ? "sends, " : "") +
+                     (has_others_before ? "behind others, " : "") + "seed " + std::to_string(seed));
+        World world(2, seed, 1'000'000'000'000);  // 1000 turns
+        world.add_in_vain(receives, sends, has_others_before);
+        ASSERT_NO_THROW(world.run());
+        EXPECT_EQ(world.failures_of_messages(0).size(), receives && sends ? 2u : 1u);
+        EXPECT_FALSE(world.began_too_early());
+      }
+    }
+  }
 }
 
 TEST(ExchangesOnCpu, EndsOfDifferentSizes) {

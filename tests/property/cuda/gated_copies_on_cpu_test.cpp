@@ -7,8 +7,10 @@
 #include <deque>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
@@ -45,18 +47,7 @@ class World : public test::SimtWorld {
   // A random call, several times with other data in the same buffers, on all ranks but those from `present` on.
   void add(int present, uint64_t last_is_late = 0) {
     Made& made = calls_.emplace_back();
-    const auto type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
-    made.call = {kPulled[pick(0, std::size(kPulled) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
-    if (reduces(made.call.collective)) made.call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
-    if (has_root(made.call.collective)) made.call.root = pick(0, ranks_ - 1);
-    AlgorithmArguments arguments;
-    arguments.collective = made.call.collective;
-    arguments.ranks = ranks_;
-    arguments.root = made.call.root;
-    arguments.engine = Engine::kSm;
-    arguments.reach = Reach::kPeer;
-    const VerifiedPlan plan = verify(make_plan("pull", arguments));
-    make_buffers(made);
+    const VerifiedPlan plan = make_call(made);
     if (last_is_late > 0) {
       machine_.launch(static_cast<size_t>(ranks_ - 1), {1}, {1}, [last_is_late] {
         for (uint64_t turn = 0; turn < last_is_late; ++turn) Simt::pause();
@@ -69,9 +60,30 @@ class World : public test::SimtWorld {
     }
   }
 
+  // A random call, and one rank takes part in the next agreement, as where it replays another graph than the others do.
+  void add_different() {
+    Made& made = calls_.emplace_back();
+    const VerifiedPlan plan = make_call(made);
+    const auto agreement = static_cast<uint32_t>(calls_.size() * kTimes);
+    const int odd = pick(0, ranks_ - 1);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const CopyProgram program = make_copy_program(plan, made.call, rank);
+      for (const CopyLane& lane : program.fold ? program.fold->gates : program.lanes) {
+        const GateLane& before = lane.before;
+        if (before.count == 0 || (rank != odd && before.peer != odd)) continue;
+        let_down_.insert(rank);
+        const bool takes = std::any_of(before.operations, before.operations + before.count,
+                                       [](const GateOperation& it) { return it.kind == OpKind::kWait; });
+        if (takes) add_refusal(rank, before.peer, made.buffers[static_cast<size_t>(rank)].get());
+      }
+      add_launches(made, program, rank, 0, rank == odd ? agreement + 1 : agreement);
+    }
+  }
+
   // Messages from each of some ranks to another one, so that each sends and receives one at most: straight from buffer
-  // to buffer, several times with other data in the same buffers.
-  void add_messages() {
+  // to buffer, several times with other data in the same buffers; or once, and one rank sends another message than is
+  // received.
+  void add_messages(bool one_is_different = false) {
     std::vector<int> ring;
     for (int rank = 0; rank < ranks_; ++rank) {
       if (pick(0, 3) > 0) ring.push_back(rank);
@@ -89,24 +101,51 @@ class World : public test::SimtWorld {
       made.buffers.push_back(std::make_unique<test::CallBuffers>(call, ranks_, 0, layout));
       made.inputs.push_back(static_cast<const std::byte*>(made.buffers.back()->input()));
     }
-    for (int time = 0; time < kTimes; ++time) {
+    const size_t last_sender = ring.size() - (is_open ? 2 : 1);
+    const size_t odd = one_is_different ? static_cast<size_t>(pick(0, static_cast<int>(last_sender))) : ring.size();
+    for (int time = 0; time < (one_is_different ? 1 : kTimes); ++time) {
       const auto agreement = static_cast<uint64_t>(calls_.size() * kTimes + static_cast<size_t>(time));
       for (size_t i = 0; i < ring.size(); ++i) {
         const int rank = ring[i], next = ring[(i + 1) % ring.size()];
         const bool sends = !is_open || i + 1 < ring.size(), receives = !is_open || i > 0;
         Messages messages;
         messages.copies.by_one_kernel = receives && pick(0, 1) == 0;  // who only sends has a gate by itself
-        if (sends) messages.add(sending_lane(next, receives), agreement + ring.size() * 1000 + i);
+        if (sends) messages.add(sending_lane(next, receives), agreement + ring.size() * 1000 + i + (i == odd ? 1 : 0));
         const size_t before = (i + ring.size() - 1) % ring.size();
         const int from = ring[before];
         if (receives) {
           messages.add(receiving_lane(from, call.count, messages.copies.by_one_kernel),
                        agreement + ring.size() * 1000 + before);
         }
+        if (receives && before == odd) {
+          let_down_.insert({rank, from});
+          // Copy engines go on, and so does the second gate behind them.
+          const bool stops = messages.copies.by_one_kernel;
+          add_refusal(rank, from, stops ? made.buffers[static_cast<size_t>(rank)].get() : nullptr);
+          if (!stops) add_refusal(from, rank, nullptr);
+        }
         add_launches(made, messages, rank, receives ? from : -1, time);
       }
     }
   }
+
+  // Who was to take what is of another call has said so, and taken nothing; and nobody else has said so.
+  void check_refusals() const {
+    std::set<std::pair<int, int>> said;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const std::vector<StrandFailure> reports = reports_of(static_cast<size_t>(rank));
+      const bool is_right = !let_down_.contains(rank) && wrong_of(static_cast<size_t>(rank)) == 0;
+      EXPECT_TRUE(is_right || !reports.empty()) << "rank " << rank;
+      for (const StrandFailure& report : reports) {
+        if (report.state != StrandFailure::kOtherCall) continue;
+        said.insert({rank, report.peer});
+        EXPECT_EQ(report.seen_epoch, report.expected_epoch);
+      }
+    }
+    EXPECT_EQ(said, refusals_);
+    for (const test::CallBuffers* buffers : untouched_) EXPECT_NO_THROW(buffers->require_untouched());
+  }
+  int refusals() const { return static_cast<int>(refusals_.size()); }
 
   uint64_t wrong() const { return std::accumulate(wrong_.begin(), wrong_.end(), uint64_t{0}); }
   uint64_t wrong_of(size_t rank) const { return wrong_[rank]; }
@@ -122,15 +161,41 @@ class World : public test::SimtWorld {
     std::vector<const std::byte*> inputs, outputs;
   };
 
+  // A random call with its buffers.
+  VerifiedPlan make_call(Made& made) {
+    const auto type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
+    made.call = {kPulled[pick(0, std::size(kPulled) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
+    if (reduces(made.call.collective)) made.call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
+    if (has_root(made.call.collective)) made.call.root = pick(0, ranks_ - 1);
+    AlgorithmArguments arguments;
+    arguments.collective = made.call.collective;
+    arguments.ranks = ranks_;
+    arguments.root = made.call.root;
+    arguments.engine = Engine::kSm;
+    arguments.reach = Reach::kPeer;
+    make_buffers(made);
+    return verify(make_plan("pull", arguments));
+  }
+
+  // `rank` is to say that `peer` makes another call, and to leave `buffers` alone.
+  void add_refusal(int rank, int peer, const test::CallBuffers* buffers) {
+    refusals_.insert({rank, peer});
+    if (buffers != nullptr) untouched_.insert(buffers);
+  }
+
   void make_buffers(Made& made) {
     const bool in_place = made.call.collective != Collective::kAllToAll && pick(0, 2) == 0;
     const size_t element = size_of(made.call.type);
-    const int most = pick(0, 1) == 0 ? 0 : 3;
+    // Anywhere in a line of links, but of some calls only where vectors begin.
+    const size_t unit = pick(0, 1) == 0 ? kVectorBytes : element;
+    const auto any_offset = [&] {
+      return unit * static_cast<size_t>(pick(0, static_cast<int>(kLinkLineBytes / unit) - 1));
+    };
     for (int rank = 0; rank < ranks_; ++rank) {
       test::BufferLayout layout;
       layout.in_place = in_place && has_input(made.call, rank) && has_output(made.call, rank);
-      layout.input_offset = static_cast<size_t>(pick(0, most)) * element;
-      layout.output_offset = static_cast<size_t>(pick(0, most)) * element;
+      layout.input_offset = any_offset();
+      layout.output_offset = any_offset();
       made.buffers.push_back(std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout));
       made.inputs.push_back(static_cast<const std::byte*>(made.buffers.back()->input()));
       made.outputs.push_back(static_cast<const std::byte*>(made.buffers.back()->output()));
@@ -259,6 +324,9 @@ class World : public test::SimtWorld {
   int checked_ = 0;
   int messages_ = 0;                 // received
   int aligned_ = 0, unaligned_ = 0;  // folds
+  std::set<int> let_down_;           // ranks that have to do with one of another agreement
+  std::set<std::pair<int, int>> refusals_;
+  std::set<const test::CallBuffers*> untouched_;
 };
 
 TEST(GatedCopiesOnCpu, RandomCallsInUnluckyOrders) {
@@ -307,6 +375,24 @@ TEST(GatedCopiesOnCpu, ARankThatDoesNotCome) {
     EXPECT_GT(world.failures_of(0) + world.failures_of(1), 0);
     EXPECT_EQ(world.failures_of(2), 0);
   }
+}
+
+// Agreements say which call a signal is of.
+TEST(GatedCopiesOnCpu, ARankThatMakesAnotherCall) {
+  int refusals[2] = {};
+  for (uint64_t seed = 1; seed <= 36; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 4);
+    const bool sends = seed % 3 == 0;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, 1'000'000'000'000);  // 1000 turns
+    world.add(ranks);
+    sends ? world.add_messages(true) : world.add_different();
+    ASSERT_NO_THROW(world.run());
+    world.check_refusals();
+    refusals[sends] += world.refusals();
+  }
+  EXPECT_GT(refusals[0], 50);
+  EXPECT_GT(refusals[1], 8);
 }
 
 // A rank that comes when the others are about to give up: some CTAs may have given up, and others gone on.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/forbidden_memory.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt.hpp"
 // clang-format on
@@ -22,12 +23,16 @@ using test::Simt;
 
 constexpr size_t kVectorBytes = sizeof(uint4);
 
-// Bytes at a distance from a multiple of a vector's size that end where their allocation does, as a sanitizer sees.
+// Bytes at a distance from a multiple of a vector's size, with nothing around them, as a sanitizer sees.
 class Source {
  public:
   Source(size_t distance, size_t bytes) : distance_(distance), all_(std::make_unique<std::byte[]>(distance + bytes)) {
     for (size_t i = 0; i < bytes; ++i) all_[distance + i] = static_cast<std::byte>((i * 7 + i / 251 + distance) % 250);
+    test::forbid_memory(all_.get(), distance);
   }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  ~Source() { test::allow_memory(all_.get(), distance_); }
   const std::byte* get() const { return all_.get() + distance_; }
 
  private:

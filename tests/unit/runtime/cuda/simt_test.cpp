@@ -119,6 +119,52 @@ TEST(Simt, NamedBarriersWaitForThoseWhoArriveAndThoseWhoMeet) {
             "threads of a named barrier count differently");
 }
 
+// How often a thread that loads two words sees one of them newer than the other, if another thread stores both.
+struct Apart {
+  int low_newer = 0, high_newer = 0;
+};
+template <class Store, class Load>
+Apart seen_apart(const Store& store, const Load& load) {
+  constexpr uint64_t kTimes = 200;
+  alignas(128) uint64_t words[16] = {};
+  Apart seen;
+  Simt machine(1);
+  machine.launch(0, {1}, {64}, [&] {
+    uint64_t* const mine = words + 2 * (threadIdx.x % 8);
+    if (threadIdx.x % 32 >= 8) return;
+    for (uint64_t time = 1; time <= kTimes; ++time) {
+      Simt::pause();
+      if (threadIdx.x < 32) {
+        store(mine, time);
+        continue;
+      }
+      uint64_t low, high;
+      load(mine, low, high);
+      seen.low_newer += low > high ? 1 : 0;
+      seen.high_newer += high > low ? 1 : 0;
+    }
+  });
+  machine.run();
+  return seen;
+}
+
+TEST(Simt, TwoWordsComeApartUnlessTheyAreOfALine) {
+  const auto load = [](const uint64_t* from, uint64_t& low, uint64_t& high) { machine::load_relaxed(from, low, high); };
+  const auto load_both = [](const uint64_t* from, uint64_t& low, uint64_t& high) { low = from[0], high = from[1]; };
+  const auto load_line = [](const uint64_t* from, uint64_t& low, uint64_t& high) {
+    machine::load_line(from, low, high);
+  };
+  const auto store = [](uint64_t* to, uint64_t time) { machine::store_relaxed(to, time, time); };
+  const auto store_both = [](uint64_t* to, uint64_t time) { to[0] = to[1] = time; };
+  const auto store_line = [](uint64_t* to, uint64_t time) { machine::store_line(to, time, time); };
+  for (const Apart& seen : {seen_apart(store, load_both), seen_apart(store_both, load)}) {
+    EXPECT_GT(seen.low_newer, 10);
+    EXPECT_GT(seen.high_newer, 10);
+  }
+  const Apart of_lines = seen_apart(store_line, load_line);
+  EXPECT_EQ(of_lines.low_newer + of_lines.high_newer, 0);
+}
+
 // Whether a kernel was on the machine while the one before it was.
 bool overlaps(bool lets_begin, bool early) {
   Simt machine(1);
