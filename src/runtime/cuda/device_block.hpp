@@ -51,8 +51,8 @@ struct BlockLayout {
   static constexpr size_t kScratchBytes = 144 << 10, kPacketBytes = 8448, kLineBytes = 56 << 10;
   static_assert(kScratchBytes % 128 == 0 && kPacketBytes % 128 == 0 && kLineBytes % 128 == 0);
 
-  // An epoch that each lane of each rank has completed, told by that rank: a word for each. In the rank's own block, of
-  // epochs that nobody is told of, the last but one that it has begun, as of Strand::leave().
+  // The last epoch that each lane of each rank has completed, of those that somebody may wait for (EpochEnd), told by
+  // that rank: a word for each.
   PLAIT_HOST_DEVICE static constexpr size_t completed_at(int strand, int rank, int lane) {
     return static_cast<size_t>((strand * kMostDeviceRanks + rank) * kMostLanes + lane) * sizeof(uint64_t);
   }

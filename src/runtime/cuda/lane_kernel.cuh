@@ -31,8 +31,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
       machine::let_next_launch_begin();
       strand.leave(part.end);
     }
-    // Of this lane's word, what end() writes must stay and not what leave() does. The barrier also ends all reads of
-    // scratch and of `bases`.
+    // Ends all reads of scratch and of `bases`.
     __syncthreads();
     strand.end(part.end);
     if (part.ends_with_signals) engine.signal(operations[reading]);

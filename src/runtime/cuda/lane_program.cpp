@@ -83,13 +83,13 @@ class Writer {
     }
     program.count = static_cast<uint16_t>(operations_.size() - program.first);
     program.ends_with_signals = program.count > 0 && operations_.back().kind == OpKind::kSignal;
-    // A rank may be in several epochs at once where its lanes are, so only a rank of one lane tells by what it stores.
-    const bool one_lane = slice.lanes.size() == 1;
+    // A rank may be in several epochs at once where its lanes are, so only ranks of one lane tell by what they store.
+    const bool one_lane = every_rank_has_one_lane();
     const bool synchronizes = one_lane && plan_.report().synchronizes;
     program.end.hears_everyone = protocol_ == Protocol::kSignals ? synchronizes : reads_from_all(slice);
     // With flags a peer may hear less than this rank does, but not where every rank stores at every other in one step.
     program.end.is_awaited = protocol_ == Protocol::kSignals ? !synchronizes : !(one_lane && hear_each_other());
-    if (!program.end.is_awaited && !program.end.hears_everyone && program.count > 0) {
+    if (!program.end.is_awaited && !program.end.hears_everyone) {
       fail(ErrorCode::kInternal, "plan ", algorithm_, ": rank ", rank_,
            " would neither hear of all others nor be told");
     }
@@ -241,6 +241,11 @@ class Writer {
         act(Slot{place.rank, place.buffer, slot});
       }
     }
+  }
+
+  bool every_rank_has_one_lane() const {
+    const std::vector<RankPlan>& ranks = plan_.plan().ranks;
+    return std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& it) { return it.lanes.size() == 1; });
   }
 
   // Whether every rank reads from every other, for messages of any length.

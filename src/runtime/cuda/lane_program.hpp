@@ -60,8 +60,8 @@ PLAIT_HOST_DEVICE constexpr bool is_copy(const DeviceOperation& fold) {
 }
 static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(SignalWord) == 8);
 
-// What ranks know of each other at the end of an epoch. Who is not awaited hears everyone: nobody need tell of an epoch
-// that all know all to have left.
+// What ranks know of each other at the end of an epoch. If one is not awaited, none is, and all hear everyone: of an
+// epoch in which all have heard that all are done with the one before, nobody need tell.
 struct EpochEnd {
   // Every peer is known to have entered it, so to be done with the epoch before.
   bool hears_everyone = false;

@@ -50,35 +50,34 @@ class Strand {
 
   // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
   //
-  // That everyone is done with epoch - 2 this rank has heard (EpochEnd::hears_everyone), or the others tell it in their
-  // epoch - 1 at the latest: in this rank's block by end(), where that is awaited, else in their own by leave(). So
-  // nobody waits in a circle: to begin an epoch a rank waits for what others do in the one before, and within it for
-  // what they do in the same one.
+  // That everyone is done with epoch - 2 this rank has heard (EpochEnd::hears_everyone), or the others tell it when
+  // they end that epoch, or where it is not awaited, the one after: had that not been awaited either, this rank would
+  // have heard everyone in it. So nobody waits in a circle: to begin an epoch a rank waits for the ends of earlier
+  // ones, and within it for what others do in the same one.
   __device__ bool begin() {
     ++epoch_;
     if (__builtin_expect(everyone_completed_ + 2 >= epoch_ && !gave_up_, true)) return true;
     if (gave_up_) return false;
     everyone_completed_ = epoch_ - 2;  // or else the CTA begins nothing more
-    return await_lanes(~LaneSet{0}, epoch_ - 2, true);
+    return await_lanes(~LaneSet{0}, epoch_ - 2);
   }
 
   // The same where epoch - 2 was a full slice of this launch, so that begin() has looked at gave_up_: who must be done
   // with it says so here, as all lanes of a plan do unless none is awaited (EpochEnd). For all threads.
   __device__ bool begin_after(LaneSet predecessors) {
     ++epoch_;
-    return everyone_completed_ + 2 >= epoch_ || await_lanes(predecessors, epoch_ - 2, false);
+    return everyone_completed_ + 2 >= epoch_ || await_lanes(predecessors, epoch_ - 2);
   }
 
   // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch, but for signals:
   // who waits for them has not ended it before they have come.
   __device__ void end(const EpochEnd& end) {
     if (end.hears_everyone) everyone_completed_ = epoch_ - 1;
-    if (end.is_awaited) publish_completion(self().ranks, epoch_);
+    if (end.is_awaited) publish_completion();
   }
 
   // What the next launch goes on from. Only after a barrier that follows begin() of the launch's last epoch; it need
-  // not be over yet, for the next launch begins when this one is. Who waits for the end of an epoch that is not awaited
-  // (of a launch of another kind) hears of it from the launch after it, so here of the one before.
+  // not be over yet, for the next launch begins when this one is.
   __device__ void leave(const EpochEnd& last) const {
     const int thread = machine::this_thread();
     if (thread < speaks_for()) {
@@ -86,7 +85,6 @@ class Strand {
       next.epoch = epoch_;
       next.everyone_completed = last.hears_everyone ? epoch_ - 1 : everyone_completed_;
     }
-    publish_completion(0, epoch_ - 1);
   }
 
   // Reports why a wait did not end, unless another thread of the lane has. It begins nothing more, nor do lanes that it
@@ -110,29 +108,25 @@ class Strand {
   // The last lane of a launch stands for those that the launch does not have.
   __device__ int speaks_for() const { return lane_ == lanes_ - 1 ? kMostLanes - lane_ : 1; }
 
-  // A thread for each of `lanes`, as far as there are such ranks. Peers tell here what they have completed, where
-  // somebody may wait for it; else, `or_there`, it is in their own block, to be asked for once their next launch has
-  // begun.
-  __device__ bool await_lanes(LaneSet lanes, uint64_t epoch, bool or_there) const {
+  // Until they have completed `epoch`: a thread for each of `lanes`, as far as there are such ranks.
+  __device__ bool await_lanes(LaneSet lanes, uint64_t epoch) const {
     const int thread = machine::this_thread(), peer = thread / kMostLanes;
     bool came = true;
     if (peer < self().ranks && (lanes >> thread & 1) != 0) {
-      const size_t word = BlockLayout::completed_at(number_, peer, thread % kMostLanes);
-      const std::byte *const here = block(self().rank) + word, *const there = block(peer) + word;
-      const uint64_t seen = await_count(here, or_there ? there : here, epoch, self().wait_nanoseconds, self().aborted);
+      const std::byte* const word = block(self().rank) + BlockLayout::completed_at(number_, peer, thread % kMostLanes);
+      const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
       came = seen >= epoch;
       if (!came) give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
     }
     return __syncthreads_and(came);
   }
 
-  // Waits until one of two words is at least `count`; less: given up.
-  static __device__ __noinline__ uint64_t await_count(const std::byte* near, const std::byte* far, uint64_t count,
-                                                      uint64_t wait_nanoseconds, const uint32_t* aborted) {
+  // Waits until the word is at least `count`; less: given up.
+  static __device__ __noinline__ uint64_t await_count(const std::byte* word, uint64_t count, uint64_t wait_nanoseconds,
+                                                      const uint32_t* aborted) {
     Patience patience;
     for (;;) {
-      uint64_t seen = machine::load_acquire(near);
-      if (seen < count) seen = machine::load_acquire(far);
+      const uint64_t seen = machine::load_acquire(word);
       if (seen >= count || patience.is_over(wait_nanoseconds, aborted)) return seen;
     }
   }
@@ -152,15 +146,14 @@ class Strand {
     *static_cast<volatile uint32_t*>(&to->state) = failure.state;
   }
 
-  // On this rank, and on the first `peers` ranks. Only reads have to be over before others may see this, for what they
-  // want is to write. The barrier before it came after every load's value was used, so a plain store suffices; a
-  // release would wait for stores to peers as well.
-  __device__ void publish_completion(int peers, uint64_t epoch) const {
+  // To all ranks, also this one. Only reads have to be over before others may see this, for what they want is to write.
+  // The barrier before it came after every load's value was used, so a plain store suffices; a release would wait for
+  // stores to peers as well.
+  __device__ void publish_completion() const {
     const int thread = machine::this_thread();
     const int peer = thread / kMostLanes, lane = lane_ + thread % kMostLanes;
-    if (lane >= lane_ + speaks_for() || peer >= max(peers, 1)) return;
-    machine::store_relaxed(
-        block(peers == 0 ? self().rank : peer) + BlockLayout::completed_at(number_, self().rank, lane), epoch);
+    if (lane >= lane_ + speaks_for() || peer >= self().ranks) return;
+    machine::store_relaxed(block(peer) + BlockLayout::completed_at(number_, self().rank, lane), epoch_);
   }
 
   const Launch& launch_;

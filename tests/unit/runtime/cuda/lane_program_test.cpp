@@ -115,6 +115,29 @@ TEST(LaneProgram, Predecessors) {
   }
 }
 
+// Where lanes of a rank are in several epochs at once, what one hears says nothing of the others. Ranks that are told
+// nothing would wait for ever, so either all are told or all hear everyone.
+TEST(LaneProgram, AllRanksAreAwaitedWhereAnyHasSeveralLanes) {
+  PlanBuilder builder({"test", Collective::kBarrier, 2});
+  const LaneId first = builder.add_lane(0, Engine::kSm), second = builder.add_lane(0, Engine::kSm);
+  const LaneId other = builder.add_lane(1, Engine::kSm);
+  const SignalId to_first = builder.signal(other, first), to_second = builder.signal(other, second);
+  builder.wait(to_first);
+  builder.wait(to_second);
+  const SignalId from_first = builder.signal(first, other), from_second = builder.signal(second, other);
+  builder.wait(from_first);
+  builder.wait(from_second);
+  const VerifiedPlan plan = verify(builder.finish());
+  ASSERT_TRUE(plan.report().synchronizes);
+  for (const int rank : {0, 1}) {
+    const Call call{Collective::kBarrier, DataType::kUint8, ReduceOp::kSum, 0, 0};
+    const LaneProgram program = make(plan, call, {Protocol::kSignals, 1, 64}, rank).program;
+    for (int lane = 0; lane < program.lanes; ++lane) {
+      EXPECT_EQ(program.last[lane].end, (EpochEnd{.hears_everyone = false, .is_awaited = true})) << rank;
+    }
+  }
+}
+
 // Bytes of the scratch of each rank that slices of one size store to, and that their owners read.
 struct FlaggedRanges {
   using Range = std::pair<uint64_t, uint64_t>;  // first, beyond the last
