@@ -69,7 +69,8 @@ class Writer {
     for (const BoundOperation& operation : slice.lanes[lane]) {
       if (operation.kind == OpKind::kFold) {
         const bool apart = conflicts(operation, lane);
-        // Threads of a CTA share a fold in their own ways, but with flags a word is always the same warp's.
+        // Threads of a CTA share a fold in their own ways, but with flags a fold is of one chunk, as bind() was told
+        // to, and a word of it always the same warp's.
         add_fold(slice, operation, apart && protocol_ == Protocol::kSignals);
         if (!apart) join_copies(program.first);
       } else if (protocol_ == Protocol::kSignals) {

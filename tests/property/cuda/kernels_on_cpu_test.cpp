@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -25,80 +23,13 @@
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
-#include "runtime/cuda/lane_kernel.cuh"
-#include "runtime/cuda/short_kernel.cuh"
+#include "property/cuda/kernel_bodies.hpp"
 
 namespace plait {
 namespace {
 
-// Words of two, four, eight and one elements; those of bfloat16 are unfinished as float32.
-constexpr std::array kTypes = {DataType::kInt32, DataType::kBfloat16, DataType::kInt8, DataType::kFloat64};
 constexpr size_t kMostSlices = 12;  // of a strand with signals
-using test::Simt;
-
-template <class Launch>
-Launch copy_of(const void* argument) {
-  return *static_cast<const Launch*>(argument);
-}
-
-// A kernel of ours, to be performed with the argument of the library's.
-template <DataType type, bool is_aligned>
-std::function<void()> signals(const void* argument) {
-  return [launch = copy_of<SignalLaunch>(argument)] { run_signals<type, is_aligned>(launch); };
-}
-template <class Engine>
-std::function<void()> flagged(const void* argument) {
-  return [launch = copy_of<FlaggedLaunch>(argument)] { run_flagged<Engine>(launch); };
-}
-template <class Engine>
-std::function<void()> short_call(const void* argument) {
-  return [launch = copy_of<ShortLaunch>(argument)] { run_short<Engine>(launch); };
-}
-
-template <DataType type, size_t number>
-std::function<void()> short_lines_number(const void* argument) {
-  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];
-  constexpr bool kFits = kAtOnce.lines < 3 || Pack<type, uint64_t>::kCount < 8;  // as in short_kernel.cuh
-  constexpr int kLines = kFits ? kAtOnce.lines : (kAtOnce.lines + 1) / 2;
-  return short_call<ShortLines<type, kLines, kAtOnce.places>>(argument);
-}
-
-// The one with the source of the library's kernel `function`.
-template <DataType type>
-std::function<void()> body_of(const void* function, const void* argument) {
-  if (function == lane_kernel(Protocol::kSignals, type)) return signals<type, true>(argument);
-  if (function == unaligned_kernel(type)) return signals<type, false>(argument);
-  if (function == lane_kernel(Protocol::kPackets, type)) return flagged<PacketEngine<type>>(argument);
-  if (function == lane_kernel(Protocol::kLines, type)) return flagged<LineEngine<type>>(argument);
-  if (function == short_packets(type, 1)) return short_call<ShortPackets<type, 1>>(argument);
-  if (function == short_packets(type, 2)) return short_call<ShortPackets<type, 2>>(argument);
-  if (function == short_packets(type, 4)) return short_call<ShortPackets<type, 4>>(argument);
-  if (function == short_lines(type, 0)) return short_lines_number<type, 0>(argument);
-  if (function == short_lines(type, 1)) return short_lines_number<type, 1>(argument);
-  if (function == short_lines(type, 2)) return short_lines_number<type, 2>(argument);
-  if (function == short_lines(type, 3)) return short_lines_number<type, 3>(argument);
-  throw std::logic_error("a kernel that this test does not know");
-}
-
-std::function<void()> body_of(DataType type, const void* function, const void* argument) {
-  switch (type) {
-    case DataType::kInt32:
-      return body_of<DataType::kInt32>(function, argument);
-    case DataType::kBfloat16:
-      return body_of<DataType::kBfloat16>(function, argument);
-    case DataType::kInt8:
-      return body_of<DataType::kInt8>(function, argument);
-    case DataType::kFloat64:
-      return body_of<DataType::kFloat64>(function, argument);
-    default:
-      throw std::logic_error("a type that this test does not know");
-  }
-}
-
-bool is_short(DataType type, const void* function) {
-  return function != lane_kernel(Protocol::kSignals, type) && function != unaligned_kernel(type) &&
-         function != lane_kernel(Protocol::kPackets, type) && function != lane_kernel(Protocol::kLines, type);
-}
+using test::kTypes, test::Simt, test::Uses;
 
 bool has_two_steps(const ShortSteps::Slice& slice) {
   const bool hands_on = std::any_of(std::begin(slice.places[0]), std::end(slice.places[0]), [](const ShortPlace& it) {
@@ -116,32 +47,6 @@ struct Made {
   std::vector<std::unique_ptr<test::CallBuffers>> buffers;
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
 };
-
-// How often each kernel was launched, with so many lanes a rank.
-using Uses = std::map<std::pair<const void*, unsigned>, int>;
-
-// The kernels that `uses` lacks, a line for each.
-std::string never_launched(const Uses& uses) {
-  std::string names;
-  for (const DataType type : kTypes) {
-    const auto look_for = [&](const void* kernel, unsigned lanes, const std::string& what) {
-      if (!uses.contains({kernel, lanes})) names += std::string(name(type)) + ", " + what + "\n";
-    };
-    for (const unsigned lanes : {1u, 2u, 3u}) {
-      look_for(lane_kernel(Protocol::kSignals, type), lanes, "signals, lanes: " + std::to_string(lanes));
-      look_for(unaligned_kernel(type), lanes, "unaligned signals, lanes: " + std::to_string(lanes));
-    }
-    look_for(lane_kernel(Protocol::kPackets, type), 1, "packets of any plan");
-    look_for(lane_kernel(Protocol::kLines, type), 1, "lines of any plan");
-    for (const int words : {1, 2, 4}) {
-      look_for(short_packets(type, words), 1, "packets of short calls, words of a thread: " + std::to_string(words));
-    }
-    for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
-      look_for(short_lines(type, i), 1, "lines of short calls, number: " + std::to_string(i));
-    }
-  }
-  return names;
-}
 
 class World : public test::SimtWorld {
  public:
@@ -162,6 +67,20 @@ class World : public test::SimtWorld {
     made.call = any_call_with_data();
     const Way way = with_flags(made.call);
     make(made, way, first_ranks(ranks_));
+  }
+
+  // A random call by a plan of this algorithm; false, without one, where its data cannot carry flags.
+  bool add_of(const Algorithm& algorithm, Collective collective, Protocol protocol, DataType type) {
+    Call call{collective, type};
+    if (has_root(collective)) call.root = pick(0, ranks_ - 1);
+    const bool has_signals = protocol == Protocol::kSignals;
+    const VerifiedPlan& plan = plan_of(std::string(algorithm.name), call, has_signals ? pick(1, 3) : 1);
+    if (!has_signals && !can_carry_flags(plan, call.type)) return false;
+    Made& made = calls_.emplace_back();
+    made.call = call;
+    if (!has_signals) take_size_for_flags(made.call);
+    make(made, has_signals ? with_signals(made.call, plan) : with_flags(plan, protocol), first_ranks(ranks_));
+    return true;
   }
 
   // An all_reduce by one strand, on all ranks but those from `missing` on.
@@ -336,21 +255,28 @@ class World : public test::SimtWorld {
     return plait::count_wrong(made.call, ranks_, rank, made.variant, made.buffers[static_cast<size_t>(rank)]->output());
   }
 
-  // Decides the size of the call as well.
-  Way with_flags(Call& call) {
+  void take_size_for_flags(Call& call) {
     const auto element = static_cast<int>(size_of(call.type)), in_word = static_cast<int>(sizeof(uint64_t)) / element;
     call.count = static_cast<size_t>(pick(0, 2) == 0 ? pick(1, 40) : pick(1, (12'000 >> pick(0, 4)) / element));
     if (pick(0, 1) == 0) call.count = (call.count + in_word - 1) / in_word * in_word;
     // Of chunks of one size, whether there is one for each rank or for each but the root.
     if (pick(0, 2) == 0) call.count = static_cast<size_t>(512 / element * ranks_ * (ranks_ - 1) * pick(1, 3));
+  }
+
+  // Decides the size of the call as well.
+  Way with_flags(Call& call) {
+    take_size_for_flags(call);
     const VerifiedPlan& plan = plan_of(has_one_shot(call) && pick(0, 3) == 0 ? "one_shot_push" : "push", call, 1);
-    const LaunchShape shape{pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines, pick(1, 3), 64 * pick(1, 2)};
+    return with_flags(plan, pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines);
+  }
+  Way with_flags(const VerifiedPlan& plan, Protocol protocol) {
+    const LaunchShape shape{protocol, pick(1, 3), 64 * pick(1, 2)};
     return {plan, shape, CudaRank::limits(shape, plan.plan())};
   }
 
-  // With so little scratch that a short message has many slices.
-  Way with_signals(Call& call) {
-    const VerifiedPlan& plan = plan_of(any_algorithm(call), call, pick(1, 3));
+  // Decides the size as well: with so little scratch that a short message has many slices.
+  Way with_signals(Call& call) { return with_signals(call, plan_of(any_algorithm(call), call, pick(1, 3))); }
+  Way with_signals(Call& call, const VerifiedPlan& plan) {
     const LaunchShape shape{Protocol::kSignals, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
     const size_t widest = accumulator_size_of(call.type);
@@ -427,7 +353,7 @@ class World : public test::SimtWorld {
     made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
-    if (is_short(made.call.type, kernel.function) &&
+    if (test::is_short(made.call.type, kernel.function) &&
         has_two_steps(static_cast<const ShortLaunch*>(argument)->steps.last)) {
       ++two_steps_[made.call.collective];
     }
@@ -437,7 +363,7 @@ class World : public test::SimtWorld {
           std::any_of(std::begin(operations), std::end(operations), [](auto& it) { return it.result_is_wide; });
     }
     const bool early = way.through_host == 0 && orders_() % 4 > 0;
-    machine_.launch(r, kernel.grid, kernel.block, body_of(made.call.type, kernel.function, argument), early);
+    machine_.launch(r, kernel.grid, kernel.block, test::body_of(made.call.type, kernel.function, argument), early);
     if (way.through_host > 0) return add_host_launch(made, way, rank);
     if (made.is_in_vain) {
       machine_.launch(r, {1}, {1}, [this, rank, r] { found_behind_[rank] = failures_of(r); }, true);
@@ -461,7 +387,7 @@ class World : public test::SimtWorld {
     static_cast<SignalLaunch*>(argument)->pace = rest.count % 2;
     ++through_host_;
     machine_.launch(static_cast<size_t>(ranks_) + r, kernel.grid, kernel.block,
-                    body_of(made.call.type, kernel.function, argument));
+                    test::body_of(made.call.type, kernel.function, argument));
   }
 
   // By algorithm, collective, root and pipeline.
@@ -478,7 +404,7 @@ class World : public test::SimtWorld {
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   Uses uses;
   std::map<Collective, int> two_steps;
-  int through_host = 0, unfinished = 0;
+  int through_host = 0;
   for (uint64_t seed = 1; seed <= 75; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -490,16 +416,43 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     for (const auto& [kernel, times] : world.uses()) uses[kernel] += times;
     for (const auto& [collective, times] : world.two_steps()) two_steps[collective] += times;
     through_host += world.through_host();
-    unfinished += world.unfinished();
   }
   EXPECT_GT(through_host, 100);
-  EXPECT_GT(unfinished, 30);
   // Whoever draws once more from pick() makes other calls, of which fewer kernels may be: so there have to be more
   // seeds, or what is drawn has to come from `orders_`.
-  EXPECT_EQ(never_launched(uses), "");
+  EXPECT_EQ(test::never_launched(uses), "");
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
     EXPECT_GT(two_steps[collective], 5) << name(collective);
   }
+}
+
+// Also of those that GPUs use only if they are told to.
+TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
+  std::map<Protocol, int> calls;
+  int unfinished = 0;
+  uint64_t seed = 0;
+  const auto add_calls = [&calls, &unfinished, &seed](const Algorithm& algorithm, Collective collective,
+                                                      Protocol protocol, int ranks) {
+    SCOPED_TRACE(join(algorithm.name, ", ", name(protocol), ", seed ", ++seed));
+    World world(ranks, seed, UINT64_MAX);
+    for (const DataType type : {DataType::kBfloat16, DataType::kInt8, DataType::kInt32}) {
+      calls[protocol] += world.add_of(algorithm, collective, protocol, type);
+    }
+    ASSERT_NO_THROW(world.run());
+    world.check();
+    unfinished += world.unfinished();
+  };
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.only_copies) continue;
+    for (const Collective collective : algorithm.collectives) {
+      for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+        if (protocol != Protocol::kSignals && collective == Collective::kBarrier) continue;  // no data
+        for (const int ranks : {3, 4}) add_calls(algorithm, collective, protocol, ranks);
+      }
+    }
+  }
+  for (const auto& [protocol, count] : calls) EXPECT_GT(count, 70) << name(protocol);
+  EXPECT_GT(unfinished, 20);
 }
 
 // Packets carry less of an epoch than its number, and flags must not be what memory holds that nobody has needed.
@@ -609,7 +562,7 @@ TEST(KernelsOnCpu, RanksThatMakeDifferentCalls) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     const bool alike = seed % 2 == 0;
     SCOPED_TRACE("seed " + std::to_string(seed));
-    World world(ranks, seed, 500'000'000'000);
+    World world(ranks, seed, 1'000'000'000'000);  // 1000 turns
     world.add(ranks);
     world.add_different(alike);
     ASSERT_NO_THROW(world.run());

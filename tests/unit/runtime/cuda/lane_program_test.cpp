@@ -115,6 +115,57 @@ TEST(LaneProgram, Predecessors) {
   }
 }
 
+// Not only who is signalled: of a broadcast, whose last rank hears from the one between that it may read what the root
+// stores, or overwrite it.
+TEST(LaneProgram, PredecessorsThatAreNotSignalled) {
+  for (const bool overwrites : {false, true}) {
+    PlanBuilder builder({"test", Collective::kBroadcast, 3});
+    std::vector<LaneId> lane;
+    std::vector<Place> slots;
+    for (int rank = 0; rank < 3; ++rank) {
+      lane.push_back(builder.add_lane(rank, Engine::kSm));
+      slots.push_back(builder.take_scratch(rank));
+    }
+    builder.copy(lane[0], slots[1], input_of(0), 0);
+    const SignalId first = builder.signal(lane[0], lane[1]);
+    builder.copy(lane[0], output_of(0), input_of(0), 0);
+    builder.wait(first);
+    builder.copy(lane[1], output_of(1), slots[1], 0);
+    builder.copy(lane[1], slots[2], slots[1], 0);
+    const SignalId second = builder.signal(lane[1], lane[2]);
+    builder.wait(second);
+    builder.copy(lane[2], output_of(2), overwrites ? slots[2] : slots[1], 0);
+    if (overwrites) builder.copy(lane[2], slots[1], slots[2], 0);
+    const VerifiedPlan plan = verify(builder.finish());
+    const Call call = sum_of(16 << 20, Collective::kBroadcast);
+    const LaneProgram root = make(plan, call, {Protocol::kSignals, 1, 64}).program;
+    EXPECT_EQ(root.full[0].predecessors, lanes({{1, 0}, {2, 0}})) << overwrites;
+  }
+}
+
+// With flags, copies that go together are all read before any is stored: two ranks that each store for the other would
+// wait for ever, were that together with what they wait for.
+TEST(LaneProgram, CopiesThatWaitDoNotHoldUpWhatOthersWaitFor) {
+  PlanBuilder builder({"test", Collective::kAllGather, 2});
+  const LaneId lane[] = {builder.add_lane(0, Engine::kSm), builder.add_lane(1, Engine::kSm)};
+  const Place inbox[] = {builder.take_scratch(0), builder.take_scratch(1)};
+  for (const int rank : {0, 1}) {
+    builder.copy(lane[rank], output_of(rank), input_of(rank), rank);
+    builder.copy(lane[rank], inbox[1 - rank], input_of(rank), rank);
+  }
+  const SignalId signals[] = {builder.signal(lane[0], lane[1]), builder.signal(lane[1], lane[0])};
+  for (const int rank : {1, 0}) {
+    builder.wait(signals[1 - rank]);
+    builder.copy(lane[rank], output_of(rank), inbox[rank], 1 - rank);
+  }
+  const VerifiedPlan plan = verify(builder.finish());
+  ASSERT_TRUE(can_carry_flags(plan, DataType::kFloat32));
+  for (const Protocol protocol : {Protocol::kPackets, Protocol::kLines}) {
+    const LaneProgram program = make(plan, sum_of(100, Collective::kAllGather), {protocol, 1, 64}).program;
+    for (const DeviceOperation& operation : program.operations) EXPECT_EQ(operation.together, 1);
+  }
+}
+
 // Where lanes of a rank are in several epochs at once, what one hears says nothing of the others. Ranks that are told
 // nothing would wait for ever, so either all are told or all hear everyone.
 TEST(LaneProgram, AllRanksAreAwaitedWhereAnyHasSeveralLanes) {
