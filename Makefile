@@ -35,7 +35,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python examples benchmarks)
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test gpu-programs gpu-test gpu-sanitize gpu-bench demo install bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test gpu-programs gpu-test gpu-sanitize gpu-bench kernels demo install bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -53,11 +53,10 @@ test:  ## build, then run the C++ tests and the Python tests
 	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
 
 # Needs no package beyond CMake, Ninja and nvcc, so that it runs on machines without network.
-GPU_TESTS = collectives any_bits c_api c_api_order peer_memory faults messages direct direct_choices direct_messages
 gpu-programs:
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=OFF -DPLAIT_GPU_TESTS=ON -DPLAIT_CUDA=system \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
-	cmake --build $(GPU_BUILD) -j $(JOBS) --target $(GPU_TESTS:%=%_gpu_test)
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target tests_gpu
 
 gpu-test: gpu-programs  ## build and run the tests that need a GPU; says what it skipped
 	ctest --test-dir $(GPU_BUILD) --output-on-failure -V -R '^gpu/'

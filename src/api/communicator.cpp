@@ -47,22 +47,21 @@ BindLimits limits_for(const SegmentShape& shape) {
 }  // namespace
 
 struct Communicator::Impl {
-  Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool ranks_crowded)
+  Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool crowded)
       : rank(own_rank),
         size(segment->shape().ranks),
         settings(own_settings),
-        crowded(ranks_crowded),
         overrides(AlgorithmOverrides::parse(own_settings.algorithm)),
         shared_bytes(segment->shape().total_bytes()),
         limits(limits_for(segment->shape())),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
-             {own_settings.timeout_seconds, own_settings.wait_policy, ranks_crowded}) {
+             {own_settings.timeout_seconds, own_settings.wait_policy, crowded}) {
     if (!settings.launch.empty()) parse_launch_shape(settings.launch);  // refused also where no GPU needs it
   }
 
   Choice choose(const Call& call) const {
-    SelectionQuery query{call.collective, message_bytes(call, size), size, call.root, crowded};
+    SelectionQuery query{call.collective, message_bytes(call, size), size, call.root};
     query.beside_gpus = device != nullptr;
     return select_for_host(query, overrides);
   }
@@ -79,7 +78,6 @@ struct Communicator::Impl {
   const int rank;
   const int size;
   const Settings settings;
-  const bool crowded;
   const AlgorithmOverrides overrides;
   const size_t shared_bytes;
   const BindLimits limits;

@@ -143,6 +143,8 @@ constexpr Setting kSettings[] = {
      "set by the launcher: how ranks of one job recognise each other"},
     {"PLAIT_CUDA", "auto, wheel, system or off", nullptr, nullptr,
      "read when Plait is built: where its CUDA compiler comes from"},
+    {"PLAIT_NCCL_LIBRARY", "a path or a name for dlopen", nullptr, nullptr,
+     "read by plait bench --vs nccl: which libnccl.so.2 it measures against"},
     {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
 

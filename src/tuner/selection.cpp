@@ -10,8 +10,7 @@ namespace plait {
 namespace {
 
 // Below this many bytes one exchange of everything beats two exchanges of parts: measured with
-// `plait bench all_reduce -n 2` and `-n 4`, see docs/benchmarks.md. The second figure is per rank beyond two, since
-// one-shot reads the whole message of every rank.
+// `plait bench all_reduce -n 2` and `-n 4`, see docs/benchmarks.md.
 constexpr size_t kOneShotBytes = 8 << 10;
 
 int parse_number(std::string_view text, std::string_view whole) {

@@ -18,7 +18,6 @@ struct SelectionQuery {
   size_t bytes = 0;  // of the whole message
   int ranks = 1;
   int root = 0;
-  bool crowded = false;      // ranks outnumber cores
   bool beside_gpus = false;  // calls on the host, of ranks that have GPUs
   // Of GPUs, the least and the most of any rank's.
   int processors = 132;        // SMs

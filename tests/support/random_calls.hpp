@@ -81,7 +81,7 @@ inline BindLimits limits_of(const Settings& settings) {
 }
 
 inline Choice choice_for(const Call& call, int ranks, const Settings& settings) {
-  return select_for_host({call.collective, message_bytes(call, ranks), ranks, call.root, false},
+  return select_for_host({call.collective, message_bytes(call, ranks), ranks, call.root},
                          AlgorithmOverrides::parse(settings.algorithm));
 }
 

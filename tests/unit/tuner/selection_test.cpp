@@ -82,7 +82,7 @@ TEST(Overrides, BadTexts) {
 
 TEST(Selection, WhatIsAskedForWins) {
   const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_reduce:ring(3)");
-  const Choice choice = select_for_host({Collective::kAllReduce, 4, 5, 0, false}, overrides);
+  const Choice choice = select_for_host({Collective::kAllReduce, 4, 5, 0}, overrides);
   EXPECT_EQ(choice.algorithm, "ring");
   EXPECT_EQ(choice.arguments.pipeline, 3);
   EXPECT_EQ(choice.arguments.ranks, 5);
@@ -95,9 +95,9 @@ TEST(Selection, EveryChoiceIsARunnablePlan) {
   for (int c = 0; c < kCollectiveCount; ++c) {
     for (const size_t bytes : {size_t{0}, size_t{1}, size_t{8} << 10, (size_t{8} << 10) + 1, size_t{1} << 30}) {
       for (const int ranks : {1, 2, 3, 8}) {
-        for (const bool crowded : {false, true}) {
+        for (const bool beside_gpus : {false, true}) {
           const auto collective = static_cast<Collective>(c);
-          const Choice choice = select_for_host({collective, bytes, ranks, ranks - 1, crowded}, none);
+          const Choice choice = select_for_host({collective, bytes, ranks, ranks - 1, beside_gpus}, none);
           EXPECT_FALSE(choice.reason.empty());
           const VerifiedPlan plan = verify(make_plan(choice.algorithm, choice.arguments));
           EXPECT_EQ(plan.plan().collective, collective);
@@ -113,7 +113,7 @@ TEST(Selection, EveryChoiceIsARunnablePlan) {
 // Ranks that are processes cannot read each other's buffers.
 TEST(Selection, RefusesWhatNeedsOtherRanksBuffers) {
   const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull");
-  const Choice choice = select_for_host({Collective::kAllGather, 1 << 20, 4, 0, false}, overrides);
+  const Choice choice = select_for_host({Collective::kAllGather, 1 << 20, 4, 0}, overrides);
   EXPECT_EQ(choice.algorithm, "pull");
   const auto make = [&](int) { make_plan(choice.algorithm, choice.arguments); };
   const std::vector<std::string> parts = {"pull: reads other ranks' buffers", "reach is staged", "such as push"};
@@ -123,7 +123,7 @@ TEST(Selection, RefusesWhatNeedsOtherRanksBuffers) {
 // Of a communicator with GPUs that is asked for on those.
 TEST(Selection, LeavesToGpusWhatIsForGpus) {
   const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull,all_reduce:ring");
-  SelectionQuery query{Collective::kAllGather, 1 << 20, 4, 0, false};
+  SelectionQuery query{Collective::kAllGather, 1 << 20, 4, 0};
   query.beside_gpus = true;
   EXPECT_EQ(select_for_host(query, overrides).algorithm, "flat");
   query.collective = Collective::kAllReduce;
