@@ -74,9 +74,14 @@ gpu-bench:  ## build, and run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default
 	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core
 	PYTHONPATH='$(abspath $(GPU_BUILD))/package' $(PYTHON) -m plait bench $(GPU_BENCH) --device cuda $(if $(GPUS),-n $(GPUS))
 
-kernels: build  ## read the kernels' machine code: wide accesses, no spills, few enough registers
+# Of every architecture that has machine code of its own, whichever GPU is here; of a release ccache has the same objects.
+KERNEL_ARCHITECTURES ?= 80-real;90-real;100-real
+kernels:  ## compile the kernels and read their machine code: wide accesses, no spills, few enough registers
 	$(PREPARE) kernels
-	@$(VENV)/bin/python tools/check_kernels.py
+	@$(CMAKE) -B build/kernels -DCMAKE_BUILD_TYPE=Release -DPLAIT_PYTHON=OFF -DPLAIT_CUDA=$(PLAIT_CUDA) \
+	  '-DCMAKE_CUDA_ARCHITECTURES=$(KERNEL_ARCHITECTURES)'
+	@$(COMPILE) build/kernels -j $(JOBS) --target plait_runtime_cuda
+	@$(VENV)/bin/python tools/check_kernels.py build/kernels/src/libplait_runtime_cuda.a
 
 demo: build  ## run examples/demo.py
 	$(PREPARE) demo

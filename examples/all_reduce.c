@@ -1,6 +1,7 @@
 // Adds up one number of each of several ranks, which are processes on host memory.
 //
-//   cc all_reduce.c -o all_reduce $(pkg-config --cflags --libs plait) && ./all_reduce 4
+//   cc all_reduce.c -o all_reduce $(pkg-config --cflags --libs plait) -Wl,-rpath,$(pkg-config --variable=libdir plait) &&
+//     ./all_reduce 4
 #define _DEFAULT_SOURCE
 #include <plait/plait.h>
 #include <stdio.h>

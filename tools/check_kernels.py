@@ -3,7 +3,7 @@
 
     tools/check_kernels.py [--cuobjdump PATH] [LIBRARY]
 
-For every architecture in LIBRARY (default: build/release/src/libplait_runtime_cuda.a) and every kernel:
+For every architecture in LIBRARY (default: that of `make kernels`, in build/kernels) and every kernel:
   - it is one that is known here,
   - data moves 16 bytes at a time (NVG-44),
   - what orders its stores before its signals is there,
@@ -149,7 +149,7 @@ def examine(tool: str, library: Path, architecture: str) -> Findings:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cuobjdump", default=None)
-    parser.add_argument("library", nargs="?", default=ROOT / "build" / "release" / "src" / "libplait_runtime_cuda.a")
+    parser.add_argument("library", nargs="?", default=ROOT / "build" / "kernels" / "src" / "libplait_runtime_cuda.a")
     arguments = parser.parse_args()
     tool = arguments.cuobjdump or find_cuobjdump()
 
@@ -163,7 +163,7 @@ def main() -> int:
         print(f"check_kernels: {problem}")
     for missing in sorted(LEAST_ARCHITECTURES - set(names)):
         problems.append(missing)
-        print(f"check_kernels: no kernels for {missing}")
+        print(f"check_kernels: no kernels for {missing}, as `make kernels` would have them")
     for architecture, one in found.items():
         listed = ", ".join(f"{count} {engine}" for engine, count in sorted(one.kernels.items()))
         print(f"{architecture}: {listed}; at most {one.most_registers} registers")

@@ -39,7 +39,7 @@ STEPS = {
     "test": (["test"], ["googletest"]),
     "demo": (["demo"], []),
     "lint": (["lint"], []),
-    "kernels": (["kernels"], []),
+    "kernels": (["kernels"], ["compiler"]),
     "tidy": (["tidy"], []),
     "sanitize": ([], ["compiler", "googletest"]),  # C++ only
 }
@@ -189,7 +189,7 @@ def run_or_stop(command: list[str], hint: str = "") -> None:
 
 def needed_sets(steps: list[str]) -> list[str]:
     names = [name for step in steps for name in STEPS[step][0]]
-    if {"build", "sanitize"} & set(steps):
+    if {"build", "sanitize", "kernels"} & set(steps):
         if tool_version("cmake") < OLDEST_CMAKE or tool_version("ninja") < OLDEST_NINJA:
             names.append("cmake")
         if wants_cuda_wheels():

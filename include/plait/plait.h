@@ -192,7 +192,8 @@ PLAIT_API const char* plaitGetLastError(plaitComm_t comm);
 // Makes an id for one new communicator. Rank 0 must be in this process, or in a child that it forks afterwards, before
 // either calls exec; the other ranks, of the same machine and user, need only the bytes. Rank 0 elsewhere gets
 // plaitInvalidArgument, and the others plaitRemoteError, or, as long as this process lives, plaitTimeout. An id serves
-// once; one that serves nobody costs a socket until the process ends. Any thread.
+// once; one that serves nobody costs a socket until the process ends, and one whose rank 0 is in a forked child until
+// the next id is made. Any thread.
 PLAIT_API plaitResult_t plaitGetUniqueId(plaitUniqueId* uniqueId);
 
 // Joins the communicator of `nranks` ranks (at most 4096; on devices 16) that `commId` stands for, as `rank` (0 to
@@ -318,7 +319,8 @@ PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
 // ---- Messages between two ranks -------------------------------------------------------------------------------------
 
 // The n-th plaitSend of rank a to rank b is received by the n-th plaitRecv of b from a, which must give as many bytes;
-// else both get plaitInvalidUsage. Only these two ranks take part. Outside of a group each is done by itself: then a
+// else the receiver gets plaitInvalidUsage, and so does the sender, of a short message with its next call at the
+// latest. Only these two ranks take part. Outside of a group each is done by itself: then a
 // send may have to wait for its receive, and two ranks that both send first may wait for each other. In a group all
 // sends and receives of a communicator are done together, after the collectives of the group; so messages to several
 // ranks, in both directions, belong into a group, and so do those of a rank to itself. What is received must not lie

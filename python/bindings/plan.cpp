@@ -105,8 +105,8 @@ void bind_plan(nb::module_& module) {
       .def_ro("reason", &MachinePlan::reason, "one sentence")
       .def("explain", &MachinePlan::explain, nb::arg("message_bytes") = 0,
            "What the plan does to every link, its bound, and what other algorithms would do.")
-      .def("live", &MachinePlan::live, nb::arg("message_bytes"),
-           "What a communicator of these ranks runs for such a message, in words.");
+      .def("live", &MachinePlan::live, nb::arg("message_bytes"), nb::arg("settings"),
+           "What a communicator of these ranks runs for such a message, in words. Raises InvalidArgument.");
   module.def("plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"),
              nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
              nb::arg("factors") = std::vector<int>(), nb::arg("pipeline") = 1, nb::arg("reach") = "staged",

@@ -108,6 +108,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   for (const Introduction& rank : all) cores.push_back(rank.cores);
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
+    check_overrides(AlgorithmOverrides::parse(settings.algorithm), settings.algorithm, size, device != kNoDevice);
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(),
                                   Peers(process_ids(own, all, bootstrap.process_ids())), settings, is_crowded(cores));
   });
@@ -213,12 +214,13 @@ Communicator Communicator::from_environment(const Settings& settings, uint64_t s
   return std::move(alone.front());
 }
 
-std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
+std::vector<Communicator> Communicator::in_process(int size, const Settings& settings, bool have_gpus) {
   if (size < 1 || size > kMostRanksInProcess) {
     fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks in one process; it has 1 to ",
          kMostRanksInProcess);
   }
   settings.check();
+  check_overrides(AlgorithmOverrides::parse(settings.algorithm), settings.algorithm, size, have_gpus);
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
   std::vector<Communicator> ranks;
@@ -229,8 +231,12 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   return ranks;
 }
 
+std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
+  return in_process(size, settings, false);
+}
+
 std::vector<Communicator> Communicator::in_process(std::span<const int> devices, const Settings& settings) {
-  std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings);
+  std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings, true);
   auto ends = DeviceEnd::in_process(devices, settings, ranks.front().impl_->shared);
   for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
   return ranks;

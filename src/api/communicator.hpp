@@ -150,6 +150,8 @@ class Communicator {
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
 
+  static std::vector<Communicator> in_process(int size, const Settings& settings, bool have_gpus);
+
   std::unique_ptr<Impl> impl_;
 };
 

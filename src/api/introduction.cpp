@@ -65,7 +65,8 @@ void check_equal_settings(const std::vector<Introduction>& all) {
       fail(ErrorCode::kMismatch, variable, " differs between ranks: '", ours, "' on rank 0, '", theirs, "' on rank ",
            rank, "; it must be the same on all ranks");
     };
-    check("PLAIT_SCRATCH_KIB (in bytes)", all[rank].scratch_bytes, all[0].scratch_bytes);
+    check("the number of bytes of scratch (PLAIT_SCRATCH_KIB, or of the config)", all[rank].scratch_bytes,
+          all[0].scratch_bytes);
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
     check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
     check("PLAIT_MAX_SMS", all[rank].max_sms, all[0].max_sms);

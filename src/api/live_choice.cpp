@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "algorithms/algorithm.hpp"
 #include "base/error.hpp"
@@ -12,17 +13,23 @@
 namespace plait {
 namespace {
 
-std::string how_directly(Collective collective, const Choice& choice) {
-  if (choice.arguments.engine == Engine::kSm) return join(" by at most ", kPullSms, " SMs");
-  if (reduces(collective)) return join(" by copy engines, and at most ", kFoldSms, " SMs that combine");
-  return join(" by copy engines, and at most ", kOwnCopySms, " SMs for what a rank has for itself");
+// `most_sms`: that a call may keep busy, or 0.
+std::string how_directly(Collective collective, const Choice& choice, int most_sms) {
+  const auto up_to = [most_sms](int sms) { return most_sms == 0 ? sms : std::min(sms, most_sms); };
+  if (choice.arguments.engine == Engine::kSm) return join(" by at most ", up_to(kPullSms), " SMs");
+  if (reduces(collective)) return join(" by copy engines, and at most ", up_to(kFoldSms), " SMs that combine");
+  return join(" by copy engines, and at most ", up_to(kOwnCopySms), " SMs for what a rank has for itself");
 }
 
 }  // namespace
 
 std::string live_choice(const Topology& topology, const Placement& placement, Collective collective, int root,
-                        size_t message_bytes) {
+                        size_t message_bytes, const Settings& settings) {
+  const AlgorithmOverrides overrides = AlgorithmOverrides::parse(settings.algorithm);
+  std::optional<LaunchShape> launch;
+  if (!settings.launch.empty()) launch = parse_launch_shape(settings.launch);
   SelectionQuery query;
+  query.most_sms = settings.max_sms;
   query.collective = collective;
   query.bytes = message_bytes;
   query.ranks = static_cast<int>(placement.device_of_rank.size());
@@ -37,16 +44,20 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
     on_gpus &= at.kind == DeviceKind::kGpu;
     query.ranks_per_device = std::max(query.ranks_per_device, ++ranks_of_device[device]);
   }
-  if (!on_gpus) return select_for_host(query, {}).algorithm;
+  check_overrides(overrides, settings.algorithm, query.ranks, on_gpus);
+  if (!on_gpus) {
+    const Choice choice = select_for_host(query, overrides);
+    return make_plan(choice.algorithm, choice.arguments).algorithm;
+  }
   // All GPUs of the machines here are of one model; where it is not known, the choice is that for an H200.
   const GpuModel* const model =
       find_gpu_model(topology.devices[static_cast<size_t>(placement.device_of_rank[0])].model);
   query.lines = arguments_for(topology, placement, collective).groups.size() <= 1;  // NVLink joins all
   if (model != nullptr) {
     query.processors = model->processors;
-    query.host_path = wants_host_path(query.ranks, query.ranks_per_device, model->architecture, query.lines, {});
+    query.host_path = wants_host_path(query.ranks, query.ranks_per_device, model->architecture, query.lines, launch);
   }
-  const CudaChoice choice = select_for_cuda(query, {}, {});
+  const CudaChoice choice = select_for_cuda(query, overrides, launch);
   const Plan plan = make_plan(choice.plan.algorithm, choice.plan.arguments);
   const int lanes = static_cast<int>(plan.ranks[0].lanes.size());
   const int ctas = choice.launch.strands * lanes;
@@ -64,7 +75,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   }
   if (!choice.direct) return kernels + beside;
   const bool by_engines = choice.direct->arguments.engine == Engine::kCopy;
-  return join(choice.direct->algorithm, how_directly(collective, *choice.direct),
+  return join(choice.direct->algorithm, how_directly(collective, *choice.direct, query.most_sms),
               ", where ranks come to the call together",
               by_engines ? " (those of one process neither captured nor on the default stream)" : "",
               ", with buffers of cudaMalloc; else ", kernels, beside);

@@ -12,6 +12,7 @@
 #include "model/link_load.hpp"
 #include "plan/conditions.hpp"
 #include "plan/proof_size.hpp"
+#include "tuner/selection.hpp"
 
 namespace plait {
 namespace {
@@ -82,8 +83,8 @@ std::string MachinePlan::explain(double message_bytes) const {
   return plait::explain(plan, topology, placement, arguments, message_bytes);
 }
 
-std::string MachinePlan::live(size_t message_bytes) const {
-  return live_choice(topology, placement, plan.plan().collective, plan.plan().root, message_bytes);
+std::string MachinePlan::live(size_t message_bytes, const Settings& settings) const {
+  return live_choice(topology, placement, plan.plan().collective, plan.plan().root, message_bytes, settings);
 }
 
 MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request) {
@@ -104,8 +105,14 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
   arguments.pipeline = request.pipeline;
   arguments.reach = request.reach;
   const auto asked_for = [&] {
-    const Algorithm& algorithm = find_algorithm(request.algorithm, request.collective);
-    return std::pair(verify(algorithm.make(fitted(algorithm, arguments))), std::string("asked for"));
+    const Choice choice = parse_choice(request.algorithm, request.collective);
+    const Algorithm& algorithm = find_algorithm(choice.algorithm, request.collective);
+    if (!choice.arguments.factors.empty()) arguments.factors = choice.arguments.factors;
+    if (choice.arguments.pipeline != 1) arguments.pipeline = choice.arguments.pipeline;
+    AlgorithmArguments complete = fitted(algorithm, arguments);
+    const bool names_engine = algorithm.only_copies && choice.algorithm != request.algorithm;
+    if (names_engine) complete.engine = choice.arguments.engine;
+    return std::pair(verify(algorithm.make(complete)), std::string("asked for"));
   };
   auto [plan, reason] = request.algorithm.empty() ? choose(topology, placement, arguments) : asked_for();
   return {topology, std::move(placement), std::move(arguments), std::move(plan), std::move(reason)};

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.hpp"
 #include "model/placement.hpp"
 #include "plan/verifier.hpp"
 #include "topology/topology.hpp"
@@ -12,11 +13,11 @@ namespace plait {
 
 struct MachinePlanRequest {
   Collective collective = Collective::kAllReduce;
-  std::string algorithm;     // empty: the one with the best bound
+  std::string algorithm;     // its name, or "push(2)" as parse_choice() reads it; empty: the one with the best bound
   int ranks = 0;             // 0: one a GPU
   int root = 0;              // rooted collectives only
-  std::vector<int> factors;  // as in AlgorithmArguments
-  int pipeline = 1;
+  std::vector<int> factors;  // as in AlgorithmArguments, unless `algorithm` has them in parentheses
+  int pipeline = 1;          // the same
   Reach reach = Reach::kStaged;
 };
 
@@ -31,7 +32,7 @@ struct MachinePlan {
   std::string explain(double message_bytes = 0) const;
   // What a communicator of these ranks runs for a message of so many bytes (live_choice.hpp): it cares for latency,
   // too.
-  std::string live(size_t message_bytes) const;
+  std::string live(size_t message_bytes, const Settings& settings) const;
 };
 
 // Places the ranks, makes the plan and verifies it. Without an algorithm, tries all that serve the collective on this

@@ -140,11 +140,14 @@ UniqueFd listen_at(const SocketAddress& address) {
   return socket;
 }
 
-bool listens_at(int descriptor, const SocketAddress& address) {
+bool is_listening(int descriptor) {
   int listening = 0;
   socklen_t length = sizeof listening;
-  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) < 0 || !listening) return false;
-  return SocketAddress::of(descriptor) == address;
+  return ::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) == 0 && listening;
+}
+
+bool listens_at(int descriptor, const SocketAddress& address) {
+  return is_listening(descriptor) && SocketAddress::of(descriptor) == address;
 }
 
 SocketOrError connect_to(const SocketAddress& address) {

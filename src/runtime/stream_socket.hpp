@@ -46,7 +46,8 @@ class SocketAddress {
 // Empty where another socket already listens there, or no port is free.
 UniqueFd listen_at(const SocketAddress& address);
 
-// Whether `descriptor` is a socket that listens at `address`. Any number will do.
+// Whether `descriptor` is a socket that listens, and at `address`. Any number will do.
+bool is_listening(int descriptor);
 bool listens_at(int descriptor, const SocketAddress& address);
 
 // A socket, or the reason why there is none: an errno value that the caller may want to wait out.

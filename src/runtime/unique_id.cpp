@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <span>
+#include <vector>
 
 #include "base/error.hpp"
 #include "runtime/stream_socket.hpp"
@@ -71,6 +74,43 @@ UniqueId new_id(UniqueId::Origin origin, const SipKey& secret) {
   id.origin = origin;
   id.secret = secret;
   return id;
+}
+
+// Sockets that were released in this process. Where rank 0 is in a forked child, which has a copy, nobody claims the
+// one here; once the child has shut it down, for both, it is closed when the next one is released.
+class ReleasedSockets {
+ public:
+  void add(int descriptor) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return;  // by another thread, or in a child forked while one had it: nothing but tidiness is lost
+    std::erase_if(sockets_, [](const Released& it) {
+      if (inode_of(it.descriptor) != it.inode) return true;  // claimed; the number means something else, or nothing
+      if (is_listening(it.descriptor)) return false;
+      ::close(it.descriptor);
+      return true;
+    });
+    sockets_.push_back({descriptor, inode_of(descriptor)});
+  }
+
+ private:
+  struct Released {
+    int descriptor;
+    ino_t inode;
+  };
+
+  static ino_t inode_of(int descriptor) {
+    struct stat facts;
+    return ::fstat(descriptor, &facts) == 0 ? facts.st_ino : 0;
+  }
+
+  std::mutex mutex_;
+  std::vector<Released> sockets_;
+};
+
+// Never destroyed, since ids may be made until the program ends.
+ReleasedSockets& released_sockets() {
+  static ReleasedSockets* const sockets = new ReleasedSockets;
+  return *sockets;
 }
 
 // The released socket of `id`, out of this process's table of descriptors.
@@ -187,6 +227,7 @@ RendezvousPoint RendezvousPoint::claim(const UniqueId& id) {
 }
 
 UniqueId RendezvousPoint::release() {
+  released_sockets().add(listener_.get());
   listener_.release();
   return id_;
 }

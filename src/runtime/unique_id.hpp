@@ -71,7 +71,8 @@ class RendezvousPoint {
   // whether that is so, by the socket's address. A number that means something else by now does not pass.
   static RendezvousPoint claim(const UniqueId& id);
 
-  // Leaves the socket open in this process for claim(). One that nobody ever claims stays open until the process ends.
+  // Leaves the socket open in this process for claim(). One that nobody ever claims stays open until the process ends;
+  // one that a forked child has claimed and shut down, until the next one is released.
   UniqueId release();
 
   const UniqueId& id() const { return id_; }

@@ -27,8 +27,11 @@ std::string to_text(const LaunchShape& shape) {
 LaunchShape parse_launch_shape(std::string_view text) {
   const auto refuse = [&] {
     fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is '", text,
-         "'; it should look like signals:16x512, lines:32x512 or packets:8x256: protocol, CTAs and threads of each, a "
-         "multiple of 32; with signals perhaps +4:8% behind that, for 1 to 4 CTAs more that carry 8% through host "
+         "'; it should look like signals:16x512, lines:32x512 or packets:8x256: protocol, 1 to ", kMostStrands,
+         " CTAs, "
+         "and threads of each, a multiple of 32 from ",
+         kLeastThreads, " to ", kMostThreads,
+         "; with signals perhaps +4:8% behind that, for 1 to 4 CTAs more that carry 8% through host "
          "memory");
   };
   LaunchShape shape;
@@ -44,7 +47,8 @@ LaunchShape parse_launch_shape(std::string_view text) {
   if (strands.ec != std::errc() || strands.ptr == end || *strands.ptr != 'x') refuse();
   const auto threads = std::from_chars(strands.ptr + 1, end, shape.threads);
   if (threads.ec != std::errc()) refuse();
-  if (shape.strands < 1 || shape.threads < 64 || shape.threads % 32 != 0) refuse();
+  if (shape.strands < 1 || shape.threads < kLeastThreads || shape.threads % 32 != 0) refuse();
+  if (shape.strands > kMostStrands || shape.threads > kMostThreads) refuse();
   if (threads.ptr == end) return shape;
   if (*threads.ptr != '+' || shape.protocol != Protocol::kSignals) refuse();
   const auto host = std::from_chars(threads.ptr + 1, end, shape.host.strands);

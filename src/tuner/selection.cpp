@@ -13,13 +13,34 @@ namespace {
 // `plait bench all_reduce -n 2` and `-n 4`, see docs/benchmarks.md.
 constexpr size_t kOneShotBytes = 8 << 10;
 
-int parse_number(std::string_view text, std::string_view whole) {
+std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
+// `part` of algorithm `whole`, all of it or a factor in it.
+int parse_number(std::string_view text, std::string_view part, std::string_view whole) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 1) {
-    fail(ErrorCode::kInvalidArgument, "'", text, "' in algorithm '", whole, "' is not a positive number");
+    fail(ErrorCode::kInvalidArgument, "'", part, "' in algorithm '", whole, "' is not a positive number, nor factors");
   }
   return value;
+}
+
+// Up to the next comma that is not in parentheses.
+size_t end_of_entry(std::string_view text) {
+  int open = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == ',' && open <= 0) return i;
+    open += (text[i] == '(') - (text[i] == ')');
+  }
+  return text.size();
 }
 
 // Reads "push", "pull", "pull(sm)" or "pull(copy)".
@@ -29,8 +50,7 @@ MessageChoice parse_message_choice(std::string_view text) {
   if (text == "push") return choice;
   choice.direct = text == "pull(sm)" ? Engine::kSm : Engine::kCopy;
   if (text == "pull" || text == join("pull(", name(*choice.direct), ')')) return choice;
-  fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM: messages go by push, pull, pull(sm) or pull(copy), not '", text,
-       "'");
+  fail(ErrorCode::kInvalidArgument, "messages go by push, pull, pull(sm) or pull(copy), not '", text, "'");
 }
 
 }  // namespace
@@ -57,40 +77,50 @@ Choice parse_choice(std::string_view text, Collective collective) {
     fail(ErrorCode::kInvalidArgument, "algorithm '", choice.algorithm, "' takes ", name(Engine::kSm), " or ",
          name(Engine::kCopy), ", not '", inside, "'");
   }
-  std::vector<int> numbers;
-  for (size_t start = 0; start <= inside.size();) {
-    const size_t end = std::min(inside.find('x', start), inside.size());
-    numbers.push_back(parse_number(inside.substr(start, end - start), text));
-    start = end + 1;
-  }
-  if (choice.algorithm == "hierarchical_ring") {
-    choice.arguments.factors = numbers;
-  } else if (numbers.size() == 1) {
-    choice.arguments.pipeline = numbers[0];
-  } else {
-    fail(ErrorCode::kInvalidArgument, "algorithm '", choice.algorithm, "' takes one depth, not '", inside, "'");
+  constexpr std::string_view kPipeline = "pipeline ";
+  for (std::string_view part : split(inside, ", ")) {
+    const bool is_depth = part.starts_with(kPipeline);
+    if (is_depth) part.remove_prefix(kPipeline.size());
+    std::vector<int> numbers;
+    for (const std::string_view number : split(part, "x")) numbers.push_back(parse_number(number, part, text));
+    if (choice.algorithm == "hierarchical_ring" && !is_depth) {
+      choice.arguments.factors = numbers;
+    } else if (numbers.size() == 1) {
+      choice.arguments.pipeline = numbers[0];
+    } else {
+      fail(ErrorCode::kInvalidArgument, "algorithm '", choice.algorithm, "' takes one depth, not '", inside, "'");
+    }
   }
   return choice;
 }
 
+void AlgorithmOverrides::add(std::string_view entry) {
+  const size_t colon = entry.find(':');
+  if (colon == std::string_view::npos) {
+    fail(ErrorCode::kInvalidArgument, "'", entry, "' should look like collective:algorithm, or send_receive:pull");
+  }
+  const std::string_view what = entry.substr(0, colon), how = entry.substr(colon + 1);
+  bool is_first = true;
+  if (what == "send_receive") {
+    is_first = !messages_;
+    messages_ = parse_message_choice(how);
+  } else {
+    const Collective collective = parse_collective(what);
+    is_first = choices_.emplace(collective, parse_choice(how, collective)).second;
+  }
+  if (!is_first) fail(ErrorCode::kInvalidArgument, "'", what, "' is there twice");
+}
+
 AlgorithmOverrides AlgorithmOverrides::parse(std::string_view text) {
   AlgorithmOverrides overrides;
-  for (size_t start = 0; start < text.size();) {
-    const size_t end = std::min(text.find(',', start), text.size());
-    const std::string_view entry = text.substr(start, end - start);
-    const size_t colon = entry.find(':');
-    if (colon == std::string_view::npos) {
-      fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM: '", entry,
-           "' should look like collective:algorithm, or send_receive:pull");
+  for (std::string_view left = text; !left.empty();) {
+    const size_t end = end_of_entry(left);
+    try {
+      overrides.add(left.substr(0, end));
+    } catch (const Error& error) {
+      fail(error.code(), "PLAIT_ALGORITHM is '", text, "': ", error.what());
     }
-    const std::string_view what = entry.substr(0, colon), how = entry.substr(colon + 1);
-    if (what == "send_receive") {
-      overrides.messages_ = parse_message_choice(how);
-    } else {
-      const Collective collective = parse_collective(what);
-      overrides.choices_[collective] = parse_choice(how, collective);
-    }
-    start = end + 1;
+    left.remove_prefix(std::min(end + 1, left.size()));
   }
   return overrides;
 }
@@ -98,6 +128,29 @@ AlgorithmOverrides AlgorithmOverrides::parse(std::string_view text) {
 const Choice* AlgorithmOverrides::find(Collective collective) const {
   const auto it = choices_.find(collective);
   return it == choices_.end() ? nullptr : &it->second;
+}
+
+void check_overrides(const AlgorithmOverrides& overrides, std::string_view text, int ranks, bool beside_gpus) {
+  for (int number = 0; number < kCollectiveCount; ++number) {
+    const auto collective = static_cast<Collective>(number);
+    const Choice* const forced = overrides.find(collective);
+    if (forced == nullptr) continue;
+    const auto refuse = [&](const auto&... why) {
+      fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is '", text, "': ", why...);
+    };
+    if (find_algorithm(forced->algorithm, collective).only_copies) {
+      if (beside_gpus) continue;
+      refuse(forced->algorithm,
+             " copies out of other ranks' buffers, as only GPUs do, and these ranks have none; leave ",
+             name(collective), " out");
+    }
+    const Choice choice = select_for_host({collective, 0, ranks, 0, beside_gpus}, overrides);
+    try {
+      make_plan(choice.algorithm, choice.arguments);
+    } catch (const Error& error) {
+      refuse(error.what());
+    }
+  }
 }
 
 Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides) {

@@ -226,7 +226,7 @@ static void other_settings(int rank, int ranks, plaitUniqueId id) {
   config.scratchBytes = (size_t)(rank + 1) << 20;
   plaitComm_t comm = (plaitComm_t)&config;
   FAILS(plaitCommInitRankConfig(&comm, ranks, id, rank, &config), plaitInvalidUsage,
-        "PLAIT_SCRATCH_KIB (in bytes) differs between ranks");
+        "(PLAIT_SCRATCH_KIB, or of the config) differs between ranks");
   CHECK(comm == NULL);
 }
 

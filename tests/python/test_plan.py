@@ -293,3 +293,26 @@ def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     assert "B: pull by copy engines, and at most 16 SMs that combine" + by_engines in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "128M"]) == 0
     assert "copy engines" not in capsys.readouterr().out
+
+
+def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
+    arguments = ["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "1G"]
+    monkeypatch.setenv("PLAIT_MAX_SMS", "8")
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "live     with PLAIT_MAX_SMS=8:\n" in out and "at most 8 SMs that combine" in out
+    monkeypatch.setenv("PLAIT_ALGORITHM", "all_reduce:ring")
+    monkeypatch.setenv("PLAIT_LAUNCH", "signals:16x256")
+    assert main(arguments) == 0
+    assert "live     1073741824 B: ring, signals, 16 CTAs of 256 threads" in capsys.readouterr().out
+    for name, value in (("PLAIT_LAUNCH", "signals:65x256"), ("PLAIT_ALGORITHM", "all_reduce:hierarchical_ring(5x7)")):
+        monkeypatch.setenv(name, value)
+        assert main(arguments) == 1
+        assert f"{name} is '{value}'" in capsys.readouterr().err
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("name", ["push(2)", "push(pipeline 2)", "hierarchical_ring(2x2, pipeline 3)"])
+def test_takes_algorithms_as_it_prints_them(capsys, name):
+    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--algorithm", name]) == 0
+    assert f"verified {name.replace('(2)', '(pipeline 2)')}: " in capsys.readouterr().out

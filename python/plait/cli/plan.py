@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from .. import plans
+from ..communicator import Settings
 from . import usage
 from .machine_options import add_machine_options, read_machine
 from .screen import show
@@ -13,6 +15,7 @@ from .screen import show
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 _LIVE_SIZES = {"8 B": 8, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "1 GiB": 1 << 30}
+_LIVE_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS")
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
@@ -23,7 +26,8 @@ Without --algorithm, takes the one with the best bound on this machine, which de
 
 Amounts are multiples of S, the size of the message: for reduce_scatter, all_gather, gather and scatter the blocks of
 all ranks together, for all_to_all what one rank gives. Lines that begin with `live` say what a communicator on the
-machine would run by itself, whatever --algorithm says; those for GPUs are for as many SMs as an H200 has, 132."""
+machine would run, whatever --algorithm says: by itself, or as PLAIT_ALGORITHM, PLAIT_LAUNCH and PLAIT_MAX_SMS have it.
+Where the model of a GPU is not known, they are for as many SMs as an H200 has, 132."""
 
 _EPILOG = """\
 examples:
@@ -45,7 +49,12 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("collective", nargs="?", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add("--list", action="store_true", help="list the algorithms")
-    add("--algorithm", type=usage.name, metavar="NAME", help="one of --list (default: the one with the best bound)")
+    add(
+        "--algorithm",
+        type=usage.name,
+        metavar="NAME",
+        help="one of --list, also as push(2) or hierarchical_ring(4x2) (default: the one with the best bound)",
+    )
     add_machine_options(parser, "default: this machine")
     add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
@@ -109,10 +118,14 @@ def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words)
 
 def _print_live(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     """What a communicator chooses depends on the size of the message, and on latency as well as on links."""
+    settings = Settings.from_environment()
+    asked = {name: os.environ[name] for name in _LIVE_SETTINGS if os.environ.get(name)}
+    if asked:
+        show(f"live     with {' '.join(f'{name}={value}' for name, value in asked.items())}:", file=words)
     sizes = {f"{options.bytes} B": options.bytes} if options.bytes else _LIVE_SIZES
     choices: dict[str, str] = {}  # and the sizes that it is for
     for text, size in sizes.items():
-        choice = made.live(size)
+        choice = made.live(size, settings)
         choices[choice] = f"{choices[choice]}, {text}" if choice in choices else text
     for choice, texts in choices.items():
         of_any_size = len(choices) == 1 and not options.bytes

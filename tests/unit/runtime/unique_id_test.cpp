@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -145,6 +146,22 @@ TEST(RendezvousPoint, OneThatIsShutDownRefusesEvenWhereACopyOfItsSocketIsOpen) {
   point.shut_down();
   EXPECT_EQ(connect_to(place).error, ECONNREFUSED);
   EXPECT_FALSE(listens_at(copy.get(), place));
+}
+
+// Else a program whose ranks are its children would lose a descriptor for each communicator.
+TEST(RendezvousPoint, OneThatAForkedChildHasUsedIsClosedWhenTheNextIsReleased) {
+  const UniqueId used = RendezvousPoint::create().release(), unused = RendezvousPoint::create().release();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    RendezvousPoint point = RendezvousPoint::claim(used);
+    point.shut_down();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(::fcntl(used.creator_descriptor, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  const UniqueId next = RendezvousPoint::create().release();
+  EXPECT_LT(::fcntl(used.creator_descriptor, F_GETFD), 0);
+  for (const UniqueId& id : {unused, next}) EXPECT_EQ(RendezvousPoint::claim(id).id(), id);
 }
 
 TEST(RendezvousPoint, ANewIdListensAtAPortOfThisHostOnly) {

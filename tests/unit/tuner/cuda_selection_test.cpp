@@ -40,6 +40,8 @@ TEST(LaunchShape, ReadsWhatItWrites) {
                             ":8x64",
                             "packets:8:64",
                             "lines:8x64+4:8%",
+                            "signals:65x512",
+                            "signals:8x544",
                             "signals:8x64+",
                             "signals:8x64+4",
                             "signals:8x64+4:8",

@@ -54,7 +54,36 @@ TEST(Overrides, HowMessagesGo) {
   }
 }
 
+// As plans have it in their names.
+TEST(Overrides, NamesOfPlans) {
+  const AlgorithmOverrides overrides = AlgorithmOverrides::parse(
+      "all_reduce:hierarchical_ring(4x2, pipeline 3),broadcast:chain(pipeline 2),reduce:push(2)");
+  EXPECT_EQ(overrides.find(Collective::kAllReduce)->arguments.factors, (std::vector<int>{4, 2}));
+  EXPECT_EQ(overrides.find(Collective::kAllReduce)->arguments.pipeline, 3);
+  EXPECT_EQ(overrides.find(Collective::kBroadcast)->arguments.pipeline, 2);
+  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.pipeline, 2);
+}
+
+TEST(Overrides, WhatRanksCannotDoIsRefused) {
+  const auto refusal = [](const char* text, int ranks, bool beside_gpus) {
+    const AlgorithmOverrides overrides = AlgorithmOverrides::parse(text);
+    return test::outcome_of([&](int) { check_overrides(overrides, text, ranks, beside_gpus); }, 0);
+  };
+  const auto expect_refused_as = [&](const char* text, const std::vector<std::string>& words) {
+    EXPECT_EQ(test::objection(refusal(text, 3, false), ErrorCode::kInvalidArgument, words), "") << text;
+  };
+  expect_refused_as("all_reduce:pull", {"PLAIT_ALGORITHM is 'all_reduce:pull'", "only GPUs"});
+  expect_refused_as("all_reduce:hierarchical_ring(5x7)", {"PLAIT_ALGORITHM", "5x7"});
+  EXPECT_EQ(refusal("all_reduce:pull", 3, true).end, test::Outcome::End::kReturned);
+  EXPECT_EQ(refusal("all_reduce:ring,send_receive:pull", 3, false).end, test::Outcome::End::kReturned);
+}
+
 TEST(Overrides, BadTexts) {
+  expect_refused("all_reduce:ring,all_reduce:flat", {"PLAIT_ALGORITHM", "'all_reduce' is there twice"});
+  expect_refused("send_receive:push,send_receive:pull", {"'send_receive' is there twice"});
+  expect_refused("all_reduce:magic", {"PLAIT_ALGORITHM is 'all_reduce:magic'"});
+  expect_refused("all_reduce:push(x)", {"'x'", "push(x)"});
+  expect_refused("all_reduce:push(2, )", {"push(2, )"});
   expect_refused("ring", {"'ring'", "collective:algorithm"});
   expect_refused(",", {"collective:algorithm"});
   expect_refused("all_reduce:ring,,broadcast:chain", {"collective:algorithm"});
