@@ -29,7 +29,8 @@ constexpr std::array<TypeFacts, kDataTypeCount> kTypes = {{
     {"uint16", 2, false},
 }};
 
-constexpr std::array<const char*, kReduceOpCount> kOps = {"sum", "prod", "max", "min", "avg"};
+constexpr std::array kOps = {"sum", "prod", "max", "min", "avg"};
+static_assert(kOps.size() == kReduceOpCount);
 
 constexpr std::pair<std::string_view, DataType> kTypeAliases[] = {
     {"float", DataType::kFloat32},          {"f32", DataType::kFloat32},

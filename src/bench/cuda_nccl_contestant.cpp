@@ -118,7 +118,8 @@ class Nccl : public CudaContestant {
   }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream) override {
-    enqueue(call, static_cast<int>(call.op), input, output, stream);  // numbered as in NCCL
+    static_assert(kReduceOpCount == 5, "NCCL has no number for any other");
+    enqueue(call, static_cast<int>(call.op), input, output, stream);
   }
 
   bool serves(const RingShift& shift) const override { return rank_->library().type_of(shift.type, false) >= 0; }

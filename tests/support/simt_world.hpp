@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <vector>
@@ -43,6 +44,15 @@ class SimtWorld {
       auto* const completed = reinterpret_cast<uint64_t*>(blocks_[rank].get() + BlockLayout::completed_at(0, 0, 0));
       std::fill(completed, completed + kAllStrands * kMostDeviceRanks * kMostLanes, epoch);
     }
+  }
+  // So many turns from the start, the host says that the communicator has failed: whoever waits gives up.
+  void abort_after(uint64_t turns, std::function<void()> just_before = [] {}) {
+    constexpr size_t kStreamOfHost = 64;  // none of a rank's
+    machine_.launch(kStreamOfHost, {1}, {1}, [this, turns, just_before] {
+      for (uint64_t turn = 0; turn < turns; ++turn) Simt::pause();
+      just_before();
+      aborted_ = 1;
+    });
   }
   void run() { machine_.run(); }
   // What a rank shares with the others.

@@ -24,7 +24,8 @@ struct HostBlocks {
   std::byte* of[kMostDeviceRanks] = {};
 };
 
-// One call, passed to the kernel by value.
+// One call, passed to the kernel by value. To be read by the kernel itself and what is inlined into it: in a function
+// that is not, a pointer into it gave values of another launch.
 struct Launch {
   uint64_t slices = 0;
   uint64_t slice_bytes = 0;

@@ -164,8 +164,12 @@ class LineEngine {
       }
       if (!__any_sync(kWholeWarp, missing != 0 && patience.is_over(launch_.self))) continue;
       if (has_flag() && missing != 0) {
-        const int first = __ffs(static_cast<int>(missing)) - 1;
-        strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, first == 0 ? pairs[0].high : 0);
+        uint64_t seen = 0;  // of the first of them
+#pragma unroll
+        for (int b = kAtOnce - 1; b >= 0; --b) {
+          if ((missing >> b & 1) != 0) seen = pairs[b].high;
+        }
+        strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);
       }
       good_ = false;
       return false;

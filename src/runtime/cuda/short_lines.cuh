@@ -162,8 +162,12 @@ class ShortLines {
         if (lines::has_come(pairs[l][p], flag_)) missing &= ~bit(l, p);
       });
       if (!__any_sync(kWholeWarp, missing != 0 && patience.is_over(launch_.self))) continue;
-      if (missing != 0 && has_flag()) {
-        strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, (missing & 1) != 0 ? pairs[0][0].high : 0);
+      if (missing != 0) {
+        // The first of them is looked at again: to choose among pairs takes registers that there are none of.
+        const int first_missing = __ffs(static_cast<int>(missing)) - 1;
+        const uint64_t from = address(first + first_missing % kPlaces, ShortPlace::kTaken);
+        const lines::Pair seen = lines::load(stored(from, line + first_missing / kPlaces * lines_apart()));
+        if (has_flag()) strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen.high);
       }
       return false;
     }

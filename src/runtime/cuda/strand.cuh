@@ -131,19 +131,15 @@ class Strand {
     }
   }
 
-  static __device__ __noinline__ void report(StrandState* lanes, int count, StrandFailure* to,
-                                             const StrandFailure failure) {
+  static __device__ __noinline__ void report(StrandState* lanes, int count, StrandFailure* to, StrandFailure failure) {
     if (atomicCAS(&lanes[0].gave_up, 0, 1) != 0) return;
 #pragma unroll 1
     for (int other = 1; other < count; ++other) lanes[other].gave_up = 1;
-    to->peer = failure.peer;
-    to->operation = failure.operation;
-    to->expected_call = failure.expected_call;
-    to->seen_call = failure.seen_call;
-    to->expected_epoch = failure.expected_epoch;
-    to->seen_epoch = failure.seen_epoch;
+    const uint32_t state = failure.state;
+    failure.state = StrandFailure::kNone;
+    *to = failure;
     __threadfence_system();
-    *static_cast<volatile uint32_t*>(&to->state) = failure.state;
+    *static_cast<volatile uint32_t*>(&to->state) = state;
   }
 
   // To all ranks, also this one. Only reads have to be over before others may see this, for what they want is to write.

@@ -65,7 +65,8 @@ void compare(int sources, ReduceOp op, int divisor, Random& random) {
 
 template <DataType type>
 void compare_all(Random& random) {
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
+  for (int number = 0; number < kReduceOpCount; ++number) {
+    const auto op = static_cast<ReduceOp>(number);
     for (const int divisor : {0, 1, 2, 3, 6, 16}) {
       if (divisor != 0 && op != ReduceOp::kAverage) continue;
       for (int time = 0; time < 10; ++time) {

@@ -202,6 +202,14 @@ TEST(ExchangesOnCpu, ARankThatDoesNotCome) {
   EXPECT_GE(gave_up, for_the_absent);
 }
 
+TEST(ExchangesOnCpu, AnAbortEndsAllWaits) {
+  World world(3, 1, UINT64_MAX);
+  world.add(12, 2);
+  world.abort_after(2000);
+  ASSERT_NO_THROW(world.run());
+  EXPECT_GT(world.failures_of_messages(0).size() + world.failures_of_messages(1).size(), 0u);
+}
+
 // What is early keeps its place on the GPU: it must not come while messages wait for a rank that has not begun.
 TEST(ExchangesOnCpu, NothingBeginsWhileMessagesWaitForARankThatHasNot) {
   for (const auto& [receives, sends] : {std::pair(true, false), {false, true}, {true, true}}) {

@@ -377,6 +377,14 @@ TEST(GatedCopiesOnCpu, ARankThatDoesNotCome) {
   }
 }
 
+TEST(GatedCopiesOnCpu, AnAbortEndsAllWaits) {
+  World world(3, 1, UINT64_MAX);
+  for (int call = 0; call < 2; ++call) world.add(2);
+  world.abort_after(2000);
+  ASSERT_NO_THROW(world.run());
+  EXPECT_GT(world.failures_of(0) + world.failures_of(1), 0);
+}
+
 // Agreements say which call a signal is of.
 TEST(GatedCopiesOnCpu, ARankThatMakesAnotherCall) {
   int refusals[2] = {};

@@ -199,7 +199,9 @@ class World : public test::SimtWorld {
             << "rank " << rank << " accuses " << report.peer;
         EXPECT_EQ(report.expected_call, tag_of(signature(last_call_of(rank)))) << "rank " << rank;
         EXPECT_NE(report.seen_call, report.expected_call);
+        EXPECT_GT(report.expected_epoch, 0u);
         EXPECT_EQ(report.seen_epoch, report.expected_epoch);
+        EXPECT_GE(report.operation, 0);
       }
     }
     return found;
@@ -519,6 +521,39 @@ TEST(KernelsOnCpu, ARankThatDoesNotCome) {
   }
 }
 
+TEST(KernelsOnCpu, AnAbortEndsAllWaits) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(3, seed, UINT64_MAX);
+    world.add(3);
+    for (int call = 0; call < 3; ++call) world.add(2);
+    world.abort_after(2000);
+    ASSERT_NO_THROW(world.run());
+    EXPECT_GT(world.failures_of(0) + world.failures_of(1), 0);
+    expect_wrong_outputs_are_reported(world, 3);
+  }
+}
+
+// The epoch of what came last: of data, what was in its place before.
+TEST(KernelsOnCpu, WhatCameLastIsReported) {
+  for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+    SCOPED_TRACE(name(protocol));
+    World world(4, 1, 1'000'000'000'000);
+    for (int call = 0; call < 4; ++call) world.add_all_reduce(4, protocol, 1);
+    world.add_all_reduce(3, protocol, 1);
+    ASSERT_NO_THROW(world.run());
+    for (size_t rank = 0; rank < 3; ++rank) {
+      ASSERT_EQ(world.failures_of(rank), 1);
+      const StrandFailure report = world.reports_of(rank).front();
+      EXPECT_EQ(report.state, StrandFailure::kTimedOut);
+      EXPECT_EQ(report.expected_epoch, 5u);
+      EXPECT_EQ(report.seen_epoch, 3u);
+      EXPECT_EQ(report.peer, protocol == Protocol::kSignals ? 3 : -1);
+      EXPECT_EQ(report.operation >= 0, protocol == Protocol::kSignals);
+    }
+  }
+}
+
 // In whatever kernel; nor does a lane that the first call did not have.
 TEST(KernelsOnCpu, WhoGaveUpBeginsNothingMore) {
   for (const Protocol first : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
@@ -572,6 +607,20 @@ TEST(KernelsOnCpu, RanksThatMakeDifferentCalls) {
     found += reports;
   }
   EXPECT_GT(found, 60);
+}
+
+// And who makes another one is found out at once, not when the time is over.
+TEST(KernelsOnCpu, ADifferentCallIsNoticedAtOnce) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 3);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World world(ranks, seed, UINT64_MAX);
+    world.add_different(true);
+    int noticed = 0;
+    world.abort_after(1000, [&] { noticed = world.reports_of_different_calls(true); });
+    ASSERT_NO_THROW(world.run());
+    EXPECT_GT(noticed, 0);
+  }
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ std::vector<T> reduced(const Call& call, int ranks, int variant) {
 
 template <class T>
 void expect_exact(DataType type) {
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAverage}) {
+  for (int number = 0; number < kReduceOpCount; ++number) {
+    const auto op = static_cast<ReduceOp>(number);
     for (const int ranks : {1, 2, 3, 7, 8}) {
       const Call call{Collective::kAllReduce, type, op, 0, kCount};
       const std::vector<T> result = reduced<T>(call, ranks, ranks);
