@@ -1,0 +1,143 @@
+// What a user reads of a kernel that gave up.
+#include "runtime/cuda/kernel_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+// Rank 1 of a communicator of which nothing is known but why it ended.
+class State : public CommunicatorState {
+ public:
+  int rank() const override { return 1; }
+  ProcessSharing process_sharing() const override { return ProcessSharing::kNone; }
+  void announce(const Call&) override {}
+  std::optional<Error> failure() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  bool has_failed() const override { return failure().has_value(); }
+  void abort(ErrorCode code, const std::string& message) override {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_.emplace(code, message);
+  }
+  void compare_calls() override {}
+  void look_after_peers() override {}
+  std::string describe() const override { return "what each rank called"; }
+  std::byte* offers() const override { return nullptr; }
+  std::byte* message_offers(int, int) const override { return nullptr; }
+  std::atomic<uint64_t>* exports(int) const override { return nullptr; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> failure_;
+};
+
+StrandFailure failure_of(StrandFailure::State state, int operation = 5) {
+  StrandFailure failure;
+  failure.state = state;
+  failure.peer = 3;
+  failure.operation = operation;
+  failure.expected_epoch = 8;
+  failure.seen_epoch = 6;
+  return failure;
+}
+
+// "code: text" of what the communicator fails with; "" where it does not.
+std::string failure_from(const std::function<void(Reports&)>& write) {
+  State state;
+  auto reports = std::make_unique<Reports>();
+  write(*reports);
+  KernelWatch(state, *reports).look_at_reports();
+  const std::optional<Error> failure = state.failure();
+  return failure ? join(name(failure->code()), ": ", failure->what()) : "";
+}
+
+constexpr int kLane = 2 * kMostLanes + 1;  // 1 of strand 2
+
+std::string failure_from(const StrandFailure& of_strand) {
+  return failure_from([&](Reports& reports) { reports.strands[kLane] = of_strand; });
+}
+
+TEST(KernelWatch, SaysNothingWhereNothingIsReported) {
+  EXPECT_EQ(failure_from([](Reports&) {}), "");
+}
+
+TEST(KernelWatch, AWaitThatDidNotEnd) {
+  EXPECT_EQ(failure_from(failure_of(StrandFailure::kTimedOut)),
+            join(name(ErrorCode::kTimeout),
+                 ": rank 1, CTA 2, lane 1 waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 at operation 5 of the "
+                 "plan, in epoch 8; the last that came was of epoch 6; what each rank called"));
+  EXPECT_NE(failure_from(failure_of(StrandFailure::kTimedOut, -1))
+                .find("for rank 3 at its wait for others to be done with an earlier part, in epoch 8"),
+            std::string::npos);
+  StrandFailure of_data = failure_of(StrandFailure::kTimedOut, -1);
+  of_data.peer = -1;
+  EXPECT_NE(failure_from(of_data).find("allows at its wait for data, in epoch 8"), std::string::npos);
+}
+
+TEST(KernelWatch, ACallThatDiffers) {
+  EXPECT_EQ(failure_from(failure_of(StrandFailure::kOtherCall)),
+            join(name(ErrorCode::kMismatch),
+                 ": rank 1, CTA 2, lane 1: rank 3 makes another call at the same time (seen at operation 5 of the "
+                 "plan); what each rank called"));
+  StrandFailure own = failure_of(StrandFailure::kOtherCall);
+  own.peer = 1;  // as this rank's plan has it
+  EXPECT_NE(failure_from(own).find("another rank makes another call"), std::string::npos);
+}
+
+// Of several strands the one that is furthest behind speaks, and those of host memory, whose epochs do not compare,
+// only where no other does.
+TEST(KernelWatch, WhoIsFurthestBehindSpeaks) {
+  StrandFailure behind = failure_of(StrandFailure::kTimedOut), of_host = behind;
+  behind.expected_epoch = 7;
+  of_host.expected_epoch = 1;
+  const auto spoken_of = [&](bool others) {
+    return failure_from([&, others](Reports& reports) {
+      reports.strands[kMostStrands * kMostLanes] = of_host;
+      if (!others) return;
+      reports.strands[kLane] = failure_of(StrandFailure::kTimedOut);
+      reports.strands[4 * kMostLanes] = behind;
+    });
+  };
+  EXPECT_NE(spoken_of(true).find("rank 1, CTA 4, lane 0 waited"), std::string::npos);
+  EXPECT_NE(spoken_of(false).find("rank 1, CTA 0 of what goes through host memory, lane 0 waited"), std::string::npos);
+}
+
+TEST(KernelWatch, Messages) {
+  EXPECT_EQ(failure_from([](Reports& reports) { reports.receives[3] = failure_of(StrandFailure::kOtherSize); }),
+            join(name(ErrorCode::kMismatch),
+                 ": rank 1, in a receive from rank 3: rank 3 sent a message of 6 bytes, and the receive is of 8 bytes; "
+                 "both ends must give the same size"));
+  EXPECT_EQ(failure_from([](Reports& reports) { reports.sends[3] = failure_of(StrandFailure::kTimedOut); }),
+            join(name(ErrorCode::kTimeout),
+                 ": rank 1, in a send to rank 3, waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 to receive "
+                 "(pieces awaited: 8, come: 6); what each rank called"));
+}
+
+TEST(KernelWatch, Gates) {
+  const auto at_gate = [](GateWay way, StrandFailure::State state) {
+    return failure_from([&](Reports& reports) { reports.gates[gate_index(way, 3)] = failure_of(state); });
+  };
+  EXPECT_EQ(at_gate(GateWay::kCollective, StrandFailure::kOtherCall),
+            join(name(ErrorCode::kMismatch),
+                 ": rank 1, in a gate before or after copies: rank 3 makes another call at the same time; what each "
+                 "rank called"));
+  EXPECT_EQ(at_gate(GateWay::kReceive, StrandFailure::kTimedOut),
+            join(name(ErrorCode::kTimeout),
+                 ": rank 1, in a receive straight from buffer to buffer, waited longer than PLAIT_TIMEOUT_SEC allows "
+                 "for rank 3 to send (signals awaited: 8, come: 6); what each rank called"));
+}
+
+}  // namespace
+}  // namespace plait
