@@ -320,11 +320,11 @@ PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
 
 // The n-th plaitSend of rank a to rank b is received by the n-th plaitRecv of b from a, which must give as many bytes;
 // else the receiver gets plaitInvalidUsage, and so does the sender, of a short message with its next call at the
-// latest. Only these two ranks take part. Outside of a group each is done by itself: then a
-// send may have to wait for its receive, and two ranks that both send first may wait for each other. In a group all
-// sends and receives of a communicator are done together, after the collectives of the group; so messages to several
-// ranks, in both directions, belong into a group, and so do those of a rank to itself. What is received must not lie
-// over what is sent meanwhile: the other end may get either.
+// latest. Only these two ranks take part. Outside of a group each is done by itself: then a send may have to wait for
+// its receive, and two ranks that both send first may wait for each other. In a group all sends and receives of a
+// communicator are done together, after the collectives of the group; so messages to several ranks, in both directions,
+// belong into a group, and so do those of a rank to itself. What is received must not lie over what is sent meanwhile:
+// the other end may get either.
 PLAIT_API plaitResult_t plaitSend(const void* sendbuff, size_t count, plaitDataType_t datatype, int peer,
                                   plaitComm_t comm, plaitStream_t stream);
 PLAIT_API plaitResult_t plaitRecv(void* recvbuff, size_t count, plaitDataType_t datatype, int peer, plaitComm_t comm,

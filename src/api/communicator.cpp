@@ -108,9 +108,9 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   for (const Introduction& rank : all) cores.push_back(rank.cores);
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
-    check_overrides(AlgorithmOverrides::parse(settings.algorithm), settings.algorithm, size, device != kNoDevice);
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(),
                                   Peers(process_ids(own, all, bootstrap.process_ids())), settings, is_crowded(cores));
+    impl->overrides.check(size, device != kNoDevice);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
@@ -214,13 +214,12 @@ Communicator Communicator::from_environment(const Settings& settings, uint64_t s
   return std::move(alone.front());
 }
 
-std::vector<Communicator> Communicator::in_process(int size, const Settings& settings, bool have_gpus) {
+std::vector<Communicator> Communicator::in_process(int size, const Settings& settings, bool beside_gpus) {
   if (size < 1 || size > kMostRanksInProcess) {
     fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks in one process; it has 1 to ",
          kMostRanksInProcess);
   }
   settings.check();
-  check_overrides(AlgorithmOverrides::parse(settings.algorithm), settings.algorithm, size, have_gpus);
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
   std::vector<Communicator> ranks;
@@ -228,6 +227,7 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
     ranks.push_back(Communicator(
         std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())), settings, crowded)));
   }
+  ranks.front().impl_->overrides.check(size, beside_gpus);
   return ranks;
 }
 

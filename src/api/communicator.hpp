@@ -150,7 +150,7 @@ class Communicator {
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
 
-  static std::vector<Communicator> in_process(int size, const Settings& settings, bool have_gpus);
+  static std::vector<Communicator> in_process(int size, const Settings& settings, bool beside_gpus);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -44,7 +44,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
     on_gpus &= at.kind == DeviceKind::kGpu;
     query.ranks_per_device = std::max(query.ranks_per_device, ++ranks_of_device[device]);
   }
-  check_overrides(overrides, settings.algorithm, query.ranks, on_gpus);
+  overrides.check(query.ranks, on_gpus);
   if (!on_gpus) {
     const Choice choice = select_for_host(query, overrides);
     return make_plan(choice.algorithm, choice.arguments).algorithm;

@@ -28,11 +28,9 @@ LaunchShape parse_launch_shape(std::string_view text) {
   const auto refuse = [&] {
     fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is '", text,
          "'; it should look like signals:16x512, lines:32x512 or packets:8x256: protocol, 1 to ", kMostStrands,
-         " CTAs, "
-         "and threads of each, a multiple of 32 from ",
-         kLeastThreads, " to ", kMostThreads,
-         "; with signals perhaps +4:8% behind that, for 1 to 4 CTAs more that carry 8% through host "
-         "memory");
+         " CTAs, and threads of each, a multiple of 32 from ", kLeastThreads, " to ", kMostThreads,
+         "; with signals perhaps +4:8% behind that, for 1 to ", kMostHostStrands,
+         " CTAs more that carry 8% through host memory");
   };
   LaunchShape shape;
   const size_t colon = text.find(':');

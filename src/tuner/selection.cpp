@@ -113,6 +113,7 @@ void AlgorithmOverrides::add(std::string_view entry) {
 
 AlgorithmOverrides AlgorithmOverrides::parse(std::string_view text) {
   AlgorithmOverrides overrides;
+  overrides.text_ = text;
   for (std::string_view left = text; !left.empty();) {
     const size_t end = end_of_entry(left);
     try {
@@ -130,21 +131,18 @@ const Choice* AlgorithmOverrides::find(Collective collective) const {
   return it == choices_.end() ? nullptr : &it->second;
 }
 
-void check_overrides(const AlgorithmOverrides& overrides, std::string_view text, int ranks, bool beside_gpus) {
-  for (int number = 0; number < kCollectiveCount; ++number) {
-    const auto collective = static_cast<Collective>(number);
-    const Choice* const forced = overrides.find(collective);
-    if (forced == nullptr) continue;
-    const auto refuse = [&](const auto&... why) {
-      fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is '", text, "': ", why...);
-    };
-    if (find_algorithm(forced->algorithm, collective).only_copies) {
+void AlgorithmOverrides::check(int ranks, bool beside_gpus) const {
+  const auto refuse = [this](const auto&... why) {
+    fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is '", text_, "': ", why...);
+  };
+  for (const auto& [collective, forced] : choices_) {
+    if (find_algorithm(forced.algorithm, collective).only_copies) {
       if (beside_gpus) continue;
-      refuse(forced->algorithm,
+      refuse(forced.algorithm,
              " copies out of other ranks' buffers, as only GPUs do, and these ranks have none; leave ",
              name(collective), " out");
     }
-    const Choice choice = select_for_host({collective, 0, ranks, 0, beside_gpus}, overrides);
+    const Choice choice = select_for_host({collective, 0, ranks, 0, beside_gpus}, *this);
     try {
       make_plan(choice.algorithm, choice.arguments);
     } catch (const Error& error) {

@@ -49,12 +49,15 @@ struct MessageChoice {
 // Algorithms that the user insists on, by collective: PLAIT_ALGORITHM such as "all_reduce:ring,broadcast:chain(8)".
 // What stands in parentheses are factors ("hierarchical_ring(4x2)") or, as a single number, the pipeline depth, also as
 // plans have it in their names ("hierarchical_ring(4x2, pipeline 3)"); of "pull" the engine that copies ("pull(sm)",
-// "pull(copy)"). Messages between two ranks have no plan, but
-// "send_receive:push" has the sender store them, and "send_receive:pull" the receiver copy them.
+// "pull(copy)"). Messages between two ranks have no plan, but "send_receive:push" has the sender store them, and
+// "send_receive:pull" the receiver copy them.
 class AlgorithmOverrides {
  public:
   // Throws kInvalidArgument that names PLAIT_ALGORITHM, with the expected form.
   static AlgorithmOverrides parse(std::string_view text);
+  // Throws kInvalidArgument where ranks of one host, so many, cannot perform some of it, as far as that is known before
+  // there are calls. `beside_gpus`: of ranks that have GPUs.
+  void check(int ranks, bool beside_gpus) const;
   // Null where the user leaves the choice to the library.
   const Choice* find(Collective collective) const;
   const std::optional<MessageChoice>& for_messages() const { return messages_; }
@@ -62,16 +65,13 @@ class AlgorithmOverrides {
  private:
   void add(std::string_view entry);
 
+  std::string text_;
   std::map<Collective, Choice> choices_;
   std::optional<MessageChoice> messages_;
 };
 
 // Reads "ring" or "hierarchical_ring(4x2)" into a choice for `collective`; checks that the algorithm serves it.
 Choice parse_choice(std::string_view text, Collective collective);
-
-// Throws kInvalidArgument where something that the user insists on (`text`, for words) cannot be performed by so many
-// ranks of one host, as far as that is known before there are calls. `beside_gpus`: of ranks that have GPUs.
-void check_overrides(const AlgorithmOverrides& overrides, std::string_view text, int ranks, bool beside_gpus);
 
 // The choice for ranks that share one host's memory.
 Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides);

@@ -30,12 +30,12 @@ under() {
 }
 
 # Left out: graphs of collectives, since the tools may run one graph at a time, so that several ranks on one GPU wait for
-# each other in vain (c_api_order, which has some, did under synccheck in three runs of four, and under memcheck never);
+# each other in vain (c_api_order, which has some, did not end under synccheck in four runs of five, and did under memcheck);
 # and racecheck of messages that fail, since where a sender gives up it writes a flag of a slot that another warp has
 # read when the slot was used before, which is ordered by the receiver's answer and not by a barrier.
 for tool in memcheck racecheck synccheck; do
   under $tool c_api
-  [ $tool != memcheck ] || under $tool c_api_order
+  [ $tool = synccheck ] || under $tool c_api_order
   under $tool collectives 60 1 'random calls'
   under $tool collectives 0 1 'streams'
   under $tool collectives 0 1 'pre-multiplied sums'

@@ -35,6 +35,10 @@ bool conflict(Collective collective, const Operation& a, const Operation& b) {
          share(collective, a, a.destinations, b, b.sources) || share(collective, a, a.sources, b, b.destinations);
 }
 
+bool every_rank_has_one_lane(const Plan& plan) {
+  return std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& it) { return it.lanes.size() == 1; });
+}
+
 class Writer {
  public:
   Writer(LaneProgram& program, const BoundPlan& bound, const Call& call, int rank, Protocol protocol)
@@ -85,7 +89,7 @@ class Writer {
     program.count = static_cast<uint16_t>(operations_.size() - program.first);
     program.ends_with_signals = program.count > 0 && operations_.back().kind == OpKind::kSignal;
     // A rank may be in several epochs at once where its lanes are, so only ranks of one lane tell by what they store.
-    const bool one_lane = every_rank_has_one_lane();
+    const bool one_lane = every_rank_has_one_lane(plan_.plan());
     const bool synchronizes = one_lane && plan_.report().synchronizes;
     program.end.hears_everyone = protocol_ == Protocol::kSignals ? synchronizes : reads_from_all(slice);
     // With flags a peer may hear less than this rank does, but not where every rank stores at every other in one step.
@@ -244,11 +248,6 @@ class Writer {
     }
   }
 
-  bool every_rank_has_one_lane() const {
-    const std::vector<RankPlan>& ranks = plan_.plan().ranks;
-    return std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& it) { return it.lanes.size() == 1; });
-  }
-
   // Whether every rank reads from every other, for messages of any length.
   bool hear_each_other() const {
     return plan_.plan().chunks_per_block == 1 && plan_.report().synchronizes && plan_.report().steps <= 1;
@@ -316,24 +315,23 @@ LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank
 
 bool can_carry_flags(const VerifiedPlan& verified, DataType type) {
   const Plan& plan = verified.plan();
+  if (!every_rank_has_one_lane(plan)) return false;
   std::set<std::pair<int, int>> written;  // (rank, slot)
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    if (plan.ranks[rank].lanes.size() != 1 || plan.ranks[rank].host_slots > 0) return false;
-    for (size_t l = 0; l < plan.ranks[rank].lanes.size(); ++l) {
-      const std::vector<Operation>& operations = plan.ranks[rank].lanes[l].operations;
-      for (size_t i = 0; i < operations.size(); ++i) {
-        if (operations[i].kind != OpKind::kFold) continue;
-        const FoldFacts& facts = verified.report().facts[rank][l][i];
-        if (facts.result_is_partial && accumulates_in_float32(type)) return false;
-        for (const Place& place : operations[i].destinations) {
-          if (place.rank != rank && place.buffer != Buffer::kScratch) return false;
-          for (int c = 0; place.buffer == Buffer::kScratch && c < operations[i].chunks; ++c) {
-            if (!written.emplace(place.rank, place.slot + c).second) return false;
-          }
+    if (plan.ranks[rank].host_slots > 0) return false;
+    const std::vector<Operation>& operations = plan.ranks[rank].lanes[0].operations;
+    for (size_t i = 0; i < operations.size(); ++i) {
+      if (operations[i].kind != OpKind::kFold) continue;
+      const FoldFacts& facts = verified.report().facts[rank][0][i];
+      if (facts.result_is_partial && accumulates_in_float32(type)) return false;
+      for (const Place& place : operations[i].destinations) {
+        if (place.rank != rank && place.buffer != Buffer::kScratch) return false;
+        for (int c = 0; place.buffer == Buffer::kScratch && c < operations[i].chunks; ++c) {
+          if (!written.emplace(place.rank, place.slot + c).second) return false;
         }
-        for (const Place& place : operations[i].sources) {
-          if (place.rank != rank) return false;
-        }
+      }
+      for (const Place& place : operations[i].sources) {
+        if (place.rank != rank) return false;
       }
     }
   }

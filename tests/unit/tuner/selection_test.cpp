@@ -67,7 +67,7 @@ TEST(Overrides, NamesOfPlans) {
 TEST(Overrides, WhatRanksCannotDoIsRefused) {
   const auto refusal = [](const char* text, int ranks, bool beside_gpus) {
     const AlgorithmOverrides overrides = AlgorithmOverrides::parse(text);
-    return test::outcome_of([&](int) { check_overrides(overrides, text, ranks, beside_gpus); }, 0);
+    return test::outcome_of([&](int) { overrides.check(ranks, beside_gpus); }, 0);
   };
   const auto expect_refused_as = [&](const char* text, const std::vector<std::string>& words) {
     EXPECT_EQ(test::objection(refusal(text, 3, false), ErrorCode::kInvalidArgument, words), "") << text;
