@@ -127,8 +127,11 @@ struct alignas(16) StrandState {
 struct StrandFailure {
   enum State : uint32_t { kNone, kTimedOut, kOtherCall, kOtherSize };
   uint32_t state = kNone;
-  int32_t peer = -1;       // who was waited for; -1: packets and lines do not say whose they are
-  int32_t operation = -1;  // of the plan's lane; -1: none, but with a peer its being done with an earlier call
+  int32_t peer = -1;  // who was waited for
+  // Of the plan's lane. Others are no operation's: that all are done with an earlier epoch, or data with its flag in
+  // it.
+  enum Wait : int32_t { kEarlierEpoch = -1, kData = -2 };
+  int32_t operation = kEarlierEpoch;
   uint32_t expected_call = 0, seen_call = 0;    // signatures (signals only)
   uint64_t expected_epoch = 0, seen_epoch = 0;  // of messages: pieces, or bytes where sizes differ; of gates: signals
 };

@@ -132,7 +132,8 @@ class StepWriter {
     }
     const auto block = reinterpret_cast<uintptr_t>(blocks_[from.base - kFirstScratchBase]);
     FlaggedPlace& to = result_.places[place];
-    (is_destination ? to.destination : to.source) = (block + stored_at_ + from.offset) | kFlaggedAddress;
+    (is_destination ? to.destination : to.source) =
+        flagged_address(block + stored_at_ + from.offset, static_cast<int>(from.writer));
   }
 
   const LaneProgram& program_;

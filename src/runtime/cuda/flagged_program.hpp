@@ -24,15 +24,27 @@ struct alignas(uint64_t) FlaggedStep {
 };
 static_assert(sizeof(FlaggedStep) == sizeof(uint64_t));
 
-// What is at one place of a step: a source, a destination, both or none (0). An address with the bit below is where
+// What is at one place of a step: a source, a destination, both or none (0). An address with the highest bit is where
 // data has flags, in packets or lines, for strand 0 and even epochs; others are the caller's, of slice 0.
 struct alignas(16) FlaggedPlace {
   uint64_t source = 0;
   uint64_t destination = 0;
 };
-inline constexpr uint64_t kFlaggedAddress = uint64_t{1} << 63;
 PLAIT_HOST_DEVICE constexpr bool is_flagged(uint64_t address) { return static_cast<int64_t>(address) < 0; }
 PLAIT_HOST_DEVICE constexpr bool is_callers(uint64_t address) { return static_cast<int64_t>(address) > 0; }
+
+// Flagged ones also name the rank that stores there, in bits that no address has, for whoever waits in vain.
+inline constexpr int kMostAddressBits = 57, kWriterShift = 59, kWriterMask = 15;
+static_assert(kMostAddressBits <= kWriterShift && kMostDeviceRanks == kWriterMask + 1);
+constexpr uint64_t flagged_address(uint64_t address, int writer) {
+  return uint64_t{1} << 63 | static_cast<uint64_t>(writer) << kWriterShift | address;
+}
+PLAIT_HOST_DEVICE constexpr uint64_t without_flag(uint64_t address) {
+  return address & ((uint64_t{1} << kWriterShift) - 1);
+}
+PLAIT_HOST_DEVICE constexpr int writer_at(uint64_t address) {
+  return static_cast<int>(address >> kWriterShift) & kWriterMask;
+}
 
 struct FlaggedProgram {
   std::vector<FlaggedStep> steps;

@@ -36,6 +36,12 @@ std::string name_of_strand(int strand) {
   return join("CTA ", strand - kMostStrands, " of what goes through host memory");
 }
 
+std::string name_of_wait(int operation) {
+  if (operation == StrandFailure::kData) return "its wait for data";
+  if (operation == StrandFailure::kEarlierEpoch) return "its wait for others to be done with an earlier part";
+  return join("operation ", operation, " of the plan");
+}
+
 // By GateWay.
 struct GateText {
   const char* where;
@@ -72,9 +78,7 @@ void KernelWatch::report_strands() {
   const StrandFailure& failure = reports_.strands[found];
   const std::string who =
       join("rank ", state_.rank(), ", ", name_of_strand(found / kMostLanes), ", lane ", found % kMostLanes);
-  const std::string where = failure.operation >= 0 ? join("operation ", failure.operation, " of the plan")
-                            : failure.peer >= 0    ? std::string("its wait for others to be done with an earlier part")
-                                                   : std::string("its wait for data");
+  const std::string where = name_of_wait(failure.operation);
   if (failure.state == StrandFailure::kOtherCall) {
     // Where the others' plans differ from this rank's, the signal may be of another one than this rank's plan says.
     const std::string whose = failure.peer == state_.rank() ? "another rank" : join("rank ", failure.peer);
@@ -82,10 +86,10 @@ void KernelWatch::report_strands() {
                                             "); ", state_.describe()));
     return;
   }
-  const std::string whom = failure.peer >= 0 ? join(" for rank ", failure.peer) : "";
-  state_.abort(ErrorCode::kTimeout, join(who, " waited longer than PLAIT_TIMEOUT_SEC allows", whom, " at ", where,
-                                         ", in epoch ", failure.expected_epoch, "; the last that came was of epoch ",
-                                         failure.seen_epoch, "; ", state_.describe()));
+  state_.abort(
+      ErrorCode::kTimeout,
+      join(who, " waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " at ", where, ", in epoch ",
+           failure.expected_epoch, "; the last that came was of epoch ", failure.seen_epoch, "; ", state_.describe()));
 }
 
 void KernelWatch::report_messages() {

@@ -49,7 +49,9 @@ class Writer {
         protocol_(protocol),
         operations_(program.operations),
         places_(program.places),
-        words_(program.words) {}
+        words_(program.words) {
+    if (protocol != Protocol::kSignals) find_writers();
+  }
 
   // `is_like_full`: slots of scratch lie where those of full slices do.
   void add(const BoundSlice& slice, bool is_like_full, SliceProgram (&programs)[kMostLanes]) {
@@ -189,16 +191,19 @@ class Writer {
     }
     for (int i = 0; i < operation.count; ++i) {
       const BoundPlace& place = slice.places[bound.first_place + i];
-      places_.push_back({place.base, place.base < kFirstScratchBase ? place.offset : stored_at(slice, place.offset)});
+      const bool has_flags = protocol_ != Protocol::kSignals && place.base >= kFirstScratchBase;
+      const bool is_source = i >= operation.destinations;
+      places_.push_back(has_flags ? with_flags(slice, place, is_source) : DevicePlace{place.base, 0, place.offset});
     }
     operations_.push_back(operation);
   }
 
   // Slots hold one chunk each, and what a chunk takes with its flags.
-  uint64_t stored_at(const BoundSlice& slice, size_t offset) const {
-    if (protocol_ == Protocol::kSignals) return offset;
+  DevicePlace with_flags(const BoundSlice& slice, const BoundPlace& place, bool is_source) const {
     const size_t chunk_bytes = slice.layout.chunk_elements * element_bytes_;
-    return offset / chunk_bytes * stored_bytes(protocol_, chunk_bytes);
+    const size_t slot = place.offset / chunk_bytes;
+    const auto writer = static_cast<uint64_t>(is_source ? writers_.at(slot) : 0);
+    return {place.base, writer, slot * stored_bytes(protocol_, chunk_bytes)};
   }
 
   LaneSet everyone() const {
@@ -260,26 +265,24 @@ class Writer {
       if (bound.kind != OpKind::kFold) continue;
       const Operation& operation = plan_.plan().ranks[rank_].lanes[0].operations[bound.operation];
       for (const Place& place : operation.sources) {
-        if (place.buffer == Buffer::kScratch) heard.insert(writer_of(place));
+        if (place.buffer == Buffer::kScratch) heard.insert(writers_.at(static_cast<size_t>(place.slot)));
       }
     }
     return static_cast<int>(heard.size()) == plan_.plan().rank_count() - 1;
   }
 
-  int writer_of(const Place& slot) const {
+  // Of this rank's slots, each of which one rank writes, as a whole (can_carry_flags).
+  void find_writers() {
     for (int rank = 0; rank < plan_.plan().rank_count(); ++rank) {
-      for (const Lane& lane : plan_.plan().ranks[rank].lanes) {
-        for (const Operation& operation : lane.operations) {
-          for (const Place& place : operation.destinations) {
-            if (place.rank == slot.rank && place.buffer == slot.buffer && place.slot <= slot.slot &&
-                slot.slot < place.slot + operation.chunks) {
-              return rank;
-            }
-          }
-        }
+      for (const Operation& operation : plan_.plan().ranks[rank].lanes[0].operations) {
+        for_each_slot(operation, operation.destinations, [&](const Slot& slot) {
+          const auto [owner, buffer, number] = slot;
+          if (owner != rank_ || buffer != Buffer::kScratch) return;
+          if (writers_.size() <= static_cast<size_t>(number)) writers_.resize(static_cast<size_t>(number) + 1);
+          writers_[static_cast<size_t>(number)] = rank;
+        });
       }
     }
-    return -1;
   }
 
   const VerifiedPlan& plan_;
@@ -287,6 +290,7 @@ class Writer {
   const size_t element_bytes_;
   const int rank_;
   const Protocol protocol_;
+  std::vector<int> writers_;  // by slot, with flags
   std::vector<const Operation*> since_barrier_;
   std::vector<DeviceOperation>& operations_;
   std::vector<DevicePlace>& places_;

@@ -16,7 +16,8 @@ namespace plait {
 
 struct DevicePlace {
   uint64_t base : 8;     // of the table of base pointers, see bound_plan.hpp
-  uint64_t offset : 56;  // bytes; in scratch of what is stored there, so with the flags of packets and lines
+  uint64_t writer : 8;   // with packets and lines, of what is read from scratch: the rank that stores it
+  uint64_t offset : 48;  // bytes; in scratch of what is stored there, so with the flags of packets and lines
 };
 
 // Bytes that `data` bytes take with their flags.

@@ -169,7 +169,7 @@ class LineEngine {
         for (int b = kAtOnce - 1; b >= 0; --b) {
           if ((missing >> b & 1) != 0) seen = pairs[b].high;
         }
-        strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);
+        strand_.give_up_on_data(from[__ffs(static_cast<int>(missing)) - 1].source, seen);
       }
       good_ = false;
       return false;
@@ -183,7 +183,7 @@ class LineEngine {
   }
 
   __device__ std::byte* stored(uint64_t address, uint32_t line) const {
-    return global_pointer((address & ~kFlaggedAddress) + lines_at_ + line * kLineBytes);
+    return global_pointer(without_flag(address) + lines_at_ + line * kLineBytes);
   }
 
   const FlaggedLaunch& launch_;

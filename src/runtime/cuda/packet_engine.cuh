@@ -109,7 +109,7 @@ class PacketEngine {
       const uint64_t result = step_.copies ? bits : combined(bits);
       if (__all_sync(kWholeWarp, came)) return result;
       if (!__any_sync(kWholeWarp, patience.is_over(launch_.self))) continue;
-      if (!came) strand_.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);  // the address does not say of which peer
+      if (!came) strand_.give_up_on_data(source_, seen);
       good_ = false;
       return 0;
     }
@@ -143,7 +143,7 @@ class PacketEngine {
   }
 
   __device__ std::byte* packet(uint64_t address, uint32_t i) const {
-    return global_pointer((address & ~kFlaggedAddress) + (packets_at_ + i * static_cast<uint32_t>(kPacketBytes)));
+    return global_pointer(without_flag(address) + (packets_at_ + i * static_cast<uint32_t>(kPacketBytes)));
   }
 
   const FlaggedLaunch& launch_;

@@ -167,7 +167,7 @@ class ShortLines {
         const int first_missing = __ffs(static_cast<int>(missing)) - 1;
         const uint64_t from = address(first + first_missing % kPlaces, ShortPlace::kTaken);
         const lines::Pair seen = lines::load(stored(from, line + first_missing / kPlaces * lines_apart()));
-        if (has_flag()) strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen.high);
+        if (has_flag()) strand.give_up_on_data(from, seen.high);
       }
       return false;
     }
@@ -237,7 +237,7 @@ class ShortLines {
   }
 
   __device__ std::byte* stored(uint64_t address, uint32_t line) const {
-    return global_pointer((address & ~kFlaggedAddress) + (lines_at_ + line * static_cast<uint32_t>(kLineBytes)));
+    return global_pointer(without_flag(address) + (lines_at_ + line * static_cast<uint32_t>(kLineBytes)));
   }
 
   const ShortLaunch& launch_;

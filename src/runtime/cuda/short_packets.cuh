@@ -94,7 +94,7 @@ class ShortPackets {
         return true;
       }
       if (!__any_sync(kWholeWarp, patience.is_over(launch_.self))) continue;
-      if (!all_came) strand.give_up(StrandFailure::kTimedOut, -1, -1, 0, seen);
+      if (!all_came) strand.give_up_on_data(place_.addresses[ShortPlace::kTaken], seen);
       return false;
     }
   }
@@ -120,7 +120,7 @@ class ShortPackets {
 
   __device__ std::byte* packet(ShortPlace::Field field, int w) const {
     const uint32_t at = packets_at_ + word(w) * static_cast<uint32_t>(kPacketBytes);
-    return global_pointer((place_.addresses[field] & ~kFlaggedAddress) + at);
+    return global_pointer(without_flag(place_.addresses[field]) + at);
   }
 
   const ShortLaunch& launch_;

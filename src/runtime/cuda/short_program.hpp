@@ -15,7 +15,7 @@ namespace plait {
 
 // What is done at one place with every word: `given` is stored at `given_to`; `taken` of all places are combined, or
 // each by itself is copied, to `taken_to`. 0: nothing. Given is only what is the caller's; for the others see
-// kFlaggedAddress.
+// flagged_address().
 struct alignas(32) ShortPlace {
   enum Field { kGiven, kGivenTo, kTaken, kTakenTo, kFields };
   uint64_t addresses[kFields] = {};

@@ -101,6 +101,10 @@ class Strand {
     failure.seen_epoch = seen_epoch;
     report(&state(), speaks_for(), self().failures + number_ * kMostLanes + lane_, failure);
   }
+  // The same of packets and lines that were to come at a flagged address.
+  __device__ void give_up_on_data(uint64_t address, uint64_t seen_epoch) const {
+    give_up(StrandFailure::kTimedOut, writer_at(address), StrandFailure::kData, 0, seen_epoch);
+  }
 
  private:
   __device__ StrandState& state() const { return self().states[number_ * kMostLanes + lane_]; }
@@ -116,7 +120,7 @@ class Strand {
       const std::byte* const word = block(self().rank) + BlockLayout::completed_at(number_, peer, thread % kMostLanes);
       const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
       came = seen >= epoch;
-      if (!came) give_up(StrandFailure::kTimedOut, peer, -1, 0, seen);
+      if (!came) give_up(StrandFailure::kTimedOut, peer, StrandFailure::kEarlierEpoch, 0, seen);
     }
     return __syncthreads_and(came);
   }

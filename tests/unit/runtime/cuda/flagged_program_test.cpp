@@ -32,7 +32,7 @@ std::span<const FlaggedPlace> places_of(const FlaggedProgram& program, size_t st
 }
 
 // Of the rank whose memory an address with flags lies in.
-uint64_t rank_of(uint64_t address) { return ((address & ~kFlaggedAddress) >> 32) - 1; }
+uint64_t rank_of(uint64_t address) { return (without_flag(address) >> 32) - 1; }
 
 Call of(Collective collective, size_t count) { return {collective, DataType::kFloat32, ReduceOp::kAverage, 0, count}; }
 
@@ -54,7 +54,7 @@ TEST(FlaggedProgram, OneShotIsTwoSteps) {
   EXPECT_EQ(rank_of(pushed[0].destination), 2u);
   EXPECT_EQ(rank_of(pushed[1].destination), 0u);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_NE(pushed[i].destination & kFlaggedAddress, 0u);
+    EXPECT_TRUE(is_flagged(pushed[i].destination));
     EXPECT_GE(pushed[i].destination & 0xffffffff, BlockLayout::packets_at(0, 0));
   }
   for (int i = 2; i < 4; ++i) {
@@ -66,6 +66,13 @@ TEST(FlaggedProgram, OneShotIsTwoSteps) {
   EXPECT_EQ(fold.destinations, 1);
   EXPECT_EQ(fold.divisor, 3);
   EXPECT_FALSE(fold.copies);
+  // Of its own input, and of what ranks 2 and 0 store here.
+  const auto folded = places_of(program, 1);
+  std::set<int> writers;
+  for (const FlaggedPlace& place : folded) {
+    if (is_flagged(place.source)) writers.insert(writer_at(place.source));
+  }
+  EXPECT_EQ(writers, (std::set<int>{0, 2}));
   EXPECT_EQ(program.steps.size(), 2u);
   EXPECT_EQ(program.places.size(), 8u);
   // The caller's places: the input for each copy and for the fold, and the output.
@@ -86,7 +93,7 @@ TEST(FlaggedProgram, CopiesAreJoined) {
     EXPECT_EQ(program.callers[i].place, i);
     EXPECT_FALSE(program.callers[i].is_destination);
     EXPECT_FALSE(program.callers[i].output);
-    EXPECT_NE(places_of(program, program.last.first)[i].destination & kFlaggedAddress, 0u);
+    EXPECT_TRUE(is_flagged(places_of(program, program.last.first)[i].destination));
   }
 }
 
@@ -117,8 +124,8 @@ TEST(FlaggedProgram, NoStepWaitsForWhatItStores) {
         std::set<uint64_t> awaited;
         bool reads_own = false, writes = false;
         for (const FlaggedPlace& place : places_of(program, step)) {
-          if ((place.source & kFlaggedAddress) != 0) awaited.insert(place.source);
-          writes |= (place.destination & kFlaggedAddress) != 0;
+          if (is_flagged(place.source)) awaited.insert(place.source);
+          writes |= is_flagged(place.destination);
         }
         for (const FlaggedProgram::CallersPlace& place : program.callers) {
           reads_own |= !place.is_destination && size_t{place.place} >> program.group_shift == step;

@@ -78,12 +78,12 @@ TEST(KernelWatch, AWaitThatDidNotEnd) {
             join(name(ErrorCode::kTimeout),
                  ": rank 1, CTA 2, lane 1 waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 at operation 5 of the "
                  "plan, in epoch 8; the last that came was of epoch 6; what each rank called"));
-  EXPECT_NE(failure_from(failure_of(StrandFailure::kTimedOut, -1))
+  EXPECT_NE(failure_from(failure_of(StrandFailure::kTimedOut, StrandFailure::kEarlierEpoch))
                 .find("for rank 3 at its wait for others to be done with an earlier part, in epoch 8"),
             std::string::npos);
-  StrandFailure of_data = failure_of(StrandFailure::kTimedOut, -1);
-  of_data.peer = -1;
-  EXPECT_NE(failure_from(of_data).find("allows at its wait for data, in epoch 8"), std::string::npos);
+  EXPECT_NE(failure_from(failure_of(StrandFailure::kTimedOut, StrandFailure::kData))
+                .find("for rank 3 at its wait for data, in epoch 8"),
+            std::string::npos);
 }
 
 TEST(KernelWatch, ACallThatDiffers) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -191,7 +192,7 @@ TEST(LaneProgram, AllRanksAreAwaitedWhereAnyHasSeveralLanes) {
 
 // Bytes of the scratch of each rank that slices of one size store to, and that their owners read.
 struct FlaggedRanges {
-  using Range = std::pair<uint64_t, uint64_t>;  // first, beyond the last
+  using Range = std::tuple<uint64_t, uint64_t, uint64_t>;  // first, beyond the last, and whose they are
   std::map<size_t, std::vector<Range>> stored, read;
 
   void add(const LaneProgram& program, const SliceProgram& slice, Protocol protocol, DataType type, size_t rank) {
@@ -202,8 +203,9 @@ struct FlaggedRanges {
         const DevicePlace& place = program.places[operation.first + p];
         if (place.base < kFirstScratchBase) continue;
         const size_t owner = place.base - kFirstScratchBase;
-        EXPECT_TRUE(p < operation.destinations || owner == rank);
-        (p < operation.destinations ? stored : read)[owner].emplace_back(place.offset, place.offset + bytes);
+        const bool stores = p < operation.destinations;
+        EXPECT_TRUE(stores || owner == rank);
+        (stores ? stored : read)[owner].emplace_back(place.offset, place.offset + bytes, stores ? rank : place.writer);
       }
     }
   }
@@ -213,7 +215,7 @@ struct FlaggedRanges {
     for (auto& [owner, ranges] : stored) {
       std::sort(ranges.begin(), ranges.end());
       uint64_t end = 0;
-      for (const auto& [first, beyond] : ranges) {
+      for (const auto& [first, beyond, writer] : ranges) {
         EXPECT_GE(first, end);
         EXPECT_EQ(first % unit, 0u);
         end = beyond;
@@ -222,7 +224,8 @@ struct FlaggedRanges {
     }
     for (const auto& [owner, ranges] : read) {
       for (const Range& range : ranges) {
-        EXPECT_TRUE(std::binary_search(stored[owner].begin(), stored[owner].end(), range)) << "nobody stores it";
+        EXPECT_TRUE(std::binary_search(stored[owner].begin(), stored[owner].end(), range))
+            << "that rank does not store it";
       }
     }
   }

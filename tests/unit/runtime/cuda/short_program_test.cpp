@@ -96,7 +96,7 @@ class World {
     for (int place = 0; taking != kGives && place < slice.taken[taking].places; ++place) {
       const uint64_t from = slice.places[taking][place].addresses[ShortPlace::kTaken];
       for (uint32_t word = 0; is_flagged(from) && word < slice.taken_words[taking][place]; ++word) {
-        if (!packets_.contains({from, number, word})) return false;
+        if (!packets_.contains({without_flag(from), number, word})) return false;
       }
     }
     return true;
@@ -147,8 +147,8 @@ class World {
     }
     const uint64_t address = (full ? program.steps.full : program.steps.last).places[taking][place].addresses[field];
     if (address == 0) return nullptr;
-    EXPECT_NE(address & kFlaggedAddress, 0u);
-    return &packets_[{address, slice, word}];
+    EXPECT_TRUE(is_flagged(address));
+    return &packets_[{without_flag(address), slice, word}];
   }
 
   const Call call_;
@@ -254,7 +254,7 @@ TEST(ShortProgram, OtherCallsAreNone) {
 
 // What is forwarded out of the output has come in the same call: the kernel would load it too early.
 TEST(ShortProgram, WhoForwardsIsNone) {
-  constexpr uint64_t kPacket = kFlaggedAddress | 4096;
+  constexpr uint64_t kPacket = flagged_address(4096, 1);
   FlaggedProgram program;
   FlaggedStep step;
   step.words = 1;
