@@ -123,7 +123,7 @@ struct alignas(16) StrandState {
   int gave_up = 0;                  // not 0: it has reported why, and begins nothing more
 };
 
-// Why a strand gave up: in host memory that the GPU writes. `state` is written last.
+// Why a wait did not end: in host memory that the GPU writes. `state` is written last.
 struct StrandFailure {
   enum State : uint32_t { kNone, kTimedOut, kOtherCall, kOtherSize };
   uint32_t state = kNone;

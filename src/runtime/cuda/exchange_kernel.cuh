@@ -109,15 +109,13 @@ class ChannelEnd {
 
   __device__ void give_up(StrandFailure::State why, uint64_t expected, uint64_t seen) const {
     StrandFailure* const to = launch_.failures + (queue_.sends ? kMostDeviceRanks : 0) + queue_.peer;
-    report(gave_up_ + slot(), to, queue_.peer, why, expected, seen);
+    report(gave_up_ + slot(), to, {.state = why, .peer = queue_.peer, .expected_epoch = expected, .seen_epoch = seen});
   }
 
-  // Over PCIe; only on the way out. Several strands may report the same queue, and their words mix: each is true of
-  // one.
-  static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, int peer, StrandFailure::State why,
-                                             uint64_t expected, uint64_t seen) {
+  // Several strands may report the same queue, and their words mix: each is true of one.
+  static __device__ __noinline__ void report(int* gave_up, StrandFailure* to, StrandFailure failure) {
     *static_cast<volatile int*>(gave_up) = 1;
-    report_wait(to, peer, why, expected, seen);
+    report_wait(to, failure);
   }
 
   const ExchangeLaunch& launch_;

@@ -50,8 +50,8 @@ class Gate {
     const uint64_t seen = poll(word, end_.self, [this](uint64_t it) { return (it & kCountMask) >= awaited_; });
     const uint64_t count = seen & kCountMask;
     if (count > awaited_ || (count == awaited_ && seen >> kCountBits == agreement_)) return true;
-    report_wait(end_.failures + index_, peer_, count < awaited_ ? StrandFailure::kTimedOut : StrandFailure::kOtherCall,
-                awaited_, count);
+    const auto why = count < awaited_ ? StrandFailure::kTimedOut : StrandFailure::kOtherCall;
+    report_wait(end_.failures + index_, {.state = why, .peer = peer_, .expected_epoch = awaited_, .seen_epoch = count});
     return false;
   }
 

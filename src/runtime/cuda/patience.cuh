@@ -34,14 +34,13 @@ __device__ uint64_t poll(const std::byte* word, const DeviceRank& self, const St
   }
 }
 
-// Why somebody other than a strand gave up waiting, to host memory. Over PCIe; only on the way out.
-__device__ inline void report_wait(StrandFailure* to, int peer, StrandFailure::State why, uint64_t expected,
-                                   uint64_t seen) {
-  to->peer = peer;
-  to->expected_epoch = expected;
-  to->seen_epoch = seen;
+// Why a wait did not end, to host memory. Over PCIe; only on the way out.
+__device__ inline void report_wait(StrandFailure* to, StrandFailure failure) {
+  const uint32_t state = failure.state;
+  failure.state = StrandFailure::kNone;
+  *to = failure;
   __threadfence_system();
-  *static_cast<volatile uint32_t*>(&to->state) = why;
+  *static_cast<volatile uint32_t*>(&to->state) = state;
 }
 
 }  // namespace plait

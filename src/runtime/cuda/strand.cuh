@@ -88,18 +88,17 @@ class Strand {
   }
 
   // Reports why a wait did not end, unless another thread of the lane has. It begins nothing more, nor do lanes that it
-  // speaks for: they do not know of its epochs. Over PCIe; only on the way out.
+  // speaks for: they do not know of its epochs.
   __device__ void give_up(StrandFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
-    StrandFailure failure;
-    failure.state = why;
-    failure.peer = peer;
-    failure.operation = operation;
-    failure.expected_call = launch_.call;
-    failure.seen_call = seen_call;
-    failure.expected_epoch = epoch_;
-    failure.seen_epoch = seen_epoch;
-    report(&state(), speaks_for(), self().failures + number_ * kMostLanes + lane_, failure);
+    report(&state(), speaks_for(), self().failures + number_ * kMostLanes + lane_,
+           {.state = why,
+            .peer = peer,
+            .operation = operation,
+            .expected_call = launch_.call,
+            .seen_call = seen_call,
+            .expected_epoch = epoch_,
+            .seen_epoch = seen_epoch});
   }
   // The same of packets and lines that were to come at a flagged address.
   __device__ void give_up_on_data(uint64_t address, uint64_t seen_epoch) const {
@@ -139,11 +138,7 @@ class Strand {
     if (atomicCAS(&lanes[0].gave_up, 0, 1) != 0) return;
 #pragma unroll 1
     for (int other = 1; other < count; ++other) lanes[other].gave_up = 1;
-    const uint32_t state = failure.state;
-    failure.state = StrandFailure::kNone;
-    *to = failure;
-    __threadfence_system();
-    *static_cast<volatile uint32_t*>(&to->state) = state;
+    report_wait(to, failure);
   }
 
   // To all ranks, also this one. Only reads have to be over before others may see this, for what they want is to write.
