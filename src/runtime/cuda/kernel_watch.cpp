@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/error.hpp"
 
@@ -54,6 +56,15 @@ constexpr GateText kGateTexts[kGateWays] = {
     {"a send straight from buffer to buffer", "receives another message", "to have read this rank's buffer"},
     {"a receive straight from buffer to buffer", "sends another message", "to send"}};
 
+constexpr const char* kBlockingHint =
+    "; with CUDA_LAUNCH_BLOCKING set a launch lasts until the other ranks have made theirs, so those of one process "
+    "need a thread each";
+
+bool launches_block() {
+  const char* const setting = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return setting != nullptr && *setting != '\0' && std::string_view(setting) != "0";
+}
+
 }  // namespace
 
 KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
@@ -86,10 +97,8 @@ void KernelWatch::report_strands() {
                                             "); ", state_.describe()));
     return;
   }
-  state_.abort(
-      ErrorCode::kTimeout,
-      join(who, " waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " at ", where, ", in epoch ",
-           failure.expected_epoch, "; the last that came was of epoch ", failure.seen_epoch, "; ", state_.describe()));
+  time_out(join(who, " waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " at ", where,
+                ", in epoch ", failure.expected_epoch, "; the last that came was of epoch ", failure.seen_epoch));
 }
 
 void KernelWatch::report_messages() {
@@ -102,9 +111,8 @@ void KernelWatch::report_messages() {
                                               " bytes; both ends must give the same size"));
       return;
     }
-    state_.abort(ErrorCode::kTimeout, join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
-                                           " to ", whom, " (pieces awaited: ", failure.expected_epoch,
-                                           ", come: ", failure.seen_epoch, "); ", state_.describe()));
+    time_out(join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " to ", whom,
+                  " (pieces awaited: ", failure.expected_epoch, ", come: ", failure.seen_epoch, ")"));
   };
   for (const StrandFailure& failure : reports_.receives) report(failure, "a receive from", "send");
   for (const StrandFailure& failure : reports_.sends) report(failure, "a send to", "receive");
@@ -121,10 +129,14 @@ void KernelWatch::report_gates() {
                                               " at the same time; ", state_.describe()));
       continue;
     }
-    state_.abort(ErrorCode::kTimeout, join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer,
-                                           ' ', text.awaited, " (signals awaited: ", failure.expected_epoch,
-                                           ", come: ", failure.seen_epoch, "); ", state_.describe()));
+    time_out(join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, ' ', text.awaited,
+                  " (signals awaited: ", failure.expected_epoch, ", come: ", failure.seen_epoch, ")"));
   }
+}
+
+void KernelWatch::time_out(const std::string& what) {
+  const bool blocks = launches_block() && state_.process_sharing() != ProcessSharing::kNone;
+  state_.abort(ErrorCode::kTimeout, join(what, "; ", state_.describe(), blocks ? kBlockingHint : ""));
 }
 
 }  // namespace plait

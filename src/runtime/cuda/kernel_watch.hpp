@@ -3,6 +3,8 @@
 // still waits is told so, and the communicator keeps the reason.
 #pragma once
 
+#include <string>
+
 #include "base/periodic.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/device_block.hpp"
@@ -24,6 +26,7 @@ class KernelWatch {
   void report_strands();
   void report_messages();
   void report_gates();
+  void time_out(const std::string& what);
 
   CommunicatorState& state_;
   Reports& reports_;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,8 +20,9 @@ namespace {
 // Rank 1 of a communicator of which nothing is known but why it ended.
 class State : public CommunicatorState {
  public:
+  explicit State(ProcessSharing sharing) : sharing_(sharing) {}
   int rank() const override { return 1; }
-  ProcessSharing process_sharing() const override { return ProcessSharing::kNone; }
+  ProcessSharing process_sharing() const override { return sharing_; }
   void announce(const Call&) override {}
   std::optional<Error> failure() const override {
     const std::lock_guard lock(mutex_);
@@ -39,6 +41,7 @@ class State : public CommunicatorState {
   std::atomic<uint64_t>* exports(int) const override { return nullptr; }
 
  private:
+  const ProcessSharing sharing_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
 };
@@ -54,8 +57,8 @@ StrandFailure failure_of(StrandFailure::State state, int operation = 5) {
 }
 
 // "code: text" of what the communicator fails with; "" where it does not.
-std::string failure_from(const std::function<void(Reports&)>& write) {
-  State state;
+std::string failure_from(const std::function<void(Reports&)>& write, ProcessSharing sharing = ProcessSharing::kNone) {
+  State state(sharing);
   auto reports = std::make_unique<Reports>();
   write(*reports);
   KernelWatch(state, *reports).look_at_reports();
@@ -84,6 +87,22 @@ TEST(KernelWatch, AWaitThatDidNotEnd) {
   EXPECT_NE(failure_from(failure_of(StrandFailure::kTimedOut, StrandFailure::kData))
                 .find("for rank 3 at its wait for data, in epoch 8"),
             std::string::npos);
+}
+
+// The caller's thread is kept in the launch for one rank, and so from making that for another.
+TEST(KernelWatch, WhoseLaunchesBlockIsTold) {
+  const auto is_told = [](const char* setting, ProcessSharing sharing) {
+    ::setenv("CUDA_LAUNCH_BLOCKING", setting, 1);
+    const std::string text =
+        failure_from([](Reports& reports) { reports.strands[kLane] = failure_of(StrandFailure::kTimedOut); }, sharing);
+    ::unsetenv("CUDA_LAUNCH_BLOCKING");
+    return text.find("need a thread each") != std::string::npos;
+  };
+  EXPECT_TRUE(is_told("1", ProcessSharing::kAll));
+  EXPECT_TRUE(is_told("1", ProcessSharing::kSome));
+  EXPECT_FALSE(is_told("1", ProcessSharing::kNone));
+  EXPECT_FALSE(is_told("0", ProcessSharing::kAll));
+  EXPECT_FALSE(is_told("", ProcessSharing::kAll));
 }
 
 TEST(KernelWatch, ACallThatDiffers) {
