@@ -29,7 +29,7 @@ space := $(subst ,, )
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 CPP_FILES = $(shell find src include tests python examples benchmarks \
   \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null)
-PYTHON_FOLDERS = $(wildcard python tools tests/python examples benchmarks)
+PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchmarks)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
