@@ -155,6 +155,8 @@ def _run(options: argparse.Namespace) -> int:
     launched = _core.launch_environment()
     ranks = _ranks(options, launched)
     cases = list(_cases(options, ranks))
+    if launched is None and options.json:
+        open(options.json, "a").close()  # else a rank would object, and then all
     if "mpi" in options.vs and (launched is None or launched.launcher not in MPI_LAUNCHERS):
         if launched is not None:
             raise usage.UsageError(f"bench: --vs mpi cannot work under {launched.launcher}, but alone or by mpirun")

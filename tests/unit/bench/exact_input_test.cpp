@@ -69,6 +69,12 @@ void expect_exact(DataType type) {
 }
 
 TEST(ExactInput, ReductionsAreExact) {
+  expect_exact<int8_t>(DataType::kInt8);
+  expect_exact<uint8_t>(DataType::kUint8);
+  expect_exact<int16_t>(DataType::kInt16);
+  expect_exact<uint16_t>(DataType::kUint16);
+  expect_exact<uint32_t>(DataType::kUint32);
+  expect_exact<uint64_t>(DataType::kUint64);
   expect_exact<float>(DataType::kFloat32);
   expect_exact<double>(DataType::kFloat64);
   expect_exact<int32_t>(DataType::kInt32);
@@ -124,6 +130,41 @@ TEST(ExactInput, GatheredBlocksAreTheInputs) {
     EXPECT_EQ(count_wrong(call, kRanks, 1, 2, all.data()), 0u);
     std::rotate(all.begin(), all.begin() + static_cast<ptrdiff_t>(kCount * size_of(type)), all.end());
     EXPECT_GT(count_wrong(call, kRanks, 1, 2, all.data()), kCount);
+  }
+}
+
+// Blocks of a rank's output, in the order of the ranks that sent them.
+TEST(ExactInput, WhatIsExchangedComesFromEveryRank) {
+  constexpr int kRanks = 3, kRank = 1;
+  constexpr size_t kBytes = kCount * sizeof(int16_t);
+  const Call call{Collective::kAllToAll, DataType::kInt16, ReduceOp::kSum, 0, kCount};
+  std::vector<std::byte> received;
+  for (int from = 0; from < kRanks; ++from) {
+    const std::vector<std::byte> sent = input_of(call, kRanks, from, 4);
+    ASSERT_EQ(sent.size(), kRanks * kBytes);
+    received.insert(received.end(), sent.begin() + kRank * kBytes, sent.begin() + (kRank + 1) * kBytes);
+  }
+  EXPECT_EQ(count_wrong(call, kRanks, kRank, 4, received.data()), 0u);
+  EXPECT_GT(count_wrong(call, kRanks, kRank + 1, 4, received.data()), kCount);
+}
+
+TEST(ExactInput, TheRootGathersAndScatters) {
+  constexpr int kRanks = 3, kRoot = 2;
+  constexpr size_t kBytes = kCount * sizeof(double);
+  const Call gather{Collective::kGather, DataType::kFloat64, ReduceOp::kSum, kRoot, kCount};
+  std::vector<std::byte> gathered;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const std::vector<std::byte> block = input_of(gather, kRanks, rank, 6);
+    gathered.insert(gathered.end(), block.begin(), block.end());
+  }
+  EXPECT_EQ(count_wrong(gather, kRanks, kRoot, 6, gathered.data()), 0u);
+  const Call scatter{Collective::kScatter, DataType::kFloat64, ReduceOp::kSum, kRoot, kCount};
+  const std::vector<std::byte> blocks = input_of(scatter, kRanks, kRoot, 6);
+  ASSERT_EQ(blocks.size(), kRanks * kBytes);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(count_wrong(scatter, kRanks, rank, 6, blocks.data() + static_cast<size_t>(rank) * kBytes), 0u);
+    const size_t next = static_cast<size_t>((rank + 1) % kRanks);
+    EXPECT_GT(count_wrong(scatter, kRanks, rank, 6, blocks.data() + next * kBytes), kCount / 3);
   }
 }
 
