@@ -19,6 +19,7 @@ import ctypes
 import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 from typing import ClassVar
@@ -282,10 +283,13 @@ def run_ranks(arguments):
 def run_with(settings):
     name = " ".join(f"{key}={value}" for key, value in settings.items()) or "no settings"
     command = [sys.executable, __file__, *sys.argv[1:], "--here"]
+    run = subprocess.Popen(command, env=os.environ | settings, start_new_session=True)
     try:
-        status = subprocess.run(command, env=os.environ | settings, timeout=SECONDS).returncode
+        status = run.wait(SECONDS)
     except subprocess.TimeoutExpired:
         status = f"took longer than {SECONDS} s"
+        os.killpg(run.pid, signal.SIGKILL)  # its ranks, too
+        run.wait()
     print(f"{name}: {'passed' if status == 0 else f'FAILED ({status})'}", flush=True)
     return status == 0
 
