@@ -1,6 +1,7 @@
 // Ranks as processes: everything that a program with one rank a process does, and what it is told when ranks disagree.
 #define _DEFAULT_SOURCE
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -167,6 +168,37 @@ static void bad_split(int rank, int ranks, plaitUniqueId id) {
   OK(plaitCommDestroy(comm));
 }
 
+// A rank that cannot open another file: all hear of it at once, and the communicator goes on.
+static void full_split(int rank, int ranks, plaitUniqueId id) {
+  plaitComm_t comm = join_ranks(rank, ranks, id), part = NULL;
+  struct rlimit limit;
+  CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlim_t before = limit.rlim_cur;
+  const double begin = now();
+  for (int full = 0; full < 2; ++full) {  // the one that makes the part's id, and another
+    if (rank == full) {
+      const int next = dup(0);
+      close(next);
+      limit.rlim_cur = (rlim_t)next;
+      CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+      FAILS(plaitCommSplit(comm, 0, 0, &part, NULL), plaitSystemError, "ulimit -n");
+      limit.rlim_cur = before;
+      CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    } else {
+      FAILS(plaitCommSplit(comm, 0, 0, &part, NULL), plaitRemoteError,
+            full == 0 ? "rank 0 could not open a socket for the ranks of color 0"
+                      : "rank 1 could not open a socket for the ranks of color 0");
+    }
+    CHECK(part == NULL);
+    check_collectives(comm);
+  }
+  CHECK(now() - begin < 20);  // nobody waited for one that did not come
+  OK(plaitCommSplit(comm, 0, 0, &part, NULL));
+  check_collectives(part);
+  OK(plaitCommDestroy(part));
+  OK(plaitCommDestroy(comm));
+}
+
 static void mismatch(int rank, int ranks, plaitUniqueId id) {
   plaitComm_t comm = join_ranks(rank, ranks, id);
   int values[20] = {0};
@@ -329,6 +361,7 @@ int main(void) {
   run_processes(4, everything);
   run_processes(5, split);
   run_processes(3, bad_split);
+  run_processes(3, full_split);
   run_processes(2, mismatch);
   run_processes(2, mismatched_split);
   run_processes(3, death);

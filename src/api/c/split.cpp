@@ -1,6 +1,9 @@
 // Dividing a communicator. Its ranks tell each other what they want, then the first rank of each new communicator makes
 // an id, and all ids go to all ranks.
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -10,6 +13,7 @@
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace plait::c {
 namespace {
@@ -25,10 +29,10 @@ struct Wish {
   Reason refusal;  // this rank's arguments are wrong
 };
 
-// A place to meet for the ranks of one new communicator.
+// What a rank brings to the meeting of a new communicator's.
 struct Offer {
-  UniqueId id;
-  Reason failure;
+  UniqueId id;     // the first one: where they meet
+  Reason failure;  // it cannot come
 };
 
 template <class T>
@@ -112,6 +116,13 @@ Request request_for(plaitComm_t comm, int color, int key, const plaitComm_t* new
   return request;
 }
 
+// Kept until the meeting, so that who cannot open one says so before the others wait for it there.
+UniqueFd spare_socket() {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) fail_system(errno, "cannot make a socket");
+  return socket;
+}
+
 plaitComm_t split(plaitComm_t comm, const Request& request) {
   const Use parent(comm);
   const int rank = parent->rank();
@@ -123,26 +134,34 @@ plaitComm_t split(plaitComm_t comm, const Request& request) {
   const std::vector<int> ranks = joins ? ranks_of(wishes, request.wish.color) : std::vector<int>();
   Offer offer;
   std::optional<RendezvousPoint> point;
-  std::exception_ptr failure;
-  if (joins && ranks.front() == rank) {
-    failure = failure_of([&] { point = RendezvousPoint::create(); });
-    if (point) offer.id = point->id();
-    offer.failure = reason_of(failure);
-  }
+  UniqueFd spare;
+  const std::exception_ptr failure = failure_of([&] {
+    if (!joins) return;
+    if (ranks.front() != rank) {
+      spare = spare_socket();
+      return;
+    }
+    point = RendezvousPoint::create();
+    offer.id = point->id();
+  });
+  offer.failure = reason_of(failure);
   const std::vector<Offer> offers = gather(*parent, offer);
   if (!joins) return nullptr;
   if (failure) std::rethrow_exception(failure);
+  for (const int other : ranks) {
+    const char* const reason = offers[static_cast<size_t>(other)].failure.text;
+    if (*reason == '\0') continue;
+    refuse_as_told(plaitRemoteError, "rank ", other, " could not open a socket for the ranks of color ",
+                   request.wish.color, ": ", reason);
+  }
 
   const CommOptions& options = request.options;
   const int size = static_cast<int>(ranks.size());
   if (point) return plaitComm::make(Communicator::create(std::move(*point), size, options.settings, options.device));
-  const Offer& taken = offers[static_cast<size_t>(ranks.front())];
-  if (*taken.failure.text != '\0') {
-    refuse_as_told(plaitRemoteError, "rank ", ranks.front(), " could not open a socket for the ranks of color ",
-                   request.wish.color, ": ", taken.failure.text);
-  }
+  const UniqueId& id = offers[static_cast<size_t>(ranks.front())].id;
   const int new_rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-  return plaitComm::make(Communicator::create(taken.id, new_rank, size, options.settings, options.device));
+  spare.reset();
+  return plaitComm::make(Communicator::create(id, new_rank, size, options.settings, options.device));
 }
 
 }  // namespace
