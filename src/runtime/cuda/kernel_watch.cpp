@@ -14,11 +14,12 @@ namespace {
 // Seldom enough to cost nothing, often enough that nobody spins long for a rank that is gone.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
-// In memory that the GPU writes, the state last. Then all of it is there.
-bool has_given_up(const StrandFailure& failure) {
-  if (*static_cast<const volatile uint32_t*>(&failure.state) == StrandFailure::kNone) return false;
+// In memory that the GPU writes, the state last: where it is not kNone, all of it is there. To be read once, since of
+// messages another strand may be about to write the same.
+uint32_t state_of(const StrandFailure& failure) {
+  const uint32_t state = *static_cast<const volatile uint32_t*>(&failure.state);
   std::atomic_thread_fence(std::memory_order_acquire);
-  return true;
+  return state;
 }
 
 // Lanes wait for each other: of all that gave up, the one that is furthest behind has the most to tell. Strands of host
@@ -27,7 +28,7 @@ int furthest_behind(const StrandFailure* failures) {
   int found = -1;
   for (int i = 0; i < kAllStrands * kMostLanes; ++i) {
     if (i == kMostStrands * kMostLanes && found >= 0) break;
-    if (!has_given_up(failures[i])) continue;
+    if (state_of(failures[i]) == StrandFailure::kNone) continue;
     if (found < 0 || failures[i].expected_epoch < failures[found].expected_epoch) found = i;
   }
   return found;
@@ -103,9 +104,10 @@ void KernelWatch::report_strands() {
 
 void KernelWatch::report_messages() {
   const auto report = [&](const StrandFailure& failure, const char* what, const char* whom) {
-    if (!has_given_up(failure) || state_.has_failed()) return;
+    const uint32_t state = state_of(failure);
+    if (state == StrandFailure::kNone || state_.has_failed()) return;
     const std::string who = join("rank ", state_.rank(), ", in ", what, " rank ", failure.peer);
-    if (failure.state == StrandFailure::kOtherSize) {
+    if (state == StrandFailure::kOtherSize) {
       state_.abort(ErrorCode::kMismatch, join(who, ": rank ", failure.peer, " sent a message of ", failure.seen_epoch,
                                               " bytes, and the receive is of ", failure.expected_epoch,
                                               " bytes; both ends must give the same size"));
@@ -121,10 +123,11 @@ void KernelWatch::report_messages() {
 void KernelWatch::report_gates() {
   for (int gate = 0; gate < kGates; ++gate) {
     const StrandFailure& failure = reports_.gates[gate];
-    if (!has_given_up(failure) || state_.has_failed()) continue;
+    const uint32_t state = state_of(failure);
+    if (state == StrandFailure::kNone || state_.has_failed()) continue;
     const GateText text = kGateTexts[gate / kMostDeviceRanks];
     const std::string who = join("rank ", state_.rank(), ", in ", text.where);
-    if (failure.state == StrandFailure::kOtherCall) {
+    if (state == StrandFailure::kOtherCall) {
       state_.abort(ErrorCode::kMismatch, join(who, ": rank ", failure.peer, ' ', text.makes_another,
                                               " at the same time; ", state_.describe()));
       continue;
