@@ -17,18 +17,6 @@ namespace {
 // after a second, is too slow for a rank.
 constexpr double kConnectSeconds = 0.1;
 
-UniqueFd new_socket(int family) {
-  UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) fail_system(errno, "cannot make a socket");
-  // Small messages, each awaited by the other side, must not wait to become larger ones. What a listener accepts
-  // inherits this.
-  const int on = 1;
-  if (family == AF_INET && ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0) {
-    fail_system(errno, "cannot set a socket to send at once");
-  }
-  return socket;
-}
-
 // How a connect() that was begun has ended: 0 or an errno value; EAGAIN where it has not in time.
 int end_of_connecting(int socket) {
   const Deadline deadline = Deadline::after(kConnectSeconds);
@@ -128,6 +116,18 @@ uint16_t SocketAddress::port() const {
 
 bool operator==(const SocketAddress& a, const SocketAddress& b) {
   return a.length_ == b.length_ && std::memcmp(&a.storage_, &b.storage_, a.length_) == 0;
+}
+
+UniqueFd new_socket(int family) {
+  UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) fail_system(errno, "cannot make a socket");
+  // Small messages, each awaited by the other side, must not wait to become larger ones. What a listener accepts
+  // inherits this.
+  const int on = 1;
+  if (family == AF_INET && ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0) {
+    fail_system(errno, "cannot set a socket to send at once");
+  }
+  return socket;
 }
 
 UniqueFd listen_at(const SocketAddress& address) {

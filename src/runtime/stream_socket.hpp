@@ -43,6 +43,9 @@ class SocketAddress {
   socklen_t length_ = 0;
 };
 
+// Neither bound nor connected. Throws kResources where too many files are open.
+UniqueFd new_socket(int family);
+
 // Empty where another socket already listens there, or no port is free.
 UniqueFd listen_at(const SocketAddress& address);
 

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -13,7 +12,7 @@
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
-#include "base/unique_fd.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait::c {
 namespace {
@@ -29,7 +28,7 @@ struct Wish {
   Reason refusal;  // this rank's arguments are wrong
 };
 
-// What a rank brings to the meeting of a new communicator's.
+// What a rank brings to where the ranks of a new communicator meet.
 struct Offer {
   UniqueId id;     // the first one: where they meet
   Reason failure;  // it cannot come
@@ -116,13 +115,6 @@ Request request_for(plaitComm_t comm, int color, int key, const plaitComm_t* new
   return request;
 }
 
-// Kept until the meeting, so that who cannot open one says so before the others wait for it there.
-UniqueFd spare_socket() {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) fail_system(errno, "cannot make a socket");
-  return socket;
-}
-
 plaitComm_t split(plaitComm_t comm, const Request& request) {
   const Use parent(comm);
   const int rank = parent->rank();
@@ -134,11 +126,11 @@ plaitComm_t split(plaitComm_t comm, const Request& request) {
   const std::vector<int> ranks = joins ? ranks_of(wishes, request.wish.color) : std::vector<int>();
   Offer offer;
   std::optional<RendezvousPoint> point;
-  UniqueFd spare;
+  UniqueFd spare;  // who cannot open a socket says so before the others wait for it
   const std::exception_ptr failure = failure_of([&] {
     if (!joins) return;
     if (ranks.front() != rank) {
-      spare = spare_socket();
+      spare = new_socket(AF_UNIX);
       return;
     }
     point = RendezvousPoint::create();
