@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "bench/exact_input.hpp"
@@ -45,6 +47,8 @@ class CallBuffers {
   std::byte* input() { return input_; }
   std::byte* output() { return output_; }
   size_t output_bytes() const { return output_bytes_; }
+  // All of them, with what is around them.
+  std::array<std::span<const std::byte>, 2> memory() const { return {first_.all(), second_.all()}; }
 
   // Call with the input filled, just before the call.
   void remember() {
@@ -79,6 +83,8 @@ class CallBuffers {
       forbid_guards();
       return all_.data() + first_;
     }
+
+    std::span<const std::byte> all() const { return all_; }
 
     void remember() {
       allow_memory(all_.data(), all_.size());

@@ -9,17 +9,21 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 namespace plait::test {
 
 class Fiber {
  public:
   // `body` begins with the first turn. Once it has returned, there is no other one.
-  Fiber(void (*body)(), size_t stack_bytes) : body_(body), stack_(std::make_unique_for_overwrite<char[]>(stack_bytes)) {
-    prepare(stack_bytes);
+  Fiber(void (*body)(), size_t stack_bytes)
+      : body_(body), stack_bytes_(stack_bytes), stack_(std::make_unique_for_overwrite<char[]>(stack_bytes)) {
+    prepare();
   }
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
+
+  std::span<const char> stack() const { return {stack_.get(), stack_bytes_}; }
 
   // Lets it take a turn, until it pauses or returns.
   [[gnu::noinline, gnu::no_sanitize("address")]] void resume() {
@@ -37,10 +41,10 @@ class Fiber {
   using Registers = void* [5];
 
   // By itself, for compilers take getcontext() for a function that returns twice, and warn of variables around it.
-  void prepare(size_t stack_bytes) {
+  void prepare() {
     getcontext(&beginning_);
     beginning_.uc_stack.ss_sp = stack_.get();
-    beginning_.uc_stack.ss_size = stack_bytes;
+    beginning_.uc_stack.ss_size = stack_bytes_;
     makecontext(&beginning_, &Fiber::run, 0);
   }
   [[gnu::no_sanitize("address")]] static void run() {
@@ -58,6 +62,7 @@ class Fiber {
 
   static inline thread_local Fiber* running_ = nullptr;
   void (*const body_)();
+  const size_t stack_bytes_;
   const std::unique_ptr<char[]> stack_;
   ucontext_t beginning_{};
   bool has_begun_ = false;

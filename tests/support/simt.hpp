@@ -4,9 +4,10 @@
 //
 // A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Those who meet
 // have to be at one place of one instance of a template. Now and then a thread is held up until others have gone as far
-// as they can without it. Memory is sequentially consistent, so of what is wrong with kernels this shows what is wrong
-// in every order: what is never sent, is overwritten too early, or waits for ever. But two words that are stored or
-// loaded at once may come apart, either of them first, unless they are of a line.
+// as they can without it. Memory is sequentially consistent, but two words that are stored or loaded at once may come
+// apart, either of them first, unless they are of a line. That shows what is wrong in some order: what is never sent,
+// is overwritten too early, or waits for ever. What no GPU has to do in the order in which it was done here, the race
+// detector shows, where it is compiled in (PLAIT_FINDS_RACES).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -30,6 +32,7 @@
 #include <vector>
 
 #include "support/fiber.hpp"
+#include "support/race_detector.hpp"
 
 namespace plait::test {
 
@@ -46,7 +49,8 @@ class Simt {
     streams_[stream].waiting.push_back({grid, block, std::move(body), early});
   }
 
-  // Runs all launches. Throws std::runtime_error where threads go on waiting, and where some meet at different places.
+  // Runs all launches. Throws std::runtime_error where threads go on waiting, where some meet at different places, and
+  // of a race for what is watched.
   void run() {
     for (turn_ = 0;; ++turn_) {
       bool is_over = true;
@@ -70,9 +74,17 @@ class Simt {
       for (Thread* const thread : threads) {
         step(*thread);
         if (!divergence_.empty()) throw std::runtime_error(divergence_);
+        if (!races_.race().empty()) throw std::runtime_error(races_.race());
       }
     }
   }
+
+  // Memory that several threads use, and in which races are found, if they are to be.
+  void watch(const void* start, size_t bytes, std::string name) {
+    if constexpr (kFindsRaces) races_.watch(start, bytes, std::move(name));
+  }
+  // That takes several times as long. Not where threads give up: what they waited for is in no order with what follows.
+  void find_races() { finds_races_ = kFindsRaces; }
 
   // ---- For the thread that runs:
 
@@ -100,17 +112,33 @@ class Simt {
   };
   // What the threads of the warp say.
   static const Votes& meet_warp(uint64_t value, const Location& at) {
-    return current_->self_->warp->meet(lane(), value, at);
+    Warp& warp = *current_->self_->warp;
+    warp.order.come();
+    const Votes& votes = warp.meet(lane(), value, at);
+    warp.order.leave_after_loads();
+    return votes;
+  }
+  // That orders all that its threads access, and not only what they have loaded, and said.
+  static void sync_warp(const Location& at) {
+    meet_warp(0, at);
+    current_->self_->warp->order.leave();
   }
   static unsigned lane() { return current_->self_->indices.thread.x % 32; }
   // Whether all threads of the CTA say so.
-  static bool meet_cta(bool value, const Location& at) { return current_->self_->cta->barrier.meet(value, at); }
+  static bool meet_cta(bool value, const Location& at) {
+    Meeting& barrier = current_->self_->cta->barrier;
+    barrier.order.come();
+    const bool result = barrier.meet(value, at);
+    barrier.order.leave();
+    return result;
+  }
   // One of the CTA's named barriers, of so many threads: whether all that come say so.
   static bool meet_at(uint32_t barrier, uint32_t threads, bool value) {
     NamedBarrier& it = current_->self_->cta->named[barrier];
     const uint64_t mine = it.generation;
     it.arrive(threads, value);
     await_next(it.generation, mine);
+    it.order.leave();
     return it.result;
   }
   static void arrive_at(uint32_t barrier, uint32_t threads) {
@@ -122,14 +150,34 @@ class Simt {
   template <class T, int count>
   static T* shared_array() {
     std::shared_ptr<void>& array = current_->self_->cta->arrays[typeid(T[count])];
-    if (array == nullptr) array = std::make_shared<T[]>(count);
+    if (array == nullptr) {
+      array = std::make_shared<T[]>(count);
+      current_->watch(array.get(), sizeof(T[count]), "shared memory");
+    }
     return static_cast<T*>(array.get());
   }
 
   // Until the launch before this one is over.
-  static void await_launch_before() { await_next(current_->self_->cta->grid.is_first, 0); }
+  static void await_launch_before() {
+    Grid& grid = current_->self_->cta->grid;
+    await_next(grid.is_first, 0);
+    if constexpr (kFindsRaces) current_->self_->memory.knows.join(grid.stream.over);
+  }
   // So does this CTA let the next launch begin.
   static void let_next_launch_begin() { current_->self_->cta->lets_next_begin = true; }
+
+  // What a copy engine does, or a host: what it accesses.
+  static void copy(void* to, const void* from, size_t bytes) {
+    loads(from, bytes);
+    stores(to, bytes);
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  static void loads(const void* from, size_t bytes) {
+    if constexpr (kFindsRaces) RaceDetector::touch(from, bytes, RaceDetector::Kind::kLoad, nullptr);
+  }
+  static void stores(void* to, size_t bytes) {
+    if constexpr (kFindsRaces) RaceDetector::touch(to, bytes, RaceDetector::Kind::kStore, nullptr);
+  }
 
   // A clock for bounded waits: a turn of all threads lasts a second. Who looks at it has waited for long.
   static uint64_t nanoseconds_now() {
@@ -153,6 +201,26 @@ class Simt {
     while (generation == mine) pause();
     current_->self_->awaited = nullptr;
   }
+
+  static constexpr bool kFindsRaces = PLAIT_FINDS_RACES != 0;
+
+  // Orders what the threads that come access before and after.
+  struct Order {
+    RaceDetector::Meeting meeting;
+
+    void come() {
+      if constexpr (kFindsRaces) meeting.come(current_->self_->memory);
+    }
+    void complete() {
+      if constexpr (kFindsRaces) meeting.complete();
+    }
+    void leave() const {
+      if constexpr (kFindsRaces) current_->self_->memory.knows = meeting.known();
+    }
+    void leave_after_loads() const {
+      if constexpr (kFindsRaces) current_->self_->memory.knows.loads = meeting.known().loads;
+    }
+  };
 
   // Where threads meet: the first one that comes says.
   struct MeetingPlace {
@@ -184,6 +252,7 @@ class Simt {
     uint64_t generation = 0;
     bool all = true, result = true;
     MeetingPlace place;
+    Order order;
 
     bool meet(bool value, const Location& at) {
       place.come(arrived == 0, at);
@@ -204,6 +273,7 @@ class Simt {
       all = true;
       arrived = 0;
       ++generation;
+      order.complete();
     }
   };
 
@@ -212,16 +282,19 @@ class Simt {
     uint32_t arrived = 0, threads = 0;
     uint64_t generation = 0;
     bool all = true, result = true;
+    Order order;
 
     void arrive(uint32_t its_threads, bool value) {
       if (arrived > 0 && its_threads != threads) current_->divergence_ = "threads of a named barrier count differently";
       threads = its_threads;
       all = all && value;
+      order.come();
       if (++arrived < threads) return;
       result = all;
       all = true;
       arrived = 0;
       ++generation;
+      order.complete();
     }
   };
 
@@ -232,6 +305,7 @@ class Simt {
     Votes votes{};
     std::array<Meeting, 4> eights;
     MeetingPlace place;
+    Order order;
 
     const Votes& meet(unsigned lane, uint64_t value, const Location& at) {
       place.come(arrived == 0, at);
@@ -256,13 +330,18 @@ class Simt {
       votes = {values, alive};
       arrived = 0;
       ++generation;
+      order.complete();
     }
   };
 
   struct Thread;
   struct Cta;
+  struct Stream;
   // A launch that runs.
   struct Grid {
+    explicit Grid(Stream& its_stream) : stream(its_stream) {}
+    Stream& stream;
+    Order order;  // of threads that have ended
     std::vector<std::unique_ptr<Thread>> threads;
     std::vector<std::shared_ptr<Cta>> ctas;
     uint64_t is_first = 0;  // of those that run on its stream
@@ -270,6 +349,9 @@ class Simt {
 
   struct Cta {
     explicit Cta(Grid& its_grid) : grid(its_grid) {}
+    ~Cta() {
+      for (const auto& [type, array] : arrays) current_->races_.forget(array.get());
+    }
     Grid& grid;
     Meeting barrier;
     std::array<NamedBarrier, 16> named;
@@ -282,6 +364,7 @@ class Simt {
     std::shared_ptr<Warp> warp;
     std::shared_ptr<Cta> cta;
     std::function<void()> body;
+    RaceDetector::Thread memory;
     Fiber fiber{&Simt::perform, kStackBytes};
     const uint64_t* awaited = nullptr;  // it waits until this is no longer `not_after`
     uint64_t not_after = 0;
@@ -297,6 +380,8 @@ class Simt {
   struct Stream {
     std::deque<Launch> waiting;
     std::deque<std::unique_ptr<Grid>> running;  // the last one maybe early
+    Knowledge over;                             // of the launches that are
+    bool is_odd = false;                        // the last one that began
   };
 
   static bool is_over(const Grid& grid) {
@@ -308,7 +393,14 @@ class Simt {
   }
 
   static void begin_next(Stream& stream) {
-    while (!stream.running.empty() && is_over(*stream.running.front())) stream.running.pop_front();
+    while (!stream.running.empty() && is_over(*stream.running.front())) {
+      if constexpr (kFindsRaces) {
+        RaceDetector::Meeting& ended = stream.running.front()->order.meeting;
+        ended.complete();
+        stream.over.join(ended.known());
+      }
+      stream.running.pop_front();
+    }
     if (!stream.running.empty()) stream.running.front()->is_first = 1;
     if (stream.waiting.empty()) return;
     const bool is_next = stream.running.empty() || (stream.waiting.front().early && stream.running.size() == 1 &&
@@ -316,7 +408,8 @@ class Simt {
     if (!is_next) return;
     const Launch launch = std::move(stream.waiting.front());
     stream.waiting.pop_front();
-    Grid& grid = *stream.running.emplace_back(std::make_unique<Grid>());
+    Grid& grid = *stream.running.emplace_back(std::make_unique<Grid>(stream));
+    stream.is_odd = !stream.is_odd;
     grid.is_first = stream.running.size() == 1 ? 1 : 0;
     for (unsigned y = 0; y < launch.grid.y; ++y) {
       for (unsigned x = 0; x < launch.grid.x; ++x) current_->add_cta(grid, launch, {x, y, 0});
@@ -334,6 +427,13 @@ class Simt {
       thread->warp = warp;
       thread->cta = cta;
       thread->body = launch.body;
+      if constexpr (kFindsRaces) {
+        const auto stream = static_cast<size_t>(
+            std::find_if(streams_.begin(), streams_.end(), [&](const Stream& it) { return &it == &grid.stream; }) -
+            streams_.begin());
+        const unsigned number = block.y * launch.grid.x + block.x;
+        thread->memory = races_.begin({stream, number, t, grid.stream.is_odd}, grid.stream.over);
+      }
       warp->enter(t % 32);
       ++cta->barrier.alive;
       grid.threads.push_back(std::move(thread));
@@ -347,12 +447,16 @@ class Simt {
 
   void step(Thread& thread) {
     self_ = &thread;
+    if constexpr (kFindsRaces) races_.run(finds_races_ ? &thread.memory : nullptr, thread.fiber.stack());
     thread.fiber.resume();
+    if constexpr (kFindsRaces) races_.run(nullptr, {});
   }
 
   static void perform() {
     Thread& self = *current_->self_;
     self.body();
+    self.cta->grid.order.come();
+    if constexpr (kFindsRaces) current_->races_.end(self.memory);
     self.warp->leave(lane());
     self.cta->barrier.leave();
     self.is_done = true;
@@ -360,6 +464,8 @@ class Simt {
 
   static inline Simt* current_ = nullptr;
   std::mt19937_64 random_;
+  RaceDetector races_;
+  bool finds_races_ = false;
   std::deque<Stream> streams_;
   Thread* self_ = nullptr;
   uint64_t turn_ = 0;
@@ -418,46 +524,49 @@ inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width, PLAIT
   const unsigned first = plait::test::Simt::lane() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
   return plait::test::Simt::meet_warp(value, at).values[first + static_cast<unsigned>(from % width)];
 }
-inline void __syncwarp(PLAIT_HERE) { plait::test::Simt::meet_warp(0, at); }
+inline void __syncwarp(PLAIT_HERE) { plait::test::Simt::sync_warp(at); }
 inline void __syncthreads(PLAIT_HERE) { plait::test::Simt::meet_cta(true, at); }
 inline bool __syncthreads_and(bool value, PLAIT_HERE) { return plait::test::Simt::meet_cta(value, at); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
-inline void __threadfence_system() {}
-inline void __threadfence() {}
+inline void __threadfence_system() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline int atomicCAS(int* address, int expected, int value) {
-  const int seen = *address;
-  if (seen == expected) *address = value;
-  return seen;
+  std::atomic_ref(*address).compare_exchange_strong(expected, value, std::memory_order_relaxed);
+  return expected;
 }
 inline unsigned atomicAdd(unsigned* address, unsigned value) {
-  const unsigned seen = *address;
-  *address += value;
-  return seen;
+  return std::atomic_ref(*address).fetch_add(value, std::memory_order_relaxed);
 }
 
 // ---- What runtime/cuda/machine.cuh is on a GPU
 
 namespace plait::machine {
 
-inline void store_relaxed(void* to, uint64_t value) { *static_cast<volatile uint64_t*>(to) = value; }
-inline void store_release(void* to, uint64_t value) { store_relaxed(to, value); }
-inline uint64_t load_acquire(const void* from) { return *static_cast<const volatile uint64_t*>(from); }
-inline uint32_t load_relaxed(const uint32_t* from) { return *static_cast<const volatile uint32_t*>(from); }
+inline auto word_at(const void* address) {
+  return std::atomic_ref(*static_cast<uint64_t*>(const_cast<void*>(address)));
+}
+inline void store_relaxed(void* to, uint64_t value) { word_at(to).store(value, std::memory_order_relaxed); }
+inline void store_release(void* to, uint64_t value) { word_at(to).store(value, std::memory_order_release); }
+inline uint64_t load_relaxed(const void* from) { return word_at(from).load(std::memory_order_relaxed); }
+inline uint64_t load_acquire(const void* from) { return word_at(from).load(std::memory_order_acquire); }
+inline uint32_t load_relaxed(const uint32_t* from) {
+  return std::atomic_ref(*const_cast<uint32_t*>(from)).load(std::memory_order_relaxed);
+}
 inline void store_relaxed(void* to, uint64_t low, uint64_t high) {
   test::Simt::in_any_order([=] { store_relaxed(to, low); },
                            [=] { store_relaxed(static_cast<uint64_t*>(to) + 1, high); });
 }
 inline void load_relaxed(const void* from, uint64_t& low, uint64_t& high) {
-  test::Simt::in_any_order([&] { low = load_acquire(from); },
-                           [&] { high = load_acquire(static_cast<const uint64_t*>(from) + 1); });
+  test::Simt::in_any_order([&] { low = load_relaxed(from); },
+                           [&] { high = load_relaxed(static_cast<const uint64_t*>(from) + 1); });
 }
 inline void store_whole(void* to, uint64_t low, uint64_t high) {
   store_relaxed(to, low);
   store_relaxed(static_cast<uint64_t*>(to) + 1, high);
 }
 inline void load_whole(const void* from, uint64_t& low, uint64_t& high) {
-  low = load_acquire(from);
-  high = load_acquire(static_cast<const uint64_t*>(from) + 1);
+  low = load_relaxed(from);
+  high = load_relaxed(static_cast<const uint64_t*>(from) + 1);
 }
 // What a line's last thread has is stored last and loaded first.
 inline void store_line(void* to, uint64_t low, uint64_t high, PLAIT_HERE) {
@@ -471,6 +580,11 @@ inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HER
   if (is_last) load_whole(from, low, high);
   test::Simt::meet_eight(at);
   if (!is_last) load_whole(from, low, high);
+}
+[[gnu::noinline, gnu::no_sanitize("thread")]] inline uint4 load_without_a_word(const uint4* from) { return *from; }
+inline uint4 load_around(const uint4* from, unsigned first, unsigned last) {
+  test::Simt::loads(reinterpret_cast<const std::byte*>(from) + first, last - first);
+  return load_without_a_word(from);
 }
 inline void await_launch_before() { test::Simt::await_launch_before(); }
 inline void let_next_launch_begin() { test::Simt::let_next_launch_begin(); }

@@ -9,9 +9,11 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/cuda/lane_kernel.hpp"
+#include "support/call_buffers.hpp"
 #include "support/seed.hpp"
 #include "support/simt.hpp"
 
@@ -29,6 +31,10 @@ class SimtWorld {
           static_cast<std::byte*>(std::calloc(1, HostBlockLayout::total_bytes())), &std::free));
       states_.emplace_back(kAllStrands * kMostLanes);
       failures_.emplace_back(kAllStrands * kMostLanes);
+      const std::string of_rank = " of rank " + std::to_string(rank);
+      machine_.watch(blocks_.back().get(), BlockLayout::total_bytes(), "the block" + of_rank);
+      machine_.watch(host_blocks_.back().get(), HostBlockLayout::total_bytes(), "the block in host memory" + of_rank);
+      machine_.watch(states_.back().data(), sizeof(StrandState) * states_.back().size(), "the states" + of_rank);
     }
   }
   SimtWorld(const SimtWorld&) = delete;
@@ -54,6 +60,7 @@ class SimtWorld {
       aborted_ = 1;
     });
   }
+  void find_races() { machine_.find_races(); }
   void run() { machine_.run(); }
   // What a rank shares with the others.
   std::vector<std::byte> memory_of(size_t rank) const {
@@ -81,6 +88,13 @@ class SimtWorld {
     self.aborted = &aborted_;
     self.wait_nanoseconds = wait_nanoseconds_;
     return self;
+  }
+
+  // Buffers of a rank's calls.
+  void watch(const CallBuffers& buffers, int rank) {
+    for (const auto memory : buffers.memory()) {
+      machine_.watch(memory.data(), memory.size(), "buffers of rank " + std::to_string(rank));
+    }
   }
 
   HostBlocks host_blocks() const {

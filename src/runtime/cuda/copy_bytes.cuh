@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/cuda/machine.cuh"
 #include "runtime/cuda/unaligned.cuh"
 
 namespace plait {
@@ -43,8 +44,8 @@ __device__ void copy_shifted(uint4* out, const std::byte* in, Index first, Index
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
       if (!is_ours(u)) continue;
-      low[u] = aligned[i + u * threads];
-      high[u] = aligned[i + u * threads + 1];
+      low[u] = machine::load_around(aligned + i + u * threads, bytes, sizeof(uint4));
+      high[u] = machine::load_around(aligned + i + u * threads + 1, 0, bytes);
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {

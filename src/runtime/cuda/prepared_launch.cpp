@@ -159,7 +159,7 @@ std::optional<PreparedLaunch::Short> PreparedLaunch::short_of(const LaneProgram&
   ShortLaunch argument = {};
   fill(argument, program, self, call_);
   argument.steps = made->steps;
-  return Short{std::move(made->callers), argument, kernel};
+  return Short{std::move(made->callers), argument, kernel, shape.protocol == Protocol::kPackets};
 }
 
 // Whether all CTAs of all ranks that share the GPU fit on it at once.
@@ -194,7 +194,12 @@ void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
 void PreparedLaunch::set(const Buffers& buffers, Short& it) const {
   for (const ShortProgram::CallersPlace& place : it.callers) {
     ShortSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
-    slice.places[place.taking][place.place].addresses[place.field] = buffers.address(place.output, place.offset);
+    auto& addresses = slice.places[place.taking][place.place].addresses;
+    addresses[place.field] = buffers.address(place.output, place.offset);
+    // In place, what threads of other places load meanwhile is not stored again.
+    const bool lies_there =
+        place.field == ShortPlace::kGivenTo && addresses[place.field] == addresses[ShortPlace::kGiven];
+    if (it.has_packets && lies_there) addresses[place.field] = 0;
   }
 }
 

@@ -59,6 +59,7 @@ class PreparedLaunch {
     std::vector<ShortProgram::CallersPlace> callers;
     ShortLaunch argument;
     Kernel kernel;
+    bool has_packets = false;  // else lines
   };
   struct Buffers;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "runtime/cuda/device_block.hpp"
+#include "runtime/cuda/machine.cuh"
 
 namespace plait {
 
@@ -72,11 +73,12 @@ __device__ inline void store_part(std::byte* to, const uint4& value, unsigned fi
 template <bool is_aligned, class Vector, int count>
 __device__ void load_vectors(const std::byte* memory, uint32_t first, uint32_t stride, uint32_t last,
                              Vector (&values)[count]) {
-  const auto* const from = reinterpret_cast<const uint4*>(memory - (is_aligned ? 0 : misalignment(memory)));
+  const unsigned bytes = is_aligned ? 0 : misalignment(memory);
+  const auto* const from = reinterpret_cast<const uint4*>(memory - bytes);
 #pragma unroll
   for (int u = 0; u < count; ++u) {
     const uint32_t i = first + u * stride;
-    values[u].bits = i < last ? from[i] : uint4{0, 0, 0, 0};
+    values[u].bits = i < last ? machine::load_around(from + i, bytes, sizeof(uint4)) : uint4{0, 0, 0, 0};
   }
 }
 template <bool is_aligned, class Vector, int count>
@@ -90,7 +92,7 @@ __device__ void complete_vectors(const std::byte* memory, uint32_t first, uint32
 #pragma unroll
     for (int u = 0; u < count; ++u) {
       const uint32_t i = first + u * stride;
-      if (i < last) next[u] = from[i];
+      if (i < last) next[u] = machine::load_around(from + i, 0, bytes);
     }
 #pragma unroll
     for (int u = 0; u < count; ++u) values[u].bits = shift_vectors(values[u].bits, next[u], bytes);

@@ -338,6 +338,7 @@ class World : public test::SimtWorld {
       auto buffers = std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout);
       fill_input(made.call, ranks_, rank, made.variant, buffers->input());
       buffers->remember();
+      watch(*buffers, rank);
       made.buffers.push_back(std::move(buffers));
     }
   }
@@ -411,6 +412,7 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);
+    if (seed % 10 == 5) world.find_races();
     for (int call = 0; call < 12; ++call) world.add(ranks);
     ASSERT_NO_THROW(world.run());
     world.check();
@@ -437,6 +439,7 @@ TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
                                                       Protocol protocol, int ranks) {
     SCOPED_TRACE(join(algorithm.name, ", ", name(protocol), ", seed ", ++seed));
     World world(ranks, seed, UINT64_MAX);
+    if (ranks == 3) world.find_races();
     for (const DataType type : {DataType::kBfloat16, DataType::kInt8, DataType::kInt32}) {
       calls[protocol] += world.add_of(algorithm, collective, protocol, type);
     }

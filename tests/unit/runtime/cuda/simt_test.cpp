@@ -1,4 +1,5 @@
-// The machine that runs kernels on a CPU: who meets there, and that those who meet at different places are found.
+// The machine that runs kernels on a CPU: who meets there, and that those who meet at different places are found, and
+// races.
 #include "support/simt.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace plait::test {
 namespace {
@@ -191,6 +193,204 @@ TEST(Simt, LaunchesBeginEarlyWhereBothAgree) {
   EXPECT_FALSE(overlaps(true, false));
   EXPECT_FALSE(overlaps(false, true));
   EXPECT_FALSE(overlaps(false, false));
+}
+
+// ---- Races
+
+class Races : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!PLAIT_FINDS_RACES) GTEST_SKIP() << "not compiled in";
+  }
+
+  // Performs each with a CTA of one thread: what is said of a race, or "".
+  std::string among(const std::vector<std::function<void()>>& ctas) {
+    return of_kernel({static_cast<unsigned>(ctas.size())}, {1}, [&] { ctas[blockIdx.x](); });
+  }
+  // The same of the threads of a CTA.
+  std::string in_cta(const std::function<void()>& kernel) { return of_kernel({1}, {64}, kernel); }
+
+  std::string of_kernel(dim3 grid, dim3 block, const std::function<void()>& kernel) {
+    Simt machine(1);
+    find_races(machine);
+    machine.launch(0, grid, block, kernel);
+    return objection_of(machine);
+  }
+  void find_races(Simt& machine) {
+    memory_ = {};
+    machine.watch(&memory_, sizeof(memory_), "the memory");
+    machine.find_races();
+  }
+  static std::string objection_of(Simt& machine) {
+    try {
+      machine.run();
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  struct Memory {
+    uint64_t data = 0, flag = 0, next_flag = 0;
+    unsigned count = 0;
+    alignas(16) uint4 vectors[2] = {};
+  };
+  // What threads do. Nothing of it is optimized away.
+  static void store(uint64_t& word) { *const_cast<volatile uint64_t*>(&word) = 1; }
+  static void load(const uint64_t& word) {
+    [[maybe_unused]] const uint64_t value = *const_cast<const volatile uint64_t*>(&word);
+  }
+  void store_data() { store(memory_.data); }
+  void load_data() { load(memory_.data); }
+  void release() { machine::store_release(&memory_.flag, 1); }
+  void say() { machine::store_relaxed(&memory_.flag, 1); }
+  void acquire() {
+    while (machine::load_acquire(&memory_.flag) == 0) Simt::pause();
+  }
+  void hear() {
+    while (machine::load_relaxed(&memory_.flag) == 0) Simt::pause();
+  }
+
+  Memory memory_;
+};
+
+TEST_F(Races, ReleaseAndAcquireOrderAll) {
+  const auto store_and_release = [&] { store_data(), release(); };
+  const auto store_and_say = [&] { store_data(), say(); };
+  EXPECT_EQ(among({store_and_release, [&] { acquire(), load_data(); }}), "");
+  EXPECT_EQ(among({store_and_release, [&] { acquire(), store_data(); }}), "");
+  EXPECT_NE(among({store_and_say, [&] { acquire(), load_data(); }}), "");
+  EXPECT_NE(among({store_and_release, [&] { hear(), load_data(); }}), "");
+  EXPECT_NE(among({[&] { release(), store_data(); }, [&] { acquire(), load_data(); }}), "");
+  EXPECT_NE(among({store_and_release, [&] { load_data(), acquire(); }}), "");
+  // With fences relaxed ones do.
+  EXPECT_EQ(among({[&] { store_data(), __threadfence(), say(); }, [&] { hear(), __threadfence(), load_data(); }}), "");
+  EXPECT_NE(among({[&] { __threadfence(), store_data(), say(); }, [&] { hear(), __threadfence(), load_data(); }}), "");
+}
+
+// Also what one has acquired and passes on.
+TEST_F(Races, OrderIsPassedOn) {
+  const auto acquire_next = [&] {
+    while (machine::load_acquire(&memory_.next_flag) == 0) Simt::pause();
+  };
+  const auto store_and_release = [&] { store_data(), release(); };
+  const auto release_next = [&] { acquire(), machine::store_release(&memory_.next_flag, 1); };
+  const auto say_next = [&] { acquire(), machine::store_relaxed(&memory_.next_flag, 1); };
+  EXPECT_EQ(among({store_and_release, release_next, [&] { acquire_next(), load_data(); }}), "");
+  EXPECT_NE(among({store_and_release, say_next, [&] { acquire_next(), load_data(); }}), "");
+  // What was released is where it goes, so what is stored after that lies there in the end.
+  EXPECT_EQ(among({store_and_release, say_next, [&] { acquire_next(), store_data(); }}), "");
+}
+
+// machine.cuh: that memory may be written again.
+TEST_F(Races, RelaxedStoresOrderWhatWasLoaded) {
+  const auto hear_and_store = [&] { hear(), store_data(); };
+  EXPECT_EQ(among({[&] { load_data(), say(); }, hear_and_store}), "");
+  EXPECT_NE(among({[&] { say(), load_data(); }, hear_and_store}), "");
+  EXPECT_NE(among({[&] { store_data(), say(); }, hear_and_store}), "");
+}
+
+TEST_F(Races, BarriersOrderAll) {
+  const auto after = [&](const std::function<void()>& barrier) {
+    return in_cta([&] {
+      if (threadIdx.x == 0) store_data();
+      barrier();
+      if (threadIdx.x == 33) load_data();
+    });
+  };
+  EXPECT_EQ(after([] { __syncthreads(); }), "");
+  EXPECT_EQ(after([] { __syncthreads_and(true); }), "");
+  EXPECT_EQ(after([] { machine::meet_at(3, 64); }), "");
+  EXPECT_EQ(after([] { threadIdx.x < 32 ? machine::arrive_at(3, 64) : machine::meet_at(3, 64); }), "");
+  EXPECT_NE(after([] { threadIdx.x >= 32 ? machine::arrive_at(3, 64) : machine::meet_at(3, 64); }), "");
+  EXPECT_NE(after([] { machine::meet_at(1 + threadIdx.x / 32, 32); }), "");
+  EXPECT_NE(after([] { __syncwarp(); }), "");
+}
+
+// Of a warp: who says what it has loaded has loaded it, but what it has stored nobody need see.
+TEST_F(Races, VotesOrderWhatWasLoaded) {
+  const auto after = [&](const std::function<void()>& vote, bool loads_first) {
+    return in_cta([&] {
+      if (threadIdx.x == 0) loads_first ? load_data() : store_data();
+      vote();
+      if (threadIdx.x == 1) loads_first ? store_data() : load_data();
+    });
+  };
+  const auto all_say = [] { __all_sync(kAll, true); };
+  EXPECT_EQ(after(all_say, true), "");
+  EXPECT_NE(after(all_say, false), "");
+  EXPECT_EQ(after([] { __syncwarp(); }, true), "");
+  EXPECT_EQ(after([] { __syncwarp(); }, false), "");
+  EXPECT_NE(after([] {}, true), "");
+}
+
+TEST_F(Races, LaunchesOfAStreamAreInAnOrder) {
+  const auto race = [&](bool early, bool waits, size_t stream) {
+    Simt machine(1);
+    find_races(machine);
+    machine.launch(0, {1}, {1}, [&] {
+      Simt::let_next_launch_begin();
+      store_data();
+      for (int turn = 0; turn < 100; ++turn) Simt::pause();
+    });
+    machine.launch(
+        stream, {1}, {1},
+        [&] {
+          if (waits) Simt::await_launch_before();
+          load_data();
+        },
+        early);
+    return objection_of(machine);
+  };
+  EXPECT_EQ(race(false, false, 0), "");
+  EXPECT_EQ(race(true, true, 0), "");
+  EXPECT_NE(race(true, false, 0), "");
+  EXPECT_NE(race(false, false, 1), "");
+}
+
+TEST_F(Races, AtomicsRaceOnlyWithWhatIsNone) {
+  EXPECT_EQ(among({[&] { say(); }, [&] { say(); }, [&] { hear(); }}), "");
+  EXPECT_NE(among({[&] { say(); }, [&] { store(memory_.flag); }}), "");
+  EXPECT_NE(among({[&] { say(); }, [&] { load(memory_.flag); }}), "");
+  // The last one that counts comes after all others, if there are fences on both sides.
+  const auto count = [&](bool before, bool after) {
+    return of_kernel({3}, {1}, [&, before, after] {
+      store(reinterpret_cast<uint64_t*>(memory_.vectors)[blockIdx.x]);
+      if (before) __threadfence();
+      const bool is_last = atomicAdd(&memory_.count, 1) == 2;
+      if (after) __threadfence();
+      for (size_t i = 0; is_last && i < 3; ++i) load(reinterpret_cast<uint64_t*>(memory_.vectors)[i]);
+    });
+  };
+  EXPECT_EQ(count(true, true), "");
+  EXPECT_NE(count(false, true), "");
+  EXPECT_NE(count(true, false), "");
+}
+
+TEST_F(Races, OnlyOfTheSameBytes) {
+  auto* const bytes = reinterpret_cast<volatile char*>(memory_.vectors);
+  EXPECT_EQ(among({[=] { bytes[2] = 1; }, [=] { bytes[3] = 1; }}), "");
+  EXPECT_NE(among({[=] { bytes[3] = 1; }, [=] { bytes[3] = 2; }}), "");
+  const auto load_part = [&](unsigned first, unsigned last) {
+    return [this, first, last] { machine::load_around(memory_.vectors, first, last); };
+  };
+  EXPECT_EQ(among({[=] { bytes[5] = 1; }, load_part(6, 16)}), "");
+  EXPECT_NE(among({[=] { bytes[5] = 1; }, load_part(5, 16)}), "");
+  EXPECT_NE(among({[&] { memory_.vectors[0] = {1, 2, 3, 4}; }, [=] { bytes[15] = 1; }}), "");
+  EXPECT_NE(among({[&] { Simt::copy(memory_.vectors, &memory_, 16); }, [=] { bytes[15] = 1; }}), "");
+}
+
+TEST_F(Races, AreTold) {
+  const auto load_later = [&] {
+    for (int turn = 0; turn < 100; ++turn) Simt::pause();
+    load_data();
+  };
+  const std::string said = among({[&] { store_data(); }, load_later});
+  for (const char* const part :
+       {"a race for the memory around byte 0: thread 0 of CTA 0 on stream 0 (at 0x",
+        ") stores, thread 0 of CTA 1 on stream 0 (at 0x", ") loads, and nothing orders the two"}) {
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  }
 }
 
 }  // namespace
