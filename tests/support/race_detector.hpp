@@ -3,9 +3,9 @@
 //
 // What is in an order follows from happens-before, as vector clocks keep it (FastTrack, Flanagan and Freund), by the
 // rules that kernels go by (runtime/cuda/machine.cuh): barriers, release and acquire, fences, and ends of launches put
-// everything in an order; a relaxed store that another thread has seen only what the first one has loaded before it,
-// or what it knows others to have released, not what it has stored. Atomic accesses do not race with each other. Votes
-// and shuffles order nothing.
+// everything in an order. A relaxed store that another thread has seen, and a vote or a shuffle, only what was loaded
+// before it: that may be overwritten then, but what was stored may not be read. Nor may it be overwritten, but for what
+// was released earlier. Atomic accesses do not race with each other.
 //
 // Compilers say what is accessed: with -fsanitize=thread they call a function at each access, which here is this
 // detector's and not that sanitizer's. So a program is compiled with that, and not linked with it.
@@ -23,15 +23,22 @@
 #include <utility>
 #include <vector>
 
-#ifdef __SANITIZE_THREAD__
+// Whether a file is compiled so.
+#if defined(__SANITIZE_THREAD__)  // as gcc says it
 #define PLAIT_FINDS_RACES 1
-#else
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)  // and clang
+#define PLAIT_FINDS_RACES 1
+#endif
+#endif
+#ifndef PLAIT_FINDS_RACES
 #define PLAIT_FINDS_RACES 0
 #endif
 
 namespace plait::test {
 
-// How far each thread had come, in accesses that some other thing is known to be after.
+// A vector clock: of each thread how many of its steps are before something else. A thread's step ends where it tells
+// others of it.
 class View {
  public:
   struct Clock {
@@ -93,7 +100,7 @@ class RaceDetector {
   void watch(const void* start, size_t bytes, std::string name);
   void forget(const void* start);
 
-  // A thread begins, and ends. At one place there is one at a time.
+  // A thread begins, after what it knows, and ends. At one place there is one at a time.
   Thread begin(const Place& place, const Knowledge& knows);
   void end(const Thread& thread);
   // What all have done who come to where threads meet is known from there on.
