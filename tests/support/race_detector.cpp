@@ -47,8 +47,9 @@ void View::set(std::span<const Clock> clocks) {
     Parts& parts = own(parts_);
     if (part >= parts.size()) parts.resize(part + 1);
     Clocks& its = own(parts[part]);
-    for (; c < clocks.size() && clocks[c].thread / kTogether == part; ++c)
+    for (; c < clocks.size() && clocks[c].thread / kTogether == part; ++c) {
       its[clocks[c].thread % kTogether] = clocks[c].now;
+    }
   }
 }
 
@@ -218,7 +219,7 @@ RaceDetector::Word* RaceDetector::word_at(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   Page* const page = running == nullptr ? nullptr : detector->page_at(at);
   if (page == nullptr) return nullptr;
-  if (!page->words) page->words = std::make_unique<std::remove_reference_t<decltype(*page->words)>>();
+  if (!page->words) page->words = std::make_unique<Words>();
   return &(*page->words)[at % kPageBytes / sizeof(uint32_t)];
 }
 

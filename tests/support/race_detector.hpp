@@ -148,10 +148,11 @@ class RaceDetector {
     Knowledge said;
     uint64_t number = 0;  // of what was said, among all that was
   };
+  using Words = std::array<Word, kPageBytes / sizeof(uint32_t)>;
   struct Page {
     std::bitset<kPageBytes / kGranule> watched;
     std::array<Cell, kPageBytes / kGranule> cells;
-    std::unique_ptr<std::array<Word, kPageBytes / sizeof(uint32_t)>> words;  // from the first atomic access on
+    std::unique_ptr<Words> words;  // from the first atomic access on
   };
   struct Region {
     uintptr_t start = 0, end = 0;
