@@ -13,8 +13,8 @@ namespace plait::machine {
 // acquire. That memory may be written again, since all has been read that was there, says a relaxed store after a
 // barrier of the CTA: that is enough only because the value of every load before the barrier has been used by then
 // (stored, or combined), and because what had been stored there was released, so that it has come. PTX does not promise
-// it of loads whose values are still on their way: one that is moved down past such a store breaks it, and no test would
-// see that. That kernels keep to these rules, the race detector sees (tests/support/race_detector.hpp).
+// it of loads whose values are still on their way: one that is moved down past such a store breaks it, and no test
+// would see that. That kernels keep to these rules, the race detector sees (tests/support/race_detector.hpp).
 __device__ inline void store_release(void* to, uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
