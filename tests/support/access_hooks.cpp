@@ -23,10 +23,11 @@ using Kind = RaceDetector::Kind;
     RaceDetector::update_atomic(at, sizeof(Word), order, PLAIT_CODE); \
     return operation(at, value, __ATOMIC_SEQ_CST);                    \
   }
-#define PLAIT_COMPARE_EXCHANGE(Word, name)                                                          \
-  int name(Word* at, Word* seen, Word value, int order, int) {                                      \
-    RaceDetector::update_atomic(at, sizeof(Word), order, PLAIT_CODE);                               \
-    return __atomic_compare_exchange_n(at, seen, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+#define PLAIT_COMPARE_EXCHANGE(Word, name)                                                                     \
+  int name(Word* at, Word* seen, Word value, int order, int) {                                                 \
+    const bool done = __atomic_compare_exchange_n(at, seen, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    (done ? RaceDetector::update_atomic : RaceDetector::load_atomic)(at, sizeof(Word), order, PLAIT_CODE);     \
+    return done;                                                                                               \
   }
 #define PLAIT_ATOMICS(Word, type)                                       \
   Word __tsan_##type##_load(const Word* at, int order) {                \

@@ -21,7 +21,7 @@ bool is_load(RaceDetector::Kind kind) {
   return kind == RaceDetector::Kind::kLoad || kind == RaceDetector::Kind::kAtomicLoad;
 }
 bool is_atomic(RaceDetector::Kind kind) {
-  return kind == RaceDetector::Kind::kAtomicLoad || kind == RaceDetector::Kind::kAtomicStore;
+  return kind != RaceDetector::Kind::kLoad && kind != RaceDetector::Kind::kStore;
 }
 
 }  // namespace
@@ -48,7 +48,8 @@ void View::set(std::span<const Clock> clocks) {
     if (part >= parts.size()) parts.resize(part + 1);
     Clocks& its = own(parts[part]);
     for (; c < clocks.size() && clocks[c].thread / kTogether == part; ++c) {
-      its[clocks[c].thread % kTogether] = clocks[c].now;
+      uint32_t& clock = its[clocks[c].thread % kTogether];
+      clock = std::max(clock, clocks[c].now);  // who only arrives goes on, and may have told of that
     }
   }
 }
@@ -114,6 +115,7 @@ void RaceDetector::look_again(const Region& region) {
       if (at + kGranule <= region.start || at >= region.end) continue;
       found->second->watched[g] = is_watched(at);
       found->second->cells[g] = {};
+      if (found->second->words) (*found->second->words)[2 * g] = (*found->second->words)[2 * g + 1] = {};
     }
   }
 }
@@ -157,8 +159,13 @@ RaceDetector::Thread RaceDetector::begin(const Place& place, const Knowledge& kn
   Thread thread;
   thread.id = found->second;
   thread.now = clocks_[thread.id];
-  thread.knows = knows;
+  learn(thread, knows);
   return thread;
+}
+
+void RaceDetector::learn(Thread& self, const Knowledge& of_launches) {
+  self.knows.join(of_launches);
+  self.fenced.join(of_launches.stores);
 }
 
 void RaceDetector::end(const Thread& thread) { clocks_[thread.id] = thread.now + 1; }
@@ -173,6 +180,11 @@ void RaceDetector::Meeting::complete() {
   told_.loads.set(came_);
   came_.clear();
   known_ = std::exchange(told_, {});
+}
+
+void RaceDetector::Meeting::complete_launch() {
+  complete();
+  known_.placed.join(known_.stores);
 }
 
 void RaceDetector::run(Thread* thread, std::span<const char> stack) {
@@ -197,7 +209,7 @@ void RaceDetector::load_atomic(const void* from, size_t bytes, int order, const 
   hear(*word, order);
 }
 
-void RaceDetector::store_atomic(void* to, size_t bytes, int order, const void* code) {
+void RaceDetector::store_atomic(const void* to, size_t bytes, int order, const void* code) {
   Word* const word = word_at(to);
   if (word == nullptr) return;
   touch(to, bytes, Kind::kAtomicStore, code);
@@ -206,10 +218,10 @@ void RaceDetector::store_atomic(void* to, size_t bytes, int order, const void* c
 }
 
 // Whoever loads the word later hears of those before this one as well.
-void RaceDetector::update_atomic(void* at, size_t bytes, int order, const void* code) {
+void RaceDetector::update_atomic(const void* at, size_t bytes, int order, const void* code) {
   Word* const word = word_at(at);
   if (word == nullptr) return;
-  touch(at, bytes, Kind::kAtomicStore, code);
+  touch(at, bytes, Kind::kAtomicUpdate, code);
   hear(*word, order);
   say(*word, order);
 }
@@ -282,14 +294,18 @@ bool RaceDetector::is_ordered(const Thread& self, const Access& before, Kind kin
   return is_known(self.knows.stores) || (!is_load(kind) && is_known(self.knows.placed));
 }
 
-// What is overwritten is forgotten, and loads for which this one stands: what races with them races with it. Where
-// there are too many, the first ones go.
+// What is overwritten is forgotten, but for atomic accesses that are in no order with this one, and so are loads for
+// which this one stands: what races with them races with it. Where there are too many, the first ones go.
 void RaceDetector::remember(Cell& cell, const Thread& self, const Access& access) {
   const auto is_known = [&](const Access& before) {
     return before.thread == self.id || before.clock <= self.knows.stores.of(before.thread);
   };
+  const auto is_replaced = [&](const Access& before) {
+    if (is_load(access.kind)) return before.kind == access.kind && is_known(before);
+    return access.kind != Kind::kAtomicStore || !is_atomic(before.kind) || is_known(before);
+  };
   for (Access& before : cell) {
-    if (!is_load(access.kind) || (before.kind == access.kind && is_known(before))) before.bytes &= ~access.bytes;
+    if (is_replaced(before)) before.bytes &= ~access.bytes;
   }
   auto end = std::remove_if(cell.begin(), cell.end(), [&](const Access& before) { return before.bytes == 0; });
   if (end == cell.end()) end = std::move(cell.begin() + 1, cell.end(), cell.begin());
@@ -312,7 +328,7 @@ std::string RaceDetector::describe(const Access& access) const {
 void RaceDetector::report(const Access& before, const Access& after, uintptr_t at) {
   if (!race_.empty()) return;
   const auto verb = [](Kind kind) {
-    constexpr const char* kVerbs[] = {"loads", "stores", "atomically loads", "atomically stores"};
+    constexpr const char* kVerbs[] = {"loads", "stores", "atomically loads", "atomically stores", "updates"};
     return kVerbs[static_cast<size_t>(kind)];
   };
   const Region& region = std::prev(watched_.lower_bound(at + kGranule))->second;

@@ -5,10 +5,12 @@
 // rules that kernels go by (runtime/cuda/machine.cuh): barriers, release and acquire, fences, and ends of launches put
 // everything in an order. A relaxed store that another thread has seen, and a vote or a shuffle, only what was loaded
 // before it: that may be overwritten then, but what was stored may not be read. Nor may it be overwritten, but for what
-// was released earlier. Atomic accesses do not race with each other.
+// was released earlier. Atomic accesses do not race with each other, not even stores of one word that may come in
+// either order.
 //
 // Compilers say what is accessed: with -fsanitize=thread they call a function at each access, which here is this
-// detector's and not that sanitizer's. So a program is compiled with that, and not linked with it.
+// detector's and not that sanitizer's. So a program is compiled with that, and not linked with it. Of memcpy() gcc says
+// nothing where it calls the function, as for lengths that it does not know.
 #pragma once
 
 #include <array>
@@ -88,18 +90,22 @@ class RaceDetector {
   RaceDetector(const RaceDetector&) = delete;
   RaceDetector& operator=(const RaceDetector&) = delete;
 
-  // Accesses are looked at in what is watched; `name` is for reports.
+  // Accesses are looked at in what is watched, which does not overlap; `name` is for reports.
   void watch(const void* start, size_t bytes, std::string name);
   void forget(const void* start);
 
   // A thread begins, after what it knows, and ends. At one place there is one at a time.
   Thread begin(const Place& place, const Knowledge& knows);
   void end(const Thread& thread);
+  // All launches before are over.
+  static void learn(Thread& self, const Knowledge& of_launches);
   // What all have done who come to where threads meet is known from there on.
   class Meeting {
    public:
     void come(Thread& self);
     void complete();
+    // The same at the end of a launch: what was stored is where it goes.
+    void complete_launch();
     const Knowledge& known() const { return known_; }
 
    private:
@@ -115,17 +121,17 @@ class RaceDetector {
 
   // ---- For what accesses memory: on behalf of the thread that runs, if one does.
 
-  enum class Kind : uint8_t { kLoad, kStore, kAtomicLoad, kAtomicStore };
+  enum class Kind : uint8_t { kLoad, kStore, kAtomicLoad, kAtomicStore, kAtomicUpdate };
   static void touch(const void* address, size_t bytes, Kind kind, const void* code);
   // Before an atomic access is made.
   static void load_atomic(const void* from, size_t bytes, int order, const void* code);
-  static void store_atomic(void* to, size_t bytes, int order, const void* code);
-  static void update_atomic(void* word, size_t bytes, int order, const void* code);
+  static void store_atomic(const void* to, size_t bytes, int order, const void* code);
+  static void update_atomic(const void* word, size_t bytes, int order, const void* code);
   static void fence();
 
  private:
-  static constexpr uintptr_t kGranule = 8;  // bytes
-  static constexpr size_t kRemembered = 6;  // accesses of a granule, the last ones
+  static constexpr uintptr_t kGranule = 8;   // bytes
+  static constexpr size_t kRemembered = 12;  // accesses of a granule, the last ones: more than it has bytes
   static constexpr uintptr_t kPageBytes = 4096;
 
   struct Access {

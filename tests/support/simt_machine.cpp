@@ -67,9 +67,9 @@ bool Simt::lets_next_begin(const Grid& grid) {
 
 void Simt::begin_next(Stream& stream) {
   while (!stream.running.empty() && is_over(*stream.running.front())) {
-    Order& ended = stream.running.front()->order;
-    ended.complete();
-    stream.over.join(ended.meeting.known());
+    RaceDetector::Meeting& ended = stream.running.front()->order.meeting;
+    ended.complete_launch();
+    stream.over.join(ended.known());
     stream.running.pop_front();
   }
   if (!stream.running.empty()) stream.running.front()->is_first = 1;
@@ -82,6 +82,7 @@ void Simt::begin_next(Stream& stream) {
   Grid& grid = *stream.running.emplace_back(std::make_unique<Grid>(stream));
   stream.is_odd = !stream.is_odd;
   grid.is_first = stream.running.size() == 1 ? 1 : 0;
+  grid.is_early = launch.early;
   for (unsigned y = 0; y < launch.grid.y; ++y) {
     for (unsigned x = 0; x < launch.grid.x; ++x) add_cta(grid, launch, {x, y, 0});
   }
@@ -146,7 +147,17 @@ void Simt::await_next(const uint64_t& generation, uint64_t mine) {
 void Simt::await_launch_before() {
   Grid& grid = current_->self_->cta->grid;
   await_next(grid.is_first, 0);
-  current_->self_->memory.knows.join(grid.stream.over);
+  current_->self_->has_awaited = true;
+  RaceDetector::learn(current_->self_->memory, grid.stream.over);
+}
+
+// What is launched third would begin while the first one is on the machine.
+void Simt::let_next_launch_begin() {
+  Cta& cta = *current_->self_->cta;
+  if (cta.grid.is_early && !current_->self_->has_awaited) {
+    current_->divergence_ = "an early launch lets the next one begin before the one before it is over";
+  }
+  cta.lets_next_begin = true;
 }
 
 const Simt::Votes& Simt::meet_warp(uint64_t value, const Location& at) {
@@ -229,9 +240,14 @@ void Simt::Meeting::go_on_if_complete() {
 void Simt::NamedBarrier::arrive(uint32_t its_threads, bool value) {
   if (arrived > 0 && its_threads != threads) current_->divergence_ = "threads of a named barrier count differently";
   threads = its_threads;
+  const unsigned thread = current_->self_->indices.thread.x;
+  if (came.test(thread))
+    current_->divergence_ = "a thread comes twice to a named barrier that others have yet to come to";
+  came.set(thread);
   all = all && value;
   order.come();
   if (++arrived < threads) return;
+  came.reset();
   result = all;
   all = true;
   arrived = 0;

@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -102,7 +103,7 @@ class Simt {
   // Until the launch before this one is over.
   static void await_launch_before();
   // So does this CTA let the next launch begin.
-  static void let_next_launch_begin() { current_->self_->cta->lets_next_begin = true; }
+  static void let_next_launch_begin();
 
   // What a copy engine does, or a host: what it accesses.
   static void copy(void* to, const void* from, size_t bytes) {
@@ -160,6 +161,7 @@ class Simt {
   // Of as many threads as those say that come, be they still there or not.
   struct NamedBarrier {
     uint32_t arrived = 0, threads = 0;
+    std::bitset<1024> came;
     uint64_t generation = 0;
     bool all = true, result = true;
     Order order;
@@ -193,6 +195,7 @@ class Simt {
     std::vector<std::unique_ptr<Thread>> threads;
     std::vector<std::shared_ptr<Cta>> ctas;
     uint64_t is_first = 0;  // of those that run on its stream
+    bool is_early = false;
   };
 
   struct Cta {
@@ -215,7 +218,8 @@ class Simt {
     Fiber fiber{&Simt::perform, kStackBytes};
     const uint64_t* awaited = nullptr;  // it waits until this is no longer `not_after`
     uint64_t not_after = 0;
-    uint64_t held_until = 0;  // a turn
+    uint64_t held_until = 0;   // a turn
+    bool has_awaited = false;  // the launch before
     bool is_done = false;
   };
 

@@ -119,6 +119,10 @@ TEST(Simt, NamedBarriersWaitForThoseWhoArriveAndThoseWhoMeet) {
   EXPECT_EQ(objection([] { machine::meet_at(1, 96); }), "threads wait for ever");
   EXPECT_EQ(objection([] { machine::meet_at(1, threadIdx.x < 32 ? 64 : 32); }),
             "threads of a named barrier count differently");
+  EXPECT_EQ(objection([] {
+              if (threadIdx.x < 32) machine::arrive_at(1, 64), machine::arrive_at(1, 64);
+            }),
+            "a thread comes twice to a named barrier that others have yet to come to");
 }
 
 // How often a thread that loads two words sees one of them newer than the other, if another thread stores both.
@@ -305,6 +309,19 @@ TEST_F(Races, BarriersOrderAll) {
   EXPECT_NE(after([] { threadIdx.x >= 32 ? machine::arrive_at(3, 64) : machine::meet_at(3, 64); }), "");
   EXPECT_NE(after([] { machine::meet_at(1 + threadIdx.x / 32, 32); }), "");
   EXPECT_NE(after([] { __syncwarp(); }), "");
+  // Who only arrives goes on, and may tell more before the others come.
+  EXPECT_EQ(in_cta([&] {
+              if (threadIdx.x < 32) {
+                machine::arrive_at(3, 64);
+                if (threadIdx.x == 0) store_data(), release();
+                return;
+              }
+              if (threadIdx.x == 33) acquire();
+              __syncwarp();
+              machine::meet_at(3, 64);
+              if (threadIdx.x == 33) load_data();
+            }),
+            "");
 }
 
 // Of a warp: who says what it has loaded has loaded it, but what it has stored nobody need see.
@@ -348,6 +365,21 @@ TEST_F(Races, LaunchesOfAStreamAreInAnOrder) {
   EXPECT_NE(race(false, false, 1), "");
 }
 
+// What a launch has stored its successors may tell of.
+TEST_F(Races, WhatALaunchHasStoredIsWhereItGoes) {
+  const auto race = [&](const std::function<void()>& on_another_stream) {
+    Simt machine(1);
+    find_races(machine);
+    machine.launch(0, {1}, {1}, [&] { store_data(); });
+    machine.launch(0, {1}, {1}, [&] { say(); });
+    machine.launch(1, {1}, {1}, on_another_stream);
+    return objection_of(machine);
+  };
+  EXPECT_EQ(race([&] { acquire(), load_data(); }), "");
+  EXPECT_EQ(race([&] { hear(), store_data(); }), "");
+  EXPECT_NE(race([&] { hear(), load_data(); }), "");
+}
+
 TEST_F(Races, AtomicsRaceOnlyWithWhatIsNone) {
   EXPECT_EQ(among({[&] { say(); }, [&] { say(); }, [&] { hear(); }}), "");
   EXPECT_NE(among({[&] { say(); }, [&] { store(memory_.flag); }}), "");
@@ -377,6 +409,16 @@ TEST_F(Races, OnlyOfTheSameBytes) {
   EXPECT_EQ(among({[=] { bytes[5] = 1; }, load_part(6, 16)}), "");
   EXPECT_NE(among({[=] { bytes[5] = 1; }, load_part(5, 16)}), "");
   EXPECT_NE(among({[&] { memory_.vectors[0] = {1, 2, 3, 4}; }, [=] { bytes[15] = 1; }}), "");
+  // However many others there are.
+  for (int byte = 0; byte < 8; ++byte) {
+    std::vector<std::function<void()>> ctas;
+    for (int i = 0; i < 8; ++i) ctas.push_back([=] { bytes[i] = 1; });
+    ctas.push_back([=] {
+      for (int turn = 0; turn < 100; ++turn) Simt::pause();
+      bytes[byte] = 2;
+    });
+    EXPECT_NE(among(ctas), "") << byte;
+  }
   EXPECT_NE(among({[&] { Simt::copy(memory_.vectors, &memory_, 16); }, [=] { bytes[15] = 1; }}), "");
 }
 
