@@ -44,8 +44,8 @@ __device__ void copy_shifted(uint4* out, const std::byte* in, Index first, Index
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
       if (!is_ours(u)) continue;
-      low[u] = machine::load_around(aligned + i + u * threads, bytes, sizeof(uint4));
-      high[u] = machine::load_around(aligned + i + u * threads + 1, 0, bytes);
+      low[u] = machine::load_around(&aligned[i + u * threads], bytes, sizeof(uint4));
+      high[u] = machine::load_around(&aligned[i + u * threads + 1], 0, bytes);
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {

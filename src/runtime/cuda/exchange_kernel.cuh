@@ -144,9 +144,9 @@ __global__ void __launch_bounds__(kMostExchangeThreads, 1) run_exchange(const __
   machine::await_launch_before();
   if (launch.own_count > 0 && blockIdx.y == gridDim.y - 1) return copy_own(launch);
   int* const gave_up = machine::shared_array<int, kSlots>();
-  if (threadIdx.x < kSlots) gave_up[threadIdx.x] = 0;
   const MessageQueue& queue = launch.queues[blockIdx.y];
   ChannelEnd end(launch, queue, gave_up);
+  if (threadIdx.x < kSlots) gave_up[threadIdx.x] = 0;
   __syncthreads();  // before anyone leaves, too
   for (int m = queue.first; m < queue.first + queue.count; ++m) {
     if (!end.perform(launch.messages[m])) return;

@@ -78,7 +78,7 @@ __device__ void load_vectors(const std::byte* memory, uint32_t first, uint32_t s
 #pragma unroll
   for (int u = 0; u < count; ++u) {
     const uint32_t i = first + u * stride;
-    values[u].bits = i < last ? machine::load_around(from + i, bytes, sizeof(uint4)) : uint4{0, 0, 0, 0};
+    values[u].bits = i < last ? machine::load_around(&from[i], bytes, sizeof(uint4)) : uint4{0, 0, 0, 0};
   }
 }
 template <bool is_aligned, class Vector, int count>
@@ -92,7 +92,7 @@ __device__ void complete_vectors(const std::byte* memory, uint32_t first, uint32
 #pragma unroll
     for (int u = 0; u < count; ++u) {
       const uint32_t i = first + u * stride;
-      if (i < last) next[u] = machine::load_around(from + i, 0, bytes);
+      if (i < last) next[u] = machine::load_around(&from[i], 0, bytes);
     }
 #pragma unroll
     for (int u = 0; u < count; ++u) values[u].bits = shift_vectors(values[u].bits, next[u], bytes);
