@@ -97,7 +97,7 @@ class World : public test::SimtWorld {
     Call call{collective, DataType::kInt32};
     call.count = static_cast<size_t>(ranks_) * 100;  // something for each warp
     const VerifiedPlan& plan = plan_of("push", call, 1);
-    const LaunchShape shape{protocol, 1, 2 * kWarpThreads};
+    const LaunchShape shape{protocol, 1, kLeastThreads};
     for (int time = 0; time < times; ++time) {
       Made& made = calls_.emplace_back();
       made.call = call;
