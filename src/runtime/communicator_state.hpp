@@ -1,7 +1,6 @@
 // What a runtime that performs calls elsewhere than on the host needs to know and say about its communicator.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "runtime/call.hpp"
+#include "runtime/exports.hpp"
 
 namespace plait {
 
@@ -42,10 +42,10 @@ class CommunicatorState {
   virtual std::string describe() const = 0;
 
   // Shared memory: for what ranks offer each other (meetings.hpp), all of them or one that sends to another, and for
-  // the numbers of the allocations that a rank exports (host/segment.hpp).
+  // what a rank lets others map.
   virtual std::byte* offers() const = 0;
   virtual std::byte* message_offers(int from, int to) const = 0;
-  virtual std::atomic<uint64_t>* exports(int rank) const = 0;
+  virtual Exports& exports(int rank) const = 0;
 };
 
 }  // namespace plait

@@ -23,9 +23,6 @@ using Offer = std::array<std::byte, kOfferBytes>;
 // A segment has no memory for offers where there are more.
 inline constexpr int kMostOfferingRanks = 16;
 
-// Numbers of allocations that a rank lets others map, for those that it may offer.
-inline constexpr int kMostExports = 64;
-
 struct OfferTable;
 
 // A rank's end. All ranks make the same sequence of put(). Not for several threads at a time.

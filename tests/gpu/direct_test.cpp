@@ -331,6 +331,94 @@ void follow_each_other(Communicator& communicator, cudaStream_t stream) {
   if (communicator.direct_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
 }
 
+// Keeps all but a little of the GPU's memory, or gives it back, on one rank of each GPU.
+class Hoard {
+ public:
+  explicit Hoard(bool takes_part) : takes_part_(takes_part) {}
+  void take() {
+    size_t free = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
+    if (takes_part_) check_cuda(cudaMalloc(&memory_, free - total / 64), "nearly all memory");
+  }
+  void give_back() {
+    if (takes_part_) check_cuda(cudaFree(memory_), "freeing");
+  }
+
+ private:
+  const bool takes_part_;
+  void* memory_ = nullptr;
+};
+
+// Where little memory is left, nobody keeps any of a GPU's mapped but for graphs, and calls are right meanwhile.
+void run_short_of_memory(Communicator& communicator, cudaStream_t stream, Meeting& meeting, int gpus) {
+  const int ranks = communicator.size();
+  int times = 0;
+  const auto meet = [&] { meeting.wait(ranks, ++times); };
+  const Call call = call_of(Collective::kAllGather, 0, 100'000);
+  const End in_graph{communicator, allocate(), allocate(), stream}, end{communicator, allocate(), allocate(), stream};
+  const Graph graph = captured(in_graph, call, 0);
+  const size_t kept = communicator.mapped_buffers();
+  if (!end.check(call, 1, 0, false)) fail(ErrorCode::kInternal, "wrong at first");
+  expect_direct(communicator, 2);
+  if (communicator.mapped_buffers() == kept) fail(ErrorCode::kInternal, "nothing is mapped");
+  meet();
+  Hoard hoard(communicator.rank() < gpus);
+  hoard.take();
+  for (int tries = 0; tries < 500 && communicator.mapped_buffers() > kept; ++tries) usleep(10'000);
+  if (communicator.mapped_buffers() != kept) fail(ErrorCode::kInternal, communicator.mapped_buffers(), " are mapped");
+  meet();
+  if (!end.check(call, 2, 0, false)) fail(ErrorCode::kInternal, "wrong where memory is short");
+  expect_direct(communicator, 2);
+  in_graph.prepare(call, 3, 0, false);
+  graph.launch();
+  if (!in_graph.is_right(call, 3, 0)) fail(ErrorCode::kInternal, "wrong in a graph");
+  meet();
+  hoard.give_back();
+  usleep(200'000);  // that is noticed
+  meet();
+  if (!end.check(call, 4, 0, false)) fail(ErrorCode::kInternal, "wrong afterwards");
+  expect_direct(communicator, 3);
+  for (unsigned round = 0; round < 20; ++round) {  // it changes while calls are under way
+    end.prepare(call, round, 0, false);
+    for (int i = 0; i < 5; ++i) end.enqueue(call, 0, false);
+    round % 2 == 0 ? hoard.take() : hoard.give_back();
+    if (!end.is_right(call, round, 0)) fail(ErrorCode::kInternal, "wrong in round ", round);
+  }
+}
+
+// What others have freed is let go of, for which launches wait until the GPU is idle: not while a call is under way
+// that waits for a rank that waits for a launch.
+void free_while_others_wait(Communicator& first, cudaStream_t stream, const UniqueId& other_id, Meeting& meeting) {
+  Communicator second = Communicator::create(other_id, first.rank(), first.size(), insisting(), first.device());
+  cudaStream_t other;
+  check_cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "a stream");
+  const End end{first, allocate(), allocate(), stream};
+  if (!end.check(call_of(Collective::kAllGather, 0, 500'000), 1, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  expect_direct(first, 1);
+  const auto wait_for = [](Communicator& communicator, cudaStream_t its_stream) {
+    check_cuda(cudaStreamSynchronize(its_stream), "the call");
+    if (const auto error = communicator.async_error()) throw *error;
+  };
+  const Call barrier;
+  if (first.rank() == 0) {
+    meeting.wait(first.size(), 1);
+    check_cuda(cudaFree(end.input), "freeing");
+    check_cuda(cudaFree(end.output), "freeing");
+    second.enqueue(barrier, nullptr, nullptr, other);
+    wait_for(second, other);
+    first.enqueue(barrier, nullptr, nullptr, stream);
+  } else {
+    first.enqueue(barrier, nullptr, nullptr, stream);
+    meeting.wait(first.size(), 1);
+    usleep(300'000);  // meanwhile this rank hears of what is freed
+    second.enqueue(barrier, nullptr, nullptr, other);
+    wait_for(second, other);
+  }
+  wait_for(first, stream);
+  for (int tries = 0; tries < 500 && first.mapped_buffers() >= first.size() - 1u; ++tries) usleep(10'000);
+  if (first.mapped_buffers() >= first.size() - 1u) fail(ErrorCode::kInternal, "freed memory is still mapped");
+}
+
 // Ranks launch graphs of different calls, which hold different addresses of each other's buffers: that is found.
 void mix_up_graphs(Communicator& communicator, cudaStream_t stream, Collective collective) {
   const End end{communicator, allocate(), allocate(), stream};
@@ -529,10 +617,14 @@ int run_all(int gpus) {
     for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, call_everything);
     for (const int ranks : {2, 3, 4}) expect("folds", ranks, fold_everything);
     for (const int ranks : {2, 3}) {
-      Shared<Meeting> meeting;
-      const UniqueId other = new_id();
+      Shared<Meeting> meeting, later_meeting, last_meeting;
+      const UniqueId other = new_id(), another = new_id();
       expect("buffers that come and go", ranks, [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *meeting); });
       expect("buffers that follow each other", ranks, follow_each_other);
+      expect("little memory", ranks,
+             [&](Communicator& c, cudaStream_t s) { run_short_of_memory(c, s, *later_meeting, gpus); });
+      expect("memory that is freed while others wait", ranks,
+             [&](Communicator& c, cudaStream_t s) { free_while_others_wait(c, s, another, *last_meeting); });
       expect("graphs", ranks, replay);
       expect("one captures", ranks, differ_in_capture);
       for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {

@@ -47,7 +47,10 @@ bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
 
 bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
   if (place.can_be_mapped) return true;
-  note("what others read is not memory of cudaMalloc on this GPU, or too many allocations are exported to processes");
+  note(place.memory_is_scarce
+           ? "little of the GPU's memory is left, and what others have mapped is not free as soon as it is freed"
+           : "what others read is not memory of cudaMalloc on this GPU, or too many allocations are exported to "
+             "processes");
   return false;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "runtime/cuda/branch.hpp"
+#include "runtime/cuda/call_order.hpp"
 #include "runtime/cuda/copier.hpp"
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/direct_calls.hpp"
@@ -39,7 +40,7 @@ struct ProposedCall {
 
 std::unique_ptr<PeerBuffers> peer_buffers(const PeerMemory& memory, CommunicatorState& state, int rank, int ranks) {
   if (state.process_sharing() != ProcessSharing::kAll) {
-    return std::make_unique<PeerBuffers>(memory.device(), rank, [&state](int r) { return state.exports(r); });
+    return std::make_unique<PeerBuffers>(memory.device(), rank, [&state](int r) -> Exports& { return state.exports(r); });
   }
   std::vector<int> devices;  // none where GPUs shall not reach each other
   for (int r = 0; r < ranks && memory.kind() != ReachKind::kHost; ++r) devices.push_back(memory.device_of(r));
@@ -78,7 +79,6 @@ struct CudaRank::Impl {
   void keep_turn(cudaStream_t stream, bool runs_now);
   // `later` goes on when `earlier` has come to this point.
   void wait_for(cudaStream_t earlier, cudaStream_t later) const;
-  cudaError_t finish() const;
 
   PeerMemory memory;
   std::optional<PeerMemory> host_memory;
@@ -102,10 +102,8 @@ struct CudaRank::Impl {
   // The exchange at hand.
   std::span<const PeerMessage> messages;
   std::span<void* const> streams;
-  cudaEvent_t last_call = nullptr;
+  CallOrder order{memory.device()};
   cudaEvent_t joined = nullptr;  // of streams that wait for each other
-  cudaStream_t last_stream = nullptr;
-  bool has_called = false;
   std::unique_ptr<KernelWatch> watch;
 };
 
@@ -134,9 +132,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   check_cuda(cudaHostGetDevicePointer(&mapped, reports, 0), "mapping the memory for reports");
   self.failures = mapped->strands;
   self.aborted = &mapped->aborted;
-  for (cudaEvent_t* event : {&last_call, &joined}) {
-    check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "an event");
-  }
+  check_cuda(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "an event");
   for (int type = 0; type < kDataTypeCount; ++type) {
     for (int protocol = 0; protocol < kProtocolCount; ++protocol) {
       load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
@@ -178,15 +174,7 @@ void* CudaRank::Impl::place_products(const Call& call, const void* input, void* 
 template <class Launch>
 void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
   if (state.has_failed()) throw *state.failure();
-  const bool runs_now = !is_captured(stream);
-  if (runs_now && has_called && stream != last_stream) {
-    check_cuda(cudaStreamWaitEvent(stream, last_call, 0), "waiting for the last call's stream");
-  }
-  launch(runs_now);
-  if (!runs_now) return;
-  check_cuda(cudaEventRecord(last_call, stream), "recording the call");
-  last_stream = stream;
-  has_called = true;
+  is_captured(stream) ? launch(false) : order.next(stream, [&] { launch(true); });
 }
 
 template <class Work, class What>
@@ -259,16 +247,11 @@ void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
   check_cuda(cudaStreamWaitEvent(later, joined, 0), "waiting for a stream of a group");
 }
 
-// Waits in kernels are bounded.
-cudaError_t CudaRank::Impl::finish() const { return has_called ? cudaEventSynchronize(last_call) : cudaSuccess; }
-
 CudaRank::Impl::~Impl() {
   const DeviceGuard guard(memory.device());
-  finish();
+  order.finish();  // waits in kernels are bounded
   watch.reset();
-  for (const cudaEvent_t event : {last_call, joined}) {
-    if (event != nullptr) cudaEventDestroy(event);
-  }
+  if (joined != nullptr) cudaEventDestroy(joined);
   beside.reset();
   beside_copies.reset();
   copier.reset();
@@ -441,7 +424,7 @@ bool CudaRank::advance_exchange() {
   return impl.or_abort(advance, [&] { return impl.to_agree(); });
 }
 
-void CudaRank::finish() { check_cuda(impl_->finish(), "waiting for the last call"); }
+void CudaRank::finish() { check_cuda(impl_->order.finish(), "waiting for the last call"); }
 void CudaRank::look_at_reports() { impl_->watch->look_at_reports(); }
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }
 

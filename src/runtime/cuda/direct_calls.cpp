@@ -41,6 +41,7 @@ bool DirectCalls::propose(const CopyProgram& program, const void* input, const v
   if (watch_.sharing() == ProcessSharing::kSome || !meetings_.begin_call(captured_)) return false;
   program_ = &program;
   call_ = {};
+  call_.use.is_captured = captured_;
   call_.inputs.assign(static_cast<size_t>(ranks_), nullptr);
   call_.outputs = call_.inputs;
   call_.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
@@ -67,7 +68,10 @@ bool DirectCalls::meet(std::chrono::nanoseconds patience) {
 std::optional<DirectCall> DirectCalls::conclude() {
   TurnBack turn(turn_);
   turn.stays = watch_.have_agreed(meetings_.conclude(watch_.look("all ranks")));
-  if (!turn.stays) return std::nullopt;
+  if (!turn.stays) {
+    call_ = {};
+    return std::nullopt;
+  }
   call_.agreement = meetings_.agreement();
   return std::move(call_);
 }
@@ -106,7 +110,7 @@ bool DirectCalls::find_buffers(const CopyProgram& program, std::span<const Propo
     if (found[from] != nullptr) return;
     Places places;
     std::memcpy(&places, proposals[from].words.data(), sizeof(places));
-    found[from] = buffers_.map(rank, places.*which);
+    found[from] = buffers_.map(rank, places.*which, call_.use);
   };
   try {
     if (program.fold) {

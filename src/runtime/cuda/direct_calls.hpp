@@ -27,6 +27,7 @@ namespace plait {
 struct DirectCall {
   // By rank, where the buffers lie that this rank reads, as its GPU addresses them; null where it reads none.
   std::vector<const std::byte*> inputs, outputs;
+  PeerBuffers::Use use;  // of these
   // The number of this agreement, the same on all ranks. Ranks that replay graphs of different calls find out by it.
   uint64_t agreement = 0;
 };

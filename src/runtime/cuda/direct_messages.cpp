@@ -62,6 +62,7 @@ bool DirectMessages::propose(std::span<const PeerMessage> messages, std::span<co
   const bool is_plain = is_one_each_way(messages, rank_);
   if (!is_plain) watch_.note("an exchange has several of a kind, or some to the rank itself");
   for (End& end : ends_) end.is_willing = is_plain;
+  use_ = {captured_, {}};
   round_ = {};
   TurnBack turn(turn_);
   begin_round();
@@ -93,8 +94,10 @@ bool DirectMessages::advance() {
 
 std::optional<DirectExchange> DirectMessages::conclude() {
   TurnBack turn(turn_);
+  const PeerBuffers::Use use = std::move(use_);  // of what is agreed on, or not
   if (std::none_of(ends_.begin(), ends_.end(), [](const End& end) { return end.is_agreed(); })) return std::nullopt;
   DirectExchange exchange = agreed_copies();
+  exchange.use = use;
   turn.stays = exchange.has_turn;
   return exchange;
 }
@@ -172,7 +175,7 @@ bool DirectMessages::can_do(End& end, std::span<const Proposal> proposals) {
   if (send.bytes != receive.bytes) return false;  // which kernels report
   if (end.message->kind == Kind::kSend) return true;
   try {
-    end.source = buffers_.map(end.message->peer, send.place);
+    end.source = buffers_.map(end.message->peer, send.place, use_);
     return true;
   } catch (const std::exception& error) {
     watch_.note(error.what());

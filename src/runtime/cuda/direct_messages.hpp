@@ -32,6 +32,7 @@ struct DirectExchange {
   CopyLanes copies;
   std::vector<uint64_t> agreements;      // by lane
   std::vector<const std::byte*> inputs;  // by rank, as this rank's GPU addresses them
+  PeerBuffers::Use use;                  // of these
   std::byte* output = nullptr;
   bool has_turn = false;          // copy engines copy, for which this rank has taken its turn
   std::vector<PeerMessage> rest;  // that inboxes carry, beside it
@@ -98,6 +99,7 @@ class DirectMessages {
   cudaStream_t stream_ = nullptr;
   bool captured_ = false;
   std::vector<End> ends_;  // of long messages
+  PeerBuffers::Use use_;
   Round round_;
 };
 

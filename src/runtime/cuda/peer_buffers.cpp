@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.hpp"
+#include "runtime/cuda/call_order.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/peer_block.hpp"
 
@@ -12,10 +13,15 @@ namespace {
 
 // So long may memory that was freed be kept from others, at least.
 constexpr auto kBetweenReleases = std::chrono::milliseconds(20);
+// And at most so long because calls are under way, of which a program may never have none.
+constexpr auto kLongestWaitForCalls = std::chrono::seconds(2);
+
+// Little memory is left where less than this part of the GPU's is free, until twice as much is.
+constexpr size_t kScarcePart = 32;
 
 }  // namespace
 
-PeerBuffers::PeerBuffers(int device, int rank, Exports exports)
+PeerBuffers::PeerBuffers(int device, int rank, ExportsOf exports)
     : device_(device), rank_(rank), exports_(std::move(exports)) {}
 
 PeerBuffers::PeerBuffers(int device, std::span<const int> devices) : device_(device), rank_(-1) {
@@ -31,10 +37,10 @@ PeerBuffers::~PeerBuffers() {
   keeper_.reset();
   const CaptureAside aside;
   for (size_t slot = 0; slot < own_.size(); ++slot) {
-    if (own_[slot].allocation != 0) exports_(rank_)[slot].store(0, std::memory_order_release);
+    if (own_[slot].allocation != 0) exports_(rank_).allocations[slot].store(0, std::memory_order_release);
   }
   for (const auto& [key, mapping] : mapped_) {
-    if (mapping.start != nullptr) cudaIpcCloseMemHandle(mapping.start);
+    if (mapping.start != nullptr) cudaIpcCloseMemHandle(mapping.start.get());
   }
 }
 
@@ -50,14 +56,15 @@ BufferPlace PeerBuffers::place_of(const void* buffer, size_t bytes) {
   if (exports_) {
     const std::scoped_lock lock(mutex_);
     place.export_slot = export_slot(allocation->start, allocation->number);
-    if (place.export_slot < 0) return place;
+    place.memory_is_scarce = memory_is_scarce();
+    if (place.export_slot < 0 || place.memory_is_scarce) return place;
     place.handle = own_[static_cast<size_t>(place.export_slot)].handle;
   }
   place.can_be_mapped = true;
   return place;
 }
 
-// Where the allocation is in the table; -1: it is full, or there is no handle to be had.
+// Where the allocation is in the table; -1: it is full, there is no handle to be had, or little memory is left.
 int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
   const auto slot_of = [&](uint64_t number) {
     const auto found =
@@ -70,17 +77,19 @@ int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
   if (free < 0) return -1;
   Export made{allocation, start, {}};
   const CaptureAside aside;
+  start_keeper();
+  look_at_memory();
+  if (memory_is_scarce()) return -1;
   if (cudaIpcGetMemHandle(&made.handle, const_cast<void*>(start)) != cudaSuccess) {
     cudaGetLastError();
     return -1;
   }
-  start_keeper();
   own_[static_cast<size_t>(free)] = made;
-  exports_(rank_)[free].store(allocation, std::memory_order_release);
+  exports_(rank_).allocations[static_cast<size_t>(free)].store(allocation, std::memory_order_release);
   return free;
 }
 
-const std::byte* PeerBuffers::map(int rank, const BufferPlace& place) {
+const std::byte* PeerBuffers::map(int rank, const BufferPlace& place, Use& use) {
   if (!place.can_be_mapped) fail(ErrorCode::kResources, "rank ", rank, " has a buffer that others cannot map");
   if (!exports_) {
     if (!unreachable_.empty()) fail(ErrorCode::kResources, unreachable_);
@@ -93,16 +102,19 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place) {
     // CUDA maps nothing where it still has mapped what lay there before.
     if (has_freed(rank)) fail(ErrorCode::kResources, "rank ", rank, " has freed memory that is still to be let go of");
     start_keeper();
-    found = mapped_.emplace(key, Mapping{place.export_slot, nullptr}).first;
+    found = mapped_.emplace(key, Mapping{place.export_slot, nullptr, false}).first;
     const CaptureAside aside;
     void* start = nullptr;
     const cudaError_t error = cudaIpcOpenMemHandle(&start, place.handle, cudaIpcMemLazyEnablePeerAccess);
     if (error == cudaErrorAlreadyMapped) mapped_.erase(found);  // another communicator lets go of it soon
     check_cuda(error, "mapping a buffer of rank ", rank);
-    found->second.start = static_cast<std::byte*>(start);
+    found->second.start = {static_cast<std::byte*>(start), [](std::byte*) {}};
   }
-  if (found->second.start == nullptr) fail(ErrorCode::kResources, "a buffer of rank ", rank, " could not be mapped");
-  return found->second.start + place.offset;
+  Mapping& mapping = found->second;
+  if (mapping.start == nullptr) fail(ErrorCode::kResources, "a buffer of rank ", rank, " could not be mapped");
+  if (use.is_captured) mapping.is_in_graph = true;
+  use.mapped.push_back(mapping.start);
+  return mapping.start.get() + place.offset;
 }
 
 void PeerBuffers::start_keeper() {
@@ -113,13 +125,37 @@ void PeerBuffers::look() {
   // Of the keeper's thread, and never set back: that would make a context on another GPU.
   if (cudaSetDevice(device_) != cudaSuccess) return;
   const CaptureAside aside;
-  std::vector<std::byte*> freed;
+  if (!look_at_exports()) return;
+  // Closing waits until the GPU is idle, and makes all launches of this process wait as well.
+  if (CallOrder::while_none_runs([this] { let_go(false); })) return;
+  if (freed_since_ && Clock::now() - *freed_since_ > kLongestWaitForCalls) let_go(true);
+}
+
+// Says whether anything is to be let go of.
+bool PeerBuffers::look_at_exports() {
+  const std::scoped_lock lock(mutex_);
+  withdraw_freed();
+  look_at_memory();
+  const bool any_is_freed = std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_freed(it); });
+  if (!any_is_freed) freed_since_.reset();
+  if (any_is_freed && !freed_since_) freed_since_ = Clock::now();
+  return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_to_go(it); });
+}
+
+void PeerBuffers::let_go(bool only_freed) {
+  std::vector<std::shared_ptr<std::byte>> going;
   {
     const std::scoped_lock lock(mutex_);
-    withdraw_freed();
-    freed = take_freed();
+    for (auto it = mapped_.begin(); it != mapped_.end();) {
+      if (!is_to_go(*it) || (only_freed && !is_freed(*it))) {
+        ++it;
+        continue;
+      }
+      if (it->second.start != nullptr) going.push_back(std::move(it->second.start));
+      it = mapped_.erase(it);
+    }
   }
-  for (std::byte* const start : freed) cudaIpcCloseMemHandle(start);
+  for (const auto& start : going) cudaIpcCloseMemHandle(start.get());
 }
 
 // Tells the others of what this rank has freed.
@@ -129,32 +165,44 @@ void PeerBuffers::withdraw_freed() {
     if (own.allocation == 0) continue;
     const std::optional<Allocation> there = allocation_of(own.start);
     if (there && there->number == own.allocation) continue;
-    exports_(rank_)[slot].store(0, std::memory_order_release);
+    exports_(rank_).allocations[slot].store(0, std::memory_order_release);
     own = {};
   }
 }
 
-// Whether this rank still has mapped what that one has freed.
-bool PeerBuffers::has_freed(int rank) const {
-  return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) {
-    const auto& [key, mapping] = it;
-    return key.first == rank && exports_(rank)[mapping.export_slot].load(std::memory_order_acquire) != key.second;
-  });
+// Tells the others whether they may keep mapped what this rank has exported.
+void PeerBuffers::look_at_memory() {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    cudaGetLastError();
+    return;
+  }
+  const size_t enough = total / kScarcePart * (memory_is_scarce() ? 2 : 1);
+  exports_(rank_).are_wanted_back.store(free < enough ? 1 : 0, std::memory_order_relaxed);
 }
 
-// What its owner has freed, to be let go of.
-std::vector<std::byte*> PeerBuffers::take_freed() {
-  std::vector<std::byte*> freed;
-  for (auto it = mapped_.begin(); it != mapped_.end();) {
-    const auto& [key, mapping] = *it;
-    if (exports_(key.first)[mapping.export_slot].load(std::memory_order_acquire) == key.second) {
-      ++it;
-      continue;
-    }
-    if (mapping.start != nullptr) freed.push_back(mapping.start);
-    it = mapped_.erase(it);
-  }
-  return freed;
+bool PeerBuffers::memory_is_scarce() const {
+  return exports_(rank_).are_wanted_back.load(std::memory_order_relaxed) != 0;
+}
+
+// Whether its owner has freed what this rank still has mapped.
+bool PeerBuffers::is_freed(const Mapped& it) const {
+  const auto& [key, mapping] = it;
+  const auto slot = static_cast<size_t>(mapping.export_slot);
+  return exports_(key.first).allocations[slot].load(std::memory_order_acquire) != key.second;
+}
+
+// Whether this rank is to let go of it: no call is about to use it.
+bool PeerBuffers::is_to_go(const Mapped& it) const {
+  const auto& [key, mapping] = it;
+  if (mapping.start.use_count() > 1) return false;
+  if (is_freed(it)) return true;
+  return exports_(key.first).are_wanted_back.load(std::memory_order_relaxed) != 0 && !mapping.is_in_graph;
+}
+
+bool PeerBuffers::has_freed(int rank) const {
+  return std::any_of(mapped_.begin(), mapped_.end(),
+                     [&](const auto& it) { return it.first.first == rank && is_freed(it); });
 }
 
 size_t PeerBuffers::mapped() const {

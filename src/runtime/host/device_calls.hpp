@@ -31,7 +31,7 @@ class DeviceCalls final : public CommunicatorState {
   std::string describe() const override;
   std::byte* offers() const override { return segment_->offers(); }
   std::byte* message_offers(int from, int to) const override { return segment_->message_offers(from, to); }
-  std::atomic<uint64_t>* exports(int rank) const override { return segment_->exports(rank); }
+  Exports& exports(int rank) const override { return segment_->exports(rank); }
 
  private:
   int ranks() const { return segment_->shape().ranks; }

@@ -30,7 +30,7 @@ size_t offer_bytes(const SegmentShape& shape) {
   return shape.ranks <= kMostOfferingRanks ? round_to_page(offers_of_pair_at(shape, shape.ranks, 0)) : 0;
 }
 // A rank's exports fit behind its board, where both are whole lines.
-size_t board_bytes() { return round_to_page(sizeof(RankBoard) + kMostExports * sizeof(std::atomic<uint64_t>)); }
+size_t board_bytes() { return round_to_page(sizeof(RankBoard) + sizeof(Exports)); }
 size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
 size_t senders(const SegmentShape& shape) { return static_cast<size_t>(shape.ranks) - 1; }  // to one rank
@@ -170,10 +170,6 @@ std::byte* Segment::rank_base(int rank) const {
 std::byte* Segment::offers() const { return offer_bytes(shape_) > 0 ? base_ + header_bytes() : nullptr; }
 std::byte* Segment::message_offers(int from, int to) const {
   return offer_bytes(shape_) > 0 ? offers() + offers_of_pair_at(shape_, from, to) : nullptr;
-}
-
-std::atomic<uint64_t>* Segment::exports(int rank) const {
-  return reinterpret_cast<std::atomic<uint64_t>*>(rank_base(rank) + sizeof(RankBoard));
 }
 
 std::byte* Segment::signals(int rank, uint32_t parity) const {

@@ -16,10 +16,10 @@
 #include <string>
 
 #include "base/unique_fd.hpp"
+#include "runtime/exports.hpp"
 #include "runtime/host/board.hpp"
 #include "runtime/host/channel.hpp"
 #include "runtime/host/failure.hpp"
-#include "runtime/offers.hpp"
 #include "runtime/segment_identity.hpp"
 
 namespace plait {
@@ -54,8 +54,7 @@ class Segment {
   // than kMostOfferingRanks.
   std::byte* offers() const;
   std::byte* message_offers(int from, int to) const;
-  // kMostExports numbers of the allocations that the rank lets others map; 0: none, or given back.
-  std::atomic<uint64_t>* exports(int rank) const;
+  Exports& exports(int rank) const { return *reinterpret_cast<Exports*>(rank_base(rank) + sizeof(RankBoard)); }
   // Signal words, kSignalStride bytes apart.
   std::byte* signals(int rank, uint32_t parity) const;
   std::byte* scratch(int rank, uint32_t parity) const;

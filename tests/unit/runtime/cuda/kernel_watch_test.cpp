@@ -38,7 +38,7 @@ class State : public CommunicatorState {
   std::string describe() const override { return "what each rank called"; }
   std::byte* offers() const override { return nullptr; }
   std::byte* message_offers(int, int) const override { return nullptr; }
-  std::atomic<uint64_t>* exports(int) const override { return nullptr; }
+  Exports& exports(int) const override { throw std::logic_error("nothing is exported"); }
 
  private:
   const ProcessSharing sharing_;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "runtime/offers.hpp"
+#include "runtime/offers.hpp"
 #include "support/system.hpp"
 
 namespace plait {
@@ -34,8 +36,7 @@ std::vector<Range> ranges_of(const Segment& segment) {
   }
   for (int rank = 0; rank < shape.ranks; ++rank) {
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
-    constexpr size_t kExportBytes = kMostExports * sizeof(uint64_t);
-    ranges.push_back({reinterpret_cast<std::byte*>(segment.exports(rank)), kExportBytes, 64});
+    ranges.push_back({reinterpret_cast<std::byte*>(&segment.exports(rank)), sizeof(Exports), 64});
     for (const uint32_t parity : {0u, 1u}) {
       const size_t signal_bytes = static_cast<size_t>(shape.signals) * Segment::kSignalStride;
       ranges.push_back({segment.signals(rank, parity), signal_bytes, 64});
