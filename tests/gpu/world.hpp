@@ -91,8 +91,9 @@ class World {
 class Graph {
  public:
   template <class Calls>
-  Graph(cudaStream_t stream, const Calls& calls) : stream_(stream) {
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+  Graph(cudaStream_t stream, const Calls& calls, cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal)
+      : stream_(stream) {
+    check_cuda(cudaStreamBeginCapture(stream, mode), "beginning a capture");
     calls();
     cudaGraph_t captured = nullptr;
     check_cuda(cudaStreamEndCapture(stream, &captured), "ending a capture");

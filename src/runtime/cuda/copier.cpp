@@ -26,8 +26,6 @@ void put(Branch& branch, const PlacedCopy& copy, bool by_kernel) {
 
 Copier::Copier(const DeviceRank& self, StrandFailure* failures, int processors)
     : self_(self), failures_(failures), processors_(processors) {
-  check_cuda(cudaMalloc(&state_, sizeof(GateState)), "memory for the state of gates");
-  check_cuda(cudaMemset(state_, 0, sizeof(GateState)), "clearing the state of gates");
   load_kernel(gate_kernel());
   load_kernel(copy_kernel());
   load_kernel(gated_copy_kernel());
@@ -35,8 +33,6 @@ Copier::Copier(const DeviceRank& self, StrandFailure* failures, int processors)
     for (const bool aligned : {false, true}) load_kernel(gated_fold_kernel(static_cast<DataType>(type), aligned));
   }
 }
-
-Copier::~Copier() { cudaFree(state_); }
 
 void Copier::enqueue(const CopyLanes& copies, std::span<const uint64_t> agreements,
                      std::span<const std::byte* const> sources, std::byte* output, cudaStream_t stream) {
@@ -99,7 +95,7 @@ void Copier::launch_gate(const CopyLanes& copies, GateLane CopyLane::* gate, std
 
 void Copier::fill(GateEnd& end) const {
   end.self = self_;
-  end.state = state_;
+  end.state = state_.get();
   end.failures = failures_;
 }
 

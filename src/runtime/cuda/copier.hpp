@@ -12,6 +12,7 @@
 #include <span>
 
 #include "runtime/cuda/branch.hpp"
+#include "runtime/cuda/cleared_memory.hpp"
 #include "runtime/cuda/copy_program.hpp"
 
 namespace plait {
@@ -21,7 +22,6 @@ class Copier {
   // The rank's device is current, here and when it ends; by then it is done with all copies. `failures`: of gates, by
   // gate_index(), as the GPU addresses them. `processors`: SMs that this rank may keep busy.
   Copier(const DeviceRank& self, StrandFailure* failures, int processors);
-  ~Copier();
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
@@ -46,7 +46,7 @@ class Copier {
   const DeviceRank self_;
   StrandFailure* const failures_;
   const int processors_;
-  GateState* state_ = nullptr;
+  const ClearedMemory<GateState> state_;
   SideStream beside_;  // for copies that wait for nobody
 };
 

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "runtime/cuda/branch.hpp"
 #include "runtime/cuda/call_order.hpp"
+#include "runtime/cuda/cleared_memory.hpp"
 #include "runtime/cuda/copier.hpp"
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/direct_calls.hpp"
@@ -40,7 +41,8 @@ struct ProposedCall {
 
 std::unique_ptr<PeerBuffers> peer_buffers(const PeerMemory& memory, CommunicatorState& state, int rank, int ranks) {
   if (state.process_sharing() != ProcessSharing::kAll) {
-    return std::make_unique<PeerBuffers>(memory.device(), rank, [&state](int r) -> Exports& { return state.exports(r); });
+    return std::make_unique<PeerBuffers>(memory.device(), rank,
+                                         [&state](int r) -> Exports& { return state.exports(r); });
   }
   std::vector<int> devices;  // none where GPUs shall not reach each other
   for (int r = 0; r < ranks && memory.kind() != ReachKind::kHost; ++r) devices.push_back(memory.device_of(r));
@@ -84,6 +86,7 @@ struct CudaRank::Impl {
   std::optional<PeerMemory> host_memory;
   HostBlocks host_blocks{};
   CommunicatorState& state;
+  std::optional<ClearedMemory<StrandState>> states;
   DeviceRank self;
   int processors = 0;  // SMs of the GPU that may be kept busy
   bool launches_early = false;
@@ -113,6 +116,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   if (ranks > kMostDeviceRanks) {
     fail(ErrorCode::kInvalidArgument, "communicators on GPUs have at most ", kMostDeviceRanks, " ranks, not ", ranks);
   }
+  const CaptureAside aside;
   const DeviceGuard guard(memory.device());
   self.rank = rank;
   self.ranks = ranks;
@@ -121,10 +125,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
     if (host_memory) host_blocks.of[r] = host_memory->of(r);
   }
   self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.timeout_seconds, 1e6) * 1e9);
-  check_cuda(cudaMalloc(&self.states, kAllStrands * kMostLanes * sizeof(StrandState)),
-             "memory for the state of strands");
-  check_cuda(cudaMemset(self.states, 0, kAllStrands * kMostLanes * sizeof(StrandState)),
-             "clearing the state of strands");
+  self.states = states.emplace(kAllStrands * kMostLanes).get();
   check_cuda(cudaHostAlloc(&reports, sizeof(Reports), cudaHostAllocMapped | cudaHostAllocPortable),
              "memory for reports");
   *reports = {};
@@ -157,7 +158,6 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   copier = std::make_unique<Copier>(self, mapped->gates, std::max(1, processors / memory.ranks_per_device()));
   beside_copies = std::make_unique<SideStream>();
   if (host_memory) beside = std::make_unique<SideStream>();
-  check_cuda(cudaDeviceSynchronize(), "setting up");
   watch = std::make_unique<KernelWatch>(state, *reports);
 }
 
@@ -248,6 +248,7 @@ void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
 }
 
 CudaRank::Impl::~Impl() {
+  const CaptureAside aside;
   const DeviceGuard guard(memory.device());
   order.finish();  // waits in kernels are bounded
   watch.reset();
@@ -262,7 +263,7 @@ CudaRank::Impl::~Impl() {
   exchanger.reset();
   products.reset();
   cudaFreeHost(reports);
-  cudaFree(self.states);
+  states.reset();
 }
 
 size_t CudaRank::block_bytes() { return BlockLayout::total_bytes(); }

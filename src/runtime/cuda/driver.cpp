@@ -132,6 +132,13 @@ std::optional<Allocation> allocation_of(const void* address) {
   return allocation;
 }
 
+OwnStream::OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream"); }
+
+OwnStream::~OwnStream() {
+  finish();
+  cudaStreamDestroy(stream_);
+}
+
 CaptureAside::CaptureAside() : exchanged_(cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess) {
   if (!exchanged_) cudaGetLastError();
 }

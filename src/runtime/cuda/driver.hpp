@@ -63,6 +63,20 @@ struct Allocation {
 // That in which `address` lies; none where that is no GPU's memory.
 std::optional<Allocation> allocation_of(const void* address);
 
+// A stream that neither waits for others nor makes them wait. When it ends, what it was given is done.
+class OwnStream {
+ public:
+  OwnStream();
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  cudaError_t finish() const { return cudaStreamSynchronize(stream_); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
 // While it lives, this thread may make and free memory although another thread captures a stream: without it, CUDA
 // refuses, and the capture is lost. Nothing that is made here belongs into a graph.
 class CaptureAside {

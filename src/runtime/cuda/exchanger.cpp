@@ -23,12 +23,8 @@ void enqueue_own(std::span<const OwnMessage> own, cudaStream_t stream) {
 
 Exchanger::Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape, bool early)
     : self_(self), failures_(failures), shape_(shape), early_(early) {
-  check_cuda(cudaMalloc(&state_, sizeof(MessageState)), "memory for the state of messages");
-  check_cuda(cudaMemset(state_, 0, sizeof(MessageState)), "clearing the state of messages");
   load_kernel(exchange_kernel());
 }
-
-Exchanger::~Exchanger() { cudaFree(state_); }
 
 void Exchanger::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const {
   const std::vector<OwnMessage> own = own_messages(messages, self_.rank);
@@ -52,7 +48,7 @@ void Exchanger::launch_parts(std::span<const PeerMessage> messages, std::span<co
   for (const ExchangePart& part : divide(messages, self_.rank, self_.ranks, shape_)) {
     ExchangeLaunch launch = {};
     launch.self = self_;
-    launch.state = state_;
+    launch.state = state_.get();
     launch.failures = failures_;
     launch.shape = shape_;
     const ExchangeGrid grid = prepare_exchange(part, std::exchange(own, {}), launch);

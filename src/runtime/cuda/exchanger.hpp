@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/cuda/branch.hpp"
+#include "runtime/cuda/cleared_memory.hpp"
 #include "runtime/cuda/exchange_kernel.hpp"
 #include "runtime/peer_message.hpp"
 
@@ -16,7 +17,6 @@ class Exchanger {
   // The rank's device is current, here and when it ends; by then it is done with all exchanges. `early`: whether
   // launches on streams, not on branches, may begin early (early_launch.hpp).
   Exchanger(const DeviceRank& self, StrandFailure* failures, const ChannelShape& shape, bool early);
-  ~Exchanger();
   Exchanger(const Exchanger&) = delete;
   Exchanger& operator=(const Exchanger&) = delete;
 
@@ -38,7 +38,7 @@ class Exchanger {
   StrandFailure* const failures_;  // as the GPU addresses them
   const ChannelShape shape_;
   const bool early_;
-  MessageState* state_ = nullptr;
+  const ClearedMemory<MessageState> state_;
 };
 
 }  // namespace plait

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "runtime/cuda/cleared_memory.hpp"
 #include "runtime/cuda/driver.hpp"
 
 namespace plait {
@@ -23,17 +24,6 @@ constexpr size_t kIpcPageBytes = size_t{2} << 20;
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 std::string making(size_t bytes) { return join("making ", bytes, " bytes of memory for peers"); }
-
-// On a stream of its own: to wait for the whole device could be to wait for a kernel that waits for this rank.
-void clear(std::byte* memory, size_t bytes) {
-  cudaStream_t stream = nullptr;
-  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream to clear memory");
-  const cudaError_t begun = cudaMemsetAsync(memory, 0, bytes, stream);
-  const cudaError_t ended = cudaStreamSynchronize(stream);
-  cudaStreamDestroy(stream);
-  check_cuda(begun, "clearing memory for peers");
-  check_cuda(ended, "clearing memory for peers");
-}
 
 // ---- kVmm: memory that travels by descriptor ----
 
@@ -168,7 +158,7 @@ PeerBlock make_peer_block(ReachKind kind, std::span<const int> devices, size_t b
   for (const int other : devices) require_peer_access(other, devices[0]);
   PeerBlock block = kind == ReachKind::kVmm ? make_vmm(devices, bytes, exported, cleanup)
                                             : make_ipc(devices, bytes, exported, cleanup);
-  clear(block.address, block.bytes);
+  clear_memory(block.address, block.bytes);
   return block;
 }
 

@@ -29,7 +29,10 @@ ProductMemory::ProductMemory(int device) : device_(device) {
 }
 
 ProductMemory::~ProductMemory() {
-  for (const Kept& kept : kept_) cudaFreeAsync(kept.memory, nullptr);
+  if (!kept_.empty()) {
+    const OwnStream stream;
+    for (const Kept& kept : kept_) cudaFreeAsync(kept.memory, stream.get());
+  }
   if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
 }
 
@@ -57,13 +60,10 @@ void ProductMemory::take(size_t bytes, const void* like, cudaStream_t stream, Pi
 void* ProductMemory::keep(size_t bytes) {
   if (!kept_.empty() && kept_.back().bytes >= bytes) return kept_.back().memory;
   const CaptureAside aside;
-  cudaStream_t stream = nullptr;  // of its own, so that the memory belongs to no graph
-  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  const OwnStream stream;  // so that the memory belongs to no graph
   Kept kept{nullptr, bytes};
-  const cudaError_t error = cudaMallocFromPoolAsync(&kept.memory, bytes, pool_, stream);
-  cudaStreamSynchronize(stream);
-  cudaStreamDestroy(stream);
-  check_cuda(error, bytes, " bytes for the products of a captured pre-multiplied sum");
+  check_cuda(cudaMallocFromPoolAsync(&kept.memory, bytes, pool_, stream.get()), bytes,
+             " bytes for the products of a captured pre-multiplied sum");
   kept_.push_back(kept);
   return kept.memory;
 }

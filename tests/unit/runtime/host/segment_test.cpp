@@ -11,7 +11,6 @@
 
 #include "base/error.hpp"
 #include "runtime/offers.hpp"
-#include "runtime/offers.hpp"
 #include "support/system.hpp"
 
 namespace plait {
