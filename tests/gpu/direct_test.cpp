@@ -275,12 +275,6 @@ void use_a_pool(Communicator& communicator, cudaStream_t stream) {
   expect_direct(communicator, 0);
 }
 
-size_t free_bytes() {
-  size_t free = 0, total = 0;
-  check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
-  return free;
-}
-
 // All ranks come here, the given number of times in all.
 struct Meeting {
   std::atomic<int> arrived{0};

@@ -1,11 +1,16 @@
 // Communicators that begin and end while others have calls under way, or while a thread captures a stream. A program
 // without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
 #include <cuda_runtime.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstddef>
 #include <exception>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
@@ -42,6 +47,50 @@ void live_while_others_wait(Communicator& communicator, cudaStream_t stream, con
   finish(communicator, stream);
 }
 
+// Ranks that have come so far: all to their calls, and all but the first one to the end.
+struct Progress {
+  std::atomic<int> called{0}, ended{0};
+};
+void wait_until(const std::atomic<int>& count, int expected) {
+  while (count < expected) usleep(1000);
+}
+
+// All ranks but the first one end a communicator, or abort it in a call that the first one does not come to, while they
+// wait for that one in another; it comes when they are done. What each had is free again soon after.
+void end_while_others_wait(Communicator& communicator, cudaStream_t stream, const std::vector<UniqueId>& ids,
+                           const Settings& settings, bool aborts, Progress& progress) {
+  const int others = communicator.size() - 1;
+  const OwnStream aside;
+  size_t free_at_first = 0;
+  int times = 0;
+  for (const UniqueId& id : ids) {
+    ++times;
+    std::optional<Communicator> second =
+        Communicator::create(id, communicator.rank(), communicator.size(), settings, communicator.device());
+    second->enqueue(Call{}, nullptr, nullptr, aside.get());
+    finish(*second, aside.get());
+    if (communicator.rank() == 0) {
+      ++progress.called;
+      wait_until(progress.ended, times * others);
+      communicator.enqueue(Call{}, nullptr, nullptr, stream);
+      second.reset();
+    } else {
+      communicator.enqueue(Call{}, nullptr, nullptr, stream);
+      if (aborts) second->enqueue(Call{}, nullptr, nullptr, aside.get());
+      ++progress.called;
+      wait_until(progress.called, times * communicator.size());
+      if (aborts) second->abort("the test says so");
+      second.reset();
+      ++progress.ended;
+    }
+    finish(communicator, stream);
+    if (times == 1) free_at_first = free_bytes();
+  }
+  for (int tries = 0; tries < 300 && free_bytes() < free_at_first; ++tries) usleep(10'000);
+  const size_t free_now = free_bytes();
+  if (free_now < free_at_first) fail(ErrorCode::kInternal, (free_at_first - free_now) >> 20, " MiB are gone");
+}
+
 // Of a stream that is ordered with the default stream, and in the mode that forbids most.
 void live_beside_a_capture(const Communicator& communicator, const UniqueId& id, const Settings& settings) {
   const OwnStream aside;
@@ -63,6 +112,12 @@ void live_beside_a_capture(const Communicator& communicator, const UniqueId& id,
   const Graph graph(stream, live, cudaStreamCaptureModeGlobal);
 }
 
+std::vector<UniqueId> new_ids(size_t count) {
+  std::vector<UniqueId> ids;
+  while (ids.size() < count) ids.push_back(new_id());
+  return ids;
+}
+
 int run_all(int gpus) {
   Report report;
   for (const ReachKind kind : {ReachKind::kAuto, ReachKind::kIpc, ReachKind::kHost}) {
@@ -72,12 +127,18 @@ int run_all(int gpus) {
     settings.reach = kind;
     for (const int ranks : {2, 3}) {
       const UniqueId one = new_id(), other = new_id();
+      const std::vector<UniqueId> some = new_ids(6), others = new_ids(6);
+      Shared<Progress> progress, later;
       const auto expect = [&](const char* what, const auto& work) {
         const std::string name = join(what, ", reach ", plait::name(kind));
         report.expect(on_processes(name, gpus, ranks, settings, work), name);
       };
       expect("while others wait",
              [&](Communicator& c, cudaStream_t s) { live_while_others_wait(c, s, one, settings); });
+      expect("ended while others wait",
+             [&](Communicator& c, cudaStream_t s) { end_while_others_wait(c, s, some, settings, false, *progress); });
+      expect("aborted while others wait",
+             [&](Communicator& c, cudaStream_t s) { end_while_others_wait(c, s, others, settings, true, *later); });
       expect("beside a capture", [&](Communicator& c, cudaStream_t) { live_beside_a_capture(c, other, settings); });
     }
   }

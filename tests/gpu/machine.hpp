@@ -78,6 +78,12 @@ inline std::byte* allocate(size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+inline size_t free_bytes() {
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return free;
+}
+
 inline void expect_direct(const Communicator& communicator, uint64_t calls) {
   const uint64_t direct = communicator.direct_calls();
   if (direct != calls) fail(ErrorCode::kInternal, direct, " direct calls, and should be ", calls);

@@ -4,6 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -16,6 +19,7 @@
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/early_launch.hpp"
 #include "runtime/cuda/exchanger.hpp"
+#include "runtime/cuda/free_when_idle.hpp"
 #include "runtime/cuda/kernel_watch.hpp"
 #include "runtime/cuda/lane_kernel.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
@@ -55,6 +59,9 @@ struct CudaRank::Impl {
   Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_memory, CommunicatorState& its_state, int rank,
        int ranks, Options options);
   ~Impl();
+  // Waits until all calls are done. Only ~Impl() follows, which waits until the GPU is idle, and no longer needs
+  // `state`.
+  void end();
 
   void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                        ProductMemory::Piece& piece) const;
@@ -105,8 +112,8 @@ struct CudaRank::Impl {
   // The exchange at hand.
   std::span<const PeerMessage> messages;
   std::span<void* const> streams;
-  CallOrder order{memory.device()};
-  cudaEvent_t joined = nullptr;  // of streams that wait for each other
+  std::optional<CallOrder> order;  // until the end
+  cudaEvent_t joined = nullptr;    // of streams that wait for each other
   std::unique_ptr<KernelWatch> watch;
 };
 
@@ -118,6 +125,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   }
   const CaptureAside aside;
   const DeviceGuard guard(memory.device());
+  order.emplace(memory.device());
   self.rank = rank;
   self.ranks = ranks;
   for (int r = 0; r < ranks; ++r) {
@@ -174,7 +182,7 @@ void* CudaRank::Impl::place_products(const Call& call, const void* input, void* 
 template <class Launch>
 void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
   if (state.has_failed()) throw *state.failure();
-  is_captured(stream) ? launch(false) : order.next(stream, [&] { launch(true); });
+  is_captured(stream) ? launch(false) : order->next(stream, [&] { launch(true); });
 }
 
 template <class Work, class What>
@@ -247,18 +255,25 @@ void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
   check_cuda(cudaStreamWaitEvent(later, joined, 0), "waiting for a stream of a group");
 }
 
+void CudaRank::Impl::end() {
+  const CaptureAside aside;
+  const DeviceGuard guard(memory.device());
+  order->finish();  // waits in kernels are bounded
+  watch.reset();
+  direct_messages.reset();
+  direct.reset();
+  turn.reset();
+  buffers->withdraw_all();
+  order.reset();
+}
+
 CudaRank::Impl::~Impl() {
   const CaptureAside aside;
   const DeviceGuard guard(memory.device());
-  order.finish();  // waits in kernels are bounded
-  watch.reset();
   if (joined != nullptr) cudaEventDestroy(joined);
   beside.reset();
   beside_copies.reset();
   copier.reset();
-  direct_messages.reset();
-  direct.reset();
-  turn.reset();
   buffers.reset();
   exchanger.reset();
   products.reset();
@@ -273,7 +288,12 @@ size_t CudaRank::host_block_bytes() { return HostBlockLayout::total_bytes(); }
 CudaRank::CudaRank(PeerMemory memory, std::optional<PeerMemory> host_memory, CommunicatorState& state, int rank,
                    int ranks, Options options)
     : impl_(std::make_unique<Impl>(std::move(memory), std::move(host_memory), state, rank, ranks, options)) {}
-CudaRank::~CudaRank() = default;
+CudaRank::~CudaRank() {
+  impl_->end();
+  const int device = impl_->memory.device();
+  const auto held = std::make_shared<std::unique_ptr<Impl>>(std::move(impl_));
+  free_when_idle(device, [held] { held->reset(); });
+}
 
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 bool CudaRank::has_host_memory() const { return impl_->host_memory.has_value(); }
@@ -425,7 +445,7 @@ bool CudaRank::advance_exchange() {
   return impl.or_abort(advance, [&] { return impl.to_agree(); });
 }
 
-void CudaRank::finish() { check_cuda(impl_->order.finish(), "waiting for the last call"); }
+void CudaRank::finish() { check_cuda(impl_->order->finish(), "waiting for the last call"); }
 void CudaRank::look_at_reports() { impl_->watch->look_at_reports(); }
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }
 

@@ -41,7 +41,7 @@ class CudaRank {
   // the others and keeps the failure that ends the communicator; it must outlive this.
   CudaRank(PeerMemory memory, std::optional<PeerMemory> host_memory, CommunicatorState& state, int rank, int ranks,
            Options options);
-  // Waits until the GPU is done with all calls.
+  // Waits until the GPU is done with all calls. Memory is freed when no call of the process is under way.
   ~CudaRank();
   CudaRank(const CudaRank&) = delete;
   CudaRank& operator=(const CudaRank&) = delete;

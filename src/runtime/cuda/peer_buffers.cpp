@@ -33,12 +33,16 @@ PeerBuffers::PeerBuffers(int device, std::span<const int> devices) : device_(dev
   }
 }
 
-PeerBuffers::~PeerBuffers() {
+void PeerBuffers::withdraw_all() {
   keeper_.reset();
-  const CaptureAside aside;
   for (size_t slot = 0; slot < own_.size(); ++slot) {
     if (own_[slot].allocation != 0) exports_(rank_).allocations[slot].store(0, std::memory_order_release);
   }
+  own_ = {};
+}
+
+PeerBuffers::~PeerBuffers() {
+  const CaptureAside aside;
   for (const auto& [key, mapping] : mapped_) {
     if (mapping.start != nullptr) cudaIpcCloseMemHandle(mapping.start.get());
   }

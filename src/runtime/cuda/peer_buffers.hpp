@@ -51,7 +51,7 @@ class PeerBuffers {
   PeerBuffers(int device, int rank, ExportsOf exports);
   // Of a rank whose process has all others as well, on `devices`.
   PeerBuffers(int device, std::span<const int> devices);
-  // No copy of this rank uses what it has mapped by then.
+  // No copy of this rank uses what it has mapped by then. Waits until the GPU is idle.
   ~PeerBuffers();
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;
@@ -62,6 +62,9 @@ class PeerBuffers {
   BufferPlace place_of(const void* buffer, size_t bytes);
   // The buffer of `rank` as this rank's GPU addresses it. Throws kSystem or kResources where that cannot be had.
   const std::byte* map(int rank, const BufferPlace& place, Use& use);
+
+  // Takes back what this rank has exported. Nothing follows but the end, for which that of others is no longer needed.
+  void withdraw_all();
 
   // Allocations that are mapped at the moment.
   size_t mapped() const;

@@ -1,0 +1,13 @@
+// Freeing for which CUDA waits until the GPU is idle, and lets all launches of the process wait.
+#pragma once
+
+#include <functional>
+
+namespace plait {
+
+// Does it now, on `device`, where no call of this process is under way on a GPU: were one, it could wait for another
+// rank, and that one for this thread. Else on a thread of its own, as soon as none is; where several things wait for
+// that already, now all the same, lest memory runs out. `free` throws nothing.
+void free_when_idle(int device, std::function<void()> free);
+
+}  // namespace plait
