@@ -92,16 +92,22 @@ class World : public test::SimtWorld {
     make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(missing));
   }
 
-  // The same call, several times.
-  void add_in_a_row(Collective collective, Protocol protocol, int times) {
+  // The same call, several times: in one slice that has something for each warp, or in several of which the last is too
+  // short for all ranks to have a part in it.
+  void add_in_a_row(Collective collective, Protocol protocol, int times, bool in_slices) {
     Call call{collective, DataType::kInt32};
-    call.count = static_cast<size_t>(ranks_) * 100;  // something for each warp
+    call.count = static_cast<size_t>(ranks_) * 100;
     const VerifiedPlan& plan = plan_of("push", call, 1);
     const LaunchShape shape{protocol, 1, kLeastThreads};
+    BindLimits limits = CudaRank::limits(shape, plan.plan());
+    if (in_slices) {
+      limits.scratch_bytes = 512;
+      take_count_for_slices(call, plan, limits);
+    }
     for (int time = 0; time < times; ++time) {
       Made& made = calls_.emplace_back();
       made.call = call;
-      make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(ranks_));
+      make(made, {plan, shape, limits}, first_ranks(ranks_));
     }
   }
 
@@ -356,6 +362,16 @@ class World : public test::SimtWorld {
     }
   }
 
+  // The first that is cut into several slices of which the last has no more than a chunk of the smallest kind.
+  static void take_count_for_slices(Call& call, const VerifiedPlan& plan, const BindLimits& limits) {
+    for (call.count = 1; call.count < 1000; ++call.count) {
+      const BoundPlan bound = bind(plan, call, 0, limits);
+      const size_t before_last = (bound.slices - 1) * bound.slice_bytes;
+      if (bound.slices > 1 && call.count * size_of(call.type) <= before_last + kChunkAlignment) return;
+    }
+    FAIL() << "no such count: " << to_text(call);
+  }
+
   void make(Made& made, const Way& way, const std::vector<int>& ranks) {
     make_buffers(made);
     made.ranks = ranks;
@@ -494,9 +510,10 @@ TEST(KernelsOnCpu, TheSameCallOverAndOver) {
   const auto call_in_a_row = [&seed](Collective collective, Protocol protocol) {
     SCOPED_TRACE(join(name(collective), ", ", name(protocol), ", seed ", ++seed));
     const int ranks = 2 + static_cast<int>(seed % 2);
+    const bool in_slices = seed / 2 % 2 == 0;
     World world(ranks, seed, UINT64_MAX);
     world.find_races();
-    world.add_in_a_row(collective, protocol, 12);
+    world.add_in_a_row(collective, protocol, 12, in_slices);
     ASSERT_NO_THROW(world.run());
     world.check();
   };
