@@ -5,6 +5,8 @@
 #include <cuda_runtime.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -401,6 +403,25 @@ void test_premultiplied_graphs(Report& report, int gpus) {
   }
 }
 
+// Of each rank, two threads that take turns with its calls, each on a stream that has the same name in all threads.
+void call_in_turn(World& world, const Call& call) {
+  std::vector<std::thread> threads;
+  std::array<std::atomic<int>, 2> turns{};
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, r = thread / 2, parity = thread % 2] {
+      const DeviceGuard guard(world.device(r));
+      std::atomic<int>& turn = turns[static_cast<size_t>(r)];
+      for (int i = parity; i < 100; i += 2) {
+        while (turn != i) std::this_thread::yield();
+        world.rank(r).enqueue(call, world.input(r), world.output(r), cudaStreamPerThread);
+        ++turn;
+      }
+      cudaStreamSynchronize(cudaStreamPerThread);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Two communicators at once, and one communicator on changing streams.
 void test_streams(Report& report, int gpus, const Manner& manner) {
   World first(2, gpus, settings_for(manner)), second(2, gpus, settings_for(manner));
@@ -428,6 +449,9 @@ void test_streams(Report& report, int gpus, const Manner& manner) {
   for (int i = 0; i < 4; ++i) check_cuda(cudaStreamSynchronize(streams[i]), "synchronizing");
   report.expect(wrong(first, call, {}, 7) == 0, "one communicator on changing streams");
   for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
+  upload(first, call, {}, 9);
+  call_in_turn(first, call);
+  report.expect(wrong(first, call, {}, 9) == 0, "one communicator on the streams of several threads");
 }
 
 // `act` must end with an error on rank 0 that has the code and the words.

@@ -35,14 +35,17 @@ void live_once(const Communicator& like, const UniqueId& id, const Settings& set
   finish(communicator, stream);
 }
 
-// All ranks but the first one wait in a kernel for that one, which has to go through all of this before it comes.
-void live_while_others_wait(Communicator& communicator, cudaStream_t stream, const UniqueId& id,
+// All ranks but the first one wait in a kernel for that one, which has to go through all of this before it comes. What
+// comes behind that kernel must not keep anything from the GPU either.
+void live_while_others_wait(Communicator& communicator, cudaStream_t stream, const std::vector<UniqueId>& ids,
                             const Settings& settings) {
   const OwnStream other;
+  std::byte* const memory = allocate(4);
   communicator.enqueue(Call{}, nullptr, nullptr, stream);
   finish(communicator, stream);  // from now on kernels are loaded
   if (communicator.rank() > 0) communicator.enqueue(Call{}, nullptr, nullptr, stream);
-  live_once(communicator, id, settings, other.get());
+  check_cuda(cudaMemsetAsync(memory, 0, 4, stream), "what follows");
+  for (const UniqueId& id : ids) live_once(communicator, id, settings, other.get());
   if (communicator.rank() == 0) communicator.enqueue(Call{}, nullptr, nullptr, stream);
   finish(communicator, stream);
 }
@@ -52,7 +55,10 @@ struct Progress {
   std::atomic<int> called{0}, ended{0};
 };
 void wait_until(const std::atomic<int>& count, int expected) {
-  while (count < expected) usleep(1000);
+  for (int tries = 0; count < expected; ++tries) {
+    if (tries == 30'000) fail(ErrorCode::kInternal, "another rank has not come");
+    usleep(1000);
+  }
 }
 
 // All ranks but the first one end a communicator, or abort it in a call that the first one does not come to, while they
@@ -91,11 +97,16 @@ void end_while_others_wait(Communicator& communicator, cudaStream_t stream, cons
   if (free_now < free_at_first) fail(ErrorCode::kInternal, (free_at_first - free_now) >> 20, " MiB are gone");
 }
 
-// Of a stream that is ordered with the default stream, and in the mode that forbids most.
-void live_beside_a_capture(const Communicator& communicator, const UniqueId& id, const Settings& settings) {
+// Of a stream that is ordered with the default stream, and in the mode that forbids most; all ranks but the first one
+// wait for that one meanwhile.
+void live_beside_a_capture(Communicator& communicator, cudaStream_t stream, const UniqueId& id,
+                           const Settings& settings) {
   const OwnStream aside;
-  cudaStream_t stream;
-  check_cuda(cudaStreamCreate(&stream), "a stream");
+  communicator.enqueue(Call{}, nullptr, nullptr, stream);
+  finish(communicator, stream);
+  if (communicator.rank() > 0) communicator.enqueue(Call{}, nullptr, nullptr, stream);
+  cudaStream_t captured;
+  check_cuda(cudaStreamCreate(&captured), "a stream");
   const auto live = [&] {
     std::exception_ptr thrown;
     std::thread other([&] {
@@ -107,9 +118,12 @@ void live_beside_a_capture(const Communicator& communicator, const UniqueId& id,
       }
     });
     other.join();
+    usleep(100'000);  // what has ended is looked at again
     if (thrown) std::rethrow_exception(thrown);
   };
-  const Graph graph(stream, live, cudaStreamCaptureModeGlobal);
+  const Graph graph(captured, live, cudaStreamCaptureModeGlobal);
+  if (communicator.rank() == 0) communicator.enqueue(Call{}, nullptr, nullptr, stream);
+  finish(communicator, stream);
 }
 
 std::vector<UniqueId> new_ids(size_t count) {
@@ -126,20 +140,20 @@ int run_all(int gpus) {
     settings.bootstrap_timeout_seconds = 20;
     settings.reach = kind;
     for (const int ranks : {2, 3}) {
-      const UniqueId one = new_id(), other = new_id();
-      const std::vector<UniqueId> some = new_ids(6), others = new_ids(6);
+      const UniqueId one = new_id();
+      const std::vector<UniqueId> few = new_ids(3), some = new_ids(6), others = new_ids(6);
       Shared<Progress> progress, later;
       const auto expect = [&](const char* what, const auto& work) {
         const std::string name = join(what, ", reach ", plait::name(kind));
         report.expect(on_processes(name, gpus, ranks, settings, work), name);
       };
       expect("while others wait",
-             [&](Communicator& c, cudaStream_t s) { live_while_others_wait(c, s, one, settings); });
+             [&](Communicator& c, cudaStream_t s) { live_while_others_wait(c, s, few, settings); });
       expect("ended while others wait",
              [&](Communicator& c, cudaStream_t s) { end_while_others_wait(c, s, some, settings, false, *progress); });
       expect("aborted while others wait",
              [&](Communicator& c, cudaStream_t s) { end_while_others_wait(c, s, others, settings, true, *later); });
-      expect("beside a capture", [&](Communicator& c, cudaStream_t) { live_beside_a_capture(c, other, settings); });
+      expect("beside a capture", [&](Communicator& c, cudaStream_t s) { live_beside_a_capture(c, s, one, settings); });
     }
   }
   return report.finish();

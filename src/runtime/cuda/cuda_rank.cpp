@@ -43,6 +43,15 @@ struct ProposedCall {
   cudaStream_t stream = nullptr;
 };
 
+// None where CUDA is gone, as at the end of a program.
+std::unique_ptr<DeviceGuard> guard_at_end(int device) {
+  try {
+    return std::make_unique<DeviceGuard>(device);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 std::unique_ptr<PeerBuffers> peer_buffers(const PeerMemory& memory, CommunicatorState& state, int rank, int ranks) {
   if (state.process_sharing() != ProcessSharing::kAll) {
     return std::make_unique<PeerBuffers>(memory.device(), rank,
@@ -182,7 +191,11 @@ void* CudaRank::Impl::place_products(const Call& call, const void* input, void* 
 template <class Launch>
 void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
   if (state.has_failed()) throw *state.failure();
-  is_captured(stream) ? launch(false) : order->next(stream, [&] { launch(true); });
+  if (is_captured(stream)) {
+    launch(false);
+  } else {
+    order->next(stream, [&] { launch(true); });
+  }
 }
 
 template <class Work, class What>
@@ -257,8 +270,11 @@ void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
 
 void CudaRank::Impl::end() {
   const CaptureAside aside;
-  const DeviceGuard guard(memory.device());
-  order->finish();  // waits in kernels are bounded
+  const auto guard = guard_at_end(memory.device());
+  try {
+    order->finish();        // waits in kernels are bounded
+  } catch (const Error&) {  // has been reported, or CUDA is gone
+  }
   watch.reset();
   direct_messages.reset();
   direct.reset();
@@ -269,7 +285,7 @@ void CudaRank::Impl::end() {
 
 CudaRank::Impl::~Impl() {
   const CaptureAside aside;
-  const DeviceGuard guard(memory.device());
+  const auto guard = guard_at_end(memory.device());
   if (joined != nullptr) cudaEventDestroy(joined);
   beside.reset();
   beside_copies.reset();
@@ -445,7 +461,7 @@ bool CudaRank::advance_exchange() {
   return impl.or_abort(advance, [&] { return impl.to_agree(); });
 }
 
-void CudaRank::finish() { check_cuda(impl_->order->finish(), "waiting for the last call"); }
+void CudaRank::finish() { impl_->order->finish(); }
 void CudaRank::look_at_reports() { impl_->watch->look_at_reports(); }
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }
 

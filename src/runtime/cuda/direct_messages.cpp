@@ -94,10 +94,10 @@ bool DirectMessages::advance() {
 
 std::optional<DirectExchange> DirectMessages::conclude() {
   TurnBack turn(turn_);
-  const PeerBuffers::Use use = std::move(use_);  // of what is agreed on, or not
+  PeerBuffers::Use use = std::move(use_);  // of what is agreed on, or not
   if (std::none_of(ends_.begin(), ends_.end(), [](const End& end) { return end.is_agreed(); })) return std::nullopt;
   DirectExchange exchange = agreed_copies();
-  exchange.use = use;
+  exchange.use = std::move(use);
   turn.stays = exchange.has_turn;
   return exchange;
 }

@@ -2,61 +2,73 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "runtime/cuda/call_order.hpp"
+#include "runtime/cuda/hold_back.hpp"
 
 namespace plait {
 namespace {
 
-constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
-constexpr auto kLaunching = std::chrono::microseconds(100);
-constexpr size_t kMostWaiting = 8;
+constexpr auto kBetweenTries = std::chrono::milliseconds(20);
+constexpr auto kPatience = std::chrono::milliseconds(1);
+constexpr int kMostWaiting = 8;  // of a device
 
 struct Freeing {
   int device = 0;
   std::function<void()> free;
-
-  bool try_now() const { return CallOrder::while_none_runs(free); }
 };
 
 // What waits, of this process, and a thread as long as anything does.
 class Waiting {
  public:
-  // False: there are too many.
-  bool take(Freeing freeing) {
+  // False: there are too many, or there is no thread to be had.
+  bool take(const Freeing& freeing) {
     const std::scoped_lock lock(mutex_);
-    if (all_.size() >= kMostWaiting) return false;
-    all_.push_back(std::move(freeing));
-    if (all_.size() == 1) std::thread([this] { go_on(); }).detach();
+    const auto is_of_device = [&](const Freeing& it) { return it.device == freeing.device; };
+    if (std::count_if(all_.begin(), all_.end(), is_of_device) >= kMostWaiting) return false;
+    if (!has_thread_) {
+      try {
+        std::thread([this] { go_on(); }).detach();
+      } catch (const std::system_error&) {
+        return false;
+      }
+      has_thread_ = true;
+    }
+    all_.push_back(freeing);
     return true;
   }
 
  private:
   void go_on() {
-    for (;;) {
-      std::this_thread::sleep_for(kBetweenLooks);
-      const Freeing first = the_first();
+    HoldBack hold_back;
+    for (Freeing* first = the_first(); first != nullptr; first = the_first()) {
+      std::this_thread::sleep_for(kBetweenTries);
       // Never set back: that would make a context on another GPU.
-      if (cudaSetDevice(first.device) != cudaSuccess || first.try_now()) {
-        const std::scoped_lock lock(mutex_);
-        all_.erase(all_.begin());
-        if (all_.empty()) return;
-      }
+      if (cudaSetDevice(first->device) != cudaSuccess) return;  // CUDA is gone, and all memory with it
+      if (!CallOrder::while_none_runs(hold_back.for_try(std::chrono::steady_clock::now()), first->free)) continue;
+      hold_back.reset();
+      const std::scoped_lock lock(mutex_);
+      all_.pop_front();
     }
   }
 
-  Freeing the_first() {
+  // It stays where it is until it is removed.
+  Freeing* the_first() {
     const std::scoped_lock lock(mutex_);
-    return all_.front();
+    has_thread_ = !all_.empty();
+    return all_.empty() ? nullptr : &all_.front();
   }
 
   std::mutex mutex_;
-  std::vector<Freeing> all_;
+  std::deque<Freeing> all_;
+  bool has_thread_ = false;
 };
 
 Waiting& waiting() {
@@ -67,13 +79,8 @@ Waiting& waiting() {
 }  // namespace
 
 void free_when_idle(int device, std::function<void()> free) {
-  const Freeing freeing{device, std::move(free)};
-  // Another thread may just be launching a call, which takes it some microseconds.
-  for (int tries = 0; tries < 3; ++tries) {
-    if (tries > 0) std::this_thread::sleep_for(kLaunching);
-    if (freeing.try_now()) return;
-  }
-  if (!waiting().take(freeing)) freeing.free();
+  if (CallOrder::while_none_runs(kPatience, free)) return;
+  if (!waiting().take({device, free})) free();
 }
 
 }  // namespace plait

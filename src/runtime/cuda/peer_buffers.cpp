@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/error.hpp"
 #include "runtime/cuda/call_order.hpp"
@@ -13,8 +14,6 @@ namespace {
 
 // So long may memory that was freed be kept from others, at least.
 constexpr auto kBetweenReleases = std::chrono::milliseconds(20);
-// And at most so long because calls are under way, of which a program may never have none.
-constexpr auto kLongestWaitForCalls = std::chrono::seconds(2);
 
 // Little memory is left where less than this part of the GPU's is free, until twice as much is.
 constexpr size_t kScarcePart = 32;
@@ -82,7 +81,7 @@ int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
   Export made{allocation, start, {}};
   const CaptureAside aside;
   start_keeper();
-  look_at_memory();
+  look_at_memory(memory_left());
   if (memory_is_scarce()) return -1;
   if (cudaIpcGetMemHandle(&made.handle, const_cast<void*>(start)) != cudaSuccess) {
     cudaGetLastError();
@@ -129,29 +128,26 @@ void PeerBuffers::look() {
   // Of the keeper's thread, and never set back: that would make a context on another GPU.
   if (cudaSetDevice(device_) != cudaSuccess) return;
   const CaptureAside aside;
-  if (!look_at_exports()) return;
   // Closing waits until the GPU is idle, and makes all launches of this process wait as well.
-  if (CallOrder::while_none_runs([this] { let_go(false); })) return;
-  if (freed_since_ && Clock::now() - *freed_since_ > kLongestWaitForCalls) let_go(true);
+  const bool done = !look_at_exports(memory_left()) ||
+                    CallOrder::while_none_runs(hold_back_.for_try(std::chrono::steady_clock::now()), [&] { let_go(); });
+  if (done) hold_back_.reset();
 }
 
 // Says whether anything is to be let go of.
-bool PeerBuffers::look_at_exports() {
+bool PeerBuffers::look_at_exports(const MemoryLeft& left) {
   const std::scoped_lock lock(mutex_);
   withdraw_freed();
-  look_at_memory();
-  const bool any_is_freed = std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_freed(it); });
-  if (!any_is_freed) freed_since_.reset();
-  if (any_is_freed && !freed_since_) freed_since_ = Clock::now();
+  look_at_memory(left);
   return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_to_go(it); });
 }
 
-void PeerBuffers::let_go(bool only_freed) {
+void PeerBuffers::let_go() {
   std::vector<std::shared_ptr<std::byte>> going;
   {
     const std::scoped_lock lock(mutex_);
     for (auto it = mapped_.begin(); it != mapped_.end();) {
-      if (!is_to_go(*it) || (only_freed && !is_freed(*it))) {
+      if (!is_to_go(*it)) {
         ++it;
         continue;
       }
@@ -175,14 +171,17 @@ void PeerBuffers::withdraw_freed() {
 }
 
 // Tells the others whether they may keep mapped what this rank has exported.
-void PeerBuffers::look_at_memory() {
-  size_t free = 0, total = 0;
-  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
-    cudaGetLastError();
-    return;
-  }
-  const size_t enough = total / kScarcePart * (memory_is_scarce() ? 2 : 1);
-  exports_(rank_).are_wanted_back.store(free < enough ? 1 : 0, std::memory_order_relaxed);
+void PeerBuffers::look_at_memory(const MemoryLeft& left) {
+  if (left.total == 0) return;
+  const size_t enough = left.total / kScarcePart * (memory_is_scarce() ? 2 : 1);
+  exports_(rank_).are_wanted_back.store(left.free < enough ? 1 : 0, std::memory_order_relaxed);
+}
+
+PeerBuffers::MemoryLeft PeerBuffers::memory_left() {
+  MemoryLeft left;
+  if (cudaMemGetInfo(&left.free, &left.total) == cudaSuccess) return left;
+  cudaGetLastError();
+  return {};
 }
 
 bool PeerBuffers::memory_is_scarce() const {

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "base/periodic.hpp"
+#include "runtime/cuda/hold_back.hpp"
 #include "runtime/exports.hpp"
 
 namespace plait {
@@ -80,14 +80,16 @@ class PeerBuffers {
     std::shared_ptr<std::byte> start;  // null: it could not be mapped, and need not be tried again
     bool is_in_graph = false;
   };
+  struct MemoryLeft {
+    size_t free = 0, total = 0;  // bytes of the GPU; none: it is not known
+  };
   using Key = std::pair<int, uint64_t>;  // rank and number of an allocation
   using Mapped = std::map<Key, Mapping>::value_type;
-  using Clock = std::chrono::steady_clock;
 
   // All of these under the lock.
   int export_slot(const void* start, uint64_t allocation);
   void withdraw_freed();
-  void look_at_memory();
+  void look_at_memory(const MemoryLeft& left);
   bool memory_is_scarce() const;
   bool is_freed(const Mapped& it) const;
   bool is_to_go(const Mapped& it) const;
@@ -97,8 +99,9 @@ class PeerBuffers {
   // Lets go of what this rank or, of what it has mapped, its owner has freed or wants back: on a thread of its own, as
   // closing waits for the GPU.
   void look();
-  bool look_at_exports();
-  void let_go(bool only_freed);
+  static MemoryLeft memory_left();
+  bool look_at_exports(const MemoryLeft& left);
+  void let_go();
 
   const int device_;
   const int rank_;
@@ -107,8 +110,8 @@ class PeerBuffers {
   mutable std::mutex mutex_;
   std::array<Export, kMostExports> own_;
   std::map<Key, Mapping> mapped_;
-  std::optional<Clock::time_point> freed_since_;  // that some are mapped that have been freed; of the keeper
-  std::optional<Periodic> keeper_;                // from the first export or mapping on
+  HoldBack hold_back_;              // of the keeper, while something is to go
+  std::optional<Periodic> keeper_;  // from the first export or mapping on
 };
 
 }  // namespace plait

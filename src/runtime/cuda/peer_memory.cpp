@@ -143,6 +143,15 @@ std::vector<ReachKind> kinds_for(ReachKind wanted) {
   return {ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost};
 }
 
+// CUDA IPC is tried twice. A rank that has ended a communicator while calls were under way may still have mapped what
+// another one had there (free_when_idle.hpp), and then maps nothing that lies at the same place.
+std::vector<ReachKind> tries_of(ReachKind wanted) {
+  std::vector<ReachKind> kinds = kinds_for(wanted);
+  const auto ipc = std::find(kinds.begin(), kinds.end(), ReachKind::kIpc);
+  if (ipc != kinds.end()) kinds.insert(ipc, ReachKind::kIpc);
+  return kinds;
+}
+
 }  // namespace
 
 struct PeerMemory::Impl {
@@ -358,7 +367,8 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Re
   agree_to_start(bootstrap, device, bytes, wanted);
   const DeviceGuard guard(device);
   std::vector<std::string> reasons;
-  for (const ReachKind kind : kinds_for(wanted)) {
+  std::unique_ptr<Impl> before;  // the try before: its memory stays, so that no other lies there
+  for (const ReachKind kind : tries_of(wanted)) {
     auto impl = std::make_unique<Impl>();
     impl->kind = kind;
     impl->device = device;
@@ -378,9 +388,11 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Re
       impl->keeps_lines_whole = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
       return PeerMemory(std::move(impl));
     }
+    if (before && before->kind == kind) reasons.pop_back();
     reasons.push_back(join(name(kind), ": ", reason));
     impl->mapped.reset();
     bootstrap.barrier();  // nobody frees what another rank still maps
+    before = std::move(impl);
   }
   refuse(wanted, reasons);
 }

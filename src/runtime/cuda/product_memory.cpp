@@ -29,10 +29,8 @@ ProductMemory::ProductMemory(int device) : device_(device) {
 }
 
 ProductMemory::~ProductMemory() {
-  if (!kept_.empty()) {
-    const OwnStream stream;
-    for (const Kept& kept : kept_) cudaFreeAsync(kept.memory, stream.get());
-  }
+  // Not on the default stream, for which captures of other threads would be lost.
+  for (const Kept& kept : kept_) cudaFreeAsync(kept.memory, cudaStreamPerThread);
   if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
 }
 

@@ -29,7 +29,7 @@ size_t offers_of_pair_at(const SegmentShape& shape, int from, int to) {
 size_t offer_bytes(const SegmentShape& shape) {
   return shape.ranks <= kMostOfferingRanks ? round_to_page(offers_of_pair_at(shape, shape.ranks, 0)) : 0;
 }
-// A rank's exports fit behind its board, where both are whole lines.
+// A rank's exports begin behind its board, which is of whole lines.
 size_t board_bytes() { return round_to_page(sizeof(RankBoard) + sizeof(Exports)); }
 size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
