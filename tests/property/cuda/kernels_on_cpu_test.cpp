@@ -17,6 +17,8 @@
 #include "algorithms/algorithm.hpp"
 #include "base/error.hpp"
 #include "bench/exact_input.hpp"
+#include "plan/builder.hpp"
+#include "plan/verifier.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
 #include "support/call_buffers.hpp"
@@ -109,6 +111,14 @@ class World : public test::SimtWorld {
       made.call = call;
       make(made, {plan, shape, limits}, first_ranks(ranks_));
     }
+  }
+
+  // An all_reduce by this plan, whose data carries no flags.
+  void add_by(const VerifiedPlan& plan, size_t count) {
+    Made& made = calls_.emplace_back();
+    made.call = {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
+    const LaunchShape shape{Protocol::kSignals, 1, kLeastThreads};
+    make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(ranks_));
   }
 
   // A random call of this collective that one rank does not come to, so many after the root, and behind it, on all
@@ -523,6 +533,26 @@ TEST(KernelsOnCpu, TheSameCallOverAndOver) {
     for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
       for (int time = 0; time < 4; ++time) call_in_a_row(collective, protocol);
     }
+  }
+}
+
+// Copies that are performed together read what other threads have written: without signals between, a barrier has to
+// be.
+TEST(KernelsOnCpu, CopiesOfWhatWasJustWritten) {
+  PlanBuilder builder({"test", Collective::kAllReduce, 1, 0, 2});
+  const LaneId lane = builder.add_lane(0, Engine::kSm);
+  const Place slot = builder.take_scratch(0, 2);
+  builder.copy(lane, slot, input_of(0), 0, 2);
+  builder.copy(lane, output_of(0), slot, 0);
+  builder.copy(lane, output_of(0), slot_after(slot, 1), 1);
+  const VerifiedPlan plan = verify(builder.finish());
+  for (const size_t count : {100, 300, 1000}) {
+    SCOPED_TRACE(count);
+    World world(1, count, UINT64_MAX);
+    world.find_races();
+    world.add_by(plan, count);
+    ASSERT_NO_THROW(world.run());
+    world.check();
   }
 }
 
