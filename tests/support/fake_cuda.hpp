@@ -1,0 +1,70 @@
+// As much of CUDA as the host's part of the runtime needs to decide when it may do what: streams, events, memory and
+// handles of it, of a GPU on which calls end when a test says so. Programs that have it are not linked with CUDA.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace plait::test {
+
+class FakeCuda {
+ public:
+  // There is one; every test begins with reset().
+  static FakeCuda& get();
+  void reset();
+
+  // What is recorded stays under way for so long, or else until end_calls().
+  void set_length_of_calls(std::chrono::milliseconds length);
+  void end_calls();
+  bool is_busy();
+
+  std::byte* allocate(size_t bytes);
+  void free(const std::byte* memory);
+  void set_free_memory(double part);
+
+  // A number for a handle of a stream, as if it was another one from now on.
+  void renew_stream(cudaStream_t stream);
+
+  // What has happened.
+  size_t waits();              // of streams for events
+  size_t opened();             // handles that are open now
+  size_t closed_amid_calls();  // handles
+
+  // ---- What CUDA's functions do
+  cudaError_t record(cudaEvent_t event);
+  cudaError_t query(cudaEvent_t event);
+  void note_wait();
+  unsigned long long number_of(cudaStream_t stream);
+  cudaError_t export_memory(cudaIpcMemHandle_t* handle, const void* memory);
+  cudaError_t open(void** memory, const cudaIpcMemHandle_t& handle);
+  cudaError_t close(const void* memory);
+  void left(size_t* free, size_t* total);
+
+  struct Memory {
+    uint64_t number = 0;
+    size_t bytes = 0;
+    uint64_t start = 0;
+  };
+  Memory memory_at(uint64_t address);  // none: number 0
+
+ private:
+  std::mutex mutex_;
+  using Clock = std::chrono::steady_clock;
+  std::map<cudaEvent_t, Clock::time_point> ends_;
+  std::optional<std::chrono::milliseconds> length_;
+  std::map<cudaStream_t, unsigned long long> streams_;
+  std::map<uint64_t, Memory> memory_;    // by start
+  std::map<uint64_t, uint64_t> opened_;  // numbers of allocations, by where they are mapped
+  uint64_t last_number_ = 0, next_address_ = 0;
+  unsigned long long last_stream_ = 0;
+  size_t waits_ = 0, closed_amid_calls_ = 0;
+  double free_part_ = 1;
+};
+
+}  // namespace plait::test

@@ -1,0 +1,116 @@
+// The order of calls, and what may be done while none is under way.
+#include "runtime/cuda/call_order.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "support/fake_cuda.hpp"
+
+namespace plait {
+namespace {
+
+using std::chrono::milliseconds;
+using test::FakeCuda;
+
+cudaStream_t stream(uintptr_t number) { return reinterpret_cast<cudaStream_t>(number * 64); }
+
+class CallOrderTest : public testing::Test {
+ protected:
+  void SetUp() override { cuda.reset(); }
+
+  // Whether something could be done.
+  static bool can_act(milliseconds patience = milliseconds(0)) {
+    bool acted = false;
+    const bool said = CallOrder::while_none_runs(patience, [&] { acted = true; });
+    EXPECT_EQ(acted, said);
+    return acted;
+  }
+
+  FakeCuda& cuda = FakeCuda::get();
+};
+
+TEST_F(CallOrderTest, AnotherStreamWaitsForTheLastOne) {
+  CallOrder order(0);
+  int launches = 0;
+  const auto launch = [&] { ++launches; };
+  order.next(stream(1), launch);
+  order.next(stream(1), launch);
+  EXPECT_EQ(cuda.waits(), 0u);
+  order.next(stream(2), launch);
+  EXPECT_EQ(cuda.waits(), 1u);
+  order.next(stream(1), launch);
+  EXPECT_EQ(cuda.waits(), 2u);
+  EXPECT_EQ(launches, 4);
+}
+
+// A stream that has ended with calls on it, and a new one at the same place.
+TEST_F(CallOrderTest, AStreamThatHasTheHandleOfAnotherIsAnother) {
+  CallOrder order(0);
+  order.next(stream(1), [] {});
+  cuda.renew_stream(stream(1));
+  order.next(stream(1), [] {});
+  EXPECT_EQ(cuda.waits(), 1u);
+}
+
+TEST_F(CallOrderTest, NothingIsDoneWhileACallOfAnyCommunicatorIsUnderWay) {
+  CallOrder one(0), other(0);
+  EXPECT_TRUE(can_act());
+  other.next(stream(1), [] {});
+  EXPECT_FALSE(can_act());
+  cuda.end_calls();
+  EXPECT_TRUE(can_act());
+  {
+    CallOrder gone(0);
+    gone.next(stream(1), [] {});
+    EXPECT_FALSE(can_act());
+  }
+  EXPECT_TRUE(can_act());
+}
+
+TEST_F(CallOrderTest, NothingIsDoneWhileOneIsLaunched) {
+  CallOrder order(0);
+  order.next(stream(1), [&] { std::thread([&] { EXPECT_FALSE(can_act(milliseconds(2))); }).join(); });
+}
+
+TEST_F(CallOrderTest, NoneIsLaunchedMeanwhile) {
+  CallOrder order(0);
+  std::atomic<bool> launched{false};
+  std::thread launching;
+  const bool acted = CallOrder::while_none_runs(milliseconds(0), [&] {
+    launching = std::thread([&] { order.next(stream(1), [&] { launched = true; }); });
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_FALSE(launched);
+  });
+  ASSERT_TRUE(acted);
+  launching.join();
+  EXPECT_TRUE(launched);
+}
+
+// Launches are held back, so that those under way can end.
+TEST_F(CallOrderTest, PatienceHoldsLaunchesBack) {
+  CallOrder order(0);
+  order.next(stream(1), [] {});
+  std::atomic<bool> acted{false};
+  std::thread acting([&] { acted = can_act(milliseconds(10'000)); });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(acted);
+  std::thread launching([&] { order.next(stream(1), [&] { EXPECT_TRUE(acted); }); });
+  std::this_thread::sleep_for(milliseconds(50));
+  cuda.end_calls();
+  acting.join();
+  launching.join();
+  EXPECT_TRUE(acted);
+}
+
+TEST_F(CallOrderTest, PatienceEnds) {
+  CallOrder order(0);
+  order.next(stream(1), [] {});
+  EXPECT_FALSE(can_act(milliseconds(20)));
+  order.next(stream(1), [] {});  // goes on
+}
+
+}  // namespace
+}  // namespace plait
