@@ -229,9 +229,9 @@ PLAIT_API plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, pla
 
 // ---- Ending communicators -------------------------------------------------------------------------------------------
 
-// Waits until this rank's calls on the GPU are done and gives back what they used. Collectives are plaitInvalidUsage
-// from now on; the handle still has to be destroyed. Concerns this rank alone: others go on until they need it. NULL:
-// nothing happens.
+// Waits until this rank's calls on the GPU are done and gives back what they used, now or, where calls of other
+// communicators of the process are under way, once none is. Collectives are plaitInvalidUsage from now on; the handle
+// still has to be destroyed. Concerns this rank alone: others go on until they need it. NULL: nothing happens.
 PLAIT_API plaitResult_t plaitCommFinalize(plaitComm_t comm);
 
 // plaitCommFinalize, where that was not done, and the end of the handle. NULL: nothing happens.

@@ -272,8 +272,9 @@ void CudaRank::Impl::end() {
   const CaptureAside aside;
   const auto guard = guard_at_end(memory.device());
   try {
-    order->finish();        // waits in kernels are bounded
-  } catch (const Error&) {  // has been reported, or CUDA is gone
+    order->finish();
+  } catch (const Error&) {
+    // Waits in kernels are bounded, so the GPU has failed, which has been reported, or CUDA is gone.
   }
   watch.reset();
   direct_messages.reset();
@@ -304,6 +305,7 @@ size_t CudaRank::host_block_bytes() { return HostBlockLayout::total_bytes(); }
 CudaRank::CudaRank(PeerMemory memory, std::optional<PeerMemory> host_memory, CommunicatorState& state, int rank,
                    int ranks, Options options)
     : impl_(std::make_unique<Impl>(std::move(memory), std::move(host_memory), state, rank, ranks, options)) {}
+
 CudaRank::~CudaRank() {
   impl_->end();
   const int device = impl_->memory.device();
