@@ -69,6 +69,11 @@ void FakeCuda::set_free_memory(double part) {
   free_part_ = part;
 }
 
+void FakeCuda::go() {
+  const std::scoped_lock lock(mutex_);
+  is_gone_ = true;
+}
+
 void FakeCuda::renew_stream(cudaStream_t stream) {
   const std::scoped_lock lock(mutex_);
   streams_[stream] = ++last_stream_;
@@ -97,8 +102,16 @@ cudaError_t FakeCuda::record(cudaEvent_t event) {
 
 cudaError_t FakeCuda::query(cudaEvent_t event) {
   const std::scoped_lock lock(mutex_);
+  if (is_gone_) return cudaErrorCudartUnloading;
   const auto found = ends_.find(event);
   return found != ends_.end() && Clock::now() < found->second ? cudaErrorNotReady : cudaSuccess;
+}
+
+cudaError_t FakeCuda::set_device(int device) {
+  const std::scoped_lock lock(mutex_);
+  if (is_gone_) return cudaErrorCudartUnloading;
+  current_device = device;
+  return cudaSuccess;
 }
 
 void FakeCuda::note_wait() {
@@ -228,10 +241,7 @@ cudaError_t cudaGetDevice(int* device) {
   *device = plait::test::current_device;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) {
-  plait::test::current_device = device;
-  return cudaSuccess;
-}
+cudaError_t cudaSetDevice(int device) { return FakeCuda::get().set_device(device); }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;

@@ -28,6 +28,9 @@ class FakeCuda {
   void free(const std::byte* memory);
   void set_free_memory(double part);
 
+  // From now on as at the end of a process, when CUDA has gone before the threads that use it.
+  void go();
+
   // A number for a handle of a stream, as if it was another one from now on.
   void renew_stream(cudaStream_t stream);
 
@@ -39,6 +42,7 @@ class FakeCuda {
   // ---- What CUDA's functions do
   cudaError_t record(cudaEvent_t event);
   cudaError_t query(cudaEvent_t event);
+  cudaError_t set_device(int device);
   void note_wait();
   unsigned long long number_of(cudaStream_t stream);
   cudaError_t export_memory(cudaIpcMemHandle_t* handle, const void* memory);
@@ -65,6 +69,7 @@ class FakeCuda {
   unsigned long long last_stream_ = 0;
   size_t waits_ = 0, closed_amid_calls_ = 0;
   double free_part_ = 1;
+  bool is_gone_ = false;
 };
 
 }  // namespace plait::test

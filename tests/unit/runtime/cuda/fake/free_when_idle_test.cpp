@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "runtime/cuda/call_order.hpp"
@@ -73,6 +74,19 @@ TEST_F(FreeWhenIdleTest, NotTooManyOfAGpuWait) {
   cuda.end_calls();
   await(17);
   EXPECT_EQ(freed_amid_calls, 1);
+}
+
+// As when a process ends meanwhile. In one of its own, for nothing else can be freed there afterwards.
+TEST_F(FreeWhenIdleTest, WhereCudaIsGoneNothingIsFreed) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto end_meanwhile = [&] {
+    order.next(nullptr, [] {});
+    free_on(0);
+    cuda.go();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::exit(freed);
+  };
+  EXPECT_EXIT(end_meanwhile(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
