@@ -24,7 +24,7 @@
 //
 // The one rule. All ranks of a communicator make the same calls, with the same counts, types, operations and roots, in
 // the same order. Ranks that do not are told so (plaitInvalidUsage), and a rank that dies, or comes later than others
-// wait (timeoutSeconds, 60 by default; NCCL would wait for ever), ends the call on all others (plaitRemoteError,
+// wait (timeoutSeconds, 600 by default; NCCL would wait for ever), ends the call on all others (plaitRemoteError,
 // plaitTimeout). After that the communicator is of no more use: every later call returns the same error, what calls
 // under way have left in their buffers is undefined, and plaitCommDestroy or plaitCommAbort is all that is left to do.
 // Where its ranks share a process, do that for all of them before freeing buffers: copies of one may still read
@@ -154,9 +154,10 @@ typedef struct plaitConfig {
 
   int device;    // CUDA ordinal, or one of PLAIT_DEVICE_*
   int reserved;  // 0
-  // How long a call waits for a peer: at most 604800, a week. 0: PLAIT_TIMEOUT_SEC, else 60.
+  // How long a call waits for a peer: at most 604800, a week. 0: PLAIT_TIMEOUT_SEC, else 600.
   double timeoutSeconds;
-  // How long ranks wait for each other when they join, at most as long. 0: PLAIT_BOOTSTRAP_TIMEOUT_SEC, else 60.
+  // How long ranks wait for each other when they join, at most as long. 0: PLAIT_BOOTSTRAP_TIMEOUT_SEC, else
+  // 600.
   double bootstrapTimeoutSeconds;
   // Staging memory of a rank on host memory, the same on all ranks. 0: PLAIT_SCRATCH_KIB, else 2 MiB.
   size_t scratchBytes;

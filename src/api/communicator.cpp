@@ -44,6 +44,10 @@ BindLimits limits_for(const SegmentShape& shape) {
   return limits;
 }
 
+BootstrapOptions bootstrap_options(const Settings& settings, int rank, const InterruptCheck& interrupt_check) {
+  return {{settings.bootstrap_timeout_seconds, Logger(settings.log_level, rank)}, interrupt_check};
+}
+
 }  // namespace
 
 struct Communicator::Impl {
@@ -56,7 +60,9 @@ struct Communicator::Impl {
         limits(limits_for(segment->shape())),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
-             {own_settings.timeout_seconds, own_settings.wait_policy, crowded}) {
+             {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
+              own_settings.wait_policy,
+              crowded}) {
     if (!settings.launch.empty()) parse_launch_shape(settings.launch);  // refused also where no GPU needs it
   }
 
@@ -245,7 +251,7 @@ std::vector<Communicator> Communicator::in_process(std::span<const int> devices,
 Communicator Communicator::create(RendezvousPoint point, int size, const Settings& settings, int device,
                                   InterruptCheck interrupt_check) {
   settings.check();
-  const BootstrapOptions options{settings.bootstrap_timeout_seconds, Logger(settings.log_level, 0), interrupt_check};
+  const BootstrapOptions options = bootstrap_options(settings, 0, interrupt_check);
   Communicator made(Impl::join_ranks(Bootstrap::lead(std::move(point), size, options), settings, device));
   made.set_interrupt_check(std::move(interrupt_check));
   return made;
@@ -254,7 +260,7 @@ Communicator Communicator::create(RendezvousPoint point, int size, const Setting
 Communicator Communicator::create(const UniqueId& id, int rank, int size, const Settings& settings, int device,
                                   InterruptCheck interrupt_check) {
   settings.check();
-  const BootstrapOptions options{settings.bootstrap_timeout_seconds, Logger(settings.log_level, rank), interrupt_check};
+  const BootstrapOptions options = bootstrap_options(settings, rank, interrupt_check);
   Communicator made(Impl::join_ranks(Bootstrap::create(id, rank, size, options), settings, device));
   made.set_interrupt_check(std::move(interrupt_check));
   return made;

@@ -54,7 +54,7 @@ class CudaDeviceEnd final : public DeviceEnd {
         launch_(launch_of(settings)),
         state_(std::move(segment), rank, std::move(peers)),
         cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
-              {settings.timeout_seconds, Logger(settings.log_level, rank), settings.early_launch, settings.max_sms}) {
+              {{settings.timeout_seconds, Logger(settings.log_level, rank)}, settings.early_launch, settings.max_sms}) {
     machine_.ranks = size_;
     machine_.processors = cuda_.memory().processors();
     machine_.ranks_per_device = cuda_.memory().ranks_per_device();

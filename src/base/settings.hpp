@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/wait_limits.hpp"
 
 namespace plait {
 
@@ -44,10 +45,11 @@ constexpr bool is_max_sms(int64_t sms) { return sms == 0 || (sms >= 8 && sms <= 
 
 // The settings of one communicator. A plain value: whoever makes a communicator may change any field.
 struct Settings {
-  double timeout_seconds = 60;            // how long a collective waits for a peer before it fails
-  double bootstrap_timeout_seconds = 60;  // how long ranks wait for each other when a communicator is made
-  size_t scratch_bytes = 2048 * 1024;     // staging memory of one rank
-  std::string shared_memory_directory;    // where shared memory is a file; empty: an anonymous memory file
+  double timeout_seconds = kDefaultTimeoutSeconds;  // how long a collective waits for a peer before it fails
+  double bootstrap_timeout_seconds =
+      kDefaultTimeoutSeconds;           // how long ranks wait for each other when a communicator is made
+  size_t scratch_bytes = 2048 * 1024;   // staging memory of one rank
+  std::string shared_memory_directory;  // where shared memory is a file; empty: an anonymous memory file
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
   std::string launch;     // "packets:32x512" pins how GPUs are used; empty: the tuner chooses

@@ -190,8 +190,7 @@ class Bootstrap::RankZero : public Bootstrap::End {
     if (passes_descriptors(link(1).socket.get())) return links_;
     RendezvousPoint point = RendezvousPoint::create_at_name();
     send_to_all(packed(frame(Frame::Kind::kResult, stage_, sizeof(UniqueId)), bytes_of(point.id())));
-    second = gather_ranks_again(std::move(point), links_, stage_, options_.timeout_seconds, options_.log,
-                                options_.interrupt_check);
+    second = gather_ranks_again(std::move(point), links_, stage_, options_);
     return second;
   }
 
@@ -231,9 +230,10 @@ class Bootstrap::RankZero : public Bootstrap::End {
   void drive_all(std::span<const RankLink> links, short events,
                  const std::function<Progress(int rank, int socket)>& step) {
     const auto socket = [&](int rank) { return links[static_cast<size_t>(rank)].socket.get(); };
-    const Deadline deadline = Deadline::after(options_.timeout_seconds, options_.interrupt_check);
     std::vector<int> pending(links_.size() - 1);
     std::iota(pending.begin(), pending.end(), 1);
+    const Deadline deadline =
+        options_.deadline([&] { return join(list_ranks(pending), " of ", size_, " to reach ", name(stage_)); });
     std::vector<pollfd> polled;
     while (!pending.empty()) {
       polled.clear();
@@ -372,7 +372,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     receive_frame(sizeof meeting);
     receive(writable_bytes_of(meeting));
     double seconds_left = 0;
-    second = reach_rank_zero(meeting, rank_, size_, options_.timeout_seconds, seconds_left, options_.interrupt_check);
+    second = reach_rank_zero(meeting, rank_, size_, options_, seconds_left);
     wait_at_most(seconds_left);
     return second.socket.get();
   }
@@ -461,14 +461,14 @@ Bootstrap Bootstrap::create(const UniqueId& id, int rank, int size, const Bootst
   check_arguments(rank, size, options.timeout_seconds);
   if (rank == 0) return lead(RendezvousPoint::claim(id), size, options);
   double seconds_left = 0;
-  RankLink link = reach_rank_zero(id, rank, size, options.timeout_seconds, seconds_left, options.interrupt_check);
+  RankLink link = reach_rank_zero(id, rank, size, options, seconds_left);
   return Bootstrap(std::make_unique<OtherRank>(std::move(link), rank, size, seconds_left, options));
 }
 
 Bootstrap Bootstrap::lead(RendezvousPoint point, int size, const BootstrapOptions& options) {
   check_arguments(0, size, options.timeout_seconds);
   const auto begin = std::chrono::steady_clock::now();
-  auto links = gather_ranks(std::move(point), size, options.timeout_seconds, options.log, options.interrupt_check);
+  auto links = gather_ranks(std::move(point), size, options);
   Bootstrap bootstrap(std::make_unique<RankZero>(std::move(links), options));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   options.log.info("bootstrap: ", size, " ranks met after ", took.count(), " ms");

@@ -12,20 +12,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/deadline.hpp"
-#include "base/log.hpp"
 #include "base/unique_fd.hpp"
+#include "runtime/bootstrap_options.hpp"
 #include "runtime/unique_id.hpp"
 
 namespace plait {
-
-struct BootstrapOptions {
-  // The longest wait: for rank 0 to be there, then for all ranks to be there, then in each call for all ranks to make
-  // it. (Settings::bootstrap_timeout_seconds)
-  double timeout_seconds = 60;
-  Logger log;
-  InterruptCheck interrupt_check;  // heard in every wait; what it throws ends this end like any error
-};
 
 // One rank's end. Belongs to one thread at a time and moves like a unique_ptr. Every call below is collective: all
 // ranks make the same calls in the same order. A call that fails fails on all ranks, with the reason that rank 0 found,

@@ -146,4 +146,8 @@ std::string list_ranks(std::span<const int> shown, size_t count) {
   return text;
 }
 
+std::string list_ranks(std::span<const int> all) {
+  return list_ranks(all.first(std::min(all.size(), Failure().ranks.size())), all.size());
+}
+
 }  // namespace plait

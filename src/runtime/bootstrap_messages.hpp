@@ -117,5 +117,7 @@ std::string text_of(const Failure& failure);
 
 // "rank 3", "ranks 2 and 5", "ranks 1, 2, 3 and 12 more".
 std::string list_ranks(std::span<const int> shown, size_t count);
+// The same of any number of ranks, as many as a Failure names.
+std::string list_ranks(std::span<const int> all);
 
 }  // namespace plait

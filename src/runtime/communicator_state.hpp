@@ -38,6 +38,8 @@ class CommunicatorState {
   virtual void compare_calls() = 0;
   // Ends it where a rank has died without closing it, or has closed it and this one has announced more calls.
   virtual void look_after_peers() = 0;
+  // The first call that this rank has announced and another has not: its number, from 1; none where all have.
+  virtual std::optional<uint64_t> awaited_call() const = 0;
   // What each rank called last, and where they differ: for messages.
   virtual std::string describe() const = 0;
 

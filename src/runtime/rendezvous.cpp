@@ -62,16 +62,16 @@ Progress receive_message(Caller& caller, Message& message) {
 // Rank 0's side: one poll() over the door, the callers and the ranks that are already in.
 class Gathering {
  public:
-  Gathering(RendezvousPoint point, int size, Stage stage, std::span<const RankLink> met, double timeout_seconds,
-            const Logger& log, InterruptCheck interrupt_check)
+  Gathering(RendezvousPoint point, int size, Stage stage, std::span<const RankLink> met,
+            const BootstrapOptions& options)
       : point_(std::move(point)),
         secret_(point_.id().secret),
         size_(size),
         stage_(stage),
         met_(met),
-        seconds_(timeout_seconds),
-        deadline_(Deadline::after(timeout_seconds, std::move(interrupt_check))),
-        log_(log),
+        seconds_(options.timeout_seconds),
+        deadline_(options.deadline([this] { return join(list_ranks(missing_ranks()), " of ", size_, " to arrive"); })),
+        log_(options.log),
         links_(static_cast<size_t>(size)) {}
 
   std::vector<RankLink> run() {
@@ -105,7 +105,7 @@ class Gathering {
     }
     serve_callers(std::span(polled).subspan(static_cast<size_t>(size_)));
     if (polled[0].revents != 0) accept_callers();
-    if (deadline_.passed() && arrived_ < size_ - 1) give_up(missing_ranks());
+    if (deadline_.passed() && arrived_ < size_ - 1) give_up(late());
   }
 
   // The link to a rank that is in; to one that is not yet, the link from before, where they have met before.
@@ -227,16 +227,20 @@ class Gathering {
     return failure;
   }
 
-  Failure missing_ranks() const {
+  std::vector<int> missing_ranks() const {
     std::vector<int> missing;
     for (int rank = 1; rank < size_; ++rank) {
       if (!links_[static_cast<size_t>(rank)].socket) missing.push_back(rank);
     }
+    return missing;
+  }
+
+  Failure late() const {
     Failure failure;
     failure.reason = Reason::kTimedOut;
     failure.stage = stage_;
     failure.size = size_;
-    failure.set_ranks(missing);
+    failure.set_ranks(missing_ranks());
     failure.seconds = seconds_;
     failure.refused_connections = refused_;
     return failure;
@@ -273,8 +277,10 @@ class Gathering {
 // The other ranks' side.
 class Approach {
  public:
-  Approach(const UniqueId& id, int rank, int size, double timeout_seconds, InterruptCheck interrupt_check)
-      : id_(id), seconds_(timeout_seconds), deadline_(Deadline::after(timeout_seconds, std::move(interrupt_check))) {
+  Approach(const UniqueId& id, int rank, int size, const BootstrapOptions& options)
+      : id_(id),
+        seconds_(options.timeout_seconds),
+        deadline_(options.deadline([size] { return join("rank 0 of ", size, " to arrive"); })) {
     hello_.rank = rank;
     hello_.size = size;
     hello_.process_id = ::getpid();
@@ -348,22 +354,18 @@ class Approach {
 
 }  // namespace
 
-std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, double timeout_seconds, const Logger& log,
-                                   InterruptCheck interrupt_check) {
-  return Gathering(std::move(point), size, Stage::kRendezvous, {}, timeout_seconds, log, std::move(interrupt_check))
-      .run();
+std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, const BootstrapOptions& options) {
+  return Gathering(std::move(point), size, Stage::kRendezvous, {}, options).run();
 }
 
 std::vector<RankLink> gather_ranks_again(RendezvousPoint point, std::span<const RankLink> met, Stage stage,
-                                         double timeout_seconds, const Logger& log, InterruptCheck interrupt_check) {
-  return Gathering(std::move(point), static_cast<int>(met.size()), stage, met, timeout_seconds, log,
-                   std::move(interrupt_check))
-      .run();
+                                         const BootstrapOptions& options) {
+  return Gathering(std::move(point), static_cast<int>(met.size()), stage, met, options).run();
 }
 
-RankLink reach_rank_zero(const UniqueId& id, int rank, int size, double timeout_seconds, double& seconds_left,
-                         InterruptCheck interrupt_check) {
-  return Approach(id, rank, size, timeout_seconds, std::move(interrupt_check)).run(seconds_left);
+RankLink reach_rank_zero(const UniqueId& id, int rank, int size, const BootstrapOptions& options,
+                         double& seconds_left) {
+  return Approach(id, rank, size, options).run(seconds_left);
 }
 
 void send_failure(std::span<const RankLink> links, const Failure& failure) {

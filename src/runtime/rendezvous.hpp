@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/deadline.hpp"
-#include "base/log.hpp"
 #include "base/unique_fd.hpp"
 #include "runtime/bootstrap_messages.hpp"
+#include "runtime/bootstrap_options.hpp"
 #include "runtime/unique_id.hpp"
 
 namespace plait {
@@ -25,22 +25,19 @@ struct RankLink {
 // Strangers are refused without disturbing the ranks: other users at once where the kernel tells, whoever is wrong at
 // once, whoever is silent after two seconds, and there is room for kMostCallers unproven connections at a time. Throws
 // what went wrong, having told every rank that has arrived: ranks missing (kTimeout), a rank that ended (kPeerFailed),
-// a duplicate rank, another size or another version (kMismatch), what `interrupt_check` throws.
-std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, double timeout_seconds, const Logger& log,
-                                   InterruptCheck interrupt_check = {});
+// a duplicate rank, another size or another version (kMismatch), what the interrupt check throws.
+std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, const BootstrapOptions& options);
 
 // The same for ranks that have met before, during `stage`, to have other connections as well. One of them that ends
 // before it is here again shows at its link in `met`, over which nothing may be under way.
 std::vector<RankLink> gather_ranks_again(RendezvousPoint point, std::span<const RankLink> met, Stage stage,
-                                         double timeout_seconds, const Logger& log,
-                                         InterruptCheck interrupt_check = {});
+                                         const BootstrapOptions& options);
 
 // Other ranks: connects to rank 0. Where rank 0 of a job is not there yet, tries again until the time is over.
 // `seconds_left` becomes how long rank 0 still waits for the others. Throws where rank 0 does not come (kTimeout), can
-// not come any more (kPeerFailed), belongs to another user, or refuses this rank (kMismatch); what `interrupt_check`
+// not come any more (kPeerFailed), belongs to another user, or refuses this rank (kMismatch); what the interrupt check
 // throws.
-RankLink reach_rank_zero(const UniqueId& id, int rank, int size, double timeout_seconds, double& seconds_left,
-                         InterruptCheck interrupt_check = {});
+RankLink reach_rank_zero(const UniqueId& id, int rank, int size, const BootstrapOptions& options, double& seconds_left);
 
 // Rank 0: tells all ranks why it gives up, as far as that is possible without waiting.
 void send_failure(std::span<const RankLink> links, const Failure& failure);

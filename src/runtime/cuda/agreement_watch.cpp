@@ -9,12 +9,12 @@
 
 namespace plait {
 
-AgreementWatch::AgreementWatch(CommunicatorState& state, const Words& words, const Options& options)
-    : state_(state), sharing_(state.process_sharing()), words_(words), options_(options) {}
+AgreementWatch::AgreementWatch(CommunicatorState& state, const Words& words, const WaitLimits& limits)
+    : state_(state), sharing_(state.process_sharing()), words_(words), limits_(limits) {}
 
 std::function<void()> AgreementWatch::look(std::string whom) const {
   return [this, whom = std::move(whom), deadline = std::optional<Deadline>()]() mutable {  // from the first look on
-    if (!deadline) deadline = Deadline::after(options_.timeout_seconds);
+    if (!deadline) deadline = Deadline::after(limits_.timeout_seconds);
     if (!state_.has_failed() && deadline->passed()) {
       state_.abort(ErrorCode::kTimeout,
                    join("rank ", state_.rank(), " waited longer than PLAIT_TIMEOUT_SEC allows for ", whom,
@@ -75,8 +75,8 @@ bool AgreementWatch::takes(CopyTurn& turn, cudaStream_t stream) {
 }
 
 void AgreementWatch::note(const std::string& why) {
-  if (!options_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
-  options_.log.info(words_.what, " does not go straight from buffer to buffer: ", why);
+  if (!limits_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
+  limits_.log.info(words_.what, " does not go straight from buffer to buffer: ", why);
 }
 
 }  // namespace plait

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "base/log.hpp"
+#include "base/wait_limits.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/copy_turn.hpp"
 #include "runtime/cuda/peer_buffers.hpp"
@@ -20,17 +20,15 @@ inline constexpr std::chrono::nanoseconds kPatienceInCapture = std::chrono::mill
 
 class AgreementWatch {
  public:
-  struct Options {
-    double timeout_seconds = 60;  // a rank that has offered and then does not answer for so long has failed
-    Logger log;                   // at level info, once for each reason
-  };
   // For the log: what it is that does not go straight from buffer to buffer, whom this rank agrees with, and where.
   struct Words {
     const char* what = "a call";
     const char* others = "some rank";
     const char* where = "in this communicator";
   };
-  AgreementWatch(CommunicatorState& state, const Words& words, const Options& options);
+  // A rank that has offered and then does not answer in time has failed. Why ranks did not agree is logged at level
+  // info, once for each reason.
+  AgreementWatch(CommunicatorState& state, const Words& words, const WaitLimits& limits);
 
   ProcessSharing sharing() const { return sharing_; }
   // For Offers::all_can(), while this rank waits for `whom`: throws what ended the communicator, also where it is this
@@ -47,7 +45,7 @@ class AgreementWatch {
   CommunicatorState& state_;
   const ProcessSharing sharing_;
   const Words words_;
-  const Options options_;
+  const WaitLimits limits_;
   std::set<std::string> noted_;
 };
 

@@ -141,7 +141,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
     self.blocks[r] = memory.of(r);
     if (host_memory) host_blocks.of[r] = host_memory->of(r);
   }
-  self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.timeout_seconds, 1e6) * 1e9);
+  self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.waits.timeout_seconds, 1e6) * 1e9);
   self.states = states.emplace(kAllStrands * kMostLanes).get();
   check_cuda(cudaHostAlloc(&reports, sizeof(Reports), cudaHostAllocMapped | cudaHostAllocPortable),
              "memory for reports");
@@ -169,13 +169,12 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
       self, mapped->receives, ChannelShape::of(ranks, memory.ranks_per_device(), processors), launches_early);
   buffers = peer_buffers(memory, state, rank, ranks);
   turn = std::make_unique<CopyTurn>(memory.device());
-  const AgreementWatch::Options agreeing{options.timeout_seconds, options.log};
-  direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn, agreeing);
-  direct_messages = std::make_unique<DirectMessages>(state, ranks, *buffers, *turn, agreeing);
+  direct = std::make_unique<DirectCalls>(state, ranks, *buffers, *turn, options.waits);
+  direct_messages = std::make_unique<DirectMessages>(state, ranks, *buffers, *turn, options.waits);
   copier = std::make_unique<Copier>(self, mapped->gates, std::max(1, processors / memory.ranks_per_device()));
   beside_copies = std::make_unique<SideStream>();
   if (host_memory) beside = std::make_unique<SideStream>();
-  watch = std::make_unique<KernelWatch>(state, *reports);
+  watch = std::make_unique<KernelWatch>(state, *reports, options.waits);
 }
 
 // Where this rank's input goes times a factor; null where there is none.

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "base/log.hpp"
+#include "base/wait_limits.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/communicator_state.hpp"
@@ -25,8 +25,7 @@ class PreparedLaunch;
 class CudaRank {
  public:
   struct Options {
-    double timeout_seconds = 60;
-    Logger log;
+    WaitLimits waits;
     bool early_launch = true;  // where the GPU and the driver can
     int max_sms = 0;  // SMs that copies, folds, messages and products may keep busy, besides prepared launches; 0: all
   };

@@ -27,13 +27,13 @@ bool copies_own_block(const CopyProgram& program, const void* input, const void*
 }  // namespace
 
 DirectCalls::DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
-                         const AgreementWatch::Options& options)
+                         const WaitLimits& limits)
     : rank_(state.rank()),
       buffers_(buffers),
       turn_(turn),
       meetings_(state.offers(), state.rank(), ranks),
       ranks_(ranks),
-      watch_(state, {}, options) {}
+      watch_(state, {}, limits) {}
 
 bool DirectCalls::propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
                           bool willing) {

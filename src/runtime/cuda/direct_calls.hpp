@@ -34,8 +34,7 @@ struct DirectCall {
 
 class DirectCalls {
  public:
-  DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
-              const AgreementWatch::Options& options);
+  DirectCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn, const WaitLimits& limits);
 
   // Tells the others of this rank's buffers; never waits. False: it is not to be tried, and the call is over here.
   bool propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream, bool willing);

@@ -39,12 +39,12 @@ bool is_one_each_way(std::span<const PeerMessage> messages, int rank) {
 }  // namespace
 
 DirectMessages::DirectMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
-                               const AgreementWatch::Options& options)
+                               const WaitLimits& limits)
     : rank_(state.rank()),
       buffers_(buffers),
       turn_(turn),
       ranks_(ranks),
-      watch_(state, {"a long message", "the other end", "between the two"}, options) {
+      watch_(state, {"a long message", "the other end", "between the two"}, limits) {
   for (int peer = 0; peer < ranks; ++peer) {
     receives_.emplace_back(state.message_offers(peer, rank_), kReceiver, 2);
     sends_.emplace_back(state.message_offers(rank_, peer), kSender, 2);

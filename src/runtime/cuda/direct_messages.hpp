@@ -40,8 +40,7 @@ struct DirectExchange {
 
 class DirectMessages {
  public:
-  DirectMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn,
-                 const AgreementWatch::Options& options);
+  DirectMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyTurn& turn, const WaitLimits& limits);
 
   // routes[m]: of messages[m]; both stay where they are until all is agreed on. False: inboxes carry all of them. Never
   // waits.

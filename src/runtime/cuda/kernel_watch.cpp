@@ -68,8 +68,12 @@ bool launches_block() {
 
 }  // namespace
 
-KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports)
-    : state_(state), reports_(reports), looks_(kBetweenLooks, [this] { look(); }) {}
+KernelWatch::KernelWatch(CommunicatorState& state, Reports& reports, const WaitLimits& limits)
+    : state_(state),
+      reports_(reports),
+      limits_(limits),
+      long_wait_(limits.notice_seconds),
+      looks_(kBetweenLooks, [this] { look(); }) {}
 
 void KernelWatch::look_at_reports() {
   report_strands();
@@ -81,7 +85,24 @@ void KernelWatch::look_at_reports() {
 void KernelWatch::look() {
   look_at_reports();
   state_.look_after_peers();
+  notice_long_waits();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
+}
+
+// As hosts see it, who do not see kernels: a rank has not made a call. Messages do not show.
+void KernelWatch::notice_long_waits() {
+  const std::optional<uint64_t> awaited = state_.awaited_call();
+  if (awaited != awaited_call_) {
+    awaited_call_ = awaited;
+    clock_.reset();
+    long_wait_.reset();
+  }
+  if (!awaited || state_.has_failed()) return;
+  clock_.look();
+  const std::optional<double> notice = long_wait_.notice(clock_.waited());
+  if (!notice || !limits_.log.shows(LogLevel::kWarn)) return;
+  limits_.log.warn("has waited ", *notice, " s for all ranks to make call ", *awaited, "; ", state_.describe(),
+                   "; fails after ", limits_.timeout_seconds, " s (PLAIT_TIMEOUT_SEC)");
 }
 
 void KernelWatch::report_strands() {

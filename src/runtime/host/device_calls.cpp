@@ -53,6 +53,16 @@ void DeviceCalls::look_after_peers() {
   }
 }
 
+std::optional<uint64_t> DeviceCalls::awaited_call() const {
+  const auto made_by = [&](int rank) {
+    return segment_->board(rank).device_calls.entered.load(std::memory_order_acquire);
+  };
+  const uint64_t own = made_by(rank_);
+  uint64_t least = own;
+  for (int peer = 0; peer < ranks(); ++peer) least = std::min(least, made_by(peer));
+  return least < own ? std::optional(least + 1) : std::nullopt;
+}
+
 std::string DeviceCalls::last_call(int rank) const {
   const CallLog& log = segment_->board(rank).device_calls;
   const uint64_t entered = log.entered.load(std::memory_order_acquire);

@@ -28,6 +28,7 @@ class DeviceCalls final : public CommunicatorState {
   }
   void compare_calls() override;
   void look_after_peers() override;
+  std::optional<uint64_t> awaited_call() const override;
   std::string describe() const override;
   std::byte* offers() const override { return segment_->offers(); }
   std::byte* message_offers(int from, int to) const override { return segment_->message_offers(from, to); }

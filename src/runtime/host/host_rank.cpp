@@ -192,7 +192,7 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       ranks_(segment_->shape().ranks),
       options_(options),
       board_(segment_->board(rank)),
-      watch_(segment_, rank, std::move(peers), options.timeout_seconds),
+      watch_(segment_, rank, std::move(peers), options.waits),
       exchange_(*segment_, rank, watch_) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
     bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);

@@ -9,6 +9,7 @@
 
 #include "base/deadline.hpp"
 #include "base/settings.hpp"
+#include "base/wait_limits.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host/exchange.hpp"
@@ -24,7 +25,7 @@ namespace plait {
 class HostRank {
  public:
   struct Options {
-    double timeout_seconds = 60;
+    WaitLimits waits;
     WaitPolicy wait_policy = WaitPolicy::kAuto;
     bool crowded = false;  // ranks outnumber cores
   };

@@ -11,19 +11,29 @@ constexpr double kLongWaitSeconds = 0.01;
 
 }  // namespace
 
-Watch::Watch(std::shared_ptr<Segment> segment, int rank, Peers peers, double timeout_seconds)
+Watch::Watch(std::shared_ptr<Segment> segment, int rank, Peers peers, const WaitLimits& limits)
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(segment_->shape().ranks),
       peers_(std::move(peers)),
-      timeout_seconds_(timeout_seconds) {}
+      limits_(limits),
+      long_wait_(limits.notice_seconds) {}
 
 void Watch::look(WaitClock& clock, Wait& wait) {
   throw_if_failed();
+  if (!clock.is_running()) long_wait_.reset();
   if (!clock.look()) return;
   hear_interrupts(wait);
   wait.examine(clock.waited() > kLongWaitSeconds);
-  if (clock.waited() > timeout_seconds_) give_up(wait);
+  if (clock.waited() > limits_.timeout_seconds) {
+    fail_all(ErrorCode::kTimeout, join("rank ", rank_, " waited more than ", limits_.timeout_seconds,
+                                       " s (PLAIT_TIMEOUT_SEC) in ", account_of(wait)));
+  }
+  const std::optional<double> notice = long_wait_.notice(clock.waited());
+  if (notice && limits_.log.shows(LogLevel::kWarn)) {
+    limits_.log.warn("has waited ", *notice, " s in ", account_of(wait), "; fails after ", limits_.timeout_seconds,
+                     " s (PLAIT_TIMEOUT_SEC)");
+  }
 }
 
 void Watch::fail_all(ErrorCode code, const std::string& message) const {
@@ -56,16 +66,16 @@ void Watch::hear_interrupts(const Wait& wait) {
   }
 }
 
-void Watch::give_up(const Wait& wait) const {
+// What this rank waits in and where, and for whom, with what those did last.
+std::string Watch::account_of(const Wait& wait) const {
   const std::string where = wait.where();
-  std::string message = join("rank ", rank_, " waited more than ", timeout_seconds_, " s (PLAIT_TIMEOUT_SEC) in ",
-                             wait.what(), where.empty() ? "" : ", at ", where);
+  std::string text = join(wait.what(), where.empty() ? "" : ", at ", where);
   std::vector<int> culprits = wait.culprits();
   follow_waits(culprits);
   for (const int peer : culprits) {
-    message += join("; rank ", peer, " (process ", peers_.pid(peer), ", ", peers_.state(peer), ") ", last_act(peer));
+    text += join("; rank ", peer, " (process ", peers_.pid(peer), ", ", peers_.state(peer), ") ", last_act(peer));
   }
-  fail_all(ErrorCode::kTimeout, message);
+  return text;
 }
 
 // Adds those whom the culprits wait for themselves: for the other end of a message, or to come to their call.

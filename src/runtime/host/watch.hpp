@@ -7,6 +7,7 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "base/wait_limits.hpp"
 #include "runtime/host/peers.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/waiting.hpp"
@@ -31,11 +32,11 @@ class Wait {
 
 class Watch {
  public:
-  Watch(std::shared_ptr<Segment> segment, int rank, Peers peers, double timeout_seconds);
+  Watch(std::shared_ptr<Segment> segment, int rank, Peers peers, const WaitLimits& limits);
 
   void set_interrupt_check(InterruptCheck check) { interrupt_check_ = std::move(check); }
 
-  // Looks for a reason why a wait takes so long: throws if there is one.
+  // Looks for a reason why a wait takes so long: throws if there is one, and says in the log when it becomes long.
   void look(WaitClock& clock, Wait& wait);
 
   void throw_if_failed() const {
@@ -52,7 +53,7 @@ class Watch {
 
  private:
   void hear_interrupts(const Wait& wait);
-  [[noreturn]] void give_up(const Wait& wait) const;
+  std::string account_of(const Wait& wait) const;
   void follow_waits(std::vector<int>& culprits) const;
   std::string last_act(int peer) const;
   std::string last_exchange(int peer) const;
@@ -61,7 +62,8 @@ class Watch {
   const int rank_;
   const int ranks_;
   const Peers peers_;
-  const double timeout_seconds_;
+  const WaitLimits limits_;
+  LongWait long_wait_;  // of the wait that is looked at
   InterruptCheck interrupt_check_;
   double interrupt_checked_ = 0;  // when it was last called
 };

@@ -34,8 +34,8 @@ std::string warnings_of(const Environment& environment) {
 
 TEST(Settings, AnEmptyEnvironmentGivesTheDefaults) {
   const Settings settings = Settings::from_environment(Environment{});
-  EXPECT_EQ(settings.timeout_seconds, 60);
-  EXPECT_EQ(settings.bootstrap_timeout_seconds, 60);
+  EXPECT_EQ(settings.timeout_seconds, 600);
+  EXPECT_EQ(settings.bootstrap_timeout_seconds, 600);
   EXPECT_EQ(settings.scratch_bytes, 2048u * 1024);
   EXPECT_EQ(settings.shared_memory_directory, "");
   EXPECT_EQ(settings.wait_policy, WaitPolicy::kAuto);
@@ -81,7 +81,7 @@ TEST(Settings, EveryNamedChoiceReadsBack) {
 
 TEST(Settings, AnEmptyValueIsTheDefault) {
   for (const SettingRow& row : settings_table()) EXPECT_EQ(error_of({{row.name, ""}}), "") << row.name;
-  EXPECT_EQ(Settings::from_environment({{"PLAIT_TIMEOUT_SEC", ""}}).timeout_seconds, 60);
+  EXPECT_EQ(Settings::from_environment({{"PLAIT_TIMEOUT_SEC", ""}}).timeout_seconds, 600);
 }
 
 TEST(Settings, ABadValueNamesVariableValueAndExpectation) {
@@ -156,8 +156,8 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   EXPECT_EQ(read.reach, ReachKind::kHost);
   EXPECT_FALSE(read.early_launch);
   EXPECT_EQ(read.log_level, LogLevel::kInfo);
-  EXPECT_EQ(settings_table()[0].default_value, "60");
-  EXPECT_EQ(settings_table(changed)[0].default_value, "60");
+  EXPECT_EQ(settings_table()[0].default_value, "600");
+  EXPECT_EQ(settings_table(changed)[0].default_value, "600");
   EXPECT_EQ(settings_table(changed)[0].value, "1.5");
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
@@ -11,6 +12,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -35,10 +38,16 @@ class State : public CommunicatorState {
   }
   void compare_calls() override {}
   void look_after_peers() override {}
+  std::optional<uint64_t> awaited_call() const override {
+    const uint64_t call = awaited.load();
+    return call > 0 ? std::optional(call) : std::nullopt;
+  }
   std::string describe() const override { return "what each rank called"; }
   std::byte* offers() const override { return nullptr; }
   std::byte* message_offers(int, int) const override { return nullptr; }
   Exports& exports(int) const override { throw std::logic_error("nothing is exported"); }
+
+  std::atomic<uint64_t> awaited{0};  // a call, where it is not 0
 
  private:
   const ProcessSharing sharing_;
@@ -61,7 +70,7 @@ std::string failure_from(const std::function<void(Reports&)>& write, ProcessShar
   State state(sharing);
   auto reports = std::make_unique<Reports>();
   write(*reports);
-  KernelWatch(state, *reports).look_at_reports();
+  KernelWatch(state, *reports, {}).look_at_reports();
   const std::optional<Error> failure = state.failure();
   return failure ? join(name(failure->code()), ": ", failure->what()) : "";
 }
@@ -156,6 +165,39 @@ TEST(KernelWatch, Gates) {
             join(name(ErrorCode::kTimeout),
                  ": rank 1, in a receive straight from buffer to buffer, waited longer than PLAIT_TIMEOUT_SEC allows "
                  "for rank 3 to send (signals awaited: 8, come: 6); what each rank called"));
+}
+
+// What is logged while calls are awaited, each for some looks of the watch.
+std::string log_of(const std::vector<uint64_t>& awaited, double seconds_each, const WaitLimits& limits) {
+  testing::internal::CaptureStderr();
+  {
+    State state(ProcessSharing::kNone);
+    auto reports = std::make_unique<Reports>();
+    const KernelWatch watch(state, *reports, limits);
+    for (const uint64_t call : awaited) {
+      state.awaited = call;
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds_each));
+    }
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(KernelWatch, ACallThatOthersAreLongInMakingIsLogged) {
+  WaitLimits limits;
+  limits.notice_seconds = 0.1;
+  const std::string log = log_of({7}, 0.5, limits);
+  EXPECT_TRUE(
+      log.starts_with("plait: warn: has waited 0.1 s for all ranks to make call 7; what each rank called; "
+                      "fails after 600 s (PLAIT_TIMEOUT_SEC)\nplait: warn: has waited 0.2 s"))
+      << log;
+  limits.log = Logger(LogLevel::kError);
+  EXPECT_EQ(log_of({7}, 0.3, limits), "");
+}
+
+TEST(KernelWatch, CallsThatOthersMakeAreNotLogged) {
+  WaitLimits limits;
+  limits.notice_seconds = 1.5;
+  EXPECT_EQ(log_of({1, 2, 3, 4, 0, 4}, 0.35, limits), "");
 }
 
 }  // namespace

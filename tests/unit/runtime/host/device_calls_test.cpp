@@ -40,6 +40,17 @@ TEST_F(TwoRanks, ACallThatAClosedRankNeverMadeFails) {
   EXPECT_NE(words.find("has closed its communicator after 1 call, but rank 0"), std::string::npos) << words;
 }
 
+TEST_F(TwoRanks, ACallIsAwaitedThatAnotherHasNotMade) {
+  EXPECT_EQ(zero_.awaited_call(), std::nullopt);
+  for (size_t i = 1; i <= 3; ++i) zero_.announce(call_of(i));
+  EXPECT_EQ(zero_.awaited_call(), 1);
+  one_.announce(call_of(1));
+  EXPECT_EQ(zero_.awaited_call(), 2);
+  EXPECT_EQ(one_.awaited_call(), std::nullopt);
+  for (size_t i = 2; i <= 3; ++i) one_.announce(call_of(i));
+  EXPECT_EQ(zero_.awaited_call(), std::nullopt);
+}
+
 TEST_F(TwoRanks, CallsThatDifferAreDescribed) {
   zero_.announce(call_of(1));
   one_.announce(call_of(3));

@@ -23,7 +23,7 @@ class Pair {
  public:
   explicit Pair(double timeout_seconds = 20) : segment_(std::make_shared<Segment>(SegmentShape{2, 4096, 1})) {
     HostRank::Options options;
-    options.timeout_seconds = timeout_seconds;
+    options.waits.timeout_seconds = timeout_seconds;
     options.wait_policy = WaitPolicy::kSleep;
     for (int rank = 0; rank < 2; ++rank) {
       ranks_.push_back(std::make_unique<HostRank>(segment_, rank, Peers({::getpid(), ::getpid()}), options));

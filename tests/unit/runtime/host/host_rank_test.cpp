@@ -26,14 +26,15 @@ VerifiedPlan broadcast_plan() {
 // Two ranks in this process; rank 0 broadcasts.
 class Pair {
  public:
-  explicit Pair(double timeout_seconds = 20)
+  explicit Pair(double timeout_seconds = 20, double notice_seconds = kNoticeSeconds)
       : segment_(std::make_shared<Segment>(SegmentShape{2, 4096, kSignals})), plan_(broadcast_plan()) {
     BindLimits limits;
     limits.scratch_bytes = 4096;
     limits.signals = kSignals;
     limits.signal_stride = Segment::kSignalStride;
     HostRank::Options options;
-    options.timeout_seconds = timeout_seconds;
+    options.waits.timeout_seconds = timeout_seconds;
+    options.waits.notice_seconds = notice_seconds;
     options.wait_policy = WaitPolicy::kSleep;
     for (int rank = 0; rank < 2; ++rank) {
       bound_.push_back(bind(plan_, kCall, rank, limits));
@@ -94,6 +95,28 @@ TEST(HostRank, GarbageInSignalWordsIsNoSignal) {
                       {"rank 1 waited more than 0.3 s", "plan binomial, lane 0, operation 0 `wait 0 from r0 lane 0`",
                        "rank 0", "never made a call"}),
       "");
+}
+
+TEST(HostRank, ALongWaitIsLogged) {
+  Pair pair(20, 0.05);
+  const auto log_of_late = [&](int32_t i) {
+    testing::internal::CaptureStderr();
+    std::thread root([&] {
+      ::usleep(300'000);
+      pair.send(message(i));
+    });
+    EXPECT_EQ(pair.receive(), message(i));
+    root.join();
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string log = log_of_late(1);
+  const std::string where =
+      " s in call 1, broadcast of 8 int32, root 0, at plan binomial, lane 0, operation 0 `wait 0 from r0 lane 0`; rank "
+      "0 (process ";
+  EXPECT_TRUE(log.starts_with("plait: warn: has waited 0.05" + where)) << log;
+  EXPECT_NE(log.find("\nplait: warn: has waited 0.1" + where), std::string::npos) << log;
+  EXPECT_NE(log.find(") never made a call; fails after 20 s (PLAIT_TIMEOUT_SEC)\n"), std::string::npos) << log;
+  EXPECT_TRUE(log_of_late(2).starts_with("plait: warn: has waited 0.05 s in call 2"));
 }
 
 TEST(HostRank, TheFirstFailureWinsAndStays) {
