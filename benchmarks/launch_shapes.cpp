@@ -113,7 +113,7 @@ struct Trial {
 };
 
 std::vector<std::string> algorithms_of(Collective collective) {
-  std::vector<std::string> algorithms = {"push", "push(2)"};
+  std::vector<std::string> algorithms = {"push", "push(2)", "push_pull"};
   if (collective == Collective::kAllReduce || collective == Collective::kReduce ||
       collective == Collective::kBroadcast) {
     algorithms.push_back("one_shot_push");
@@ -130,7 +130,7 @@ constexpr size_t kMuch = 64 << 10;
 
 // What cannot win is not tried.
 bool is_worth_trying(const std::string& algorithm, const LaunchShape& shape, size_t bytes, int ranks) {
-  const bool lanes = algorithm.ends_with("(2)");
+  const bool lanes = algorithm.ends_with("(2)") || algorithm == "push_pull";
   const size_t per_thread = bytes / static_cast<size_t>(shape.strands * shape.threads);
   if (shape.protocol == Protocol::kPackets && bytes > (size_t{1} << 20)) return false;
   if (shape.protocol == Protocol::kLines && (bytes > (size_t{64} << 20) || bytes < (size_t{16} << 10))) return false;

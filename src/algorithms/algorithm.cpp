@@ -26,9 +26,9 @@ std::string names_for(Collective collective) {
 
 const std::vector<Algorithm>& algorithms() {
   static const auto& all = *new const std::vector<Algorithm>{
-      binomial(),           chain(),    chain_push(),    flat(), hierarchical_ring(),
-      nvgroup_ring(),       one_shot(), one_shot_push(), pull(), push(),
-      recursive_doubling(), ring(),     three_stage()};  // for good: static destructors of a program still make calls
+      binomial(), chain(),         chain_push(), flat(), hierarchical_ring(), nvgroup_ring(),
+      one_shot(), one_shot_push(), pull(),       push(), push_pull(),         recursive_doubling(),
+      ring(),     three_stage()};  // for good: static destructors of a program still make calls
   return all;
 }
 

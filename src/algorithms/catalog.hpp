@@ -15,6 +15,7 @@ Algorithm one_shot();
 Algorithm one_shot_push();
 Algorithm pull();
 Algorithm push();
+Algorithm push_pull();
 Algorithm recursive_doubling();
 Algorithm ring();
 Algorithm three_stage();

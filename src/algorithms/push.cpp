@@ -300,7 +300,7 @@ Plan scatter(const AlgorithmArguments& arguments, std::string label) {
     const int rank = (root + d) % it.ranks;
     given[rank] = it.builder.signal(it.lanes[root], it.lane(rank, 1));
   }
-  it.builder.copy(it.lanes[root], output_of(root), input_of(root), root);
+  it.builder.copy(it.lane(root, 1), output_of(root), input_of(root), root);
   for (int d = 1; d < it.ranks; ++d) {
     const int rank = (root + d) % it.ranks;
     it.builder.wait(given[rank]);
@@ -324,9 +324,9 @@ Plan all_to_all(const AlgorithmArguments& arguments, std::string label) {
   }
   const SignalTable signals = it.tell_all(0, 1);
   for (int rank = 0; rank < ranks; ++rank) {
-    it.builder.copy(it.lanes[rank], output_of(rank), input_of(rank), block(rank, rank));
-    // In place the results take the input's place, so it must have been given.
     const LaneId last = it.lane(rank, 1);
+    it.builder.copy(last, output_of(rank), input_of(rank), block(rank, rank));  // which has time until something comes
+    // In place the results take the input's place, so it must have been given.
     if (last.lane != 0) it.builder.wait(it.builder.signal(it.lanes[rank], last));
     wait_all(it.builder, signals, rank);
     for (int d = 1; d < ranks; ++d) {

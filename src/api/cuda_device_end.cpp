@@ -184,9 +184,15 @@ class CudaDeviceEnd final : public DeviceEnd {
     const CudaChoice choice = choose(call);
     const VerifiedPlan& plan = plans_.get(choice.plan);
     const size_t over_links = elements_over_links(call, choice.launch);
-    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), {0, over_links});
+    const BlockPart by_links{0, over_links};
+    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), by_links);
+    std::optional<BoundPlan> ending;
+    if (choice.ending) {
+      const VerifiedPlan& other = plans_.get(*choice.ending);
+      ending = bind_alike(bound, other, call, rank_, CudaRank::limits(choice.launch, other.plan()), by_links);
+    }
     Ready ready;
-    ready.prepared = cuda_.prepare(bound, call, choice.launch);
+    ready.prepared = cuda_.prepare(bound, ending ? &*ending : nullptr, call, choice.launch);
     if (over_links < call.count) {
       const BoundPlan rest = bind(plan, call, rank_, CudaRank::host_limits(choice.launch, plan.plan()),
                                   {over_links, call.count - over_links});

@@ -14,8 +14,11 @@ class Binder {
  public:
   Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits, const BlockPart& part);
   BoundPlan bind();
+  BoundPlan bind_alike(const BoundPlan& other);
 
  private:
+  // In slices of so many elements of a block, but for the last. 0: there are none.
+  BoundPlan bind_slices(size_t elements);
   BoundSlice bind_slice(const SliceLayout& layout);
   void bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout, BoundSlice& slice,
                  std::vector<BoundOperation>& lane) const;
@@ -91,25 +94,39 @@ SliceLayout Binder::layout_for(size_t block_elements) const {
           plan_.chunks_per_block};
 }
 
+// Slices of even size, cut where an element of the accumulator is aligned; every strand gets equally many.
 BoundPlan Binder::bind() {
-  BoundPlan bound;
-  bound.plan = &verified_;
-  bound.slices = 1;
-  if (plan_.blocks == 0 || part_.count == 0) {  // signals only
-    bound.last = bind_slice({0, 0, 1, std::max(1, plan_.chunks_per_block)});
-    return bound;
-  }
-  // Slices of even size, cut where an element of the accumulator is aligned; every strand gets equally many.
+  if (plan_.blocks == 0 || part_.count == 0) return bind_slices(0);
   const auto divide = [](size_t a, size_t b) { return (a + b - 1) / b; };
   const size_t largest = largest_slice();
   const size_t rounds = divide(part_.count, largest * limits_.strands);
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
-  size_t even = std::max(divide(part_.count, rounds * limits_.strands), limits_.least_slice_bytes / element_bytes_);
-  even = std::min(largest, divide(std::max<size_t>(even, 1), granule) * granule);
-  bound.slices = divide(part_.count, even);
-  bound.slice_bytes = even * element_bytes_;
-  if (bound.slices > 1) bound.full = bind_slice(layout_for(even));
-  bound.last = bind_slice(layout_for(part_.count - (bound.slices - 1) * even));
+  const size_t even =
+      std::max(divide(part_.count, rounds * limits_.strands), limits_.least_slice_bytes / element_bytes_);
+  return bind_slices(std::min(largest, divide(std::max<size_t>(even, 1), granule) * granule));
+}
+
+BoundPlan Binder::bind_alike(const BoundPlan& other) {
+  const size_t elements = other.slices > 1 ? other.slice_bytes / element_bytes_ : part_.count;
+  if (const size_t largest = largest_slice(); elements > largest) {
+    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " has scratch for slices of ", largest,
+         " elements, and not of ", elements, ", as plan ", other.plan->plan().algorithm, " has");
+  }
+  return bind_slices(elements);
+}
+
+BoundPlan Binder::bind_slices(size_t elements) {
+  BoundPlan bound;
+  bound.plan = &verified_;
+  bound.slices = 1;
+  if (elements == 0) {  // signals only
+    bound.last = bind_slice({0, 0, 1, std::max(1, plan_.chunks_per_block)});
+    return bound;
+  }
+  bound.slices = (part_.count + elements - 1) / elements;
+  bound.slice_bytes = elements * element_bytes_;
+  if (bound.slices > 1) bound.full = bind_slice(layout_for(elements));
+  bound.last = bind_slice(layout_for(part_.count - (bound.slices - 1) * elements));
   return bound;
 }
 
@@ -233,6 +250,11 @@ BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindL
 
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits, const BlockPart& part) {
   return Binder(plan, call, rank, limits, part).bind();
+}
+
+BoundPlan bind_alike(const BoundPlan& other, const VerifiedPlan& plan, const Call& call, int rank,
+                     const BindLimits& limits, const BlockPart& part) {
+  return Binder(plan, call, rank, limits, part).bind_alike(other);
 }
 
 }  // namespace plait

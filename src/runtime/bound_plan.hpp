@@ -79,5 +79,9 @@ struct BindLimits {
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits);
 // The same for a part of every block, as if there were no more.
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits, const BlockPart& part);
+// The same in the slices of another plan that is bound to this part, so that some of them can be performed by the one
+// and some by the other.
+BoundPlan bind_alike(const BoundPlan& other, const VerifiedPlan& plan, const Call& call, int rank,
+                     const BindLimits& limits, const BlockPart& part);
 
 }  // namespace plait

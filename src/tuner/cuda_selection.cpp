@@ -18,6 +18,10 @@ constexpr size_t kOneShotReduceBytes = 1600 << 10;
 // is memory for in one epoch, on up to 8 GPUs; packets of two steps have half of theirs each.
 constexpr size_t kPacketBytes = 192 << 10, kCombinedPacketBytes = 64 << 10;
 constexpr size_t kOneStepLineBytes = 3 << 20, kTwoStepLineBytes = 1560 << 10, kTwoStepBroadcastBytes = 800 << 10;
+// Of reductions over two GPUs as many lines as threads have under way at once: what is longer does better if its end is
+// fetched. So does not what is so long that a few microseconds are nothing, where it crosses links both ways, since
+// loads cost both.
+constexpr size_t kPairLineBytes = 2400 << 10, kLeastUnfetchedBytes = 64 << 20;
 // From this size of the message on, a lane for each step: the links must not idle while parts are combined. A reduction
 // to one rank does better with lines up to there.
 constexpr size_t kLanesBytes = 12 << 20;
@@ -33,7 +37,8 @@ constexpr int kChainParts = 2;
 // where there are more by copy engines, at 370 GB/s where kernels reach 340. But two gates and the start of a copy take
 // some 20 us.
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
-constexpr size_t kManyCopyEngineBytes = 56 << 20;  // over more than two GPUs
+constexpr size_t kManyCopyEngineBytes = 56 << 20;   // over more than two GPUs
+constexpr size_t kPairCopyEngineBytes = 128 << 20;  // where kernels fetch the end, and SMs do not pull
 // What has to be combined a few SMs combine straight out of all inputs, and copy engines spread it: over four
 // GPUs that is faster than kernels on all SMs from so many bytes of the message on.
 constexpr size_t kDirectAllReduceBytes = 256 << 20;
@@ -93,6 +98,7 @@ class CudaSelection {
     choice.algorithm = "pull";
     const bool by_engines =
         direct_bytes() >= least_bytes_by_engines() && query_.collective != Collective::kReduceScatter;
+    if (can_fetch_its_end() && !by_engines && !has_few_sms()) return std::nullopt;
     choice.arguments.engine = by_engines ? Engine::kCopy : Engine::kSm;
     if (reduces(query_.collective)) {
       choice.reason =
@@ -108,6 +114,16 @@ class CudaSelection {
           "which saves a copy";
     }
     return choice;
+  }
+
+  std::optional<Choice> ending(const Choice& choice) const {
+    const bool is_one_way = has_root(query_.collective);
+    const bool is_worth_it = is_one_way || link_bytes() < kLeastUnfetchedBytes;
+    if (!can_fetch_its_end() || choice.arguments.pipeline == 1 || !is_worth_it) return std::nullopt;
+    Choice ending;
+    ending.algorithm = "push_pull";
+    ending.reason = "of what is stored last a part is fetched instead, while the rest is combined";
+    return ending;
   }
 
   LaunchShape shape(const Choice& choice) const {
@@ -126,7 +142,7 @@ class CudaSelection {
       shape = spread(Protocol::kLines, divide(most, 15) * 8);
     } else {
       shape = {Protocol::kSignals, 1, threads_with_signals(choice)};
-      const int lanes = choice.arguments.pipeline == 1 ? 1 : this->lanes(choice);
+      const int lanes = this->lanes(choice);
       shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, most_strands(lanes)));
     }
     return shape;
@@ -166,7 +182,7 @@ class CudaSelection {
   // CTAs that wait for each other have to be on the GPU at once: those of several lanes, those of ranks that share
   // a GPU, and those of two launches. An SM has registers for two CTAs of up to 256 threads.
   LaunchShape fit(LaunchShape shape, const Choice& choice) const {
-    const int lanes = choice.arguments.pipeline == 1 ? 1 : this->lanes(choice);
+    const int lanes = this->lanes(choice);
     if (lanes == 1 && query_.ranks_per_device == 1 && shape.host.strands == 0) return shape;
     if (lanes * shape.strands > query_.processors) shape.threads = std::min(shape.threads, 256);
     const int ctas_per_processor = shape.threads > 256 ? 1 : 2;
@@ -221,7 +237,8 @@ class CudaSelection {
 
   size_t least_bytes_by_engines() const {
     if (has_few_sms()) return kFewSmsCopyEngineBytes;
-    return query_.ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes;
+    if (query_.ranks > 2) return kManyCopyEngineBytes;
+    return can_fetch_its_end() ? kPairCopyEngineBytes : kCopyEngineBytes;
   }
 
   bool has_few_sms() const { return query_.has_few_sms(); }
@@ -250,7 +267,13 @@ class CudaSelection {
     }
   }
 
+  // Over NVLink, where a load takes little longer than a store. Over more than two GPUs it was not measured.
+  bool can_fetch_its_end() const {
+    return query_.ranks == 2 && query_.lines && query_.collective != Collective::kBarrier;
+  }
+
   bool lanes_are_best() const {
+    if (can_fetch_its_end()) return link_bytes() > kPairLineBytes;
     switch (query_.collective) {
       case Collective::kBroadcast:
         return false;
@@ -296,12 +319,17 @@ class CudaSelection {
     return query_.collective == Collective::kAllReduce || query_.collective == Collective::kReduce;
   }
 
-  // Of a rank, with a lane for each step.
-  int lanes(const Choice& choice) const { return takes_two_steps(choice) ? 3 : 2; }
+  // Of a rank.
+  int lanes(const Choice& choice) const {
+    if (choice.algorithm == "push_pull") return 2;
+    if (choice.arguments.pipeline == 1) return 1;
+    return takes_two_steps(choice) ? 3 : 2;  // one for each step
+  }
 
   // Besides a chain, which takes as many as there are GPUs.
   bool takes_two_steps(const Choice& choice) const {
-    const bool in_one = choice.algorithm == "one_shot_push" || choice.algorithm == "chain_push";
+    const bool in_one =
+        choice.algorithm == "one_shot_push" || choice.algorithm == "chain_push" || choice.algorithm == "push_pull";
     return !in_one && (combines_and_shares() || is_broadcast());
   }
 
@@ -363,6 +391,8 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
       if (query.ranks > 2 && choice.launch.host.strands > 0) choice.launch.strands -= choice.launch.host.strands;
     }
     choice.launch = selection.fit(choice.launch, choice.plan);
+    if (forced == nullptr) choice.ending = selection.ending(choice.plan);
+    if (choice.ending) complete(*choice.ending, Engine::kSm, Reach::kStaged);
   }
   return choice;
 }

@@ -86,6 +86,8 @@ inline constexpr int kFoldSms = 16;
 struct CudaChoice {
   Choice plan;
   LaunchShape launch;
+  // The plan for the last slice of each strand, where another one than `plan` is done sooner there. Only with signals.
+  std::optional<Choice> ending;
   // Better than that, where every rank's buffers can be mapped by the others: data goes straight from buffer to buffer,
   // by copy engines or, where their starts would last too long, by SMs.
   std::optional<Choice> direct;

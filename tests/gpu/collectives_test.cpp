@@ -129,6 +129,9 @@ void test_everything(Report& report, int gpus) {
       {"all_reduce:one_shot_push(2),reduce:one_shot_push(2),broadcast:one_shot_push(2)", "signals:3x64"},
       {"all_reduce:ring,reduce_scatter:ring,all_gather:ring,broadcast:binomial,reduce:binomial", "signals:2x64"},
       {"broadcast:chain_push(4),reduce:chain_push(4)", "signals:3x128"},
+      {"all_reduce:push_pull,reduce:push_pull,broadcast:push_pull,reduce_scatter:push_pull,all_gather:push_pull,"
+       "gather:push_pull,scatter:push_pull,all_to_all:push_pull",
+       "signals:2x128"},
       {"broadcast:chain_push,reduce:chain_push", "lines:2x128"},
       {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "signals:4x256"},
       {"all_reduce:push(2),reduce:push(2),broadcast:push(2),reduce_scatter:push(2),all_gather:push(2)",
@@ -168,9 +171,9 @@ void test_large(Report& report, int gpus) {
       int variant = 0;
       for (const Collective collective : kCollectives) {
         if (collective == Collective::kBarrier) continue;
-        for (const size_t bytes : {size_t{100'000}, size_t{1} << 20, size_t{40} << 20}) {
+        for (const size_t bytes : {size_t{100'000}, size_t{1} << 20, size_t{16} << 20, size_t{40} << 20}) {
           const size_t blocks = has_rank_blocks(collective) ? static_cast<size_t>(ranks) : 1;
-          const size_t odd = bytes == size_t{1} << 20 ? 0 : 1;
+          const size_t odd = bytes == size_t{1} << 20 || bytes == size_t{16} << 20 ? 0 : 1;
           const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, bytes / 4 / blocks + odd};
           const Buffers buffers{0, variant % 2 == 1};
           const long errors = run(world, call, buffers, ++variant);

@@ -64,7 +64,7 @@ uint64_t count_direct(Communicator& communicator, const Call& call, const std::b
 
 // What is declined where nobody insists: an input whose allocation is of an odd size, on one rank.
 void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
-  const size_t block = size_t{64} << 20;
+  const size_t block = size_t{128} << 20;
   std::byte* const output = allocate(block * static_cast<size_t>(communicator.size()));
   const Call call{Collective::kAllGather, DataType::kUint32, ReduceOp::kSum, 0, block / 4};
   for (const size_t more : {size_t{0}, size_t{512}}) {

@@ -80,7 +80,7 @@ std::vector<int> random_factors(Random& random, int ranks) {
 bool stays_on_one_node(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
   return name == "flat" || name == "one_shot" || name == "push" || name == "one_shot_push" || name == "chain_push" ||
-         name == "pull";
+         name == "pull" || name == "push_pull";
 }
 
 // Reads other ranks' buffers, whatever else there is.

@@ -102,7 +102,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     const int extras = p - (1 << floor_log2(p));
     return {floor_log2(p) + (extras > 0 ? 1 : 0) + (2 * extras > 1 << floor_log2(p) ? 1 : 0)};
   }
-  if (algorithm == "one_shot" || algorithm == "one_shot_push") return {1};
+  if (algorithm == "one_shot" || algorithm == "one_shot_push" || algorithm == "push_pull") return {1};
   if (algorithm == "push") {
     const bool by_owners = a.collective == Collective::kReduce || a.collective == Collective::kBroadcast;
     const bool two_stages = a.collective == Collective::kAllReduce || (by_owners && p > 2);
@@ -157,6 +157,9 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   }
   if (algorithm == "one_shot") return p * (p - 1);
   if (algorithm == "one_shot_push") return (a.collective == Collective::kAllReduce ? p : 1) * (p - 1);
+  if (algorithm == "push_pull") {
+    return (has_root(a.collective) ? 1 : p) * (p - 1) * (parts == 1 ? 4 : parts);
+  }
   if (algorithm == "push") {
     if (a.collective == Collective::kBarrier) return 0;
     if (a.collective == Collective::kBroadcast) return (p - 1) * (p - 1);

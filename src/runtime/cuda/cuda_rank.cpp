@@ -354,10 +354,10 @@ size_t CudaRank::flagged_bytes(Protocol protocol) {
   return protocol == Protocol::kPackets ? BlockLayout::kPacketBytes : BlockLayout::kLineBytes;
 }
 
-std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const Call& call,
+std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
                                                   const LaunchShape& shape) const {
   const DeviceGuard guard(impl_->memory.device());
-  return std::make_shared<PreparedLaunch>(bound, call, shape, impl_->self, impl_->memory.ranks_per_device());
+  return std::make_shared<PreparedLaunch>(bound, call, shape, impl_->self, impl_->memory.ranks_per_device(), ending);
 }
 
 std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, const Call& call,
@@ -365,7 +365,7 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, c
   const DeviceGuard guard(impl_->memory.device());
   const ThroughHost through_host{impl_->host_blocks, shape.host.bytes_per_second, main.ctas()};
   return std::make_shared<PreparedLaunch>(bound, call, host_shape(shape), impl_->self, impl_->memory.ranks_per_device(),
-                                          &through_host);
+                                          nullptr, &through_host);
 }
 
 void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* through_host, const void* input, void* output,

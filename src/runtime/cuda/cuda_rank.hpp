@@ -54,8 +54,9 @@ class CudaRank {
   static BindLimits host_limits(const LaunchShape& shape, const Plan& plan);
   // Bytes of a strand, for an epoch, that packets or lines may take with their flags.
   static size_t flagged_bytes(Protocol protocol);
-  // Throws as PreparedLaunch().
-  std::shared_ptr<PreparedLaunch> prepare(const BoundPlan& bound, const Call& call, const LaunchShape& shape) const;
+  // Throws as PreparedLaunch(), which says what `ending` is.
+  std::shared_ptr<PreparedLaunch> prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
+                                          const LaunchShape& shape) const;
   // Of the HostPart of `shape`, to run beside `main`.
   std::shared_ptr<PreparedLaunch> prepare_host(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
                                                const PreparedLaunch& main) const;

@@ -17,7 +17,10 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
                 static_cast<int>(gridDim.y));
   SignalEngine<type, is_aligned> engine(launch, strand, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
-    const SliceProgram& part = slice + 1 < launch.slices ? launch.full[blockIdx.y] : launch.last[blockIdx.y];
+    const bool is_strands_last = slice + gridDim.x >= launch.slices;
+    const SliceProgram& part = !is_strands_last            ? launch.full[blockIdx.y]
+                               : slice + 1 < launch.slices ? launch.ending[blockIdx.y]
+                                                           : launch.last[blockIdx.y];
     const bool follows_two_of_this_launch = slice >= blockIdx.x + uint64_t{2} * gridDim.x;
     if (!(follows_two_of_this_launch ? strand.begin_after(part.predecessors) : strand.begin())) return;
     engine.begin_slice(slice);
@@ -27,7 +30,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_signals(const __grid_cons
     // everything need not wait for that.
     const int reading = part.count - (part.ends_with_signals ? 1 : 0);
     if (advance_lane(operations, reading, next, engine) != LaneState::kDone) return;
-    if (slice + gridDim.x >= launch.slices) {
+    if (is_strands_last) {
       machine::let_next_launch_begin();
       strand.leave(part.end);
     }

@@ -41,7 +41,7 @@ struct SignalLaunch : Launch {
   uint32_t pace = 0;  // then: clock cycles for each vector of 16 bytes that every thread of a CTA stores at a peer
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  SliceProgram full[kMostLanes], last[kMostLanes];
+  SliceProgram full[kMostLanes], ending[kMostLanes], last[kMostLanes];  // see LaneProgram
   DeviceOperation operations[160];
   DevicePlace places[320];
   SignalWord words[160];

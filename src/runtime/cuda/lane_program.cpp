@@ -301,19 +301,40 @@ bool is_same(const SliceLayout& a, const SliceLayout& b) { return a.block_elemen
 
 }  // namespace
 
-LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol) {
+LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
+                              const BoundPlan* ending) {
   LaneProgram program = {};
   program.slices = bound.slices;
   program.slice_bytes = bound.slice_bytes;
   Writer writer(program, bound, call, rank, protocol);
   program.lanes = static_cast<int>(bound.last.lanes.size());
+  const auto copy = [](const SliceProgram(&from)[kMostLanes], SliceProgram(&to)[kMostLanes]) {
+    std::copy(std::begin(from), std::end(from), to);
+  };
   const bool all_alike = bound.slices < 2 || is_same(bound.full.layout, bound.last.layout);
-  writer.add(bound.last, all_alike, program.last);
-  if (all_alike) {
-    std::copy(std::begin(program.last), std::end(program.last), program.full);
-  } else {
-    writer.add(bound.full, true, program.full);
+  if (ending == nullptr) {
+    writer.add(bound.last, all_alike, program.last);
+    if (all_alike) {
+      copy(program.last, program.full);
+    } else {
+      writer.add(bound.full, true, program.full);
+    }
+    copy(program.full, program.ending);
+    return program;
   }
+  if (ending->last.lanes.size() != bound.last.lanes.size()) {
+    fail(ErrorCode::kInvalidPlan, "plan ", ending->plan->plan().algorithm, " cannot end what plan ",
+         bound.plan->plan().algorithm, " begins: rank ", rank, " has ", ending->last.lanes.size(),
+         " lanes in the one and ", bound.last.lanes.size(), " in the other");
+  }
+  Writer writer_of_ending(program, *ending, call, rank, protocol);
+  writer_of_ending.add(ending->last, false, program.last);
+  if (all_alike) {
+    copy(program.last, program.ending);
+  } else {
+    writer_of_ending.add(ending->full, false, program.ending);
+  }
+  if (bound.slices > 1) writer.add(bound.full, true, program.full);
   return program;
 }
 

@@ -92,7 +92,9 @@ struct LaneProgram {
   uint64_t slices = 0;
   uint64_t slice_bytes = 0;
   int lanes = 1;
-  SliceProgram full[kMostLanes], last[kMostLanes];  // of each lane, for slices of full size and for the last
+  // Of each lane: for slices of full size, for those of them that are the last of their strand, and for the last of
+  // all.
+  SliceProgram full[kMostLanes], ending[kMostLanes], last[kMostLanes];
   std::vector<DeviceOperation> operations;
   std::vector<DevicePlace> places;
   std::vector<SignalWord> words;
@@ -100,7 +102,9 @@ struct LaneProgram {
 
 // Throws kResources where the program does not fit into a launch, kInvalidPlan where a rank of the plan has too
 // many lanes.
-LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol);
+// `ending`, if not null: another plan, bound to the same slices, for the last slice of each strand. As many lanes.
+LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
+                              const BoundPlan* ending = nullptr);
 
 // Whether every slot of the plan's scratch is written once, by one rank, as a whole and in the caller's type, and is
 // read by its owner only: then each piece of data can carry its own flag, and every signal may be left out, for

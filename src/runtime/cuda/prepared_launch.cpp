@@ -36,6 +36,7 @@ SignalLaunch signal_launch(const LaneProgram& program, const DeviceRank& self, c
   SignalLaunch launch = {};
   fill(launch, program, self, call);
   std::copy(std::begin(program.full), std::end(program.full), launch.full);
+  std::copy(std::begin(program.ending), std::end(program.ending), launch.ending);
   std::copy(std::begin(program.last), std::end(program.last), launch.last);
   copy_into(launch.operations, program.operations, "operations", algorithm);
   copy_into(launch.places, program.places, "places", algorithm);
@@ -88,7 +89,8 @@ struct PreparedLaunch::Buffers {
 };
 
 PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
-                               const DeviceRank& self, int ranks_per_device, const ThroughHost* through_host)
+                               const DeviceRank& self, int ranks_per_device, const BoundPlan* ending,
+                               const ThroughHost* through_host)
     : call_(call), ranks_per_device_(ranks_per_device) {
   const std::string& algorithm = bound.plan->plan().algorithm;
   if (shape.protocol != Protocol::kSignals && !can_carry_flags(*bound.plan, call.type)) {
@@ -100,7 +102,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", most_strands, " CTAs of ", kLeastThreads, " to ",
          kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
   }
-  const LaneProgram program = make_lane_program(bound, call, self.rank, shape.protocol);
+  const LaneProgram program = make_lane_program(bound, call, self.rank, shape.protocol, ending);
   kernel_.function = lane_kernel(shape.protocol, call.type);
   kernel_.grid =
       dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.strands)), static_cast<unsigned>(program.lanes));

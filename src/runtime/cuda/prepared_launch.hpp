@@ -26,9 +26,10 @@ class PreparedLaunch {
  public:
   // For the rank `self`, which shares its GPU with so many others, itself included; the GPU is current. With 0 there is
   // no GPU, and room for any launch, as in tests that run kernels on a CPU. Throws kResources where the plan is too
-  // long for a launch or the GPU has no room for it, kInvalidPlan where the protocol cannot serve it.
+  // long for a launch or the GPU has no room for it, kInvalidPlan where the protocol cannot serve it. `ending`: as
+  // make_lane_program() takes it, with signals.
   PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, const DeviceRank& self,
-                 int ranks_per_device, const ThroughHost* through_host = nullptr);
+                 int ranks_per_device, const BoundPlan* ending = nullptr, const ThroughHost* through_host = nullptr);
 
   // What cudaLaunchKernel takes but for the argument.
   struct Kernel {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "algorithms/algorithm.hpp"
@@ -43,11 +44,19 @@ class Calls {
     query.wide_partials = accumulates_in_float32(call.type);
     const CudaChoice choice = select_for_cuda(query, {}, {});
     const VerifiedPlan plan = verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
+    std::optional<VerifiedPlan> ending;
+    if (choice.ending) ending = verify(make_plan(choice.ending->algorithm, choice.ending->arguments));
     uint64_t most = 0;
     for (self_.rank = 0; self_.rank < ranks_; ++self_.rank) {
       const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::limits(choice.launch, plan.plan()));
       const std::string what = join(to_text(call), ", rank ", self_.rank, " of ", ranks_, ", ", to_text(choice.launch));
-      EXPECT_NO_THROW(PreparedLaunch(bound, call, choice.launch, self_, 0)) << what;
+      std::optional<BoundPlan> end;
+      if (ending) {
+        const BindLimits limits = CudaRank::limits(choice.launch, ending->plan());
+        EXPECT_NO_THROW(end = bind_alike(bound, *ending, call, self_.rank, limits, {0, call.count})) << what;
+        ++endings_;
+      }
+      EXPECT_NO_THROW(PreparedLaunch(bound, call, choice.launch, self_, 0, end ? &*end : nullptr)) << what;
       if (choice.launch.host.strands > 0) {
         EXPECT_NO_THROW(prepare_host(plan, call, choice.launch)) << what;
         ++through_host_;
@@ -58,6 +67,7 @@ class Calls {
     return most;
   }
   int through_host() const { return through_host_; }  // launches, of a part of a call
+  int endings() const { return endings_; }            // launches
 
  private:
   // The last part of each block.
@@ -66,17 +76,18 @@ class Calls {
     const BlockPart part{call.count - rest, rest};
     const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::host_limits(shape, plan.plan()), part);
     const ThroughHost through_host;
-    PreparedLaunch(bound, call, {Protocol::kSignals, shape.host.strands, shape.threads}, self_, 0, &through_host);
+    PreparedLaunch(bound, call, {Protocol::kSignals, shape.host.strands, shape.threads}, self_, 0, nullptr,
+                   &through_host);
   }
 
   const int ranks_;
   DeviceRank self_;
-  int through_host_ = 0;
+  int through_host_ = 0, endings_ = 0;
 };
 
 TEST(DefaultLaunches, CanBePreparedByEveryRank) {
   test::Random random(1);
-  int through_host = 0;
+  int through_host = 0, endings = 0;
   for (int ranks = 2; ranks <= kMostDeviceRanks; ++ranks) {
     Calls calls(ranks);
     calls.prepare({}, 0);  // a barrier
@@ -99,8 +110,10 @@ TEST(DefaultLaunches, CanBePreparedByEveryRank) {
       }
     }
     through_host += calls.through_host();
+    endings += calls.endings();
   }
   EXPECT_GT(through_host, 100);
+  EXPECT_GT(endings, 100);
 }
 
 }  // namespace

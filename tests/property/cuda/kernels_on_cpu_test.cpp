@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -241,6 +242,7 @@ class World : public test::SimtWorld {
   const std::map<Collective, int>& two_steps() const { return two_steps_; }
   // Launches.
   int through_host() const { return through_host_; }
+  int endings() const { return endings_; }        // behind slices of another plan
   int unfinished() const { return unfinished_; }  // that store sums in float32 of a narrower type
 
  private:
@@ -249,7 +251,8 @@ class World : public test::SimtWorld {
     const VerifiedPlan& plan;
     LaunchShape shape;
     BindLimits limits;
-    size_t through_host = 0;  // elements of each block, the last ones
+    size_t through_host = 0;               // elements of each block, the last ones
+    const VerifiedPlan* ending = nullptr;  // of what does not go there
   };
 
   std::vector<int> first_ranks(int count) const {
@@ -321,7 +324,24 @@ class World : public test::SimtWorld {
     const size_t slice = slot_bytes / widest * static_cast<size_t>(plan.plan().chunks_per_block);
     call.count = static_cast<size_t>(pick(1, static_cast<int>(slice * limits.strands * kMostSlices)));
     const size_t through_host = pick(0, 2) == 0 ? static_cast<size_t>(pick(0, static_cast<int>(call.count))) : 0;
-    return {plan, shape, limits, through_host};
+    return {plan, shape, limits, through_host, orders_() % 2 == 0 ? any_ending(call, plan) : nullptr};
+  }
+
+  // Another plan with as many lanes, if there is one.
+  const VerifiedPlan* any_ending(const Call& call, const VerifiedPlan& plan) {
+    std::vector<const VerifiedPlan*> others;
+    for (const Algorithm& it : algorithms()) {
+      const bool serves =
+          std::find(it.collectives.begin(), it.collectives.end(), call.collective) != it.collectives.end();
+      if (!serves || it.only_copies) continue;
+      for (const int pipeline : {1, 2, 3}) {
+        const VerifiedPlan& other = plan_of(std::string(it.name), call, pipeline);
+        const bool fits = std::equal(plan.plan().ranks.begin(), plan.plan().ranks.end(), other.plan().ranks.begin(),
+                                     [](const auto& a, const auto& b) { return a.lanes.size() == b.lanes.size(); });
+        if (fits && &other != &plan) others.push_back(&other);
+      }
+    }
+    return others.empty() ? nullptr : others[orders_() % others.size()];
   }
 
   // Most often one of those that GPUs use, some of which have several lanes a rank; but few of them leave anything
@@ -392,7 +412,14 @@ class World : public test::SimtWorld {
     const auto r = static_cast<size_t>(rank);
     const size_t over_links = made.call.count - way.through_host;
     const BoundPlan bound = bind(way.plan, made.call, rank, way.limits, {0, over_links});
-    made.launches.push_back(std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0));
+    std::optional<BoundPlan> ending;
+    if (way.ending != nullptr) {  // for which there is more scratch
+      const BindLimits limits = CudaRank::limits(way.shape, way.ending->plan());
+      ending = bind_alike(bound, *way.ending, made.call, rank, limits, {0, over_links});
+      endings_ += bound.slices > 1;
+    }
+    made.launches.push_back(
+        std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0, ending ? &*ending : nullptr));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
     if (test::is_short(made.call.type, kernel.function) &&
@@ -400,7 +427,10 @@ class World : public test::SimtWorld {
       ++two_steps_[made.call.collective];
     }
     if (way.shape.protocol == Protocol::kSignals) {
-      const auto& operations = static_cast<const SignalLaunch*>(argument)->operations;
+      auto& launch = *static_cast<SignalLaunch*>(argument);
+      if (bound.slices <= kernel.grid.x) std::fill(std::begin(launch.full), std::end(launch.full), SliceProgram{});
+      if (bound.slices == 1) std::fill(std::begin(launch.ending), std::end(launch.ending), SliceProgram{});
+      const auto& operations = launch.operations;
       unfinished_ +=
           std::any_of(std::begin(operations), std::end(operations), [](auto& it) { return it.result_is_wide; });
     }
@@ -424,7 +454,7 @@ class World : public test::SimtWorld {
     const BoundPlan bound = bind(way.plan, made.call, rank, way.limits, rest);
     const ThroughHost through_host{host_blocks()};
     made.launches.push_back(
-        std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0, &through_host));
+        std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0, nullptr, &through_host));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     static_cast<SignalLaunch*>(argument)->pace = rest.count % 2;
     ++through_host_;
@@ -438,7 +468,7 @@ class World : public test::SimtWorld {
   std::minstd_rand orders_;  // of launches: other ones shall not make other calls
   Uses uses_;
   std::map<Collective, int> two_steps_;
-  int through_host_ = 0, unfinished_ = 0;
+  int through_host_ = 0, endings_ = 0, unfinished_ = 0;
   int kept_quiet_ = 0;
   std::map<int, int> found_behind_;  // behind a call in vain: a rank's failures until then
 };
@@ -446,7 +476,7 @@ class World : public test::SimtWorld {
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   Uses uses;
   std::map<Collective, int> two_steps;
-  int through_host = 0;
+  int through_host = 0, endings = 0;
   for (uint64_t seed = 1; seed <= 75; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -459,8 +489,10 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     for (const auto& [kernel, times] : world.uses()) uses[kernel] += times;
     for (const auto& [collective, times] : world.two_steps()) two_steps[collective] += times;
     through_host += world.through_host();
+    endings += world.endings();
   }
   EXPECT_GT(through_host, 100);
+  EXPECT_GT(endings, 100);
   // Whoever draws once more from pick() makes other calls, of which fewer kernels may be: so there have to be more
   // seeds, or what is drawn has to come from `orders_`.
   EXPECT_EQ(test::never_launched(uses), "");

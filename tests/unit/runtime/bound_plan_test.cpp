@@ -254,6 +254,30 @@ TEST(BoundPlan, APartLiesWhereItBegins) {
   }
 }
 
+// Another plan in the slices of the first, though it would have others by itself.
+TEST(BoundPlan, AlikeInSlices) {
+  const VerifiedPlan plan = plan_of("one_shot_push", Collective::kAllReduce, 2);
+  const VerifiedPlan other = plan_of("push_pull", Collective::kAllReduce, 2);
+  for (const size_t count : {5000u, 1000u, 0u}) {
+    const Call call{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
+    const BlockPart part{count / 5, count - count / 5};
+    const BoundPlan bound = bind(plan, call, 1, limits_of(4096), part);
+    const BoundPlan alike = bind_alike(bound, other, call, 1, limits_of(1 << 20), part);
+    EXPECT_EQ(alike.plan, &other);
+    EXPECT_EQ(alike.slices, bound.slices);
+    EXPECT_EQ(alike.last.layout.block_elements, bound.last.layout.block_elements);
+    if (bound.slices > 1) {
+      EXPECT_EQ(alike.slice_bytes, bound.slice_bytes);
+      EXPECT_EQ(alike.full.layout.block_elements, bound.full.layout.block_elements);
+      EXPECT_LT(bind(other, call, 1, limits_of(1 << 20), part).slices, bound.slices);
+    }
+  }
+  const Call call{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 5000};
+  const BoundPlan bound = bind(plan, call, 1, limits_of(4096));
+  const auto too_small = [&](int) { bind_alike(bound, other, call, 1, limits_of(2048), {0, call.count}); };
+  EXPECT_EQ(test::objection(test::outcome_of(too_small, 0), ErrorCode::kResources, {"push_pull", "one_shot_push"}), "");
+}
+
 TEST(BoundPlan, SlotsOfUnfinishedReductionsAreWide) {
   const VerifiedPlan plan = plan_of("recursive_doubling", Collective::kAllReduce, 4);
   const size_t narrow =

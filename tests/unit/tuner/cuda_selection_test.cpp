@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "plan/verifier.hpp"
 #include "support/outcome.hpp"
@@ -74,6 +75,10 @@ TEST(CudaSelection, EveryChoiceVerifiesAndCanBeLaunched) {
           EXPECT_LE(launch.threads, 512);
           EXPECT_EQ(launch.threads % 32, 0);
           EXPECT_FALSE(choice.plan.reason.empty());
+          if (choice.ending) {
+            EXPECT_NO_THROW(verify(make_plan(choice.ending->algorithm, choice.ending->arguments)));
+            EXPECT_FALSE(choice.ending->reason.empty());
+          }
           const int lanes = static_cast<int>(plan.plan().ranks[0].lanes.size());
           EXPECT_LE(lanes, 3);
           EXPECT_TRUE(launch.protocol == Protocol::kSignals || lanes == 1);
@@ -134,6 +139,44 @@ TEST(CudaSelection, TwoGpusNeedOneStep) {
       EXPECT_EQ(select_for_cuda(query_of(collective, bytes, 2), {}, {}).plan.algorithm, "one_shot_push");
     }
   }
+}
+
+TEST(CudaSelection, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
+  const auto choose = [](Collective collective, size_t bytes, int ranks = 2) {
+    return select_for_cuda(query_of(collective, bytes, ranks), {}, {});
+  };
+  const auto ends_by_fetching = [](const CudaChoice& choice) {
+    const bool fetches = choice.ending.has_value();
+    if (!fetches) return false;
+    EXPECT_EQ(choice.plan.arguments.pipeline, 2);
+    EXPECT_EQ(choice.ending->algorithm, "push_pull");
+    EXPECT_EQ(choice.launch.protocol, Protocol::kSignals);
+    const auto lanes = [](const Choice& it) { return make_plan(it.algorithm, it.arguments).ranks[0].lanes.size(); };
+    EXPECT_EQ(lanes(*choice.ending), lanes(choice.plan));
+    return true;
+  };
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    if (collective == Collective::kBarrier) continue;
+    const size_t all = has_rank_blocks(collective) ? 2 : 1;  // of what crosses a link
+    EXPECT_FALSE(ends_by_fetching(choose(collective, all * (2 << 20)))) << name(collective);
+    EXPECT_TRUE(ends_by_fetching(choose(collective, all * (3 << 20)))) << name(collective);
+    EXPECT_TRUE(ends_by_fetching(choose(collective, all * (32 << 20)))) << name(collective);
+    EXPECT_FALSE(choose(collective, all * (32 << 20)).direct) << name(collective);
+    EXPECT_EQ(ends_by_fetching(choose(collective, all * (128 << 20))), has_root(collective)) << name(collective);
+    EXPECT_FALSE(ends_by_fetching(choose(collective, all * (32 << 20), 4))) << name(collective);
+  }
+  SelectionQuery query = query_of(Collective::kAllReduce, 16 << 20, 2);
+  EXPECT_FALSE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:one_shot_push(2)"), {}).ending);
+  EXPECT_FALSE(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 64, 512}).ending);
+  query.lines = false;  // no NVLink
+  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
+  query.lines = true;
+  query.most_sms = 8;  // for several lanes there are too few
+  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
+  query.collective = Collective::kBarrier;
+  query.most_sms = 0;
+  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
 }
 
 TEST(CudaSelection, LongMessagesToOrFromOneGpuGoAlongAChain) {
@@ -208,10 +251,11 @@ TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
                    kManyCopyEngineBytes = 56 << 20;  // across the links of the busiest GPU
   for (const Collective collective :
        {Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
-    for (const size_t ranks : {2, 4, 7, 16}) {
+    for (const size_t ranks : {2, 4, 7, 16}) {  // of two, those that nothing but PCIe joins
       const size_t least = (kLinkBytes + ranks - 2) / (ranks - 1) * ranks;
       SelectionQuery query = query_of(collective, least, static_cast<int>(ranks));
       query.root = has_root(collective) ? 1 : 0;
+      query.lines = ranks > 2;
       const CudaChoice choice = select_for_cuda(query, {}, {});
       expect_good_direct(query, choice, Engine::kSm);
       EXPECT_FALSE(choice.insists_on_direct);
@@ -230,9 +274,28 @@ TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
   }
 }
 
+// Kernels are as good up to a greater length.
+TEST(CudaSelection, OverTwoGpusThatNvlinkJoinsCopyEnginesAlone) {
+  for (const Collective collective : {Collective::kAllGather, Collective::kGather, Collective::kScatter,
+                                      Collective::kAllToAll, Collective::kBroadcast}) {
+    const size_t all = has_rank_blocks(collective) ? 2 : 1;
+    SelectionQuery query = query_of(collective, all * (128 << 20), 2);
+    expect_good_direct(query, select_for_cuda(query, {}, {}));
+    query.bytes -= all;
+    EXPECT_FALSE(has_direct(query)) << name(collective);
+    query.bytes = all * (1 << 20);
+    query.most_sms = 8;
+    expect_good_direct(query, select_for_cuda(query, {}, {}), Engine::kSm);
+  }
+}
+
 // Over more than two GPUs all would fetch from one.
 TEST(CudaSelection, ABroadcastGoesDirectlyBetweenTwoOnly) {
-  const auto pair = [](size_t bytes) { return query_of(Collective::kBroadcast, bytes, 2); };
+  const auto pair = [](size_t bytes) {
+    SelectionQuery query = query_of(Collective::kBroadcast, bytes, 2);
+    query.lines = false;
+    return query;
+  };
   expect_good_direct(pair(48 << 20), select_for_cuda(pair(48 << 20), {}, {}));
   expect_good_direct(pair(8 << 20), select_for_cuda(pair(8 << 20), {}, {}), Engine::kSm);
   EXPECT_FALSE(has_direct(pair((8 << 20) - 1)));
@@ -343,11 +406,15 @@ HostPart host_part(Collective collective, size_t bytes, int ranks = 2) {
   return part;
 }
 
-// None of short messages, and more of longer ones; gives that of the longest.
+// None of short messages, and more of longer ones, as long as the rest of them goes the same way; gives that of the
+// longest.
 double expect_growing_share(Collective collective, int ranks, size_t longest_without) {
   double before = 0;
+  bool went_directly = false;
   for (size_t bytes = 8; bytes <= size_t{1} << 34; bytes *= 2) {
     const double share = host_part(collective, bytes, ranks).share;
+    const bool goes_directly = has_direct(query_of(collective, bytes, ranks));
+    if (std::exchange(went_directly, goes_directly) != goes_directly) before = 0;
     EXPECT_GE(share, before) << name(collective) << ", " << bytes << " bytes over " << ranks << " ranks";
     if (bytes <= longest_without) {
       EXPECT_EQ(share, 0) << name(collective) << ", " << bytes << " bytes over " << ranks << " ranks";

@@ -116,6 +116,50 @@ TEST(LaneProgram, Predecessors) {
   }
 }
 
+// The last slice of each strand, and the last of all, as another plan has it; for whom all must be done with what they
+// did for the first.
+TEST(LaneProgram, AnotherPlanForTheEnd) {
+  const LaunchShape shape{Protocol::kSignals, 64, 512};
+  const VerifiedPlan plan = plan_of("one_shot_push", Collective::kAllReduce, 2, 2);
+  const VerifiedPlan other = plan_of("push_pull", Collective::kAllReduce, 2);
+  const LaneSet everyone = lanes({{0, 0}, {0, 1}, {1, 0}, {1, 1}});
+  for (const size_t count : {size_t{16} << 20, (size_t{16} << 20) + 100}) {  // the last slice as long as all, or not
+    const Call call = sum_of(count);
+    const Made alone = make(plan, call, shape);
+    const BoundPlan ending =
+        bind_alike(alone.bound, other, call, 0, CudaRank::limits(shape, other.plan()), {0, call.count});
+    const LaneProgram program = make_lane_program(alone.bound, call, 0, shape.protocol, &ending);
+    EXPECT_EQ(program.slices, alone.program.slices);
+    const auto folds = [&program](const SliceProgram& slice) {
+      std::vector<uint32_t> elements;
+      for (int i = slice.first; i < slice.first + slice.count; ++i) {
+        if (program.operations[i].kind == OpKind::kFold) elements.push_back(program.operations[i].elements);
+      }
+      return elements;
+    };
+    const auto slice = static_cast<uint32_t>(alone.bound.full.layout.block_elements);
+    const auto last = static_cast<uint32_t>(alone.bound.last.layout.block_elements);
+    const auto part = static_cast<uint32_t>(ending.full.layout.chunk_elements);
+    const auto last_part = static_cast<uint32_t>(ending.last.layout.chunk_elements);
+    EXPECT_EQ(folds(program.full[0]), (std::vector{slice}));
+    EXPECT_EQ(folds(program.ending[0]), (std::vector{3 * part, slice - 3 * part}));
+    EXPECT_EQ(folds(program.last[0]), (std::vector{3 * last_part, last - 3 * last_part}));
+    for (int lane = 0; lane < program.lanes; ++lane) {
+      EXPECT_EQ(program.full[lane].predecessors, alone.program.full[lane].predecessors);
+      EXPECT_EQ(program.ending[lane].predecessors, everyone);
+      EXPECT_EQ(program.last[lane].predecessors, everyone);
+      EXPECT_EQ(alone.program.ending[lane].first, alone.program.full[lane].first);  // there is no other plan
+    }
+  }
+  const VerifiedPlan of_one_lane = plan_of("one_shot_push", Collective::kAllReduce, 2);
+  const Call call = sum_of(size_t{16} << 20);
+  const BoundPlan begins = make(plan, call, shape).bound;
+  const BoundPlan ends =
+      bind_alike(begins, of_one_lane, call, 0, CudaRank::limits(shape, of_one_lane.plan()), {0, call.count});
+  const auto mix = [&](int) { make_lane_program(begins, call, 0, shape.protocol, &ends); };
+  EXPECT_EQ(test::objection(test::outcome_of(mix, 0), ErrorCode::kInvalidPlan, {"one_shot_push", "lanes"}), "");
+}
+
 // Not only who is signalled: of a broadcast, whose last rank hears from the one between that it may read what the root
 // stores, or overwrite it.
 TEST(LaneProgram, PredecessorsThatAreNotSignalled) {

@@ -1,0 +1,174 @@
+// Push and pull: a rank stores most of what others need at them, and they fetch the rest from it.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/arguments.hpp"
+#include "algorithms/carrier.hpp"
+#include "algorithms/catalog.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kParts = 4;  // of which one is fetched, unless the arguments say otherwise
+
+// One step, as `one_shot_push`. But whoever has been stored everything has yet to combine it, or to copy it out, and
+// then the links idle. So a part of each block is not stored: it lies in its owner's scratch from the beginning on, and
+// the others fetch it while they combine what was stored. All_reduce of two ranks in four parts, of which rank 0 does
+//
+//     lane 0:  parts 0..2: input --> slots of r1         part 3: output <- input + scratch of r1
+//     lane 1:  part 3: input --> own scratch              parts 0..2: output <- input + own slots
+//
+// A load over a link takes longer than a store, and costs the other direction as well: this is for the end of a long
+// message, of which another plan carries the rest.
+//
+// Steps: 1. Bytes: as `push` and `one_shot_push`, of k parts one by loads. Scratch: k-1 parts of what a rank gets of
+// each of the others, and one of what it gives them (once, where all get the same).
+class PushPull {
+ public:
+  explicit PushPull(const AlgorithmArguments& arguments)
+      : arguments_(arguments),
+        ranks_(arguments.ranks),
+        parts_(arguments.pipeline == 1 ? kParts : arguments.pipeline),
+        builder_(start_plan(arguments, label(push_pull(), "", arguments.pipeline), parts_)),
+        stores_(add_lanes(builder_, arguments)),
+        combines_(add_lanes(builder_, arguments)),
+        to_fetch_(arguments.ranks),
+        to_combine_(arguments.ranks) {}
+
+  Plan make() {
+    take_scratch();
+    const int last = parts_ - 1;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      give(combines_[rank], offers_, last, 1);
+      tell(combines_[rank], stores_, to_fetch_);
+      if (!keeps(rank) || gives_all_alike()) continue;  // this lane has time until something comes
+      builder_.copy(combines_[rank], output_of(rank), input_of(rank), chunk(rank, rank, 0), parts_);
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      give(stores_[rank], inboxes_, 0, last);
+      tell(stores_[rank], combines_, to_combine_);
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      get(stores_[rank], to_fetch_[rank], offers_, last, 1);
+      get(combines_[rank], to_combine_[rank], inboxes_, 0, last);
+    }
+    return builder_.finish();
+  }
+
+ private:
+  using Table = std::vector<std::vector<Place>>;  // [to][from]
+
+  bool gives(int from, int to) const {
+    switch (arguments_.collective) {
+      case Collective::kReduce:
+      case Collective::kGather:
+        return from != to && to == arguments_.root;
+      case Collective::kBroadcast:
+      case Collective::kScatter:
+        return from != to && from == arguments_.root;
+      default:
+        return from != to;
+    }
+  }
+  // All that a rank gives something get the same.
+  bool gives_all_alike() const { return !scatters(arguments_.collective) && !is_all_to_all(); }
+  bool is_all_to_all() const { return arguments_.collective == Collective::kAllToAll; }
+  // What a rank has to copy to itself.
+  bool keeps(int rank) const {
+    return !reduces(arguments_.collective) && (!has_root(arguments_.collective) || rank == arguments_.root);
+  }
+  // In place.
+  bool overwrites_what_it_gives() const { return arguments_.collective == Collective::kAllReduce || is_all_to_all(); }
+
+  // Of the block that `to` gets of `from`.
+  int chunk(int from, int to, int part) const {
+    const Collective collective = arguments_.collective;
+    const int block = is_all_to_all() ? from * ranks_ + to : gathers(collective) ? from : scatters(collective) ? to : 0;
+    return block * parts_ + part;
+  }
+
+  void take_scratch() {
+    inboxes_ = offers_ = Table(ranks_, std::vector<Place>(ranks_));
+    for (int from = 0; from < ranks_; ++from) {
+      std::optional<Place> offer;
+      for (int d = 1; d < ranks_; ++d) {
+        const int to = (from + d) % ranks_;
+        if (!gives(from, to)) continue;
+        inboxes_[to][from] = builder_.take_scratch(to, parts_ - 1);
+        if (!offer || !gives_all_alike()) offer = builder_.take_scratch(from);
+        offers_[to][from] = *offer;
+      }
+    }
+  }
+
+  // Copies these parts of what the lane's rank gives others to their places, and to its output where it keeps the same.
+  void give(LaneId lane, const Table& places, int part, int parts) {
+    const int from = lane.rank;
+    std::vector<Place> alike;
+    if (gives_all_alike() && keeps(from)) alike.push_back(output_of(from));
+    for (int d = 1; d < ranks_; ++d) {
+      const int to = (from + d) % ranks_;
+      if (!gives(from, to)) continue;
+      const Place place = places[to][from];
+      if (!gives_all_alike()) {
+        builder_.copy(lane, place, input_of(from), chunk(from, to, part), parts);
+      } else if (alike.empty() || place != alike.back()) {  // the same offer is for all
+        alike.push_back(place);
+      }
+    }
+    if (!alike.empty()) builder_.fold(lane, alike, {input_of(from)}, chunk(from, from, part), parts);
+  }
+
+  // Those that the lane's rank gives something, and where it writes over what it gives, its own other lane.
+  void tell(LaneId from, const std::vector<LaneId>& lanes, std::vector<std::vector<SignalId>>& signals) {
+    for (int d = 0; d < ranks_; ++d) {
+      const int to = (from.rank + d) % ranks_;
+      const bool is_needed = d == 0 ? overwrites_what_it_gives() : gives(from.rank, to);
+      if (is_needed) signals[to].push_back(builder_.signal(from, lanes[to]));
+    }
+  }
+
+  // Combines, or copies, what others gave the lane's rank.
+  void get(LaneId lane, const std::vector<SignalId>& signals, const Table& places, int part, int parts) {
+    const int to = lane.rank;
+    for (const SignalId& signal : signals) builder_.wait(signal);
+    if (reduces(arguments_.collective)) {
+      if (has_root(arguments_.collective) && to != arguments_.root) return;
+      std::vector<Place> contributions = places[to];
+      contributions[to] = input_of(to);
+      builder_.fold(lane, {output_of(to)}, contributions, chunk(to, to, part), parts);
+      return;
+    }
+    for (int d = 1; d < ranks_; ++d) {
+      const int from = (to + d) % ranks_;
+      if (gives(from, to)) builder_.copy(lane, output_of(to), places[to][from], chunk(from, to, part), parts);
+    }
+  }
+
+  const AlgorithmArguments& arguments_;
+  const int ranks_, parts_;
+  PlanBuilder builder_;
+  std::vector<LaneId> stores_, combines_;                     // [rank]: its lanes 0 and 1
+  Table inboxes_, offers_;                                    // what is stored at `to`, and what `from` keeps for it
+  std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: that it waits for
+};
+
+Plan make_push_pull(const AlgorithmArguments& arguments) {
+  check_arguments(push_pull(), arguments);
+  check_one_node(push_pull(), arguments);
+  return PushPull(arguments).make();
+}
+
+}  // namespace
+
+Algorithm push_pull() {
+  return {"push_pull",
+          "everybody stores most of its input at whoever needs it, who fetches the rest; one step",
+          "TEM-17 without its second stage, NVG-47",
+          {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
+           Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll},
+          make_push_pull};
+}
+
+}  // namespace plait
