@@ -113,7 +113,8 @@ struct Trial {
 };
 
 std::vector<std::string> algorithms_of(Collective collective) {
-  std::vector<std::string> algorithms = {"push", "push(2)", "push_pull"};
+  std::vector<std::string> algorithms = {"push", "push(2)"};
+  if (collective != Collective::kBarrier) algorithms.push_back("push_pull");
   if (collective == Collective::kAllReduce || collective == Collective::kReduce ||
       collective == Collective::kBroadcast) {
     algorithms.push_back("one_shot_push");

@@ -183,6 +183,7 @@ class Communicator:
 
         `count` is in elements: of the whole array for all_reduce, reduce and broadcast; of what one rank gives for
         all_gather and gather, or gets for reduce_scatter and scatter; of what one rank gives one rank for all_to_all.
+        On two GPUs the last part of a longer message may go by another plan; `plait plan` says so.
         """
         return self._core.plan_for(_core.Call(collective, count, dtype, op, root))
 

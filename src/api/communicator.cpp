@@ -391,12 +391,14 @@ std::string Communicator::reason_for(const Call& call) {
   Impl& impl = held(impl_);
   if (!impl.device) return impl.choose(call).reason;
   const CudaChoice choice = impl.device->choose(call);
-  return choice.direct.value_or(choice.plan).reason;
+  if (choice.direct) return choice.direct->reason;
+  return choice.ending ? join(choice.plan.reason, "; ", choice.ending->reason) : choice.plan.reason;
 }
 
 std::string Communicator::launch_for(const Call& call) {
   const CudaChoice choice = held(impl_).device_end().choose(call);
-  const std::string kernels = to_text(choice.launch);
+  std::string kernels = to_text(choice.launch);
+  if (choice.ending) kernels += join(", the last slice of each strand as ", choice.ending->algorithm);
   if (!choice.direct) return kernels;
   const bool on_sms = choice.direct->arguments.engine == Engine::kSm;
   return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;

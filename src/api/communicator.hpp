@@ -122,7 +122,8 @@ class Communicator {
   // it is known.
   std::optional<Error> async_error() const;
 
-  // What a call runs: the verified plan, and why it was chosen.
+  // What a call runs: the verified plan, and why it was chosen. On GPUs, for all but the last slices of a message,
+  // where launch_for() names another plan for these.
   const VerifiedPlan& plan_for(const Call& call);
   std::string reason_for(const Call& call);
 

@@ -107,7 +107,7 @@ BoundPlan Binder::bind() {
 }
 
 BoundPlan Binder::bind_alike(const BoundPlan& other) {
-  const size_t elements = other.slices > 1 ? other.slice_bytes / element_bytes_ : part_.count;
+  const size_t elements = other.slice_bytes / element_bytes_;
   if (const size_t largest = largest_slice(); elements > largest) {
     fail(ErrorCode::kResources, "plan ", plan_.algorithm, " has scratch for slices of ", largest,
          " elements, and not of ", elements, ", as plan ", other.plan->plan().algorithm, " has");

@@ -54,7 +54,7 @@ struct BoundSlice {
 
 struct BoundPlan {
   const VerifiedPlan* plan = nullptr;
-  size_t slices = 0;       // how often the plan is run: all but the last on `full`, the last on `last`
+  size_t slices = 0;       // of the message, a run each: all but the last on `full`, the last on `last`
   size_t slice_bytes = 0;  // from one slice to the next, in the caller's buffers
   BoundSlice full, last;
 };

@@ -1,5 +1,5 @@
-// The choice of algorithms and launches on GPUs. The figures were measured on 2 and 4 H200 with
-// benchmarks/launch_shapes.cpp (docs/benchmarks.md).
+// The choice of algorithms and launches on GPUs. The figures were measured on 2 and 4 H200, and those of ends that are
+// fetched on 2 H100, with benchmarks/launch_shapes.cpp (docs/benchmarks.md).
 #include <algorithm>
 #include <bit>
 
@@ -18,12 +18,12 @@ constexpr size_t kOneShotReduceBytes = 1600 << 10;
 // is memory for in one epoch, on up to 8 GPUs; packets of two steps have half of theirs each.
 constexpr size_t kPacketBytes = 192 << 10, kCombinedPacketBytes = 64 << 10;
 constexpr size_t kOneStepLineBytes = 3 << 20, kTwoStepLineBytes = 1560 << 10, kTwoStepBroadcastBytes = 800 << 10;
-// Of reductions over two GPUs as many lines as threads have under way at once: what is longer does better if its end is
-// fetched. So does not what is so long that a few microseconds are nothing, where it crosses links both ways, since
-// loads cost both.
+// Over two GPUs as many lines as threads have under way at once: what is longer does better if its end is fetched. So
+// does not what is so long that a few microseconds are nothing, where it crosses links both ways, since loads cost
+// both.
 constexpr size_t kPairLineBytes = 2400 << 10, kLeastUnfetchedBytes = 64 << 20;
 // From this size of the message on, a lane for each step: the links must not idle while parts are combined. A reduction
-// to one rank does better with lines up to there.
+// to one rank does better with lines up to there. Over two GPUs: kPairLineBytes.
 constexpr size_t kLanesBytes = 12 << 20;
 constexpr size_t kAllReduceLanesBytes = 6 << 20;  // over more than two GPUs
 constexpr size_t kReduceLanesBytes = 64 << 20;
@@ -122,7 +122,7 @@ class CudaSelection {
     if (!can_fetch_its_end() || choice.arguments.pipeline == 1 || !is_worth_it) return std::nullopt;
     Choice ending;
     ending.algorithm = "push_pull";
-    ending.reason = "of what is stored last a part is fetched instead, while the rest is combined";
+    ending.reason = "a part of the last slices is fetched instead of stored, while the rest is combined or copied out";
     return ending;
   }
 
@@ -131,18 +131,18 @@ class CudaSelection {
         choice.algorithm != "push" ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
     const size_t stored = stored_at_peers(chunk);
     const size_t words = divide(chunk, 8);
+    const int lanes = this->lanes(choice);
     LaunchShape shape;
     if (query_.collective == Collective::kBarrier || query_.bytes == 0) {
       shape = {Protocol::kSignals, 1, kLeastThreads};
-    } else if (choice.arguments.pipeline == 1 && stored <= of_strands(most_in_packets(choice))) {
+    } else if (lanes == 1 && stored <= of_strands(most_in_packets(choice))) {
       shape = spread(Protocol::kPackets, words * std::bit_ceil(static_cast<unsigned>(query_.ranks)));
-    } else if (choice.arguments.pipeline == 1 && query_.lines && stored <= of_strands(most_in_lines(choice))) {
+    } else if (lanes == 1 && query_.lines && stored <= of_strands(most_in_lines(choice))) {
       // What is broadcast one rank stores, however many steps there are.
       const size_t most = is_broadcast() ? divide(query_.bytes, 8) : words;
       shape = spread(Protocol::kLines, divide(most, 15) * 8);
     } else {
       shape = {Protocol::kSignals, 1, threads_with_signals(choice)};
-      const int lanes = this->lanes(choice);
       shape.strands = static_cast<int>(std::clamp<size_t>(chunk / (8 << 10), 1, most_strands(lanes)));
     }
     return shape;
@@ -267,7 +267,8 @@ class CudaSelection {
     }
   }
 
-  // Over NVLink, where a load takes little longer than a store. Over more than two GPUs it was not measured.
+  // Over NVLink, where a load takes little longer than a store, and within a GPU that ranks share, so that tests see it
+  // there. Over more than two GPUs it was not measured.
   bool can_fetch_its_end() const {
     return query_.ranks == 2 && query_.lines && query_.collective != Collective::kBarrier;
   }
@@ -328,8 +329,7 @@ class CudaSelection {
 
   // Besides a chain, which takes as many as there are GPUs.
   bool takes_two_steps(const Choice& choice) const {
-    const bool in_one =
-        choice.algorithm == "one_shot_push" || choice.algorithm == "chain_push" || choice.algorithm == "push_pull";
+    const bool in_one = choice.algorithm == "one_shot_push" || choice.algorithm == "chain_push";
     return !in_one && (combines_and_shares() || is_broadcast());
   }
 

@@ -34,9 +34,9 @@ inline constexpr int kMostStrands = 64, kMostHostStrands = 4;  // for which GPUs
 inline constexpr int kLeastThreads = 64, kMostThreads = 512;   // of a strand
 inline constexpr size_t kVectorBytes = 16;                     // what a thread moves at once
 
-// A strand is a CTA, or one for each lane of the plan, that runs the plan by itself on slices of the message, with
-// signals and scratch of its own; strand s of a rank deals with strand s of its peers only. So strands of one rank
-// never wait for each other, though lanes of one strand may.
+// A strand is a CTA, or one for each lane of the plan, that runs the plan (or for its last slice another) by itself on
+// slices of the message, with signals and scratch of its own; strand s of a rank deals with strand s of its peers only.
+// So strands of one rank never wait for each other, though lanes of one strand may.
 struct LaunchShape {
   Protocol protocol = Protocol::kSignals;
   int strands = 16;

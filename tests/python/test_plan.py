@@ -78,7 +78,9 @@ def test_for_machine():
     with pytest.raises(plait.InvalidArgument, match="ranks"):
         plans.for_machine(topology.machine("dgx1-v100"), "all_reduce", ranks=9)
     alone = plans.for_machine(topology.machine("dgx1-v100"), "all_to_all", ranks=1)
-    assert alone.reason == "the only algorithm that fits: no link is used, in 0 steps"
+    assert alone.reason == "the best bound of 2 algorithms that fit, then the fewest steps: no link is used, in 0 steps"
+    over_nodes = plans.for_machine(topology.machine("summit", 2), "reduce_scatter")
+    assert over_nodes.reason.startswith("the only algorithm that fits: 13.6 GB/s of message at most, in 11 steps")
     with pytest.raises(plait.InvalidArgument, match="no algorithm does scatter over several nodes yet"):
         plans.for_machine(topology.machine("summit", 2), "scatter")
 
@@ -262,7 +264,7 @@ def test_says_what_goes_through_host_memory(capsys):
     plan = ["--machine", "hgx-h200-4", "--gpus"]
     for collective, gpus, most_ctas in (
         ("all_reduce", "0,1", 8),
-        ("broadcast", "0,1", 4),
+        ("broadcast", "0,1", 8),
         ("all_gather", "0,1", 8),
         ("all_reduce", "0,1,2,3", 12),
         ("reduce_scatter", "0,1,2,3", 8),

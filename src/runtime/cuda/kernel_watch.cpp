@@ -42,7 +42,7 @@ std::string name_of_strand(int strand) {
 std::string name_of_wait(int operation) {
   if (operation == StrandFailure::kData) return "its wait for data";
   if (operation == StrandFailure::kEarlierEpoch) return "its wait for others to be done with an earlier part";
-  return join("operation ", operation, " of the plan");
+  return join("operation ", operation, " of its lane");
 }
 
 // By GateWay.

@@ -2,9 +2,9 @@
 // section 7.1).
 //
 // The message is cut into slices, and a strand (a CTA, see tuner/launch_shape.hpp) runs the whole plan on one slice
-// after the other; where the plan has several lanes a rank, a strand is a CTA for each, which may be a slice apart. A
-// strand waits only for strands of its own number on other ranks, within bounds, so a launch needs no barrier between
-// its CTAs, and ranks may be several launches apart.
+// after the other (on its last one, it may be, another plan); where the plan has several lanes a rank, a strand is a
+// CTA for each, which may be a slice apart. A strand waits only for strands of its own number on other ranks, within
+// bounds, so a launch needs no barrier between its CTAs, and ranks may be several launches apart.
 #pragma once
 
 #include <cstddef>

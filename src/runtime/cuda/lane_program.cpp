@@ -297,44 +297,43 @@ class Writer {
   std::vector<SignalWord>& words_;
 };
 
+// A strand is as many CTAs from its first slice to its last, and flags lie where one plan has its slots.
+void check_ending(const Plan& plan, const Plan& ending, Protocol protocol) {
+  const bool alike = std::equal(plan.ranks.begin(), plan.ranks.end(), ending.ranks.begin(), ending.ranks.end(),
+                                [](const RankPlan& a, const RankPlan& b) { return a.lanes.size() == b.lanes.size(); });
+  if (alike && protocol == Protocol::kSignals) return;
+  fail(ErrorCode::kInvalidPlan, "plan ", ending.algorithm, " cannot end what plan ", plan.algorithm, " begins with ",
+       name(protocol), ": ", alike ? "that needs signals" : "ranks have other numbers of lanes");
+}
+
 bool is_same(const SliceLayout& a, const SliceLayout& b) { return a.block_elements == b.block_elements; }
 
 }  // namespace
 
 LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
                               const BoundPlan* ending) {
+  const BoundPlan& end = ending != nullptr ? *ending : bound;
+  if (ending != nullptr) check_ending(bound.plan->plan(), end.plan->plan(), protocol);
   LaneProgram program = {};
   program.slices = bound.slices;
   program.slice_bytes = bound.slice_bytes;
-  Writer writer(program, bound, call, rank, protocol);
   program.lanes = static_cast<int>(bound.last.lanes.size());
+  const bool all_alike = bound.slices < 2 || is_same(bound.full.layout, bound.last.layout);
   const auto copy = [](const SliceProgram(&from)[kMostLanes], SliceProgram(&to)[kMostLanes]) {
     std::copy(std::begin(from), std::end(from), to);
   };
-  const bool all_alike = bound.slices < 2 || is_same(bound.full.layout, bound.last.layout);
-  if (ending == nullptr) {
-    writer.add(bound.last, all_alike, program.last);
-    if (all_alike) {
-      copy(program.last, program.full);
-    } else {
-      writer.add(bound.full, true, program.full);
-    }
-    copy(program.full, program.ending);
-    return program;
-  }
-  if (ending->last.lanes.size() != bound.last.lanes.size()) {
-    fail(ErrorCode::kInvalidPlan, "plan ", ending->plan->plan().algorithm, " cannot end what plan ",
-         bound.plan->plan().algorithm, " begins: rank ", rank, " has ", ending->last.lanes.size(),
-         " lanes in the one and ", bound.last.lanes.size(), " in the other");
-  }
-  Writer writer_of_ending(program, *ending, call, rank, protocol);
-  writer_of_ending.add(ending->last, false, program.last);
+  Writer of_end(program, end, call, rank, protocol);
+  of_end.add(end.last, ending == nullptr && all_alike, program.last);
   if (all_alike) {
     copy(program.last, program.ending);
   } else {
-    writer_of_ending.add(ending->full, false, program.ending);
+    of_end.add(end.full, ending == nullptr, program.ending);
   }
-  if (bound.slices > 1) writer.add(bound.full, true, program.full);
+  if (ending == nullptr) {
+    copy(program.ending, program.full);
+  } else if (bound.slices > 1) {
+    Writer(program, bound, call, rank, protocol).add(bound.full, true, program.full);
+  }
   return program;
 }
 

@@ -169,6 +169,11 @@ TEST(CudaSelection, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
   SelectionQuery query = query_of(Collective::kAllReduce, 16 << 20, 2);
   EXPECT_FALSE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:one_shot_push(2)"), {}).ending);
   EXPECT_FALSE(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 64, 512}).ending);
+  EXPECT_FALSE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:push_pull"), {}).ending);
+  query.bytes = 8;  // it has two lanes, so no flags
+  EXPECT_EQ(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:push_pull"), {}).launch.protocol,
+            Protocol::kSignals);
+  query.bytes = 16 << 20;
   query.lines = false;  // no NVLink
   EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
   query.lines = true;

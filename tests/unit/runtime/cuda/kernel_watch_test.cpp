@@ -88,8 +88,8 @@ TEST(KernelWatch, SaysNothingWhereNothingIsReported) {
 TEST(KernelWatch, AWaitThatDidNotEnd) {
   EXPECT_EQ(failure_from(failure_of(StrandFailure::kTimedOut)),
             join(name(ErrorCode::kTimeout),
-                 ": rank 1, CTA 2, lane 1 waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 at operation 5 of the "
-                 "plan, in epoch 8; the last that came was of epoch 6; what each rank called"));
+                 ": rank 1, CTA 2, lane 1 waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 at operation 5 of its "
+                 "lane, in epoch 8; the last that came was of epoch 6; what each rank called"));
   EXPECT_NE(failure_from(failure_of(StrandFailure::kTimedOut, StrandFailure::kEarlierEpoch))
                 .find("for rank 3 at its wait for others to be done with an earlier part, in epoch 8"),
             std::string::npos);
@@ -117,8 +117,8 @@ TEST(KernelWatch, WhoseLaunchesBlockIsTold) {
 TEST(KernelWatch, ACallThatDiffers) {
   EXPECT_EQ(failure_from(failure_of(StrandFailure::kOtherCall)),
             join(name(ErrorCode::kMismatch),
-                 ": rank 1, CTA 2, lane 1: rank 3 makes another call at the same time (seen at operation 5 of the "
-                 "plan); what each rank called"));
+                 ": rank 1, CTA 2, lane 1: rank 3 makes another call at the same time (seen at operation 5 of its "
+                 "lane); what each rank called"));
   StrandFailure own = failure_of(StrandFailure::kOtherCall);
   own.peer = 1;  // as this rank's plan has it
   EXPECT_NE(failure_from(own).find("another rank makes another call"), std::string::npos);

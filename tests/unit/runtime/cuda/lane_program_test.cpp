@@ -157,7 +157,11 @@ TEST(LaneProgram, AnotherPlanForTheEnd) {
   const BoundPlan ends =
       bind_alike(begins, of_one_lane, call, 0, CudaRank::limits(shape, of_one_lane.plan()), {0, call.count});
   const auto mix = [&](int) { make_lane_program(begins, call, 0, shape.protocol, &ends); };
-  EXPECT_EQ(test::objection(test::outcome_of(mix, 0), ErrorCode::kInvalidPlan, {"one_shot_push", "lanes"}), "");
+  EXPECT_EQ(
+      test::objection(test::outcome_of(mix, 0), ErrorCode::kInvalidPlan, {"one_shot_push", "other numbers of lanes"}),
+      "");
+  const auto carry_flags = [&](int) { make_lane_program(ends, call, 0, Protocol::kLines, &ends); };
+  EXPECT_EQ(test::objection(test::outcome_of(carry_flags, 0), ErrorCode::kInvalidPlan, {"with lines"}), "");
 }
 
 // Not only who is signalled: of a broadcast, whose last rank hears from the one between that it may read what the root
