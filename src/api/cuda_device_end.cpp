@@ -61,6 +61,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     machine_.lines = cuda_.memory().keeps_lines_whole();
     machine_.host_path = cuda_.has_host_memory();
     machine_.maps_buffers = state_.process_sharing() != ProcessSharing::kSome;
+    const bool in_one_process = state_.process_sharing() == ProcessSharing::kAll;
+    machine_.blocks_stay = cuda_.memory().kind() != ReachKind::kIpc || in_one_process;
     machine_.most_sms = settings.max_sms < machine_.processors ? settings.max_sms : 0;
   }
 
@@ -120,9 +122,6 @@ class CudaDeviceEnd final : public DeviceEnd {
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
     // Where GPUs do not reach each other's memory, they do not reach buffers either.
     if (cuda_.memory().kind() == ReachKind::kHost) choice.direct.reset();
-    // Who is done with its calls may end, and others may still fetch from it: such memory would be gone.
-    const bool may_go = cuda_.memory().kind() == ReachKind::kIpc && state_.process_sharing() != ProcessSharing::kAll;
-    if (may_go) choice.ending.reset();
     // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
     const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
     if (lines || !can_carry_flags(plans_.get(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;

@@ -270,7 +270,8 @@ class CudaSelection {
   // Over NVLink, where a load takes little longer than a store, and within a GPU that ranks share, so that tests see it
   // there. Over more than two GPUs it was not measured.
   bool can_fetch_its_end() const {
-    return query_.ranks == 2 && query_.lines && query_.collective != Collective::kBarrier;
+    const bool moves_data = query_.collective != Collective::kBarrier;
+    return query_.ranks == 2 && query_.lines && query_.blocks_stay && moves_data;
   }
 
   bool lanes_are_best() const {

@@ -27,6 +27,7 @@ struct SelectionQuery {
   bool wide_partials = false;  // unfinished reductions of the type travel in a wider one
   bool host_path = false;      // all ranks share pinned host memory besides
   bool maps_buffers = true;    // of other ranks; else nothing goes straight from buffer to buffer
+  bool blocks_stay = true;     // of a rank that is done with all calls and ends, while others still read from it
   int most_sms = 0;            // that a call may keep busy; 0: as many as make it fast
 
   // So few that kernels which store everything at others are slow.

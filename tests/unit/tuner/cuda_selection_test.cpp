@@ -177,6 +177,10 @@ TEST(CudaSelection, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
   query.lines = false;  // no NVLink
   EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
   query.lines = true;
+  query.blocks_stay = false;
+  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
+  query.blocks_stay = true;
+  EXPECT_TRUE(select_for_cuda(query, {}, {}).ending);
   query.most_sms = 8;  // for several lanes there are too few
   EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
   query.collective = Collective::kBarrier;
