@@ -31,7 +31,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   SelectionQuery query;
   query.most_sms = settings.max_sms;
   query.collective = collective;
-  query.bytes = message_bytes;
+  query.bytes = collective == Collective::kBarrier ? 0 : message_bytes;
   query.ranks = static_cast<int>(placement.device_of_rank.size());
   query.root = root;
   std::map<int, int> ranks_of_device;

@@ -253,6 +253,8 @@ def test_says_what_a_communicator_runs(capsys):
         "live     16777216 B: one_shot_push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs, "
         "the last slice of each strand as push_pull\n"
     ) in capsys.readouterr().out
+    assert main(["plan", "barrier", "--machine", "hgx-h200-4", "--gpus", "0,1"]) == 0
+    assert "live     push, signals, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--ranks", "4"]) == 0
     assert "live     8 B: one_shot\n" in capsys.readouterr().out
     assert main(["plan", "reduce", "--machine", "summit", "--nodes", "2"]) == 0
