@@ -38,7 +38,7 @@ constexpr int kChainParts = 2;
 // some 20 us.
 constexpr size_t kDirectBytes = 4 << 20, kDirectBroadcastBytes = 8 << 20, kCopyEngineBytes = 48 << 20;
 constexpr size_t kManyCopyEngineBytes = 56 << 20;   // over more than two GPUs
-constexpr size_t kPairCopyEngineBytes = 128 << 20;  // where kernels fetch the end, and SMs do not pull
+constexpr size_t kPairCopyEngineBytes = 128 << 20;  // of those that may fetch ends, whose SMs do not pull
 // What has to be combined a few SMs combine straight out of all inputs, and copy engines spread it: over four
 // GPUs that is faster than kernels on all SMs from so many bytes of the message on.
 constexpr size_t kDirectAllReduceBytes = 256 << 20;
