@@ -111,6 +111,19 @@ std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& ar
   return lanes;
 }
 
+bool gives(const AlgorithmArguments& arguments, int from, int to) {
+  switch (arguments.collective) {
+    case Collective::kReduce:
+    case Collective::kGather:
+      return to == arguments.root;
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return from == arguments.root;
+    default:  // what all ranks give to all
+      return true;
+  }
+}
+
 int node_of(const AlgorithmArguments& arguments, int rank) {
   return arguments.node_of.empty() ? 0 : arguments.node_of[rank];
 }

@@ -24,6 +24,9 @@ PlanBuilder start_plan(const AlgorithmArguments& arguments, std::string label, i
 // One lane a rank, of the engine that the arguments name.
 std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments);
 
+// Whether `to` needs something of the input of `from`, which may be itself.
+bool gives(const AlgorithmArguments& arguments, int from, int to);
+
 // Node of `rank`.
 int node_of(const AlgorithmArguments& arguments, int rank);
 // The groups, or one a node where none are given.

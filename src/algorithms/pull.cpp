@@ -14,18 +14,6 @@ struct Move {
   int from = 0, to = 0;
 };
 
-bool gives(const AlgorithmArguments& arguments, int from, int to) {
-  switch (arguments.collective) {
-    case Collective::kBroadcast:
-    case Collective::kScatter:
-      return from == arguments.root;
-    case Collective::kGather:
-      return to == arguments.root;
-    default:  // what all ranks give to all
-      return true;
-  }
-}
-
 int chunk_of(const AlgorithmArguments& arguments, int from, int to) {
   switch (arguments.collective) {
     case Collective::kBroadcast:

@@ -385,16 +385,11 @@ Plan make_one_shot_push(const AlgorithmArguments& arguments) {
   Push it(arguments, label(one_shot_push(), "", std::min(arguments.pipeline, 2)), 1);
   const Push::Table inboxes = it.take_inboxes();
   const int root = arguments.root;
-  const auto gives = [&](int from, int to) {
-    if (from == to) return false;
-    if (arguments.collective == Collective::kReduce) return to == root;
-    return arguments.collective == Collective::kAllReduce || from == root;
-  };
   for (int rank = 0; rank < it.ranks; ++rank) {
     std::vector<Place> places;
     for (int d = 1; d < it.ranks; ++d) {
       const int to = (rank + d) % it.ranks;
-      if (gives(rank, to)) places.push_back(inboxes[to][rank]);
+      if (gives(arguments, rank, to)) places.push_back(inboxes[to][rank]);
     }
     if (!places.empty()) it.builder.fold(it.lanes[rank], places, {input_of(rank)}, 0);
   }
@@ -402,7 +397,7 @@ Plan make_one_shot_push(const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < it.ranks; ++rank) {
     for (int d = 1; d < it.ranks; ++d) {
       const int to = (rank + d) % it.ranks;
-      if (gives(rank, to)) ready[to].push_back(it.builder.signal(it.lanes[rank], it.lane(to, 1)));
+      if (gives(arguments, rank, to)) ready[to].push_back(it.builder.signal(it.lanes[rank], it.lane(to, 1)));
     }
   }
   for (int rank = 0; rank < it.ranks; ++rank) {

@@ -59,25 +59,12 @@ class PushPull {
  private:
   using Table = std::vector<std::vector<Place>>;  // [to][from]
 
-  bool gives(int from, int to) const {
-    switch (arguments_.collective) {
-      case Collective::kReduce:
-      case Collective::kGather:
-        return from != to && to == arguments_.root;
-      case Collective::kBroadcast:
-      case Collective::kScatter:
-        return from != to && from == arguments_.root;
-      default:
-        return from != to;
-    }
-  }
+  bool gives(int from, int to) const { return plait::gives(arguments_, from, to); }
   // All that a rank gives something get the same.
   bool gives_all_alike() const { return !scatters(arguments_.collective) && !is_all_to_all(); }
   bool is_all_to_all() const { return arguments_.collective == Collective::kAllToAll; }
   // What a rank has to copy to itself.
-  bool keeps(int rank) const {
-    return !reduces(arguments_.collective) && (!has_root(arguments_.collective) || rank == arguments_.root);
-  }
+  bool keeps(int rank) const { return !reduces(arguments_.collective) && gives(rank, rank); }
   // In place.
   bool overwrites_what_it_gives() const { return arguments_.collective == Collective::kAllReduce || is_all_to_all(); }
 
@@ -134,7 +121,7 @@ class PushPull {
     const int to = lane.rank;
     for (const SignalId& signal : signals) builder_.wait(signal);
     if (reduces(arguments_.collective)) {
-      if (has_root(arguments_.collective) && to != arguments_.root) return;
+      if (!gives(to, to)) return;
       std::vector<Place> contributions = places[to];
       contributions[to] = input_of(to);
       builder_.fold(lane, {output_of(to)}, contributions, chunk(to, to, part), parts);

@@ -397,8 +397,7 @@ std::string Communicator::reason_for(const Call& call) {
 
 std::string Communicator::launch_for(const Call& call) {
   const CudaChoice choice = held(impl_).device_end().choose(call);
-  std::string kernels = to_text(choice.launch);
-  if (choice.ending) kernels += join(", the last slice of each strand as ", choice.ending->algorithm);
+  const std::string kernels = to_text(choice.launch) + choice.ending_text();
   if (!choice.direct) return kernels;
   const bool on_sms = choice.direct->arguments.engine == Engine::kSm;
   return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;

@@ -67,7 +67,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
     const int used = std::min(ctas, model->processors);
     kernels += join(" on at most ", used, used == 1 ? " SM" : " SMs");
   }
-  if (choice.ending) kernels += join(", the last slice of each strand as ", choice.ending->algorithm);
+  kernels += choice.ending_text();
   const HostPart& host = choice.launch.host;
   std::string beside;
   if (host.strands > 0) {

@@ -98,7 +98,6 @@ class CudaSelection {
     choice.algorithm = "pull";
     const bool by_engines =
         direct_bytes() >= least_bytes_by_engines() && query_.collective != Collective::kReduceScatter;
-    if (can_fetch_its_end() && !by_engines && !has_few_sms()) return std::nullopt;
     choice.arguments.engine = by_engines ? Engine::kCopy : Engine::kSm;
     if (reduces(query_.collective)) {
       choice.reason =
@@ -229,9 +228,9 @@ class CudaSelection {
       case Collective::kReduceScatter:
         return SIZE_MAX;
       case Collective::kBroadcast:
-        return kDirectBroadcastBytes;
+        return can_fetch_its_end() ? kPairCopyEngineBytes : kDirectBroadcastBytes;
       default:
-        return kDirectBytes;
+        return can_fetch_its_end() ? kPairCopyEngineBytes : kDirectBytes;
     }
   }
 
@@ -354,6 +353,10 @@ class CudaSelection {
 };
 
 }  // namespace
+
+std::string CudaChoice::ending_text() const {
+  return ending ? ", the last slice of each strand as " + ending->algorithm : "";
+}
 
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch) {

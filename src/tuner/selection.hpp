@@ -93,6 +93,8 @@ struct CudaChoice {
   // by copy engines or, where their starts would last too long, by SMs.
   std::optional<Choice> direct;
   bool insists_on_direct = false;  // the user does
+
+  std::string ending_text() const;  // ", the last slice of each strand as push_pull", or nothing
 };
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch);
