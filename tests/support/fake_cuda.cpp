@@ -32,7 +32,7 @@ void FakeCuda::reset() {
   memory_.clear();
   opened_.clear();
   next_address_ = uint64_t{1} << 32;
-  waits_ = closed_amid_calls_ = 0;
+  waits_ = queries_ = closed_amid_calls_ = 0;
   free_part_ = 1;
 }
 
@@ -84,6 +84,11 @@ size_t FakeCuda::waits() {
   return waits_;
 }
 
+size_t FakeCuda::queries() {
+  const std::scoped_lock lock(mutex_);
+  return queries_;
+}
+
 size_t FakeCuda::opened() {
   const std::scoped_lock lock(mutex_);
   return opened_.size();
@@ -102,6 +107,7 @@ cudaError_t FakeCuda::record(cudaEvent_t event) {
 
 cudaError_t FakeCuda::query(cudaEvent_t event) {
   const std::scoped_lock lock(mutex_);
+  ++queries_;
   if (is_gone_) return cudaErrorCudartUnloading;
   const auto found = ends_.find(event);
   return found != ends_.end() && Clock::now() < found->second ? cudaErrorNotReady : cudaSuccess;

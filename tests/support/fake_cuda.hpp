@@ -36,6 +36,7 @@ class FakeCuda {
 
   // What has happened.
   size_t waits();              // of streams for events
+  size_t queries();            // whether events are over
   size_t opened();             // handles that are open now
   size_t closed_amid_calls();  // handles
 
@@ -67,7 +68,7 @@ class FakeCuda {
   std::map<uint64_t, uint64_t> opened_;  // numbers of allocations, by where they are mapped
   uint64_t last_number_ = 0, next_address_ = 0;
   unsigned long long last_stream_ = 0;
-  size_t waits_ = 0, closed_amid_calls_ = 0;
+  size_t waits_ = 0, queries_ = 0, closed_amid_calls_ = 0;
   double free_part_ = 1;
   bool is_gone_ = false;
 };

@@ -93,16 +93,27 @@ TEST_F(CallOrderTest, NoneIsLaunchedMeanwhile) {
 TEST_F(CallOrderTest, PatienceHoldsLaunchesBack) {
   CallOrder order(0);
   order.next(stream(1), [] {});
-  std::atomic<bool> acted{false};
-  std::thread acting([&] { acted = can_act(milliseconds(10'000)); });
-  std::this_thread::sleep_for(milliseconds(50));
+  std::atomic<bool> acted{false}, launched{false};
+  std::thread acting([&] {
+    EXPECT_TRUE(CallOrder::while_none_runs(milliseconds(60'000), [&] {
+      EXPECT_FALSE(launched);
+      acted = true;
+    }));
+  });
+  // It asks whether calls are under way once it holds launches back.
+  while (cuda.queries() == 0) std::this_thread::yield();
+  std::thread launching([&] {
+    order.next(stream(1), [&] {
+      EXPECT_TRUE(acted);
+      launched = true;
+    });
+  });
+  std::this_thread::sleep_for(milliseconds(50));  // a launch that is not held back is made now
   EXPECT_FALSE(acted);
-  std::thread launching([&] { order.next(stream(1), [&] { EXPECT_TRUE(acted); }); });
-  std::this_thread::sleep_for(milliseconds(50));
   cuda.end_calls();
   acting.join();
   launching.join();
-  EXPECT_TRUE(acted);
+  EXPECT_TRUE(launched);
 }
 
 TEST_F(CallOrderTest, PatienceEnds) {
