@@ -11,7 +11,6 @@
 #include "api/plan_cache.hpp"
 #include "base/error.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
-#include "runtime/cuda/lane_program.hpp"
 
 namespace plait {
 namespace {
@@ -60,7 +59,9 @@ class CudaDeviceEnd final : public DeviceEnd {
     machine_.ranks_per_device = cuda_.memory().ranks_per_device();
     machine_.lines = cuda_.memory().keeps_lines_whole();
     machine_.host_path = cuda_.has_host_memory();
-    machine_.maps_buffers = state_.process_sharing() != ProcessSharing::kSome;
+    // Where GPUs do not reach each other's memory, they do not reach buffers either.
+    const bool reach_each_other = cuda_.memory().kind() != ReachKind::kHost;
+    machine_.maps_buffers = reach_each_other && state_.process_sharing() != ProcessSharing::kSome;
     const bool in_one_process = state_.process_sharing() == ProcessSharing::kAll;
     machine_.blocks_stay = cuda_.memory().kind() != ReachKind::kIpc || in_one_process;
     machine_.most_sms = settings.max_sms < machine_.processors ? settings.max_sms : 0;
@@ -120,11 +121,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     query.element_bytes = size_of(call.type);
     query.wide_partials = accumulates_in_float32(call.type);
     CudaChoice choice = select_for_cuda(query, overrides_, launch_);
-    // Where GPUs do not reach each other's memory, they do not reach buffers either.
-    if (cuda_.memory().kind() == ReachKind::kHost) choice.direct.reset();
-    // An algorithm or a launch that the user insists on may need signals, and a barrier always does.
-    const bool lines = choice.launch.protocol == Protocol::kLines && !query.lines;
-    if (lines || !can_carry_flags(plans_.get(choice.plan), call.type)) choice.launch.protocol = Protocol::kSignals;
+    choice.fit_protocol(query, plans_.get(choice.plan), call.type);
     return choice;
   }
 
@@ -169,7 +166,7 @@ class CudaDeviceEnd final : public DeviceEnd {
     SelectionQuery query = machine_;
     query.bytes = bytes;
     const MessageChoice choice = select_message_for_cuda(query, overrides_);
-    if (!choice.direct || cuda_.memory().kind() == ReachKind::kHost) return {};
+    if (!choice.direct) return {};
     return {choice.direct, choice.insists ? kInsistence : longer_wait(bytes)};
   }
 

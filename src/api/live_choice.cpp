@@ -7,6 +7,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "base/error.hpp"
+#include "plan/verifier.hpp"
 #include "topology/gpu_models.hpp"
 #include "tuner/selection.hpp"
 
@@ -52,13 +53,20 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   // All GPUs of the machines here are of one model; where it is not known, the choice is that for an H200.
   const GpuModel* const model =
       find_gpu_model(topology.devices[static_cast<size_t>(placement.device_of_rank[0])].model);
-  query.lines = arguments_for(topology, placement, collective).groups.size() <= 1;  // NVLink joins all
+  const bool reach_each_other = settings.reach != ReachKind::kHost;
+  const bool nvlink_joins_all = arguments_for(topology, placement, collective).groups.size() <= 1;
+  query.lines = reach_each_other && nvlink_joins_all;
+  query.maps_buffers = reach_each_other;
+  query.blocks_stay = settings.reach != ReachKind::kIpc;
   if (model != nullptr) {
     query.processors = model->processors;
-    query.host_path = wants_host_path(query.ranks, query.ranks_per_device, model->architecture, query.lines, launch);
+    query.host_path = reach_each_other &&
+                      wants_host_path(query.ranks, query.ranks_per_device, model->architecture, query.lines, launch);
   }
-  const CudaChoice choice = select_for_cuda(query, overrides, launch);
-  const Plan plan = make_plan(choice.plan.algorithm, choice.plan.arguments);
+  CudaChoice choice = select_for_cuda(query, overrides, launch);
+  const VerifiedPlan verified = verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
+  choice.fit_protocol(query, verified, DataType::kFloat32);
+  const Plan& plan = verified.plan();
   const int lanes = static_cast<int>(plan.ranks[0].lanes.size());
   const int ctas = choice.launch.strands * lanes;
   std::string kernels = join(plan.algorithm, ", ", name(choice.launch.protocol), ", ", ctas,

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/error.hpp"
+#include "tuner/carried_flags.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
@@ -358,6 +359,11 @@ std::string CudaChoice::ending_text() const {
   return ending ? ", the last slice of each strand as " + ending->algorithm : "";
 }
 
+void CudaChoice::fit_protocol(const SelectionQuery& query, const VerifiedPlan& verified, DataType type) {
+  const bool tears = launch.protocol == Protocol::kLines && !query.lines;
+  if (tears || !can_carry_flags(verified, type)) launch.protocol = Protocol::kSignals;
+}
+
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch) {
   const CudaSelection selection(query);
@@ -365,8 +371,9 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   const Choice* forced = overrides.find(query.collective);
   choice.insists_on_direct = forced != nullptr && forced->algorithm == "pull";
   if (choice.insists_on_direct) {
-    choice.direct = *forced;
-    if (choice.direct->arguments.engine != Engine::kSm) choice.direct->arguments.engine = Engine::kCopy;
+    if (query.maps_buffers) choice.direct = *forced;
+    if (choice.direct && choice.direct->arguments.engine != Engine::kSm)
+      choice.direct->arguments.engine = Engine::kCopy;
     forced = nullptr;
   } else if (forced == nullptr && !launch) {
     choice.direct = selection.direct();

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "algorithms/algorithm.hpp"
+#include "base/types.hpp"
+#include "plan/verifier.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
@@ -95,6 +97,9 @@ struct CudaChoice {
   bool insists_on_direct = false;  // the user does
 
   std::string ending_text() const;  // ", the last slice of each strand as push_pull", or nothing
+  // Signals where `plan`, here verified, or the machine of `query` is not for the protocol: users insist on algorithms
+  // and launches that know nothing of each other, and a barrier has no data.
+  void fit_protocol(const SelectionQuery& query, const VerifiedPlan& verified, DataType type);
 };
 CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides& overrides,
                            const std::optional<LaunchShape>& launch);

@@ -309,7 +309,7 @@ def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
     monkeypatch.setenv("PLAIT_MAX_SMS", "8")
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "live     with PLAIT_MAX_SMS=8:\n" in out and "at most 8 SMs that combine" in out
+    assert "live     what a communicator runs with PLAIT_MAX_SMS=8:\n" in out and "at most 8 SMs that combine" in out
     monkeypatch.setenv("PLAIT_ALGORITHM", "all_reduce:ring")
     monkeypatch.setenv("PLAIT_LAUNCH", "signals:16x256")
     assert main(arguments) == 0
@@ -319,6 +319,30 @@ def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
         assert main(arguments) == 1
         assert f"{name} is '{value}'" in capsys.readouterr().err
         monkeypatch.delenv(name)
+
+
+def test_a_communicator_runs_nothing_that_does_not_fit(capsys, monkeypatch):
+    def live(collective, size, **settings):
+        for name, value in settings.items():
+            monkeypatch.setenv(f"PLAIT_{name}", value)
+        assert main(["plan", collective, "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", size]) == 0
+        for name in settings:
+            monkeypatch.delenv(f"PLAIT_{name}")
+        return capsys.readouterr().out.rsplit("live     ", 1)[1].splitlines()[0]
+
+    assert "flat, signals, 2 CTAs of 128 threads" in live(
+        "all_reduce", "64K", ALGORITHM="all_reduce:flat", LAUNCH="packets:2x128"
+    )
+    assert "push, lines, " in live("all_gather", "1M")
+    assert "push, signals, " in live("all_gather", "1M", REACH="host")
+    assert "pull by copy engines" in live("all_gather", "1G")
+    for outcome in (
+        live("all_gather", "1G", REACH="host"),
+        live("all_gather", "1G", REACH="host", ALGORITHM="all_gather:pull"),
+    ):
+        assert outcome.startswith("1073741824 B: push") and "host memory" not in outcome
+    assert live("all_gather", "16M").endswith("the last slice of each strand as push_pull")
+    assert "push_pull" not in live("all_gather", "16M", REACH="ipc")
 
 
 @pytest.mark.parametrize("name", ["push(2)", "push(pipeline 2)", "hierarchical_ring(2x2, pipeline 3)"])

@@ -15,7 +15,7 @@ from .screen import show
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 _LIVE_SIZES = {"8 B": 8, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "1 GiB": 1 << 30}
-_LIVE_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS")
+_LIVE_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
@@ -26,8 +26,9 @@ Without --algorithm, takes the one with the best bound on this machine, which de
 
 Amounts are multiples of S, the size of the message: for reduce_scatter, all_gather, gather and scatter the blocks of
 all ranks together, for all_to_all what one rank gives. Lines that begin with `live` say what a communicator on the
-machine would run, whatever --algorithm says: by itself, or as PLAIT_ALGORITHM, PLAIT_LAUNCH and PLAIT_MAX_SMS have it.
-Where the model of a GPU is not known, they are for as many SMs as an H200 has, 132."""
+machine would run for float32, whatever plan was asked for: by itself, or as PLAIT_ALGORITHM, PLAIT_LAUNCH,
+PLAIT_MAX_SMS and PLAIT_REACH have it. It goes by latency as well as by links, so it may run another plan than the one
+shown. Where the model of a GPU is not known, they are for as many SMs as an H200 has, 132."""
 
 _EPILOG = """\
 examples:
@@ -117,11 +118,10 @@ def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words)
 
 
 def _print_live(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
-    """What a communicator chooses depends on the size of the message, and on latency as well as on links."""
     settings = Settings.from_environment()
-    asked = {name: os.environ[name] for name in _LIVE_SETTINGS if os.environ.get(name)}
-    if asked:
-        show(f"live     with {' '.join(f'{name}={value}' for name, value in asked.items())}:", file=words)
+    asked = [f"{name}={os.environ[name]}" for name in _LIVE_SETTINGS if os.environ.get(name)]
+    with_them = f" with {' '.join(asked)}" if asked else ", which goes by the size of the message"
+    show(f"live     what a communicator runs{with_them}:", file=words)
     sizes = {f"{options.bytes} B": options.bytes} if options.bytes else _LIVE_SIZES
     choices: dict[str, str] = {}  # and the sizes that it is for
     for text, size in sizes.items():

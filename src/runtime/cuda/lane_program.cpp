@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "runtime/cuda/device_block.hpp"
+#include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {
@@ -33,10 +34,6 @@ bool share(Collective collective, const Operation& a, const std::vector<Place>& 
 bool conflict(Collective collective, const Operation& a, const Operation& b) {
   return share(collective, a, a.destinations, b, b.destinations) ||
          share(collective, a, a.destinations, b, b.sources) || share(collective, a, a.sources, b, b.destinations);
-}
-
-bool every_rank_has_one_lane(const Plan& plan) {
-  return std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& it) { return it.lanes.size() == 1; });
 }
 
 class Writer {
@@ -335,31 +332,6 @@ LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank
     Writer(program, bound, call, rank, protocol).add(bound.full, true, program.full);
   }
   return program;
-}
-
-bool can_carry_flags(const VerifiedPlan& verified, DataType type) {
-  const Plan& plan = verified.plan();
-  if (!every_rank_has_one_lane(plan)) return false;
-  std::set<std::pair<int, int>> written;  // (rank, slot)
-  for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    if (plan.ranks[rank].host_slots > 0) return false;
-    const std::vector<Operation>& operations = plan.ranks[rank].lanes[0].operations;
-    for (size_t i = 0; i < operations.size(); ++i) {
-      if (operations[i].kind != OpKind::kFold) continue;
-      const FoldFacts& facts = verified.report().facts[rank][0][i];
-      if (facts.result_is_partial && accumulates_in_float32(type)) return false;
-      for (const Place& place : operations[i].destinations) {
-        if (place.rank != rank && place.buffer != Buffer::kScratch) return false;
-        for (int c = 0; place.buffer == Buffer::kScratch && c < operations[i].chunks; ++c) {
-          if (!written.emplace(place.rank, place.slot + c).second) return false;
-        }
-      }
-      for (const Place& place : operations[i].sources) {
-        if (place.rank != rank) return false;
-      }
-    }
-  }
-  return plan.collective != Collective::kBarrier;
 }
 
 }  // namespace plait

@@ -106,9 +106,4 @@ struct LaneProgram {
 LaneProgram make_lane_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
                               const BoundPlan* ending = nullptr);
 
-// Whether every slot of the plan's scratch is written once, by one rank, as a whole and in the caller's type, and is
-// read by its owner only: then each piece of data can carry its own flag, and every signal may be left out, for
-// whatever a wait guards is guarded by the flags.
-bool can_carry_flags(const VerifiedPlan& plan, DataType type);
-
 }  // namespace plait

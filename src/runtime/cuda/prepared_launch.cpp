@@ -8,6 +8,7 @@
 #include "runtime/cuda/device_block.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/early_launch.hpp"
+#include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {

@@ -25,6 +25,7 @@
 #include "support/call_buffers.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
+#include "tuner/carried_flags.hpp"
 // clang-format on
 #include "property/cuda/kernel_bodies.hpp"
 

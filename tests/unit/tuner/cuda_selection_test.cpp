@@ -327,6 +327,16 @@ TEST(CudaSelection, NothingElseGoesDirectly) {
   EXPECT_FALSE(has_direct(query));
 }
 
+TEST(CudaSelection, NothingDirectlyWhereBuffersCannotBeMappedWhoeverInsists) {
+  SelectionQuery query = query_of(Collective::kAllGather, 1000, 4);
+  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull");
+  EXPECT_TRUE(select_for_cuda(query, overrides, {}).direct);
+  query.maps_buffers = false;
+  const CudaChoice choice = select_for_cuda(query, overrides, {});
+  EXPECT_FALSE(choice.direct);
+  EXPECT_EQ(choice.plan.algorithm, "push");
+}
+
 TEST(CudaSelection, WhoPinsKernelsGetsNothingDirectly) {
   const SelectionQuery query = query_of(Collective::kAllGather, 1 << 30, 4);
   const LaunchShape launch{Protocol::kSignals, 32, 512};

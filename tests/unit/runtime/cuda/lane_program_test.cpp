@@ -16,6 +16,7 @@
 #include "plan/builder.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
 #include "support/outcome.hpp"
+#include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {
@@ -334,15 +335,6 @@ TEST(LaneProgram, SlotsHaveRoomForFlags) {
     }
   }
   for (const char* algorithm : {"push", "one_shot_push", "chain_push", "ring"}) EXPECT_GT(calls[algorithm], 200);
-}
-
-TEST(LaneProgram, OnlySomePlansCarryFlags) {
-  for (const char* algorithm : {"push", "one_shot_push"}) {
-    EXPECT_TRUE(can_carry_flags(plan_of(algorithm, Collective::kAllReduce, 4), DataType::kBfloat16)) << algorithm;
-  }
-  EXPECT_FALSE(can_carry_flags(plan_of("push", Collective::kAllReduce, 4, 2), DataType::kFloat32));  // several lanes
-  EXPECT_FALSE(can_carry_flags(plan_of("flat", Collective::kAllReduce, 4), DataType::kFloat32));     // reads of peers
-  EXPECT_FALSE(can_carry_flags(plan_of("push", Collective::kBarrier, 4), DataType::kFloat32));
 }
 
 // A run has a thread for each word, and a CTA no more than it has.

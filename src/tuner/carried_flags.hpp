@@ -1,0 +1,17 @@
+// Which plans can be performed with the flags inside the data.
+#pragma once
+
+#include "base/types.hpp"
+#include "plan/verifier.hpp"
+
+namespace plait {
+
+// Whether every rank of the plan has one lane.
+bool every_rank_has_one_lane(const Plan& plan);
+
+// Whether Protocol::kPackets and kLines can perform it for a caller's type: every slot of its scratch is written once,
+// by one rank, as a whole and in that type, and is read by its owner only. Then each piece of data can carry its own
+// flag, and every signal may be left out, for whatever a wait guards is guarded by the flags.
+bool can_carry_flags(const VerifiedPlan& plan, DataType type);
+
+}  // namespace plait

@@ -1,0 +1,95 @@
+// Which plans can be performed with the flags inside the data, and what is made of choices that can not.
+#include "tuner/carried_flags.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "algorithms/algorithm.hpp"
+#include "plan/builder.hpp"
+#include "tuner/selection.hpp"
+
+namespace plait {
+namespace {
+
+VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int pipeline = 1) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = 4;
+  arguments.pipeline = pipeline;
+  arguments.engine = Engine::kSm;
+  return verify(make_plan(algorithm, arguments));
+}
+
+bool carries(const std::string& algorithm, Collective collective, DataType type = DataType::kFloat32,
+             int pipeline = 1) {
+  return can_carry_flags(plan_of(algorithm, collective, pipeline), type);
+}
+
+TEST(CarriedFlags, WhereRanksStoreAtOthersAndReadTheirOwn) {
+  for (const char* algorithm : {"push", "one_shot_push"}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
+      EXPECT_TRUE(carries(algorithm, Collective::kAllReduce, type)) << algorithm << ", " << name(type);
+    }
+  }
+  EXPECT_TRUE(carries("chain_push", Collective::kBroadcast));
+}
+
+TEST(CarriedFlags, NotOfPartialSumsThatAreWiderThanTheType) {
+  EXPECT_TRUE(carries("ring", Collective::kReduceScatter));
+  EXPECT_FALSE(carries("ring", Collective::kReduceScatter, DataType::kBfloat16));
+}
+
+TEST(CarriedFlags, NotOfSeveralLanesNorWhereOthersAreReadNorWithoutData) {
+  EXPECT_FALSE(carries("push", Collective::kAllReduce, DataType::kFloat32, 2));
+  EXPECT_FALSE(carries("flat", Collective::kAllReduce));
+  EXPECT_FALSE(carries("push", Collective::kBarrier));
+}
+
+// Two parts of a message from rank 0, perhaps by way of its host memory, to rank 1, through `places` of that.
+VerifiedPlan broadcast_through(int places, bool host = false) {
+  PlanBuilder builder({"test", Collective::kBroadcast, 2, 0, 2});
+  const LaneId from = builder.add_lane(0, Engine::kSm), to = builder.add_lane(1, Engine::kSm);
+  const Place first = builder.take_scratch(1, places);
+  for (int part = 0; part < 2; ++part) {
+    Place source = input_of(0), place = first;
+    if (host) {
+      source = builder.take_host(0);
+      builder.copy(from, source, input_of(0), part);
+    }
+    place.slot += part % places;
+    builder.copy(from, place, source, part);
+    builder.copy(from, output_of(0), input_of(0), part);
+    builder.wait(builder.signal(from, to));
+    builder.copy(to, output_of(1), place, part);
+    builder.wait(builder.signal(to, from));
+  }
+  return verify(builder.finish());
+}
+
+TEST(CarriedFlags, OfPlacesThatAreWrittenOnceInScratch) {
+  EXPECT_TRUE(can_carry_flags(broadcast_through(2), DataType::kFloat32));
+  EXPECT_FALSE(can_carry_flags(broadcast_through(1), DataType::kFloat32));
+  EXPECT_FALSE(can_carry_flags(broadcast_through(2, true), DataType::kFloat32));
+}
+
+TEST(CarriedFlags, ProtocolsThatDoNotFitBecomeSignals) {
+  SelectionQuery query;
+  query.ranks = 4;
+  const auto protocol = [&query](Protocol wanted, const std::string& algorithm) {
+    CudaChoice choice;
+    choice.launch.protocol = wanted;
+    choice.fit_protocol(query, plan_of(algorithm, Collective::kAllReduce), DataType::kFloat32);
+    return choice.launch.protocol;
+  };
+  for (const Protocol it : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+    EXPECT_EQ(protocol(it, "push"), it);
+    EXPECT_EQ(protocol(it, "flat"), Protocol::kSignals);
+  }
+  query.lines = false;
+  EXPECT_EQ(protocol(Protocol::kLines, "push"), Protocol::kSignals);
+  EXPECT_EQ(protocol(Protocol::kPackets, "push"), Protocol::kPackets);
+}
+
+}  // namespace
+}  // namespace plait
