@@ -217,11 +217,13 @@ void test_random(Report& report, int gpus, int calls, unsigned seed) {
   }
 }
 
-// Three calls captured, replayed, mixed with eager ones on another stream.
-void test_graphs(Report& report, int gpus, const Manner& manner) {
-  World world(3, gpus, settings_for(manner));
+// Three calls captured, replayed, mixed with eager ones on another stream. Over two ranks the ends of long ones are
+// fetched.
+void test_graphs(Report& report, int gpus, int ranks, const Manner& manner) {
+  World world(ranks, gpus, settings_for(manner));
   const Call calls[] = {{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1000},
                         {Collective::kAllReduce, DataType::kBfloat16, ReduceOp::kMax, 0, 3'000'000},
+                        {Collective::kAllGather, DataType::kFloat32, ReduceOp::kSum, 0, 1'000'001},
                         {Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 1, 77}};
   for (const Call& call : calls) {
     const std::vector<Graph> graphs = captured_in_turn(world, [&](int r) {
@@ -530,8 +532,8 @@ int run_all(int calls, unsigned seed, const std::string& only) {
   part("large messages", [&] { test_large(report, gpus); });
   part("random calls", [&] { test_random(report, gpus, calls, seed); });
   part("graphs", [&] {
-    test_graphs(report, gpus, {"", ""});
-    test_graphs(report, gpus, {"", "signals:4x128+2:25%"});
+    for (const int ranks : {2, 3}) test_graphs(report, gpus, ranks, {"", ""});
+    test_graphs(report, gpus, 3, {"", "signals:4x128+2:25%"});
     test_spoiled_capture(report, gpus);
   });
   part("pre-multiplied sums", [&] { test_premultiplied(report, gpus); });
