@@ -59,11 +59,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     machine_.ranks_per_device = cuda_.memory().ranks_per_device();
     machine_.lines = cuda_.memory().keeps_lines_whole();
     machine_.host_path = cuda_.has_host_memory();
-    // Where GPUs do not reach each other's memory, they do not reach buffers either.
-    const bool reach_each_other = cuda_.memory().kind() != ReachKind::kHost;
-    machine_.maps_buffers = reach_each_other && state_.process_sharing() != ProcessSharing::kSome;
-    const bool in_one_process = state_.process_sharing() == ProcessSharing::kAll;
-    machine_.blocks_stay = cuda_.memory().kind() != ReachKind::kIpc || in_one_process;
+    machine_.set_reach(cuda_.memory().kind(), state_.process_sharing() == ProcessSharing::kAll);
+    if (state_.process_sharing() == ProcessSharing::kSome) machine_.maps_buffers = false;
     machine_.most_sms = settings.max_sms < machine_.processors ? settings.max_sms : 0;
   }
 

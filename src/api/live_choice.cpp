@@ -56,8 +56,7 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   const bool reach_each_other = settings.reach != ReachKind::kHost;
   const bool nvlink_joins_all = arguments_for(topology, placement, collective).groups.size() <= 1;
   query.lines = reach_each_other && nvlink_joins_all;
-  query.maps_buffers = reach_each_other;
-  query.blocks_stay = settings.reach != ReachKind::kIpc;
+  query.set_reach(settings.reach, false);
   if (model != nullptr) {
     query.processors = model->processors;
     query.host_path = reach_each_other &&

@@ -355,6 +355,11 @@ class CudaSelection {
 
 }  // namespace
 
+void SelectionQuery::set_reach(ReachKind reach, bool in_one_process) {
+  maps_buffers = reach != ReachKind::kHost;
+  blocks_stay = reach != ReachKind::kIpc || in_one_process;
+}
+
 std::string CudaChoice::ending_text() const {
   return ending ? ", the last slice of each strand as " + ending->algorithm : "";
 }
@@ -371,9 +376,10 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   const Choice* forced = overrides.find(query.collective);
   choice.insists_on_direct = forced != nullptr && forced->algorithm == "pull";
   if (choice.insists_on_direct) {
-    if (query.maps_buffers) choice.direct = *forced;
-    if (choice.direct && choice.direct->arguments.engine != Engine::kSm)
-      choice.direct->arguments.engine = Engine::kCopy;
+    if (query.maps_buffers) {
+      choice.direct = *forced;
+      if (choice.direct->arguments.engine != Engine::kSm) choice.direct->arguments.engine = Engine::kCopy;
+    }
     forced = nullptr;
   } else if (forced == nullptr && !launch) {
     choice.direct = selection.direct();

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "algorithms/algorithm.hpp"
+#include "base/settings.hpp"
 #include "base/types.hpp"
 #include "plan/verifier.hpp"
 #include "tuner/launch_shape.hpp"
@@ -31,6 +32,10 @@ struct SelectionQuery {
   bool maps_buffers = true;    // of other ranks; else nothing goes straight from buffer to buffer
   bool blocks_stay = true;     // of a rank that is done with all calls and ends, while others still read from it
   int most_sms = 0;            // that a call may keep busy; 0: as many as make it fast
+
+  // How GPUs reach each other's memory, ranks of one process or of several: where they do not, they do not reach
+  // buffers either.
+  void set_reach(ReachKind reach, bool in_one_process);
 
   // So few that kernels which store everything at others are slow.
   bool has_few_sms() const { return most_sms > 0 && most_sms < 96; }

@@ -23,9 +23,9 @@
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
 #include "support/call_buffers.hpp"
+#include "tuner/carried_flags.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
-#include "tuner/carried_flags.hpp"
 // clang-format on
 #include "property/cuda/kernel_bodies.hpp"
 

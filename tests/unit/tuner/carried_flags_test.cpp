@@ -5,25 +5,16 @@
 
 #include <string>
 
-#include "algorithms/algorithm.hpp"
 #include "plan/builder.hpp"
+#include "support/kernel_plans.hpp"
 #include "tuner/selection.hpp"
 
 namespace plait {
 namespace {
 
-VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int pipeline = 1) {
-  AlgorithmArguments arguments;
-  arguments.collective = collective;
-  arguments.ranks = 4;
-  arguments.pipeline = pipeline;
-  arguments.engine = Engine::kSm;
-  return verify(make_plan(algorithm, arguments));
-}
-
 bool carries(const std::string& algorithm, Collective collective, DataType type = DataType::kFloat32,
              int pipeline = 1) {
-  return can_carry_flags(plan_of(algorithm, collective, pipeline), type);
+  return can_carry_flags(test::plan_of(algorithm, collective, 4, pipeline), type);
 }
 
 TEST(CarriedFlags, WhereRanksStoreAtOthersAndReadTheirOwn) {
@@ -79,7 +70,7 @@ TEST(CarriedFlags, ProtocolsThatDoNotFitBecomeSignals) {
   const auto protocol = [&query](Protocol wanted, const std::string& algorithm) {
     CudaChoice choice;
     choice.launch.protocol = wanted;
-    choice.fit_protocol(query, plan_of(algorithm, Collective::kAllReduce), DataType::kFloat32);
+    choice.fit_protocol(query, test::plan_of(algorithm, Collective::kAllReduce, query.ranks), DataType::kFloat32);
     return choice.launch.protocol;
   };
   for (const Protocol it : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {

@@ -337,6 +337,17 @@ TEST(CudaSelection, NothingDirectlyWhereBuffersCannotBeMappedWhoeverInsists) {
   EXPECT_EQ(choice.plan.algorithm, "push");
 }
 
+TEST(CudaSelection, WhatFollowsFromHowGpusReachEachOther) {
+  for (const bool in_one_process : {false, true}) {
+    for (const ReachKind reach : {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
+      SelectionQuery query;
+      query.set_reach(reach, in_one_process);
+      EXPECT_EQ(query.maps_buffers, reach != ReachKind::kHost) << name(reach);
+      EXPECT_EQ(query.blocks_stay, in_one_process || reach != ReachKind::kIpc) << name(reach);
+    }
+  }
+}
+
 TEST(CudaSelection, WhoPinsKernelsGetsNothingDirectly) {
   const SelectionQuery query = query_of(Collective::kAllGather, 1 << 30, 4);
   const LaunchShape launch{Protocol::kSignals, 32, 512};

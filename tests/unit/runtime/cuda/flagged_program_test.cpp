@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
+#include "support/kernel_plans.hpp"
 
 namespace plait {
 namespace {
@@ -16,11 +16,7 @@ namespace {
 std::byte* at(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
 FlaggedProgram make(const std::string& algorithm, const Call& call, int ranks, int rank, const LaunchShape& shape) {
-  AlgorithmArguments arguments;
-  arguments.collective = call.collective;
-  arguments.ranks = ranks;
-  arguments.engine = Engine::kSm;
-  const VerifiedPlan plan = verify(make_plan(algorithm, arguments));
+  const VerifiedPlan plan = test::plan_of(algorithm, call.collective, ranks);
   const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(shape, plan.plan()));
   std::vector<std::byte*> blocks;
   for (int r = 0; r < ranks; ++r) blocks.push_back(at(uint64_t{1 + static_cast<unsigned>(r)} << 32));

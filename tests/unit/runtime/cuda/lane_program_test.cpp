@@ -15,21 +15,14 @@
 #include "algorithms/algorithm.hpp"
 #include "plan/builder.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
+#include "support/kernel_plans.hpp"
 #include "support/outcome.hpp"
 #include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {
 
-VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int pipeline = 1, int root = 0) {
-  AlgorithmArguments arguments;
-  arguments.collective = collective;
-  arguments.ranks = ranks;
-  arguments.root = root;
-  arguments.pipeline = pipeline;
-  arguments.engine = Engine::kSm;
-  return verify(make_plan(algorithm, arguments));
-}
+using test::plan_of;
 
 struct Made {
   BoundPlan bound;

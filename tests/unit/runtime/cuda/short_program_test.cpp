@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
+#include "support/kernel_plans.hpp"
 
 namespace plait {
 namespace {
@@ -25,12 +25,7 @@ struct Made {
 std::byte* block_of(int rank) { return reinterpret_cast<std::byte*>(uint64_t{1 + static_cast<unsigned>(rank)} << 40); }
 
 Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
-  AlgorithmArguments arguments;
-  arguments.collective = call.collective;
-  arguments.ranks = ranks;
-  arguments.root = call.root;
-  arguments.engine = Engine::kSm;
-  const VerifiedPlan plan = verify(make_plan(algorithm, arguments));
+  const VerifiedPlan plan = test::plan_of(algorithm, call.collective, ranks, 1, call.root);
   const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(kShape, plan.plan()));
   std::vector<std::byte*> blocks;
   for (int r = 0; r < ranks; ++r) blocks.push_back(block_of(r));

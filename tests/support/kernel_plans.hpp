@@ -1,0 +1,22 @@
+// Plans that kernels perform.
+#pragma once
+
+#include <string>
+
+#include "algorithms/algorithm.hpp"
+#include "plan/verifier.hpp"
+
+namespace plait::test {
+
+inline VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int pipeline = 1,
+                            int root = 0) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.root = root;
+  arguments.pipeline = pipeline;
+  arguments.engine = Engine::kSm;
+  return verify(make_plan(algorithm, arguments));
+}
+
+}  // namespace plait::test
