@@ -454,9 +454,14 @@ void test_streams(Report& report, int gpus, const Manner& manner) {
   for (int i = 0; i < 4; ++i) check_cuda(cudaStreamSynchronize(streams[i]), "synchronizing");
   report.expect(wrong(first, call, {}, 7) == 0, "one communicator on changing streams");
   for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
-  upload(first, call, {}, 9);
-  call_in_turn(first, call);
-  report.expect(wrong(first, call, {}, 9) == 0, "one communicator on the streams of several threads");
+}
+
+void test_streams_of_threads(Report& report, int gpus, const Manner& manner) {
+  World world(2, gpus, settings_for(manner));
+  const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 500'000};
+  upload(world, call, {}, 9);
+  call_in_turn(world, call);
+  report.expect(wrong(world, call, {}, 9) == 0, "one communicator on the streams of several threads");
 }
 
 // `act` must end with an error on rank 0 that has the code and the words.
@@ -541,6 +546,10 @@ int run_all(int calls, unsigned seed, const std::string& only) {
   part("streams", [&] {
     test_streams(report, gpus, {"", ""});
     test_streams(report, gpus, {"", "signals:8x256+2:25%"});
+  });
+  part("threads", [&] {
+    test_streams_of_threads(report, gpus, {"", ""});
+    test_streams_of_threads(report, gpus, {"", "signals:8x256+2:25%"});
   });
   part("failures", [&] { test_failures(report, gpus); });
   return report.finish();

@@ -58,10 +58,17 @@ inline unsigned __ballot_sync(unsigned, bool value, PLAIT_HERE) {
   return ballot;
 }
 inline bool __any_sync(unsigned mask, bool value, PLAIT_HERE) { return __ballot_sync(mask, value, at) != 0; }
-inline uint32_t __shfl_up_sync(unsigned, uint32_t value, unsigned by, PLAIT_HERE) {
+template <class T>
+T __shfl_up_sync(unsigned, T value, unsigned by, PLAIT_HERE) {
   const auto& votes = plait::test::Simt::meet_warp(value, at);
   const unsigned lane = plait::test::Simt::lane();
-  return static_cast<uint32_t>(votes.values[lane < by ? lane : lane - by]);
+  return static_cast<T>(votes.values[lane < by ? lane : lane - by]);
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, unsigned by, PLAIT_HERE) {
+  const auto& votes = plait::test::Simt::meet_warp(value, at);
+  const unsigned lane = plait::test::Simt::lane();
+  return static_cast<T>(votes.values[lane + by < 32 ? lane + by : lane]);
 }
 inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width, PLAIT_HERE) {
   const unsigned first = plait::test::Simt::lane() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
@@ -125,8 +132,8 @@ inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HER
   if (!is_last) load_whole(from, low, high);
 }
 // The detector hears of what is wanted only.
-[[gnu::noinline, gnu::no_sanitize("thread")]] inline uint4 load_around(const uint4* from, unsigned first,
-                                                                       unsigned last) {
+template <class T>
+[[gnu::noinline, gnu::no_sanitize("thread")]] T load_around(const T* from, unsigned first, unsigned last) {
   test::RaceDetector::touch(reinterpret_cast<const std::byte*>(from) + first, last - first,
                             test::RaceDetector::Kind::kLoad, __builtin_return_address(0));
   return *from;

@@ -13,21 +13,19 @@ __device__ inline std::byte* global_pointer(uint64_t address) {
   return pointer;
 }
 
-// Some elements of a word, one by one; those of the load that do not exist are zero. Not inlined, as they are seldom
-// needed. Word: a Pack of 64 bits.
+// Elements `first` to `last` of a word, one by one; the others are zero. Word: a Pack of 64 bits.
 template <class Word>
-__device__ __noinline__ uint64_t load_elements(const std::byte* from, uint32_t count) {
+__device__ uint64_t load_elements(const std::byte* from, int first, int last) {
   Word word(uint64_t{0});
   const auto* elements = reinterpret_cast<const typename Word::Storage*>(from);
 #pragma unroll
   for (int e = 0; e < Word::kCount; ++e) {
-    if (e < count) word.elements[e] = elements[e];
+    if (first <= e && e < last) word.elements[e] = elements[e];
   }
   return word.bits;
 }
-
 template <class Word>
-__device__ __noinline__ void store_elements(std::byte* to, uint32_t count, uint64_t bits) {
+__device__ void store_elements(std::byte* to, int count, uint64_t bits) {
   const Word word(bits);
   auto* elements = reinterpret_cast<typename Word::Storage*>(to);
 #pragma unroll
@@ -36,11 +34,38 @@ __device__ __noinline__ void store_elements(std::byte* to, uint32_t count, uint6
   }
 }
 
+// The same where it is seldom needed: not inlined, and stored in as few pieces as the address allows. `bytes`: of the
+// elements, 8 at most.
+template <class Word>
+__device__ __noinline__ uint64_t load_some_elements(const std::byte* from, int first, int last) {
+  return load_elements<Word>(from, first, last);
+}
+template <class Word>
+__device__ __noinline__ void store_some_elements(std::byte* to, int bytes, uint64_t bits) {
+  constexpr size_t kElement = sizeof(typename Word::Storage);
+  const auto store = [&](auto piece) {
+    constexpr int kBytes = sizeof(piece);
+    *reinterpret_cast<decltype(piece)*>(to) = static_cast<decltype(piece)>(bits);
+    bits = kBytes < 8 ? bits >> (kBytes % 8 * 8) : 0;
+    to += kBytes;
+    bytes -= kBytes;
+  };
+  // Up to where a word begins, and then down to what is left.
+  const auto is_odd = [&](int piece) { return reinterpret_cast<uintptr_t>(to) % (2 * piece) != 0; };
+  if (kElement <= 1 && bytes >= 1 && is_odd(1)) store(uint8_t{});
+  if (kElement <= 2 && bytes >= 2 && is_odd(2)) store(uint16_t{});
+  if (kElement <= 4 && bytes >= 4 && is_odd(4)) store(uint32_t{});
+  if (bytes >= 8) store(uint64_t{});
+  if (kElement <= 4 && bytes >= 4) store(uint32_t{});
+  if (kElement <= 2 && bytes >= 2) store(uint16_t{});
+  if (kElement <= 1 && bytes >= 1) store(uint8_t{});
+}
+
 // A word, of which `count` elements exist. `is_aligned`: it starts at a multiple of eight bytes.
 template <class Word>
 __device__ uint64_t load_word(const std::byte* from, uint32_t count, bool is_aligned) {
   if (is_aligned && count == Word::kCount) return *reinterpret_cast<const uint64_t*>(from);
-  return load_elements<Word>(from, count);
+  return load_some_elements<Word>(from, 0, static_cast<int>(count));
 }
 
 template <class Word>
@@ -48,7 +73,7 @@ __device__ void store_word(std::byte* to, uint32_t count, bool is_aligned, uint6
   if (is_aligned && count == Word::kCount) {
     *reinterpret_cast<uint64_t*>(to) = bits;
   } else {
-    store_elements<Word>(to, count, bits);
+    store_some_elements<Word>(to, static_cast<int>(count * sizeof(typename Word::Storage)), bits);
   }
 }
 

@@ -156,10 +156,14 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
       load_kernel(lane_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
     load_kernel(unaligned_kernel(static_cast<DataType>(type)));
-    for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
-      load_kernel(short_packets(static_cast<DataType>(type), words));
+    for (const bool is_whole : {true, false}) {
+      for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
+        load_kernel(short_packets(static_cast<DataType>(type), words, is_whole));
+      }
+      for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
+        load_kernel(short_lines(static_cast<DataType>(type), i, is_whole));
+      }
     }
-    for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) load_kernel(short_lines(static_cast<DataType>(type), i));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   processors = options.max_sms == 0 ? memory.processors() : std::min(memory.processors(), options.max_sms);

@@ -11,9 +11,9 @@ template <DataType type>
 const void* lane_kernel_of(Protocol protocol);
 template <DataType type>
 const void* unaligned_kernel_of();
-template <DataType type>
+template <DataType type, bool is_whole>
 const void* short_packets_of(int words);
-template <DataType type>
+template <DataType type, bool is_whole>
 const void* short_lines_of(size_t number);
 
 namespace {
@@ -34,6 +34,9 @@ constexpr DataType without_sign(DataType type) {
   }
 }
 
+// What has such elements consists of whole words.
+constexpr bool is_word(DataType type) { return type == DataType::kUint64 || type == DataType::kFloat64; }
+
 }  // namespace
 
 const void* lane_kernel(Protocol protocol, DataType type) {
@@ -44,12 +47,19 @@ const void* unaligned_kernel(DataType type) {
   return by_type(type, [&]<DataType known>() { return unaligned_kernel_of<known>(); });
 }
 
-const void* short_packets(DataType type, int words_of_thread) {
-  return by_type(type, [&]<DataType known>() { return short_packets_of<without_sign(known)>(words_of_thread); });
+const void* short_packets(DataType type, int words_of_thread, bool is_whole) {
+  return by_type(type, [&]<DataType known>() {
+    constexpr DataType kType = without_sign(known);
+    return is_whole ? short_packets_of<kType, true>(words_of_thread)
+                    : short_packets_of<kType, is_word(kType)>(words_of_thread);
+  });
 }
 
-const void* short_lines(DataType type, size_t number) {
-  return by_type(type, [&]<DataType known>() { return short_lines_of<without_sign(known)>(number); });
+const void* short_lines(DataType type, size_t number, bool is_whole) {
+  return by_type(type, [&]<DataType known>() {
+    constexpr DataType kType = without_sign(known);
+    return is_whole ? short_lines_of<kType, true>(number) : short_lines_of<kType, is_word(kType)>(number);
+  });
 }
 
 }  // namespace plait

@@ -8,9 +8,11 @@ template const void* lane_kernel_of<DataType::kFloat32>(Protocol);
 template const void* unaligned_kernel_of<DataType::kFloat32>();
 template const void* lane_kernel_of<DataType::kFloat64>(Protocol);
 template const void* unaligned_kernel_of<DataType::kFloat64>();
-template const void* short_packets_of<DataType::kFloat32>(int);
-template const void* short_lines_of<DataType::kFloat32>(size_t);
-template const void* short_packets_of<DataType::kFloat64>(int);
-template const void* short_lines_of<DataType::kFloat64>(size_t);
+template const void* short_packets_of<DataType::kFloat32, true>(int);
+template const void* short_packets_of<DataType::kFloat32, false>(int);
+template const void* short_lines_of<DataType::kFloat32, true>(size_t);
+template const void* short_lines_of<DataType::kFloat32, false>(size_t);
+template const void* short_packets_of<DataType::kFloat64, true>(int);
+template const void* short_lines_of<DataType::kFloat64, true>(size_t);
 
 }  // namespace plait

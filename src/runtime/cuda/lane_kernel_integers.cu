@@ -12,9 +12,11 @@ template const void* lane_kernel_of<DataType::kInt64>(Protocol);
 template const void* unaligned_kernel_of<DataType::kInt64>();
 template const void* lane_kernel_of<DataType::kUint64>(Protocol);
 template const void* unaligned_kernel_of<DataType::kUint64>();
-template const void* short_packets_of<DataType::kUint32>(int);
-template const void* short_lines_of<DataType::kUint32>(size_t);
-template const void* short_packets_of<DataType::kUint64>(int);
-template const void* short_lines_of<DataType::kUint64>(size_t);
+template const void* short_packets_of<DataType::kUint32, true>(int);
+template const void* short_packets_of<DataType::kUint32, false>(int);
+template const void* short_lines_of<DataType::kUint32, true>(size_t);
+template const void* short_lines_of<DataType::kUint32, false>(size_t);
+template const void* short_packets_of<DataType::kUint64, true>(int);
+template const void* short_lines_of<DataType::kUint64, true>(size_t);
 
 }  // namespace plait

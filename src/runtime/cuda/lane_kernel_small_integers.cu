@@ -12,9 +12,13 @@ template const void* lane_kernel_of<DataType::kInt16>(Protocol);
 template const void* unaligned_kernel_of<DataType::kInt16>();
 template const void* lane_kernel_of<DataType::kUint16>(Protocol);
 template const void* unaligned_kernel_of<DataType::kUint16>();
-template const void* short_packets_of<DataType::kUint8>(int);
-template const void* short_lines_of<DataType::kUint8>(size_t);
-template const void* short_packets_of<DataType::kUint16>(int);
-template const void* short_lines_of<DataType::kUint16>(size_t);
+template const void* short_packets_of<DataType::kUint8, true>(int);
+template const void* short_packets_of<DataType::kUint8, false>(int);
+template const void* short_lines_of<DataType::kUint8, true>(size_t);
+template const void* short_lines_of<DataType::kUint8, false>(size_t);
+template const void* short_packets_of<DataType::kUint16, true>(int);
+template const void* short_packets_of<DataType::kUint16, false>(int);
+template const void* short_lines_of<DataType::kUint16, true>(size_t);
+template const void* short_lines_of<DataType::kUint16, false>(size_t);
 
 }  // namespace plait

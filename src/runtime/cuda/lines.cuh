@@ -17,6 +17,10 @@ namespace plait::lines {
 inline constexpr int kThreads = kLineBytes / 16;  // of a line
 inline constexpr int kWords = kLineData / 8;      // of data in it
 
+// Which of a line's threads this one is.
+__device__ inline uint32_t place() { return threadIdx.x % kThreads; }
+__device__ inline bool has_flag() { return place() == kThreads - 1; }
+
 // A thread's share of a line, two neighbouring words; of the last thread the second is the flag.
 struct Pair {
   uint64_t low = 0, high = 0;

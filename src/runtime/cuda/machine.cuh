@@ -45,8 +45,12 @@ __device__ inline void load_relaxed(const void* from, uint64_t& low, uint64_t& h
 __device__ inline void store_line(void* to, uint64_t low, uint64_t high) { store_relaxed(to, low, high); }
 __device__ inline void load_line(const void* from, uint64_t& low, uint64_t& high) { load_relaxed(from, low, high); }
 
-// A vector of which only bytes `first` to `last` are wanted: others may be somebody else's, who stores them meanwhile.
-__device__ inline uint4 load_around(const uint4* from, unsigned /*first*/, unsigned /*last*/) { return *from; }
+// A vector or a word of which only bytes `first` to `last` are wanted: others may be somebody else's, who stores them
+// meanwhile.
+template <class T>
+__device__ T load_around(const T* from, unsigned /*first*/, unsigned /*last*/) {
+  return *from;
+}
 
 // Of kernels that are launched early (early_launch.hpp): all that came before on the stream is over, and seen.
 __device__ inline void await_launch_before() {

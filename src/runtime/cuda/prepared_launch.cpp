@@ -145,24 +145,28 @@ std::optional<PreparedLaunch::Short> PreparedLaunch::short_of(const LaneProgram&
   if (program.slices > static_cast<uint64_t>(shape.strands)) return std::nullopt;
   auto made = make_short_program(flagged, program.slices, call_);
   if (!made) return std::nullopt;
-  Kernel kernel{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
-  const uint32_t words = std::max(made->steps.full.words, made->steps.last.words);
+  Kernel any{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
+  Kernel whole = any;
+  const uint32_t words = std::max(made->steps.full.most.words, made->steps.last.most.words);
   if (shape.protocol == Protocol::kPackets) {
     const unsigned threads = words << made->steps.group_shift;
     int words_of_thread = 1;
-    while (threads > kernel.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
+    while (threads > any.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
     if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
-    kernel.function = short_packets(call_.type, words_of_thread);
+    any.function = short_packets(call_.type, words_of_thread, false);
+    whole.function = short_packets(call_.type, words_of_thread, true);
   } else {
     const size_t threads = stored_bytes(Protocol::kLines, words * sizeof(uint64_t)) / kVectorBytes;
-    const size_t lines = (threads + kernel.block.x - 1) / kernel.block.x;
-    kernel.function = short_lines(call_.type, best_lines_at_once(lines, made->width));
+    const size_t lines = (threads + any.block.x - 1) / any.block.x;
+    const size_t number = best_lines_at_once(lines, made->width);
+    any.function = short_lines(call_.type, number, false);
+    whole.function = short_lines(call_.type, number, true);
   }
-  if (ranks_per_device_ > 1 && !is_resident(kernel)) return std::nullopt;
+  if (ranks_per_device_ > 1 && !(is_resident(any) && is_resident(whole))) return std::nullopt;
   ShortLaunch argument = {};
   fill(argument, program, self, call_);
   argument.steps = made->steps;
-  return Short{std::move(made->callers), argument, kernel, shape.protocol == Protocol::kPackets};
+  return Short{std::move(made->callers), argument, any, whole, made->is_whole, shape.protocol == Protocol::kPackets};
 }
 
 // Whether all CTAs of all ranks that share the GPU fit on it at once.
@@ -194,24 +198,26 @@ void PreparedLaunch::set(const Buffers& buffers, Flagged& flagged) const {
   flagged.argument.words_are_aligned = flagged.program.words_are_aligned && buffers.begin_at(sizeof(uint64_t));
 }
 
-void PreparedLaunch::set(const Buffers& buffers, Short& it) const {
+void PreparedLaunch::set(const Buffers& buffers, Short& it, bool is_whole) const {
   for (const ShortProgram::CallersPlace& place : it.callers) {
     ShortSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
     auto& addresses = slice.places[place.taking][place.place].addresses;
     addresses[place.field] = buffers.address(place.output, place.offset);
-    // In place, what threads of other places load meanwhile is not stored again.
+    // In place, what other threads load meanwhile is not stored again: with packets those of other places, and with
+    // lines whose words are not whole the neighbours.
     const bool lies_there =
         place.field == ShortPlace::kGivenTo && addresses[place.field] == addresses[ShortPlace::kGiven];
-    if (it.has_packets && lies_there) addresses[place.field] = 0;
+    if (lies_there && (it.has_packets || !is_whole)) addresses[place.field] = 0;
   }
 }
 
 // Which of several kernels performs a call is each rank's own affair: to the others they do the same.
 PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
-  if (short_ && buffers.begin_at(sizeof(uint64_t))) {
-    set(buffers, *short_);
-    return {short_->kernel, &short_->argument};
+  if (short_) {
+    const bool is_whole = short_->is_whole && buffers.begin_at(sizeof(uint64_t));
+    set(buffers, *short_, is_whole);
+    return {is_whole ? short_->whole : short_->any, &short_->argument};
   }
   if (auto* const flagged = std::get_if<Flagged>(&argument_)) {
     set(buffers, *flagged);

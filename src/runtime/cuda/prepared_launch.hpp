@@ -59,7 +59,8 @@ class PreparedLaunch {
   struct Short {
     std::vector<ShortProgram::CallersPlace> callers;
     ShortLaunch argument;
-    Kernel kernel;
+    Kernel any, whole;         // the latter where ShortProgram::is_whole and buffers begin at multiples of eight bytes
+    bool is_whole = false;     // if they do
     bool has_packets = false;  // else lines
   };
   struct Buffers;
@@ -71,14 +72,14 @@ class PreparedLaunch {
 
   void set(const Buffers& buffers, SignalLaunch& launch) const;
   void set(const Buffers& buffers, Flagged& flagged) const;
-  void set(const Buffers& buffers, Short& it) const;
+  void set(const Buffers& buffers, Short& it, bool is_whole) const;
 
   const Call call_;
   const int ranks_per_device_;
   Kernel kernel_;                                 // for buffers of any alignment, but with signals aligned to vectors
   Kernel unaligned_;                              // with signals, for others
   std::variant<SignalLaunch, Flagged> argument_;  // of both
-  std::optional<Short> short_;                    // better, for those that begin at multiples of eight bytes
+  std::optional<Short> short_;                    // better
 };
 
 }  // namespace plait

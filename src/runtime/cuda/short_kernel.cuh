@@ -27,29 +27,33 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_short(const __grid_consta
   strand.end(slice.end);
 }
 
-template <DataType type>
+template <DataType type, bool is_whole>
 const void* short_packets_of(int words) {
-  if (words == 1) return reinterpret_cast<const void*>(&run_short<ShortPackets<type, 1>>);
-  if (words == 2) return reinterpret_cast<const void*>(&run_short<ShortPackets<type, 2>>);
-  return reinterpret_cast<const void*>(&run_short<ShortPackets<type, kMostWordsOfThread>>);
+  if (words == 1) return reinterpret_cast<const void*>(&run_short<ShortPackets<type, 1, is_whole>>);
+  if constexpr (is_whole) {  // others last longer anyway
+    if (words == 2) return reinterpret_cast<const void*>(&run_short<ShortPackets<type, 2, is_whole>>);
+  }
+  return reinterpret_cast<const void*>(&run_short<ShortPackets<type, kMostWordsOfThread, is_whole>>);
 }
 
-template <DataType type, size_t number>
-const void* short_lines_with() {
-  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];
-  // Where words have eight elements, sums take so many registers that there are none for as many lines.
-  constexpr bool kFits = kAtOnce.lines < 3 || Pack<type, uint64_t>::kCount < 8;
-  constexpr int kLines = kFits ? kAtOnce.lines : (kAtOnce.lines + 1) / 2;
-  return reinterpret_cast<const void*>(&run_short<ShortLines<type, kLines, kAtOnce.places>>);
-}
+// Number `number` of kLinesAtOnce. Where words have eight elements, sums take so many registers that there are none for
+// as many lines, and besides what is not whole does, none for as many places.
+template <DataType type, size_t number, bool is_whole>
+struct LinesOf {
+  static constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];
+  static constexpr bool kIsNarrow = Pack<type, uint64_t>::kCount == 8;
+  static constexpr int kLines = kIsNarrow && kAtOnce.lines > 2 ? (kAtOnce.lines + 1) / 2 : kAtOnce.lines;
+  static constexpr int kPlaces = kIsNarrow && !is_whole && kLines > 1 ? 2 : kAtOnce.places;
+  using Engine = ShortLines<type, kLines, kPlaces, is_whole>;
+};
 
-template <DataType type>
+template <DataType type, bool is_whole>
 const void* short_lines_of(size_t number) {
   static_assert(std::size(kLinesAtOnce) == 4);
-  if (number == 0) return short_lines_with<type, 0>();
-  if (number == 1) return short_lines_with<type, 1>();
-  if (number == 2) return short_lines_with<type, 2>();
-  return short_lines_with<type, 3>();
+  if (number == 0) return reinterpret_cast<const void*>(&run_short<typename LinesOf<type, 0, is_whole>::Engine>);
+  if (number == 1) return reinterpret_cast<const void*>(&run_short<typename LinesOf<type, 1, is_whole>::Engine>);
+  if (number == 2) return reinterpret_cast<const void*>(&run_short<typename LinesOf<type, 2, is_whole>::Engine>);
+  return reinterpret_cast<const void*>(&run_short<typename LinesOf<type, 3, is_whole>::Engine>);
 }
 
 }  // namespace plait

@@ -16,13 +16,15 @@ struct ShortLaunch : Launch {
   ShortSteps steps;
 };
 
-// What cudaLaunchKernel takes, with a ShortLaunch and a CTA for each slice. With packets, 1 << group_shift threads
-// for each word, where a thread may have 1, 2 or 4 words.
+// What cudaLaunchKernel takes, with a ShortLaunch and a CTA for each slice. `is_whole`: all places of the caller's
+// memory begin at multiples of eight bytes, and are; kernels for others do a little more. With packets, 1 <<
+// group_shift threads for each word, where a thread may have 1, 2 or 4 words.
 inline constexpr int kMostWordsOfThread = 4;
-const void* short_packets(DataType type, int words_of_thread);
+const void* short_packets(DataType type, int words_of_thread, bool is_whole);
 // The same with lines, and any number of threads. So many lines of a thread and places of each are under way at once;
 // best is a kernel in which that is all of a thread's, since every round takes 2 us and more, with however few lines.
-// Types of one byte have two and three lines for three and five: their sums take more registers.
+// Types of one byte have two and three lines for three and five, and two places where words are not whole: their sums
+// take more registers.
 struct LinesAtOnce {
   int lines, places;
 };
@@ -37,6 +39,6 @@ constexpr size_t best_lines_at_once(size_t lines, int places) {
   }
   return best;
 }
-const void* short_lines(DataType type, size_t number);
+const void* short_lines(DataType type, size_t number, bool is_whole);
 
 }  // namespace plait

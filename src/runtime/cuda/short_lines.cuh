@@ -1,7 +1,10 @@
 // Short calls with lines: eight threads for each line, which look after all places of it, one batch after the other.
 #pragma once
 
+#include <type_traits>
+
 #include "runtime/cuda/caller_memory.cuh"
+#include "runtime/cuda/callers_share.cuh"
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/lines.cuh"
 #include "runtime/cuda/short_kernel.hpp"
@@ -9,44 +12,44 @@
 
 namespace plait {
 
-// kLines lines of a thread and kPlaces of their places are loaded at once.
-template <DataType type, int kLines, int kPlaces>
+// kLines lines of a thread and kPlaces of their places are loaded at once. `is_whole`: as ShortProgram says.
+template <DataType type, int kLines, int kPlaces, bool is_whole>
 class ShortLines {
  public:
   __device__ ShortLines(const ShortLaunch& launch, const ShortSteps::Slice& slice)
       : launch_(launch),
         slice_(slice),
         given_is_one_(slice.given_is_one),
-        taken_words_(slice.taken_words[0]),
+        taken_of_(slice.taken_of[0]),
         places_(slice.places[0]),
-        lines_((slice.words + lines::kWords - 1) / lines::kWords),
+        lines_((slice.most.words + lines::kWords - 1) / lines::kWords),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
   // Loads what is the caller's for the first places of the first lines; it need not have come when this returns.
-  __device__ void load() { load_given(0, first_line()); }
+  __device__ void load() { load_given(0, first_of_warp() + in_warp()); }
 
   // After the strand has begun an epoch.
   __device__ void give(const Strand& strand) {
     flag_ = strand.epoch();
-    lines_at_ = strand.lines_from_first() + share() * static_cast<uint32_t>(sizeof(lines::Pair));
-    for (uint32_t line = first_line(); line < lines_; line += kLines * lines_apart()) {
+    lines_at_ = strand.lines_from_first() + lines::place() * static_cast<uint32_t>(sizeof(lines::Pair));
+    for_each_round([&](uint32_t of_warp) {
       for (int first = 0; first < slice_.given; first += kPlaces) {
-        if (line != first_line() || first != 0) load_given(first, line);
-        store_given(first, line);
+        if (of_warp != first_of_warp() || first != 0) load_given(first, of_warp + in_warp());
+        store_given(first, of_warp + in_warp());
       }
-    }
+      return true;
+    });
   }
 
   // Lets the next launch begin. False: given up.
   __device__ bool take(const Strand& strand) {
 #pragma unroll 1
     for (int taking = 0; taking < slice_.takings; ++taking) {
-      // A warp's lines together: its threads vote on all of them.
-      for (uint32_t of_warp = threadIdx.x / 32 * kLinesOfWarp; of_warp < lines_; of_warp += kLines * lines_apart()) {
-        if (!take(strand, slice_.taken[taking], of_warp + threadIdx.x % 32 / lines::kThreads)) return false;
-      }
+      const bool is_good =
+          for_each_round([&](uint32_t of_warp) { return take(strand, slice_.taken[taking], of_warp + in_warp()); });
+      if (!is_good) return false;
       places_ += kMostGroup;
-      taken_words_ += kMostGroup;
+      taken_of_ += kMostGroup;
     }
     let_next_launch_begin_after_first_warp();
     return true;
@@ -55,6 +58,7 @@ class ShortLines {
  private:
   using Word = Pack<type, uint64_t>;
   using Accumulator = typename Word::Accumulator;
+  using Extent = ShortSteps::Extent;
   template <int kSome>  // lines
   using Pairs = lines::Pair[kSome][kPlaces];
   static constexpr uint32_t kLinesOfWarp = 32 / lines::kThreads;
@@ -62,6 +66,16 @@ class ShortLines {
   struct Sum {
     Accumulator low[Word::kCount], high[Word::kCount];
   };
+
+  // Performs act(line) for the first lines of this warp's rounds, which all its threads perform together: they vote on
+  // all of them, and exchange what lies in one word. False: for one of them it was.
+  template <class Act>
+  __device__ bool for_each_round(const Act& act) const {
+    for (uint32_t line = first_of_warp(); line < lines_; line += of_round()) {
+      if (!act(line)) return false;
+    }
+    return true;
+  }
 
   // Performs act(l, p) for all of some lines and places of a batch, where the place is one of `places`.
   template <int kSome, class Act>
@@ -75,18 +89,35 @@ class ShortLines {
     }
   }
 
-  __device__ void load_given(int first, uint32_t line) {
-    for_each<kLines>(first, slice_.given, [&](int l, int p) {
-      given_[l][p] = p > 0 && given_is_one_ ? given_[l][0]
-                                            : load_callers(address(first + p, ShortPlace::kGiven),
-                                                           line + l * lines_apart(), slice_.given_words[first + p]);
-    });
+  template <class Act>
+  __device__ static void for_each_place(int first, int places, const Act& act) {
+#pragma unroll
+    for (int p = 0; p < kPlaces; ++p) {
+      if (first + p < places) act(p);
+    }
   }
 
-  __device__ void store_given(int first, uint32_t line) const {
+  __device__ void load_given(int first, uint32_t line) {
     for_each<kLines>(first, slice_.given, [&](int l, int p) {
-      store(address(first + p, ShortPlace::kGivenTo), line + l * lines_apart(), slice_.given_words[first + p],
-            given_[l][p]);
+      if (p == 0 || !given_is_one_) given_[l][p] = given(first + p, line + l * lines_apart()).load();
+    });
+    if constexpr (!is_whole) {
+      for_each<kLines>(first, slice_.given, [&](int l, int p) {
+        if (p == 0 || !given_is_one_) given(first + p, line + l * lines_apart()).load_ends(given_[l][p]);
+      });
+    }
+  }
+
+  __device__ void store_given(int first, uint32_t line) {
+    if constexpr (!is_whole) {
+      for_each<kLines>(first, slice_.given, [&](int l, int p) {
+        if (p == 0 || !given_is_one_) given(first + p, line + l * lines_apart()).complete(given_[l][p]);
+      });
+    }
+    for_each_place(first, slice_.given, [&](int p) {
+#pragma unroll
+      for (int l = 0; l < kLines; ++l) given_[l][p] = p > 0 && given_is_one_ ? given_[l][0] : given_[l][p];
+      store<kLines>(address(first + p, ShortPlace::kGivenTo), line, slice_.given_of[first + p], given_, p);
     });
   }
 
@@ -110,9 +141,8 @@ class ShortLines {
     for (int first = 0; first < taken.places; first += kPlaces) {
       if (!await<kSome>(strand, taken, first, line, pairs)) return false;
       if (taken.combined == 0) {
-        for_each<kSome>(first, taken.places, [&](int l, int p) {
-          store(address(first + p, ShortPlace::kTakenTo), line + l * lines_apart(), taken_words_[first + p],
-                pairs[l][p]);
+        for_each_place(first, taken.places, [&](int p) {
+          store<kSome>(address(first + p, ShortPlace::kTakenTo), line, taken_of_[first + p], pairs, p);
         });
       } else if constexpr (kSome == 1) {
         for_each<1>(first, taken.combined, [&](int, int p) { add(pairs[0][p], p == 0 && first == 0, sum); });
@@ -130,10 +160,7 @@ class ShortLines {
     }
 #pragma unroll 1
     for (int place = 0; place < taken.results; ++place) {
-#pragma unroll
-      for (int l = 0; l < kSome; ++l) {
-        store(address(place, ShortPlace::kTakenTo), line + l * lines_apart(), taken_words_[place], pairs[l][0]);
-      }
+      store<kSome>(address(place, ShortPlace::kTakenTo), line, taken_of_[place], pairs, 0);
     }
     return true;
   }
@@ -147,11 +174,18 @@ class ShortLines {
       const uint64_t from = address(first + p, ShortPlace::kTaken);
       const uint32_t at = line + l * lines_apart();
       if (!is_flagged(from)) {
-        pairs[l][p] = load_callers(from, at, taken_words_[first + p]);
-      } else if (exists(at, taken_words_[first + p])) {
+        pairs[l][p] = callers(from, at, taken_of_[first + p]).load();
+      } else if (exists(at, taken_of_[first + p])) {
         missing |= bit(l, p);
       }
     });
+    const auto for_each_callers = [&](const auto& act) {
+      for_each<kSome>(first, taken.places, [&](int l, int p) {
+        const uint64_t from = address(first + p, ShortPlace::kTaken);
+        if (!is_flagged(from)) act(callers(from, line + l * lines_apart(), taken_of_[first + p]), pairs[l][p]);
+      });
+    };
+    if constexpr (!is_whole) for_each_callers([](const auto& share, lines::Pair& pair) { share.load_ends(pair); });
     Patience patience;
     while (__any_sync(kWholeWarp, missing != 0)) {
       for_each<kSome>(first, taken.places, [&](int l, int p) {
@@ -167,10 +201,11 @@ class ShortLines {
         const int first_missing = __ffs(static_cast<int>(missing)) - 1;
         const uint64_t from = address(first + first_missing % kPlaces, ShortPlace::kTaken);
         const lines::Pair seen = lines::load(stored(from, line + first_missing / kPlaces * lines_apart()));
-        if (has_flag()) strand.give_up_on_data(from, seen.high);
+        if (lines::has_flag()) strand.give_up_on_data(from, seen.high);
       }
       return false;
     }
+    if constexpr (!is_whole) for_each_callers([](const auto& share, lines::Pair& pair) { share.complete(pair); });
     return true;
   }
 
@@ -195,46 +230,48 @@ class ShortLines {
     return {low.bits, high.bits};
   }
 
-  __device__ static uint32_t share() { return threadIdx.x % lines::kThreads; }
-  __device__ static bool has_flag() { return share() == lines::kThreads - 1; }
-  __device__ static uint32_t first_line() { return threadIdx.x / lines::kThreads; }
-  // From one line of a thread to its next.
-  __device__ static uint32_t lines_apart() { return blockDim.x / lines::kThreads; }
+  // A thread's lines are as far apart as the CTA has some at once, so that all warps have a part in few lines; where
+  // words are not whole, and registers short, as its warp has, which is a constant.
+  static constexpr bool kAreOfCta = is_whole;
+  __device__ static uint32_t lines_apart() { return kAreOfCta ? blockDim.x / lines::kThreads : kLinesOfWarp; }
+  // The first line of this thread's warp, how many of the warp's lines are before this thread's, and how many of a
+  // round.
+  __device__ static uint32_t first_of_warp() {
+    return threadIdx.x / kWarpThreads * kLinesOfWarp * (kAreOfCta ? 1 : kLines);
+  }
+  __device__ static uint32_t in_warp() { return threadIdx.x % kWarpThreads / lines::kThreads; }
+  __device__ static uint32_t of_round() { return kLines * (blockDim.x / lines::kThreads); }
 
-  // The first of this thread's words of a line.
-  __device__ static uint32_t word(uint32_t line) { return line * lines::kWords + 2 * share(); }
-  // Of so many words:
-  __device__ static bool exists(uint32_t line, uint32_t words) { return line * lines::kWords < words; }
-  __device__ static bool has_low(uint32_t line, uint32_t words) { return word(line) < words; }
-  __device__ static bool has_high(uint32_t line, uint32_t words) { return word(line) + 1 < words && !has_flag(); }
+  // Whether a place has such a line.
+  __device__ static bool exists(uint32_t line, const Extent& extent) { return line * lines::kWords < extent.words; }
 
-  __device__ void store(uint64_t to, uint32_t line, uint32_t words, const lines::Pair& pair) const {
-    if (!is_flagged(to)) {
-      store_callers(to, line, words, pair);
-    } else if (exists(line, words)) {
-      lines::store(stored(to, line), pair, has_flag(), flag_);
+  // This thread's share of a line in the caller's memory.
+  using Share = std::conditional_t<is_whole, WholeShare, ShiftedShare<Word>>;
+  __device__ Share callers(uint64_t address, uint32_t line, const Extent& extent) const {
+    return {global_pointer(address + callers_at_), line * lines::kWords + 2 * lines::place(), extent};
+  }
+  __device__ Share given(int place, uint32_t line) const {
+    return callers(address(place, ShortPlace::kGiven), line, slice_.given_of[place]);
+  }
+
+  // The pairs of place `p` of a batch, of lines from `line` on.
+  template <int kSome>
+  __device__ void store(uint64_t to, uint32_t line, const Extent& extent, const Pairs<kSome>& pairs, int p) const {
+    if (is_flagged(to)) {
+#pragma unroll
+      for (int l = 0; l < kSome; ++l) {
+        const uint32_t at = line + l * lines_apart();
+        if (exists(at, extent)) lines::store(stored(to, at), pairs[l][p], lines::has_flag(), flag_);
+      }
+    } else if (is_whole || is_callers(to)) {
+#pragma unroll
+      for (int l = 0; l < kSome; ++l) {
+        callers(to, line + l * lines_apart(), extent).store(pairs[l][p]);
+      }
     }
   }
 
-  __device__ lines::Pair load_callers(uint64_t address, uint32_t line, uint32_t words) const {
-    const uint64_t* const from = callers_word(address, line);
-    lines::Pair pair;
-    if (has_low(line, words)) pair.low = from[0];
-    if (has_high(line, words)) pair.high = from[1];
-    return pair;
-  }
-
-  __device__ void store_callers(uint64_t address, uint32_t line, uint32_t words, const lines::Pair& pair) const {
-    uint64_t* const to = callers_word(address, line);
-    if (has_low(line, words)) to[0] = pair.low;
-    if (has_high(line, words)) to[1] = pair.high;
-  }
-
   __device__ uint64_t address(int place, ShortPlace::Field field) const { return places_[place].addresses[field]; }
-
-  __device__ uint64_t* callers_word(uint64_t address, uint32_t line) const {
-    return reinterpret_cast<uint64_t*>(global_pointer(address + callers_at_ + word(line) * sizeof(uint64_t)));
-  }
 
   __device__ std::byte* stored(uint64_t address, uint32_t line) const {
     return global_pointer(without_flag(address) + (lines_at_ + line * static_cast<uint32_t>(kLineBytes)));
@@ -243,7 +280,7 @@ class ShortLines {
   const ShortLaunch& launch_;
   const ShortSteps::Slice& slice_;
   const bool given_is_one_;
-  const uint32_t* taken_words_;  // of the taking at hand, as
+  const Extent* taken_of_;  // of the taking at hand, as
   const ShortPlace* places_;
   const uint32_t lines_;       // of the place that has most
   const uint64_t callers_at_;  // where the slice starts in the caller's memory

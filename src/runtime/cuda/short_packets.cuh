@@ -1,5 +1,5 @@
 // Calls of one step with packets: a group of threads for each word, each of which looks after one place of it, and so
-// of kWords words.
+// of kWords words. `is_whole`: as ShortProgram says.
 #pragma once
 
 #include "runtime/cuda/caller_memory.cuh"
@@ -26,13 +26,13 @@ __device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
   return result.bits;
 }
 
-template <DataType type, int kWords>
+template <DataType type, int kWords, bool is_whole>
 class ShortPackets {
  public:
   __device__ ShortPackets(const ShortLaunch& launch, const ShortSteps::Slice& slice)
       : launch_(launch),
         place_(slice.places[0][threadIdx.x & ((1u << launch.steps.group_shift) - 1)]),
-        words_(slice.words),
+        most_(slice.most),
         combined_(slice.taken[0].combined),
         callers_at_(blockIdx.x * launch.slice_bytes) {}
 
@@ -54,7 +54,7 @@ class ShortPackets {
     for (int w = 0; w < kWords; ++w) {
       if (!exists(w)) continue;
       if (is_flagged(to)) packets::store(packet(ShortPlace::kGivenTo, w), given_[w], flag_);
-      if (is_callers(to)) *callers_word(ShortPlace::kGivenTo, w) = given_[w];
+      if (is_callers(to)) store(ShortPlace::kGivenTo, w, given_[w]);
     }
   }
 
@@ -89,7 +89,7 @@ class ShortPackets {
         let_next_launch_begin_after_first_warp();
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-          if (has_output && exists(w)) *callers_word(ShortPlace::kTakenTo, w) = results[w];
+          if (has_output && exists(w)) store(ShortPlace::kTakenTo, w, results[w]);
         }
         return true;
       }
@@ -100,22 +100,40 @@ class ShortPackets {
   }
 
  private:
+  using Word = Pack<type, uint64_t>;
+
   __device__ uint32_t word(int w) const { return (threadIdx.x + w * blockDim.x) >> launch_.steps.group_shift; }
-  __device__ bool exists(int w) const { return word(w) < words_; }
+  __device__ bool exists(int w) const { return word(w) < most_.words; }
 
   __device__ uint64_t load(ShortPlace::Field field, int w) const {
     // Without branches, so that nothing keeps these loads from being under way together with that of the strand's
     // state.
     const bool loads = is_callers(place_.addresses[field]) & exists(w);
-    const uint64_t* const from = callers_word(field, w);
+    const std::byte* const from = callers_word(field, w);
+    if constexpr (!is_whole) return load_elements<Word>(from, 0, loads ? elements(w) : 0);
     uint64_t bits = 0;
-    if (loads) bits = *from;
+    if (loads) bits = *reinterpret_cast<const uint64_t*>(from);
     return bits;
   }
 
-  __device__ uint64_t* callers_word(ShortPlace::Field field, int w) const {
+  __device__ void store(ShortPlace::Field field, int w, uint64_t bits) const {
+    std::byte* const to = callers_word(field, w);
+    if constexpr (is_whole) {
+      *reinterpret_cast<uint64_t*>(to) = bits;
+    } else {
+      store_elements<Word>(to, elements(w), bits);
+    }
+  }
+
+  // Of a word that exists.
+  __device__ int elements(int w) const {
+    const uint32_t lacking = word(w) + 1 == most_.words ? most_.lacking : 0;
+    return Word::kCount - static_cast<int>(lacking / sizeof(typename Word::Storage));
+  }
+
+  __device__ std::byte* callers_word(ShortPlace::Field field, int w) const {
     const uint64_t at = callers_at_ + word(w) * sizeof(uint64_t);
-    return reinterpret_cast<uint64_t*>(global_pointer(place_.addresses[field] + at));
+    return global_pointer(place_.addresses[field] + at);
   }
 
   __device__ std::byte* packet(ShortPlace::Field field, int w) const {
@@ -125,7 +143,7 @@ class ShortPackets {
 
   const ShortLaunch& launch_;
   const ShortPlace& place_;
-  const uint32_t words_;       // of the slice
+  const ShortSteps::Extent most_;
   const int combined_;         // places whose data is combined
   const uint64_t callers_at_;  // where the slice starts in the caller's memory
   uint32_t packets_at_ = 0, flag_ = 0;

@@ -20,13 +20,14 @@ struct Address {
 
 struct Pair {
   Address from, to;
-  uint32_t words = 0;
+  ShortSteps::Extent extent;
 };
 
 // The steps of a slice, sorted into what is given and what is taken.
 class Sorter {
  public:
-  Sorter(const FlaggedProgram& program, const SliceProgram& slice) : program_(program) {
+  Sorter(const FlaggedProgram& program, const SliceProgram& slice, DataType type)
+      : program_(program), element_bytes_(size_of(type)) {
     for (int step = slice.first; step < slice.first + slice.count; ++step) add(static_cast<size_t>(step));
   }
 
@@ -37,11 +38,13 @@ class Sorter {
 
   bool is_short() const { return is_short_; }
   // Of the place that has most.
-  uint32_t words() const { return words_; }
+  const ShortSteps::Extent& most() const { return most_; }
+  bool has_whole_words() const { return has_whole_words_; }
   bool is_one_step() const { return is_one_step_; }
   bool gives_one() const {
-    return std::all_of(given_.begin(), given_.end(),
-                       [&](const Pair& pair) { return pair.from == given_[0].from && pair.words == given_[0].words; });
+    return std::all_of(given_.begin(), given_.end(), [&](const Pair& pair) {
+      return pair.from == given_[0].from && pair.extent.bytes() == given_[0].extent.bytes();
+    });
   }
   bool combines() const {
     return std::any_of(takings_.begin(), takings_.end(), [](const Taking& it) { return it.counts.combined > 0; });
@@ -66,10 +69,12 @@ class Sorter {
     const auto from_packet = [](const Pair& pair) { return pair.from.packet != 0; };
     const auto to_packet = [](const Pair& pair) { return pair.to.packet != 0; };
     const auto from_output = [](const Pair& pair) { return pair.from.callers != nullptr && pair.from.callers->output; };
-    for (Pair& pair : pairs) pair.words = step.words;
-    is_one_step_ = is_one_step_ && (words_ == 0 || words_ == step.words);
-    words_ = std::max<uint32_t>(words_, step.words);
-    if (!step.last_word_is_full || step.divisor != 0) {
+    const ShortSteps::Extent extent = extent_of(step);
+    for (Pair& pair : pairs) pair.extent = extent;
+    is_one_step_ = is_one_step_ && (most_.words == 0 || most_.bytes() == extent.bytes());
+    has_whole_words_ = has_whole_words_ && step.last_word_is_full;
+    if (extent.bytes() > most_.bytes()) most_ = extent;
+    if (step.divisor != 0) {
       is_short_ = false;
     } else if (takings_.empty()) {
       // What is the caller's is loaded before anything is stored, so it must be what it was at the start.
@@ -90,6 +95,10 @@ class Sorter {
       second.pairs.insert(second.pairs.end(), pairs.begin(), pairs.end());
       second.counts.places = static_cast<int>(second.pairs.size());
     }
+  }
+
+  ShortSteps::Extent extent_of(const FlaggedStep& step) const {
+    return {step.words, static_cast<uint32_t>(sizeof(uint64_t) - step.last_elements * element_bytes_)};
   }
 
   void add_taking(const FlaggedStep& step, const std::vector<Pair>& pairs, bool is_copy) {
@@ -115,10 +124,11 @@ class Sorter {
   }
 
   const FlaggedProgram& program_;
+  const size_t element_bytes_;
   std::vector<Pair> given_;
   std::vector<Taking> takings_;
-  uint32_t words_ = 0;
-  bool is_short_ = true, is_one_step_ = true;
+  ShortSteps::Extent most_;
+  bool is_short_ = true, is_one_step_ = true, has_whole_words_ = true;
 };
 
 void put(ShortProgram& program, bool full, size_t taking, size_t place, ShortPlace::Field field,
@@ -134,13 +144,14 @@ void write(ShortProgram& program, bool full, const Sorter& from, const EpochEnd&
   ShortSteps::Slice& slice = full ? program.steps.full : program.steps.last;
   program.width = std::max(program.width, static_cast<int>(from.width()));
   program.is_one_step = program.is_one_step && from.is_one_step();
-  slice.words = from.words();
+  program.is_whole = program.is_whole && from.has_whole_words();
+  slice.most = from.most();
   slice.given = static_cast<int>(from.given().size());
   slice.given_is_one = from.gives_one();
   slice.takings = static_cast<int>(from.takings().size());
   slice.end = end;
   for (size_t i = 0; i < from.given().size(); ++i) {
-    slice.given_words[i] = from.given()[i].words;
+    slice.given_of[i] = from.given()[i].extent;
     put(program, full, 0, i, ShortPlace::kGiven, from.given()[i].from);
     put(program, full, 0, i, ShortPlace::kGivenTo, from.given()[i].to);
   }
@@ -148,7 +159,7 @@ void write(ShortProgram& program, bool full, const Sorter& from, const EpochEnd&
     const std::vector<Pair>& pairs = from.takings()[t].pairs;
     slice.taken[t] = from.takings()[t].counts;
     for (size_t i = 0; i < pairs.size(); ++i) {
-      slice.taken_words[t][i] = pairs[i].words;
+      slice.taken_of[t][i] = pairs[i].extent;
       put(program, full, t, i, ShortPlace::kTaken, pairs[i].from);
       put(program, full, t, i, ShortPlace::kTakenTo, pairs[i].to);
     }
@@ -158,11 +169,12 @@ void write(ShortProgram& program, bool full, const Sorter& from, const EpochEnd&
 }  // namespace
 
 std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, uint64_t slices, const Call& call) {
-  if (!program.words_are_aligned || slices == 0) return std::nullopt;
+  if (slices == 0) return std::nullopt;
   ShortProgram result;
+  result.is_whole = program.words_are_aligned;
   const auto add = [&](bool full) {
     const SliceProgram& slice = full ? program.full : program.last;
-    const Sorter sorted(program, slice);
+    const Sorter sorted(program, slice, call.type);
     if (!sorted.is_short() || sorted.width() > kMostGroup) return false;
     if (sorted.combines() && call.op != ReduceOp::kSum) return false;
     write(result, full, sorted, slice.end);

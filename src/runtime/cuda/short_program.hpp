@@ -1,6 +1,6 @@
 // Short calls, which are most calls there are. Of one step: everybody stores what others need, and takes what they
-// store here. Of two: what is taken first is combined, or copied, and stored at others, who take it. Where such calls
-// consist of whole words, kernels of their own (short_kernel.hpp) perform them.
+// store here. Of two: what is taken first is combined, or copied, and stored at others, who take it. Kernels of their
+// own (short_kernel.hpp) perform them.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,12 @@ struct alignas(32) ShortPlace {
 // What a rank does in one call, in the form that the kernels read.
 struct ShortSteps {
   static constexpr int kMostTakings = 2;
+  // How much a place has: words of eight bytes, of which the last may lack some.
+  struct Extent {
+    uint32_t words = 0, lacking = 0;
+
+    PLAIT_HOST_DEVICE constexpr uint32_t bytes() const { return words * 8 - lacking; }
+  };
   struct Taking {
     int places = 0;    // that take, from the first on
     int combined = 0;  // what is taken at so many places is combined, in their order; 0: all is copied
@@ -32,13 +38,13 @@ struct ShortSteps {
   // With one slice. The first taking comes after all is given; the second is only of what others have stored, and for
   // the caller.
   struct Slice {
-    uint32_t words = 0;         // of the place that has most
+    Extent most;                // of the places
     int given = 0;              // places that give, from the first on
     bool given_is_one = false;  // all that give give the same
     int takings = 0;
     Taking taken[kMostTakings];
     EpochEnd end;
-    uint32_t given_words[kMostGroup] = {}, taken_words[kMostTakings][kMostGroup] = {};
+    Extent given_of[kMostGroup], taken_of[kMostTakings][kMostGroup];
     ShortPlace places[kMostTakings][kMostGroup];
   };
   int group_shift = 0;  // no more than 1 << group_shift places
@@ -48,7 +54,8 @@ struct ShortSteps {
 struct ShortProgram {
   ShortSteps steps;
   int width = 0;            // the most places that give, or that take in one taking
-  bool is_one_step = true;  // and all places of a slice have equally many words
+  bool is_one_step = true;  // and all places of a slice have equally many bytes
+  bool is_whole = true;     // all places consist of words of eight bytes and begin at multiples of it, if buffers do
 
   // Where the caller's addresses go: buffer + offset.
   struct CallersPlace {
@@ -61,7 +68,7 @@ struct ShortProgram {
   std::vector<CallersPlace> callers;
 };
 
-// Nothing where the call is not of this kind: more steps, words that are not whole, or a reduction that is not a sum.
+// Nothing where the call is not of this kind: more steps, or a reduction that is not a sum.
 std::optional<ShortProgram> make_short_program(const FlaggedProgram& program, uint64_t slices, const Call& call);
 
 }  // namespace plait

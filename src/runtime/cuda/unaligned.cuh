@@ -35,33 +35,46 @@ __device__ inline uint4 shift_vectors(const uint4& low, const uint4& high, unsig
   return {words[0], words[1], words[2], words[3]};
 }
 
-// Words `first` to `last` of a vector, which begins at `to`.
-template <class Word>
-__device__ void store_words(std::byte* to, const uint4& value, unsigned first, unsigned last) {
-  constexpr unsigned kWords = sizeof(uint4) / sizeof(Word);
-  union {
-    uint4 whole;
-    Word words[kWords];
-  } vector;
-  vector.whole = value;
-#pragma unroll
-  for (unsigned w = 0; w < kWords; ++w) {
-    if (w >= first && w < last) reinterpret_cast<Word*>(to)[w] = vector.words[w];
+// The first `count` bytes of a vector, less than all, to where they end at a multiple of its size: in as few stores as
+// that allows, the smallest first.
+__device__ inline void store_front(std::byte* to, uint4 value, unsigned count) {
+  if (count & 1) {
+    *reinterpret_cast<uint8_t*>(to) = static_cast<uint8_t>(value.x);
+    value = shift_vectors(value, {}, 1);
+    to += 1;
   }
+  if (count & 2) {
+    *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(value.x);
+    value = shift_vectors(value, {}, 2);
+    to += 2;
+  }
+  if (count & 4) {
+    *reinterpret_cast<uint32_t*>(to) = value.x;
+    value = shift_vectors(value, {}, 4);
+    to += 4;
+  }
+  if (count & 8) *reinterpret_cast<uint2*>(to) = {value.x, value.y};
 }
 
-// Bytes `first` to `last` of a vector, in words of which both are multiples, as is `to`.
-__device__ inline void store_part(std::byte* to, const uint4& value, unsigned first, unsigned last) {
-  const unsigned both = first | last;
-  if (both % sizeof(uint2) == 0) {
-    store_words<uint2>(to, value, first / sizeof(uint2), last / sizeof(uint2));
-  } else if (both % sizeof(uint32_t) == 0) {
-    store_words<uint32_t>(to, value, first / sizeof(uint32_t), last / sizeof(uint32_t));
-  } else if (both % sizeof(uint16_t) == 0) {
-    store_words<uint16_t>(to, value, first / sizeof(uint16_t), last / sizeof(uint16_t));
-  } else {
-    store_words<uint8_t>(to, value, first, last);
+// The last `count` bytes, to where they begin at one: the smallest last.
+__device__ inline void store_back(std::byte* to, uint4 value, unsigned count) {
+  value = shift_vectors(value, {}, sizeof(uint4) - count);
+  if (count & 8) {
+    *reinterpret_cast<uint2*>(to) = {value.x, value.y};
+    value = shift_vectors(value, {}, 8);
+    to += 8;
   }
+  if (count & 4) {
+    *reinterpret_cast<uint32_t*>(to) = value.x;
+    value.x = value.y;
+    to += 4;
+  }
+  if (count & 2) {
+    *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(value.x);
+    value.x >>= 16;
+    to += 2;
+  }
+  if (count & 1) *reinterpret_cast<uint8_t*>(to) = static_cast<uint8_t>(value.x);
 }
 
 // Vectors of a thread that begin at `memory`, numbers `first`, `first` + `stride` and so on, as far as they are less
@@ -126,10 +139,10 @@ __device__ void store_vectors(std::byte* memory, uint32_t first, uint32_t stride
       if (in_warp > 0) {
         to[i] = shift_vectors(before, value, sizeof(uint4) - bytes);
       } else {
-        store_part(memory + size_t{i} * sizeof(uint4), value, 0, sizeof(uint4) - bytes);
+        store_front(memory + size_t{i} * sizeof(uint4), value, sizeof(uint4) - bytes);
       }
       if (in_warp == kWarpThreads - 1 || i + 1 == last) {
-        store_part(memory + size_t{i} * sizeof(uint4), value, sizeof(uint4) - bytes, sizeof(uint4));
+        store_back(reinterpret_cast<std::byte*>(&to[i + 1]), value, bytes);
       }
     }
   }

@@ -36,12 +36,24 @@ std::function<void()> short_call(const void* argument) {
   return [launch = copy_of<ShortLaunch>(argument)] { run_short<Engine>(launch); };
 }
 
-template <DataType type, size_t number>
-std::function<void()> short_lines_number(const void* argument) {
-  constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];
-  constexpr bool kFits = kAtOnce.lines < 3 || Pack<type, uint64_t>::kCount < 8;  // as in short_kernel.cuh
-  constexpr int kLines = kFits ? kAtOnce.lines : (kAtOnce.lines + 1) / 2;
-  return short_call<ShortLines<type, kLines, kAtOnce.places>>(argument);
+template <DataType type, bool is_whole>
+std::function<void()> short_body_of(const void* function, const void* argument) {
+  if (function == short_packets(type, 1, is_whole)) return short_call<ShortPackets<type, 1, is_whole>>(argument);
+  if (is_whole && function == short_packets(type, 2, true)) return short_call<ShortPackets<type, 2, true>>(argument);
+  if (function == short_packets(type, 4, is_whole)) return short_call<ShortPackets<type, 4, is_whole>>(argument);
+  if (function == short_lines(type, 0, is_whole)) {
+    return short_call<typename LinesOf<type, 0, is_whole>::Engine>(argument);
+  }
+  if (function == short_lines(type, 1, is_whole)) {
+    return short_call<typename LinesOf<type, 1, is_whole>::Engine>(argument);
+  }
+  if (function == short_lines(type, 2, is_whole)) {
+    return short_call<typename LinesOf<type, 2, is_whole>::Engine>(argument);
+  }
+  if (function == short_lines(type, 3, is_whole)) {
+    return short_call<typename LinesOf<type, 3, is_whole>::Engine>(argument);
+  }
+  return nullptr;
 }
 
 // The one with the source of the library's kernel `function`.
@@ -51,13 +63,8 @@ std::function<void()> body_of(const void* function, const void* argument) {
   if (function == unaligned_kernel(type)) return signals<type, false>(argument);
   if (function == lane_kernel(Protocol::kPackets, type)) return flagged<PacketEngine<type>>(argument);
   if (function == lane_kernel(Protocol::kLines, type)) return flagged<LineEngine<type>>(argument);
-  if (function == short_packets(type, 1)) return short_call<ShortPackets<type, 1>>(argument);
-  if (function == short_packets(type, 2)) return short_call<ShortPackets<type, 2>>(argument);
-  if (function == short_packets(type, 4)) return short_call<ShortPackets<type, 4>>(argument);
-  if (function == short_lines(type, 0)) return short_lines_number<type, 0>(argument);
-  if (function == short_lines(type, 1)) return short_lines_number<type, 1>(argument);
-  if (function == short_lines(type, 2)) return short_lines_number<type, 2>(argument);
-  if (function == short_lines(type, 3)) return short_lines_number<type, 3>(argument);
+  if (const auto body = short_body_of<type, true>(function, argument)) return body;
+  if (const auto body = short_body_of<type, false>(function, argument)) return body;
   throw std::logic_error("a kernel that this test does not know");
 }
 
@@ -97,11 +104,15 @@ inline std::string never_launched(const Uses& uses) {
     }
     look_for(lane_kernel(Protocol::kPackets, type), 1, "packets of any plan");
     look_for(lane_kernel(Protocol::kLines, type), 1, "lines of any plan");
-    for (const int words : {1, 2, 4}) {
-      look_for(short_packets(type, words), 1, "packets of short calls, words of a thread: " + std::to_string(words));
-    }
-    for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
-      look_for(short_lines(type, i), 1, "lines of short calls, number: " + std::to_string(i));
+    for (const bool is_whole : {true, false}) {
+      const std::string rest = is_whole ? "" : ", not whole";
+      for (const int words : {1, 2, 4}) {
+        look_for(short_packets(type, words, is_whole), 1,
+                 "packets of short calls, words of a thread: " + std::to_string(words) + rest);
+      }
+      for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
+        look_for(short_lines(type, i, is_whole), 1, "lines of short calls, number: " + std::to_string(i) + rest);
+      }
     }
   }
   return names;

@@ -54,16 +54,22 @@ TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
   }
 }
 
-TEST(PreparedLaunch, WithPacketsTakesTheShortKernelWhereWordsAreWhole) {
-  const void* const lane = lane_kernel(Protocol::kPackets, kType);
-  const auto kernel = [](size_t count, size_t input_at, size_t output_at) {
-    return kernel_for(Collective::kAllGather, count, kPackets, input_at, output_at);
-  };
-  EXPECT_NE(kernel(64, 0, 0), lane);
-  EXPECT_NE(kernel(64, 8, 24), lane);
-  EXPECT_EQ(kernel(64, 4, 0), lane);
-  EXPECT_EQ(kernel(64, 0, 4), lane);
-  EXPECT_EQ(kernel(63, 0, 0), lane);  // half a word at the end of each block
+TEST(PreparedLaunch, ShortCallsTakeWordsWhereAllAreWhole) {
+  for (const LaunchShape& shape : {kPackets, LaunchShape{Protocol::kLines, 64, 512}}) {
+    const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
+      return kernel_for(Collective::kAllGather, count, shape, input_at, output_at);
+    };
+    const auto short_kernel = [&](bool is_whole) {
+      return shape.protocol == Protocol::kPackets ? short_packets(kType, 1, is_whole) : short_lines(kType, 0, is_whole);
+    };
+    const void *const whole = short_kernel(true), *const any = short_kernel(false);
+    ASSERT_NE(whole, any);
+    EXPECT_EQ(kernel(64, 0, 0), whole);
+    EXPECT_EQ(kernel(64, 8, 24), whole);
+    EXPECT_EQ(kernel(64, 4, 0), any);
+    EXPECT_EQ(kernel(64, 0, 4), any);
+    EXPECT_EQ(kernel(63, 0, 0), any);  // half a word at the end of each block
+  }
 }
 
 }  // namespace

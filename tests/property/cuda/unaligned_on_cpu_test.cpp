@@ -1,4 +1,5 @@
-// Vectors and copies at any address, run on a CPU: every distance from an aligned one, and nothing beside them touched.
+// Vectors, lines and copies at any address, run on a CPU: every distance from an aligned one, and nothing beside them
+// touched.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -12,6 +13,7 @@
 // clang-format off: ahead of all kernels
 #include "support/simt.hpp"
 // clang-format on
+#include "runtime/cuda/callers_share.cuh"
 #include "runtime/cuda/copy_bytes.cuh"
 #include "runtime/cuda/elements.cuh"
 #include "runtime/cuda/unaligned.cuh"
@@ -171,6 +173,52 @@ TEST(UnalignedOnCpu, VectorsAtAnyDistance) {
       for (const uint32_t vectors : {3u, 34u, 67u, 200u}) {
         SCOPED_TRACE(std::to_string(vectors) + " vectors from " + std::to_string(from) + " to " + std::to_string(to));
         move_vectors<DataType::kUint8>(from, to, vectors);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// A line's shares of one place, stored at another by two warps, each in rounds of two.
+template <DataType type>
+void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
+  using Share = ShiftedShare<Pack<type, uint64_t>>;
+  constexpr unsigned kThreads = 64, kOfWarp = kWarpThreads / lines::kThreads, kRound = 2 * kOfWarp;
+  const Source from(from_distance, bytes);
+  Memory to(to_distance, bytes, std::byte{0xff});
+  Simt machine(bytes * 64 + from_distance * 8 + to_distance);
+  auto* const in = const_cast<std::byte*>(from.get());
+  std::byte* const out = to.get();
+  const ShortSteps::Extent extent = {(bytes + 7) / 8, (bytes + 7) / 8 * 8 - bytes};
+  machine.launch(0, {1}, {kThreads}, [=] {
+    const uint32_t in_warp = threadIdx.x % kWarpThreads / lines::kThreads;
+    for (uint32_t line = threadIdx.x / kWarpThreads * kRound; line * kLineData < bytes;
+         line += kThreads / kWarpThreads * kRound) {
+      lines::Pair pairs[2];
+      const auto first = [&](uint32_t l) {
+        return (line + l * kOfWarp + in_warp) * lines::kWords + 2 * lines::place();
+      };
+      for (uint32_t l = 0; l < 2; ++l) pairs[l] = Share(in, first(l), extent).load();
+      for (uint32_t l = 0; l < 2; ++l) Share(in, first(l), extent).load_ends(pairs[l]);
+      for (uint32_t l = 0; l < 2; ++l) Share(in, first(l), extent).complete(pairs[l]);
+      for (uint32_t l = 0; l < 2; ++l) {
+        Share(out, first(l), extent).store(pairs[l]);
+      }
+    }
+  });
+  ASSERT_NO_THROW(machine.run());
+  ASSERT_EQ(std::memcmp(out, in, bytes), 0);
+  ASSERT_TRUE(to.is_untouched_around());
+}
+
+TEST(UnalignedOnCpu, LinesAtAnyDistance) {
+  for (size_t from = 0; from < sizeof(uint64_t); ++from) {
+    for (size_t to = 0; to < sizeof(uint64_t); ++to) {
+      for (const uint32_t bytes :
+           {1u, 3u, 7u, 8u, 9u, 16u, 17u, 113u, 119u, 120u, 121u, 127u, 480u, 481u, 960u, 961u, 1000u, 1910u, 2003u}) {
+        SCOPED_TRACE(std::to_string(bytes) + " bytes from " + std::to_string(from) + " to " + std::to_string(to));
+        move_shares<DataType::kUint8>(from, to, bytes);
+        if (from % 4 == 0 && to % 4 == 0 && bytes % 4 == 0) move_shares<DataType::kFloat32>(from, to, bytes);
         if (HasFatalFailure()) return;
       }
     }

@@ -79,7 +79,6 @@ class World {
 
  private:
   static constexpr int kGives = -1;
-
   bool is_full(size_t rank, uint64_t number) const { return number + 1 < made_[rank].lane.slices; }
   const ShortSteps::Slice& slice_of(size_t rank, uint64_t number) const {
     const ShortSteps& steps = made_[rank].program->steps;
@@ -90,7 +89,7 @@ class World {
     const ShortSteps::Slice& slice = slice_of(rank, number);
     for (int place = 0; taking != kGives && place < slice.taken[taking].places; ++place) {
       const uint64_t from = slice.places[taking][place].addresses[ShortPlace::kTaken];
-      for (uint32_t word = 0; is_flagged(from) && word < slice.taken_words[taking][place]; ++word) {
+      for (uint32_t word = 0; is_flagged(from) && word < slice.taken_of[taking][place].words; ++word) {
         if (!packets_.contains({without_flag(from), number, word})) return false;
       }
     }
@@ -102,30 +101,30 @@ class World {
     const ShortSteps::Slice& slice = slice_of(rank, number);
     const ShortProgram& program = *made_[rank].program;
     if (program.is_one_step) {
-      ASSERT_LE(slice.words << program.steps.group_shift, static_cast<unsigned>(kShape.threads));
+      ASSERT_LE(slice.most.words << program.steps.group_shift, static_cast<unsigned>(kShape.threads));
     }
-    for (uint32_t word = 0; word < slice.words; ++word) {
+    for (uint32_t word = 0; word < slice.most.words; ++word) {
       const auto at = [&](int of, int place, ShortPlace::Field field) -> uint64_t* {
         return find(rank, full, of, static_cast<size_t>(place), field, number, word);
       };
       if (taking == kGives) {
         for (int place = 0; place < slice.given; ++place) {
-          if (word >= slice.given_words[place]) continue;
+          if (word >= slice.given_of[place].words) continue;
           *at(0, place, ShortPlace::kGivenTo) = *at(0, place, ShortPlace::kGiven);
         }
         continue;
       }
       const ShortSteps::Taking& taken = slice.taken[taking];
-      const uint32_t* const words = slice.taken_words[taking];
+      const ShortSteps::Extent* const extents = slice.taken_of[taking];
       uint64_t sum = 0;
       for (int place = 0; place < taken.places; ++place) {
-        if (word >= words[place]) continue;
+        if (word >= extents[place].words) continue;
         const uint64_t value = *at(taking, place, ShortPlace::kTaken);
         sum += value;
         if (taken.combined == 0) *at(taking, place, ShortPlace::kTakenTo) = value;
       }
       for (int place = 0; place < taken.results; ++place) {
-        if (word < words[place]) *at(taking, place, ShortPlace::kTakenTo) = sum;
+        if (word < extents[place].words) *at(taking, place, ShortPlace::kTakenTo) = sum;
       }
     }
   }
@@ -240,11 +239,24 @@ TEST(ShortProgram, OtherCallsAreNone) {
     other.op = op;
     EXPECT_FALSE(is_short("one_shot_push", other, 4));
   }
-  Call odd = sum;
-  odd.count = 63;  // half a word at the end
-  EXPECT_FALSE(is_short("one_shot_push", odd, 4));
-  odd.collective = Collective::kAllGather;
-  EXPECT_FALSE(is_short("push", odd, 4));
+}
+
+TEST(ShortProgram, SaysWhetherWordsAreWhole) {
+  const auto program = [](const std::string& algorithm, const Call& call) {
+    return make(algorithm, call, 4, 0).program.value();
+  };
+  Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
+  EXPECT_TRUE(program("one_shot_push", call).is_whole);
+  EXPECT_EQ(program("one_shot_push", call).steps.last.most.bytes(), 256u);
+  call.count = 63;  // half a word at the end
+  EXPECT_FALSE(program("one_shot_push", call).is_whole);
+  EXPECT_EQ(program("one_shot_push", call).steps.last.most.bytes(), 252u);
+  EXPECT_EQ(program("one_shot_push", call).steps.last.taken_of[0][3].bytes(), 252u);
+  call = {Collective::kAllGather, DataType::kInt8, ReduceOp::kSum, 0, 13};
+  EXPECT_FALSE(program("push", call).is_whole);
+  EXPECT_EQ(program("push", call).steps.last.given_of[3].bytes(), 13u);
+  call.count = 16;
+  EXPECT_TRUE(program("push", call).is_whole);
 }
 
 // What is forwarded out of the output has come in the same call: the kernel would load it too early.
