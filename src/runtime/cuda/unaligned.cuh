@@ -136,13 +136,13 @@ __device__ void store_vectors(std::byte* memory, uint32_t first, uint32_t stride
       const uint4 before = {__shfl_up_sync(kWholeWarp, value.x, 1), __shfl_up_sync(kWholeWarp, value.y, 1),
                             __shfl_up_sync(kWholeWarp, value.z, 1), __shfl_up_sync(kWholeWarp, value.w, 1)};
       if (i >= last) continue;
+      if (in_warp == kWarpThreads - 1 || i + 1 == last) {
+        store_back(reinterpret_cast<std::byte*>(&to[i + 1]), value, bytes);
+      }
       if (in_warp > 0) {
         to[i] = shift_vectors(before, value, sizeof(uint4) - bytes);
       } else {
         store_front(memory + size_t{i} * sizeof(uint4), value, sizeof(uint4) - bytes);
-      }
-      if (in_warp == kWarpThreads - 1 || i + 1 == last) {
-        store_back(reinterpret_cast<std::byte*>(&to[i + 1]), value, bytes);
       }
     }
   }
