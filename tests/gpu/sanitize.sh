@@ -32,8 +32,8 @@ under() {
 # Left out: graphs of collectives, since the tools may run one graph at a time, so that several ranks on one GPU wait for
 # each other in vain (c_api_order, which has some, did not end under synccheck in four runs of five, and did under memcheck);
 # calls that several threads launch on streams of their own, where ranks on one GPU gave up waiting for each other in 17
-# of 18 runs under memcheck and synccheck, as if launches of one rank were in front of those of the other, and in none
-# under racecheck or without a tool;
+# of 18 runs under memcheck and synccheck, as if launches of one rank were in front of those of the other, and not in the
+# one under racecheck, nor without a tool;
 # and racecheck of messages that fail, since where a sender gives up it writes a flag of a slot that another warp has
 # read when the slot was used before, which is ordered by the receiver's answer and not by a barrier.
 for tool in memcheck racecheck synccheck; do

@@ -20,7 +20,7 @@ class LineEngine {
         strand_(strand),
         op_(launch.op),
         words_are_aligned_(launch.words_are_aligned),
-        place_(threadIdx.x % kThreads) {}
+        place_(lines::place()) {}
 
   __device__ void begin_slice(uint32_t slice) { callers_at_ = slice * launch_.slice_bytes; }
 
@@ -57,8 +57,6 @@ class LineEngine {
   struct Share {
     uint32_t word, low_count, high_count;
   };
-
-  __device__ bool has_flag() const { return place_ == kThreads - 1; }
 
   // `exists`: not behind the last line.
   __device__ void perform_line(const FlaggedStep& step, const FlaggedPlace* places, uint32_t line, bool exists) {
@@ -117,14 +115,14 @@ class LineEngine {
       if (share.high_count > 0)
         store_word<Word>(word + sizeof(uint64_t), share.high_count, words_are_aligned_, pair.high);
     } else {
-      lines::store(stored(address, line), pair, has_flag(), flag_);
+      lines::store(stored(address, line), pair, lines::has_flag(), flag_);
     }
   }
 
   // This thread's words of a line, and how many elements they hold.
   __device__ Share share_of(const FlaggedStep& step, uint32_t line) const {
     const uint32_t word = line * kWords + 2 * place_;
-    return {word, elements_of(step, word), has_flag() ? 0 : elements_of(step, word + 1)};
+    return {word, elements_of(step, word), lines::has_flag() ? 0 : elements_of(step, word + 1)};
   }
 
   // How many elements of the step word `word` holds.
@@ -163,7 +161,7 @@ class LineEngine {
         if (lines::has_come(pairs[b], flag_)) missing &= ~(1u << b);
       }
       if (!__any_sync(kWholeWarp, missing != 0 && patience.is_over(launch_.self))) continue;
-      if (has_flag() && missing != 0) {
+      if (lines::has_flag() && missing != 0) {
         uint64_t seen = 0;  // of the first of them
 #pragma unroll
         for (int b = kAtOnce - 1; b >= 0; --b) {

@@ -16,9 +16,9 @@ struct ShortLaunch : Launch {
   ShortSteps steps;
 };
 
-// What cudaLaunchKernel takes, with a ShortLaunch and a CTA for each slice. `is_whole`: all places of the caller's
-// memory begin at multiples of eight bytes, and are; kernels for others do a little more. With packets, 1 <<
-// group_shift threads for each word, where a thread may have 1, 2 or 4 words.
+// What cudaLaunchKernel takes, with a ShortLaunch and a CTA for each slice. `is_whole`: for calls whose places in the
+// caller's memory begin at multiples of eight bytes and consist of them; the others do a little more. With packets,
+// 1 << group_shift threads for each word, where a thread may have 1, 2 or 4 words.
 inline constexpr int kMostWordsOfThread = 4;
 const void* short_packets(DataType type, int words_of_thread, bool is_whole);
 // The same with lines, and any number of threads. So many lines of a thread and places of each are under way at once;

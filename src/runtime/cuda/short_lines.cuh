@@ -61,7 +61,7 @@ class ShortLines {
   using Extent = ShortSteps::Extent;
   template <int kSome>  // lines
   using Pairs = lines::Pair[kSome][kPlaces];
-  static constexpr uint32_t kLinesOfWarp = 32 / lines::kThreads;
+  static constexpr uint32_t kLinesOfWarp = kWarpThreads / lines::kThreads;
 
   struct Sum {
     Accumulator low[Word::kCount], high[Word::kCount];
@@ -265,9 +265,7 @@ class ShortLines {
       }
     } else if (is_whole || is_callers(to)) {
 #pragma unroll
-      for (int l = 0; l < kSome; ++l) {
-        callers(to, line + l * lines_apart(), extent).store(pairs[l][p]);
-      }
+      for (int l = 0; l < kSome; ++l) callers(to, line + l * lines_apart(), extent).store(pairs[l][p]);
     }
   }
 

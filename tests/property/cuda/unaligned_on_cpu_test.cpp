@@ -201,9 +201,7 @@ void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
       for (uint32_t l = 0; l < 2; ++l) pairs[l] = Share(in, first(l), extent).load();
       for (uint32_t l = 0; l < 2; ++l) Share(in, first(l), extent).load_ends(pairs[l]);
       for (uint32_t l = 0; l < 2; ++l) Share(in, first(l), extent).complete(pairs[l]);
-      for (uint32_t l = 0; l < 2; ++l) {
-        Share(out, first(l), extent).store(pairs[l]);
-      }
+      for (uint32_t l = 0; l < 2; ++l) Share(out, first(l), extent).store(pairs[l]);
     }
   });
   ASSERT_NO_THROW(machine.run());

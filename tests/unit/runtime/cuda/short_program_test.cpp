@@ -79,6 +79,7 @@ class World {
 
  private:
   static constexpr int kGives = -1;
+
   bool is_full(size_t rank, uint64_t number) const { return number + 1 < made_[rank].lane.slices; }
   const ShortSteps::Slice& slice_of(size_t rank, uint64_t number) const {
     const ShortSteps& steps = made_[rank].program->steps;
