@@ -22,7 +22,7 @@ struct MachineText {
   const char* name;
   const char* text;
 };
-// Written by cmake/EmbedMachines.cmake, sorted by name.
+// Written by cmake/EmbedTexts.cmake, sorted by name.
 std::span<const MachineText> machine_texts();
 }  // namespace internal
 

@@ -1,0 +1,88 @@
+// The profiles of the library, and which fits a machine.
+#include "model/profile.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "topology/groups.hpp"
+#include "topology/paths.hpp"
+
+namespace plait {
+namespace {
+
+const Device& device(const Topology& topology, int index) { return topology.devices[static_cast<size_t>(index)]; }
+
+bool is_one_of(const std::string& model, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return model.find(name) != std::string::npos; });
+}
+
+// Whether one NVSwitch joins all of them.
+bool share_a_switch(const Topology& topology, const std::vector<int>& gpus) {
+  std::map<int, std::vector<int>> on_switch;
+  for (const Link& link : topology.links) {
+    if (link.kind != LinkKind::kNvlink) continue;
+    for (const auto& [gpu, other] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
+      if (device(topology, other).kind == DeviceKind::kNvSwitch) on_switch[other].push_back(gpu);
+    }
+  }
+  return std::any_of(on_switch.begin(), on_switch.end(), [&](const auto& it) {
+    return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) {
+      return std::find(it.second.begin(), it.second.end(), gpu) != it.second.end();
+    });
+  });
+}
+
+std::vector<int> distinct(std::vector<int> devices) {
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+bool fits(const Profile& profile, const Topology& topology, const std::vector<int>& device_of_rank) {
+  const bool on_cpus = device(topology, device_of_rank[0]).kind == DeviceKind::kCpu;
+  if (profile.fabric == Fabric::kAny) return true;
+  const std::vector<int> devices = distinct(device_of_rank);
+  const int node = device(topology, devices[0]).node;
+  if (profile.fabric == Fabric::kCpu) {
+    return on_cpus && std::all_of(devices.begin(), devices.end(),
+                                  [&](int cpu) { return device(topology, cpu).node == node; });
+  }
+  if (on_cpus) return false;
+  if (!profile.gpus.empty() && !is_one_of(device(topology, devices[0]).model, profile.gpus)) return false;
+  if (devices.size() == 1 || share_a_switch(topology, devices)) return true;
+  return devices.size() == 2 && find_groups(topology, devices, GroupRule::kGpuOnly).size() == 1;
+}
+
+}  // namespace
+
+const std::vector<Profile>& profiles() {
+  static const auto& all = *[] {
+    auto* made = new std::vector<Profile>();  // for good: static destructors of a program still make calls
+    for (const internal::ProfileText& it : internal::profile_texts()) {
+      made->push_back(parse_profile(it.text, join("profiles/", it.name, ".json")));
+    }
+    // Those that name GPUs before those of a fabric, and what fits anything last.
+    const auto rank = [](const Profile& it) { return it.fabric == Fabric::kAny ? 2 : it.gpus.empty() ? 1 : 0; };
+    std::stable_sort(made->begin(), made->end(), [&](const Profile& a, const Profile& b) { return rank(a) < rank(b); });
+    return made;
+  }();
+  return all;
+}
+
+const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank) {
+  for (const Profile& profile : profiles()) {
+    if (fits(profile, topology, device_of_rank)) return profile;
+  }
+  fail(ErrorCode::kInternal, "no profile fits ", topology.name, "; profiles/default.json is missing");
+}
+
+bool suits(const HostPath& path, const Topology& topology, const std::vector<int>& device_of_rank) {
+  const auto ranks = static_cast<int>(device_of_rank.size());
+  return std::find(path.ranks.begin(), path.ranks.end(), ranks) != path.ranks.end() &&
+         is_one_of(device(topology, device_of_rank[0]).model, path.gpus) &&
+         distinct(device_of_rank).size() == device_of_rank.size();
+}
+
+}  // namespace plait

@@ -1,0 +1,143 @@
+// A machine's profile: what its operations cost, and what was measured to be fastest on it. Data of profiles/*.json,
+// with the machine, the date, the command and the commit that the figures come from.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "topology/topology.hpp"
+
+namespace plait {
+
+// What a plan's operations cost besides their bytes over links.
+struct Costs {
+  double launch_seconds = 0;     // of a call: until its first operation begins, and from its last to its return
+  double operation_seconds = 0;  // of each operation: reading it, addressing what it names
+  // From a signal to the wait that it ends, by the narrowest kind of link between the two.
+  std::array<double, kLinkKindCount> signal_seconds = {};
+  double local_signal_seconds = 0;  // between queues of one rank, and ranks of one device
+  double link_efficiency = 1;       // the share of a link's stated bandwidth that a long message gets
+  double memory_gbps = 0;           // what a rank reads and writes in its own memory, 10^9 bytes/s; 0: not looked at
+  // With the flag inside the data a step costs less and the message more.
+  struct Protocol {
+    double signal_share = 1;  // of signal_seconds
+    double bytes_share = 1;   // of the bytes, on links
+  };
+  Protocol ll, ll128;
+};
+
+// What of a call a rule's limits look at, all in bytes.
+enum class Measure : uint8_t {
+  kMessage,   // the message
+  kStored,    // what a rank stores that stores the whole message at every other
+  kCrossing,  // what crosses the links of the busiest rank, in the direction in which more does, where everything goes
+              // straight to whoever needs it, and is combined by one rank each
+  kPieces,    // what a rank stores in a step of the plan that gives every other rank a piece
+};
+
+struct Limit {
+  Measure measure = Measure::kMessage;
+  size_t bytes = 0;
+};
+
+// What else a rule may look at.
+enum class Flag : uint8_t {
+  kFewSms,        // a call may keep few SMs busy
+  kWidePartials,  // unfinished reductions travel in a wider type
+  kStaysMapped,   // GPUs load over NVLink what peers hold, and peers that end do not take it away
+  kCopies,        // copy engines carry what links carry
+  kRooted,        // one rank gives or gets everything
+};
+inline constexpr int kFlagCount = 5;
+using Flags = std::array<bool, kFlagCount>;
+
+// When a rule applies; what is not said is not looked at.
+struct RuleCondition {
+  std::vector<Collective> collectives;  // empty: all
+  int least_ranks = 1, most_ranks = std::numeric_limits<int>::max();
+  int least_steps = 0, most_steps = std::numeric_limits<int>::max();  // of the plan
+  std::vector<std::pair<Flag, bool>> flags;
+  size_t most_element_bytes = std::numeric_limits<size_t>::max();
+  std::optional<Limit> from, to;  // both included
+};
+
+// A row of a measured table: of each kind of row the first whose condition holds counts.
+struct MeasuredRule {
+  RuleCondition when;
+  std::string choice;  // an algorithm's spec, or the name of a protocol
+  int threads = 0;     // of a channel, with the protocol Simple; 0: as the plan suggests
+  std::string reason;  // one sentence
+};
+
+// How much goes through host memory while links carry the rest.
+struct HostPathRule {
+  RuleCondition when;
+  double links_gbps = 0, host_gbps = 0;  // what crosses the links of the busiest GPU, and what goes beside them
+  double lateness_seconds = 0;           // of its last byte
+  double pace_gbps = 0;                  // that SMs of one GPU may store there
+  bool in_place_of_others = false;       // its CTAs are taken from those of the links
+};
+
+struct HostPath {
+  std::vector<std::string> gpus;  // parts of their models' names, as Profile::gpus
+  std::vector<int> ranks;         // how many were measured to gain by it
+  double least_share = 1;         // less of a message is not worth it
+  std::vector<HostPathRule> rules;
+};
+
+// A time that was measured, for tables.
+struct MeasuredTime {
+  Collective collective;
+  int ranks;
+  std::vector<std::pair<size_t, double>> points;  // bytes of the message, seconds; rising
+};
+
+enum class Fabric : uint8_t {
+  kAny,
+  kCpu,       // ranks on CPUs of one host
+  kNvSwitch,  // GPUs of one group that a switch joins, or two that NVLink joins, or ranks that share one
+};
+
+struct Profile {
+  std::string name;
+  std::string source;  // machine, date, command and commit, for people
+  Fabric fabric = Fabric::kAny;
+  std::vector<std::string> gpus;  // parts of their models' names; empty: any
+  Costs costs;
+  std::vector<MeasuredRule> algorithms, zero_copy, endings, protocols;
+  std::vector<MeasuredRule> messages;  // straight from buffer to buffer, by which engine
+  std::optional<HostPath> host_path;
+  std::vector<MeasuredTime> times;
+  int few_sms = 0;  // a limit below this is few
+};
+
+// Reads a profile; throws kInvalidInput with FILE:LINE.
+Profile parse_profile(std::string_view text, std::string file);
+
+// All profiles of the library, by name.
+const std::vector<Profile>& profiles();
+// The first that fits the devices of the ranks, those with more to say first; there is always one.
+const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank);
+
+// Whether the host path was measured to help these ranks.
+bool suits(const HostPath& path, const Topology& topology, const std::vector<int>& device_of_rank);
+
+namespace internal {
+struct ProfileText {
+  const char* name;
+  const char* text;
+};
+// Written by cmake/EmbedTexts.cmake, sorted by name.
+std::span<const ProfileText> profile_texts();
+}  // namespace internal
+
+}  // namespace plait

@@ -1,0 +1,222 @@
+// The format of profiles/*.json.
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "model/profile.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::string_view kFormat = "plait-profile 1";
+constexpr double kMicro = 1e-6;
+
+constexpr const char* kFlagNames[kFlagCount] = {"few_sms", "wide_partials", "stays_mapped", "copies", "rooted"};
+constexpr const char* kMeasureNames[] = {"message", "stored", "crossing", "pieces"};
+constexpr const char* kFabricNames[] = {"any", "cpu", "nvswitch"};
+
+template <size_t count>
+int find_name(const JsonValue& value, std::string_view text, const char* const (&names)[count]) {
+  std::string known;
+  for (size_t i = 0; i < count; ++i) {
+    if (text == names[i]) return static_cast<int>(i);
+    known += join(i == 0 ? "" : ", ", names[i]);
+  }
+  value.fail_expected("one of " + known);
+}
+
+double number_or(const JsonValue& object, const char* member, double otherwise) {
+  const auto value = object.find(member);
+  if (!value) return otherwise;
+  const double number = value->as_number();
+  if (!(number >= 0) || !std::isfinite(number)) value->fail_expected("a number from 0 on");
+  return number;
+}
+
+// "64K", "3M", or a number of bytes.
+size_t read_bytes(const JsonValue& value) {
+  if (!value.is_string()) return static_cast<size_t>(value.as_integer(0));
+  const std::string_view text = value.as_string();
+  size_t bytes = 0, digits = 0;
+  for (; digits < text.size() && digits < 12 && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
+    bytes = bytes * 10 + static_cast<size_t>(text[digits] - '0');
+  }
+  const std::string_view unit = text.substr(digits);
+  const int shift = unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (digits == 0 || shift < 0) value.fail_expected("bytes, such as 4096, \"64K\" or \"3M\"");
+  return bytes << shift;
+}
+
+Limit read_limit(const JsonValue& object) {
+  if (!object.is_object() || object.size() != 1) object.fail_expected("an object of one measure and its bytes");
+  const int measure = find_name(object, object.key(0), kMeasureNames);
+  return {static_cast<Measure>(measure), read_bytes(object.at(size_t{0}))};
+}
+
+std::vector<std::string> read_texts(const JsonValue& array) {
+  if (!array.is_array()) array.fail_expected("an array of texts");
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < array.size(); ++i) texts.emplace_back(array.at(i).as_string());
+  return texts;
+}
+
+std::pair<int, int> read_range(const JsonValue& array) {
+  if (!array.is_array() || array.size() != 2) array.fail_expected("the least and the most, [2, 4]");
+  const int least = static_cast<int>(array.at(size_t{0}).as_integer(0, 1 << 30));
+  return {least, static_cast<int>(array.at(size_t{1}).as_integer(least, 1 << 30))};
+}
+
+RuleCondition read_condition(const JsonValue& rule) {
+  RuleCondition when;
+  if (const auto names = rule.find("collectives")) {
+    for (const std::string& name : read_texts(*names)) when.collectives.push_back(parse_collective(name));
+  }
+  if (const auto ranks = rule.find("ranks")) std::tie(when.least_ranks, when.most_ranks) = read_range(*ranks);
+  if (const auto steps = rule.find("steps")) std::tie(when.least_steps, when.most_steps) = read_range(*steps);
+  if (const auto flags = rule.find("if")) {
+    for (std::string_view text : read_texts(*flags)) {
+      constexpr std::string_view kNot = "not ";
+      const bool wanted = !text.starts_with(kNot);
+      if (!wanted) text.remove_prefix(kNot.size());
+      when.flags.emplace_back(static_cast<Flag>(find_name(*flags, text, kFlagNames)), wanted);
+    }
+  }
+  if (const auto bytes = rule.find("most_element_bytes")) when.most_element_bytes = read_bytes(*bytes);
+  if (const auto from = rule.find("from")) when.from = read_limit(*from);
+  if (const auto above = rule.find("above")) {
+    when.from = read_limit(*above);
+    ++when.from->bytes;
+  }
+  if (const auto to = rule.find("to")) when.to = read_limit(*to);
+  if (const auto below = rule.find("below")) {
+    when.to = read_limit(*below);
+    if (when.to->bytes == 0) below->fail_expected("more than 0 bytes");
+    --when.to->bytes;
+  }
+  return when;
+}
+
+std::vector<MeasuredRule> read_rules(const JsonValue& root, const char* member) {
+  std::vector<MeasuredRule> rules;
+  const auto array = root.find(member);
+  for (size_t i = 0; array && i < array->size(); ++i) {
+    const JsonValue it = array->at(i);
+    it.allow_only({"collectives", "ranks", "steps", "if", "most_element_bytes", "from", "above", "to", "below",
+                   "choose", "threads", "reason"});
+    MeasuredRule& rule = rules.emplace_back();
+    rule.when = read_condition(it);
+    rule.choice = it.at("choose").as_string();
+    if (const auto threads = it.find("threads")) rule.threads = static_cast<int>(threads->as_integer(32, 1024));
+    if (const auto reason = it.find("reason")) rule.reason = reason->as_string();
+  }
+  return rules;
+}
+
+HostPath read_host_path(const JsonValue& object) {
+  object.allow_only({"gpus", "ranks", "least_share", "rules"});
+  HostPath path;
+  path.gpus = read_texts(object.at("gpus"));
+  const JsonValue ranks = object.at("ranks"), rules = object.at("rules");
+  for (size_t i = 0; i < ranks.size(); ++i) path.ranks.push_back(static_cast<int>(ranks.at(i).as_integer(1, 1 << 20)));
+  path.least_share = object.at("least_share").as_number();
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const JsonValue it = rules.at(i);
+    it.allow_only({"collectives", "ranks", "if", "most_element_bytes", "links_gbps", "host_gbps", "lateness_us",
+                   "pace_gbps", "in_place_of_others"});
+    HostPathRule& rule = path.rules.emplace_back();
+    rule.when = read_condition(it);
+    rule.links_gbps = it.at("links_gbps").as_number();
+    rule.host_gbps = it.at("host_gbps").as_number();
+    rule.lateness_seconds = it.at("lateness_us").as_number() * kMicro;
+    rule.pace_gbps = it.at("pace_gbps").as_number();
+    if (const auto flag = it.find("in_place_of_others")) rule.in_place_of_others = flag->as_bool();
+  }
+  return path;
+}
+
+Costs::Protocol read_protocol(const JsonValue& costs, const char* member) {
+  const auto object = costs.find(member);
+  if (!object) return {};
+  object->allow_only({"signal_share", "bytes_share"});
+  return {number_or(*object, "signal_share", 1), number_or(*object, "bytes_share", 1)};
+}
+
+Costs read_costs(const JsonValue& object) {
+  object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "memory_gbps",
+                     "LL", "LL128"});
+  Costs costs;
+  costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
+  costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;
+  costs.local_signal_seconds = number_or(object, "local_signal_us", 0) * kMicro;
+  costs.memory_gbps = number_or(object, "memory_gbps", 0);
+  costs.link_efficiency = number_or(object, "link_efficiency", 1);
+  if (costs.link_efficiency <= 0 || costs.link_efficiency > 1) {
+    object.at("link_efficiency").fail_expected("a share, more than 0 and at most 1");
+  }
+  const JsonValue signals = object.at("signal_us");
+  for (size_t i = 0; i < signals.size(); ++i) {
+    LinkKind kind{};
+    if (!parse(signals.key(i), kind)) signals.fail_expected(join("kinds of links, not \"", signals.key(i), "\""));
+    costs.signal_seconds[static_cast<size_t>(kind)] = signals.at(i).as_number() * kMicro;
+  }
+  costs.ll = read_protocol(object, "LL");
+  costs.ll128 = read_protocol(object, "LL128");
+  return costs;
+}
+
+std::string read_source(const JsonValue& object) {
+  object.allow_only({"machine", "date", "command", "commit", "notes"});
+  std::string text = join(object.at("machine").as_name(), "; ", object.at("date").as_name(), ", commit ",
+                          object.at("commit").as_name(), ": ", object.at("command").as_name());
+  if (const auto notes = object.find("notes")) text += join("; ", notes->as_name());
+  return text;
+}
+
+std::vector<MeasuredTime> read_times(const JsonValue& root) {
+  std::vector<MeasuredTime> times;
+  const auto array = root.find("times");
+  for (size_t i = 0; array && i < array->size(); ++i) {
+    const JsonValue it = array->at(i);
+    it.allow_only({"collective", "ranks", "source", "points"});
+    MeasuredTime& time = times.emplace_back();
+    time.collective = parse_collective(it.at("collective").as_string());
+    time.ranks = static_cast<int>(it.at("ranks").as_integer(1, 1 << 20));
+    const JsonValue points = it.at("points");
+    for (size_t k = 0; k < points.size(); ++k) {
+      const JsonValue point = points.at(k);
+      if (!point.is_array() || point.size() != 2) point.fail_expected("[bytes, microseconds]");
+      time.points.emplace_back(read_bytes(point.at(size_t{0})), point.at(size_t{1}).as_number() * kMicro);
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+Profile parse_profile(std::string_view text, std::string file) {
+  const JsonDocument document = JsonDocument::parse(text, std::move(file));
+  const JsonValue root = document.root();
+  const JsonValue format = root.at("format");
+  if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
+  root.allow_only({"format", "name", "source", "fits", "costs", "few_sms", "algorithms", "zero_copy", "endings",
+                   "protocols", "messages", "host_path", "times"});
+  Profile profile;
+  profile.name = root.at("name").as_name();
+  profile.source = read_source(root.at("source"));
+  const JsonValue fits = root.at("fits");
+  fits.allow_only({"fabric", "gpus"});
+  profile.fabric = static_cast<Fabric>(find_name(fits, fits.at("fabric").as_string(), kFabricNames));
+  if (const auto gpus = fits.find("gpus")) profile.gpus = read_texts(*gpus);
+  profile.costs = read_costs(root.at("costs"));
+  if (const auto few = root.find("few_sms")) profile.few_sms = static_cast<int>(few->as_integer(0, 1 << 20));
+  profile.algorithms = read_rules(root, "algorithms");
+  profile.zero_copy = read_rules(root, "zero_copy");
+  profile.endings = read_rules(root, "endings");
+  profile.protocols = read_rules(root, "protocols");
+  profile.messages = read_rules(root, "messages");
+  if (const auto path = root.find("host_path")) profile.host_path = read_host_path(*path);
+  profile.times = read_times(root);
+  return profile;
+}
+
+}  // namespace plait

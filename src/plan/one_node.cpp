@@ -1,0 +1,98 @@
+// Messages as stores into mailboxes.
+#include "plan/one_node.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "plan/fault.hpp"
+#include "plan/form.hpp"
+
+namespace plait {
+namespace {
+
+class Rewriter {
+ public:
+  explicit Rewriter(const Plan& plan) : plan_(plan), pairing_(check_form(plan)), result_(plan) {
+    result_.node_of.assign(plan.node_of.size(), 0);
+    for (int rank = 0; rank < plan.rank_count(); ++rank) add_mailboxes(rank);
+  }
+
+  Plan rewrite() {
+    for (int rank = 0; rank < plan_.rank_count(); ++rank) {
+      const RankPlan& before = plan_.ranks[rank];
+      for (size_t lane = 0; lane < before.lanes.size(); ++lane) {
+        rewrite_lane(rank, before.lanes[lane], result_.ranks[rank].lanes[lane]);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // A message has a mailbox and a signal of the receiving rank.
+  void add_mailboxes(int rank) {
+    RankPlan& receiver = result_.ranks[rank];
+    std::vector<Place>& mailboxes = mailboxes_.emplace_back();
+    first_signal_.push_back(receiver.signals);
+    for (const Pair& message : pairing_.messages[rank]) {
+      mailboxes.push_back({rank, Buffer::kScratch, receiver.scratch_slots});
+      receiver.scratch_slots += operation_at(plan_, message.to).chunks;
+    }
+    receiver.signals += receiver.messages;
+    receiver.messages = 0;
+  }
+
+  void rewrite_lane(int rank, const Lane& before, Lane& after) const {
+    if (before.engine == Engine::kNet) after.engine = Engine::kCpu;
+    after.operations.clear();
+    for (const Operation& it : before.operations) {
+      if (it.kind == OpKind::kSend) {
+        const Place mailbox = mailboxes_[it.peer_rank][it.number];
+        after.operations.push_back(copy(it, mailbox, it.sources[0]));
+        after.operations.push_back(tell(OpKind::kSignal, it, it.peer_rank));
+      } else if (it.kind == OpKind::kReceive) {
+        after.operations.push_back(tell(OpKind::kWait, it, rank));
+        after.operations.push_back(copy(it, it.destinations[0], mailboxes_[rank][it.number]));
+      } else {
+        after.operations.push_back(it);
+      }
+    }
+  }
+
+  static Operation copy(const Operation& message, Place destination, Place source) {
+    Operation copy;
+    copy.chunk = message.chunk;
+    copy.chunks = message.chunks;
+    copy.destinations = {destination};
+    copy.sources = {source};
+    return copy;
+  }
+
+  Operation tell(OpKind kind, const Operation& message, int receiver) const {
+    Operation signal;
+    signal.kind = kind;
+    signal.peer_rank = message.peer_rank;
+    signal.peer_lane = message.peer_lane;
+    signal.number = first_signal_[receiver] + message.number;
+    return signal;
+  }
+
+  const Plan& plan_;
+  const Pairing pairing_;
+  Plan result_;
+  std::vector<std::vector<Place>> mailboxes_;  // [receiving rank][message]
+  std::vector<int> first_signal_;              // of each receiving rank's messages
+};
+
+}  // namespace
+
+bool spans_nodes(const Plan& plan) {
+  const bool several = std::any_of(plan.node_of.begin(), plan.node_of.end(),
+                                   [&](int node) { return node != plan.node_of.front(); });
+  return several ||
+         std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& it) { return it.messages > 0; });
+}
+
+Plan on_one_node(const Plan& plan) { return Rewriter(plan).rewrite(); }
+
+}  // namespace plait
