@@ -113,15 +113,15 @@ struct Trial {
 };
 
 std::vector<std::string> algorithms_of(Collective collective) {
-  std::vector<std::string> algorithms = {"push", "push(2)"};
-  if (collective != Collective::kBarrier) algorithms.push_back("push_pull");
+  std::vector<std::string> algorithms = {"flat(store)", "flat(store, parts=2)", "flat(both)"};
+  if (collective == Collective::kBarrier) return {"flat"};
   if (collective == Collective::kAllReduce || collective == Collective::kReduce ||
       collective == Collective::kBroadcast) {
-    algorithms.push_back("one_shot_push");
-    algorithms.push_back("one_shot_push(2)");
+    algorithms.push_back("one_shot(store)");
+    algorithms.push_back("one_shot(store, parts=2)");
   }
   if (collective == Collective::kReduce || collective == Collective::kBroadcast) {
-    algorithms.push_back("chain_push(4)");
+    algorithms.push_back("chain(store, parts=4)");
   }
   return algorithms;
 }
@@ -131,11 +131,11 @@ constexpr size_t kMuch = 64 << 10;
 
 // What cannot win is not tried.
 bool is_worth_trying(const std::string& algorithm, const LaunchShape& shape, size_t bytes, int ranks) {
-  const bool lanes = algorithm.ends_with("(2)") || algorithm == "push_pull";
+  const bool lanes = algorithm.ends_with("parts=2)") || algorithm == "flat(both)";
   const size_t per_thread = bytes / static_cast<size_t>(shape.strands * shape.threads);
   if (shape.protocol == Protocol::kPackets && bytes > (size_t{1} << 20)) return false;
   if (shape.protocol == Protocol::kLines && (bytes > (size_t{64} << 20) || bytes < (size_t{16} << 10))) return false;
-  if (algorithm.starts_with("one_shot_push") && bytes > (size_t{1} << 20) && ranks > 2) return false;
+  if (algorithm.starts_with("one_shot") && bytes > (size_t{1} << 20) && ranks > 2) return false;
   if (lanes && (bytes < (size_t{1} << 20) || shape.protocol != Protocol::kSignals)) return false;
   if (per_thread > 4096 * 4 || (per_thread == 0 && shape.strands > 1)) return false;
   if (shape.threads < 256 && bytes > (size_t{256} << 10)) return false;

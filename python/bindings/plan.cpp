@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/spec.hpp"
 #include "api/inspect.hpp"
 #include "api/machine_plan.hpp"
 #include "base/error.hpp"
@@ -26,25 +26,27 @@ Reach parse_reach(const std::string& text) {
 }
 
 VerifiedPlan make(const std::string& collective, const std::string& algorithm, int ranks, int root,
-                  const std::vector<int>& factors, int pipeline, const std::string& reach,
+                  const std::vector<int>& factors, int parts, const std::string& reach,
                   const std::vector<std::vector<int>>& groups, const std::vector<int>& node_of) {
   AlgorithmArguments arguments;
   arguments.collective = parse_collective(collective);
+  AlgorithmSpec spec = parse_spec(algorithm, arguments.collective);
+  if (parts < 1) fail(ErrorCode::kInvalidArgument, "parts is ", parts, "; it counts them, from 1 on");
+  if (spec.parts == 0) spec.parts = parts;
+  if (spec.factors.empty()) spec.factors = factors;
   arguments.ranks = ranks;
   arguments.root = root;
-  arguments.factors = factors;
-  arguments.pipeline = pipeline;
   arguments.reach = parse_reach(reach);
   arguments.groups = groups;
   arguments.node_of = node_of;
-  return verify(make_plan(algorithm, arguments));
+  return verify(find_algorithm(spec.name, arguments.collective).make(resolve(spec, arguments)));
 }
 
 MachinePlan make_for_machine(const Topology& topology, const std::string& collective, const std::string& algorithm,
-                             int ranks, int root, const std::vector<int>& factors, int pipeline,
+                             int ranks, int root, const std::vector<int>& factors, int parts,
                              const std::string& reach) {
-  return plan_for_machine(
-      topology, {parse_collective(collective), algorithm, ranks, root, factors, pipeline, parse_reach(reach)});
+  return plan_for_machine(topology,
+                          {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_reach(reach)});
 }
 
 nb::typed<nb::list, Algorithm> algorithm_table() {
@@ -109,20 +111,22 @@ void bind_plan(nb::module_& module) {
            "What a communicator of these ranks runs for such a message, in words. Raises InvalidArgument.");
   module.def("plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"),
              nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
-             nb::arg("factors") = std::vector<int>(), nb::arg("pipeline") = 1, nb::arg("reach") = "staged",
+             nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1, nb::arg("reach") = "staged",
              nb::call_guard<nb::gil_scoped_release>(),
              "The plan of an algorithm on a machine, one rank a GPU. Without a name: of the algorithm with the "
              "best bound. Raises InvalidArgument.");
 
   module.def("algorithms", &algorithm_table, "All algorithms.");
-  module.def(
-      "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
-      nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("pipeline") = 1,
-      nb::arg("reach") = "staged", nb::arg("groups") = std::vector<std::vector<int>>(),
-      nb::arg("node_of") = std::vector<int>(), nb::call_guard<nb::gil_scoped_release>(),
-      "The verified plan of an algorithm. `factors`: hierarchy, such as [4, 2]; `pipeline`: parts under way at "
-      "once; `reach`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of ranks, the leader first; `node_of`: "
-      "node of each rank. Raises InvalidArgument that says what is legal.");
+  module.def("make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
+             nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1,
+             nb::arg("reach") = "staged", nb::arg("groups") = std::vector<std::vector<int>>(),
+             nb::arg("node_of") = std::vector<int>(), nb::call_guard<nb::gil_scoped_release>(),
+             "The verified plan of an algorithm, \"ring\" or with more, such as \"flat(store, parts=2)\"; what is left "
+             "open is as "
+             "the algorithm likes it. `factors`: hierarchy, such as [4, 2]; `parts`: of the "
+             "message that are under way at once; `reach`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of "
+             "ranks, the leader first; `node_of`: "
+             "node of each rank. Raises InvalidArgument that says what is legal.");
   module.def(
       "plan_from_json",
       [](const std::string& text, const std::string& file) { return verify(plan_from_json(text, file)); },

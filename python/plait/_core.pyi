@@ -193,7 +193,7 @@ def plan_for_machine(
     ranks: int = 0,
     root: int = 0,
     factors: Sequence[int] = [],
-    pipeline: int = 1,
+    parts: int = 1,
     reach: str = "staged",
 ) -> MachinePlan: ...
 def algorithms() -> list[Algorithm]: ...
@@ -204,7 +204,7 @@ def make_plan(
     *,
     root: int = 0,
     factors: Sequence[int] = [],
-    pipeline: int = 1,
+    parts: int = 1,
     reach: str = "staged",
     groups: Sequence[Sequence[int]] = [],
     node_of: Sequence[int] = [],

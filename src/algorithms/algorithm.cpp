@@ -2,17 +2,15 @@
 #include "algorithms/algorithm.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "algorithms/catalog.hpp"
+#include "algorithms/spec.hpp"
+#include "base/edit_distance.hpp"
 #include "base/error.hpp"
 
 namespace plait {
 namespace {
-
-bool serves(const Algorithm& algorithm, Collective collective) {
-  const auto& collectives = algorithm.collectives;
-  return std::find(collectives.begin(), collectives.end(), collective) != collectives.end();
-}
 
 std::string names_for(Collective collective) {
   std::string names;
@@ -22,14 +20,43 @@ std::string names_for(Collective collective) {
   return names;
 }
 
+// "did you mean ring? ", where a name is near.
+std::string guess(std::string_view written, Collective collective) {
+  written = written.substr(0, 64);
+  std::string_view nearest;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (!serves(algorithm, collective) || !is_slip_for(algorithm.name, written)) continue;
+    if (nearest.empty() || edit_distance(written, algorithm.name) < edit_distance(written, nearest)) {
+      nearest = algorithm.name;
+    }
+  }
+  return nearest.empty() ? "" : join("did you mean ", nearest, "? ");
+}
+
 }  // namespace
+
+const char* name(Direction direction) {
+  switch (direction) {
+    case Direction::kLoad:
+      return "load";
+    case Direction::kStore:
+      return "store";
+    case Direction::kBoth:
+      break;
+  }
+  return "both";
+}
 
 const std::vector<Algorithm>& algorithms() {
   static const auto& all = *new const std::vector<Algorithm>{
-      binomial(), chain(),         chain_push(), flat(), hierarchical_ring(), nvgroup_ring(),
-      one_shot(), one_shot_push(), pull(),       push(), push_pull(),         recursive_doubling(),
-      ring(),     three_stage()};  // for good: static destructors of a program still make calls
+      binomial(),           chain(), flat(),       hierarchical_ring(), nvgroup_ring(), one_shot(),
+      recursive_doubling(), ring(),  three_stage()};  // for good: static destructors of a program still make calls
   return all;
+}
+
+bool serves(const Algorithm& algorithm, Collective collective) {
+  const auto& collectives = algorithm.collectives;
+  return std::find(collectives.begin(), collectives.end(), collective) != collectives.end();
 }
 
 const Algorithm& find_algorithm(std::string_view name, Collective collective) {
@@ -39,19 +66,13 @@ const Algorithm& find_algorithm(std::string_view name, Collective collective) {
     fail(ErrorCode::kInvalidArgument, "algorithm ", name, " does not serve ", plait::name(collective),
          "; use one of: ", names_for(collective));
   }
-  fail(ErrorCode::kInvalidArgument, "algorithm '", name, "' is not known; for ", plait::name(collective),
-       " use one of: ", names_for(collective));
+  fail(ErrorCode::kInvalidArgument, "algorithm '", name, "' is not known; ", guess(name, collective), "for ",
+       plait::name(collective), " use one of: ", names_for(collective));
 }
 
-AlgorithmArguments fitted(const Algorithm& algorithm, AlgorithmArguments arguments) {
-  if (arguments.engine == Engine::kSm || arguments.engine == Engine::kCopy) {
-    arguments.engine = algorithm.only_copies ? Engine::kCopy : Engine::kSm;
-  }
-  return arguments;
-}
-
-Plan make_plan(std::string_view name, const AlgorithmArguments& arguments) {
-  return find_algorithm(name, arguments.collective).make(arguments);
+Plan make_plan(std::string_view text, const AlgorithmArguments& arguments) {
+  const AlgorithmSpec spec = parse_spec(text, arguments.collective);
+  return find_algorithm(spec.name, arguments.collective).make(apply(spec, arguments));
 }
 
 }  // namespace plait

@@ -1,13 +1,22 @@
 // Algorithms: pure functions from (collective, ranks and their places in the machine, parameters) to a plan.
 #pragma once
 
-#include <string>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "plan/builder.hpp"
 #include "plan/plan.hpp"
 
 namespace plait {
+
+// Who moves data within a node. Between nodes there are messages, whatever the direction.
+enum class Direction : uint8_t {
+  kLoad,   // whoever needs it loads it
+  kStore,  // whoever has it stores it
+  kBoth,   // most is stored, a part is loaded
+};
+const char* name(Direction direction);  // "load", "store", "both"
 
 // What an algorithm may depend on. The same on every rank, so that all ranks derive the same plan.
 struct AlgorithmArguments {
@@ -15,12 +24,27 @@ struct AlgorithmArguments {
   int ranks = 1;
   int root = 0;
   Engine engine = Engine::kCpu;   // of the lanes that move data next to a rank: kSm or kCpu, or kCopy
-  Reach reach = Reach::kStaged;   // what those engines can load from and store to
+  Reach reach = Reach::kStaged;   // kPeer: zero-copy, straight from and to users' buffers
   std::vector<int> node_of = {};  // node of each rank; empty: one node
   // NVLink groups as lists of ranks, the leader first; empty: the ranks of each node form one.
   std::vector<std::vector<int>> groups = {};
-  std::vector<int> factors = {};  // hierarchy p1 x p2 x … (hierarchical_ring); empty: derived from groups and nodes
-  int pipeline = 1;               // parts of the message under way at once, where the algorithm has a pipeline
+  std::vector<int> factors = {};  // hierarchy p1 x p2 x …; empty: derived from groups and nodes
+  Direction direction = Direction::kLoad;
+  int parts = 1;                                      // of the message that are under way at once
+  int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge where the plan would have more
+
+  friend bool operator==(const AlgorithmArguments&, const AlgorithmArguments&) = default;
+};
+
+// Which arguments an algorithm looks at, besides the collective, ranks, root, nodes and groups. The others are refused
+// unless they have their default.
+struct Uses {
+  bool direction = false;  // kLoad and kStore
+  bool both = false;       // kBoth besides
+  bool factors = false;
+  bool parts = false;
+  bool zero_copy = false;  // Reach::kPeer
+  bool engine = false;     // Engine::kCopy, in some zero-copy plans: copy engines can perform them
 };
 
 struct Algorithm {
@@ -28,18 +52,23 @@ struct Algorithm {
   std::string_view summary;  // one line for people
   std::string_view source;   // paper ids, such as "UEN-06, NVG-28"
   std::vector<Collective> collectives;
-  // The plan, not yet verified. Throws kInvalidArgument that says what is legal.
+  Uses uses;
+  // The plan, not yet verified. Throws kInvalidArgument that says what is legal; PlanTooLarge where the plan is legal
+  // but too large to build.
   Plan (*make)(const AlgorithmArguments&);
-  bool only_copies = false;  // from one place to one place: copy engines can perform it
+  // What is worth trying for these ranks on this machine: `machine` with direction, factors, parts and, of zero-copy
+  // plans on GPUs, engine filled in; the most promising first, and few. Never throws; empty where the algorithm is not
+  // for them.
+  std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };
 
-// All algorithms, in the order of the files' names.
+// All algorithms, in alphabetical order.
 const std::vector<Algorithm>& algorithms();
+bool serves(const Algorithm& algorithm, Collective collective);
 // Throws kInvalidArgument that lists the algorithms known for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);
-// `arguments` with the engine that is for the algorithm: on GPUs, copy engines perform what only copies, SMs all else.
-AlgorithmArguments fitted(const Algorithm& algorithm, AlgorithmArguments arguments);
-// Looks up and runs: the plan is not yet verified. Throws kInvalidArgument as the two above do.
-Plan make_plan(std::string_view name, const AlgorithmArguments& arguments);
+// Looks up and runs: the plan is not yet verified. `text` is a name, or more of what spec.hpp reads; what it says wins
+// over `arguments`. Throws kInvalidArgument and PlanTooLarge, as the functions above do.
+Plan make_plan(std::string_view text, const AlgorithmArguments& arguments);
 
 }  // namespace plait

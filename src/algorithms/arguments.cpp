@@ -6,7 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "base/error.hpp"
+#include "algorithms/spec.hpp"
+#include "plan/proof_size.hpp"
 
 namespace plait {
 namespace {
@@ -15,16 +16,31 @@ constexpr int64_t kMostChunks = 1 << 20;
 // The verifier follows every chunk on every rank.
 constexpr int64_t kMostChunksOfAllRanks = 1 << 23;
 
-template <class... Parts>
-[[noreturn]] void refuse(const Algorithm& algorithm, const Parts&... parts) {
-  fail(ErrorCode::kInvalidArgument, "algorithm ", algorithm.name, ": ", parts...);
+void check_engine(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  const Engine engine = arguments.engine;
+  if (engine == Engine::kSm || engine == Engine::kCpu) return;
+  if (engine == Engine::kCopy && takes_copy_engines(algorithm, arguments)) return;
+  refuse(algorithm, "lanes of engine ", name(engine), " cannot perform this plan; use ", name(Engine::kSm), " or ",
+         name(Engine::kCpu), algorithm.uses.engine ? ", or copy for zero-copy plans by load" : "");
 }
 
-void check_engine(const Algorithm& algorithm, Engine engine) {
-  const bool only_copies = algorithm.only_copies;
-  if (engine == Engine::kSm || engine == Engine::kCpu || (only_copies && engine == Engine::kCopy)) return;
-  refuse(algorithm, "lanes of engine ", name(engine), only_copies ? " cannot copy" : " cannot combine and share",
-         "; use ", only_copies ? join(name(Engine::kCopy), ", ") : "", name(Engine::kSm), " or ", name(Engine::kCpu));
+// What nobody looks at is a mistake.
+void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  const Uses uses = arguments.collective == Collective::kBarrier ? Uses{} : algorithm.uses;
+  const std::string_view why = arguments.collective == Collective::kBarrier ? ", since a barrier moves nothing" : "";
+  if (arguments.parts < 1) refuse(algorithm, "parts is ", arguments.parts, "; it counts them, from 1 on");
+  if (arguments.parts != 1 && !uses.parts) {
+    refuse(algorithm, "has no parts", why, ", and ", arguments.parts, " are asked for; leave them at 1");
+  }
+  if (arguments.direction != Direction::kLoad &&
+      !(uses.direction && (arguments.direction != Direction::kBoth || uses.both))) {
+    refuse(algorithm, "has no direction ", name(arguments.direction), why, "; leave it out",
+           uses.direction ? ", or take load or store" : "");
+  }
+  if (!arguments.factors.empty() && !uses.factors) refuse(algorithm, "has no factors", why, "; leave them out");
+  if (arguments.reach == Reach::kPeer && !uses.zero_copy) {
+    refuse(algorithm, "has no zero-copy plan", why, "; it takes reach ", name(Reach::kStaged));
+  }
 }
 
 void check_groups(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
@@ -47,24 +63,28 @@ void check_groups(const Algorithm& algorithm, const AlgorithmArguments& argument
 }  // namespace
 
 void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  const auto& collectives = algorithm.collectives;
-  if (std::find(collectives.begin(), collectives.end(), arguments.collective) == collectives.end()) {
+  if (!serves(algorithm, arguments.collective)) {
     std::string known;
-    for (const Collective collective : collectives)
-      known += (known.empty() ? "" : ", ") + std::string(name(collective));
+    for (const Collective collective : algorithm.collectives)
+      known += join(known.empty() ? "" : ", ", name(collective));
     refuse(algorithm, "does not serve ", name(arguments.collective), ", only ", known);
   }
   if (arguments.ranks < 1) refuse(algorithm, "needs at least one rank, not ", arguments.ranks);
   if (has_root(arguments.collective) && (arguments.root < 0 || arguments.root >= arguments.ranks)) {
     refuse(algorithm, "root ", arguments.root, " does not exist; ranks are 0..", arguments.ranks - 1);
   }
-  check_engine(algorithm, arguments.engine);
+  check_uses(algorithm, arguments);
+  check_engine(algorithm, arguments);
   if (!arguments.node_of.empty() && static_cast<int>(arguments.node_of.size()) != arguments.ranks) {
     refuse(algorithm, "node_of names the node of ", arguments.node_of.size(), " ranks; give one for each of the ",
            arguments.ranks, " ranks, or none");
   }
   if (!arguments.groups.empty()) check_groups(algorithm, arguments);
-  if (arguments.pipeline < 1) refuse(algorithm, "pipeline is ", arguments.pipeline, "; it counts parts, from 1 on");
+}
+
+bool on_one_node(const AlgorithmArguments& arguments) {
+  const auto& nodes = arguments.node_of;
+  return std::all_of(nodes.begin(), nodes.end(), [&](int node) { return node == nodes[0]; });
 }
 
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
@@ -81,28 +101,28 @@ void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& argume
   }
 }
 
-std::string label(const Algorithm& algorithm, const std::string& parameters, int pipeline) {
-  std::string inside = parameters;
-  if (pipeline != 1) inside += (inside.empty() ? "" : ", ") + join("pipeline ", pipeline);
-  return std::string(algorithm.name) + (inside.empty() ? "" : "(" + inside + ")");
+bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  return algorithm.uses.engine && arguments.reach == Reach::kPeer && arguments.direction == Direction::kLoad;
 }
 
-PlanBuilder start_plan(const AlgorithmArguments& arguments, std::string label, int64_t chunks_per_block) {
+PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arguments, int64_t chunks_per_block) {
+  const std::string label = to_text(spec_of(algorithm, arguments));
   const int64_t blocks = std::max<int64_t>(1, block_count(arguments.collective, arguments.ranks));
   if (chunks_per_block > kMostChunks / blocks) {
-    fail(ErrorCode::kInvalidArgument, "plan ", label, " would cut the message into more than ", kMostChunks,
-         " chunks; use a smaller pipeline");
+    throw PlanTooLarge(ErrorCode::kInvalidArgument, join("plan ", label, " would cut the message into more than ",
+                                                         kMostChunks, " chunks; use fewer parts"));
   }
   // All that a rank's buffers hold.
   const int64_t chunks =
       blocks * chunks_per_block / (arguments.collective == Collective::kAllToAll ? arguments.ranks : 1);
   if (chunks > kMostChunksOfAllRanks / arguments.ranks) {
-    fail(ErrorCode::kInvalidArgument, "plan ", label, " would have ", arguments.ranks, " ranks x ", chunks,
-         " chunks to prove; the limit is ", kMostChunksOfAllRanks, ". Use fewer ranks",
-         arguments.pipeline > 1 ? " or a smaller pipeline" : "");
+    throw PlanTooLarge(
+        ErrorCode::kInvalidArgument,
+        join("plan ", label, " would have ", arguments.ranks, " ranks x ", chunks, " chunks to prove; the limit is ",
+             kMostChunksOfAllRanks, ". Use fewer ranks", arguments.parts > 1 ? " or parts" : ""));
   }
-  return PlanBuilder({std::move(label), arguments.collective, arguments.ranks, arguments.root,
-                      static_cast<int>(chunks_per_block), arguments.reach, arguments.node_of});
+  return PlanBuilder({label, arguments.collective, arguments.ranks, arguments.root, static_cast<int>(chunks_per_block),
+                      arguments.reach, arguments.node_of, arguments.most_operations});
 }
 
 std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
@@ -110,6 +130,18 @@ std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& ar
   for (int rank = 0; rank < arguments.ranks; ++rank) lanes.push_back(builder.add_lane(rank, arguments.engine));
   return lanes;
 }
+
+std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, const std::vector<int>& parts) {
+  std::vector<AlgorithmArguments> candidates;
+  for (const int count : parts) {
+    AlgorithmArguments& candidate = candidates.emplace_back(machine);
+    candidate.parts = count;
+    if (candidate.engine == Engine::kCopy) candidate.engine = Engine::kSm;
+  }
+  return candidates;
+}
+
+bool on_gpus(const AlgorithmArguments& machine) { return machine.engine != Engine::kCpu; }
 
 bool gives(const AlgorithmArguments& arguments, int from, int to) {
   switch (arguments.collective) {

@@ -6,23 +6,37 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "base/error.hpp"
 #include "plan/builder.hpp"
 
 namespace plait {
 
-// Throws kInvalidArgument unless `arguments` fit `algorithm` as far as all algorithms agree: the collective, ranks,
-// root, engine, nodes, groups and pipeline.
+// Throws kInvalidArgument that names the algorithm.
+template <class... Parts>
+[[noreturn]] void refuse(const Algorithm& algorithm, const Parts&... parts) {
+  fail(ErrorCode::kInvalidArgument, "algorithm ", algorithm.name, ": ", parts...);
+}
+
+// Refuses arguments that do not fit `algorithm` as far as all algorithms agree: the collective, ranks, root, engine,
+// nodes and groups, and whatever it does not use.
 void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments);
-// Throws kInvalidArgument unless all ranks are on one node.
+// Refuses ranks on several nodes.
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments);
+bool on_one_node(const AlgorithmArguments& arguments);
 
-// "name", or "name(parameter)" with the parameters that are not empty, and the pipeline where it is not 1.
-std::string label(const Algorithm& algorithm, const std::string& parameters, int pipeline);
+// Whether copy engines may perform the plan: a zero-copy plan by load of an algorithm that says so.
+bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 
-// A builder of a plan with checked arguments; refuses plans of more chunks than anybody can want or prove.
-PlanBuilder start_plan(const AlgorithmArguments& arguments, std::string label, int64_t chunks_per_block);
+// A builder of a plan with checked arguments, which is called what spec_of() says; refuses plans of more chunks than
+// anybody can want or prove.
+PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arguments, int64_t chunks_per_block);
 // One lane a rank, of the engine that the arguments name.
 std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments);
+
+// Candidates: the machine with so many parts each. Its GPUs perform them by SMs.
+std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, const std::vector<int>& parts);
+// Whether ranks are on GPUs.
+bool on_gpus(const AlgorithmArguments& machine);
 
 // Whether `to` needs something of the input of `from`, which may be itself.
 bool gives(const AlgorithmArguments& arguments, int from, int to);

@@ -1,4 +1,5 @@
 // Binomial tree (AWA-13).
+#include "algorithms/arguments.hpp"
 #include "algorithms/catalog.hpp"
 #include "algorithms/tree.hpp"
 
@@ -24,7 +25,7 @@ namespace {
 // Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce).
 // Scratch slots of M: broadcast 1 where a rank has children on its node (kPeer: none); reduce 1 but at the root (leaves
 //   with kPeer or below another node: none), and 1 for each child on another node.
-// When: small messages, many ranks, several nodes. pipeline: parts that follow one another down the tree.
+// When: small messages, many ranks, several nodes. parts: that follow one another down the tree.
 Plan make_binomial(const AlgorithmArguments& arguments) {
   check_arguments(binomial(), arguments);
   const auto position = [&](int v) { return (v + arguments.root) % arguments.ranks; };
@@ -43,19 +44,24 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
   Tree tree(arguments.root, arguments.ranks);
   add_binomial(tree, heads);
   for (const auto& ranks : node_ranks) add_binomial(tree, ranks);
-  const std::string plan_label = label(binomial(), "", arguments.pipeline);
-  return arguments.collective == Collective::kBroadcast ? broadcast_along(tree, arguments, plan_label)
-                                                        : reduce_along(tree, arguments, plan_label);
+  return arguments.collective == Collective::kBroadcast ? broadcast_along(tree, binomial(), arguments)
+                                                        : reduce_along(tree, binomial(), arguments);
+}
+
+std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& machine) {
+  return with_parts(machine, {1, 2, 4, 8});
 }
 
 }  // namespace
 
 Algorithm binomial() {
-  return {"binomial",
-          "a tree that doubles the ranks that have the message; log2 p steps",
-          "AWA-13, AWA-11",
-          {Collective::kBroadcast, Collective::kReduce},
-          make_binomial};
+  return {.name = "binomial",
+          .summary = "a tree that doubles the ranks that have the message; log2 p steps",
+          .source = "AWA-13, AWA-11",
+          .collectives = {Collective::kBroadcast, Collective::kReduce},
+          .uses = {.parts = true, .zero_copy = true},
+          .make = make_binomial,
+          .candidates = binomial_candidates};
 }
 
 }  // namespace plait

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "algorithms/arguments.hpp"
-#include "algorithms/catalog.hpp"
+#include "algorithms/flat.hpp"
 
 namespace plait {
 namespace {
@@ -11,23 +11,23 @@ namespace {
 // strands as links want.
 constexpr int kMostLanes = 2;
 
+}  // namespace
+
 // A broadcast begins at the root, a reduction ends there; every rank combines what came with its own input. Three
 // ranks, root 0:
 //
 //     broadcast:  r0 --> scratch of r1 --> scratch of r2        reduce:  r1 --> scratch of r2 --> scratch of r0
 //
-// In `pipeline` parts that follow one another, in turn on one of two lanes a rank.
+// In `parts` parts that follow one another, in turn on one of two lanes a rank.
 //
 // Steps: p-1. Bytes: every link of the chain carries M once, one way: a GPU stores to one other only, which links like
 //   better than stores to all. Scratch: M on every rank but the first.
 // When: long messages on few GPUs; with p-2 parts and more the last rank is less than a slice of the message behind the
 //   first. Not for a reduction of types that add up in wider ones: partial sums travel wide.
-Plan make_chain_push(const AlgorithmArguments& arguments) {
-  check_arguments(chain_push(), arguments);
-  check_one_node(chain_push(), arguments);
-  const int ranks = arguments.ranks, parts = arguments.pipeline;
+Plan chain_by_store(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  const int ranks = arguments.ranks, parts = arguments.parts;
   const bool reduces = arguments.collective == Collective::kReduce;
-  PlanBuilder builder = start_plan(arguments, label(chain_push(), "", parts), parts);
+  PlanBuilder builder = start_plan(algorithm, arguments, parts);
   std::vector<std::vector<LaneId>> lanes;
   for (int lane = 0; lane < std::min(parts, kMostLanes); ++lane) lanes.push_back(add_lanes(builder, arguments));
   const auto rank_at = [&](int position) { return (arguments.root + position + (reduces ? 1 : 0)) % ranks; };
@@ -48,16 +48,6 @@ Plan make_chain_push(const AlgorithmArguments& arguments) {
     }
   }
   return builder.finish();
-}
-
-}  // namespace
-
-Algorithm chain_push() {
-  return {"chain_push",
-          "from rank to rank in parts, each storing into the next one's memory; every link carries the message once",
-          "UEN-X1, NVG-47",
-          {Collective::kBroadcast, Collective::kReduce},
-          make_chain_push};
 }
 
 }  // namespace plait

@@ -14,11 +14,11 @@ namespace {
 // Lanes and what all collectives of this file do with them. Every collective consists of rounds in which all ranks
 // signal all others; between them a rank works on chunks of its own or fetches those of others, the next rank's first.
 struct Flat {
-  Flat(const AlgorithmArguments& the_arguments, std::string label, int64_t chunks_per_block)
+  Flat(const Algorithm& algorithm, const AlgorithmArguments& the_arguments, int64_t chunks_per_block)
       : arguments(the_arguments),
         ranks(arguments.ranks),
         peer(arguments.reach == Reach::kPeer),
-        builder(start_plan(arguments, std::move(label), chunks_per_block)),
+        builder(start_plan(algorithm, arguments, chunks_per_block)),
         lanes(add_lanes(builder, arguments)) {}
 
   // Takes scratch for the staged copy of the message on every rank; slot = chunk.
@@ -74,14 +74,14 @@ struct Flat {
 //     stage 1: r1, r2, r3 --> r0 reduces          stage 2: r0 --> r1, r2, r3          (all chunks at once, all links)
 //
 // Staged: publish what others reduce; fold the own chunk into the output and the free slot of the published copy; fetch
-//   the others' chunks. `pipeline` parts: a part is published before the one before it is reduced (TEM-18).
+//   the others' chunks. parts: a part is published before the one before it is reduced (TEM-18).
 //   Steps: 2 + floor(2(k-1)/3) for k parts, as a lane waits for other parts before it signals. Scratch: p slots of M/p
-//   (each in `pipeline` parts).
+//   (each in parts).
 // Peer: one fold {all outputs} <- {all inputs} between two rounds of signals. Steps: 2. No scratch, no copies.
 // Bytes per rank over links: in and out 2(p-1)/p M together for each direction.
 // When: medium and large messages where all ranks reach each other directly (NVSwitch, cliques, shared memory).
 void staged_all_reduce(Flat& it) {
-  const int parts = it.arguments.pipeline;
+  const int parts = it.arguments.parts;
   it.take_published();
   std::vector<SignalTable> ready(parts), reduced(parts);
   const auto publish = [&](int part) {
@@ -125,8 +125,8 @@ void peer_all_reduce(Flat& it) {
 
 // Stage 1 alone: rank q folds block q of all inputs. Steps: 1; peer 2 (nobody may return while others read its input).
 // Bytes read per rank from others: p-1 blocks. Scratch: staged p slots of a block.
-Plan reduce_scatter(const AlgorithmArguments& arguments, std::string label) {
-  Flat it(arguments, std::move(label), 1);
+Plan flat_reduce_scatter(const AlgorithmArguments& arguments) {
+  Flat it(flat(), arguments, 1);
   it.take_published();
   for (int rank = 0; rank < it.ranks && !it.peer; ++rank) it.publish_all_but_own(rank, 0);
   it.meet();
@@ -140,8 +140,8 @@ Plan reduce_scatter(const AlgorithmArguments& arguments, std::string label) {
 // Stage 2 alone. Staged: publish the own block, fetch the others'. Steps: 1. Scratch: 1 slot of a block.
 // Peer: store the own block to all outputs between two rounds of signals. Steps: 2. No scratch.
 // Bytes per rank over links: p-1 blocks.
-Plan all_gather(const AlgorithmArguments& arguments, std::string label) {
-  Flat it(arguments, std::move(label), 1);
+Plan flat_all_gather(const AlgorithmArguments& arguments) {
+  Flat it(flat(), arguments, 1);
   if (it.peer) {
     it.meet();
     for (int rank = 0; rank < it.ranks; ++rank) {
@@ -169,8 +169,8 @@ Plan all_gather(const AlgorithmArguments& arguments, std::string label) {
 
 // Rank q folds chunk q of all inputs, and the root gets it. Steps: 2.
 // Bytes: every rank reads (p-1)/p M; the root takes in as much again. Scratch: staged p slots of M/p, peer none.
-Plan reduce(const AlgorithmArguments& arguments, std::string label) {
-  Flat it(arguments, std::move(label), arguments.ranks);
+Plan flat_reduce(const AlgorithmArguments& arguments) {
+  Flat it(flat(), arguments, arguments.ranks);
   const int root = arguments.root;
   it.take_published();
   for (int rank = 0; rank < it.ranks && !it.peer; ++rank) it.publish_all_but_own(rank, 0);
@@ -203,9 +203,9 @@ Plan reduce(const AlgorithmArguments& arguments, std::string label) {
 //
 // Steps: 2 (1 with two ranks and staged). Bytes: every rank but the root takes in M, the root gives M.
 // Scratch: staged p-1 slots of M/(p-1) at the root and 1 at the others; peer none.
-Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
+Plan flat_broadcast(const AlgorithmArguments& arguments) {
   const int owners = std::max(arguments.ranks - 1, 1);
-  Flat it(arguments, std::move(label), owners);
+  Flat it(flat(), arguments, owners);
   const int root = arguments.root;
   const auto owner = [&](int chunk) { return (root + 1 + chunk) % it.ranks; };
   PlanBuilder& builder = it.builder;
@@ -248,38 +248,110 @@ Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
 }
 
 // Everybody signals everybody. Steps: 1.
-Plan barrier(const AlgorithmArguments& arguments, std::string label) {
-  Flat it(arguments, std::move(label), 1);
+Plan flat_barrier(const AlgorithmArguments& arguments) {
+  Flat it(flat(), arguments, 1);
   it.meet();
   return it.builder.finish();
+}
+
+bool gathers_or_scatters_only(Collective collective) {
+  return collective == Collective::kGather || collective == Collective::kScatter || collective == Collective::kAllToAll;
+}
+
+// What the plans by load and the zero-copy ones by store have in common: they are made alike where reach differs.
+Plan flat_by_load(const AlgorithmArguments& arguments) {
+  switch (arguments.collective) {
+    case Collective::kAllReduce:
+      return flat_all_reduce(flat(), arguments);
+    case Collective::kReduceScatter:
+      return flat_reduce_scatter(arguments);
+    case Collective::kAllGather:
+      return flat_all_gather(arguments);
+    case Collective::kReduce:
+      return flat_reduce(arguments);
+    case Collective::kBroadcast:
+      return flat_broadcast(arguments);
+    default:  // gather, scatter and all_to_all, after check_arguments()
+      break;
+  }
+  refuse(flat(), "has no plan by load of ", name(arguments.collective), " but a zero-copy one; use flat(store)");
+}
+
+// Whoever has combined a chunk, or has to pass it on, stores it straight into the outputs of all who need it.
+Plan flat_by_zero_copy_store(const AlgorithmArguments& arguments) {
+  const Collective collective = arguments.collective;
+  if (collective == Collective::kReduceScatter || gathers_or_scatters_only(collective)) {
+    refuse(flat(), "has no zero-copy plan by store of ", name(collective), "; use flat(load, zero_copy)");
+  }
+  return flat_by_load(arguments);
+}
+
+bool has_parts(const AlgorithmArguments& arguments) {
+  if (arguments.direction != Direction::kLoad) return arguments.reach != Reach::kPeer;
+  return arguments.collective == Collective::kAllReduce && arguments.reach != Reach::kPeer;
 }
 
 Plan make_flat(const AlgorithmArguments& arguments) {
   check_arguments(flat(), arguments);
   check_one_node(flat(), arguments);
-  const std::string plain = label(flat(), "", 1);
-  switch (arguments.collective) {
-    case Collective::kAllReduce:
-      return flat_all_reduce(arguments, plain);
-    case Collective::kReduceScatter:
-      return reduce_scatter(arguments, plain);
-    case Collective::kAllGather:
-      return all_gather(arguments, plain);
-    case Collective::kReduce:
-      return reduce(arguments, plain);
-    case Collective::kBroadcast:
-      return broadcast(arguments, plain);
-    default:  // a barrier, after check_arguments()
+  if (arguments.collective == Collective::kBarrier) return flat_barrier(arguments);
+  const bool zero_copy = arguments.reach == Reach::kPeer;
+  if (arguments.parts > 1 && !has_parts(arguments)) {
+    refuse(flat(), "has no parts in ", zero_copy ? "a zero-copy plan" : "a plan by load", " of ",
+           name(arguments.collective), ", and ", arguments.parts, " are asked for");
+  }
+  switch (arguments.direction) {
+    case Direction::kLoad:
+      return zero_copy ? flat_by_zero_copy_load(flat(), arguments) : flat_by_load(arguments);
+    case Direction::kStore:
+      return zero_copy ? flat_by_zero_copy_store(arguments) : flat_by_store(flat(), arguments);
+    case Direction::kBoth:
       break;
   }
-  return barrier(arguments, plain);
+  if (zero_copy) refuse(flat(), "has no zero-copy plan by both; use flat(load, zero_copy)");
+  return flat_by_both(flat(), arguments);
+}
+
+AlgorithmArguments with(AlgorithmArguments machine, Direction direction, int parts, Engine engine) {
+  machine.direction = direction;
+  machine.parts = parts;
+  machine.engine = engine;
+  return machine;
+}
+
+std::vector<AlgorithmArguments> zero_copy_candidates(const AlgorithmArguments& machine) {
+  const Collective collective = machine.collective;
+  std::vector<AlgorithmArguments> all;
+  if (collective != Collective::kReduce) {
+    if (on_gpus(machine)) all.push_back(with(machine, Direction::kLoad, 1, Engine::kCopy));
+    all.push_back(with(machine, Direction::kLoad, 1, machine.engine));
+  }
+  if (collective == Collective::kReduceScatter || gathers_or_scatters_only(collective)) return all;
+  all.push_back(with(machine, Direction::kStore, 1, machine.engine));
+  return all;
+}
+
+std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given) {
+  if (!on_one_node(given)) return {};
+  const AlgorithmArguments machine = with_parts(given, {1})[0];
+  const Collective collective = machine.collective;
+  const bool zero_copy = machine.reach == Reach::kPeer;
+  if (collective == Collective::kBarrier) return zero_copy ? std::vector<AlgorithmArguments>{} : std::vector{machine};
+  if (zero_copy) return zero_copy_candidates(machine);
+  std::vector<AlgorithmArguments> by_load, all;
+  if (!gathers_or_scatters_only(collective)) by_load.push_back(with(machine, Direction::kLoad, 1, machine.engine));
+  if (collective == Collective::kAllReduce) by_load.push_back(with(machine, Direction::kLoad, 4, machine.engine));
+  for (const int parts : {1, 2}) all.push_back(with(machine, Direction::kStore, parts, machine.engine));
+  all.push_back(with(machine, Direction::kBoth, kPartsOfBoth, machine.engine));
+  all.insert(on_gpus(machine) ? all.end() : all.begin(), by_load.begin(), by_load.end());
+  return all;
 }
 
 }  // namespace
 
-Plan flat_all_reduce(const AlgorithmArguments& arguments, std::string label) {
+Plan flat_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const bool peer = arguments.reach == Reach::kPeer;
-  Flat it(arguments, std::move(label), int64_t{arguments.ranks} * (peer ? 1 : arguments.pipeline));
+  Flat it(algorithm, arguments, int64_t{arguments.ranks} * (peer ? 1 : arguments.parts));
   if (peer) {
     peer_all_reduce(it);
   } else {
@@ -289,12 +361,15 @@ Plan flat_all_reduce(const AlgorithmArguments& arguments, std::string label) {
 }
 
 Algorithm flat() {
-  return {"flat",
-          "each rank looks after one chunk and deals with all others directly; one or two steps",
-          "TEM-17, TEM-18, BLK-03, NVG-47",
-          {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
-           Collective::kAllGather, Collective::kBarrier},
-          make_flat};
+  return {.name = "flat",
+          .summary = "each rank looks after one chunk and deals with all others directly; one or two steps",
+          .source = "TEM-17, TEM-18, BLK-03, NVG-47",
+          .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
+                          Collective::kReduceScatter, Collective::kAllGather, Collective::kGather, Collective::kScatter,
+                          Collective::kAllToAll, Collective::kBarrier},
+          .uses = {.direction = true, .both = true, .parts = true, .zero_copy = true, .engine = true},
+          .make = make_flat,
+          .candidates = flat_candidates};
 }
 
 }  // namespace plait

@@ -27,7 +27,7 @@ namespace {
 // Scratch: 1 + 1/p1 + 1/(p1 p2) + … times M (< 2 M) in slots of M/p; with kPeer a pi-th of each term less. Where the
 //   next rank of a ring is on another node, (pi - 2) M/(p1…pi) more for what leaves, and one piece more above level 1.
 // When: several nodes, many ranks: long-distance links carry small pieces, and steps are few.
-// pipeline: parts of a piece (UEN-08).
+// parts: of a piece (UEN-08).
 
 // The size of the equal blocks of neighbouring ranks into which a partition cuts them; 1 where it does not, or where
 // all are in one block.
@@ -87,19 +87,19 @@ std::vector<int> levels_of(const AlgorithmArguments& arguments) {
   return levels;
 }
 
-std::string text_of(const std::vector<int>& levels) {
-  std::string text;
-  for (const int factor : levels) text += (text.empty() ? "" : "x") + std::to_string(factor);
-  return text;
+std::vector<int> without_ones(std::vector<int> factors) {
+  std::erase(factors, 1);
+  return factors;
 }
 
-Plan make_hierarchical_ring(const AlgorithmArguments& arguments) {
-  check_arguments(hierarchical_ring(), arguments);
-  const std::vector<int> levels = levels_of(arguments);
+Plan make_hierarchical_ring(const AlgorithmArguments& given) {
+  check_arguments(hierarchical_ring(), given);
+  AlgorithmArguments arguments = given;
+  arguments.factors = levels_of(given);
+  const std::vector<int>& levels = arguments.factors;
   const int ranks = arguments.ranks;
   const int height = static_cast<int>(levels.size());
-  PlanBuilder builder = start_plan(arguments, label(hierarchical_ring(), text_of(levels), arguments.pipeline),
-                                   int64_t{ranks} * arguments.pipeline);
+  PlanBuilder builder = start_plan(hierarchical_ring(), arguments, int64_t{ranks} * arguments.parts);
   Carrier carrier(builder, arguments.node_of);
   const std::vector<LaneId> lanes = add_lanes(builder, arguments);
   HeldByRank held(ranks), outputs(ranks);
@@ -122,13 +122,13 @@ Plan make_hierarchical_ring(const AlgorithmArguments& arguments) {
       for (int x = 0; x < length; ++x) shape.lanes.push_back(lanes[start + x * stride]);
       shape.first_chunk = first_chunk[start];
       shape.part_chunks = piece_chunks;
-      shape.parts = arguments.pipeline;
+      shape.parts = arguments.parts;
       shape.stores_to_peers = arguments.reach == Reach::kPeer;
       RingSteps& ring = rings[level].emplace_back(builder, carrier, std::move(shape));
       ring.reduce_scatter(held);
       if (level < height - 1) ring.settle();
       for (int x = 0; x < length; ++x) {
-        first_chunk[start + x * stride] += x * piece_chunks * arguments.pipeline;
+        first_chunk[start + x * stride] += x * piece_chunks * arguments.parts;
       }
     }
     stride *= length;
@@ -139,14 +139,28 @@ Plan make_hierarchical_ring(const AlgorithmArguments& arguments) {
   return builder.finish();
 }
 
+std::vector<AlgorithmArguments> hierarchical_ring_candidates(const AlgorithmArguments& machine) {
+  std::vector<AlgorithmArguments> all;
+  for (const auto& factors : {derived_factors(machine), prime_factors(machine.ranks)}) {
+    AlgorithmArguments candidate = machine;
+    candidate.factors = without_ones(factors);
+    if (candidate.factors.size() < 2) continue;  // which is a ring
+    if (!all.empty() && all[0].factors == candidate.factors) continue;
+    for (const AlgorithmArguments& it : with_parts(candidate, {1, 2, 4})) all.push_back(it);
+  }
+  return all;
+}
+
 }  // namespace
 
 Algorithm hierarchical_ring() {
-  return {"hierarchical_ring",
-          "rings within rings by any factor list, from the flat ring to Rabenseifner",
-          "UEN-07, UEN-13..16, NVG-31, NVG-32",
-          {Collective::kAllReduce},
-          make_hierarchical_ring};
+  return {.name = "hierarchical_ring",
+          .summary = "rings within rings by any factor list, from the flat ring to Rabenseifner",
+          .source = "UEN-07, UEN-13..16, NVG-31, NVG-32",
+          .collectives = {Collective::kAllReduce},
+          .uses = {.factors = true, .parts = true, .zero_copy = true},
+          .make = make_hierarchical_ring,
+          .candidates = hierarchical_ring_candidates};
 }
 
 }  // namespace plait

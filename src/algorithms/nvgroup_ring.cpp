@@ -40,7 +40,7 @@ namespace {
 //   (G-1)/G M/n for the sums; staged M more for the published input.
 // Where groups differ in size, slices are cut so that they differ by little: see slices_of().
 // When: large messages; several groups joined by slower links, or by the network; hosts on the way.
-// pipeline: parts of each chunk, so that the network starts early (NVG-62).
+// parts: of each chunk, so that the network starts early (NVG-62).
 class NvGroupRing {
  public:
   NvGroupRing(const AlgorithmArguments& arguments, std::vector<std::vector<int>> groups);
@@ -116,10 +116,9 @@ int slices_of(const std::vector<std::vector<int>>& groups) {
 
 NvGroupRing::NvGroupRing(const AlgorithmArguments& arguments, std::vector<std::vector<int>> groups)
     : peer_(arguments.reach == Reach::kPeer),
-      parts_(arguments.pipeline),
+      parts_(arguments.parts),
       slices_(slices_of(groups)),
-      builder_(start_plan(arguments, label(nvgroup_ring(), "", parts_),
-                          static_cast<int64_t>(groups.size()) * parts_ * slices_)),
+      builder_(start_plan(nvgroup_ring(), arguments, static_cast<int64_t>(groups.size()) * parts_ * slices_)),
       carrier_(builder_, arguments.node_of),
       lanes_(add_lanes(builder_, arguments)),
       published_(arguments.ranks),
@@ -282,18 +281,34 @@ Plan make_nvgroup_ring(const AlgorithmArguments& arguments) {
            " are in one group but on different nodes; a group has to lie on one node");
     }
   }
-  if (groups.size() == 1) return flat_all_reduce(arguments, label(nvgroup_ring(), "", arguments.pipeline));
+  if (groups.size() == 1 && arguments.parts > 1 && arguments.reach == Reach::kPeer) {
+    refuse(nvgroup_ring(), "has no parts in a zero-copy plan of one group, and ", arguments.parts, " are asked for");
+  }
+  if (groups.size() == 1) return flat_all_reduce(nvgroup_ring(), arguments);
   return NvGroupRing(arguments, std::move(groups)).make();
+}
+
+std::vector<AlgorithmArguments> nvgroup_ring_candidates(const AlgorithmArguments& machine) {
+  const auto groups = groups_or_nodes(machine);
+  if (groups.size() == 1) return {};
+  for (const auto& ranks : groups) {
+    for (const int rank : ranks) {
+      if (node_of(machine, rank) != node_of(machine, ranks[0])) return {};
+    }
+  }
+  return with_parts(machine, {1, 2, 4, 8});
 }
 
 }  // namespace
 
 Algorithm nvgroup_ring() {
-  return {"nvgroup_ring",
-          "groups cooperate like one device; their leaders form a ring through host memory or the network",
-          "NVG-42, NVG-45..48, NVG-54..60, NVG-62",
-          {Collective::kAllReduce},
-          make_nvgroup_ring};
+  return {.name = "nvgroup_ring",
+          .summary = "groups cooperate like one device; their leaders form a ring through host memory or the network",
+          .source = "NVG-42, NVG-45..48, NVG-54..60, NVG-62",
+          .collectives = {Collective::kAllReduce},
+          .uses = {.parts = true, .zero_copy = true},
+          .make = make_nvgroup_ring,
+          .candidates = nvgroup_ring_candidates};
 }
 
 }  // namespace plait

@@ -2,6 +2,7 @@
 #include "algorithms/arguments.hpp"
 #include "algorithms/carrier.hpp"
 #include "algorithms/catalog.hpp"
+#include "algorithms/flat.hpp"
 
 namespace plait {
 namespace {
@@ -14,13 +15,11 @@ namespace {
 //
 // Steps: 1. Bytes read per rank from others: (p-1) M. Scratch slots: 1 of M. All sources in the order of the ranks.
 // When: small messages, where the number of steps is all that counts; one node.
-// Publishing also with Reach::kPeer is on purpose: reading inputs in place would demand a second exchange of signals
+// There is no zero-copy plan: reading inputs in place would demand a second exchange of signals
 // before anybody may return, which takes longer than copying a small message, and could not run in place.
-Plan make_one_shot(const AlgorithmArguments& arguments) {
-  check_arguments(one_shot(), arguments);
-  check_one_node(one_shot(), arguments);
+Plan one_shot_by_load(const AlgorithmArguments& arguments) {
   const int ranks = arguments.ranks;
-  PlanBuilder builder = start_plan(arguments, label(one_shot(), "", 1), 1);
+  PlanBuilder builder = start_plan(one_shot(), arguments, 1);
   const std::vector<LaneId> lanes = add_lanes(builder, arguments);
   std::vector<Place> published;
   for (int rank = 0; rank < ranks && ranks > 1; ++rank) {
@@ -38,14 +37,39 @@ Plan make_one_shot(const AlgorithmArguments& arguments) {
   return builder.finish();
 }
 
+Plan make_one_shot(const AlgorithmArguments& arguments) {
+  check_arguments(one_shot(), arguments);
+  check_one_node(one_shot(), arguments);
+  if (arguments.direction == Direction::kStore) return one_shot_by_store(one_shot(), arguments);
+  if (arguments.collective != Collective::kAllReduce) {
+    refuse(one_shot(), "has no plan by load of ", name(arguments.collective), "; use one_shot(store)");
+  }
+  if (arguments.parts > 1) refuse(one_shot(), "has no parts by load, and ", arguments.parts, " are asked for");
+  return one_shot_by_load(arguments);
+}
+
+std::vector<AlgorithmArguments> one_shot_candidates(const AlgorithmArguments& machine) {
+  if (!on_one_node(machine) || machine.reach == Reach::kPeer) return {};
+  AlgorithmArguments by_store = machine;
+  by_store.direction = Direction::kStore;
+  std::vector<AlgorithmArguments> all = with_parts(by_store, {1, 2});
+  if (machine.collective == Collective::kAllReduce) {
+    all.insert(on_gpus(machine) ? all.end() : all.begin(), with_parts(machine, {1})[0]);
+    (on_gpus(machine) ? all.back() : all.front()).direction = Direction::kLoad;
+  }
+  return all;
+}
+
 }  // namespace
 
 Algorithm one_shot() {
-  return {"one_shot",
-          "everyone publishes its input and folds all of them; one step",
-          "TEM-17 without its second stage",
-          {Collective::kAllReduce},
-          make_one_shot};
+  return {.name = "one_shot",
+          .summary = "everything goes to whoever needs it at once; one step",
+          .source = "TEM-17 without its second stage",
+          .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast},
+          .uses = {.direction = true, .parts = true},
+          .make = make_one_shot,
+          .candidates = one_shot_candidates};
 }
 
 }  // namespace plait

@@ -3,8 +3,7 @@
 
 #include "algorithms/arguments.hpp"
 #include "algorithms/carrier.hpp"
-#include "algorithms/catalog.hpp"
-#include "base/error.hpp"
+#include "algorithms/flat.hpp"
 
 namespace plait {
 namespace {
@@ -105,8 +104,8 @@ bool is_right_in_place(const AlgorithmArguments& arguments) {
 // copied in a lane of its own, the last.
 //
 // Steps: 2. Bytes: every rank reads what it needs, once.
-Plan move(const AlgorithmArguments& arguments) {
-  PlanBuilder builder = start_plan(arguments, label(pull(), "", 1), 1);
+Plan move(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  PlanBuilder builder = start_plan(algorithm, arguments, 1);
   const auto lanes = add_pair_lanes(builder, arguments);
   add_own_lanes(builder, arguments);
   const std::vector<Move> moves = moves_between(arguments);
@@ -133,10 +132,10 @@ void meet(PlanBuilder& builder, const std::vector<LaneId>& lanes) {
 // fold.
 //
 // Steps: 2 of reduce_scatter, 3 of all_reduce. Bytes: every rank reads p-1 chunks, in all_reduce twice.
-Plan combine(const AlgorithmArguments& arguments) {
+Plan combine(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const bool shares = arguments.collective == Collective::kAllReduce;
   const int ranks = arguments.ranks;
-  PlanBuilder builder = start_plan(arguments, label(pull(), "", 1), shares ? ranks : 1);
+  PlanBuilder builder = start_plan(algorithm, arguments, shares ? ranks : 1);
   std::vector<LaneId> folds;
   std::vector<Place> inputs;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -157,30 +156,17 @@ Plan combine(const AlgorithmArguments& arguments) {
   return builder.finish();
 }
 
+}  // namespace
+
 // Without scratch: for copy engines, which copy from one place to one place and take no SM from anybody, or a few SMs,
 // which combine what has to be.
 // When: messages from some MiB on between GPUs whose users' buffers are mapped.
-Plan make_pull(const AlgorithmArguments& arguments) {
-  check_arguments(pull(), arguments);
-  check_one_node(pull(), arguments);
-  if (arguments.reach != Reach::kPeer) {
-    fail(ErrorCode::kInvalidArgument,
-         "algorithm pull: reads other ranks' buffers, which are out of reach where reach is ", name(arguments.reach),
-         "; it takes reach ", name(Reach::kPeer), ". Use another algorithm, such as push");
+Plan flat_by_zero_copy_load(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  if (arguments.collective == Collective::kReduce) {
+    refuse(algorithm, "has no zero-copy plan by load of a reduce; use flat(store, zero_copy)");
   }
-  return reduces(arguments.collective) && arguments.ranks > 1 ? combine(arguments) : move(arguments);
-}
-
-}  // namespace
-
-Algorithm pull() {
-  return {"pull",
-          "each rank copies, or combines, what it needs straight from the buffers of the ranks that have it",
-          "TEM-17",
-          {Collective::kBroadcast, Collective::kAllGather, Collective::kGather, Collective::kScatter,
-           Collective::kAllToAll, Collective::kReduceScatter, Collective::kAllReduce},
-          make_pull,
-          true};
+  return reduces(arguments.collective) && arguments.ranks > 1 ? combine(algorithm, arguments)
+                                                              : move(algorithm, arguments);
 }
 
 }  // namespace plait

@@ -3,27 +3,27 @@
 
 #include "algorithms/arguments.hpp"
 #include "algorithms/carrier.hpp"
-#include "algorithms/catalog.hpp"
+#include "algorithms/flat.hpp"
 
 namespace plait {
 namespace {
 
-// What all collectives of this file do, in one lane a rank, or with `pipeline` > 1 in a lane for each step. An engine
+// What all collectives of this file do, in one lane a rank, or with two parts in a lane for each step. An engine
 // loads from its own rank's memory only: a store over a link is posted and needs no answer, while a load waits for one,
 // and costs the other direction of the link as well. What arrives in scratch is combined or copied by its owner. Every
 // slot is written once, by one rank, so that a small message can carry its flags inside the data instead of signals
 // (runtime/cuda/packets.cuh).
 struct Push {
-  Push(const AlgorithmArguments& the_arguments, std::string label, int64_t chunks_per_block)
+  Push(const Algorithm& algorithm, const AlgorithmArguments& the_arguments, int64_t chunks_per_block)
       : arguments(the_arguments),
         ranks(arguments.ranks),
-        builder(start_plan(arguments, std::move(label), chunks_per_block)),
+        builder(start_plan(algorithm, arguments, chunks_per_block)),
         lanes(add_lanes(builder, arguments)) {}
 
-  // The lane of a rank that acts after `steps` steps: one lane for all of them, or, with a pipeline, a lane for each,
+  // The lane of a rank that acts after `steps` steps: one lane for all of them, or, with two parts, a lane for each,
   // so that a lane may be a slice of the message ahead of the lane that comes after it.
   LaneId lane(int rank, int steps) {
-    if (arguments.pipeline == 1 || steps == 0) return lanes[rank];
+    if (arguments.parts == 1 || steps == 0) return lanes[rank];
     while (static_cast<int>(later.size()) < steps) {
       auto& stage = later.emplace_back();
       for (int r = 0; r < ranks; ++r) stage.push_back(builder.add_lane(r, arguments.engine));
@@ -115,8 +115,8 @@ std::vector<Place> with(Place first, std::vector<Place> others) {
 //     stage 1: r1, r2, r3 --> scratch of r0, r0 combines     stage 2: r0 --> scratch of r1, r2, r3, who copy it out
 //
 // Steps: 2. Bytes stored per rank over links: 2(p-1)/p M. Scratch: 2(p-1) slots of M/p.
-Plan all_reduce(const AlgorithmArguments& arguments, std::string label) {
-  Push it(arguments, std::move(label), arguments.ranks);
+Plan all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  Push it(algorithm, arguments, arguments.ranks);
   const Push::Table parts = it.take_inboxes();
   const Push::Table results = it.take_inboxes();
   it.scatter(parts);
@@ -130,8 +130,8 @@ Plan all_reduce(const AlgorithmArguments& arguments, std::string label) {
 }
 
 // Stage 1 alone. Steps: 1. Bytes stored per rank: p-1 blocks. Scratch: p-1 slots of a block.
-Plan reduce_scatter(const AlgorithmArguments& arguments, std::string label) {
-  Push it(arguments, std::move(label), 1);
+Plan reduce_scatter(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  Push it(algorithm, arguments, 1);
   const Push::Table parts = it.take_inboxes();
   it.scatter(parts);
   it.arrive(1);
@@ -142,8 +142,8 @@ Plan reduce_scatter(const AlgorithmArguments& arguments, std::string label) {
 }
 
 // Stage 2 alone. Steps: 1. Bytes stored per rank: p-1 blocks. Scratch: p-1 slots of a block.
-Plan all_gather(const AlgorithmArguments& arguments, std::string label) {
-  Push it(arguments, std::move(label), 1);
+Plan all_gather(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  Push it(algorithm, arguments, 1);
   const Push::Table blocks = it.take_inboxes();
   for (int rank = 0; rank < it.ranks; ++rank) {
     it.builder.fold(it.lanes[rank], with(output_of(rank), it.outboxes(blocks, rank)), {input_of(rank)}, rank);
@@ -167,13 +167,13 @@ std::vector<int> owners_of(int ranks, int root) {
 //
 // Steps: 2; 1 with two ranks. Bytes: every rank stores up to M. Scratch: up to 2(p-1) slots of M/p on the root, and p-1
 // on the others.
-Plan reduce(const AlgorithmArguments& arguments, std::string label) {
+Plan reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const int ranks = arguments.ranks, root = arguments.root;
   std::vector<int> owners = ranks == 2 ? std::vector<int>{} : owners_of(ranks, root);
-  if (ranks <= 2 || arguments.pipeline == 1) owners.insert(owners.begin(), root);
+  if (ranks <= 2 || arguments.parts == 1) owners.insert(owners.begin(), root);
   if (ranks == 2) owners.resize(1);
   const int chunks = static_cast<int>(owners.size());
-  Push it(arguments, std::move(label), chunks);
+  Push it(algorithm, arguments, chunks);
   if (ranks == 1) {
     it.builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
     return it.builder.finish();
@@ -216,11 +216,11 @@ Plan reduce(const AlgorithmArguments& arguments, std::string label) {
 //
 // Steps: 2; 1 with two ranks. Bytes: the root stores M, every other rank (p-2)/(p-1) M and receives M. Scratch: p-1
 // slots of M/(p-1) on every rank but the root.
-Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
+Plan broadcast(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const int ranks = arguments.ranks, root = arguments.root;
   const std::vector<int> owners = owners_of(ranks, root);
   const int chunks = std::max(1, ranks - 1);
-  Push it(arguments, std::move(label), chunks);
+  Push it(algorithm, arguments, chunks);
   PlanBuilder& builder = it.builder;
   if (ranks == 1) {
     builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
@@ -264,8 +264,8 @@ Plan broadcast(const AlgorithmArguments& arguments, std::string label) {
 
 // Every rank stores its block at the root, who copies them out. Steps: 1. Bytes: every rank but the root stores a
 // block. Scratch: p-1 slots of a block at the root.
-Plan gather(const AlgorithmArguments& arguments, std::string label) {
-  Push it(arguments, std::move(label), 1);
+Plan gather(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  Push it(algorithm, arguments, 1);
   const int root = arguments.root;
   std::vector<Place> slots(it.ranks);
   std::vector<SignalId> given(it.ranks);
@@ -286,8 +286,8 @@ Plan gather(const AlgorithmArguments& arguments, std::string label) {
 
 // The root stores block q at rank q, who copies it out. Steps: 1. Bytes: the root stores p-1 blocks. Scratch: a slot of
 // a block on every rank but the root.
-Plan scatter(const AlgorithmArguments& arguments, std::string label) {
-  Push it(arguments, std::move(label), 1);
+Plan scatter(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  Push it(algorithm, arguments, 1);
   const int root = arguments.root;
   std::vector<Place> slots(it.ranks);
   for (int d = 1; d < it.ranks; ++d) {
@@ -311,8 +311,8 @@ Plan scatter(const AlgorithmArguments& arguments, std::string label) {
 
 // Every rank stores a block of its own at every other, who copies them out. Steps: 1. Bytes stored per rank: p-1
 // blocks. Scratch: p-1 slots of a block.
-Plan all_to_all(const AlgorithmArguments& arguments, std::string label) {
-  Push it(arguments, std::move(label), 1);
+Plan all_to_all(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  Push it(algorithm, arguments, 1);
   const int ranks = it.ranks;
   const auto block = [&](int from, int to) { return from * ranks + to; };
   const Push::Table inboxes = it.take_inboxes();
@@ -337,39 +337,14 @@ Plan all_to_all(const AlgorithmArguments& arguments, std::string label) {
   return it.builder.finish();
 }
 
-Plan barrier(const AlgorithmArguments& arguments, std::string label) {
-  Push it(arguments, std::move(label), 1);
-  const SignalTable signals = signal_all(it.builder, it.lanes);
-  for (int rank = 0; rank < it.ranks; ++rank) wait_all(it.builder, signals, rank);
-  return it.builder.finish();
+// A lane a step, of which there are two at most.
+void check_two_lanes(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  if (arguments.parts <= 2) return;
+  refuse(algorithm, "by stores it takes parts 1, which is one lane a rank, or 2, a lane for each step, not ",
+         arguments.parts);
 }
 
-Plan make_push(const AlgorithmArguments& arguments) {
-  check_arguments(push(), arguments);
-  check_one_node(push(), arguments);
-  const std::string plain = label(push(), "", std::min(arguments.pipeline, 2));
-  switch (arguments.collective) {
-    case Collective::kAllReduce:
-      return all_reduce(arguments, plain);
-    case Collective::kReduceScatter:
-      return reduce_scatter(arguments, plain);
-    case Collective::kAllGather:
-      return all_gather(arguments, plain);
-    case Collective::kReduce:
-      return reduce(arguments, plain);
-    case Collective::kBroadcast:
-      return broadcast(arguments, plain);
-    case Collective::kGather:
-      return gather(arguments, plain);
-    case Collective::kScatter:
-      return scatter(arguments, plain);
-    case Collective::kAllToAll:
-      return all_to_all(arguments, plain);
-    case Collective::kBarrier:
-      break;
-  }
-  return barrier(arguments, plain);
-}
+}  // namespace
 
 // Everybody stores everything at everybody, for messages so small that only the number of steps counts.
 //
@@ -379,10 +354,9 @@ Plan make_push(const AlgorithmArguments& arguments) {
 //
 // all_reduce: steps 1, bytes stored per rank (p-1) M, scratch p-1 slots of M.
 // reduce: everybody at the root; broadcast: the root at everybody. Steps 1, scratch where data arrives.
-Plan make_one_shot_push(const AlgorithmArguments& arguments) {
-  check_arguments(one_shot_push(), arguments);
-  check_one_node(one_shot_push(), arguments);
-  Push it(arguments, label(one_shot_push(), "", std::min(arguments.pipeline, 2)), 1);
+Plan one_shot_by_store(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  check_two_lanes(algorithm, arguments);
+  Push it(algorithm, arguments, 1);
   const Push::Table inboxes = it.take_inboxes();
   const int root = arguments.root;
   for (int rank = 0; rank < it.ranks; ++rank) {
@@ -414,24 +388,27 @@ Plan make_one_shot_push(const AlgorithmArguments& arguments) {
   return it.builder.finish();
 }
 
-}  // namespace
-
-Algorithm push() {
-  return {
-      "push",
-      "each rank looks after one chunk; data moves by stores into the memory of whoever needs it",
-      "TEM-17, BLK-03, NVG-47",
-      {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
-       Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll, Collective::kBarrier},
-      make_push};
-}
-
-Algorithm one_shot_push() {
-  return {"one_shot_push",
-          "everybody stores its whole input at whoever needs it; one step",
-          "TEM-17 without its second stage",
-          {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast},
-          make_one_shot_push};
+Plan flat_by_store(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  check_two_lanes(algorithm, arguments);
+  switch (arguments.collective) {
+    case Collective::kAllReduce:
+      return all_reduce(algorithm, arguments);
+    case Collective::kReduceScatter:
+      return reduce_scatter(algorithm, arguments);
+    case Collective::kAllGather:
+      return all_gather(algorithm, arguments);
+    case Collective::kReduce:
+      return reduce(algorithm, arguments);
+    case Collective::kBroadcast:
+      return broadcast(algorithm, arguments);
+    case Collective::kGather:
+      return gather(algorithm, arguments);
+    case Collective::kScatter:
+      return scatter(algorithm, arguments);
+    default:  // after check_arguments()
+      break;
+  }
+  return all_to_all(algorithm, arguments);
 }
 
 }  // namespace plait

@@ -5,12 +5,10 @@
 
 #include "algorithms/arguments.hpp"
 #include "algorithms/carrier.hpp"
-#include "algorithms/catalog.hpp"
+#include "algorithms/flat.hpp"
 
 namespace plait {
 namespace {
-
-constexpr int kParts = 4;  // of which one is fetched, unless the arguments say otherwise
 
 // One step, as `one_shot_push`. But whoever has been stored everything has yet to combine it, or to copy it out, and
 // then the links idle. So a part of each block is not stored: it lies in its owner's scratch from the beginning on, and
@@ -26,11 +24,11 @@ constexpr int kParts = 4;  // of which one is fetched, unless the arguments say 
 // each of the others, and one of what it gives them (once, where all get the same).
 class PushPull {
  public:
-  explicit PushPull(const AlgorithmArguments& arguments)
+  PushPull(const Algorithm& algorithm, const AlgorithmArguments& arguments)
       : arguments_(arguments),
         ranks_(arguments.ranks),
-        parts_(arguments.pipeline == 1 ? kParts : arguments.pipeline),
-        builder_(start_plan(arguments, label(push_pull(), "", arguments.pipeline), parts_)),
+        parts_(arguments.parts),
+        builder_(start_plan(algorithm, arguments, parts_)),
         stores_(add_lanes(builder_, arguments)),
         combines_(add_lanes(builder_, arguments)),
         to_fetch_(arguments.ranks),
@@ -141,21 +139,12 @@ class PushPull {
   std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: that it waits for
 };
 
-Plan make_push_pull(const AlgorithmArguments& arguments) {
-  check_arguments(push_pull(), arguments);
-  check_one_node(push_pull(), arguments);
-  return PushPull(arguments).make();
-}
-
 }  // namespace
 
-Algorithm push_pull() {
-  return {"push_pull",
-          "everybody stores most of its input at whoever needs it, who fetches the rest; one step",
-          "TEM-17 without its second stage, NVG-47",
-          {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
-           Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll},
-          make_push_pull};
+Plan flat_by_both(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  AlgorithmArguments cut = arguments;
+  if (cut.parts == 1) cut.parts = kPartsOfBoth;
+  return PushPull(algorithm, cut).make();
 }
 
 }  // namespace plait

@@ -29,7 +29,7 @@ class RecursiveDoubling {
  public:
   explicit RecursiveDoubling(const AlgorithmArguments& arguments)
       : arguments_(arguments),
-        builder_(start_plan(arguments, label(recursive_doubling(), "", 1), 1)),
+        builder_(start_plan(recursive_doubling(), arguments, 1)),
         carrier_(builder_, arguments.node_of),
         lanes_(add_lanes(builder_, arguments)),
         core_(static_cast<int>(std::bit_floor(static_cast<unsigned>(arguments.ranks)))) {}
@@ -143,14 +143,22 @@ Plan make_recursive_doubling(const AlgorithmArguments& arguments) {
   return RecursiveDoubling(arguments).barrier();
 }
 
+std::vector<AlgorithmArguments> recursive_doubling_candidates(const AlgorithmArguments& machine) {
+  const bool is_for_them = on_one_node(machine) && machine.reach == Reach::kStaged;
+  if (machine.collective == Collective::kBarrier && !is_for_them) return {};
+  return with_parts(machine, {1});
+}
+
 }  // namespace
 
 Algorithm recursive_doubling() {
-  return {"recursive_doubling",
-          "partners at distances 1, 2, 4, … exchange whole messages; log2 p steps",
-          "NVG-11, NVG-64",
-          {Collective::kAllReduce, Collective::kBarrier},
-          make_recursive_doubling};
+  return {.name = "recursive_doubling",
+          .summary = "partners at distances 1, 2, 4, … exchange whole messages; log2 p steps",
+          .source = "NVG-11, NVG-64",
+          .collectives = {Collective::kAllReduce, Collective::kBarrier},
+          .uses = {.zero_copy = true},
+          .make = make_recursive_doubling,
+          .candidates = recursive_doubling_candidates};
 }
 
 }  // namespace plait

@@ -35,19 +35,19 @@ void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vect
 // Bytes sent per rank: 2(p-1)/p M for an all_reduce; (p-1) blocks for the others. No link carries more.
 // Scratch slots: all_reduce p (p-1 with kPeer or where the previous rank is on another node), each M/p; the others p-1
 //   blocks (all_gather with kPeer or from another node: none). Where the next rank is on another node, p-2 slots more
-//   for what leaves. Every slot comes in `pipeline` parts.
+//   for what leaves. Every slot comes in `parts` parts.
 // When: large messages, any number of ranks, slow or shared links between neighbours; several nodes.
-// pipeline: parts of a chunk (UEN-08).
+// parts: of a chunk (UEN-08).
 Plan make_ring(const AlgorithmArguments& arguments) {
   check_arguments(ring(), arguments);
   const int ranks = arguments.ranks;
   const Collective collective = arguments.collective;
   const int64_t pieces = has_rank_blocks(collective) ? 1 : ranks;  // in a block
-  PlanBuilder builder = start_plan(arguments, label(ring(), "", arguments.pipeline), pieces * arguments.pipeline);
+  PlanBuilder builder = start_plan(ring(), arguments, pieces * arguments.parts);
   Carrier carrier(builder, arguments.node_of);
   RingSteps::Shape shape;
   shape.lanes = add_lanes(builder, arguments);
-  shape.parts = arguments.pipeline;
+  shape.parts = arguments.parts;
   shape.scatters = collective != Collective::kAllGather;
   shape.gathers = collective != Collective::kReduceScatter;
   shape.stores_to_peers = arguments.reach == Reach::kPeer;
@@ -66,14 +66,20 @@ Plan make_ring(const AlgorithmArguments& arguments) {
   return builder.finish();
 }
 
+std::vector<AlgorithmArguments> ring_candidates(const AlgorithmArguments& machine) {
+  return with_parts(machine, {1, 2, 4, 8});
+}
+
 }  // namespace
 
 Algorithm ring() {
-  return {"ring",
-          "each rank passes pieces to the next; least bytes, 2(p-1) steps",
-          "UEN-06, UEN-08, NVG-26..28",
-          {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather},
-          make_ring};
+  return {.name = "ring",
+          .summary = "each rank passes pieces to the next; least bytes, 2(p-1) steps",
+          .source = "UEN-06, UEN-08, NVG-26..28",
+          .collectives = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather},
+          .uses = {.parts = true, .zero_copy = true},
+          .make = make_ring,
+          .candidates = ring_candidates};
 }
 
 }  // namespace plait

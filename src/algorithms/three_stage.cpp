@@ -18,7 +18,7 @@ namespace {
 //     m --+            +-- m        m <-+            +-> m
 //
 // The reduction of stage 1 happens in the folds of stage 2, which read the inputs of the whole group, so that no
-// group's sum is stored only to be loaded again. The message goes in `pipeline` parts of one chunk a group; up to three
+// group's sum is stored only to be loaded again. The message goes in `parts` parts of one chunk a group; up to three
 // parts are under way on lanes of their own, so that each stage has something to do (TEM-14).
 //
 // Steps on one node: 2(L-1) for each round of parts, L groups; and 2 more where groups have members besides the leader.
@@ -31,9 +31,9 @@ class ThreeStage {
   explicit ThreeStage(const AlgorithmArguments& arguments)
       : groups_(groups_or_nodes(arguments)),
         leaders_(static_cast<int>(groups_.size())),
-        parts_(arguments.pipeline),
+        parts_(arguments.parts),
         peer_(arguments.reach == Reach::kPeer),
-        builder_(start_plan(arguments, label(three_stage(), "", parts_), int64_t{parts_} * leaders_)),
+        builder_(start_plan(three_stage(), arguments, int64_t{parts_} * leaders_)),
         carrier_(builder_, arguments.node_of),
         group_of_(arguments.ranks),
         published_(arguments.ranks),
@@ -159,14 +159,22 @@ Plan make_three_stage(const AlgorithmArguments& arguments) {
   return ThreeStage(arguments).make();
 }
 
+std::vector<AlgorithmArguments> three_stage_candidates(const AlgorithmArguments& machine) {
+  const auto groups = groups_or_nodes(machine);
+  if (groups.size() == 1 || static_cast<int>(groups.size()) == machine.ranks) return {};
+  return with_parts(machine, {1, 2, 4, 8});
+}
+
 }  // namespace
 
 Algorithm three_stage() {
-  return {"three_stage",
-          "members to the group's leader, leaders among themselves, leaders back to members",
-          "TEM-13, TEM-14",
-          {Collective::kAllReduce},
-          make_three_stage};
+  return {.name = "three_stage",
+          .summary = "members to the group's leader, leaders among themselves, leaders back to members",
+          .source = "TEM-13, TEM-14",
+          .collectives = {Collective::kAllReduce},
+          .uses = {.parts = true, .zero_copy = true},
+          .make = make_three_stage,
+          .candidates = three_stage_candidates};
 }
 
 }  // namespace plait

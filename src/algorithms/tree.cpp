@@ -13,11 +13,11 @@ namespace {
 
 // What both directions share: the lanes, and for each rank the scratch where it publishes, if it has to.
 struct TreePlan {
-  TreePlan(const Tree& the_tree, const AlgorithmArguments& arguments, std::string label)
+  TreePlan(const Tree& the_tree, const Algorithm& algorithm, const AlgorithmArguments& arguments)
       : tree(the_tree),
-        parts(arguments.pipeline),
+        parts(arguments.parts),
         peer(arguments.reach == Reach::kPeer),
-        builder(start_plan(arguments, std::move(label), parts)),
+        builder(start_plan(algorithm, arguments, parts)),
         carrier(builder, arguments.node_of),
         lanes(add_lanes(builder, arguments)),
         published(arguments.ranks) {}
@@ -59,8 +59,8 @@ void add_binomial(Tree& tree, const std::vector<int>& ranks) {
   }
 }
 
-Plan broadcast_along(const Tree& tree, const AlgorithmArguments& arguments, std::string label) {
-  TreePlan it(tree, arguments, std::move(label));
+Plan broadcast_along(const Tree& tree, const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  TreePlan it(tree, algorithm, arguments);
   // Between neighbours on a node a staged child fetches from its parent's scratch; a peer parent stores straight to
   // the child's output, as soon as the child has told that it was called.
   std::vector<std::optional<SignalId>> calls(arguments.ranks);
@@ -96,8 +96,8 @@ Plan broadcast_along(const Tree& tree, const AlgorithmArguments& arguments, std:
   return it.builder.finish();
 }
 
-Plan reduce_along(const Tree& tree, const AlgorithmArguments& arguments, std::string label) {
-  TreePlan it(tree, arguments, std::move(label));
+Plan reduce_along(const Tree& tree, const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  TreePlan it(tree, algorithm, arguments);
   // A leaf's input can be fetched where the parent may load it, and can be sent as it is; all others have sums.
   const auto fetched_from_input = [&](int rank) {
     return tree.children[rank].empty() && (it.peer || !it.carrier.together(rank, tree.parent[rank]));

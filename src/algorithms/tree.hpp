@@ -20,9 +20,9 @@ struct Tree {
 // bit cleared, so that subtrees are neighbours in the list and the largest is served first.
 void add_binomial(Tree& tree, const std::vector<int>& ranks);
 
-// Every rank passes what it has to its children, in `pipeline` parts.
-Plan broadcast_along(const Tree& tree, const AlgorithmArguments& arguments, std::string label);
-// Every rank combines its input with what its children have, in `pipeline` parts.
-Plan reduce_along(const Tree& tree, const AlgorithmArguments& arguments, std::string label);
+// Every rank passes what it has to its children, in parts.
+Plan broadcast_along(const Tree& tree, const Algorithm& algorithm, const AlgorithmArguments& arguments);
+// Every rank combines its input with what its children have, in parts.
+Plan reduce_along(const Tree& tree, const Algorithm& algorithm, const AlgorithmArguments& arguments);
 
 }  // namespace plait

@@ -83,8 +83,8 @@ std::string live_choice(const Topology& topology, const Placement& placement, Co
   }
   if (!choice.direct) return kernels + beside;
   const bool by_engines = choice.direct->arguments.engine == Engine::kCopy;
-  return join(choice.direct->algorithm, how_directly(collective, *choice.direct, query.most_sms),
-              ", where ranks come to the call together",
+  return join(to_text(spec_of(find_algorithm(choice.direct->algorithm, collective), choice.direct->arguments)),
+              how_directly(collective, *choice.direct, query.most_sms), ", where ranks come to the call together",
               by_engines ? " (those of one process neither captured nor on the default stream)" : "",
               ", with buffers of cudaMalloc; else ", kernels, beside);
 }

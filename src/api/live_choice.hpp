@@ -11,7 +11,7 @@
 
 namespace plait {
 
-// "push(pipeline 2), signals, 192 CTAs of 256 threads on at most 132 SMs" for a call over ranks placed so, whose
+// "flat(store, parts=2), signals, 192 CTAs of 256 threads on at most 132 SMs" for a call over ranks placed so, whose
 // message has so many bytes, of float32 and a process for each rank; on machines without GPUs the algorithm alone. Of
 // `settings` algorithm, launch, max_sms and reach count; throws kInvalidArgument where they cannot be used. Says so
 // where the ranks are on several nodes, which communicators do not serve yet.

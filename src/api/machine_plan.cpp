@@ -36,11 +36,11 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.seconds <= b.seconds * kSame && a.plan.report().steps < b.plan.report().steps;
 }
 
-// Proves and costs one algorithm's plan; none, and why, where it is not for this machine.
+// Proves and costs one candidate; none, and why, where it is not for this machine.
 std::optional<Candidate> candidate(const Algorithm& algorithm, const Topology& topology, const Placement& placement,
                                    const AlgorithmArguments& arguments, std::string& refusals) {
   try {
-    VerifiedPlan plan = verify(algorithm.make(fitted(algorithm, arguments)));
+    VerifiedPlan plan = verify(algorithm.make(arguments));
     const double seconds = link_load(plan, topology, placement).lower_bound(1);
     return Candidate{std::move(plan), seconds};
   } catch (const PlanTooLarge& error) {
@@ -52,6 +52,20 @@ std::optional<Candidate> candidate(const Algorithm& algorithm, const Topology& t
   return std::nullopt;
 }
 
+// The first of an algorithm's candidates for each direction.
+std::vector<AlgorithmArguments> one_a_direction(const Algorithm& algorithm, const AlgorithmArguments& machine) {
+  std::vector<AlgorithmArguments> first;
+  for (const AlgorithmArguments& it : algorithm.candidates(machine)) {
+    const auto alike = [&](const AlgorithmArguments& other) { return other.direction == it.direction; };
+    if (std::none_of(first.begin(), first.end(), alike)) first.push_back(it);
+  }
+  if (first.empty()) first.push_back(resolve({.name = std::string(algorithm.name)}, machine));  // who says why not
+  for (AlgorithmArguments& it : first) {
+    if (algorithm.uses.parts) it.parts = machine.parts;
+  }
+  return first;
+}
+
 // The best plan, and why.
 std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Placement& placement,
                                             const AlgorithmArguments& arguments) {
@@ -61,10 +75,13 @@ std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Plac
   for (const Algorithm& algorithm : algorithms()) {
     const auto& served = algorithm.collectives;
     if (std::find(served.begin(), served.end(), arguments.collective) == served.end()) continue;
-    std::optional<Candidate> next = candidate(algorithm, topology, placement, arguments, refusals);
-    if (!next) continue;
-    ++fitting;
-    if (!best || better(*next, *best)) best = std::move(next);
+    for (AlgorithmArguments it : one_a_direction(algorithm, arguments)) {
+      it.factors = arguments.factors.empty() || !algorithm.uses.factors ? it.factors : arguments.factors;
+      std::optional<Candidate> next = candidate(algorithm, topology, placement, it, refusals);
+      if (!next) continue;
+      ++fitting;
+      if (!best || better(*next, *best)) best = std::move(next);
+    }
   }
   if (!best) {
     fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(arguments.collective), " fits this machine:", refusals);
@@ -102,17 +119,14 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
   AlgorithmArguments arguments = arguments_for(topology, placement, request.collective);
   arguments.root = request.root;
   arguments.factors = request.factors;
-  arguments.pipeline = request.pipeline;
+  arguments.parts = request.parts;
   arguments.reach = request.reach;
   const auto asked_for = [&] {
-    const Choice choice = parse_choice(request.algorithm, request.collective);
-    const Algorithm& algorithm = find_algorithm(choice.algorithm, request.collective);
-    if (!choice.arguments.factors.empty()) arguments.factors = choice.arguments.factors;
-    if (choice.arguments.pipeline != 1) arguments.pipeline = choice.arguments.pipeline;
-    AlgorithmArguments complete = fitted(algorithm, arguments);
-    const bool names_engine = algorithm.only_copies && choice.algorithm != request.algorithm;
-    if (names_engine) complete.engine = choice.arguments.engine;
-    return std::pair(verify(algorithm.make(complete)), std::string("asked for"));
+    AlgorithmSpec spec = parse_spec(request.algorithm, request.collective);
+    if (spec.factors.empty()) spec.factors = request.factors;
+    if (spec.parts == 0) spec.parts = request.parts;
+    const Algorithm& algorithm = find_algorithm(spec.name, request.collective);
+    return std::pair(verify(algorithm.make(resolve(spec, arguments))), std::string("asked for"));
   };
   auto [plan, reason] = request.algorithm.empty() ? choose(topology, placement, arguments) : asked_for();
   return {topology, std::move(placement), std::move(arguments), std::move(plan), std::move(reason)};

@@ -13,11 +13,11 @@ namespace plait {
 
 struct MachinePlanRequest {
   Collective collective = Collective::kAllReduce;
-  std::string algorithm;     // its name, or "push(2)" as parse_choice() reads it; empty: the one with the best bound
+  std::string algorithm;     // its name, or more, as parse_spec() reads it; empty: the one with the best bound
   int ranks = 0;             // 0: one a GPU
   int root = 0;              // rooted collectives only
   std::vector<int> factors;  // as in AlgorithmArguments, unless `algorithm` has them in parentheses
-  int pipeline = 1;          // the same
+  int parts = 1;             // the same
   Reach reach = Reach::kStaged;
 };
 

@@ -13,19 +13,19 @@
 
 namespace plait {
 
-// Of choices of one communicator: their ranks and reach follow from what is in the key.
+// Of choices of one communicator: their ranks follow from what is in the key.
 class PlanCache {
  public:
   const VerifiedPlan& get(const Choice& choice) {
     const AlgorithmArguments& arguments = choice.arguments;
     auto& plan = plans_[{choice.algorithm, arguments.collective, arguments.root, arguments.engine, arguments.factors,
-                         arguments.pipeline}];
+                         arguments.parts, arguments.direction, arguments.reach}];
     if (!plan) plan = std::make_unique<VerifiedPlan>(verify(make_plan(choice.algorithm, arguments)));
     return *plan;
   }
 
  private:
-  using Key = std::tuple<std::string, Collective, int, Engine, std::vector<int>, int>;
+  using Key = std::tuple<std::string, Collective, int, Engine, std::vector<int>, int, Direction, Reach>;
   std::map<Key, std::unique_ptr<VerifiedPlan>> plans_;
 };
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/edit_distance.hpp"
+
 namespace plait {
 namespace {
 
@@ -147,21 +149,6 @@ constexpr Setting kSettings[] = {
      "read by plait bench --vs nccl: which libnccl.so.2 it measures against"},
     {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
-
-// Levenshtein distance: how many letters to insert, delete or replace.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 const char* nearest_name(std::string_view name) {
   return std::ranges::min_element(kSettings, {}, [&](const Setting& s) { return edit_distance(name, s.name); })->name;

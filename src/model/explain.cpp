@@ -176,8 +176,11 @@ class Explanation {
     for (const Algorithm& algorithm : algorithms()) {
       const auto& served = algorithm.collectives;
       if (std::find(served.begin(), served.end(), arguments_.collective) == served.end()) continue;
+      const std::vector<AlgorithmArguments> candidates = algorithm.candidates(arguments_);
+      if (candidates.empty()) refused += join(refused.empty() ? "" : ", ", algorithm.name);
+      if (candidates.empty()) continue;
       try {
-        Plan made = algorithm.make(fitted(algorithm, arguments_));
+        Plan made = algorithm.make(candidates[0]);
         if (made.algorithm != plan_.plan().algorithm) all.push_back(candidate(verify(std::move(made))));
       } catch (const PlanTooLarge&) {
         refused += join(refused.empty() ? "" : ", ", algorithm.name, " (too large to prove)");

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
+#include "plan/proof_size.hpp"
 
 namespace plait {
 
@@ -43,8 +44,9 @@ Place PlanBuilder::take_host(int rank, int count) {
 
 void PlanBuilder::append(LaneId lane, Operation operation) {
   if (operations_left_ == 0) {
-    fail(ErrorCode::kInvalidArgument, "plan ", plan_.algorithm, " over ", plan_.rank_count(),
-         " ranks would have more than ", most_operations_, " operations; use fewer ranks or a smaller pipeline");
+    throw PlanTooLarge(ErrorCode::kInvalidArgument,
+                       join("plan ", plan_.algorithm, " over ", plan_.rank_count(), " ranks would have more than ",
+                            most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
   }
   plan_.ranks.at(lane.rank).lanes.at(lane.lane).operations.push_back(std::move(operation));
   --operations_left_;

@@ -37,7 +37,7 @@ class PlanBuilder {
     int most_operations = kMaxOperations;
   };
 
-  // What builds a plan throws kInvalidArgument where it would be too large.
+  // What builds a plan throws PlanTooLarge (proof_size.hpp), of kInvalidArgument, where it would be too large.
   explicit PlanBuilder(Shape shape);
 
   int rank_count() const { return plan_.rank_count(); }
@@ -68,7 +68,7 @@ class PlanBuilder {
   Plan finish();
 
  private:
-  // Throws kInvalidArgument where the plan has too many.
+  // Throws PlanTooLarge where the plan has too many.
   void append(LaneId lane, Operation operation);
 
   Plan plan_;

@@ -16,7 +16,7 @@ inline constexpr double kMaxMergedBytes = 2e11;
 // The most often that chunks may be read from places and written to places: also some tens of seconds.
 inline constexpr double kMaxAccesses = 1e9;
 
-// kInvalidPlan of a plan that may be right, but is too large to prove.
+// A plan that may be right, but is too large to prove (kInvalidPlan), or even to build (kInvalidArgument).
 class PlanTooLarge : public Error {
  public:
   using Error::Error;

@@ -72,21 +72,22 @@ class CudaSelection {
   Choice algorithm() const {
     Choice choice;
     choice.arguments.collective = query_.collective;
+    if (query_.collective != Collective::kBarrier) choice.arguments.direction = Direction::kStore;
     if (one_step_is_best()) {
-      choice.algorithm = "one_shot_push";
+      choice.algorithm = "one_shot";
       choice.reason = query_.ranks == 2 ? "two GPUs: one step stores as few bytes as two"
                                         : "so few bytes to store: one step has the least latency";
     } else {
-      choice.algorithm = "push";
+      choice.algorithm = "flat";
       choice.reason =
           "every GPU reaches every other's memory alike: two stages store the least bytes in the fewest steps";
     }
     if (chain_is_best()) {
-      choice.algorithm = "chain_push";
-      choice.arguments.pipeline = kChainParts;
+      choice.algorithm = "chain";
+      choice.arguments.parts = kChainParts;
       choice.reason = "a long message, to or from one GPU: in a chain each GPU stores to one other only";
     } else if (lanes_are_best() && !has_few_sms()) {
-      choice.arguments.pipeline = 2;
+      choice.arguments.parts = 2;
       choice.reason += "; a lane for each step, so that slices of the message overlap";
     }
     return choice;
@@ -96,7 +97,7 @@ class CudaSelection {
     if (query_.ranks < 2 || query_.ranks_per_device > 1 || !query_.maps_buffers) return std::nullopt;
     if (direct_bytes() == 0 || direct_bytes() < least_direct_bytes()) return std::nullopt;
     Choice choice;
-    choice.algorithm = "pull";
+    choice.algorithm = "flat";
     const bool by_engines =
         direct_bytes() >= least_bytes_by_engines() && query_.collective != Collective::kReduceScatter;
     choice.arguments.engine = by_engines ? Engine::kCopy : Engine::kSm;
@@ -119,16 +120,17 @@ class CudaSelection {
   std::optional<Choice> ending(const Choice& choice) const {
     const bool is_one_way = has_root(query_.collective);
     const bool is_worth_it = is_one_way || link_bytes() < kLeastUnfetchedBytes;
-    if (!can_fetch_its_end() || choice.arguments.pipeline == 1 || !is_worth_it) return std::nullopt;
+    if (!can_fetch_its_end() || choice.arguments.parts == 1 || !is_worth_it) return std::nullopt;
     Choice ending;
-    ending.algorithm = "push_pull";
+    ending.algorithm = "flat";
+    ending.arguments.direction = Direction::kBoth;
     ending.reason = "a part of the last slices is fetched instead of stored, while the rest is combined or copied out";
     return ending;
   }
 
   LaunchShape shape(const Choice& choice) const {
     const size_t chunk =
-        choice.algorithm != "push" ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
+        !choice.is("flat", Direction::kStore) ? query_.bytes : divide(query_.bytes, static_cast<size_t>(query_.ranks));
     const size_t stored = stored_at_peers(chunk);
     const size_t words = divide(chunk, 8);
     const int lanes = this->lanes(choice);
@@ -275,6 +277,7 @@ class CudaSelection {
   }
 
   bool lanes_are_best() const {
+    if (query_.collective == Collective::kBarrier) return false;
     if (can_fetch_its_end()) return link_bytes() > kPairLineBytes;
     switch (query_.collective) {
       case Collective::kBroadcast:
@@ -294,7 +297,7 @@ class CudaSelection {
   }
 
   int threads_with_signals(const Choice& choice) const {
-    if (choice.algorithm == "chain_push") return query_.collective == Collective::kReduce ? 512 : 256;
+    if (choice.algorithm == "chain") return query_.collective == Collective::kReduce ? 512 : 256;
     const bool few_registers = query_.ranks == 2 || !combines_and_shares();
     return few_registers ? 512 : 256;
   }
@@ -323,14 +326,14 @@ class CudaSelection {
 
   // Of a rank.
   int lanes(const Choice& choice) const {
-    if (choice.algorithm == "push_pull") return 2;
-    if (choice.arguments.pipeline == 1) return 1;
+    if (choice.is("flat", Direction::kBoth)) return 2;
+    if (choice.arguments.parts == 1) return 1;
     return takes_two_steps(choice) ? 3 : 2;  // one for each step
   }
 
   // Besides a chain, which takes as many as there are GPUs.
   bool takes_two_steps(const Choice& choice) const {
-    const bool in_one = choice.algorithm == "one_shot_push" || choice.algorithm == "chain_push";
+    const bool in_one = choice.algorithm == "one_shot" || choice.algorithm == "chain";
     return !in_one && (combines_and_shares() || is_broadcast());
   }
 
@@ -360,9 +363,7 @@ void SelectionQuery::set_reach(ReachKind reach, bool in_one_process) {
   blocks_stay = reach != ReachKind::kIpc || in_one_process;
 }
 
-std::string CudaChoice::ending_text() const {
-  return ending ? ", the last slice of each strand as " + ending->algorithm : "";
-}
+std::string CudaChoice::ending_text() const { return ending ? ", the last slice of each strand as flat(both)" : ""; }
 
 void CudaChoice::fit_protocol(const SelectionQuery& query, const VerifiedPlan& verified, DataType type) {
   const bool tears = launch.protocol == Protocol::kLines && !query.lines;
@@ -374,7 +375,7 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   const CudaSelection selection(query);
   CudaChoice choice;
   const Choice* forced = overrides.find(query.collective);
-  choice.insists_on_direct = forced != nullptr && forced->algorithm == "pull";
+  choice.insists_on_direct = forced != nullptr && forced->asked.zero_copy;
   if (choice.insists_on_direct) {
     if (query.maps_buffers) {
       choice.direct = *forced;
@@ -386,13 +387,14 @@ CudaChoice select_for_cuda(const SelectionQuery& query, const AlgorithmOverrides
   }
   choice.plan = forced != nullptr ? *forced : selection.algorithm();
   // Flags inside the data need one lane, so whoever insists on them gets it.
-  if (forced == nullptr && launch && launch->protocol != Protocol::kSignals) choice.plan.arguments.pipeline = 1;
+  if (forced == nullptr && launch && launch->protocol != Protocol::kSignals) choice.plan.arguments.parts = 1;
   const auto complete = [&](Choice& it, Engine engine, Reach reach) {
     it.arguments.collective = query.collective;
     it.arguments.ranks = query.ranks;
     it.arguments.root = has_root(query.collective) ? query.root : 0;
     it.arguments.engine = engine;
     it.arguments.reach = reach;
+    if (!it.asked.name.empty()) it.arguments = resolve(it.asked, it.arguments);
   };
   complete(choice.plan, Engine::kSm, Reach::kStaged);
   if (choice.direct) complete(*choice.direct, choice.direct->arguments.engine, Reach::kPeer);

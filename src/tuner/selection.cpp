@@ -2,7 +2,6 @@
 #include "tuner/selection.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.hpp"
 
@@ -12,26 +11,6 @@ namespace {
 // Below this many bytes one exchange of everything beats two exchanges of parts: measured with
 // `plait bench all_reduce -n 2` and `-n 4`, see docs/benchmarks.md.
 constexpr size_t kOneShotBytes = 8 << 10;
-
-std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + separator.size());
-  }
-}
-
-// `part` of algorithm `whole`, all of it or a factor in it.
-int parse_number(std::string_view text, std::string_view part, std::string_view whole) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) {
-    fail(ErrorCode::kInvalidArgument, "'", part, "' in algorithm '", whole, "' is not a positive number, nor factors");
-  }
-  return value;
-}
 
 // Up to the next comma that is not in parentheses.
 size_t end_of_entry(std::string_view text) {
@@ -57,40 +36,11 @@ MessageChoice parse_message_choice(std::string_view text) {
 
 Choice parse_choice(std::string_view text, Collective collective) {
   Choice choice;
-  const size_t open = text.find('(');
-  choice.algorithm = text.substr(0, open);
+  choice.asked = parse_spec(text, collective);
+  choice.algorithm = choice.asked.name;
   choice.arguments.collective = collective;
+  choice.arguments = apply(choice.asked, choice.arguments);
   choice.reason = join("asked for as '", text, "'");
-  const Algorithm& algorithm = find_algorithm(choice.algorithm, collective);
-  if (open == std::string_view::npos) return choice;
-  if (text.back() != ')' || open + 2 > text.size() - 1) {
-    fail(ErrorCode::kInvalidArgument, "algorithm '", text,
-         "' should look like name, name(depth), name(4x2) or pull(sm)");
-  }
-  const std::string_view inside = text.substr(open + 1, text.size() - open - 2);
-  if (algorithm.only_copies) {
-    for (const Engine engine : {Engine::kSm, Engine::kCopy}) {
-      if (inside != name(engine)) continue;
-      choice.arguments.engine = engine;
-      return choice;
-    }
-    fail(ErrorCode::kInvalidArgument, "algorithm '", choice.algorithm, "' takes ", name(Engine::kSm), " or ",
-         name(Engine::kCopy), ", not '", inside, "'");
-  }
-  constexpr std::string_view kPipeline = "pipeline ";
-  for (std::string_view part : split(inside, ", ")) {
-    const bool is_depth = part.starts_with(kPipeline);
-    if (is_depth) part.remove_prefix(kPipeline.size());
-    std::vector<int> numbers;
-    for (const std::string_view number : split(part, "x")) numbers.push_back(parse_number(number, part, text));
-    if (choice.algorithm == "hierarchical_ring" && !is_depth) {
-      choice.arguments.factors = numbers;
-    } else if (numbers.size() == 1) {
-      choice.arguments.pipeline = numbers[0];
-    } else {
-      fail(ErrorCode::kInvalidArgument, "algorithm '", choice.algorithm, "' takes one depth, not '", inside, "'");
-    }
-  }
   return choice;
 }
 
@@ -136,9 +86,9 @@ void AlgorithmOverrides::check(int ranks, bool beside_gpus) const {
     fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is '", text_, "': ", why...);
   };
   for (const auto& [collective, forced] : choices_) {
-    if (find_algorithm(forced.algorithm, collective).only_copies) {
+    if (forced.asked.zero_copy) {
       if (beside_gpus) continue;
-      refuse(forced.algorithm,
+      refuse(to_text(forced.asked),
              " copies out of other ranks' buffers, as only GPUs do, and these ranks have none; leave ",
              name(collective), " out");
     }
@@ -154,7 +104,7 @@ void AlgorithmOverrides::check(int ranks, bool beside_gpus) const {
 Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& overrides) {
   Choice choice;
   const Choice* forced = overrides.find(query.collective);
-  const bool for_gpus = forced != nullptr && find_algorithm(forced->algorithm, query.collective).only_copies;
+  const bool for_gpus = forced != nullptr && forced->asked.zero_copy;
   if (forced != nullptr && !(for_gpus && query.beside_gpus)) {
     choice = *forced;
   } else if (query.collective == Collective::kAllReduce && query.bytes <= kOneShotBytes) {
@@ -162,7 +112,8 @@ Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& ov
     choice.reason = join("messages to ", kOneShotBytes, " bytes: one exchange has the least latency");
   } else if (query.collective == Collective::kGather || query.collective == Collective::kScatter ||
              query.collective == Collective::kAllToAll) {
-    choice.algorithm = "push";
+    choice.algorithm = "flat";
+    choice.arguments.direction = Direction::kStore;
     choice.reason = "every rank reaches every other's memory alike: each block is moved once, by who gives it";
   } else {
     choice.algorithm = "flat";
@@ -174,6 +125,7 @@ Choice select_for_host(const SelectionQuery& query, const AlgorithmOverrides& ov
   choice.arguments.root = has_root(query.collective) ? query.root : 0;
   choice.arguments.engine = Engine::kCpu;
   choice.arguments.reach = Reach::kStaged;
+  if (!choice.asked.name.empty()) choice.arguments = resolve(choice.asked, choice.arguments);
   return choice;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/spec.hpp"
 #include "base/settings.hpp"
 #include "base/types.hpp"
 #include "plan/verifier.hpp"
@@ -45,7 +45,12 @@ struct SelectionQuery {
 struct Choice {
   std::string algorithm;
   AlgorithmArguments arguments;
-  std::string reason;  // one sentence, for `--explain`
+  std::string reason;        // one sentence, for `--explain`
+  AlgorithmSpec asked = {};  // what the user insists on, with what is left open
+
+  bool is(std::string_view name, Direction direction) const {
+    return algorithm == name && arguments.direction == direction;
+  }
 };
 
 // How a message from one rank to another goes, between GPUs.
@@ -54,11 +59,9 @@ struct MessageChoice {
   bool insists = false;          // the user does
 };
 
-// Algorithms that the user insists on, by collective: PLAIT_ALGORITHM such as "all_reduce:ring,broadcast:chain(8)".
-// What stands in parentheses are factors ("hierarchical_ring(4x2)") or, as a single number, the pipeline depth, also as
-// plans have it in their names ("hierarchical_ring(4x2, pipeline 3)"); of "pull" the engine that copies ("pull(sm)",
-// "pull(copy)"). Messages between two ranks have no plan, but "send_receive:push" has the sender store them, and
-// "send_receive:pull" the receiver copy them.
+// Algorithms that the user insists on, by collective: PLAIT_ALGORITHM such as
+// "all_reduce:ring,broadcast:chain(parts=8)", as parse_spec() reads them. Messages between two ranks have no plan, but
+// "send_receive:push" has the sender store them, and "send_receive:pull" the receiver copy them.
 class AlgorithmOverrides {
  public:
   // Throws kInvalidArgument that names PLAIT_ALGORITHM, with the expected form.
@@ -78,7 +81,7 @@ class AlgorithmOverrides {
   std::optional<MessageChoice> messages_;
 };
 
-// Reads "ring" or "hierarchical_ring(4x2)" into a choice for `collective`; checks that the algorithm serves it.
+// Reads what parse_spec() reads into a choice for `collective`.
 Choice parse_choice(std::string_view text, Collective collective);
 
 // The choice for ranks that share one host's memory.
@@ -101,7 +104,7 @@ struct CudaChoice {
   std::optional<Choice> direct;
   bool insists_on_direct = false;  // the user does
 
-  std::string ending_text() const;  // ", the last slice of each strand as push_pull", or nothing
+  std::string ending_text() const;  // ", the last slice of each strand as flat(both)", or nothing
   // Signals where `plan`, here verified, or the machine of `query` is not for the protocol: users insist on algorithms
   // and launches that know nothing of each other, and a barrier has no data.
   void fit_protocol(const SelectionQuery& query, const VerifiedPlan& verified, DataType type);

@@ -8,12 +8,13 @@
 #include <numeric>
 #include <random>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/spec.hpp"
 #include "base/error.hpp"
 #include "plan/text.hpp"
 #include "plan/verifier.hpp"
 #include "property/documented_costs.hpp"
 #include "property/interpreter.hpp"
+#include "support/algorithm_plans.hpp"
 
 namespace plait {
 namespace {
@@ -76,36 +77,42 @@ std::vector<int> random_factors(Random& random, int ranks) {
   return factors;
 }
 
-// Load and store have to reach from every rank to every other.
-bool stays_on_one_node(const Algorithm& algorithm) {
-  const std::string_view name = algorithm.name;
-  return name == "flat" || name == "one_shot" || name == "push" || name == "one_shot_push" || name == "chain_push" ||
-         name == "pull" || name == "push_pull";
+template <class Element>
+Element any_of(Random& random, const std::vector<Element>& from) {
+  return from[pick(random, 0, static_cast<int>(from.size()) - 1)];
 }
 
-// Reads other ranks' buffers, whatever else there is.
-bool always_peer(const Algorithm& algorithm) { return algorithm.name == "pull"; }
-
-Engine random_engine(Random& random, const Algorithm& algorithm) {
-  if (algorithm.name == "pull" && coin(random)) return Engine::kCopy;
+Engine random_engine(Random& random, const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  if (algorithm.uses.engine && arguments.reach == Reach::kPeer && coin(random)) return Engine::kCopy;
   return coin(random) ? Engine::kSm : Engine::kCpu;
 }
 
-AlgorithmArguments random_arguments(Random& random, const Algorithm& algorithm, int most_ranks) {
+// Of whatever the algorithm uses, but perhaps not together.
+AlgorithmArguments drawn_arguments(Random& random, const Algorithm& algorithm, Collective collective, int most_ranks) {
+  const Uses uses = collective == Collective::kBarrier ? Uses{} : algorithm.uses;
   AlgorithmArguments arguments;
-  arguments.collective = algorithm.collectives[pick(random, 0, static_cast<int>(algorithm.collectives.size()) - 1)];
+  arguments.collective = collective;
   arguments.ranks = pick(random, 1, most_ranks);
   arguments.root = pick(random, 0, arguments.ranks - 1);
-  arguments.engine = random_engine(random, algorithm);
-  arguments.reach = coin(random) || always_peer(algorithm) ? Reach::kPeer : Reach::kStaged;
-  arguments.pipeline = coin(random) ? 1 : pick(random, 1, 7);
-  const bool one_node = stays_on_one_node(algorithm) || arguments.collective == Collective::kBarrier;
-  if (!one_node && coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
-  if (one_node && coin(random)) arguments.node_of.assign(arguments.ranks, 7);
-  const bool within_nodes = algorithm.name == "nvgroup_ring";
-  if (coin(random)) arguments.groups = random_groups(random, arguments, within_nodes);
-  if (coin(random)) arguments.factors = random_factors(random, arguments.ranks);
+  arguments.direction = any_of(random, test::directions_of(algorithm, collective));
+  if (uses.zero_copy && coin(random)) arguments.reach = Reach::kPeer;
+  arguments.engine = random_engine(random, algorithm, arguments);
+  if (uses.parts && coin(random)) arguments.parts = pick(random, 1, 7);
+  if (coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
+  if (coin(random)) arguments.groups = random_groups(random, arguments, coin(random));
+  if (uses.factors && coin(random)) arguments.factors = random_factors(random, arguments.ranks);
   return arguments;
+}
+
+// Of what is drawn, the first that is taken.
+AlgorithmArguments random_arguments(Random& random, const Algorithm& algorithm, int most_ranks) {
+  const Collective collective = any_of(random, algorithm.collectives);
+  for (int i = 0; i < 1000; ++i) {
+    const AlgorithmArguments arguments = drawn_arguments(random, algorithm, collective, most_ranks);
+    if (test::is_taken(algorithm, arguments)) return arguments;
+  }
+  ADD_FAILURE() << algorithm.name << " takes hardly any arguments for " << name(collective);
+  return {};
 }
 
 std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
@@ -117,8 +124,8 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   std::string groups;
   for (const auto& group : a.groups) groups += list(group);
   return join(algorithm.name, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ", name(a.engine), " ",
-              name(a.reach), " nodes=", list(a.node_of), " groups=", groups, " factors=", list(a.factors),
-              " pipeline=", a.pipeline);
+              name(a.reach), " nodes=", list(a.node_of), " groups=", groups, " factors=", list(a.factors), " ",
+              name(a.direction), " parts=", a.parts);
 }
 
 // ---- Execution on numbers ----
@@ -186,15 +193,28 @@ template <class T>
 
 // ---- The tests ----
 
+// What a plan is called is how to ask for it.
+void expect_same_plan_by_its_name(const Plan& plan, const AlgorithmArguments& arguments) {
+  const AlgorithmSpec spec = parse_spec(plan.algorithm, plan.collective);
+  EXPECT_EQ(to_text(spec), plan.algorithm);
+  AlgorithmArguments machine = arguments;
+  machine.direction = Direction::kLoad;
+  machine.reach = Reach::kStaged;
+  machine.parts = 1;
+  machine.factors.clear();
+  if (machine.engine == Engine::kCopy) machine.engine = Engine::kSm;
+  EXPECT_EQ(make_plan(plan.algorithm, machine), plan);
+}
+
 void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Random& random) {
   SCOPED_TRACE(describe(algorithm, arguments));
   const Plan plan = algorithm.make(arguments);
   EXPECT_EQ(plan, algorithm.make(arguments)) << "not a pure function";
   EXPECT_EQ(plan.collective, arguments.collective);
   EXPECT_EQ(plan.reach, arguments.reach);
-  EXPECT_EQ(plan.in_place, documented_in_place(algorithm.name, arguments));
+  EXPECT_EQ(plan.in_place, documented_in_place(test::form_of(algorithm, arguments), arguments));
   const VerifiedPlan verified = verify(plan);
-  const test::Steps steps = documented_steps(algorithm.name, arguments, plan);
+  const test::Steps steps = documented_steps(test::form_of(algorithm, arguments), arguments, plan);
   if (steps.exact) {
     EXPECT_EQ(verified.report().steps, steps.count);
   } else {
@@ -203,11 +223,9 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   if (algorithm.name == "nvgroup_ring") {
     check_nvgroup_traffic(arguments, verified);
   } else {
-    EXPECT_EQ(crossings(verified.report()), documented_crossings(algorithm.name, arguments, plan));
+    EXPECT_EQ(crossings(verified.report()), documented_crossings(test::form_of(algorithm, arguments), arguments, plan));
   }
-  if (algorithm.name == "pull") {
-    for (const RankPlan& rank : plan.ranks) EXPECT_EQ(rank.scratch_slots, 0);
-  }
+  expect_same_plan_by_its_name(plan, arguments);
   for (const bool in_place : {false, true}) {
     if (in_place && !plan.in_place) continue;
     EXPECT_TRUE(executes<int64_t>(plan, in_place, random));
@@ -235,40 +253,57 @@ TEST_P(EveryAlgorithm, RandomArguments) {
   }
 }
 
-TEST_P(EveryAlgorithm, EveryNumberOfRanksEveryCollectiveBothReaches) {
+// One node, and nodes of four.
+std::vector<AlgorithmArguments> machines_of(int ranks) {
+  AlgorithmArguments near, far;
+  near.ranks = far.ranks = ranks;
+  near.root = far.root = ranks / 2;
+  for (int rank = 0; rank < ranks; ++rank) far.node_of.push_back(rank / 4);
+  far.engine = Engine::kSm;
+  AlgorithmArguments grouped = near;
+  if (ranks > 3) grouped.groups = {{0, 2}, {1}, {3}};
+  for (int rank = 4; rank < ranks; ++rank) grouped.groups[rank % 3].push_back(rank);
+  return {near, far, grouped};
+}
+
+// Candidates are made without a refusal, so few that all can be tried, and no two of them are alike.
+TEST_P(EveryAlgorithm, CandidatesOfEveryNumberOfRanks) {
   const Algorithm& algorithm = algorithms()[GetParam()];
-  Random random(5);
+  int tried = 0;
   for (const Collective collective : algorithm.collectives) {
-    for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
-      if (reach == Reach::kStaged && always_peer(algorithm)) continue;
-      for (int ranks = 1; ranks <= 64; ranks += ranks < 20 ? 1 : 11) {
-        AlgorithmArguments arguments;
-        arguments.collective = collective;
-        arguments.ranks = ranks;
-        arguments.root = ranks / 2;
-        arguments.reach = reach;
-        if (algorithm.name == "nvgroup_ring" && ranks > 3) arguments.groups = random_groups(random, arguments, false);
-        SCOPED_TRACE(describe(algorithm, arguments));
-        const VerifiedPlan plan = verify(algorithm.make(arguments));
-        EXPECT_LE(plan.report().steps, documented_steps(algorithm.name, arguments, plan.plan()).count);
-        if (HasFailure()) return;
+    for (int ranks = 1; ranks <= 64; ranks += ranks < 20 ? 1 : 11) {
+      for (AlgorithmArguments machine : machines_of(ranks)) {
+        for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+          machine.collective = collective;
+          machine.reach = reach;
+          const std::vector<AlgorithmArguments> candidates = algorithm.candidates(machine);
+          EXPECT_LE(candidates.size(), 8U) << describe(algorithm, machine);
+          for (const AlgorithmArguments& candidate : candidates) {
+            if (ranks > 8 && &candidate != &candidates.front() && &candidate != &candidates.back()) continue;
+            SCOPED_TRACE(describe(algorithm, candidate));
+            EXPECT_EQ(std::count(candidates.begin(), candidates.end(), candidate), 1);
+            EXPECT_EQ(candidate.reach, reach);
+            ASSERT_NO_THROW(algorithm.make(candidate));
+            const VerifiedPlan plan = verify(algorithm.make(candidate));
+            EXPECT_LE(plan.report().steps,
+                      documented_steps(test::form_of(algorithm, candidate), candidate, plan.plan()).count);
+            ++tried;
+            if (HasFailure()) return;
+          }
+        }
       }
     }
   }
+  EXPECT_GT(tried, 20);
 }
 
 TEST_P(EveryAlgorithm, HundredsOfRanksVerifyInSeconds) {
   const Algorithm& algorithm = algorithms()[GetParam()];
-  AlgorithmArguments arguments;
-  arguments.collective = algorithm.collectives[0];
-  arguments.ranks = 128;
-  if (always_peer(algorithm)) arguments.reach = Reach::kPeer;
-  if (algorithm.name == "hierarchical_ring") arguments.factors = {4, 8, 4};
-  if (!stays_on_one_node(algorithm)) {
-    for (int rank = 0; rank < arguments.ranks; ++rank) arguments.node_of.push_back(rank / 4);
-  }
+  AlgorithmArguments machine = machines_of(128)[1];
+  machine.collective = algorithm.collectives[0];
+  if (algorithm.candidates(machine).empty()) machine.node_of.clear();
   const std::clock_t start = std::clock();  // of this process: other load on the machine does not count
-  const VerifiedPlan plan = verify(algorithm.make(arguments));
+  const VerifiedPlan plan = verify(algorithm.make(algorithm.candidates(machine).at(0)));
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::cout << plan.plan().algorithm << " of 128 ranks: " << plan.report().steps << " steps, made and verified in "
             << seconds << " s\n";

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/spec.hpp"
 #include "plan/verifier.hpp"
 
 namespace plait::test {
@@ -46,7 +46,17 @@ inline bool equal_sizes(const std::vector<std::vector<int>>& groups) {
 
 inline int floor_log2(int number) { return std::bit_width(static_cast<unsigned>(number)) - 1; }
 
-// The factors that a plan names: "hierarchical_ring(4x2, pipeline 3)".
+// How costs are told apart: "ring", "flat(store)", "flat(load, zero_copy)".
+inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments& a) {
+  AlgorithmSpec spec = spec_of(algorithm, a);
+  spec.factors.clear();
+  spec.parts = 0;
+  spec.engine.reset();
+  spec.zero_copy = spec.zero_copy && algorithm.name == "flat";
+  return to_text(spec);
+}
+
+// The factors that a plan names: "hierarchical_ring(4x2, parts=3)".
 inline std::vector<int> factors_in(const std::string& label) {
   std::vector<int> factors;
   size_t at = label.find('(');
@@ -63,7 +73,7 @@ inline int flat_steps(const AlgorithmArguments& a) {
   const bool peer = a.reach == Reach::kPeer;
   switch (a.collective) {
     case Collective::kAllReduce:
-      return peer ? 2 : 2 + 2 * (a.pipeline - 1) / 3;
+      return peer ? 2 : 2 + 2 * (a.parts - 1) / 3;
     case Collective::kReduceScatter:
     case Collective::kAllGather:
       return peer ? 2 : 1;
@@ -102,16 +112,16 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     const int extras = p - (1 << floor_log2(p));
     return {floor_log2(p) + (extras > 0 ? 1 : 0) + (2 * extras > 1 << floor_log2(p) ? 1 : 0)};
   }
-  if (algorithm == "one_shot" || algorithm == "one_shot_push" || algorithm == "push_pull") return {1};
-  if (algorithm == "push") {
+  if (algorithm.starts_with("one_shot(") || algorithm == "flat(both)") return {1};
+  if (algorithm == "flat(store)") {
     const bool by_owners = a.collective == Collective::kReduce || a.collective == Collective::kBroadcast;
     const bool two_stages = a.collective == Collective::kAllReduce || (by_owners && p > 2);
     return {two_stages ? 2 : 1};
   }
-  if (algorithm == "flat") return {flat_steps(a)};
-  if (algorithm == "pull") return {a.collective == Collective::kAllReduce ? 3 : 2};
-  if (algorithm == "chain_push") return {p - 1};
-  if (algorithm == "chain") return {p - 1 + peer, on_one_node(a) || peer == 0};
+  if (algorithm == "flat" || algorithm == "flat(load)" || algorithm == "flat(store, zero_copy)") return {flat_steps(a)};
+  if (algorithm == "flat(load, zero_copy)") return {a.collective == Collective::kAllReduce ? 3 : 2};
+  if (algorithm == "chain(store)" && peer == 0) return {p - 1};
+  if (algorithm.starts_with("chain(")) return {p - 1 + peer, on_one_node(a) || peer == 0};
   if (algorithm == "binomial") {
     if (on_one_node(a)) return {floor_log2(p) + peer};
     AlgorithmArguments by_node = a;
@@ -126,9 +136,9 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   const int largest = static_cast<int>(
       std::max_element(groups.begin(), groups.end(), [](auto& x, auto& y) { return x.size() < y.size(); })->size());
   if (algorithm == "three_stage") {
-    const int rounds = (a.pipeline + 2) / 3;
+    const int rounds = (a.parts + 2) / 3;
     const int steps = rounds * 2 * (count - 1) + (largest > 1 ? 2 : 0);
-    return {on_one_node(a) ? steps : a.pipeline * (2 * (count - 1) + 2), on_one_node(a) && equal_sizes(groups)};
+    return {on_one_node(a) ? steps : a.parts * (2 * (count - 1) + 2), on_one_node(a) && equal_sizes(groups)};
   }
   if (algorithm == "nvgroup_ring") {
     if (count == 1) return {flat_steps(a)};
@@ -141,7 +151,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
 
 // Chunks that cross between ranks, all ranks together.
 inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmArguments& a, const Plan& plan) {
-  const int64_t p = a.ranks, parts = a.pipeline;
+  const int64_t p = a.ranks, parts = a.parts;
   const bool peer = a.reach == Reach::kPeer;
   if (algorithm == "ring") return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1) * parts;
   if (algorithm == "hierarchical_ring") {
@@ -155,25 +165,24 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     const int64_t core = std::bit_floor(static_cast<unsigned>(p));
     return core * floor_log2(a.ranks) + 2 * (p - core);
   }
-  if (algorithm == "one_shot") return p * (p - 1);
-  if (algorithm == "one_shot_push") return (a.collective == Collective::kAllReduce ? p : 1) * (p - 1);
-  if (algorithm == "push_pull") {
+  if (algorithm == "one_shot(load)") return p * (p - 1);
+  if (algorithm == "one_shot(store)") return (a.collective == Collective::kAllReduce ? p : 1) * (p - 1);
+  if (algorithm == "flat(both)") {
     return (has_root(a.collective) ? 1 : p) * (p - 1) * (parts == 1 ? 4 : parts);
   }
-  if (algorithm == "push") {
-    if (a.collective == Collective::kBarrier) return 0;
+  if (algorithm == "flat(store)") {
     if (a.collective == Collective::kBroadcast) return (p - 1) * (p - 1);
     if (a.collective == Collective::kReduce && p == 2) return 1;
-    if (a.collective == Collective::kReduce && a.pipeline == 1) return (p + 1) * (p - 1);
+    if (a.collective == Collective::kReduce && a.parts == 1) return (p + 1) * (p - 1);
     if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return p - 1;
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
-  if (algorithm == "chain" || algorithm == "chain_push" || algorithm == "binomial") return (p - 1) * parts;
-  if (algorithm == "pull") {
+  if (algorithm.starts_with("chain(") || algorithm == "binomial") return (p - 1) * parts;
+  if (algorithm == "flat(load, zero_copy)") {
     const int stages = a.collective == Collective::kAllReduce ? 2 : 1;
     return stages * (has_root(a.collective) ? 1 : p) * (p - 1);
   }
-  if (algorithm == "flat") {
+  if (algorithm == "flat" || algorithm == "flat(load)" || algorithm == "flat(store, zero_copy)") {
     switch (a.collective) {
       case Collective::kAllReduce:
         return 2 * p * (p - 1) * (peer ? 1 : parts);
@@ -195,7 +204,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
 
 // Whether the plan is right where input and output are the same memory.
 inline bool documented_in_place(std::string_view algorithm, const AlgorithmArguments& a) {
-  if (algorithm != "pull" || a.ranks == 1) return true;
+  if (algorithm != "flat(load, zero_copy)" || a.ranks == 1) return true;
   if (a.collective == Collective::kAllToAll) return false;
   const bool own_is_shared = a.collective == Collective::kAllGather || a.collective == Collective::kBroadcast;
   return !own_is_shared || a.engine != Engine::kCpu;
@@ -214,7 +223,7 @@ inline void check_nvgroup_traffic(const AlgorithmArguments& a, const VerifiedPla
   const int64_t all = plan.plan().chunk_count();
   const int64_t peer = a.reach == Reach::kPeer ? 1 : 0;
   if (count == 1) {
-    EXPECT_EQ(crossings(plan.report()), documented_crossings("flat", a, plan.plan()));
+    EXPECT_EQ(crossings(plan.report()), documented_crossings("flat(load)", a, plan.plan()));
     return;
   }
   for (int64_t g = 0; g < count; ++g) {

@@ -17,6 +17,7 @@
 #include "property/plan_mutations.hpp"
 #include "property/plan_oracle.hpp"
 #include "property/plan_zoo.hpp"
+#include "support/algorithm_plans.hpp"
 
 namespace plait::test {
 namespace {
@@ -59,12 +60,12 @@ bool says_where(const std::string& message) {
 }
 
 // What the algorithms make, for small machines of several forms: one node and two, one group and several, staged and
-// peer reach, with and without a pipeline, and with copy engines.
+// peer reach, in one part and several, and with copy engines.
 std::vector<Plan> registered_plans() {
   std::vector<AlgorithmArguments> machines(7);
   machines[0].ranks = 2;
   machines[1].ranks = 3;
-  machines[1].pipeline = 2;
+  machines[1].parts = 2;
   machines[2].ranks = 4;
   machines[2].engine = Engine::kSm;
   machines[2].reach = Reach::kPeer;
@@ -74,7 +75,7 @@ std::vector<Plan> registered_plans() {
   machines[4].node_of = {0, 0, 1, 1};
   machines[5].ranks = 6;
   machines[5].node_of = {0, 0, 0, 1, 1, 1};
-  machines[5].pipeline = 2;
+  machines[5].parts = 2;
   machines[6].ranks = 3;
   machines[6].engine = Engine::kCopy;
   machines[6].reach = Reach::kPeer;
@@ -84,10 +85,8 @@ std::vector<Plan> registered_plans() {
       for (AlgorithmArguments arguments : machines) {
         arguments.collective = collective;
         arguments.root = has_root(collective) ? arguments.ranks - 1 : 0;
-        try {
-          plans.push_back(algorithm.make(arguments));
-        } catch (const Error& error) {  // not for this machine
-          EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+        for (const AlgorithmArguments& form : test::forms_of(algorithm, arguments, {arguments.parts})) {
+          plans.push_back(algorithm.make(form));
         }
       }
     }

@@ -37,7 +37,9 @@ def test_make():
     assert repr(plan) == "<plait.Plan ring>"
     hierarchical = plans.make("all_reduce", "hierarchical_ring", 8, factors=[4, 2])
     assert hierarchical.algorithm == "hierarchical_ring(4x2)" and hierarchical != plan
-    assert plans.make("broadcast", "chain", 3, root=2, pipeline=4).root == 2
+    assert plans.make("broadcast", "chain", 3, root=2, parts=4).root == 2
+    stores = plans.make("gather", "flat", 3, root=2)
+    assert stores.algorithm == "flat(store)" and stores == plans.make("gather", "flat(store)", 3, root=2)
     grouped = plans.make("all_reduce", "three_stage", 4, groups=[[0, 1], [2, 3]], node_of=[0, 0, 1, 1])
     assert grouped.ranks == 4
 
@@ -45,13 +47,17 @@ def test_make():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("all_reduce", "rings", 4), {}, "algorithm 'rings' is not known; for all_reduce use one of: flat"),
+        (
+            ("all_reduce", "rings", 4),
+            {},
+            "algorithm 'rings' is not known; did you mean ring. for all_reduce use one of: flat",
+        ),
         (("broadcast", "ring", 4), {}, "does not serve broadcast; use one of"),
         (("all_reduced", "ring", 4), {}, "all_reduced"),
         (("all_reduce", "ring", 0), {}, "at least one rank"),
         (("broadcast", "chain", 4), {"root": 4}, "root 4 does not exist"),
         (("all_reduce", "hierarchical_ring", 8), {"factors": [3, 2]}, "product of the factors"),
-        (("broadcast", "chain", 4), {"pipeline": 0}, "pipeline is 0"),
+        (("broadcast", "chain", 4), {"parts": 0}, "parts is 0"),
         (("all_reduce", "ring", 4), {"reach": "far"}, "staged, peer"),
         (("all_reduce", "three_stage", 4), {"groups": [[0, 1], [1, 2]]}, "rank 1 is in 2 groups"),
     ],
@@ -65,8 +71,9 @@ def test_make_errors(arguments, options, message):
 def test_every_algorithm_reads_back(algorithm):
     assert algorithm.summary and algorithm.source
     for collective in algorithm.collectives:
-        plan = plans.make(collective, algorithm.name, 4, reach="peer" if algorithm.name == "pull" else "staged")
+        plan = plans.make(collective, algorithm.name, 4)
         assert plans.from_json(plan.to_json()) == plan
+        assert plans.make(collective, plan.algorithm, 4) == plan
 
 
 def test_for_machine():
@@ -140,7 +147,7 @@ def test_plan_json_goes_through_verify(run, tmp_path):
 def test_plan_svg(run):
     options = ["--algorithm", "chain", "--pipeline", 2, "--ranks", 3, "--format", "svg"]
     status, out, err = run("plan", "broadcast", *options)
-    assert status == 0 and "verified chain(pipeline 2)" in err
+    assert status == 0 and "verified chain(load, parts=2)" in err
     assert xml.etree.ElementTree.fromstring(out).tag.endswith("svg")
 
 
@@ -239,7 +246,7 @@ def test_verify_reads_standard_input():
 
 def test_says_what_s_is_and_counts_one_chunk(run):
     _, out, _ = run("plan", "all_reduce", "-n", 2, "--algorithm", "one_shot")
-    assert out.startswith("verified one_shot: all_reduce over 2 ranks of live in 1 chunk\n")
+    assert out.startswith("verified one_shot(load): all_reduce over 2 ranks of live in 1 chunk\n")
     assert "\nsize     S is the message\n" in out
     _, out, _ = run("plan", "gather", "-n", 2)
     assert "\nsize     S is the message, the blocks of all ranks\n" in out
@@ -247,16 +254,16 @@ def test_says_what_s_is_and_counts_one_chunk(run):
 
 def test_says_what_a_communicator_runs(capsys):
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "8"]) == 0
-    assert "live     8 B: one_shot_push, packets, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
+    assert "live     8 B: one_shot(store), packets, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", "16M"]) == 0
     assert (
-        "live     16777216 B: one_shot_push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs, "
-        "the last slice of each strand as push_pull\n"
+        "live     16777216 B: one_shot(store, parts=2), signals, 128 CTAs of 512 threads on at most 128 SMs, "
+        "the last slice of each strand as flat(both)\n"
     ) in capsys.readouterr().out
     assert main(["plan", "barrier", "--machine", "hgx-h200-4", "--gpus", "0,1"]) == 0
-    assert "live     push, signals, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
+    assert "live     flat, signals, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--ranks", "4"]) == 0
-    assert "live     8 B: one_shot\n" in capsys.readouterr().out
+    assert "live     8 B: one_shot(load)\n" in capsys.readouterr().out
     assert main(["plan", "reduce", "--machine", "summit", "--nodes", "2"]) == 0
     assert "live     nothing yet: communicators are of one node\n" in capsys.readouterr().out
 
@@ -285,21 +292,26 @@ def test_says_what_goes_through_host_memory(capsys):
 
 def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     arguments = ["plan", "all_gather", "--machine", "hgx-h200-4", "--bytes"]
-    kernels = "push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs\n"
+    kernels = "flat(store, parts=2), signals, 128 CTAs of 512 threads on at most 128 SMs\n"
     together, buffers = ", where ranks come to the call together", ", with buffers of cudaMalloc; else "
     by_engines = together + " (those of one process neither captured nor on the default stream)" + buffers
     assert main([*arguments, "256M"]) == 0
     assert (
-        "live     268435456 B: pull by copy engines, and at most 8 SMs for what a rank has for itself"
-        + by_engines
-        + kernels
+        "live     268435456 B: flat(load, zero_copy, engine=copy) by copy engines, and at most 8 SMs for what a rank "
+        "has for itself" + by_engines + kernels
     ) in capsys.readouterr().out
     assert main([*arguments, "32M"]) == 0
-    assert "live     33554432 B: pull by at most 48 SMs" + together + buffers + kernels in capsys.readouterr().out
+    assert (
+        "live     33554432 B: flat(load, zero_copy, engine=sm) by at most 48 SMs" + together + buffers + kernels
+        in capsys.readouterr().out
+    )
     assert main([*arguments, "4M"]) == 0
-    assert "live     4194304 B: push, lines, " in capsys.readouterr().out
+    assert "live     4194304 B: flat(store), lines, " in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "256M"]) == 0
-    assert "B: pull by copy engines, and at most 16 SMs that combine" + by_engines in capsys.readouterr().out
+    assert (
+        "B: flat(load, zero_copy, engine=copy) by copy engines, and at most 16 SMs that combine" + by_engines
+        in capsys.readouterr().out
+    )
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "128M"]) == 0
     assert "copy engines" not in capsys.readouterr().out
 
@@ -330,22 +342,28 @@ def test_a_communicator_runs_nothing_that_does_not_fit(capsys, monkeypatch):
             monkeypatch.delenv(f"PLAIT_{name}")
         return capsys.readouterr().out.rsplit("live     ", 1)[1].splitlines()[0]
 
-    assert "flat, signals, 2 CTAs of 128 threads" in live(
-        "all_reduce", "64K", ALGORITHM="all_reduce:flat", LAUNCH="packets:2x128"
+    assert "flat(load), signals, 2 CTAs of 128 threads" in live(
+        "all_reduce", "64K", ALGORITHM="all_reduce:flat(load)", LAUNCH="packets:2x128"
     )
-    assert "push, lines, " in live("all_gather", "1M")
-    assert "push, signals, " in live("all_gather", "1M", REACH="host")
-    assert "pull by copy engines" in live("all_gather", "1G")
+    assert "flat(store), lines, " in live("all_gather", "1M")
+    assert "flat(store), signals, " in live("all_gather", "1M", REACH="host")
+    assert "zero_copy, engine=copy) by copy engines" in live("all_gather", "1G")
     for outcome in (
         live("all_gather", "1G", REACH="host"),
         live("all_gather", "1G", REACH="host", ALGORITHM="all_gather:pull"),
     ):
-        assert outcome.startswith("1073741824 B: push") and "host memory" not in outcome
-    assert live("all_gather", "16M").endswith("the last slice of each strand as push_pull")
-    assert "push_pull" not in live("all_gather", "16M", REACH="ipc")
+        assert outcome.startswith("1073741824 B: flat(store") and "host memory" not in outcome
+    assert live("all_gather", "16M").endswith("the last slice of each strand as flat(both)")
+    assert "flat(both)" not in live("all_gather", "16M", REACH="ipc")
 
 
-@pytest.mark.parametrize("name", ["push(2)", "push(pipeline 2)", "hierarchical_ring(2x2, pipeline 3)"])
+@pytest.mark.parametrize("name", ["flat(store, parts=2)", "hierarchical_ring(2x2, parts=3)", "ring(zero_copy)"])
 def test_takes_algorithms_as_it_prints_them(capsys, name):
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--algorithm", name]) == 0
-    assert f"verified {name.replace('(2)', '(pipeline 2)')}: " in capsys.readouterr().out
+    assert f"verified {name}: " in capsys.readouterr().out
+
+
+def test_takes_what_release_0_1_called_algorithms(capsys):
+    for old, name in (("push(pipeline 2)", "flat(store, parts=2)"), ("ring(3)", "ring(parts=3)")):
+        assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--algorithm", old]) == 0
+        assert f"verified {name}: " in capsys.readouterr().out

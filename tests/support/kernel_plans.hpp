@@ -8,13 +8,13 @@
 
 namespace plait::test {
 
-inline VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int pipeline = 1,
+inline VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int parts = 1,
                             int root = 0) {
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = ranks;
   arguments.root = root;
-  arguments.pipeline = pipeline;
+  arguments.parts = parts;
   arguments.engine = Engine::kSm;
   return verify(make_plan(algorithm, arguments));
 }

@@ -9,6 +9,7 @@
 
 #include "api/communicator.hpp"
 #include "runtime/bound_plan.hpp"
+#include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
 #include "support/reference_reduction.hpp"
 #include "support/seed.hpp"
@@ -39,37 +40,31 @@ inline std::string describe(const Step& step) {
 
 // ---- Generation.
 
-// A random way to write `number` as a product: "4x2".
-inline std::string random_factors(Random& random, int number) {
-  std::string text;
+// A random way to write `number` as a product.
+inline std::vector<int> random_factors(Random& random, int number) {
+  std::vector<int> factors;
   for (int rest = number; rest > 1;) {
     int factor = 2 + static_cast<int>(random() % static_cast<uint64_t>(rest - 1));
     while (rest % factor != 0) ++factor;
-    text += (text.empty() ? "" : "x") + std::to_string(factor);
+    factors.push_back(factor);
     rest /= factor;
   }
-  return text.empty() ? "1" : text;
+  return factors;
 }
 
-// Those that communicators of CPUs can run: whose ranks leave each other's buffers alone.
-inline std::vector<std::string> algorithms_for(Collective collective) {
-  std::vector<std::string> names;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.name == "pull") continue;
-    if (std::count(algorithm.collectives.begin(), algorithm.collectives.end(), collective) > 0) {
-      names.emplace_back(algorithm.name);
-    }
-  }
-  return names;
-}
-
-// "chain(4)", "hierarchical_ring(3x2)": an algorithm with parameters that suit it.
-inline std::string with_random_parameters(Random& random, const std::string& algorithm, int ranks) {
-  if (algorithm == "hierarchical_ring") {
-    return one_in(random, 3) ? algorithm : join(algorithm, "(", random_factors(random, ranks), ")");
-  }
-  // Deep pipelines over many ranks need more signals than a rank has.
-  return ranks > 16 || one_in(random, 2) ? algorithm : join(algorithm, "(", between(random, 1, 7), ")");
+// "chain(load, parts=4)", "hierarchical_ring(3x2)": `form`, of texts_for(), with parameters that suit it.
+inline std::string with_random_parameters(Random& random, const std::string& form, Collective collective, int ranks) {
+  AlgorithmSpec spec = parse_spec(form, collective);
+  const Algorithm& algorithm = find_algorithm(spec.name, collective);
+  if (algorithm.uses.factors && !one_in(random, 3)) spec.factors = random_factors(random, ranks);
+  // Many parts over many ranks need more signals than a rank has.
+  if (ranks > 16 || one_in(random, 2)) return to_text(spec);
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.parts = static_cast<int>(between(random, 1, 7));
+  if (arguments.parts > 1 && is_taken(algorithm, apply(spec, arguments))) spec.parts = arguments.parts;
+  return to_text(spec);
 }
 
 // As Communicator divides the scratch memory.
@@ -103,10 +98,10 @@ inline void pin_random_algorithms(Random& random, int ranks, Settings& settings)
   for (int c = 0; c < kCollectiveCount; ++c) {
     if (one_in(random, 2)) continue;
     const auto collective = static_cast<Collective>(c);
-    std::vector<std::string> names = algorithms_for(collective);
+    std::vector<std::string> forms = texts_for(collective, ranks);
     const std::string before = settings.algorithm;
     settings.algorithm += join(before.empty() ? "" : ",", name(collective), ":",
-                               with_random_parameters(random, any_of(random, names), ranks));
+                               with_random_parameters(random, any_of(random, forms), collective, ranks));
     if (ranks <= 16 && !fits(collective, ranks, settings)) settings.algorithm = before;
   }
 }

@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> int:
         ranks=options.ranks,
         root=options.root,
         factors=options.factors,
-        pipeline=options.pipeline,
+        parts=options.pipeline,
         reach=options.reach,
     )
     shown = None if options.explain and options.format is None and options.output is None else _show(made.plan, options)

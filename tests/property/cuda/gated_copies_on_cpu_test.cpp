@@ -177,7 +177,7 @@ class World : public test::SimtWorld {
     arguments.engine = Engine::kSm;
     arguments.reach = Reach::kPeer;
     make_buffers(made);
-    return verify(make_plan("pull", arguments));
+    return verify(make_plan("flat(load, zero_copy)", arguments));
   }
 
   // `rank` is to say that `peer` makes another call, and to leave `buffers` alone.

@@ -22,6 +22,7 @@
 #include "plan/verifier.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
+#include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
 #include "tuner/carried_flags.hpp"
 // clang-format off: ahead of all kernels
@@ -74,11 +75,15 @@ class World : public test::SimtWorld {
   }
 
   // A random call by a plan of this algorithm; false, without one, where its data cannot carry flags.
-  bool add_of(const Algorithm& algorithm, Collective collective, Protocol protocol, DataType type) {
+  bool add_of(const Algorithm& algorithm, Direction direction, Collective collective, Protocol protocol,
+              DataType type) {
     Call call{collective, type};
     if (has_root(collective)) call.root = pick(0, ranks_ - 1);
     const bool has_signals = protocol == Protocol::kSignals;
-    const VerifiedPlan& plan = plan_of(std::string(algorithm.name), call, has_signals ? pick(1, 3) : 1);
+    auto forms = test::forms_of(algorithm, machine_of(call), has_signals ? std::vector{1, 2, 3} : std::vector{1});
+    std::erase_if(forms, [&](const AlgorithmArguments& form) { return form.direction != direction; });
+    if (forms.empty()) return false;
+    const VerifiedPlan& plan = plan_of(to_text(spec_of(algorithm, test::any_of(random_, forms))), call, 1);
     if (!has_signals && !can_carry_flags(plan, call.type)) return false;
     Made& made = calls_.emplace_back();
     made.call = call;
@@ -88,10 +93,10 @@ class World : public test::SimtWorld {
   }
 
   // An all_reduce by one strand, on all ranks but those from `missing` on.
-  void add_all_reduce(int missing, Protocol protocol, int pipeline, size_t count = 100) {
+  void add_all_reduce(int missing, Protocol protocol, int parts, size_t count = 100) {
     Made& made = calls_.emplace_back();
     made.call = {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
-    const VerifiedPlan& plan = plan_of("push", made.call, pipeline);
+    const VerifiedPlan& plan = plan_of("flat(store)", made.call, parts);
     const LaunchShape shape{protocol, 1, kLeastThreads};
     make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(missing));
   }
@@ -101,7 +106,7 @@ class World : public test::SimtWorld {
   void add_in_a_row(Collective collective, Protocol protocol, int times, bool in_slices) {
     Call call{collective, DataType::kInt32};
     call.count = static_cast<size_t>(ranks_) * 100;
-    const VerifiedPlan& plan = plan_of("push", call, 1);
+    const VerifiedPlan& plan = plan_of("flat(store)", call, 1);
     const LaunchShape shape{protocol, 1, kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
     if (in_slices) {
@@ -133,8 +138,8 @@ class World : public test::SimtWorld {
     // Else one rank has all of it. So all have something for one warp, or for both.
     if (pick(0, 7) > 0) made.call.count = static_cast<size_t>(ranks_ * (pick(0, 1) == 0 ? 32 : 100));
     const bool is_one_shot = has_one_shot(made.call) && pick(0, 5) == 0;
-    const int pipeline = protocol == Protocol::kSignals ? pick(1, 2) : 1;
-    const VerifiedPlan& plan = plan_of(is_one_shot ? "one_shot_push" : "push", made.call, pipeline);
+    const int parts = protocol == Protocol::kSignals ? pick(1, 2) : 1;
+    const VerifiedPlan& plan = plan_of(is_one_shot ? "one_shot(store)" : "flat(store)", made.call, parts);
     const LaunchShape shape{protocol, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
     limits.least_slice_bytes = 1;
@@ -301,7 +306,8 @@ class World : public test::SimtWorld {
   // Decides the size of the call as well.
   Way with_flags(Call& call) {
     take_size_for_flags(call);
-    const VerifiedPlan& plan = plan_of(has_one_shot(call) && pick(0, 3) == 0 ? "one_shot_push" : "push", call, 1);
+    const VerifiedPlan& plan =
+        plan_of(has_one_shot(call) && pick(0, 3) == 0 ? "one_shot(store)" : "flat(store)", call, 1);
     return with_flags(plan, pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines);
   }
   Way with_flags(const VerifiedPlan& plan, Protocol protocol) {
@@ -310,7 +316,7 @@ class World : public test::SimtWorld {
   }
 
   // Decides the size as well: with so little scratch that a short message has many slices.
-  Way with_signals(Call& call) { return with_signals(call, plan_of(any_algorithm(call), call, pick(1, 3))); }
+  Way with_signals(Call& call) { return with_signals(call, plan_of(any_algorithm(call), call, 1)); }
   Way with_signals(Call& call, const VerifiedPlan& plan) {
     const LaunchShape shape{Protocol::kSignals, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
@@ -331,16 +337,11 @@ class World : public test::SimtWorld {
   // Another plan with as many lanes, if there is one.
   const VerifiedPlan* any_ending(const Call& call, const VerifiedPlan& plan) {
     std::vector<const VerifiedPlan*> others;
-    for (const Algorithm& it : algorithms()) {
-      const bool serves =
-          std::find(it.collectives.begin(), it.collectives.end(), call.collective) != it.collectives.end();
-      if (!serves || it.only_copies) continue;
-      for (const int pipeline : {1, 2, 3}) {
-        const VerifiedPlan& other = plan_of(std::string(it.name), call, pipeline);
-        const bool fits = std::equal(plan.plan().ranks.begin(), plan.plan().ranks.end(), other.plan().ranks.begin(),
-                                     [](const auto& a, const auto& b) { return a.lanes.size() == b.lanes.size(); });
-        if (fits && &other != &plan) others.push_back(&other);
-      }
+    for (const std::string& text : texts_for(call)) {
+      const VerifiedPlan& other = plan_of(text, call, 1);
+      const bool fits = std::equal(plan.plan().ranks.begin(), plan.plan().ranks.end(), other.plan().ranks.begin(),
+                                   [](const auto& a, const auto& b) { return a.lanes.size() == b.lanes.size(); });
+      if (fits && &other != &plan) others.push_back(&other);
     }
     return others.empty() ? nullptr : others[orders_() % others.size()];
   }
@@ -349,13 +350,26 @@ class World : public test::SimtWorld {
   // unfinished.
   std::string any_algorithm(const Call& call) {
     const int times = reduces(call.collective) && accumulates_in_float32(call.type) ? 1 : 4;
-    std::vector<std::string_view> names;
-    for (const Algorithm& it : algorithms()) {
-      const bool serves =
-          std::find(it.collectives.begin(), it.collectives.end(), call.collective) != it.collectives.end();
-      if (serves && !it.only_copies) names.insert(names.end(), it.name.ends_with("push") ? times : 1, it.name);
+    std::vector<std::string> texts;
+    for (const std::string& text : texts_for(call)) {
+      texts.insert(texts.end(), text.find("(store") != std::string::npos ? times : 1, text);
     }
-    return std::string(test::any_of(random_, names));
+    return test::any_of(random_, texts);
+  }
+
+  AlgorithmArguments machine_of(const Call& call) const {
+    AlgorithmArguments machine;
+    machine.collective = call.collective;
+    machine.ranks = ranks_;
+    machine.root = call.root;
+    machine.engine = Engine::kSm;
+    return machine;
+  }
+
+  const std::vector<std::string>& texts_for(const Call& call) {
+    std::vector<std::string>& texts = texts_[{call.collective, call.root}];
+    if (texts.empty()) texts = test::texts_for(machine_of(call), {1, 2, 3});
+    return texts;
   }
 
   static bool has_one_shot(const Call& call) {
@@ -363,15 +377,11 @@ class World : public test::SimtWorld {
            (reduces(call.collective) && call.collective != Collective::kReduceScatter);
   }
 
-  const VerifiedPlan& plan_of(const std::string& algorithm, const Call& call, int pipeline) {
-    const auto key = std::tuple(algorithm, call.collective, call.root, pipeline);
+  const VerifiedPlan& plan_of(const std::string& algorithm, const Call& call, int parts) {
+    const auto key = std::tuple(algorithm, call.collective, call.root, parts);
     if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
-    AlgorithmArguments arguments;
-    arguments.collective = call.collective;
-    arguments.ranks = ranks_;
-    arguments.root = call.root;
-    arguments.engine = Engine::kSm;
-    arguments.pipeline = pipeline;
+    AlgorithmArguments arguments = machine_of(call);
+    arguments.parts = parts;
     return plans_.emplace(key, verify(make_plan(algorithm, arguments))).first->second;
   }
 
@@ -463,7 +473,8 @@ class World : public test::SimtWorld {
                     test::body_of(made.call.type, kernel.function, argument));
   }
 
-  // By algorithm, collective, root and pipeline.
+  std::map<std::pair<Collective, int>, std::vector<std::string>> texts_;  // by collective and root
+  // By algorithm, collective, root and parts.
   std::map<std::tuple<std::string, Collective, int, int>, VerifiedPlan> plans_;
   std::deque<Made> calls_;
   std::minstd_rand orders_;  // of launches: other ones shall not make other calls
@@ -507,24 +518,25 @@ TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
   std::map<Protocol, int> calls;
   int unfinished = 0;
   uint64_t seed = 0;
-  const auto add_calls = [&calls, &unfinished, &seed](const Algorithm& algorithm, Collective collective,
-                                                      Protocol protocol, int ranks) {
-    SCOPED_TRACE(join(algorithm.name, ", ", name(protocol), ", seed ", ++seed));
+  const auto add_calls = [&calls, &unfinished, &seed](const Algorithm& algorithm, Direction direction,
+                                                      Collective collective, Protocol protocol, int ranks) {
+    SCOPED_TRACE(join(algorithm.name, ", ", name(direction), ", ", name(protocol), ", seed ", ++seed));
     World world(ranks, seed, UINT64_MAX);
     if (ranks == 4) world.find_races();
     for (const DataType type : {DataType::kBfloat16, DataType::kInt8, DataType::kInt32}) {
-      calls[protocol] += world.add_of(algorithm, collective, protocol, type);
+      calls[protocol] += world.add_of(algorithm, direction, collective, protocol, type);
     }
     ASSERT_NO_THROW(world.run());
     world.check();
     unfinished += world.unfinished();
   };
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.only_copies) continue;
     for (const Collective collective : algorithm.collectives) {
       for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
         if (protocol != Protocol::kSignals && collective == Collective::kBarrier) continue;  // no data
-        for (const int ranks : {3, 4}) add_calls(algorithm, collective, protocol, ranks);
+        for (const Direction direction : test::directions_of(algorithm, collective)) {
+          for (const int ranks : {3, 4}) add_calls(algorithm, direction, collective, protocol, ranks);
+        }
       }
     }
   }

@@ -23,7 +23,7 @@ const void* kernel_for(Collective collective, size_t count, const LaunchShape& s
   arguments.ranks = 2;
   arguments.engine = Engine::kSm;
   arguments.reach = Reach::kStaged;
-  const VerifiedPlan plan = verify(make_plan("push", arguments));
+  const VerifiedPlan plan = verify(make_plan("flat(store)", arguments));
   DeviceRank self;
   self.ranks = 2;
   for (int rank = 0; rank < 2; ++rank) self.blocks[rank] = reinterpret_cast<std::byte*>(uint64_t{1} << (40 + rank));

@@ -16,7 +16,7 @@ AlgorithmArguments flat_of(int ranks, Collective collective, Reach reach) {
 }
 
 TEST(Flat, PeerAllReduceIsOneFoldARank) {
-  const VerifiedPlan plan = test::verified("flat", flat_of(4, Collective::kAllReduce, Reach::kPeer));
+  const VerifiedPlan plan = test::verified("flat(store)", flat_of(4, Collective::kAllReduce, Reach::kPeer));
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, 0);
     const auto folds = test::operations(plan.plan(), rank, OpKind::kFold);
@@ -55,7 +55,7 @@ TEST(Flat, StagedAllReducePublishesInTwoCopiesAndBeginsWithTheNextRank) {
 // TEM-18: the next part is published before the current one is reduced.
 TEST(Flat, PipelinePublishesAhead) {
   AlgorithmArguments arguments = flat_of(3, Collective::kAllReduce, Reach::kStaged);
-  arguments.pipeline = 4;
+  arguments.parts = 4;
   const VerifiedPlan plan = test::verified("flat", arguments);
   EXPECT_EQ(plan.plan().chunk_count(), 12);
   for (int rank = 0; rank < 3; ++rank) {
@@ -77,7 +77,8 @@ TEST(Flat, PipelinePublishesAhead) {
 // BLK-03: on four ranks every directed link between different ranks but those into the root carries a third once.
 TEST(Flat, BroadcastUsesAllLinksOnce) {
   for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
-    const VerifiedPlan plan = test::verified("flat", flat_of(4, Collective::kBroadcast, reach));
+    const VerifiedPlan plan =
+        test::verified(reach == Reach::kPeer ? "flat(store)" : "flat(load)", flat_of(4, Collective::kBroadcast, reach));
     EXPECT_EQ(plan.plan().chunk_count(), 3);
     EXPECT_EQ(plan.report().traffic.size(), 9U);
     for (const Traffic& traffic : plan.report().traffic) {
@@ -89,7 +90,8 @@ TEST(Flat, BroadcastUsesAllLinksOnce) {
 
 TEST(Flat, SlotsAreAsDocumented) {
   const auto slots = [](Collective collective, Reach reach, int rank) {
-    return make_plan("flat", flat_of(6, collective, reach)).ranks[rank].scratch_slots;
+    const bool stores = reach == Reach::kPeer && collective != Collective::kReduceScatter;
+    return make_plan(stores ? "flat(store)" : "flat(load)", flat_of(6, collective, reach)).ranks[rank].scratch_slots;
   };
   const int root = 5;
   EXPECT_EQ(slots(Collective::kReduceScatter, Reach::kStaged, 0), 6);
@@ -97,10 +99,31 @@ TEST(Flat, SlotsAreAsDocumented) {
   EXPECT_EQ(slots(Collective::kReduce, Reach::kStaged, 0), 6);
   EXPECT_EQ(slots(Collective::kBroadcast, Reach::kStaged, root), 5);
   EXPECT_EQ(slots(Collective::kBroadcast, Reach::kStaged, 0), 1);
-  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather, Collective::kReduce,
-                                      Collective::kBroadcast, Collective::kBarrier}) {
+  for (const Collective collective :
+       {Collective::kReduceScatter, Collective::kAllGather, Collective::kReduce, Collective::kBroadcast}) {
     for (const int rank : {0, root}) EXPECT_EQ(slots(collective, Reach::kPeer, rank), 0);
   }
+}
+
+// What some collectives and directions lack is refused, with a word on what there is.
+TEST(Flat, RefusesWhatItHasNoPlanFor) {
+  const auto expect_refused = [](const char* text, Collective collective, const std::string& part) {
+    test::expect_invalid([&] { make_plan(text, flat_of(4, collective, Reach::kStaged)); }, part);
+  };
+  for (const Collective collective : {Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
+    expect_refused("flat(load)", collective, "use flat(store)");
+    expect_refused("flat(store, zero_copy)", collective, "use flat(load, zero_copy)");
+  }
+  expect_refused("flat(store, zero_copy)", Collective::kReduceScatter, "use flat(load, zero_copy)");
+  expect_refused("flat(load, zero_copy)", Collective::kReduce, "use flat(store, zero_copy)");
+  expect_refused("flat(both, zero_copy)", Collective::kReduce, "no zero-copy plan by both");
+  expect_refused("flat(load, parts=2)", Collective::kBroadcast, "no parts in a plan by load of broadcast");
+  expect_refused("flat(load, zero_copy, parts=2)", Collective::kAllReduce,
+                 "no parts in a zero-copy plan of all_reduce");
+  expect_refused("flat(store, parts=3)", Collective::kAllReduce, "parts 1, which is one lane a rank, or 2");
+  expect_refused("one_shot(store, parts=3)", Collective::kAllReduce, "parts 1, which is one lane a rank, or 2");
+  expect_refused("one_shot(load, parts=2)", Collective::kAllReduce, "no parts by load");
+  expect_refused("one_shot(load)", Collective::kReduce, "use one_shot(store)");
 }
 
 TEST(Flat, BarrierOnlySignals) {

@@ -61,7 +61,9 @@ TEST(HierarchicalRing, AllTwosTakesTwoLogSteps) {
 
 TEST(HierarchicalRing, OneFactorIsTheRing) {
   Plan hierarchical = make_plan("hierarchical_ring", rings({7}));
-  const Plan flat_ring = make_plan("ring", rings({7}));
+  AlgorithmArguments arguments = rings({7});
+  arguments.factors.clear();
+  const Plan flat_ring = make_plan("ring", arguments);
   EXPECT_EQ(hierarchical.algorithm, "hierarchical_ring(7)");
   hierarchical.algorithm = flat_ring.algorithm;
   EXPECT_EQ(hierarchical, flat_ring);

@@ -23,7 +23,7 @@ TEST(NvGroupRing, OneGroupIsFlat) {
     AlgorithmArguments arguments = equal_groups(1, 6);
     arguments.reach = reach;
     Plan plan = make_plan("nvgroup_ring", arguments);
-    const Plan flat = make_plan("flat", arguments);
+    const Plan flat = make_plan(reach == Reach::kPeer ? "flat(store)" : "flat(load)", arguments);
     plan.algorithm = flat.algorithm;
     EXPECT_EQ(plan, flat);
   }
@@ -85,7 +85,7 @@ TEST(NvGroupRing, UnequalGroups) {
       arguments.ranks -= 1;  // the default is one
       arguments.groups = groups;
       arguments.reach = reach;
-      arguments.pipeline = 2;
+      arguments.parts = 2;
       EXPECT_NO_THROW(test::verified("nvgroup_ring", arguments));
     }
   }
@@ -128,7 +128,7 @@ TEST(NvGroupRing, MessagesBetweenLeaders) {
 // NVG-62: parts of a chunk leave one by one.
 TEST(NvGroupRing, PartsLeaveOneByOne) {
   AlgorithmArguments arguments = equal_groups(3, 2);
-  arguments.pipeline = 4;
+  arguments.parts = 4;
   const VerifiedPlan plan = test::verified("nvgroup_ring", arguments);
   EXPECT_EQ(plan.plan().chunk_count(), 3 * 4 * 2);
   EXPECT_EQ(plan.report().steps, 4 * 3);

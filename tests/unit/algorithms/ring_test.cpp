@@ -29,7 +29,7 @@ TEST(Ring, LoadsOnlyLinksBetweenNeighboursAndAllAlike) {
 TEST(Ring, ReadsWritesAndSlotsAreAsDocumented) {
   for (int ranks = 2; ranks <= 9; ++ranks) {
     AlgorithmArguments arguments = ring_of(ranks);
-    arguments.pipeline = 2;
+    arguments.parts = 2;
     const VerifiedPlan staged = test::verified("ring", arguments);
     arguments.reach = Reach::kPeer;
     const VerifiedPlan peer = test::verified("ring", arguments);
@@ -74,7 +74,7 @@ TEST(Ring, AcrossNodesOnlyNeighboursAtTheEdgeSendMessages) {
 
 TEST(Ring, PartsOfAStepFollowOneAnother) {
   AlgorithmArguments arguments = ring_of(3);
-  arguments.pipeline = 4;
+  arguments.parts = 4;
   const VerifiedPlan plan = test::verified("ring", arguments);
   EXPECT_EQ(plan.report().steps, 4);
   EXPECT_EQ(plan.plan().chunk_count(), 12);

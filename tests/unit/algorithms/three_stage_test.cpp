@@ -43,14 +43,14 @@ TEST(ThreeStage, PeerMembersDoNothingButSignalAndWait) {
 
 TEST(ThreeStage, PartsHaveLanesOfTheirOwn) {
   AlgorithmArguments arguments = two_sockets(2);
-  for (int pipeline = 1; pipeline <= 7; ++pipeline) {
-    arguments.pipeline = pipeline;
+  for (int parts = 1; parts <= 7; ++parts) {
+    arguments.parts = parts;
     const VerifiedPlan plan = test::verified("three_stage", arguments);
     for (const RankPlan& rank : plan.plan().ranks) {
-      EXPECT_EQ(rank.lanes.size(), static_cast<size_t>(std::min(pipeline, 3)));
+      EXPECT_EQ(rank.lanes.size(), static_cast<size_t>(std::min(parts, 3)));
     }
     // Three parts take the time of one in steps.
-    EXPECT_EQ(plan.report().steps, 2 + 2 * ((pipeline + 2) / 3));
+    EXPECT_EQ(plan.report().steps, 2 + 2 * ((parts + 2) / 3));
   }
 }
 

@@ -95,7 +95,7 @@ TEST(Binomial, PeerReadsLeavesInPlace) {
 // A rank passes a part on before it takes the next.
 TEST(Chain, PartsFollowOneAnother) {
   AlgorithmArguments arguments = tree_of(4, Collective::kBroadcast, 2);
-  arguments.pipeline = 5;
+  arguments.parts = 5;
   const VerifiedPlan plan = test::verified("chain", arguments);
   EXPECT_EQ(plan.report().steps, 3);
   const auto& operations = plan.plan().ranks[3].lanes[0].operations;
@@ -114,7 +114,8 @@ TEST(Chain, PartsFollowOneAnother) {
 TEST(Chain, PeerStoresStraightToOutputs) {
   AlgorithmArguments arguments = tree_of(5, Collective::kBroadcast);
   arguments.reach = Reach::kPeer;
-  const VerifiedPlan plan = test::verified("chain", arguments);
+  test::expect_invalid([&] { make_plan("chain(load)", arguments); }, "use chain(store, zero_copy)");
+  const VerifiedPlan plan = test::verified("chain(store)", arguments);
   EXPECT_EQ(plan.report().steps, 5);
   for (const RankPlan& rank : plan.plan().ranks) EXPECT_EQ(rank.scratch_slots, 0);
   EXPECT_EQ(test::count(plan.plan(), OpKind::kFold), 5);

@@ -11,7 +11,7 @@ namespace {
 
 Choice choice_of() {
   Choice choice;
-  choice.algorithm = "pull";
+  choice.algorithm = "flat";
   choice.arguments.collective = Collective::kBroadcast;
   choice.arguments.ranks = 3;
   choice.arguments.engine = Engine::kCopy;
@@ -35,13 +35,15 @@ TEST(PlanCache, KeepsApartWhatDiffers) {
       [](Choice& it) { it.arguments.root = 1; },
       [](Choice& it) { it.arguments.collective = Collective::kAllGather; },
       [](Choice& it) { it.algorithm = "ring"; },
-      [](Choice& it) { it.algorithm = "chain", it.arguments.pipeline = 2; },
-      [](Choice& it) { it.algorithm = "chain", it.arguments.pipeline = 3; },
+      [](Choice& it) { it.arguments.reach = Reach::kStaged; },
+      [](Choice& it) { it.arguments.reach = Reach::kStaged, it.arguments.direction = Direction::kStore; },
+      [](Choice& it) { it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 2; },
+      [](Choice& it) { it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 3; },
   };
   for (const auto& change : changes) {
     Choice choice = choice_of();
     change(choice);
-    if (choice.algorithm != "pull") choice.arguments.engine = Engine::kSm;
+    if (choice.algorithm != "flat" || choice.arguments.reach == Reach::kStaged) choice.arguments.engine = Engine::kSm;
     if (choice.algorithm == "ring") choice.arguments.collective = Collective::kAllGather;
     EXPECT_TRUE(made.insert(&plans.get(choice)).second) << choice.algorithm;
   }

@@ -48,9 +48,9 @@ TEST(Explain, TellsTimeWhereTheSizeIsKnown) {
 
 TEST(Explain, NamesABetterAlgorithm) {
   expect_part(explained("tsubame3", 4, "ring"),
-              "why       one_shot would be better: 1 step, not 6, and a bound 1.5 times as good.\n");
+              "why       one_shot(store) would be better: 1 step, not 6, and a bound 1.5 times as good.\n");
   expect_part(explained("tsubame3", 4, "one_shot"),
-              "why       one_shot: none of the others has a better bound or fewer steps.\n");
+              "why       one_shot(load): none of the others has a better bound or fewer steps.\n");
 }
 
 TEST(Explain, ChainsThatWait) {
@@ -67,11 +67,12 @@ TEST(Explain, CopyEngines) {
   AlgorithmArguments arguments = arguments_for(topology, placement, Collective::kAllGather);
   arguments.engine = Engine::kCopy;
   arguments.reach = Reach::kPeer;
-  const std::string text = explain(verify(make_plan("pull", arguments)), topology, placement, arguments, 0);
-  expect_part(text, "pull: all_gather over 4 ranks of dgx2, 2 steps\n");
+  const std::string text =
+      explain(verify(make_plan("flat(load, zero_copy)", arguments)), topology, placement, arguments, 0);
+  expect_part(text, "flat(load, zero_copy, engine=copy): all_gather over 4 ranks of dgx2, 2 steps\n");
   expect_part(text, "bound     at most ");
   expect_part(text, "  <- this plan\n");
-  expect_part(text, "  ring  ");  // what SMs would do is named beside it
+  expect_part(text, "  ring(zero_copy)  ");  // what SMs would do is named beside it
 }
 
 TEST(Explain, NothingToMove) {

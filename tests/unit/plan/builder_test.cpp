@@ -91,9 +91,9 @@ TEST(PlanBuilder, RefusesMoreOperationsThanCanBeProved) {
     FAIL() << "taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_STREQ(
-        error.what(),
-        "plan endless over 1 ranks would have more than 100 operations; use fewer ranks or a smaller pipeline");
+    EXPECT_STREQ(error.what(),
+                 "plan endless over 1 ranks would have more than 100 operations; use fewer ranks or parts, or another "
+                 "algorithm");
   }
   EXPECT_EQ(b.finish().ranks[0].lanes[0].operations.size(), 100u);
 }

@@ -8,6 +8,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "plan/builder.hpp"
+#include "support/algorithm_plans.hpp"
 #include "support/outcome.hpp"
 #include "support/seed.hpp"
 
@@ -21,11 +22,11 @@ BindLimits limits_of(size_t scratch_bytes, int signals = 10'000) {
   return limits;
 }
 
-VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int pipeline = 1, int root = 0) {
+VerifiedPlan plan_of(const std::string& algorithm, Collective collective, int ranks, int parts = 1, int root = 0) {
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = ranks;
-  arguments.pipeline = pipeline;
+  arguments.parts = parts;
   arguments.root = root;
   return verify(make_plan(algorithm, arguments));
 }
@@ -194,14 +195,18 @@ void expect_right(const VerifiedPlan& plan, const Call& call, const BindLimits& 
 TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
   test::Random random(test::run_seed());
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.name == "pull") continue;  // reaches into buffers, and is not bound
     for (const Collective collective : algorithm.collectives) {
       if (collective == Collective::kBarrier) continue;
       for (const int ranks : {1, 2, 3, 6}) {
-        const int pipeline = static_cast<int>(test::between(random, 1, 3));
-        const int root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
-        const VerifiedPlan plan = plan_of(std::string(algorithm.name), collective, ranks, pipeline, root);
-        for (int i = 0; i < 8; ++i) {
+        AlgorithmArguments machine;
+        machine.collective = collective;
+        machine.ranks = ranks;
+        machine.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+        const auto forms = test::forms_of(algorithm, machine, {1, 2, 3});
+        if (forms.empty()) continue;
+        const int root = machine.root;
+        for (int i = 0; i < 12; ++i) {
+          const VerifiedPlan plan = verify(algorithm.make(test::any_of(random, forms)));
           Call call{collective, static_cast<DataType>(random() % kDataTypeCount), ReduceOp::kSum, root, 0};
           if (reduces(collective)) call.op = static_cast<ReduceOp>(random() % kReduceOpCount);
           call.count = test::one_in(random, 3) ? random() % 9 : random() % 30'000;
@@ -229,7 +234,7 @@ TEST(BoundPlan, CutsAMessageIntoEvenSlicesThatFit) {
 
 // A part is bound as a message of its size is, but lies further on in every block.
 TEST(BoundPlan, APartLiesWhereItBegins) {
-  for (const char* algorithm : {"push", "ring"}) {
+  for (const char* algorithm : {"flat(store)", "ring"}) {
     const VerifiedPlan plan = plan_of(algorithm, Collective::kAllGather, 3);
     const Call call{Collective::kAllGather, DataType::kInt32, ReduceOp::kSum, 0, 9000};
     const BlockPart part{3200, 5000};
@@ -256,8 +261,8 @@ TEST(BoundPlan, APartLiesWhereItBegins) {
 
 // Another plan in the slices of the first, though it would have others by itself.
 TEST(BoundPlan, AlikeInSlices) {
-  const VerifiedPlan plan = plan_of("one_shot_push", Collective::kAllReduce, 2);
-  const VerifiedPlan other = plan_of("push_pull", Collective::kAllReduce, 2);
+  const VerifiedPlan plan = plan_of("one_shot(store)", Collective::kAllReduce, 2);
+  const VerifiedPlan other = plan_of("flat(both)", Collective::kAllReduce, 2);
   for (const size_t count : {5000u, 1000u, 0u}) {
     const Call call{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
     const BlockPart part{count / 5, count - count / 5};
@@ -275,7 +280,9 @@ TEST(BoundPlan, AlikeInSlices) {
   const Call call{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 5000};
   const BoundPlan bound = bind(plan, call, 1, limits_of(4096));
   const auto too_small = [&](int) { bind_alike(bound, other, call, 1, limits_of(2048), {0, call.count}); };
-  EXPECT_EQ(test::objection(test::outcome_of(too_small, 0), ErrorCode::kResources, {"push_pull", "one_shot_push"}), "");
+  EXPECT_EQ(test::objection(test::outcome_of(too_small, 0), ErrorCode::kResources,
+                            {"flat(both, parts=4)", "one_shot(store)"}),
+            "");
 }
 
 TEST(BoundPlan, SlotsOfUnfinishedReductionsAreWide) {

@@ -12,18 +12,17 @@
 namespace plait {
 namespace {
 
-bool carries(const std::string& algorithm, Collective collective, DataType type = DataType::kFloat32,
-             int pipeline = 1) {
-  return can_carry_flags(test::plan_of(algorithm, collective, 4, pipeline), type);
+bool carries(const std::string& algorithm, Collective collective, DataType type = DataType::kFloat32, int parts = 1) {
+  return can_carry_flags(test::plan_of(algorithm, collective, 4, parts), type);
 }
 
 TEST(CarriedFlags, WhereRanksStoreAtOthersAndReadTheirOwn) {
-  for (const char* algorithm : {"push", "one_shot_push"}) {
+  for (const char* algorithm : {"flat(store)", "one_shot(store)"}) {
     for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
       EXPECT_TRUE(carries(algorithm, Collective::kAllReduce, type)) << algorithm << ", " << name(type);
     }
   }
-  EXPECT_TRUE(carries("chain_push", Collective::kBroadcast));
+  EXPECT_TRUE(carries("chain(store)", Collective::kBroadcast));
 }
 
 TEST(CarriedFlags, NotOfPartialSumsThatAreWiderThanTheType) {
@@ -32,9 +31,9 @@ TEST(CarriedFlags, NotOfPartialSumsThatAreWiderThanTheType) {
 }
 
 TEST(CarriedFlags, NotOfSeveralLanesNorWhereOthersAreReadNorWithoutData) {
-  EXPECT_FALSE(carries("push", Collective::kAllReduce, DataType::kFloat32, 2));
+  EXPECT_FALSE(carries("flat(store)", Collective::kAllReduce, DataType::kFloat32, 2));
   EXPECT_FALSE(carries("flat", Collective::kAllReduce));
-  EXPECT_FALSE(carries("push", Collective::kBarrier));
+  EXPECT_FALSE(carries("flat", Collective::kBarrier));
 }
 
 // Two parts of a message from rank 0, perhaps by way of its host memory, to rank 1, through `places` of that.
@@ -74,12 +73,12 @@ TEST(CarriedFlags, ProtocolsThatDoNotFitBecomeSignals) {
     return choice.launch.protocol;
   };
   for (const Protocol it : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
-    EXPECT_EQ(protocol(it, "push"), it);
+    EXPECT_EQ(protocol(it, "flat(store)"), it);
     EXPECT_EQ(protocol(it, "flat"), Protocol::kSignals);
   }
   query.lines = false;
-  EXPECT_EQ(protocol(Protocol::kLines, "push"), Protocol::kSignals);
-  EXPECT_EQ(protocol(Protocol::kPackets, "push"), Protocol::kPackets);
+  EXPECT_EQ(protocol(Protocol::kLines, "flat(store)"), Protocol::kSignals);
+  EXPECT_EQ(protocol(Protocol::kPackets, "flat(store)"), Protocol::kPackets);
 }
 
 }  // namespace

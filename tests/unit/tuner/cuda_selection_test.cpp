@@ -121,22 +121,22 @@ TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
     query.lines = lines;
     return select_for_cuda(query, {}, {});
   };
-  EXPECT_EQ(choose(8).plan.algorithm, "one_shot_push");
+  EXPECT_EQ(choose(8).plan.algorithm, "one_shot");
   EXPECT_EQ(choose(8).launch, (LaunchShape{Protocol::kPackets, 1, 64}));
   EXPECT_EQ(choose(256 << 10).launch.protocol, Protocol::kLines);
   EXPECT_EQ(choose(256 << 10, false).launch.protocol, Protocol::kSignals);
-  EXPECT_EQ(choose(4 << 20).plan.algorithm, "push");
-  EXPECT_EQ(choose(4 << 20).plan.arguments.pipeline, 1);
+  EXPECT_EQ(choose(4 << 20).plan.algorithm, "flat");
+  EXPECT_EQ(choose(4 << 20).plan.arguments.parts, 1);
   const SelectionQuery huge = query_of(Collective::kAllReduce, size_t{1} << 63, 3);  // twice that is 0
-  EXPECT_EQ(select_for_cuda(huge, {}, {}).plan.algorithm, "push");
-  EXPECT_EQ(choose(64 << 20).plan.arguments.pipeline, 2);
+  EXPECT_EQ(select_for_cuda(huge, {}, {}).plan.algorithm, "flat");
+  EXPECT_EQ(choose(64 << 20).plan.arguments.parts, 2);
 }
 
 // Two steps would store as many bytes.
 TEST(CudaSelection, TwoGpusNeedOneStep) {
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
     for (const size_t bytes : {size_t{8}, size_t{4} << 20, size_t{1} << 30}) {
-      EXPECT_EQ(select_for_cuda(query_of(collective, bytes, 2), {}, {}).plan.algorithm, "one_shot_push");
+      EXPECT_EQ(select_for_cuda(query_of(collective, bytes, 2), {}, {}).plan.algorithm, "one_shot");
     }
   }
 }
@@ -148,8 +148,8 @@ TEST(CudaSelection, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
   const auto ends_by_fetching = [](const CudaChoice& choice) {
     const bool fetches = choice.ending.has_value();
     if (!fetches) return false;
-    EXPECT_EQ(choice.plan.arguments.pipeline, 2);
-    EXPECT_EQ(choice.ending->algorithm, "push_pull");
+    EXPECT_EQ(choice.plan.arguments.parts, 2);
+    EXPECT_TRUE(choice.ending->is("flat", Direction::kBoth));
     EXPECT_EQ(choice.launch.protocol, Protocol::kSignals);
     const auto lanes = [](const Choice& it) { return make_plan(it.algorithm, it.arguments).ranks[0].lanes.size(); };
     EXPECT_EQ(lanes(*choice.ending), lanes(choice.plan));
@@ -190,12 +190,12 @@ TEST(CudaSelection, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
 
 TEST(CudaSelection, LongMessagesToOrFromOneGpuGoAlongAChain) {
   SelectionQuery query = query_of(Collective::kReduce, 64 << 20, 4);
-  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "chain_push");
+  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "chain");
   query.wide_partials = true;  // they would be twice as long on the way
-  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "push");
-  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 3), {}, {}).plan.algorithm, "chain_push");
-  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 1 << 20, 3), {}, {}).plan.algorithm, "push");
-  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 8), {}, {}).plan.algorithm, "push");
+  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "flat");
+  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 3), {}, {}).plan.algorithm, "chain");
+  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 1 << 20, 3), {}, {}).plan.algorithm, "flat");
+  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 8), {}, {}).plan.algorithm, "flat");
 }
 
 TEST(CudaSelection, ObeysOverrides) {
@@ -203,7 +203,7 @@ TEST(CudaSelection, ObeysOverrides) {
   const LaunchShape lines{Protocol::kLines, 32, 512};
   const CudaChoice launched = select_for_cuda(query, {}, lines);
   EXPECT_EQ(launched.launch, lines);
-  EXPECT_EQ(launched.plan.arguments.pipeline, 1);  // flags need one lane
+  EXPECT_EQ(launched.plan.arguments.parts, 1);  // flags need one lane
   const CudaChoice pinned = select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {});
   EXPECT_EQ(pinned.plan.algorithm, "ring");
   EXPECT_EQ(pinned.plan.arguments.engine, Engine::kSm);
@@ -217,7 +217,7 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
   SelectionQuery query = query_of(Collective::kAllReduce, 256 << 20, 4);
   const CudaChoice choice = select_for_cuda(query, {}, {});
   ASSERT_TRUE(choice.direct);
-  EXPECT_EQ(choice.direct->algorithm, "pull");
+  EXPECT_TRUE(choice.direct->is("flat", Direction::kLoad));
   EXPECT_EQ(choice.direct->arguments.engine, Engine::kCopy);
   EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
   for (const int ranks : {2, 3, 8}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, ranks)));
@@ -241,7 +241,7 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
 // What copy engines and, where they cannot, kernels would perform is right, and says of itself what it is.
 void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice, Engine engine = Engine::kCopy) {
   ASSERT_TRUE(choice.direct) << name(query.collective) << ", " << query.bytes << " bytes";
-  EXPECT_EQ(choice.direct->algorithm, "pull");
+  EXPECT_TRUE(choice.direct->is("flat", Direction::kLoad));
   const AlgorithmArguments& arguments = choice.direct->arguments;
   EXPECT_EQ(arguments.collective, query.collective);
   EXPECT_EQ(arguments.ranks, query.ranks);
@@ -249,7 +249,7 @@ void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice, E
   EXPECT_EQ(arguments.engine, engine);
   EXPECT_EQ(arguments.reach, Reach::kPeer);
   verify(make_plan(choice.direct->algorithm, arguments));
-  EXPECT_NE(choice.plan.algorithm, "pull");
+  EXPECT_EQ(choice.plan.arguments.reach, Reach::kStaged);
   EXPECT_EQ(choice.plan.arguments.engine, Engine::kSm);
   EXPECT_EQ(choice.plan.arguments.reach, Reach::kStaged);
   verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
@@ -334,7 +334,7 @@ TEST(CudaSelection, NothingDirectlyWhereBuffersCannotBeMappedWhoeverInsists) {
   query.maps_buffers = false;
   const CudaChoice choice = select_for_cuda(query, overrides, {});
   EXPECT_FALSE(choice.direct);
-  EXPECT_EQ(choice.plan.algorithm, "push");
+  EXPECT_EQ(choice.plan.algorithm, "flat");
 }
 
 TEST(CudaSelection, WhatFollowsFromHowGpusReachEachOther) {
@@ -355,7 +355,7 @@ TEST(CudaSelection, WhoPinsKernelsGetsNothingDirectly) {
   const CudaChoice pinned = select_for_cuda(query, AlgorithmOverrides::parse("all_gather:push"), {});
   EXPECT_FALSE(pinned.direct);
   EXPECT_FALSE(pinned.insists_on_direct);
-  EXPECT_EQ(pinned.plan.algorithm, "push");
+  EXPECT_EQ(pinned.plan.algorithm, "flat");
   EXPECT_TRUE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {}).direct);  // of other calls
 }
 
@@ -384,7 +384,7 @@ TEST(CudaSelection, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
         expect_good_direct(query, choice);
         EXPECT_TRUE(choice.insists_on_direct);
         EXPECT_EQ(choice.plan.algorithm, free.plan.algorithm);
-        EXPECT_EQ(choice.plan.arguments.pipeline, free.plan.arguments.pipeline);
+        EXPECT_EQ(choice.plan.arguments.parts, free.plan.arguments.parts);
         EXPECT_EQ(choice.launch, free.launch);
         const CudaChoice launched = select_for_cuda(query, overrides, launch);
         expect_good_direct(query, launched);
@@ -425,7 +425,7 @@ HostPart host_part(Collective collective, size_t bytes, int ranks = 2) {
   query.host_path = true;
   const CudaChoice choice = select_for_cuda(query, {}, {});
   const HostPart part = choice.launch.host;
-  const int lanes = choice.plan.arguments.pipeline == 1 ? 1 : 2;
+  const int lanes = choice.plan.arguments.parts == 1 ? 1 : 2;
   const int ctas_per_processor = choice.launch.threads > 256 ? 1 : 2;
   EXPECT_LE((choice.launch.strands + part.strands) * lanes, query.processors * ctas_per_processor);
   EXPECT_EQ(part.strands > 0, part.share > 0);

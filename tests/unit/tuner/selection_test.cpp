@@ -26,14 +26,14 @@ TEST(Overrides, NamesAndParameters) {
   ASSERT_NE(all_reduce, nullptr);
   EXPECT_EQ(all_reduce->algorithm, "hierarchical_ring");
   EXPECT_EQ(all_reduce->arguments.factors, (std::vector<int>{4, 2, 3}));
-  EXPECT_EQ(all_reduce->arguments.pipeline, 1);
+  EXPECT_EQ(all_reduce->asked.parts, 0);
   const Choice* broadcast = overrides.find(Collective::kBroadcast);
   ASSERT_NE(broadcast, nullptr);
   EXPECT_EQ(broadcast->algorithm, "chain");
-  EXPECT_EQ(broadcast->arguments.pipeline, 8);
+  EXPECT_EQ(broadcast->arguments.parts, 8);
   EXPECT_TRUE(broadcast->arguments.factors.empty());
   ASSERT_NE(overrides.find(Collective::kReduce), nullptr);
-  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.pipeline, 1);
+  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.parts, 1);
   EXPECT_EQ(overrides.find(Collective::kAllGather), nullptr);
   EXPECT_EQ(
       AlgorithmOverrides::parse("all_reduce:hierarchical_ring(6)").find(Collective::kAllReduce)->arguments.factors,
@@ -59,9 +59,9 @@ TEST(Overrides, NamesOfPlans) {
   const AlgorithmOverrides overrides = AlgorithmOverrides::parse(
       "all_reduce:hierarchical_ring(4x2, pipeline 3),broadcast:chain(pipeline 2),reduce:push(2)");
   EXPECT_EQ(overrides.find(Collective::kAllReduce)->arguments.factors, (std::vector<int>{4, 2}));
-  EXPECT_EQ(overrides.find(Collective::kAllReduce)->arguments.pipeline, 3);
-  EXPECT_EQ(overrides.find(Collective::kBroadcast)->arguments.pipeline, 2);
-  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.pipeline, 2);
+  EXPECT_EQ(overrides.find(Collective::kAllReduce)->arguments.parts, 3);
+  EXPECT_EQ(overrides.find(Collective::kBroadcast)->arguments.parts, 2);
+  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.parts, 2);
 }
 
 TEST(Overrides, WhatRanksCannotDoIsRefused) {
@@ -94,7 +94,7 @@ TEST(Overrides, BadTexts) {
   expect_refused("all_reduce: ring", {" ring"});
   expect_refused("broadcast:ring", {"ring does not serve broadcast", "chain"});
   expect_refused("broadcast:chain(", {"chain("});
-  expect_refused("broadcast:chain()", {"chain()", "name(depth)"});
+  expect_refused("broadcast:chain()", {"chain()", "parts=2"});
   expect_refused("broadcast:chain(2", {"chain(2"});
   expect_refused("broadcast:chain(2)x", {"chain(2)x"});
   expect_refused("broadcast:chain(two)", {"two", "positive number"});
@@ -103,7 +103,7 @@ TEST(Overrides, BadTexts) {
   expect_refused("broadcast:chain(+3)", {"'+3'"});
   expect_refused("broadcast:chain(3.5)", {"'3.5'"});
   expect_refused("broadcast:chain(99999999999)", {"99999999999"});
-  expect_refused("broadcast:chain(2x3)", {"one depth", "2x3"});
+  expect_refused("broadcast:chain(2x3)", {"no levels", "2x3"});
   expect_refused("all_reduce:hierarchical_ring(4x)", {"4x"});
   expect_refused("all_reduce:hierarchical_ring(x4)", {"x4"});
   expect_refused("all_reduce:hierarchical_ring(4xx2)", {"4xx2"});
@@ -113,7 +113,7 @@ TEST(Selection, WhatIsAskedForWins) {
   const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_reduce:ring(3)");
   const Choice choice = select_for_host({Collective::kAllReduce, 4, 5, 0}, overrides);
   EXPECT_EQ(choice.algorithm, "ring");
-  EXPECT_EQ(choice.arguments.pipeline, 3);
+  EXPECT_EQ(choice.arguments.parts, 3);
   EXPECT_EQ(choice.arguments.ranks, 5);
   EXPECT_NE(choice.reason.find("ring(3)"), std::string::npos);
 }
@@ -139,16 +139,6 @@ TEST(Selection, EveryChoiceIsARunnablePlan) {
   }
 }
 
-// Ranks that are processes cannot read each other's buffers.
-TEST(Selection, RefusesWhatNeedsOtherRanksBuffers) {
-  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull");
-  const Choice choice = select_for_host({Collective::kAllGather, 1 << 20, 4, 0}, overrides);
-  EXPECT_EQ(choice.algorithm, "pull");
-  const auto make = [&](int) { make_plan(choice.algorithm, choice.arguments); };
-  const std::vector<std::string> parts = {"pull: reads other ranks' buffers", "reach is staged", "such as push"};
-  EXPECT_EQ(test::objection(test::outcome_of(make, 0), ErrorCode::kInvalidArgument, parts), "");
-}
-
 // Of a communicator with GPUs that is asked for on those.
 TEST(Selection, LeavesToGpusWhatIsForGpus) {
   const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull,all_reduce:ring");
@@ -157,15 +147,6 @@ TEST(Selection, LeavesToGpusWhatIsForGpus) {
   EXPECT_EQ(select_for_host(query, overrides).algorithm, "flat");
   query.collective = Collective::kAllReduce;
   EXPECT_EQ(select_for_host(query, overrides).algorithm, "ring");
-}
-
-TEST(Selection, ReadsWhoPulls) {
-  EXPECT_EQ(parse_choice("pull(sm)", Collective::kAllGather).arguments.engine, Engine::kSm);
-  EXPECT_EQ(parse_choice("pull(copy)", Collective::kAllGather).arguments.engine, Engine::kCopy);
-  for (const char* wrong : {"pull(2)", "pull(cpu)", "pull(net)", "pull(sm", "pull()"}) {
-    const auto parse = [&](int) { parse_choice(wrong, Collective::kAllGather); };
-    EXPECT_EQ(test::objection(test::outcome_of(parse, 0), ErrorCode::kInvalidArgument, {"algorithm '"}), "") << wrong;
-  }
 }
 
 }  // namespace

@@ -31,13 +31,13 @@ std::string objection_to(Plan plan, int rank, const std::vector<std::string>& pa
 
 TEST(CopyProgramRefusals, PlansOfOtherFormsAreRefused) {
   AlgorithmArguments push = all_gather_of(3, Engine::kSm, Reach::kStaged);
-  EXPECT_EQ(objection_to(make_plan("push", push), 0, {"plan push", "a fold of several places"}), "");
+  EXPECT_EQ(objection_to(make_plan("flat(store)", push), 0, {"plan flat(store)", "a fold of several places"}), "");
   push.collective = Collective::kAllReduce;
-  EXPECT_EQ(objection_to(make_plan("push", push), 0, {"plan push"}), "");
+  EXPECT_EQ(objection_to(make_plan("flat(store)", push), 0, {"plan flat(store)"}), "");
   push.reach = Reach::kPeer;
-  EXPECT_EQ(objection_to(make_plan("flat", push), 0, {"plan flat"}), "");
-  EXPECT_EQ(objection_to(make_plan("pull", all_gather_of(3, Engine::kCpu, Reach::kPeer)), 0,
-                         {"plan pull", "a lane of engine cpu"}),
+  EXPECT_EQ(objection_to(make_plan("flat(store)", push), 0, {"plan flat(store, zero_copy)"}), "");
+  EXPECT_EQ(objection_to(make_plan("flat(load, zero_copy)", all_gather_of(3, Engine::kCpu, Reach::kPeer)), 0,
+                         {"plan flat(load, zero_copy)", "a lane of engine cpu"}),
             "");
 }
 

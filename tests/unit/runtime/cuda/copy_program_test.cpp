@@ -35,7 +35,8 @@ AlgorithmArguments arguments_of(Collective collective, int ranks, int root = 0) 
 // The programs of all ranks for one call.
 struct Programs {
   Programs(const Call& its_call, int its_ranks) : call(its_call), ranks(its_ranks) {
-    const VerifiedPlan plan = verify(make_plan("pull", arguments_of(call.collective, ranks, call.root)));
+    const VerifiedPlan plan =
+        verify(make_plan("flat(load, zero_copy)", arguments_of(call.collective, ranks, call.root)));
     for (int rank = 0; rank < ranks; ++rank) of.push_back(make_copy_program(plan, call, rank));
   }
 

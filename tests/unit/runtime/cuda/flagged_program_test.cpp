@@ -34,7 +34,7 @@ Call of(Collective collective, size_t count) { return {collective, DataType::kFl
 
 TEST(FlaggedProgram, OneShotIsTwoSteps) {
   const FlaggedProgram program =
-      make("one_shot_push", of(Collective::kAllReduce, 100), 3, 1, {Protocol::kPackets, 1, 64});
+      make("one_shot(store)", of(Collective::kAllReduce, 100), 3, 1, {Protocol::kPackets, 1, 64});
   ASSERT_EQ(program.last.count, 2);
   const FlaggedStep& push = program.steps[program.last.first];
   EXPECT_EQ(push.words, 50);
@@ -80,7 +80,8 @@ TEST(FlaggedProgram, OneShotIsTwoSteps) {
 }
 
 TEST(FlaggedProgram, CopiesAreJoined) {
-  const FlaggedProgram program = make("push", of(Collective::kReduceScatter, 64), 4, 0, {Protocol::kPackets, 1, 64});
+  const FlaggedProgram program =
+      make("flat(store)", of(Collective::kReduceScatter, 64), 4, 0, {Protocol::kPackets, 1, 64});
   const FlaggedStep& scatter = program.steps[program.last.first];
   EXPECT_TRUE(scatter.copies);
   EXPECT_EQ(scatter.sources, 3);
@@ -96,14 +97,15 @@ TEST(FlaggedProgram, CopiesAreJoined) {
 // With lines, a group of threads stores one thing at several places; with packets each thread has one place.
 TEST(FlaggedProgram, LinesAreLoadedOnceForAllWhoGetThem) {
   const FlaggedProgram program =
-      make("one_shot_push", of(Collective::kAllReduce, 100), 3, 1, {Protocol::kLines, 1, 64});
+      make("one_shot(store)", of(Collective::kAllReduce, 100), 3, 1, {Protocol::kLines, 1, 64});
   EXPECT_EQ(program.steps[0].sources, 1);
   EXPECT_EQ(program.steps[0].destinations, 2);
   EXPECT_FALSE(program.steps[0].copies);
 }
 
 TEST(FlaggedProgram, TheLastWordMayHoldFewerElements) {
-  const FlaggedProgram program = make("push", of(Collective::kReduceScatter, 63), 4, 0, {Protocol::kPackets, 1, 64});
+  const FlaggedProgram program =
+      make("flat(store)", of(Collective::kReduceScatter, 63), 4, 0, {Protocol::kPackets, 1, 64});
   EXPECT_EQ(program.steps[0].words, 32);
   EXPECT_EQ(program.steps[0].last_elements, 1);
   EXPECT_FALSE(program.steps[0].last_word_is_full);
@@ -115,7 +117,7 @@ TEST(FlaggedProgram, NoStepWaitsForWhatItStores) {
        {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kGather, Collective::kScatter,
         Collective::kAllToAll, Collective::kReduceScatter}) {
     for (int rank = 0; rank < 4; ++rank) {
-      const FlaggedProgram program = make("push", of(collective, 64), 4, rank, {Protocol::kPackets, 1, 64});
+      const FlaggedProgram program = make("flat(store)", of(collective, 64), 4, rank, {Protocol::kPackets, 1, 64});
       for (size_t step = 0; step < program.steps.size(); ++step) {
         std::set<uint64_t> awaited;
         bool reads_own = false, writes = false;
@@ -137,14 +139,14 @@ TEST(FlaggedProgram, NoStepWaitsForWhatItStores) {
 
 TEST(FlaggedProgram, OddBlocksAreNoWholeWords) {
   const LaunchShape shape{Protocol::kPackets, 1, 64};
-  EXPECT_TRUE(make("push", of(Collective::kReduceScatter, 64), 4, 0, shape).words_are_aligned);
-  EXPECT_FALSE(make("push", of(Collective::kReduceScatter, 63), 4, 0, shape).words_are_aligned);
+  EXPECT_TRUE(make("flat(store)", of(Collective::kReduceScatter, 64), 4, 0, shape).words_are_aligned);
+  EXPECT_FALSE(make("flat(store)", of(Collective::kReduceScatter, 63), 4, 0, shape).words_are_aligned);
 }
 
 TEST(FlaggedProgram, SlicesOfTwoLengthsAreTwoPrograms) {
-  const FlaggedProgram even = make("push", of(Collective::kAllReduce, 4096), 2, 0, {Protocol::kLines, 4, 64});
+  const FlaggedProgram even = make("flat(store)", of(Collective::kAllReduce, 4096), 2, 0, {Protocol::kLines, 4, 64});
   EXPECT_EQ(even.full.first, even.last.first);
-  const FlaggedProgram odd = make("push", of(Collective::kAllReduce, 4097), 2, 0, {Protocol::kLines, 4, 64});
+  const FlaggedProgram odd = make("flat(store)", of(Collective::kAllReduce, 4097), 2, 0, {Protocol::kLines, 4, 64});
   EXPECT_NE(odd.full.first, odd.last.first);
   EXPECT_GT(odd.steps[odd.full.first].words, 0u);
 }

@@ -22,7 +22,7 @@ Made make(Collective collective, int ranks, size_t count, int processors, bool i
   arguments.ranks = ranks;
   arguments.engine = Engine::kSm;
   arguments.reach = Reach::kPeer;
-  const VerifiedPlan plan = verify(make_plan("pull", arguments));
+  const VerifiedPlan plan = verify(make_plan("flat(load, zero_copy)", arguments));
   const CopyProgram program = make_copy_program(plan, {collective, DataType::kUint8, ReduceOp::kSum, 0, count}, 0);
   auto* const output = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
   std::vector<const std::byte*> inputs;

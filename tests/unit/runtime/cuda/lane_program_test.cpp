@@ -15,6 +15,7 @@
 #include "algorithms/algorithm.hpp"
 #include "plan/builder.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
+#include "support/algorithm_plans.hpp"
 #include "support/kernel_plans.hpp"
 #include "support/outcome.hpp"
 #include "tuner/carried_flags.hpp"
@@ -41,7 +42,7 @@ Call sum_of(size_t count, Collective collective = Collective::kAllReduce) {
 }
 
 TEST(LaneProgram, JoinsSignalsWaitsAndCopies) {
-  const VerifiedPlan plan = plan_of("push", Collective::kAllReduce, 4);
+  const VerifiedPlan plan = plan_of("flat(store)", Collective::kAllReduce, 4);
   const LaneProgram program = make(plan, sum_of(1 << 20), {Protocol::kSignals, 16, 256}).program;
   ASSERT_EQ(program.lanes, 1);
   std::vector<OpKind> kinds;
@@ -94,13 +95,13 @@ TEST(LaneProgram, Predecessors) {
   const auto program_of = [](const VerifiedPlan& plan, Collective collective, int rank) {
     return make(plan, sum_of(kLong + 100, collective), {Protocol::kSignals, 64, 256}, rank).program;
   };
-  const VerifiedPlan push = plan_of("push", Collective::kAllReduce, 3, 2);
+  const VerifiedPlan push = plan_of("flat(store)", Collective::kAllReduce, 3, 2);
   const LaneProgram of_push = program_of(push, Collective::kAllReduce, 1);
   ASSERT_EQ(of_push.lanes, 3);
   EXPECT_EQ(of_push.full[0].predecessors, lanes({{0, 1}, {2, 1}}));  // who combines what this one scatters
   EXPECT_EQ(of_push.full[1].predecessors, lanes({{0, 2}, {2, 2}}));  // who copies the results out
   EXPECT_EQ(of_push.full[2].predecessors, LaneSet{0});
-  const VerifiedPlan chain = plan_of("chain_push", Collective::kBroadcast, 3, 4);
+  const VerifiedPlan chain = plan_of("chain(store)", Collective::kBroadcast, 3, 4);
   EXPECT_EQ(program_of(chain, Collective::kBroadcast, 0).full[0].predecessors, lanes({{1, 0}}));
   EXPECT_EQ(program_of(chain, Collective::kBroadcast, 1).full[0].predecessors, lanes({{2, 0}}));
   // In a last slice that is shorter, slots lie elsewhere, so over anybody's.
@@ -114,8 +115,8 @@ TEST(LaneProgram, Predecessors) {
 // did for the first.
 TEST(LaneProgram, AnotherPlanForTheEnd) {
   const LaunchShape shape{Protocol::kSignals, 64, 512};
-  const VerifiedPlan plan = plan_of("one_shot_push", Collective::kAllReduce, 2, 2);
-  const VerifiedPlan other = plan_of("push_pull", Collective::kAllReduce, 2);
+  const VerifiedPlan plan = plan_of("one_shot(store)", Collective::kAllReduce, 2, 2);
+  const VerifiedPlan other = plan_of("flat(both)", Collective::kAllReduce, 2);
   const LaneSet everyone = lanes({{0, 0}, {0, 1}, {1, 0}, {1, 1}});
   for (const size_t count : {size_t{16} << 20, (size_t{16} << 20) + 100}) {  // the last slice as long as all, or not
     const Call call = sum_of(count);
@@ -145,14 +146,14 @@ TEST(LaneProgram, AnotherPlanForTheEnd) {
       EXPECT_EQ(alone.program.ending[lane].first, alone.program.full[lane].first);  // there is no other plan
     }
   }
-  const VerifiedPlan of_one_lane = plan_of("one_shot_push", Collective::kAllReduce, 2);
+  const VerifiedPlan of_one_lane = plan_of("one_shot(store)", Collective::kAllReduce, 2);
   const Call call = sum_of(size_t{16} << 20);
   const BoundPlan begins = make(plan, call, shape).bound;
   const BoundPlan ends =
       bind_alike(begins, of_one_lane, call, 0, CudaRank::limits(shape, of_one_lane.plan()), {0, call.count});
   const auto mix = [&](int) { make_lane_program(begins, call, 0, shape.protocol, &ends); };
   EXPECT_EQ(
-      test::objection(test::outcome_of(mix, 0), ErrorCode::kInvalidPlan, {"one_shot_push", "other numbers of lanes"}),
+      test::objection(test::outcome_of(mix, 0), ErrorCode::kInvalidPlan, {"one_shot(store)", "other numbers of lanes"}),
       "");
   const auto carry_flags = [&](int) { make_lane_program(ends, call, 0, Protocol::kLines, &ends); };
   EXPECT_EQ(test::objection(test::outcome_of(carry_flags, 0), ErrorCode::kInvalidPlan, {"with lines"}), "");
@@ -293,8 +294,8 @@ bool has_room_for_flags(const VerifiedPlan& plan, const Call& call, Protocol pro
 }
 
 TEST(LaneProgram, SlotsHaveRoomForFlags) {
-  std::map<std::string_view, int> calls;
-  const auto check = [&calls](const Algorithm& algorithm, const VerifiedPlan& plan) {
+  std::map<std::string, int> calls;  // by algorithm and direction
+  const auto check = [&calls](const std::string& form, const VerifiedPlan& plan) {
     const Plan& it = plan.plan();
     for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
       if (!can_carry_flags(plan, type)) continue;
@@ -302,7 +303,7 @@ TEST(LaneProgram, SlotsHaveRoomForFlags) {
         for (const size_t count : {1, 1000, 33'333, 5'000'001}) {
           const Call call{it.collective, type, ReduceOp::kSum, it.root, count};
           SCOPED_TRACE(join(it.algorithm, ", ", to_text(call), " over ", it.rank_count(), ", ", name(protocol)));
-          if (has_room_for_flags(plan, call, protocol)) ++calls[algorithm.name];
+          if (has_room_for_flags(plan, call, protocol)) ++calls[form];
         }
       }
     }
@@ -311,23 +312,23 @@ TEST(LaneProgram, SlotsHaveRoomForFlags) {
     for (const Collective collective : algorithm.collectives) {
       for (const int ranks : {2, 3, 4, 8, 12, 13, 16}) {
         for (const int root : has_root(collective) ? std::vector{0, ranks - 1} : std::vector{0}) {
-          for (const int pipeline : {1, 2}) {  // of more parts, plans have more steps than a launch carries
-            std::optional<VerifiedPlan> plan;
-            const auto is_made = [&](int) {
-              plan = plan_of(std::string(algorithm.name), collective, ranks, pipeline, root);
-            };
-            const test::Outcome outcome = test::outcome_of(is_made, 0);
-            if (plan) {
-              check(algorithm, *plan);
-            } else {
-              EXPECT_EQ(test::objection(outcome, ErrorCode::kInvalidArgument, {}), "");
-            }
+          AlgorithmArguments machine;
+          machine.collective = collective;
+          machine.ranks = ranks;
+          machine.root = root;
+          machine.engine = Engine::kSm;
+          // Of more parts, plans have more steps than a launch carries.
+          for (AlgorithmArguments form : test::forms_of(algorithm, machine, {1, 2})) {
+            const VerifiedPlan plan = verify(algorithm.make(form));
+            form.parts = 1;
+            check(to_text(spec_of(algorithm, form)), plan);
           }
         }
       }
     }
   }
-  for (const char* algorithm : {"push", "one_shot_push", "chain_push", "ring"}) EXPECT_GT(calls[algorithm], 200);
+  for (const char* algorithm : {"flat(store)", "one_shot(store)", "chain(store)", "ring"})
+    EXPECT_GT(calls[algorithm], 200);
 }
 
 // A run has a thread for each word, and a CTA no more than it has.
@@ -346,7 +347,7 @@ TEST(LaneProgram, RunsOfWordsAreNoLongerThanACtaHasThreads) {
 }
 
 TEST(LaneProgram, TooManyLanesAreRefused) {
-  Plan plan = make_plan("push", [] {
+  Plan plan = make_plan("flat(store)", [] {
     AlgorithmArguments arguments;
     arguments.ranks = 2;
     return arguments;

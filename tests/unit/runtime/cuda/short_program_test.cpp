@@ -188,14 +188,14 @@ std::vector<uint64_t> expected(const World& world, const Call& call, int ranks, 
 }
 
 TEST(ShortProgram, AllRanksTogetherPerformTheCollective) {
-  for (const auto& [algorithm, collective] : {std::pair{"one_shot_push", Collective::kAllReduce},
-                                              {"one_shot_push", Collective::kReduce},
-                                              {"one_shot_push", Collective::kBroadcast},
-                                              {"push", Collective::kReduceScatter},
-                                              {"push", Collective::kAllGather},
-                                              {"push", Collective::kGather},
-                                              {"push", Collective::kScatter},
-                                              {"push", Collective::kAllToAll}}) {
+  for (const auto& [algorithm, collective] : {std::pair{"one_shot(store)", Collective::kAllReduce},
+                                              {"one_shot(store)", Collective::kReduce},
+                                              {"one_shot(store)", Collective::kBroadcast},
+                                              {"flat(store)", Collective::kReduceScatter},
+                                              {"flat(store)", Collective::kAllGather},
+                                              {"flat(store)", Collective::kGather},
+                                              {"flat(store)", Collective::kScatter},
+                                              {"flat(store)", Collective::kAllToAll}}) {
     for (const int ranks : {2, 3, 4, 8}) {
       for (const size_t count : {1, 31, 64, 100}) {
         const Call call{collective, DataType::kUint64, ReduceOp::kSum, ranks - 1, count};
@@ -216,7 +216,7 @@ TEST(ShortProgram, TwoSteps) {
     for (const int ranks : {3, 4, 8}) {
       for (const size_t count : {128, 300, 384, 500, 640, 1000}) {
         const Call call{collective, DataType::kUint64, ReduceOp::kSum, 1, count};
-        World world("push", call, ranks);
+        World world("flat(store)", call, ranks);
         ASSERT_TRUE(world.is_short()) << to_text(call) << " over " << ranks;
         world.run();
         for (int rank = 0; rank < ranks; ++rank) {
@@ -232,13 +232,13 @@ TEST(ShortProgram, OtherCallsAreNone) {
     return make(algorithm, call, ranks, 0).program.has_value();
   };
   const Call sum{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
-  EXPECT_TRUE(is_short("one_shot_push", sum, 4));
+  EXPECT_TRUE(is_short("one_shot(store)", sum, 4));
   for (int number = 0; number < kReduceOpCount; ++number) {
     const auto op = static_cast<ReduceOp>(number);
     if (op == ReduceOp::kSum) continue;
     Call other = sum;
     other.op = op;
-    EXPECT_FALSE(is_short("one_shot_push", other, 4));
+    EXPECT_FALSE(is_short("one_shot(store)", other, 4));
   }
 }
 
@@ -247,17 +247,17 @@ TEST(ShortProgram, SaysWhetherWordsAreWhole) {
     return make(algorithm, call, 4, 0).program.value();
   };
   Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
-  EXPECT_TRUE(program("one_shot_push", call).is_whole);
-  EXPECT_EQ(program("one_shot_push", call).steps.last.most.bytes(), 256u);
+  EXPECT_TRUE(program("one_shot(store)", call).is_whole);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 256u);
   call.count = 63;  // half a word at the end
-  EXPECT_FALSE(program("one_shot_push", call).is_whole);
-  EXPECT_EQ(program("one_shot_push", call).steps.last.most.bytes(), 252u);
-  EXPECT_EQ(program("one_shot_push", call).steps.last.taken_of[0][3].bytes(), 252u);
+  EXPECT_FALSE(program("one_shot(store)", call).is_whole);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 252u);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.taken_of[0][3].bytes(), 252u);
   call = {Collective::kAllGather, DataType::kInt8, ReduceOp::kSum, 0, 13};
-  EXPECT_FALSE(program("push", call).is_whole);
-  EXPECT_EQ(program("push", call).steps.last.given_of[3].bytes(), 13u);
+  EXPECT_FALSE(program("flat(store)", call).is_whole);
+  EXPECT_EQ(program("flat(store)", call).steps.last.given_of[3].bytes(), 13u);
   call.count = 16;
-  EXPECT_TRUE(program("push", call).is_whole);
+  EXPECT_TRUE(program("flat(store)", call).is_whole);
 }
 
 // What is forwarded out of the output has come in the same call: the kernel would load it too early.

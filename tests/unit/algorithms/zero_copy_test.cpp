@@ -1,4 +1,4 @@
-// Pull: the shape that copy engines are given, and what is refused.
+// Zero-copy plans of `flat` by load: the shape that copy engines are given, and what is refused.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -90,11 +90,11 @@ void expect_shape(const Plan& plan, Collective collective, int root) {
 const std::vector<Collective> kServed = {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
                                          Collective::kScatter, Collective::kAllToAll};
 
-TEST(Pull, ALaneForEveryPeerAndOneForTheRankItself) {
+TEST(ZeroCopyLoad, ALaneForEveryPeerAndOneForTheRankItself) {
   for (const Collective collective : kServed) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
       const AlgorithmArguments arguments = arguments_for(collective, ranks);
-      const VerifiedPlan plan = test::verified("pull", arguments);
+      const VerifiedPlan plan = test::verified("flat(load, zero_copy)", arguments);
       EXPECT_EQ(plan.plan().chunks_per_block, 1);
       EXPECT_EQ(plan.report().steps, ranks == 1 ? 0 : 2);
       expect_shape(plan.plan(), collective, arguments.root);
@@ -102,9 +102,9 @@ TEST(Pull, ALaneForEveryPeerAndOneForTheRankItself) {
   }
 }
 
-TEST(Pull, EveryRankReadsWhatItNeedsOnce) {
+TEST(ZeroCopyLoad, EveryRankReadsWhatItNeedsOnce) {
   const auto read = [](Collective collective) {
-    return test::verified("pull", arguments_for(collective, 4)).report().chunks_read;  // root 2
+    return test::verified("flat(load, zero_copy)", arguments_for(collective, 4)).report().chunks_read;  // root 2
   };
   EXPECT_EQ(read(Collective::kBroadcast), (std::vector<int64_t>{1, 1, 1, 1}));
   EXPECT_EQ(read(Collective::kAllGather), (std::vector<int64_t>{4, 4, 4, 4}));
@@ -114,50 +114,44 @@ TEST(Pull, EveryRankReadsWhatItNeedsOnce) {
 }
 
 // Other engines than copy engines store what is already there, while others read it.
-TEST(Pull, InPlaceWhereNothingIsStoredThatOthersRead) {
+TEST(ZeroCopyLoad, InPlaceWhereNothingIsStoredThatOthersRead) {
   for (const Collective collective : kServed) {
     for (const Engine engine : {Engine::kSm, Engine::kCopy, Engine::kCpu}) {
       const bool apart_only =
           collective == Collective::kAllToAll ||
           (engine == Engine::kCpu && (collective == Collective::kAllGather || collective == Collective::kBroadcast));
-      Plan plan = make_plan("pull", arguments_for(collective, 3, engine));
+      Plan plan = make_plan("flat(load, zero_copy)", arguments_for(collective, 3, engine));
       EXPECT_EQ(plan.in_place, !apart_only) << name(collective) << ", " << name(engine);
       EXPECT_NO_THROW(verify(plan));
       plan.in_place = true;
       if (apart_only) {
         EXPECT_THROW(verify(plan), Error) << name(collective) << ", " << name(engine);
       }
-      EXPECT_TRUE(make_plan("pull", arguments_for(collective, 1, engine)).in_place);
+      EXPECT_TRUE(make_plan("flat(load, zero_copy)", arguments_for(collective, 1, engine)).in_place);
     }
   }
 }
 
-TEST(Pull, HasNoPipeline) {
+TEST(ZeroCopyLoad, RefusesWhatItCannotUse) {
   AlgorithmArguments arguments = arguments_for(Collective::kAllGather, 4);
-  const Plan plan = make_plan("pull", arguments);
-  EXPECT_EQ(plan.algorithm, "pull");
-  arguments.pipeline = 7;
-  EXPECT_EQ(make_plan("pull", arguments), plan);
-}
-
-TEST(Pull, RefusesWhatCannotReadOtherRanksBuffers) {
-  AlgorithmArguments arguments = arguments_for(Collective::kAllGather, 4);
+  EXPECT_EQ(make_plan("flat(load)", arguments).algorithm, "flat(load, zero_copy, engine=copy)");
+  arguments.parts = 7;
+  expect_invalid([&] { make_plan("flat(load)", arguments); }, "no parts in a zero-copy plan of all_gather");
+  arguments = arguments_for(Collective::kAllGather, 4);
   arguments.reach = Reach::kStaged;
-  expect_invalid([&] { make_plan("pull", arguments); }, "algorithm pull: reads other ranks' buffers");
-  arguments.ranks = 1;
-  expect_invalid([&] { make_plan("pull", arguments); }, "it takes reach peer");
+  expect_invalid([&] { make_plan("flat(load)", arguments); }, "lanes of engine copy cannot perform this plan");
   arguments = arguments_for(Collective::kAllGather, 4);
   arguments.node_of = {0, 0, 1, 1};
-  expect_invalid([&] { make_plan("pull", arguments); }, "ranks 0 and 2 are on different nodes");
+  expect_invalid([&] { make_plan("flat(load)", arguments); }, "ranks 0 and 2 are on different nodes");
   arguments.node_of = {};
   arguments.engine = Engine::kNet;
-  expect_invalid([&] { make_plan("pull", arguments); }, "lanes of engine net cannot copy; use copy, sm or cpu");
+  expect_invalid([&] { make_plan("flat(load)", arguments); }, "use sm or cpu, or copy for zero-copy plans by load");
 }
 
-TEST(Pull, CopyLanesAreWrittenAndDrawn) {
+TEST(ZeroCopyLoad, CopyLanesAreWrittenAndDrawn) {
   for (const Collective collective : kServed) {
-    const VerifiedPlan verified = test::verified("pull", arguments_for(collective, 3));
-    EXPECT_EQ(plan_from_json(to_json(verified.plan()), "pull.json"), verified.plan());
+    const VerifiedPlan verified = test::verified("flat(load, zero_copy)", arguments_for(collective, 3));
+    EXPECT_EQ(plan_from_json(to_json(verified.plan()), "plan.json"), verified.plan());
     EXPECT_NE(to_text(verified.plan()).find("(copy)"), std::string::npos);
     EXPECT_NE(to_svg(verified).find("copy"), std::string::npos);
     EXPECT_FALSE(to_text_picture(verified.plan()).empty());

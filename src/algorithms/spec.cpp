@@ -1,0 +1,222 @@
+// Algorithms as text.
+#include "algorithms/spec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "algorithms/arguments.hpp"
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::array kDirections = {Direction::kLoad, Direction::kStore, Direction::kBoth};
+constexpr std::array kEngines = {Engine::kSm, Engine::kCopy};  // that users can name
+
+// What release 0.1 called an algorithm with its direction.
+struct OldName {
+  std::string_view name, algorithm;
+  Direction direction;
+  bool zero_copy;
+  int most_parts;  // more were taken for as many
+};
+constexpr OldName kOldNames[] = {
+    {"chain_push", "chain", Direction::kStore, false, 0}, {"one_shot_push", "one_shot", Direction::kStore, false, 2},
+    {"pull", "flat", Direction::kLoad, true, 1},          {"push", "flat", Direction::kStore, false, 2},
+    {"push_pull", "flat", Direction::kBoth, false, 0},
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool skip(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// Reads what stands in the parentheses, one item after the other.
+class SpecReader {
+ public:
+  SpecReader(std::string_view text, Collective collective) : text_(text), collective_(collective) {}
+
+  AlgorithmSpec read() {
+    const size_t open = text_.find('(');
+    read_name(text_.substr(0, open));
+    if (open == std::string_view::npos) return spec_;
+    if (text_.back() != ')') refuse("lacks its last parenthesis");
+    for (const std::string_view item : split(text_.substr(open + 1, text_.size() - open - 2), ',')) {
+      read_item(trimmed(item));
+    }
+    return spec_;
+  }
+
+ private:
+  template <class... Why>
+  [[noreturn]] void refuse(const Why&... why) const {
+    fail(ErrorCode::kInvalidArgument, "algorithm '", text_, "' ", why..., expected_form());
+  }
+
+  std::string expected_form() const {
+    if (algorithm_ == nullptr) return "";
+    const Uses uses = collective_ == Collective::kBarrier ? Uses{} : algorithm_->uses;
+    std::string forms;
+    const auto add = [&](bool has, std::string_view form) {
+      if (has) forms += join(forms.empty() ? "" : ", ", form);
+    };
+    add(uses.direction, uses.both ? "load, store or both" : "load or store");
+    add(uses.factors, "factors such as 4x2");
+    add(uses.parts, "parts=2");
+    add(uses.zero_copy, "zero_copy");
+    add(uses.engine, "engine=sm or engine=copy");
+    if (forms.empty()) return join("; ", algorithm_->name, " takes nothing in parentheses");
+    return join("; ", algorithm_->name, " takes in parentheses, separated by commas: ", forms);
+  }
+
+  void read_name(std::string_view name) {
+    for (const OldName& it : kOldNames) {
+      if (name == it.name) old_ = &it;
+    }
+    algorithm_ = &find_algorithm(old_ != nullptr ? old_->algorithm : name, collective_);
+    spec_.name = algorithm_->name;
+    if (old_ == nullptr) return;
+    spec_.zero_copy = old_->zero_copy;
+    if (collective_ != Collective::kBarrier) spec_.direction = old_->direction;
+  }
+
+  void read_item(std::string_view item) {
+    if (item.empty()) refuse("has an item that is empty");
+    if (collective_ == Collective::kBarrier) refuse("is for a barrier, which moves nothing");
+    for (const Direction direction : kDirections) {
+      if (item == plait::name(direction)) return set_direction(direction);
+    }
+    if (item == "zero_copy") return set_zero_copy();
+    if (skip(item, "engine=")) return set_engine(item);
+    if (skip(item, "parts=") || skip(item, "pipeline ")) return set_parts(number(item, item));
+    if (old_ != nullptr && old_->zero_copy) return set_engine(item);  // "pull(sm)"
+    set_numbers(item);
+  }
+
+  void set_direction(Direction direction) {
+    const Uses& uses = algorithm_->uses;
+    if (!uses.direction) refuse("has '", plait::name(direction), "', but moves data one way only");
+    if (direction == Direction::kBoth && !uses.both) refuse("has 'both', but moves data by load or by store");
+    if (spec_.direction) refuse("has two directions");
+    spec_.direction = direction;
+  }
+
+  void set_zero_copy() {
+    if (!algorithm_->uses.zero_copy) refuse("has 'zero_copy', but passes everything through the library's memory");
+    spec_.zero_copy = true;
+  }
+
+  void set_engine(std::string_view text) {
+    if (!algorithm_->uses.engine) refuse("names an engine, but cannot choose one");
+    for (const Engine engine : kEngines) {
+      if (text == plait::name(engine)) spec_.engine = engine;
+    }
+    if (!spec_.engine) refuse("has '", text, "', which is no engine");
+  }
+
+  void set_parts(int parts) {
+    if (!algorithm_->uses.parts) refuse("has parts, but never cuts the message into any");
+    spec_.parts = old_ != nullptr && old_->most_parts > 0 ? std::min(parts, old_->most_parts) : parts;
+  }
+
+  // "4x2" are factors, as is "4" where the algorithm has factors; else it is the parts, as release 0.1 had them.
+  void set_numbers(std::string_view item) {
+    std::vector<int> numbers;
+    for (const std::string_view each : split(item, 'x')) numbers.push_back(number(each, item));
+    if (algorithm_->uses.factors) {
+      if (!spec_.factors.empty()) refuse("has factors twice");
+      spec_.factors = numbers;
+    } else if (numbers.size() == 1) {
+      set_parts(numbers[0]);
+    } else {
+      refuse("has '", item, "', but no levels that factors could be for");
+    }
+  }
+
+  int number(std::string_view text, std::string_view item) const {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 1) {
+      refuse("has '", item, "', which is not a positive number, nor anything else that is known");
+    }
+    return value;
+  }
+
+  const std::string_view text_;
+  const Collective collective_;
+  const OldName* old_ = nullptr;
+  const Algorithm* algorithm_ = nullptr;
+  AlgorithmSpec spec_;
+};
+
+bool agrees(const AlgorithmSpec& spec, const AlgorithmArguments& arguments) {
+  return (!spec.direction || *spec.direction == arguments.direction) &&
+         (!spec.engine || *spec.engine == arguments.engine) && (!spec.zero_copy || arguments.reach == Reach::kPeer);
+}
+
+}  // namespace
+
+AlgorithmSpec parse_spec(std::string_view text, Collective collective) { return SpecReader(text, collective).read(); }
+
+std::string to_text(const AlgorithmSpec& spec) {
+  std::string inside;
+  const auto add = [&](const auto&... item) { inside += join(inside.empty() ? "" : ", ", item...); };
+  if (spec.direction) add(name(*spec.direction));
+  if (!spec.factors.empty()) {
+    std::string factors;
+    for (const int factor : spec.factors) factors += join(factors.empty() ? "" : "x", factor);
+    add(factors);
+  }
+  if (spec.parts > 0) add("parts=", spec.parts);
+  if (spec.zero_copy) add("zero_copy");
+  if (spec.engine) add("engine=", name(*spec.engine));
+  return inside.empty() ? spec.name : join(spec.name, "(", inside, ")");
+}
+
+AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  AlgorithmSpec spec;
+  spec.name = algorithm.name;
+  if (algorithm.uses.direction && arguments.collective != Collective::kBarrier) spec.direction = arguments.direction;
+  spec.factors = arguments.factors;
+  if (arguments.parts != 1) spec.parts = arguments.parts;
+  spec.zero_copy = arguments.reach == Reach::kPeer;
+  if (takes_copy_engines(algorithm, arguments) && arguments.engine != Engine::kCpu) spec.engine = arguments.engine;
+  return spec;
+}
+
+AlgorithmArguments apply(const AlgorithmSpec& spec, AlgorithmArguments machine) {
+  if (spec.direction) machine.direction = *spec.direction;
+  if (!spec.factors.empty()) machine.factors = spec.factors;
+  if (spec.parts > 0) machine.parts = spec.parts;
+  if (spec.zero_copy) machine.reach = Reach::kPeer;
+  if (spec.engine) machine.engine = *spec.engine;
+  return machine;
+}
+
+AlgorithmArguments resolve(const AlgorithmSpec& spec, const AlgorithmArguments& machine) {
+  const AlgorithmArguments given = apply(spec, machine);
+  for (const AlgorithmArguments& candidate : find_algorithm(spec.name, machine.collective).candidates(given)) {
+    if (agrees(spec, candidate)) return apply(spec, candidate);
+  }
+  return given;
+}
+
+}  // namespace plait

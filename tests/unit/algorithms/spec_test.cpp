@@ -1,0 +1,119 @@
+// Algorithms as users write them.
+#include "algorithms/spec.hpp"
+
+#include <gtest/gtest.h>
+
+#include "unit/algorithms/plans.hpp"
+
+namespace plait {
+namespace {
+
+void expect_refused(std::string_view text, Collective collective, const std::string& part) {
+  test::expect_invalid([&] { parse_spec(text, collective); }, part);
+}
+
+std::string canonical(std::string_view text, Collective collective = Collective::kAllReduce) {
+  return to_text(parse_spec(text, collective));
+}
+
+TEST(Spec, ReadsWhatIsGivenAndLeavesTheRestOpen) {
+  EXPECT_EQ(parse_spec("ring", Collective::kAllReduce), (AlgorithmSpec{.name = "ring"}));
+  EXPECT_EQ(parse_spec("flat(store, parts=2)", Collective::kAllReduce),
+            (AlgorithmSpec{.name = "flat", .direction = Direction::kStore, .parts = 2}));
+  EXPECT_EQ(parse_spec("hierarchical_ring(3x2, parts=4)", Collective::kAllReduce),
+            (AlgorithmSpec{.name = "hierarchical_ring", .factors = {3, 2}, .parts = 4}));
+  EXPECT_EQ(parse_spec("flat(load, zero_copy, engine=copy)", Collective::kAllGather),
+            (AlgorithmSpec{.name = "flat", .direction = Direction::kLoad, .zero_copy = true, .engine = Engine::kCopy}));
+  EXPECT_EQ(canonical("flat(engine=sm,zero_copy,  load )"), "flat(load, zero_copy, engine=sm)");
+  EXPECT_EQ(canonical("hierarchical_ring(parts=2, 8)"), "hierarchical_ring(8, parts=2)");
+}
+
+TEST(Spec, UnderstandsTheFormsOfRelease01) {
+  EXPECT_EQ(canonical("push"), "flat(store)");
+  EXPECT_EQ(canonical("push(2)"), "flat(store, parts=2)");
+  EXPECT_EQ(canonical("push(pipeline 2)"), "flat(store, parts=2)");
+  EXPECT_EQ(canonical("push(7)"), "flat(store, parts=2)");
+  EXPECT_EQ(canonical("pull"), "flat(load, zero_copy)");
+  EXPECT_EQ(canonical("pull(sm)"), "flat(load, zero_copy, engine=sm)");
+  EXPECT_EQ(canonical("pull(copy)"), "flat(load, zero_copy, engine=copy)");
+  EXPECT_EQ(canonical("push_pull"), "flat(both)");
+  EXPECT_EQ(canonical("push_pull(8)"), "flat(both, parts=8)");
+  EXPECT_EQ(canonical("one_shot_push(2)"), "one_shot(store, parts=2)");
+  EXPECT_EQ(canonical("chain_push(4)", Collective::kReduce), "chain(store, parts=4)");
+  EXPECT_EQ(canonical("ring(4)"), "ring(parts=4)");
+  EXPECT_EQ(canonical("hierarchical_ring(4x2, pipeline 3)"), "hierarchical_ring(4x2, parts=3)");
+  EXPECT_EQ(canonical("push", Collective::kBarrier), "flat");
+}
+
+TEST(Spec, RefusesWhatTheAlgorithmDoesNotUse) {
+  constexpr Collective kReduction = Collective::kAllReduce;
+  expect_refused("ring(store)", kReduction, "moves data one way only; ring takes in parentheses, separated by commas:");
+  expect_refused("chain(both)", Collective::kBroadcast, "by load or by store; chain takes");
+  expect_refused("flat(4x2)", kReduction, "no levels that factors could be for");
+  expect_refused("recursive_doubling(parts=2)", kReduction, "never cuts the message");
+  expect_refused("recursive_doubling(2)", kReduction, "never cuts the message");
+  expect_refused("one_shot(zero_copy)", kReduction, "passes everything through the library's memory");
+  expect_refused("ring(engine=copy)", kReduction, "cannot choose one");
+  expect_refused("flat(store)", Collective::kBarrier, "a barrier, which moves nothing");
+}
+
+TEST(Spec, RefusesWhatCannotBeRead) {
+  for (const char* text : {"flat(", "flat(load", "flat(load)x"}) {
+    expect_refused(text, Collective::kAllReduce, "lacks its last parenthesis");
+  }
+  for (const char* text : {"flat()", "flat(load,)", "flat(,load)", "flat( )"}) {
+    expect_refused(text, Collective::kAllReduce, "item that is empty");
+  }
+  for (const char* text : {"ring(parts=0)", "ring(parts=x)", "ring(parts=)", "ring(-3)", "ring(two)", "ring(3.5)",
+                           "ring(99999999999)", "hierarchical_ring(4x)", "hierarchical_ring(4xx2)"}) {
+    expect_refused(text, Collective::kAllReduce, "not a positive number");
+  }
+  expect_refused("flat(load, store)", Collective::kAllReduce, "two directions");
+  expect_refused("push(load)", Collective::kAllReduce, "two directions");
+  expect_refused("hierarchical_ring(4x2, 2x4)", Collective::kAllReduce, "factors twice");
+  expect_refused("flat(engine=net)", Collective::kAllReduce, "'net', which is no engine");
+  expect_refused("pull(cpu)", Collective::kAllReduce, "'cpu', which is no engine");
+  expect_refused("flatt(store)", Collective::kAllReduce, "did you mean flat?");
+  expect_refused("", Collective::kAllReduce, "use one of");
+}
+
+TEST(Spec, WhatIsGivenWinsOverTheMachine) {
+  AlgorithmArguments machine;
+  machine.ranks = 6;
+  machine.engine = Engine::kSm;
+  machine.parts = 3;
+  const AlgorithmArguments given =
+      apply(parse_spec("flat(store, zero_copy, engine=copy)", Collective::kAllReduce), machine);
+  EXPECT_EQ(given.direction, Direction::kStore);
+  EXPECT_EQ(given.reach, Reach::kPeer);
+  EXPECT_EQ(given.engine, Engine::kCopy);
+  EXPECT_EQ(given.parts, 3);
+  EXPECT_EQ(given.ranks, 6);
+}
+
+// What is open is as the algorithm likes it best.
+TEST(Spec, ResolvesWhatIsOpen) {
+  const auto resolved = [](std::string_view text, Collective collective, Engine engine) {
+    AlgorithmArguments machine;
+    machine.collective = collective;
+    machine.ranks = 4;
+    machine.engine = engine;
+    const AlgorithmSpec spec = parse_spec(text, collective);
+    const Algorithm& algorithm = find_algorithm(spec.name, collective);
+    const AlgorithmArguments arguments = resolve(spec, machine);
+    EXPECT_EQ(make_plan(text, arguments), algorithm.make(arguments));
+    return to_text(spec_of(algorithm, arguments));
+  };
+  EXPECT_EQ(resolved("flat", Collective::kGather, Engine::kCpu), "flat(store)");
+  EXPECT_EQ(resolved("flat", Collective::kAllReduce, Engine::kCpu), "flat(load)");
+  EXPECT_EQ(resolved("flat", Collective::kAllReduce, Engine::kSm), "flat(store)");
+  EXPECT_EQ(resolved("flat(load)", Collective::kAllReduce, Engine::kSm), "flat(load)");
+  EXPECT_EQ(resolved("flat(parts=2)", Collective::kAllReduce, Engine::kSm), "flat(store, parts=2)");
+  EXPECT_EQ(resolved("chain(parts=3)", Collective::kReduce, Engine::kCpu), "chain(store, parts=3)");
+  EXPECT_EQ(resolved("pull", Collective::kAllGather, Engine::kSm), "flat(load, zero_copy, engine=copy)");
+  EXPECT_EQ(resolved("pull(sm)", Collective::kAllGather, Engine::kSm), "flat(load, zero_copy, engine=sm)");
+  EXPECT_EQ(resolved("pull", Collective::kAllGather, Engine::kCpu), "flat(load, zero_copy)");
+}
+
+}  // namespace
+}  // namespace plait
