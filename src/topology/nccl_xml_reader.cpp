@@ -64,6 +64,7 @@ class Reader {
     int device;
     const XmlElement* element;  // null where the file lists only the PCI device
     int sm;
+    bool amd;
     std::string gcn;  // of AMD's GPUs: "942" or "gfx942"
     std::string bus_id;
     int cpu;
@@ -215,7 +216,7 @@ class Reader {
     }
     const int index = builder_.add(DeviceKind::kGpu, node_, number, std::move(device));
     gpu_of_bus_id_[{node_, bus_id}] = index;
-    gpus_.push_back({index, gpu, sm, gcn, bus_id, cpu_, node_, number, rank});
+    gpus_.push_back({index, gpu, sm, amd, gcn, bus_id, cpu_, node_, number, rank});
     return index;
   }
 
@@ -347,6 +348,9 @@ class Reader {
     if (bare_gpus > 0) {
       builder_.warn(join("the file says nothing of NVLink: it lists ", bare_gpus, bare_gpus == 1 ? " GPU" : " GPUs",
                          " without <gpu>, as vendors' templates do; ", kAdvice));
+    }
+    if (std::any_of(gpus_.begin(), gpus_.end(), [](const Gpu& gpu) { return gpu.amd; })) {
+      builder_.warn("for plans only: communicators run on NVIDIA's GPUs and on CPUs");
     }
     if (bare_devices_ > 0) {
       builder_.warn(

@@ -194,6 +194,7 @@ TEST(NcclXml, ReadsXgmiLinks) {
   expect_contains(model, "AMD gfx942");
   EXPECT_EQ(model.find("compute capability"), std::string::npos);
   EXPECT_EQ(notes_of(pair),
+            "for plans only: communicators run on NVIDIA's GPUs and on CPUs\n"
             "left out: xGMI links to GPUs that are not in the file: 1 (0000:0a:00.0 to 0000:0c:00.0)\n");
   EXPECT_EQ(parse_machine_json(to_json(pair), "again"), pair);
 }
