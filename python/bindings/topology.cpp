@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
 #include "topology/describe.hpp"
+#include "topology/gpu_models.hpp"
 #include "topology/groups.hpp"
 #include "topology/live.hpp"
 #include "topology/machines.hpp"
@@ -17,6 +18,11 @@
 
 namespace plait::python {
 namespace {
+
+// None or "": not stated.
+const GpuModel* stated_model(const std::optional<std::string>& name) {
+  return name && !name->empty() ? &gpu_model_named(*name) : nullptr;
+}
 
 GroupRule parse_rule(const std::string& text) {
   if (text == "nvgroup") return GroupRule::kNvGroup;
@@ -98,6 +104,9 @@ void bind_topology(nb::module_& module) {
   nb::class_<Topology>(module, "Topology", "A machine as a graph: devices joined by links. str() describes it.")
       .def_ro("name", &Topology::name)
       .def_ro("source", &Topology::source)
+      .def_ro(
+          "notes", &Topology::notes,
+          "What to know before the figures are believed: what the source lacks, what was left out of it or assumed.")
       .def_ro("nodes", &Topology::nodes)
       .def_ro("devices", &Topology::devices)
       .def_ro("links", &Topology::links)
@@ -123,12 +132,21 @@ void bind_topology(nb::module_& module) {
   module.def(
       "machine", [](const std::string& name, int nodes) { return machine(name, nodes); }, nb::arg("name"),
       nb::arg("nodes") = 1, "A described machine. Raises InvalidArgument that lists the names.");
-  module.def("read_topology", &read_topology, nb::arg("path"),
-             "A machine from a file (\"-\": standard input): Plait's JSON, NCCL's XML, or `nvidia-smi topo -m`. Raises "
-             "InvalidInput.");
   module.def(
-      "parse_topology", [](const std::string& text, const std::string& file) { return parse_topology(text, file); },
-      nb::arg("text"), nb::arg("file") = "text", "The same from a text; `file` is what messages call it.");
+      "read_topology",
+      [](const std::string& path, const std::optional<std::string>& gpu_model) {
+        return read_topology(path, stated_model(gpu_model));
+      },
+      nb::arg("path"), nb::arg("gpu_model") = nb::none(),
+      "A machine from a file (\"-\": standard input): Plait's JSON, NCCL's XML, or `nvidia-smi topo -m`. Raises "
+      "InvalidInput. `gpu_model`, such as \"B200\": which GPUs these are, where the file does not say it.");
+  module.def(
+      "parse_topology",
+      [](const std::string& text, const std::string& file, const std::optional<std::string>& gpu_model) {
+        return parse_topology(text, file, stated_model(gpu_model));
+      },
+      nb::arg("text"), nb::arg("file") = "text", nb::arg("gpu_model") = nb::none(),
+      "The same from a text; `file` is what messages call it.");
   module.def(
       "live_topology", [] { return read_live(); }, nb::call_guard<nb::gil_scoped_release>(),
       "The machine that this process runs on.");

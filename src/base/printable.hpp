@@ -7,7 +7,8 @@
 namespace plait {
 
 // The text with "\x1b" and the like in place of control characters, which could move the cursor or recolour the screen,
-// and of bytes that are no UTF-8. Ends of lines and tabs stay.
+// and of bytes that are no UTF-8, and "\u202e" and the like in place of characters that turn the direction of text.
+// Ends of lines and tabs stay.
 std::string printable(std::string_view text);
 
 }  // namespace plait

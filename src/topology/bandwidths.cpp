@@ -16,6 +16,23 @@ double nvlink_lane_gbps(int sm) {
   return 53.125;
 }
 
+double xgmi_link_gbps(std::string_view architecture) {
+  const auto is = [&](std::string_view start) {
+    if (architecture.substr(0, 3) == "gfx") architecture.remove_prefix(3);
+    return architecture.substr(0, start.size()) == start;
+  };
+  if (is("90a")) return 50;
+  if (is("94")) return 64;
+  if (is("95")) return 76.8;
+  return 46;
+}
+
+double pcie_gigatransfers(int sm) {
+  if (sm <= 0) return kAssumedPcieGigatransfers;
+  if (sm < 80) return 8;
+  return sm < 90 ? 16 : 32;
+}
+
 double socket_gbps(std::string_view vendor_or_architecture) {
   if (vendor_or_architecture.find("AMD") != std::string_view::npos) return 50;
   if (vendor_or_architecture.find("IBM") != std::string_view::npos || vendor_or_architecture.substr(0, 3) == "ppc")

@@ -22,6 +22,14 @@ inline constexpr double kAssumedNvlinkLaneGbps = 25;
 inline constexpr int kMostNvlinkLanes = 18;
 inline constexpr int kMostBridgeLanes = 12;
 
+// One xGMI link of an AMD GPU of architecture "942", "gfx90a" and the like, as the vendor states it: 46 up to MI100, 50
+// on MI200, 64 on MI300, 76.8 on MI350.
+double xgmi_link_gbps(std::string_view architecture);
+
+// What the PCIe link of a GPU of compute capability `sm` can do, per second and lane: generation 3 up to Turing, 4 up
+// to Ada, 5 from Hopper on; the assumption above where the GPU is not known.
+double pcie_gigatransfers(int sm);
+
 // All links between two CPU sockets, from the vendor text of /proc/cpuinfo or the architecture: a middling value of the
 // vendor's machines (X-bus 64, UPI and QPI about 40, Infinity Fabric about 50), since nothing reports the real one.
 double socket_gbps(std::string_view vendor_or_architecture);

@@ -33,6 +33,27 @@ MachineBuilder::MachineBuilder(std::string name, std::string source) {
 
 void MachineBuilder::note(const std::string& text) { topology_.source += "; " + text; }
 
+void MachineBuilder::warn(std::string text) {
+  make_printable(text);
+  topology_.notes.push_back(std::move(text));
+}
+
+void MachineBuilder::leave_out(const std::string& what, const std::string& which) {
+  constexpr int kMostExamples = 3;
+  auto entry =
+      std::find_if(left_out_.begin(), left_out_.end(), [&](const LeftOut& known) { return known.what == what; });
+  if (entry == left_out_.end()) entry = left_out_.insert(entry, LeftOut{what, 0, ""});
+  if (entry->count < kMostExamples) entry->examples += (entry->count == 0 ? "" : ", ") + which;
+  if (entry->count == kMostExamples) entry->examples += ", ...";
+  ++entry->count;
+}
+
+void MachineBuilder::close_left_out() {
+  for (const LeftOut& entry : left_out_) {
+    warn(plait::join("left out: ", entry.what, ": ", entry.count, " (", entry.examples, ")"));
+  }
+}
+
 void MachineBuilder::Lanes::add(int lanes, double lane_gbps, const std::string& where) {
   width += lanes;
   gbps += lanes * lane_gbps;
@@ -53,8 +74,9 @@ void MachineBuilder::join(int a, int b, LinkKind kind, int width, double gbps, s
   links_.push_back({a, b, kind, width, gbps, std::move(source)});
 }
 
-void MachineBuilder::add_nvlink_side(int from, int to, int lanes, double lane_gbps, const std::string& source) {
-  sides_[{from, to}].add(lanes, lane_gbps, source);
+void MachineBuilder::add_gpu_link_side(LinkKind kind, int from, int to, int lanes, double lane_gbps,
+                                       const std::string& source) {
+  sides_[{kind, from, to}].add(lanes, lane_gbps, source);
 }
 
 void MachineBuilder::add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, const std::string& source) {
@@ -68,11 +90,12 @@ void MachineBuilder::add_nvswitch_lanes(int gpu, const std::string& chip, int la
 }
 
 void MachineBuilder::close_nvlinks() {
-  for (const auto& [pair, lanes] : sides_) {
-    const auto back = sides_.find({pair.second, pair.first});
-    if (back != sides_.end() && pair.first > pair.second) continue;  // done from the other side
+  for (const auto& [side, lanes] : sides_) {
+    const auto& [kind, from, to] = side;
+    const auto back = sides_.find({kind, to, from});
+    if (back != sides_.end() && from > to) continue;  // done from the other side
     const Lanes& more = back != sides_.end() && back->second.width > lanes.width ? back->second : lanes;
-    join(pair.first, pair.second, LinkKind::kNvlink, more.width, more.gbps, more.source);
+    join(from, to, kind, more.width, more.gbps, more.source);
   }
   for (const auto& [pair, lanes] : nvlinks_) {
     join(pair.first, pair.second, LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
@@ -90,13 +113,17 @@ void MachineBuilder::close_nvlinks() {
 }
 
 void MachineBuilder::join_sockets() {
-  for (size_t a = 0; a < found_.size(); ++a) {
-    for (size_t b = a + 1; b < found_.size(); ++b) {
-      const Device& first = found_[a].device;
-      const Device& second = found_[b].device;
-      if (first.kind != DeviceKind::kCpu || second.kind != DeviceKind::kCpu || first.node != second.node) continue;
-      join(static_cast<int>(a), static_cast<int>(b), LinkKind::kSocket, 1, socket_gbps(found_[a].vendor),
-           "assumed: usual for this maker of CPUs");
+  std::map<int, std::vector<int>> cpus_of_node;
+  for (size_t i = 0; i < found_.size(); ++i) {
+    const Device& device = found_[i].device;
+    if (device.kind == DeviceKind::kCpu) cpus_of_node[device.node].push_back(static_cast<int>(i));
+  }
+  for (const auto& [node, cpus] : cpus_of_node) {
+    for (size_t b = 0; b < cpus.size(); ++b) {
+      for (size_t a = 0; a < b; ++a) {
+        join(cpus[a], cpus[b], LinkKind::kSocket, 1, socket_gbps(found_[static_cast<size_t>(cpus[a])].vendor),
+             "assumed: usual for this maker of CPUs");
+      }
     }
   }
 }
@@ -133,6 +160,7 @@ void MachineBuilder::name_devices(const std::vector<int>& order) {
 
 Topology MachineBuilder::finish() {
   close_nvlinks();
+  close_left_out();
   join_sockets();
   const std::vector<int> order = order_devices();
   name_devices(order);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,17 +17,25 @@ class MachineBuilder {
  public:
   MachineBuilder(std::string name, std::string source);
 
-  bool empty() const { return found_.empty(); }
-  // Notes for people, added to the topology's source text.
+  size_t size() const { return found_.size(); }
+  // A remark on the source, added to the topology's source text.
   void note(const std::string& text);
+  // What a user has to know before the figures are believed; becomes one of the topology's notes.
+  void warn(std::string text);
+  // The same of many things, said once with their number and the first few: "left out: NVLinks to GPUs that are not in
+  // the file: 4 (a, b, c, ...)". `what` is "NVLinks to GPUs that are not in the file".
+  void leave_out(const std::string& what, const std::string& which);
   // A device of `node`; gives a number to name it by in the calls below. `number` is what its system calls it (GPU 3,
   // NUMA node 1) or negative. GPUs are named by their numbers, all else by their order.
   int add(DeviceKind kind, int node, int number, Device facts);
   // Who made a CPU, for the assumed bandwidth between sockets.
   void set_vendor(int cpu, std::string vendor) { found_[static_cast<size_t>(cpu)].vendor = std::move(vendor); }
+  // What its system calls a device that add() could not yet be told.
+  void set_number(int device, int number) { found_[static_cast<size_t>(device)].number = number; }
   void join(int a, int b, LinkKind kind, int width, double gbps, std::string source);
-  // Lanes between two GPUs as one of them reports them; each link is reported by both, so the sides are not added.
-  void add_nvlink_side(int from, int to, int lanes, double lane_gbps, const std::string& source);
+  // Lanes between two GPUs, NVLink or xGMI, as one of them reports them; each link is reported by both, so the sides
+  // are not added.
+  void add_gpu_link_side(LinkKind kind, int from, int to, int lanes, double lane_gbps, const std::string& source);
   // Lanes that only one side reports, added up: GPU to CPU.
   void add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, const std::string& source);
   // Lanes from a GPU to the switch chip named `chip`. All chips of a node are one device: NVLink spreads over them.
@@ -47,18 +56,25 @@ class MachineBuilder {
     std::string source;
     void add(int lanes, double lane_gbps, const std::string& where);
   };
+  struct LeftOut {
+    std::string what;
+    int count = 0;
+    std::string examples;
+  };
   void close_nvlinks();
+  void close_left_out();
   void join_sockets();
   std::vector<int> order_devices() const;
   void name_devices(const std::vector<int>& order);
 
   Topology topology_;
   std::vector<Found> found_;
-  std::vector<Link> links_;                       // between places in found_
-  std::map<std::pair<int, int>, Lanes> sides_;    // from, to
-  std::map<std::pair<int, int>, Lanes> nvlinks_;  // GPU, CPU
-  std::map<int, Lanes> switched_;                 // GPU
-  std::map<int, std::set<std::string>> chips_;    // node
+  std::vector<Link> links_;                                // between places in found_
+  std::map<std::tuple<LinkKind, int, int>, Lanes> sides_;  // kind, from, to
+  std::map<std::pair<int, int>, Lanes> nvlinks_;           // GPU, CPU
+  std::map<int, Lanes> switched_;                          // GPU
+  std::map<int, std::set<std::string>> chips_;             // node
+  std::vector<LeftOut> left_out_;
 };
 
 }  // namespace plait::internal

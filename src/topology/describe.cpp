@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "topology/paths.hpp"
 
 namespace plait {
@@ -139,18 +140,27 @@ std::string facts(const Device& device) {
 
 // Rows keep the order in which their first element comes.
 template <class Key>
-ByNode& row_of(std::vector<std::pair<Key, ByNode>>& rows, const Key& key) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == key; });
-  if (found != rows.end()) return found->second;
-  return rows.emplace_back(key, ByNode()).second;
-}
+class Rows {
+ public:
+  ByNode& of(const Key& key) {
+    const auto [place, is_new] = places_.try_emplace(key, rows_.size());
+    if (is_new) rows_.emplace_back(key, ByNode());
+    return rows_[place->second].second;
+  }
+  bool empty() const { return rows_.empty(); }
+  auto begin() { return rows_.begin(); }
+  auto end() { return rows_.end(); }
+
+ private:
+  std::map<Key, size_t> places_;
+  std::vector<std::pair<Key, ByNode>> rows_;
+};
 
 std::string device_table(const Topology& topology) {
-  std::vector<std::pair<std::pair<DeviceKind, std::string>, ByNode>> rows;
+  Rows<std::pair<DeviceKind, std::string>> rows;
   for (size_t i = 0; i < topology.devices.size(); ++i) {
     const Device& device = topology.devices[i];
-    row_of(rows, std::pair(device.kind, facts(device)))[device.node].push_back(
-        short_name(topology, static_cast<int>(i)));
+    rows.of({device.kind, facts(device)})[device.node].push_back(short_name(topology, static_cast<int>(i)));
   }
   std::string text = "devices\n";
   for (auto& [key, by_node] : rows) {
@@ -168,16 +178,16 @@ std::string device_table(const Topology& topology) {
 
 std::string link_table(const Topology& topology) {
   using Key = std::tuple<LinkKind, int, double>;  // kind, width, bandwidth
-  std::vector<std::pair<Key, ByNode>> rows;
+  Rows<Key> rows;
   for (const Link& link : topology.links) {
     const int node = std::max(topology.devices[static_cast<size_t>(link.a)].node,
                               topology.devices[static_cast<size_t>(link.b)].node);
-    row_of(rows, Key{link.kind, link.width, link.gbps})[node].push_back(short_name(topology, link.a) + "~" +
-                                                                        short_name(topology, link.b));
+    rows.of({link.kind, link.width, link.gbps})[node].push_back(short_name(topology, link.a) + "~" +
+                                                                short_name(topology, link.b));
   }
   if (rows.empty()) return "";
   std::string text = "links (GB/s per direction)\n";
-  for (const auto& [key, by_node] : rows) {
+  for (auto& [key, by_node] : rows) {
     const auto& [kind, width, gbps] = key;
     text += wrapped("  " + padded(name(kind), 12) + padded(join("x", width), 6) + padded(brief(gbps), 8),
                     merge_nodes(topology, by_node));
@@ -227,7 +237,8 @@ std::string path_matrix(const Topology& topology) {
 std::string to_text(const Topology& topology) {
   std::string text = header(topology);
   if (!topology.source.empty()) text += "source: " + topology.source + "\n";
-  return text + device_table(topology) + link_table(topology) + path_matrix(topology);
+  for (const std::string& note : topology.notes) text += "note: " + note + "\n";
+  return printable(text + device_table(topology) + link_table(topology) + path_matrix(topology));
 }
 
 std::string to_text(const Topology& topology, const std::vector<Group>& groups) {

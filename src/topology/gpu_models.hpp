@@ -1,6 +1,7 @@
 // What a GPU's model says about it.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace plait {
@@ -11,7 +12,10 @@ struct GpuModel {
   int architecture;       // compute capability, such as 90 for 9.0
 };
 
-// The model of a GPU such as "NVIDIA V100"; null where it is not known.
+// The model of a GPU such as "NVIDIA H100 80GB HBM3": the first whose name is in that as words of its own, in letters
+// of any case. Null where it is not known.
 const GpuModel* find_gpu_model(std::string_view vendors_name);
+// The same; fails with kInvalidArgument and the names that are known.
+const GpuModel& gpu_model_named(std::string_view name);
 
 }  // namespace plait

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <compare>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -13,69 +15,27 @@ namespace {
 
 constexpr size_t kExactLimit = 16;
 
-// NVLink bandwidth between the GPUs of one node, in 10^3 bytes/s: integers, so that sums compare exactly. 0: not
-// joined.
-class NvlinkMatrix {
+// Bandwidth of NVLink or xGMI between GPUs, in 10^3 bytes/s: integers, so that sums compare exactly. 0: not joined.
+class BandwidthMatrix {
  public:
-  NvlinkMatrix(const Topology& topology, const std::vector<int>& gpus) : size_(gpus.size()), cells_(size_ * size_) {
-    std::map<int, size_t> place;
-    for (size_t i = 0; i < gpus.size(); ++i) place[gpus[i]] = i;
-    std::map<int, std::vector<std::pair<size_t, int64_t>>> ports;  // of each NVSwitch: GPU and bandwidth
-    for (const Link& link : topology.links) {
-      if (link.kind != LinkKind::kNvlink) continue;
-      const int64_t bandwidth = std::max<int64_t>(1, std::llround(std::min(link.gbps, 1e9) * 1e6));
-      const auto a = place.find(link.a), b = place.find(link.b);
-      if (a != place.end() && b != place.end()) widen(a->second, b->second, bandwidth);
-      const bool a_switch = topology.devices[static_cast<size_t>(link.a)].kind == DeviceKind::kNvSwitch;
-      const bool b_switch = topology.devices[static_cast<size_t>(link.b)].kind == DeviceKind::kNvSwitch;
-      if (a_switch && b != place.end()) ports[link.a].push_back({b->second, bandwidth});
-      if (b_switch && a != place.end()) ports[link.b].push_back({a->second, bandwidth});
-    }
-    for (const auto& [nvswitch, gpus_on_it] : ports) {
-      for (const auto& [i, first] : gpus_on_it) {
-        for (const auto& [j, second] : gpus_on_it) {
-          if (i < j) widen(i, j, std::min(first, second));
-        }
-      }
-    }
-  }
+  explicit BandwidthMatrix(size_t size) : size_(size), cells_(size * size) {}
 
   size_t size() const { return size_; }
   int64_t at(size_t i, size_t j) const { return cells_[i * size_ + j]; }
-
- private:
   void widen(size_t i, size_t j, int64_t bandwidth) {
     const int64_t wider = std::max(at(i, j), bandwidth);
     cells_[i * size_ + j] = cells_[j * size_ + i] = wider;
   }
+  auto operator<=>(const BandwidthMatrix&) const = default;
 
+ private:
   size_t size_;
   std::vector<int64_t> cells_;
 };
 
 using Members = std::vector<size_t>;  // rows of the matrix, ascending
 
-std::vector<Members> components_of(const NvlinkMatrix& matrix) {
-  std::vector<Members> components;
-  std::vector<bool> seen(matrix.size());
-  for (size_t start = 0; start < matrix.size(); ++start) {
-    if (seen[start]) continue;
-    seen[start] = true;
-    Members members = {start};
-    for (size_t k = 0; k < members.size(); ++k) {
-      for (size_t j = 0; j < matrix.size(); ++j) {
-        if (seen[j] || matrix.at(members[k], j) == 0) continue;
-        seen[j] = true;
-        members.push_back(j);
-      }
-    }
-    std::sort(members.begin(), members.end());
-    components.push_back(std::move(members));
-  }
-  return components;
-}
-
-bool is_clique(const NvlinkMatrix& matrix, const Members& members) {
+bool is_clique(const BandwidthMatrix& matrix, const Members& members) {
   for (size_t a = 0; a < members.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
       if (matrix.at(members[a], members[b]) == 0) return false;
@@ -89,7 +49,7 @@ bool is_clique(const NvlinkMatrix& matrix, const Members& members) {
 // members, so the best of the parts is the best of the whole.
 class ExactDivision {
  public:
-  ExactDivision(const NvlinkMatrix& matrix, const Members& members) : matrix_(matrix), members_(members) {
+  ExactDivision(const BandwidthMatrix& matrix, const Members& members) : matrix_(matrix), members_(members) {
     weigh_cliques();
     best_.resize(weight_.size());
     for (uint32_t set = 1; set < best_.size(); ++set) solve(set);
@@ -151,31 +111,31 @@ class ExactDivision {
     best_[set] = best;
   }
 
-  const NvlinkMatrix& matrix_;
+  const BandwidthMatrix& matrix_;
   const Members& members_;
   std::vector<int64_t> weight_;  // bandwidth inside each set of members, or kNoClique
   std::vector<Best> best_;
 };
 
-std::vector<Members> divide_greedily(const NvlinkMatrix& matrix, Members left) {
+std::vector<Members> divide_greedily(const BandwidthMatrix& matrix) {
+  constexpr int64_t kTaken = -1;
   std::vector<Members> groups;
-  while (!left.empty()) {
-    Members group = {left.front()};
-    left.erase(left.begin());
-    for (;;) {
-      const auto bandwidth_to_group = [&](size_t candidate) {
-        int64_t sum = 0;
-        for (const size_t member : group) {
-          if (matrix.at(candidate, member) == 0) return int64_t{0};
-          sum += matrix.at(candidate, member);
-        }
-        return sum;
-      };
-      const auto widest = std::max_element(
-          left.begin(), left.end(), [&](size_t a, size_t b) { return bandwidth_to_group(a) < bandwidth_to_group(b); });
-      if (widest == left.end() || bandwidth_to_group(*widest) == 0) break;
-      group.push_back(*widest);
-      left.erase(widest);
+  std::vector<bool> grouped(matrix.size());
+  for (size_t lowest = 0; lowest < matrix.size(); ++lowest) {
+    if (grouped[lowest]) continue;
+    Members group;
+    std::vector<int64_t> to_group(matrix.size(), 0);  // bandwidth of each GPU that all members are joined to
+    for (size_t i = 0; i < matrix.size(); ++i) to_group[i] = grouped[i] ? kTaken : 0;
+    for (size_t next = lowest;;) {
+      group.push_back(next);
+      grouped[next] = true;
+      to_group[next] = kTaken;
+      for (size_t i = 0; i < matrix.size(); ++i) {
+        if (to_group[i] == kTaken) continue;
+        to_group[i] = matrix.at(next, i) == 0 ? kTaken : to_group[i] + matrix.at(next, i);
+      }
+      next = static_cast<size_t>(std::max_element(to_group.begin(), to_group.end()) - to_group.begin());
+      if (to_group[next] == kTaken) break;
     }
     std::sort(group.begin(), group.end());
     groups.push_back(std::move(group));
@@ -183,27 +143,148 @@ std::vector<Members> divide_greedily(const NvlinkMatrix& matrix, Members left) {
   return groups;
 }
 
-std::vector<Members> divide(const NvlinkMatrix& matrix, const Members& component) {
-  if (is_clique(matrix, component)) return {component};
-  if (component.size() <= kExactLimit) return ExactDivision(matrix, component).result();
-  return divide_greedily(matrix, component);
-}
+// GPUs that NVLink or xGMI joins, directly or not, and what joins them.
+struct Net {
+  std::vector<int> gpus;
+  struct Pair {
+    size_t i, j;  // places in gpus
+    int64_t bandwidth;
+  };
+  std::vector<Pair> pairs;
+  std::vector<std::vector<std::pair<size_t, int64_t>>> switches;  // of each: places of GPUs on it, and their bandwidth
 
-// The lowest CPU that NVLink joins to every one of these GPUs, or -1.
-int common_cpu(const Topology& topology, const std::vector<int>& gpus) {
-  std::map<int, size_t> joined;  // CPU -> how many of the GPUs
-  for (const Link& link : topology.links) {
-    if (link.kind != LinkKind::kNvlink) continue;
-    for (const auto& [gpu, cpu] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
-      if (topology.devices[static_cast<size_t>(cpu)].kind != DeviceKind::kCpu) continue;
-      if (std::binary_search(gpus.begin(), gpus.end(), gpu)) joined[cpu] += 1;
+  BandwidthMatrix matrix() const {
+    BandwidthMatrix matrix(gpus.size());
+    for (const Pair& pair : pairs) matrix.widen(pair.i, pair.j, pair.bandwidth);
+    for (const auto& ports : switches) {
+      for (const auto& [i, first] : ports) {
+        for (const auto& [j, second] : ports) {
+          if (i < j) matrix.widen(i, j, std::min(first, second));
+        }
+      }
+    }
+    return matrix;
+  }
+};
+
+// The GPUs asked for as nets. Only what these GPUs reach without another counts.
+class Nets {
+ public:
+  Nets(const Topology& topology, const std::vector<int>& gpus)
+      : topology_(topology), gpus_(gpus), parent_(gpus.size()) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+    for (size_t i = 0; i < gpus.size(); ++i) place_[gpus[i]] = i;
+    for (const Link& link : topology.links) {
+      if (joins_gpus(link.kind)) add(link);
+    }
+    for (const auto& [nvswitch, ports] : ports_) {
+      for (const auto& [place, bandwidth] : ports) unite(ports.front().first, place);
     }
   }
-  for (const auto& [cpu, count] : joined) {
-    if (count == gpus.size()) return cpu;
+
+  std::vector<Net> result() {
+    std::vector<Net> nets;
+    std::map<size_t, size_t> net_of_root;
+    std::vector<size_t> place_in_net(gpus_.size());
+    const auto net_of = [&](size_t place) -> Net& { return nets[net_of_root.at(root(place))]; };
+    for (size_t place = 0; place < gpus_.size(); ++place) {
+      if (net_of_root.emplace(root(place), nets.size()).second) nets.emplace_back();
+      place_in_net[place] = net_of(place).gpus.size();
+      net_of(place).gpus.push_back(gpus_[place]);
+    }
+    for (const Net::Pair& pair : pairs_) {
+      net_of(pair.i).pairs.push_back({place_in_net[pair.i], place_in_net[pair.j], pair.bandwidth});
+    }
+    for (auto& [nvswitch, ports] : ports_) {
+      Net& net = net_of(ports.front().first);
+      for (auto& [place, bandwidth] : ports) place = place_in_net[place];
+      net.switches.push_back(std::move(ports));
+    }
+    return nets;
   }
-  return -1;
-}
+
+ private:
+  size_t root(size_t place) {
+    while (parent_[place] != place) place = parent_[place] = parent_[parent_[place]];
+    return place;
+  }
+  void unite(size_t a, size_t b) { parent_[root(a)] = root(b); }
+
+  void add(const Link& link) {
+    const int64_t bandwidth = std::max<int64_t>(1, std::llround(std::min(link.gbps, 1e9) * 1e6));
+    const auto a = place_.find(link.a), b = place_.find(link.b);
+    if (a != place_.end() && b != place_.end()) {
+      pairs_.push_back({a->second, b->second, bandwidth});
+      unite(a->second, b->second);
+    }
+    const auto is_switch = [&](int device) {
+      return topology_.devices[static_cast<size_t>(device)].kind == DeviceKind::kNvSwitch;
+    };
+    if (is_switch(link.a) && b != place_.end()) ports_[link.a].push_back({b->second, bandwidth});
+    if (is_switch(link.b) && a != place_.end()) ports_[link.b].push_back({a->second, bandwidth});
+  }
+
+  const Topology& topology_;
+  const std::vector<int>& gpus_;
+  std::vector<size_t> parent_;  // of places in gpus_
+  std::map<int, size_t> place_;
+  std::vector<Net::Pair> pairs_;
+  std::map<int, std::vector<std::pair<size_t, int64_t>>> ports_;  // by NVSwitch
+};
+
+// Divides nets; equal ones, as clusters have many, once.
+class Divider {
+ public:
+  const std::vector<Members>& divide(BandwidthMatrix matrix) {
+    const auto known = divided_.find(matrix);
+    if (known != divided_.end()) return known->second;
+    std::vector<Members> groups = make(matrix);
+    // What is large and comes once is not worth keeping.
+    if (matrix.size() > kExactLimit) return last_ = std::move(groups);
+    return divided_.emplace(std::move(matrix), std::move(groups)).first->second;
+  }
+
+ private:
+  static std::vector<Members> make(const BandwidthMatrix& matrix) {
+    Members all(matrix.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    if (is_clique(matrix, all)) return {all};
+    return matrix.size() <= kExactLimit ? ExactDivision(matrix, all).result() : divide_greedily(matrix);
+  }
+
+  std::map<BandwidthMatrix, std::vector<Members>> divided_;
+  std::vector<Members> last_;
+};
+
+// The CPUs that NVLink joins to GPUs.
+class JoinedCpus {
+ public:
+  explicit JoinedCpus(const Topology& topology) {
+    for (const Link& link : topology.links) {
+      if (link.kind != LinkKind::kNvlink) continue;
+      for (const auto& [gpu, cpu] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
+        if (topology.devices[static_cast<size_t>(cpu)].kind == DeviceKind::kCpu) of_gpu_[gpu].push_back(cpu);
+      }
+    }
+  }
+
+  // The lowest that is joined to every one of these GPUs, or -1.
+  int common(const std::vector<int>& gpus) const {
+    std::map<int, size_t> joined;  // CPU -> how many of the GPUs
+    for (const int gpu : gpus) {
+      const auto cpus = of_gpu_.find(gpu);
+      if (cpus == of_gpu_.end()) return -1;
+      for (const int cpu : cpus->second) joined[cpu] += 1;
+    }
+    for (const auto& [cpu, count] : joined) {
+      if (count == gpus.size()) return cpu;
+    }
+    return -1;
+  }
+
+ private:
+  std::map<int, std::vector<int>> of_gpu_;
+};
 
 void check_gpus(const Topology& topology, const std::vector<int>& sorted) {
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -224,23 +305,21 @@ void check_gpus(const Topology& topology, const std::vector<int>& sorted) {
 std::vector<Group> find_groups(const Topology& topology, std::vector<int> gpus, GroupRule rule) {
   std::sort(gpus.begin(), gpus.end());
   check_gpus(topology, gpus);
-  std::map<int, std::vector<int>> gpus_of_node;
-  for (const int gpu : gpus) gpus_of_node[topology.devices[static_cast<size_t>(gpu)].node].push_back(gpu);
+  const JoinedCpus cpus(topology);
+  Divider divider;
   std::vector<Group> groups;
-  for (const auto& [node, on_node] : gpus_of_node) {
-    const NvlinkMatrix matrix(topology, on_node);
-    const size_t first = groups.size();
-    for (const Members& component : components_of(matrix)) {
-      for (const Members& members : divide(matrix, component)) {
-        Group group;
-        for (const size_t member : members) group.gpus.push_back(on_node[member]);
-        if (rule == GroupRule::kNvGroup) group.cpu = common_cpu(topology, group.gpus);
-        groups.push_back(std::move(group));
-      }
+  for (const Net& net : Nets(topology, gpus).result()) {
+    for (const Members& members : divider.divide(net.matrix())) {
+      Group& group = groups.emplace_back();
+      for (const size_t member : members) group.gpus.push_back(net.gpus[member]);
+      if (rule == GroupRule::kNvGroup) group.cpu = cpus.common(group.gpus);
     }
-    std::sort(groups.begin() + static_cast<ptrdiff_t>(first), groups.end(),
-              [](const Group& a, const Group& b) { return a.gpus.front() < b.gpus.front(); });
   }
+  const auto key = [&](const Group& group) {
+    const int lowest = group.gpus.front();
+    return std::pair(topology.devices[static_cast<size_t>(lowest)].node, lowest);
+  };
+  std::sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) { return key(a) < key(b); });
   return groups;
 }
 

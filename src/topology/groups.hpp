@@ -1,5 +1,5 @@
-// Groups of GPUs that are pairwise joined by NVLink: NV-Group's NVGroups (NVG-34) and Blink's cliques (BLK-04), by one
-// rule.
+// Groups of GPUs that are pairwise joined by NVLink or xGMI: NV-Group's NVGroups (NVG-34) and Blink's cliques (BLK-04),
+// by one rule.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
-// Divides GPUs of any machine into groups. Two GPUs may share a group if one NVLink (of any width) joins them or both
-// hang on one NVSwitch; all pairs of a group must. Groups lie inside a node.
+// Divides GPUs of any machine into groups. Two GPUs may share a group if one NVLink or xGMI link (of any width) joins
+// them or both hang on one NVSwitch; all pairs of a group must. Groups lie inside a node.
 //
 // Of all such divisions of a node the one is taken that has
 //   1. the fewest groups,

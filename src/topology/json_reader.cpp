@@ -36,10 +36,13 @@ class Reader {
     if (!root_.is_object()) root_.fail_expected("an object, a machine");
     const JsonValue format = root_.at("format");
     if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
-    root_.allow_only({"format", "name", "source", "nodes", "devices", "links", "network"});
+    root_.allow_only({"format", "name", "source", "notes", "nodes", "devices", "links", "network"});
     topology_.name = root_.at("name").as_name();
     if (topology_.name.empty()) root_.at("name").fail_expected("a name that is not empty");
     topology_.source = optional_text(root_, "source");
+    if (const auto notes = root_.find("notes")) {
+      read_elements(*notes, [&](const JsonValue& note) { topology_.notes.emplace_back(note.as_name()); });
+    }
     if (const auto nodes = root_.find("nodes")) topology_.nodes = static_cast<int>(nodes->as_integer(1, kMaxNodes));
     read_elements(root_.at("devices"), [&](const JsonValue& set) { read_devices(set); });
     if (const auto links = root_.find("links")) {
@@ -85,6 +88,7 @@ class Reader {
       if (!indices_.emplace(device.name, static_cast<int>(topology_.devices.size())).second) {
         name.fail_expected("a name that no other device has");
       }
+      if (topology_.devices.size() == kMostDevices) name.fail_expected(join("at most ", kMostDevices, " devices"));
       topology_.add_device(device);
     });
   }
@@ -103,7 +107,9 @@ class Reader {
   void read_links(const JsonValue& set) {
     set.allow_only({"kind", "width", "gbps", "pairs", "source"});
     Link link;
-    if (!parse(set.at("kind").as_string(), link.kind)) set.at("kind").fail_expected("nvlink, pcie, socket or network");
+    if (!parse(set.at("kind").as_string(), link.kind)) {
+      set.at("kind").fail_expected("nvlink, xgmi, pcie, socket or network");
+    }
     if (const auto width = set.find("width")) link.width = static_cast<int>(width->as_integer(1, kMaxLanes));
     link.gbps = bounded_number(set.at("gbps"), 0, false, "a bandwidth above 0");
     link.source = optional_text(set, "source");
@@ -112,6 +118,7 @@ class Reader {
       link.a = device_of(pair.at(size_t{0}));
       link.b = device_of(pair.at(size_t{1}));
       if (link.a == link.b) pair.fail_expected("two different devices");
+      if (topology_.links.size() == kMostLinks) pair.fail_expected(join("at most ", kMostLinks, " links"));
       topology_.add_link(link);
     });
   }
@@ -225,6 +232,11 @@ std::string to_json(const Topology& topology) {
   json.begin_object();
   json.key("format").value(kFormat).key("name").value(topology.name);
   write_optional(json, "source", topology.source);
+  if (!topology.notes.empty()) {
+    json.key("notes").begin_array();
+    for (const std::string& note : topology.notes) json.value(note);
+    json.end();
+  }
   if (topology.nodes != 1) json.key("nodes").value(topology.nodes);
   write_devices(json, topology.devices);
   write_links(json, topology);

@@ -130,7 +130,9 @@ class LiveReader {
     const std::string source = stated ? "NVML" : "NVML; bandwidth assumed from the compute capability";
     const auto peer = gpu_of_bus_id_.find(link.bus_id);
     if (peer != gpu_of_bus_id_.end()) {
-      if (peer->second != gpus_[gpu]) builder_.add_nvlink_side(gpus_[gpu], peer->second, 1, gbps, source);
+      if (peer->second != gpus_[gpu]) {
+        builder_.add_gpu_link_side(LinkKind::kNvlink, gpus_[gpu], peer->second, 1, gbps, source);
+      }
     } else if (link.remote == NvmlLink::Remote::kCpu) {
       builder_.add_nvlink(gpus_[gpu], gpu_cpus_[gpu], 1, gbps, source);
     } else if (link.remote == NvmlLink::Remote::kGpu) {

@@ -1,5 +1,5 @@
-// NCCL's topology file: a tree of CPUs (NUMA nodes), PCIe switches and endpoints; the NVLinks of a GPU are its
-// children.
+// NCCL's topology file, and RCCL's: a tree of CPUs (NUMA nodes), PCIe switches and endpoints; the NVLinks (xGMI links)
+// of a GPU are its children.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -13,6 +13,8 @@
 
 #include "base/error.hpp"
 #include "topology/builder.hpp"
+#include "topology/gpu_models.hpp"
+#include "topology/nccl_nets.hpp"
 #include "topology/readers.hpp"
 #include "topology/xml.hpp"
 
@@ -35,16 +37,25 @@ std::string text_of(const XmlElement& element, std::string_view attribute) {
 
 class Reader {
  public:
-  explicit Reader(const std::string& file)
-      : file_(file), builder_(internal::stem(file), "NCCL topology file " + file) {}
+  Reader(const std::string& file, const GpuModel* gpu_model)
+      : file_(file), gpu_model_(gpu_model), builder_(internal::stem(file), "NCCL topology file " + file) {}
 
   Topology read(const XmlElement& root) {
     if (root.name != "system") fail_expected(root, "<system>, an NCCL topology", "<" + root.name + ">");
     for (const XmlElement& child : root.children) {
+      if (child.name == "cpu") nets_.collect(child, node_of(child));
+    }
+    for (const std::string& name : nets_.choose()) {
+      builder_.leave_out("NICs that are listed alone and as a part of another", name);
+    }
+    for (const XmlElement& child : root.children) {
       if (child.name == "cpu") read_cpu(child);
     }
-    if (builder_.empty()) fail_expected(root, "at least one <cpu> in <system>", "none");
-    read_nvlinks();
+    if (builder_.size() == 0) fail_expected(root, "at least one <cpu> in <system>", "none");
+    if (gpu_model_ && !used_statement_) internal::fail_model_is_known(file_);
+    number_gpus();
+    read_gpu_links();
+    add_notes();
     return builder_.finish();
   }
 
@@ -53,8 +64,13 @@ class Reader {
     int device;
     const XmlElement* element;  // null where the file lists only the PCI device
     int sm;
+    bool amd;
+    std::string gcn;  // of AMD's GPUs: "942" or "gfx942"
+    std::string bus_id;
     int cpu;
     int node;
+    int number;
+    int rank;
   };
 
   [[noreturn]] void fail_expected(const XmlElement& at, const std::string& expected, const std::string& found) const {
@@ -94,6 +110,7 @@ class Reader {
 
   void read_cpu(const XmlElement& element) {
     constexpr int kMaxNumber = 1 << 20;
+    constexpr size_t kMostCpus = 1024;
     node_ = node_of(element);
     const int numa = integer(element, "numaid", -1, -1, kMaxNumber);
     const std::string vendor = text_of(element, "vendor");
@@ -105,6 +122,7 @@ class Reader {
     // One <cpu> a NUMA node is the rule; a file that lists one twice means the same.
     const auto [place, is_new] = cpus_.emplace(std::pair(node_, numa), -1);
     if (is_new) {
+      if (cpus_.size() > kMostCpus) fail_expected(element, join("at most ", kMostCpus, " CPUs"), "more");
       Device device;
       device.model = model;
       place->second = builder_.add(DeviceKind::kCpu, node_, numa, std::move(device));
@@ -135,8 +153,9 @@ class Reader {
     const std::string vendor = text_of(element, "vendor");
     const XmlElement* gpu = child_named(element, "gpu");
     const XmlElement* nic = child_named(element, "nic");
+    if (nic && !nets_.counts(node_, *nic)) nic = nullptr;
     const bool has_devices = child_named(element, "pci") != nullptr;
-    const bool display = pci_class.substr(0, 4) == "0x03" && (vendor.empty() || lower(vendor) == "0x10de");
+    const bool display = is_gpu_class(pci_class) && (vendor.empty() || lower(vendor) == "0x10de" || is_amd(element));
     int device = -1;
     if (gpu || (display && !has_devices)) {
       device = add_gpu(element, gpu, bus_id);
@@ -145,11 +164,18 @@ class Reader {
     } else if (has_devices) {
       device = builder_.add(DeviceKind::kPcieSwitch, node_, -1, facts(element, bus_id));
     } else {
+      bare_devices_ += pci_class.empty();
       return;  // a bridge to nothing, or a device that moves no data of ours
     }
     join_pcie(element, device, parent);
     read_children(element, device);
   }
+
+  // Displays (0x03), and processing accelerators (0x12) as AMD's are.
+  static bool is_gpu_class(std::string_view pci_class) {
+    return pci_class.substr(0, 4) == "0x03" || pci_class.substr(0, 4) == "0x12";
+  }
+  static bool is_amd(const XmlElement& pci) { return lower(text_of(pci, "vendor")) == "0x1002"; }
 
   static Device facts(const XmlElement& element, const std::string& bus_id) {
     Device device;
@@ -167,6 +193,7 @@ class Reader {
     const bool known = speed > 0 && width > 0;
     const double used_speed = speed > 0 ? speed : kAssumedPcieGigatransfers;
     const int used_width = width > 0 ? width : kAssumedPcieLanes;
+    assumed_pcie_links_ += !known;
     builder_.join(device, parent, LinkKind::kPcie, used_width, pcie_gbps(used_speed, used_width),
                   known ? "link_speed x link_width" : join("assumed: ", used_width, " lanes at ", used_speed, " GT/s"));
   }
@@ -174,25 +201,58 @@ class Reader {
   int add_gpu(const XmlElement& element, const XmlElement* gpu, const std::string& bus_id) {
     constexpr int kMaxNumber = 1 << 20;
     const int number = gpu ? integer(*gpu, "dev", -1, -1, kMaxNumber) : -1;
-    const int sm = gpu ? integer(*gpu, "sm", 0, 0, 10000) : 0;
+    const int rank = gpu ? integer(*gpu, "rank", -1, -1, kMaxNumber) : -1;
+    const std::string gcn = gpu ? text_of(*gpu, "gcn") : "";
+    const bool amd = is_amd(element) || !gcn.empty();  // for which "sm" is something else
+    int sm = gpu && !amd ? integer(*gpu, "sm", 0, 0, 10000) : 0;
     Device device = facts(element, bus_id);
-    if (sm > 0) device.model += join(device.model.empty() ? "" : ", ", "compute capability ", sm / 10, ".", sm % 10);
+    const auto add_fact = [&](const std::string& fact) { device.model += (device.model.empty() ? "" : ", ") + fact; };
+    if (sm > 0) add_fact(join("compute capability ", sm / 10, ".", sm % 10));
+    if (!gcn.empty()) add_fact("AMD " + std::string(gcn.substr(0, 3) == "gfx" ? "" : "gfx") + gcn);
+    if (sm == 0 && !amd && gpu_model_) {
+      sm = gpu_model_->architecture;
+      add_fact("NVIDIA " + std::string(gpu_model_->name));
+      used_statement_ = true;
+    }
     const int index = builder_.add(DeviceKind::kGpu, node_, number, std::move(device));
     gpu_of_bus_id_[{node_, bus_id}] = index;
-    gpus_.push_back({index, gpu, sm, cpu_, node_});
+    gpus_.push_back({index, gpu, sm, amd, gcn, bus_id, cpu_, node_, number, rank});
     return index;
   }
 
+  // Where each rank sees one GPU alone, all call it 0. Then the ranks tell the order.
+  void number_gpus() {
+    std::map<int, std::set<int>> numbers, ranks;  // of each node
+    std::map<int, size_t> count;
+    for (const Gpu& gpu : gpus_) {
+      numbers[gpu.node].insert(gpu.number);
+      if (gpu.rank >= 0) ranks[gpu.node].insert(gpu.rank);
+      ++count[gpu.node];
+    }
+    for (const Gpu& gpu : gpus_) {
+      const std::set<int>& known = ranks[gpu.node];
+      if (numbers[gpu.node].size() == count[gpu.node] || known.size() < count[gpu.node]) continue;
+      builder_.set_number(gpu.device, static_cast<int>(std::distance(known.begin(), known.find(gpu.rank))));
+    }
+  }
+
   // Names and summed bandwidth of an adapter's ports: they are one device, since they share its PCIe link.
-  std::pair<std::string, double> ports_of(const XmlElement* nic) const {
+  std::pair<std::string, double> ports_of(const XmlElement* nic) {
     constexpr double kMaxMegabits = 1e9;
+    constexpr double kMostOfAnyNic = 1e7;  // some libraries write kbit/s
     std::pair<std::string, double> ports;
     if (!nic) return ports;
     for (const XmlElement& net : nic->children) {
       if (net.name != "net") continue;
       const std::string name = text_of(net, "name");
+      if (!nets_.counts(node_, name)) continue;
       if (!name.empty()) ports.first += (ports.first.empty() ? "" : " ") + name;
-      ports.second += leading_number(net, "speed", kMaxMegabits) / 8000;
+      const double megabits = leading_number(net, "speed", kMaxMegabits);
+      if (megabits > kMostOfAnyNic) {
+        builder_.leave_out("speeds that no NIC has", join(name, ": ", megabits / 1e6, " Tbit/s"));
+      } else {
+        ports.second += megabits / 8000;
+      }
     }
     return ports;
   }
@@ -217,29 +277,49 @@ class Reader {
                   "assumed: a NIC without a place on the bus is as fast as its port");
   }
 
-  void read_nvlinks() {
+  // --- links of GPUs ---
+
+  void read_gpu_links() {
     for (const Gpu& gpu : gpus_) {
       if (!gpu.element) continue;
       for (const XmlElement& child : gpu.element->children) {
-        if (child.name == "nvlink") read_nvlink(gpu, child);
+        if (child.name == "nvlink") read_gpu_link(gpu, child, LinkKind::kNvlink);
+        if (child.name == "xgmi") read_gpu_link(gpu, child, LinkKind::kXgmi);
         if (child.name == "c2c") read_c2c(gpu, child);
       }
     }
   }
 
-  void read_nvlink(const Gpu& gpu, const XmlElement& element) {
+  // An <nvlink> of NCCL's files or an <xgmi> of RCCL's.
+  void read_gpu_link(const Gpu& gpu, const XmlElement& element, LinkKind kind) {
     const int lanes = integer(element, "count", 1, 1, 1024);
     const std::string target = lower(text_of(element, "target"));
     const std::string target_class = lower(text_of(element, "tclass"));
-    const double lane_gbps = nvlink_lane_gbps(gpu.sm);
-    const std::string source = join("count x ", lane_gbps, " (", gpu.sm > 0 ? "from sm" : "assumed", ")");
+    const bool nvlink = kind == LinkKind::kNvlink;
+    const double lane_gbps = nvlink ? nvlink_lane_gbps(gpu.sm) : xgmi_link_gbps(gpu.gcn);
+    const bool known = nvlink ? gpu.sm > 0 : !gpu.gcn.empty();
+    const std::string source = join("count x ", lane_gbps, " (",
+                                    !known   ? "assumed"
+                                    : nvlink ? "from sm"
+                                             : "from gcn",
+                                    ")");
+    const std::string links = nvlink ? "NVLinks" : "xGMI links";
     const auto peer = gpu_of_bus_id_.find({gpu.node, target});
     // A switch that a virtual machine or container does not show has an address of ones, and no or a bridge's class.
     const bool hidden = target.empty() || target.find_first_not_of("f:.0") == std::string::npos;
+    if (peer != gpu_of_bus_id_.end() && peer->second == gpu.device) {
+      // What some virtual machines say in place of a link that they hide.
+      builder_.leave_out(links + " of a GPU to itself", target);
+      return;
+    }
+    assumed_lanes_ += nvlink && !known;
     if (peer != gpu_of_bus_id_.end()) {
-      if (peer->second == gpu.device)
-        fail_expected(element, "another GPU as the target of an nvlink", "the GPU itself");
-      builder_.add_nvlink_side(gpu.device, peer->second, lanes, lane_gbps, source);
+      builder_.add_gpu_link_side(kind, gpu.device, peer->second, lanes, lane_gbps, source);
+    } else if (is_gpu_class(target_class)) {
+      // NCCL writes a file of the GPUs that are in the job, and the links that lead out of it as well.
+      builder_.leave_out(links + " to GPUs that are not in the file", gpu.bus_id + " to " + target);
+    } else if (!nvlink) {
+      builder_.leave_out(links + " that lead to no GPU", gpu.bus_id + " to " + target);
     } else if (target_class == "0x068001") {  // the NVLink bridge of a POWER CPU
       builder_.add_nvlink(gpu.device, gpu.cpu, lanes, lane_gbps, source);
     } else if (target_class.substr(0, 6) == "0x0680" || (target_class.empty() && hidden)) {
@@ -259,7 +339,38 @@ class Reader {
     if (megabytes > 0) builder_.add_nvlink(gpu.device, gpu.cpu, lanes, megabytes / 1000, "c2c bw x count");
   }
 
+  // --- what to know before the figures are believed ---
+
+  void add_notes() {
+    constexpr const char* kAdvice = "the file that NCCL_TOPO_DUMP_FILE writes on the machine itself does";
+    const auto bare_gpus =
+        std::count_if(gpus_.begin(), gpus_.end(), [](const Gpu& gpu) { return gpu.element == nullptr; });
+    if (bare_gpus > 0) {
+      builder_.warn(join("the file says nothing of NVLink: it lists ", bare_gpus, bare_gpus == 1 ? " GPU" : " GPUs",
+                         " without <gpu>, as vendors' templates do; ", kAdvice));
+    }
+    if (std::any_of(gpus_.begin(), gpus_.end(), [](const Gpu& gpu) { return gpu.amd; })) {
+      builder_.warn("for plans only: communicators run on NVIDIA's GPUs and on CPUs");
+    }
+    if (bare_devices_ > 0) {
+      builder_.warn(
+          join("the file does not say what ", bare_devices_, bare_devices_ == 1 ? " device is" : " devices are",
+               ", GPUs, NICs or others: a template of bus ids alone needs the machine to be read; ", kAdvice));
+    }
+    if (assumed_lanes_ > 0) {
+      builder_.warn(join("assumed: ", nvlink_lane_gbps(0),
+                         " GB/s for each NVLink lane, since the file does not say which ",
+                         "GPUs these are; state their model to have the right figure"));
+    }
+    if (assumed_pcie_links_ > 0) {
+      builder_.warn(join("assumed: the speed of ", assumed_pcie_links_,
+                         assumed_pcie_links_ == 1 ? " PCIe link" : " PCIe links",
+                         ", of which the file does not say it in full"));
+    }
+  }
+
   const std::string& file_;
+  const GpuModel* const gpu_model_;
   MachineBuilder builder_;
   std::map<std::string, int> hosts_;               // host_hash -> node
   std::map<std::pair<int, int>, int> cpus_;        // node, NUMA node -> device
@@ -267,15 +378,18 @@ class Reader {
   std::map<std::pair<int, std::string>, int> gpu_of_bus_id_;
   std::set<std::pair<int, std::string>> placeless_;  // node, names
   std::vector<Gpu> gpus_;
+  internal::NcclNets nets_;
+  int bare_devices_ = 0, assumed_lanes_ = 0, assumed_pcie_links_ = 0;
+  bool used_statement_ = false;
   int node_ = 0;
   int cpu_ = -1;
 };
 
 }  // namespace
 
-Topology parse_nccl_xml(std::string_view text, const std::string& file) {
+Topology parse_nccl_xml(std::string_view text, const std::string& file, const GpuModel* gpu_model) {
   const XmlElement root = parse_xml(text, file);
-  return Reader(file).read(root);
+  return Reader(file, gpu_model).read(root);
 }
 
 }  // namespace plait

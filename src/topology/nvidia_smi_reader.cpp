@@ -1,8 +1,6 @@
-// The matrix that `nvidia-smi topo -m` prints. A cell names the nearest thing two devices share: NV# lanes of NVLink,
-// PIX one PCIe switch, PXB several, PHB a host bridge, NODE a NUMA node, SYS (once SOC) only the machine.
+// From the matrix of `nvidia-smi topo -m` to a machine.
 #include <algorithm>
-#include <cctype>
-#include <charconv>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -12,56 +10,16 @@
 
 #include "base/error.hpp"
 #include "topology/builder.hpp"
+#include "topology/gpu_models.hpp"
+#include "topology/nvidia_smi_matrix.hpp"
 #include "topology/readers.hpp"
 
 namespace plait {
 namespace {
 
 using internal::MachineBuilder;
-
-constexpr size_t kMaxColumns = 128;
-
-enum class Relation { kSelf, kNvlink, kOneSwitch, kSwitches, kHostBridge, kNumaNode, kSystem };
-
-struct Cell {
-  Relation relation = Relation::kSelf;
-  int lanes = 0;
-  bool operator==(const Cell&) const = default;
-};
-
-struct Line {
-  int number;
-  std::vector<std::string> words;
-};
-
-// Words of a line without the codes that underline the header and without carriage returns.
-std::vector<std::string> split_words(std::string_view line) {
-  std::vector<std::string> words;
-  std::string word;
-  const auto close = [&] {
-    if (!word.empty()) words.push_back(std::move(word));
-    word.clear();
-  };
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '\x1b' && i + 1 < line.size() && line[i + 1] == '[') {
-      while (i < line.size() && !std::isalpha(static_cast<unsigned char>(line[i]))) ++i;
-    } else if (c == ' ' || c == '\t' || c == '\r' || c == '\x1b') {
-      close();
-    } else {
-      word += c;
-    }
-  }
-  close();
-  return words;
-}
-
-bool is_numbered(const std::string& word, std::string_view prefix) {
-  return word.size() > prefix.size() && word.compare(0, prefix.size(), prefix) == 0 &&
-         std::all_of(word.begin() + static_cast<ptrdiff_t>(prefix.size()), word.end(),
-                     [](unsigned char c) { return std::isdigit(c); });
-}
-bool is_gpu(const std::string& word) { return is_numbered(word, "GPU"); }
+using internal::NvidiaSmiMatrix;
+using internal::Relation;
 
 // Sets of devices that belong together.
 class Sets {
@@ -83,171 +41,41 @@ class Sets {
   std::vector<size_t> parent_;
 };
 
-struct Matrix {
-  std::vector<std::string> labels;            // "GPU0", "NIC0", "mlx5_0", in order
-  std::vector<std::vector<Cell>> cells;       // [row][column]
-  std::vector<std::string> affinity;          // of CPUs or, where the text has it, of NUMA nodes; empty where unknown
-  std::map<std::string, std::string> legend;  // "NIC0" -> "mlx5_0"
+// Whether the matrix sets two devices apart. A GPU whose memory is a NUMA node by itself is SYS away from every NIC,
+// those of its own CPU, too.
+bool is_apart(const NvidiaSmiMatrix& matrix, size_t i, size_t j) {
+  return matrix.at(i, j).relation == Relation::kSystem && matrix.own_numa_node[i] == matrix.own_numa_node[j];
+}
 
-  bool gpu(size_t i) const { return is_gpu(labels[i]); }
-  const Cell& at(size_t i, size_t j) const { return cells[i][j]; }
-  size_t size() const { return labels.size(); }
-};
-
-class MatrixParser {
- public:
-  MatrixParser(std::string_view text, const std::string& file) : file_(file) {
-    constexpr size_t kMaxLineBytes = 1 << 16;
-    int number = 1;
-    for (size_t start = 0; start < text.size(); ++number) {
-      const size_t end = std::min(text.find('\n', start), text.size());
-      if (end - start > kMaxLineBytes) fail_at(number, "a line of the matrix", "a line of more than 65536 bytes");
-      std::vector<std::string> words = split_words(text.substr(start, end - start));
-      if (!words.empty()) lines_.push_back({number, std::move(words)});
-      if (lines_.size() > 4 * kMaxColumns) fail_at(number, "at most 512 lines", "more");
-      start = end + 1;
-    }
-    last_line_ = number;
-  }
-
-  Matrix parse() {
-    size_t line = read_header();
-    for (size_t row = 0; row < matrix_.size(); ++row, ++line) read_row(row, line);
-    check_symmetry();
-    for (; line < lines_.size(); ++line) read_legend(lines_[line]);
-    return std::move(matrix_);
-  }
-
- private:
-  [[noreturn]] void fail_at(int line, const std::string& expected, const std::string& found) const {
-    // Words of a damaged file may hold anything; a message shows only what can be read.
-    std::string shown;
-    for (const char c : found.substr(0, 60)) shown += static_cast<unsigned char>(c) >= 0x20 && c != 0x7f ? c : '?';
-    fail(ErrorCode::kInvalidInput, file_, ":", line, ": expected ", expected, ", found ", shown);
-  }
-
-  // The header is the first line that starts with a GPU and is not a row, which has an X in it.
-  size_t read_header() {
-    for (size_t i = 0; i < lines_.size(); ++i) {
-      const std::vector<std::string>& words = lines_[i].words;
-      if (!is_gpu(words[0])) continue;
-      if (std::find(words.begin(), words.end(), "X") != words.end()) {
-        fail_at(lines_[i].number, "the header line \"GPU0 GPU1 …\" above the first row", "the row of " + words[0]);
-      }
-      read_labels(lines_[i]);
-      return i + 1;
-    }
-    fail_at(last_line_, "the header line \"GPU0 GPU1 …\" of the matrix", "the end of the text");
-  }
-
-  void read_labels(const Line& header) {
-    std::set<std::string> seen;
-    for (size_t i = 0; i < header.words.size(); ++i) {
-      const std::string& word = header.words[i];
-      if (i + 1 < header.words.size() && header.words[i + 1] == "Affinity") {
-        has_numa_ = std::find(header.words.begin(), header.words.end(), "NUMA") != header.words.end();
-        has_affinity_ = word == "CPU";
-        break;
-      }
-      if (!seen.insert(word).second) fail_at(header.number, "each device once in the header", word + " again");
-      matrix_.labels.push_back(word);
-    }
-    if (matrix_.size() > kMaxColumns) fail_at(header.number, "at most 128 devices", join(matrix_.size()));
-    matrix_.cells.resize(matrix_.size());
-    matrix_.affinity.resize(matrix_.size());
-  }
-
-  void read_row(size_t row, size_t line) {
-    const std::string& label = matrix_.labels[row];
-    if (line >= lines_.size()) fail_at(last_line_, "the row of " + label, "the end of the text");
-    const auto& [number, words] = lines_[line];
-    if (words[0] != label) fail_at(number, "the row of " + label, words[0]);
-    if (words.size() < matrix_.size() + 1) {
-      fail_at(number, join(matrix_.size(), " cells in the row of ", label), join(words.size() - 1));
-    }
-    for (size_t column = 0; column < matrix_.size(); ++column) {
-      matrix_.cells[row].push_back(parse_cell(words[column + 1], number));
-      if ((matrix_.cells[row][column].relation == Relation::kSelf) != (row == column)) {
-        fail_at(number, row == column ? "X on the diagonal" : "X only on the diagonal", words[column + 1]);
-      }
-    }
-    read_affinity(row, words);
-  }
-
-  // "0-19,40-59" of CPUs and then, in newer texts, "0" of NUMA nodes. The latter tells more where it is there.
-  void read_affinity(size_t row, const std::vector<std::string>& words) {
-    if (!has_affinity_ || !matrix_.gpu(row)) return;
-    const size_t place = matrix_.size() + 1;
-    if (place < words.size() && words[place] != "N/A") matrix_.affinity[row] = "cpus " + words[place];
-    if (has_numa_ && place + 1 < words.size() && words[place + 1] != "N/A") {
-      matrix_.affinity[row] = "NUMA node " + words[place + 1];
-    }
-  }
-
-  Cell parse_cell(const std::string& word, int line) const {
-    constexpr std::pair<std::string_view, Relation> kRelations[] = {
-        {"X", Relation::kSelf},         {"PIX", Relation::kOneSwitch}, {"PXB", Relation::kSwitches},
-        {"PHB", Relation::kHostBridge}, {"NODE", Relation::kNumaNode}, {"SYS", Relation::kSystem},
-        {"SOC", Relation::kSystem}};
-    for (const auto& [name, relation] : kRelations) {
-      if (word == name) return {relation, 0};
-    }
-    if (is_numbered(word, "NV")) {
-      int lanes = 0;
-      const char* end = word.data() + word.size();
-      const auto result = std::from_chars(word.data() + 2, end, lanes);
-      if (result.ec == std::errc() && lanes >= 1 && lanes <= 1024) return {Relation::kNvlink, lanes};
-      fail_at(line, "NV1 to NV1024", word);
-    }
-    fail_at(line, "X, NV#, PIX, PXB, PHB, NODE or SYS", word);
-  }
-
-  void check_symmetry() const {
-    for (size_t i = 0; i < matrix_.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        if (matrix_.at(i, j) == matrix_.at(j, i)) continue;
-        fail_at(lines_.front().number,
-                join("the same cell for ", matrix_.labels[j], ", ", matrix_.labels[i], " and for ", matrix_.labels[i],
-                     ", ", matrix_.labels[j]),
-                "two different ones");
-      }
-    }
-  }
-
-  // "NIC0: mlx5_0"
-  void read_legend(const Line& line) {
-    if (line.words.size() != 2 || line.words[0].back() != ':') return;
-    const std::string label = line.words[0].substr(0, line.words[0].size() - 1);
-    if (is_numbered(label, "NIC")) matrix_.legend.emplace(label, line.words[1]);
-  }
-
-  const std::string& file_;
-  std::vector<Line> lines_;
-  int last_line_ = 1;
-  Matrix matrix_;
-  bool has_affinity_ = false;
-  bool has_numa_ = false;
-};
-
-// Pairs of sets (by their roots) that the matrix sets apart: some member of one is SYS away from some of the other.
-std::set<std::pair<size_t, size_t>> sets_apart(const Matrix& matrix, const Sets& sets) {
+// Pairs of sets (by their roots) that the matrix sets apart: some member of one and some of the other are.
+std::set<std::pair<size_t, size_t>> sets_apart(const NvidiaSmiMatrix& matrix, const Sets& sets) {
   std::set<std::pair<size_t, size_t>> apart;
   for (size_t i = 0; i < matrix.size(); ++i) {
     for (size_t j = 0; j < matrix.size(); ++j) {
-      if (matrix.at(i, j).relation == Relation::kSystem) apart.insert({sets.root(i), sets.root(j)});
+      if (is_apart(matrix, i, j)) apart.insert({sets.root(i), sets.root(j)});
     }
   }
   return apart;
 }
 
-// Joins the sets of every two devices that `fits` accepts and that nothing sets apart.
+// The affinities that are known of the members of a set.
+std::set<std::string> affinities_of(const NvidiaSmiMatrix& matrix, const Sets& sets, size_t root) {
+  std::set<std::string> known;
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    if (sets.root(i) == root && !matrix.affinity[i].empty()) known.insert(matrix.affinity[i]);
+  }
+  return known;
+}
+
+// Joins every two sets whose affinities `fits` accepts and that nothing sets apart.
 template <class Fits>
-void unite(const Matrix& matrix, Sets& sets, Fits fits) {
+void unite(const NvidiaSmiMatrix& matrix, Sets& sets, Fits fits) {
   auto apart = sets_apart(matrix, sets);
   for (size_t i = 0; i < matrix.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       const size_t a = sets.root(i), b = sets.root(j);
-      if (a == b || !fits(matrix.affinity[i], matrix.affinity[j]) || apart.count({a, b})) continue;
+      if (a == b || apart.count({a, b})) continue;
+      if (!fits(affinities_of(matrix, sets, a), affinities_of(matrix, sets, b))) continue;
       sets.join(a, b);
       apart = sets_apart(matrix, sets);
     }
@@ -255,32 +83,38 @@ void unite(const Matrix& matrix, Sets& sets, Fits fits) {
 }
 
 // Devices on one CPU. NV# hides where a GPU sits, so the affinities help; where there are none, devices that nothing
-// sets apart are taken to be on one CPU.
-Sets sockets_of(const Matrix& matrix) {
+// sets apart are taken to be on one CPU, in order.
+Sets sockets_of(const NvidiaSmiMatrix& matrix) {
   Sets sets(matrix.size());
   for (size_t i = 0; i < matrix.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       const Relation relation = matrix.at(i, j).relation;
-      if (relation != Relation::kNvlink && relation != Relation::kSystem) sets.join(i, j);
+      const bool hides = relation == Relation::kNvlink || relation == Relation::kUnknown;
+      if (!hides && relation != Relation::kSystem) sets.join(i, j);
     }
   }
-  unite(matrix, sets, [](const std::string& a, const std::string& b) { return !a.empty() && a == b; });
-  unite(matrix, sets, [](const std::string& a, const std::string& b) { return a.empty() || b.empty(); });
+  using Affinities = std::set<std::string>;
+  unite(matrix, sets, [](const Affinities& a, const Affinities& b) {
+    return std::any_of(a.begin(), a.end(), [&](const std::string& known) { return b.count(known) > 0; });
+  });
+  unite(matrix, sets, [](const Affinities& a, const Affinities& b) { return a.empty() || b.empty(); });
   return sets;
 }
 
 class Builder {
  public:
-  Builder(const Matrix& matrix, const std::string& file, const NvidiaSmiAssumptions& assumptions)
+  Builder(const NvidiaSmiMatrix& matrix, const std::string& file, const NvidiaSmiAssumptions& assumptions)
       : matrix_(matrix),
+        file_(file),
         assumptions_(assumptions),
         builder_(internal::stem(file), "text of nvidia-smi topo -m, " + file),
-        device_(matrix.size(), -1) {
-    builder_.note(join("assumed: ", assumptions.nvlink_lane_gbps, " GB/s for each NVLink lane and ",
-                       assumptions.pcie_gbps, " GB/s for each PCIe link"));
-  }
+        device_(matrix.size(), -1),
+        lane_gbps_(matrix.size(), assumptions.nvlink_lane_gbps),
+        pcie_gbps_(assumptions.pcie_gbps) {}
 
   Topology build() {
+    read_models();
+    add_notes();
     add_endpoints();
     add_pcie();
     add_nvlinks();
@@ -288,14 +122,58 @@ class Builder {
   }
 
  private:
+  // What the models of the GPUs tell. PCIe is as the best of them can do.
+  void read_models() {
+    models_.resize(matrix_.size());
+    int best = 0;
+    for (size_t i = 0; i < matrix_.size(); ++i) {
+      if (!matrix_.gpu(i)) continue;
+      const auto said = matrix_.models.find(matrix_.gpu_number(i));
+      const GpuModel* known = nullptr;
+      if (said != matrix_.models.end()) {
+        models_[i] = said->second;
+        known = find_gpu_model(said->second);
+      } else if (assumptions_.gpu_model) {
+        known = assumptions_.gpu_model;
+        models_[i] = "NVIDIA " + std::string(known->name);
+        used_statement_ = true;
+      }
+      all_known_ &= known != nullptr;
+      if (!known) continue;
+      lane_gbps_[i] = nvlink_lane_gbps(known->architecture);
+      best = std::max(best, known->architecture);
+    }
+    if (best > 0) pcie_gbps_ = pcie_gbps(pcie_gigatransfers(best), kAssumedPcieLanes);
+    if (assumptions_.gpu_model && !used_statement_) internal::fail_model_is_known(file_);
+  }
+
+  static double one_digit(double gbps) { return std::round(gbps * 10) / 10; }
+
+  void add_notes() {
+    if (all_known_) {
+      builder_.note(join("assumed: ", one_digit(pcie_gbps_), " GB/s for each PCIe link, as these GPUs can do"));
+    } else {
+      builder_.warn(
+          join("assumed: ", assumptions_.nvlink_lane_gbps, " GB/s for each NVLink lane and ", one_digit(pcie_gbps_),
+               " GB/s for each PCIe link, since the matrix does not say which GPUs these are; state their model "
+               "to have the right figures"));
+    }
+    if (const auto& missing = matrix_.without_row; !missing.empty()) {
+      const std::string rows = missing.size() == 1 ? "row of " + missing[0] + " is"
+                                                   : join("rows of ", missing.front(), " to ", missing.back(), " are");
+      builder_.warn("the " + rows + " missing, so nothing says what joins these NICs to each other");
+    }
+    if (std::find(matrix_.own_numa_node.begin(), matrix_.own_numa_node.end(), true) != matrix_.own_numa_node.end()) {
+      builder_.note("assumed: which CPU each NIC is on, which the matrix does not say for GPUs on Grace");
+    }
+  }
+
   void add_endpoints() {
     for (size_t i = 0; i < matrix_.size(); ++i) {
       Device device;
       if (matrix_.gpu(i)) {
-        int number = -1;
-        const std::string& label = matrix_.labels[i];
-        std::from_chars(label.data() + 3, label.data() + label.size(), number);
-        device_[i] = builder_.add(DeviceKind::kGpu, 0, number, std::move(device));
+        device.model = models_[i];
+        device_[i] = builder_.add(DeviceKind::kGpu, 0, matrix_.gpu_number(i), std::move(device));
       } else {
         const auto known = matrix_.legend.find(matrix_.labels[i]);
         device.model = known == matrix_.legend.end() ? matrix_.labels[i] : known->second;
@@ -305,7 +183,7 @@ class Builder {
   }
 
   void join_pcie(int below, int above) {
-    builder_.join(below, above, LinkKind::kPcie, kAssumedPcieLanes, assumptions_.pcie_gbps, "assumed");
+    builder_.join(below, above, LinkKind::kPcie, kAssumedPcieLanes, pcie_gbps_, "assumed");
   }
 
   // From the ends up: a switch for each set of PIX, one above for each set of PXB, then the CPU.
@@ -361,12 +239,12 @@ class Builder {
     for (size_t i = 0; i < matrix_.size(); ++i) {
       if (most[i] == 0 || !switched[nets.root(i)]) continue;
       builder_.add_nvswitch_lanes(
-          device_[i], "", most[i], assumptions_.nvlink_lane_gbps,
+          device_[i], "", most[i], lane_gbps_[i],
           "NV# of the matrix; a switch, since point to point would need more lanes than GPUs have");
     }
     for_each_nvlink([&](size_t i, size_t j, int lanes) {
       if (switched[nets.root(i)]) return;
-      builder_.add_nvlink_side(device_[i], device_[j], lanes, assumptions_.nvlink_lane_gbps, "NV# of the matrix");
+      builder_.add_gpu_link_side(LinkKind::kNvlink, device_[i], device_[j], lanes, lane_gbps_[i], "NV# of the matrix");
     });
   }
 
@@ -380,16 +258,22 @@ class Builder {
     }
   }
 
-  const Matrix& matrix_;
+  const NvidiaSmiMatrix& matrix_;
+  const std::string& file_;
   const NvidiaSmiAssumptions& assumptions_;
   MachineBuilder builder_;
-  std::vector<int> device_;  // of each label
+  std::vector<int> device_;          // of each label, as the next two
+  std::vector<std::string> models_;  // empty where unknown
+  std::vector<double> lane_gbps_;
+  double pcie_gbps_;
+  bool all_known_ = true;
+  bool used_statement_ = false;
 };
 
 }  // namespace
 
 Topology parse_nvidia_smi(std::string_view text, const std::string& file, const NvidiaSmiAssumptions& assumptions) {
-  const Matrix matrix = MatrixParser(text, file).parse();
+  const NvidiaSmiMatrix matrix = internal::parse_nvidia_smi_matrix(text, file);
   return Builder(matrix, file, assumptions).build();
 }
 

@@ -145,9 +145,9 @@ void PathFinder::add_host(int from, int to, std::vector<Path>& paths) const {
 void PathFinder::add_relays(int from, int to, std::vector<Path>& paths) const {
   for (const Edge& out : edges_[static_cast<size_t>(from)]) {
     if (out.neighbour == to || device(out.neighbour).kind != DeviceKind::kGpu) continue;
-    if (link(out.hop).kind != LinkKind::kNvlink) continue;
+    if (!joins_gpus(link(out.hop).kind)) continue;
     for (const Edge& in : edges_[static_cast<size_t>(out.neighbour)]) {
-      if (in.neighbour != to || link(in.hop).kind != LinkKind::kNvlink) continue;
+      if (in.neighbour != to || !joins_gpus(link(in.hop).kind)) continue;
       paths.push_back(make_path(PathKind::kRelay, {{{from, out.neighbour, to}, {out.hop, in.hop}}}, out.neighbour));
     }
   }

@@ -10,11 +10,13 @@
 
 namespace plait {
 
-// direct: one hop or one switch. Between GPUs: one NVLink, an NVSwitch, or a PCIe switch that both hang on (peer to
+// direct: one hop or one switch. Between GPUs: one NVLink or xGMI link, an NVSwitch, or a PCIe switch that both hang on
+// (peer to
 //         peer; Path::medium tells it from NVLink). Between a GPU and host memory: no link between sockets is crossed.
 // host:   between GPUs: staged in the memory of the CPU nearest to the source, device to host and then host to device.
 //         Otherwise: crosses links between sockets.
-// relay:  through the memory of another GPU, an NVLink of its own on both hops. A switch gives no relays: both ways
+// relay:  through the memory of another GPU, an NVLink or xGMI link of its own on both hops. A switch gives no relays:
+// both ways
 //         would share the GPU's lanes.
 // net:    through NICs to another node.
 enum class PathKind : uint8_t { kDirect, kHost, kRelay, kNet };

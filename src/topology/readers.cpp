@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/printable.hpp"
+#include "topology/nvidia_smi_matrix.hpp"
 #include "topology/text_file.hpp"
 
 namespace plait {
@@ -11,8 +12,16 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
 
-// The matrix has no magic word: its first line that is not empty names GPU0, perhaps after codes for underlining.
-bool looks_like_matrix(std::string_view text) { return text.substr(0, 4096).find("GPU0") != std::string_view::npos; }
+// Fills in the model where a machine file does not say it.
+void state_model(Topology& topology, const std::string& file, const GpuModel& model) {
+  bool used = false;
+  for (Device& device : topology.devices) {
+    if (device.kind != DeviceKind::kGpu || !device.model.empty()) continue;
+    device.model = "NVIDIA " + std::string(model.name);
+    used = true;
+  }
+  if (!used) internal::fail_model_is_known(file);
+}
 
 }  // namespace
 
@@ -28,20 +37,36 @@ std::string stem(const std::string& path) {
   return file.empty() || file == "-" ? "machine" : file;
 }
 
+void fail_model_is_known(const std::string& file) {
+  fail(ErrorCode::kInvalidArgument, file, ": says itself which GPUs these are; state a model for other files only");
+}
+
 }  // namespace internal
 
-Topology parse_topology(std::string_view text, const std::string& file) {
+Topology parse_topology(std::string_view text, const std::string& file, const GpuModel* gpu_model) {
   std::string_view start = text.substr(text.substr(0, 3) == "\xef\xbb\xbf" ? 3 : 0);
   const size_t first = start.find_first_not_of(" \t\r\n");
   start = first == std::string_view::npos ? std::string_view() : start.substr(first);
-  if (start.substr(0, 1) == "{") return parse_machine_json(text, file);
-  if (start.substr(0, 1) == "<") return parse_nccl_xml(text, file);
-  if (looks_like_matrix(start)) return parse_nvidia_smi(text, file);
+  if (start.substr(0, 1) == "{") {
+    Topology topology = parse_machine_json(text, file);
+    if (gpu_model) state_model(topology, file, *gpu_model);
+    return topology;
+  }
+  // A matrix has no magic word, and people keep it with all they know of a machine, in HTML as well.
+  const bool markup = start.substr(0, 1) == "<";
+  if (markup ? internal::has_nvidia_smi_matrix(text) : internal::has_nvidia_smi_line(text)) {
+    NvidiaSmiAssumptions assumptions;
+    assumptions.gpu_model = gpu_model;
+    return parse_nvidia_smi(text, file, assumptions);
+  }
+  if (markup) return parse_nccl_xml(text, file, gpu_model);
   fail(ErrorCode::kInvalidInput, file,
        ":1: expected a machine in JSON, an NCCL topology file (XML) or the text of `nvidia-smi topo -m`, found ",
        start.empty() ? "nothing" : "none of them");
 }
 
-Topology read_topology(const std::string& path) { return parse_topology(read_text_file(path, kMaxFileBytes), path); }
+Topology read_topology(const std::string& path, const GpuModel* gpu_model) {
+  return parse_topology(read_text_file(path, kMaxFileBytes), path, gpu_model);
+}
 
 }  // namespace plait

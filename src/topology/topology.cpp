@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <unordered_set>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::array<const char*, kDeviceKindCount> kDeviceKindNames = {"gpu",        "cpu", "nvswitch",
                                                                         "pcieswitch", "nic", "netswitch"};
-constexpr std::array<const char*, kLinkKindCount> kLinkKindNames = {"nvlink", "pcie", "socket", "network"};
+constexpr std::array<const char*, kLinkKindCount> kLinkKindNames = {"nvlink", "xgmi", "pcie", "socket", "network"};
 
 template <class Kind, size_t kCount>
 bool parse_kind(std::string_view text, const std::array<const char*, kCount>& names, Kind& kind) {
@@ -32,6 +33,8 @@ bool may_join(LinkKind link, DeviceKind device) {
   switch (link) {
     case LinkKind::kNvlink:
       return device == DeviceKind::kGpu || device == DeviceKind::kCpu || device == DeviceKind::kNvSwitch;
+    case LinkKind::kXgmi:
+      return device == DeviceKind::kGpu || device == DeviceKind::kCpu;
     case LinkKind::kPcie:
       return device != DeviceKind::kNvSwitch && device != DeviceKind::kNetSwitch;
     case LinkKind::kSocket:
@@ -86,6 +89,35 @@ void validate_links(const Topology& topology) {
   }
 }
 
+// How many devices and links there are decides how long all else takes. GPUs of one net are compared pair by pair.
+void validate_size(const Topology& topology) {
+  if (topology.devices.size() > kMostDevices || topology.links.size() > kMostLinks) {
+    fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": has ", topology.devices.size(), " devices and ",
+         topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are taken");
+  }
+}
+
+void validate_joined_gpus(const Topology& topology) {
+  std::vector<int> parent(topology.devices.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  const auto root = [&](int device) {
+    while (parent[static_cast<size_t>(device)] != device) {
+      int& above = parent[static_cast<size_t>(device)];
+      device = above = parent[static_cast<size_t>(above)];
+    }
+    return device;
+  };
+  for (const Link& link : topology.links) {
+    if (joins_gpus(link.kind)) parent[static_cast<size_t>(root(link.a))] = root(link.b);
+  }
+  std::vector<size_t> gpus(topology.devices.size());
+  for (const int gpu : devices_of(topology, DeviceKind::kGpu)) {
+    if (++gpus[static_cast<size_t>(root(gpu))] <= kMostJoinedGpus) continue;
+    fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": NVLink or xGMI joins more than ", kMostJoinedGpus,
+         " GPUs into one net, ", topology.devices[static_cast<size_t>(gpu)].name, " among them");
+  }
+}
+
 }  // namespace
 
 const char* name(DeviceKind kind) { return kDeviceKindNames[static_cast<size_t>(kind)]; }
@@ -108,8 +140,10 @@ void validate(const Topology& topology) {
     fail(ErrorCode::kInvalidInput, "topology ", topology.name,
          ": network: bisection must be above 0 and at most 1, not ", network.bisection);
   }
+  validate_size(topology);
   validate_devices(topology);
   validate_links(topology);
+  validate_joined_gpus(topology);
 }
 
 std::vector<int> devices_of(const Topology& topology, DeviceKind kind) {

@@ -10,19 +10,28 @@ namespace plait {
 
 enum class DeviceKind : uint8_t { kGpu, kCpu, kNvSwitch, kPcieSwitch, kNic, kNetSwitch };
 inline constexpr int kDeviceKindCount = 6;
-// Socket links join CPU sockets: X-bus, UPI, QPI, Infinity Fabric.
-enum class LinkKind : uint8_t { kNvlink, kPcie, kSocket, kNetwork };
-inline constexpr int kLinkKindCount = 4;
+// xGMI joins AMD's GPUs as NVLink joins NVIDIA's. Socket links join CPU sockets: X-bus, UPI, QPI, Infinity Fabric.
+enum class LinkKind : uint8_t { kNvlink, kXgmi, kPcie, kSocket, kNetwork };
+inline constexpr int kLinkKindCount = 5;
 
 // "gpu", "cpu", "nvswitch", "pcieswitch", "nic", "netswitch"; also the start of a device's name.
 const char* name(DeviceKind kind);
-const char* name(LinkKind kind);  // "nvlink", "pcie", "socket", "network"
+const char* name(LinkKind kind);  // "nvlink", "xgmi", "pcie", "socket", "network"
 // The reverse of name(); false where the text names nothing.
 bool parse(std::string_view text, DeviceKind& kind);
 bool parse(std::string_view text, LinkKind& kind);
+// Links made for GPUs, over which they load and store in each other's memory: NVLink and xGMI.
+inline bool joins_gpus(LinkKind kind) { return kind == LinkKind::kNvlink || kind == LinkKind::kXgmi; }
 
 // The node of a device that belongs to no node, such as a network switch.
 inline constexpr int kNoNode = -1;
+
+// What a topology may hold: more than any machine has, and little enough that a file of any content is read, or
+// refused, in seconds and in memory that every computer has.
+inline constexpr size_t kMostDevices = size_t{1} << 20;
+inline constexpr size_t kMostLinks = size_t{1} << 21;
+// GPUs that NVLink or xGMI join into one net, directly or not.
+inline constexpr size_t kMostJoinedGpus = 4096;
 
 struct Device {
   DeviceKind kind = DeviceKind::kGpu;
@@ -60,6 +69,9 @@ struct Network {
 struct Topology {
   std::string name;
   std::string source;  // where the whole comes from, and what was assumed
+  // What to know before the figures are believed: what the source lacks, what was left out of it or assumed in its
+  // place.
+  std::vector<std::string> notes;
   int nodes = 1;
   std::vector<Device> devices;
   std::vector<Link> links;
@@ -72,7 +84,8 @@ struct Topology {
 
 // Throws kInvalidInput, naming the device or link, unless: names are unique and not empty; every device lies in a node
 // below `nodes` or, for network switches, in none; links join two different known devices of kinds that fit the link's
-// kind, at most once per kind; widths are at least 1 and bandwidths positive and finite; inside a node only.
+// kind, at most once per kind; widths are at least 1 and bandwidths positive and finite; inside a node only; and there
+// are no more devices, links and joined GPUs than the bounds above.
 void validate(const Topology& topology);
 
 // Indices of all devices of one kind, in order; of one node where `node` is given.

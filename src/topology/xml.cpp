@@ -148,6 +148,9 @@ class Parser {
       const char c = peek();
       if (c == '>' || c == '/') return;
       if (!separated) fail_expected("white space, '>' or '/>'");
+      if (element.attributes.size() == limits_.max_attributes) {
+        fail_expected(join("at most ", limits_.max_attributes, " attributes of an element"));
+      }
       std::string name = parse_name("an attribute, '>' or '/>'");
       if (element.find(name)) fail_expected(join("each attribute once (", name, " is there twice) before this"));
       skip_space();

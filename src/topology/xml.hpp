@@ -23,6 +23,7 @@ struct XmlElement {
 struct XmlLimits {
   int max_depth = 64;
   size_t max_elements = 1'000'000;
+  size_t max_attributes = 64;  // of one element, each of which is compared with all others
 };
 
 // Parses one document. Throws kInvalidInput, `FILE:LINE: expected X, found Y`; `file` is only used in messages.

@@ -155,9 +155,10 @@ void try_mutant(const std::string& text, Outcome& outcome) {
 TEST(TopologyFuzz, MutantsAreReadOrRefused) {
   std::printf("PLAIT_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed()));
   const std::vector<std::pair<const char*, std::string>> samples = {
-      {"machine", samples::kMachine},      {"a described machine", to_json(machine("summit", 2))},
-      {"switched", samples::kXmlSwitched}, {"power", samples::kXmlPower},
-      {"old matrix", samples::kMatrixOld}, {"new matrix", samples::kMatrixNew},
+      {"machine", samples::kMachine},        {"a described machine", to_json(machine("summit", 2))},
+      {"switched", samples::kXmlSwitched},   {"power", samples::kXmlPower},
+      {"old matrix", samples::kMatrixOld},   {"new matrix", samples::kMatrixNew},
+      {"xgmi and fused", samples::kXmlXgmi},
   };
   Mutator mutator(seed());
   for (const auto& [name, text] : samples) {

@@ -82,6 +82,53 @@ def test_topo_text_and_list(topo):
     assert [line.split()[0] for line in listed] == topology.machine_names()
 
 
+MATRIX = "GPU0 GPU1 CPU Affinity\nGPU0 X NV18 0-31\nGPU1 NV18 X 0-31\n"
+
+
+def test_what_to_know_before_the_figures_are_believed_is_said_once(tmp_path, capsys):
+    file = tmp_path / "smi.txt"
+    file.write_text(MATRIX)
+    note = "assumed: 25 GB/s for each NVLink lane"
+    assert any(note in said for said in topology.read(str(file)).notes)
+    assert topology.machine("summit").notes == []
+    # (arguments, whether the note is part of what is shown)
+    for arguments, shown in (
+        (["topo"], True),
+        (["topo", "--groups"], False),
+        (["plan", "all_reduce", "--format", "json"], False),
+        (["plan", "all_reduce", "--explain"], False),
+    ):
+        assert main([*arguments, "--machine", str(file)]) == 0
+        captured = capsys.readouterr()
+        assert (captured.out if shown else captured.err).count(note) == 1
+        assert note not in (captured.err if shown else captured.out)
+        assert shown or captured.err.startswith("plait: note: smi: ")
+
+
+def test_a_model_can_be_stated(tmp_path, capsys):
+    file = tmp_path / "smi.txt"
+    file.write_text(MATRIX)
+    assert main(["topo", "--machine", str(file), "--gpu-model", "b200", "--groups"]) == 0
+    assert capsys.readouterr().err == ""
+    stated = topology.parse(MATRIX, gpu_model="B200")
+    assert stated.notes == [] and stated.devices[1].model == "NVIDIA B200"
+    assert max(link.gbps for link in stated.links) == 18 * 53.125
+    for arguments, message in (
+        (["--machine", str(file), "--gpu-model", "Z80"], 'no GPU model "Z80" is known; there are: K80, '),
+        (["--machine", "summit", "--gpu-model", "B200"], "--gpu-model is for files"),
+        (["--gpu-model", "B200"], "--gpu-model is for files"),
+    ):
+        assert main(["topo", *arguments]) != 0
+        assert message in capsys.readouterr().err
+
+
+def test_str_is_fit_for_a_terminal():
+    text = topology.machine("mist").to_json().replace('"model": "', r'"model": "\u202e\u009b31m\u001b[0m ')
+    shown = str(topology.parse(text))
+    assert r"\u202e\x9b31m\x1b[0m" in shown
+    assert not set("\u202e\x9b\x1b") & set(shown)
+
+
 def test_topo_json_is_read_again(topo, tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(topo("--machine", "mist", "--json"))

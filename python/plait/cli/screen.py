@@ -1,7 +1,7 @@
 """What commands say to people, on standard output and standard error.
 
 Names of files and machines may hold anything: control characters, which could move the cursor or recolour the screen,
-are shown as "\\x1b" and the like.
+are shown as "\\x1b" and the like; and so are those that turn the direction of text, as "\\u202e".
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import TextIO
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+_DIRECTION = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_CONTROL |= {code: f"\\u{code:04x}" for code in _DIRECTION}
 
 
 def printable(text: object) -> str:

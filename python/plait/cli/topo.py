@@ -36,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.list:
         _list_machines()
         return 0
-    machine = read_machine(options)
+    machine = read_machine(options, say_notes=options.json or options.groups)
     if options.json:
         show(machine.to_json(), end="")
     elif options.groups:

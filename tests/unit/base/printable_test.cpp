@@ -17,6 +17,8 @@ TEST(Printable, KeepsTexts) {
 TEST(Printable, ShowsControlCharacters) {
   EXPECT_EQ(printable("a\x1b[31mb\r\x7f\b"), "a\\x1b[31mb\\x0d\\x7f\\x08");
   EXPECT_EQ(printable(std::string("\0x", 2)), "\\x00x");
+  EXPECT_EQ(printable("\u202egnp.exe \u2066\u2069\u061c\u200f\u2028 \u2013 \u2070"),
+            "\\u202egnp.exe \\u2066\\u2069\\u061c\\u200f\\u2028 \u2013 \u2070");
   EXPECT_EQ(printable("\xc2\x80 \xc2\x9b \xc2\xa0"), "\\x80 \\x9b \xc2\xa0");  // U+0080, U+009B, U+00A0
 }
 

@@ -62,6 +62,24 @@ TEST(Describe, EveryTableLineFits) {
   }
 }
 
+TEST(Describe, SaysTheNotes) {
+  Topology topology;
+  topology.name = "bare";
+  topology.notes = {"assumed: all of it", "left out: the rest"};
+  EXPECT_EQ(to_text(topology), "bare: 1 node, 0 GPUs\nnote: assumed: all of it\nnote: left out: the rest\ndevices\n");
+}
+
+// Names that turn the direction of text, or that terminals obey, are shown as what they are.
+TEST(Describe, IsFitForATerminal) {
+  Topology topology = machine("mist");
+  topology.devices[0].model = "CPU \u202e of\u009b31m \x1b[0m";
+  topology.source = "\u2066mine";
+  const std::string text = to_text(topology);
+  expect_contains(text, "CPU \\u202e of\\x9b31m \\x1b[0m");
+  expect_contains(text, "source: \\u2066mine");
+  for (const char* raw : {"\u202e", "\u009b", "\x1b", "\u2066"}) EXPECT_EQ(text.find(raw), std::string::npos);
+}
+
 TEST(Describe, AMachineWithNothingStillHasAText) {
   Topology topology;
   topology.name = "bare";

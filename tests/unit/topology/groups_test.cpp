@@ -172,6 +172,30 @@ TEST(Groups, OfEverySubsetOfDgxOneAreCliquesAndAsFewAsPossible) {
   }
 }
 
+// What is not joined costs nothing: a table of all pairs of these would not fit into any memory.
+TEST(Groups, OfManyGpusThatNothingJoinsAreFoundAtOnce) {
+  Topology topology;
+  topology.name = "many";
+  for (int i = 0; i < 200'000; ++i) {
+    Device device;
+    device.name = "gpu" + std::to_string(i);
+    topology.add_device(device);
+  }
+  topology.add_link({7, 199'999, LinkKind::kNvlink, 1, 25, ""});
+  const auto groups = find_groups(topology, GroupRule::kNvGroup);
+  EXPECT_EQ(groups.size(), 199'999u);
+  EXPECT_EQ(groups[7].gpus, (std::vector<int>{7, 199'999}));
+}
+
+TEST(Groups, OfAMeshOfXgmiLinksAreAsOfNvlinks) {
+  Topology topology = machine("tsubame3");
+  for (Link& link : topology.links) {
+    if (link.kind == LinkKind::kNvlink) link.kind = LinkKind::kXgmi;
+  }
+  EXPECT_NO_THROW(validate(topology));
+  EXPECT_EQ(groups_of(topology, GroupRule::kNvGroup), "group 0: gpu0 gpu1 gpu2 gpu3\n");
+}
+
 Topology random_mesh(unsigned seed, int gpus, unsigned percent) {
   std::mt19937 random(seed);
   Topology topology;

@@ -57,6 +57,23 @@ TEST(MachineJson, SurvivesARoundTrip) {
   }
 }
 
+TEST(MachineJson, KeepsNotes) {
+  const Topology toy =
+      parse(changed("\"source\": \"a test\",", "\"source\": \"a test\", \"notes\": [\"one\", \"two\"],"));
+  EXPECT_EQ(toy.notes, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(parse(to_json(toy)), toy);
+  EXPECT_EQ(replicate(toy, 2).notes, toy.notes);
+  expect_contains(refusal("\"source\": \"a test\",", "\"notes\": [\"\\u001b\"],"), "a name without control characters");
+}
+
+TEST(MachineJson, TakesTheModelThatIsStatedWhereItSaysNone) {
+  const Topology toy = parse_topology(samples::kMachine, "toy.json", &gpu_model_named("L40S"));
+  EXPECT_EQ(toy.devices[static_cast<size_t>(device_named(toy, "gpu2"))].model, "NVIDIA L40S");
+  expect_contains(
+      error_of([&] { parse_topology(to_json(toy), "t.json", &gpu_model_named("A100")); }, ErrorCode::kInvalidArgument),
+      "t.json: says itself which GPUs these are");
+}
+
 TEST(MachineJson, SaysWhereWhatWasExpectedAndFound) {
   EXPECT_EQ(refusal("\"width\": 2", "\"width\": -2"),
             "toy.json:12: expected an integer from 1 to 1048576, found the number -2");

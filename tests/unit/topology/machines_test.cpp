@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "topology/groups.hpp"
+#include "topology/paths.hpp"
 #include "topology/readers.hpp"
 #include "unit/topology/expect_error.hpp"
 
@@ -15,8 +17,10 @@ namespace {
 TEST(Machines, AreAllThere) {
   const std::vector<std::string> names = machine_names();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
-  for (const char* wanted : {"summit", "lassen", "tsubame3", "dgx1-p100", "dgx1-v100", "dgx2", "abci", "mist", "cedar",
-                             "kesch", "hgx-h200-4", "hgx-h200-8", "pcie-4", "nvlink-pairs"}) {
+  for (const char* wanted :
+       {"summit",   "lassen",      "tsubame3",   "dgx1-p100",  "dgx1-v100",  "dgx2",      "abci",
+        "mist",     "cedar",       "kesch",      "hgx-h200-4", "hgx-h200-8", "pcie-4",    "nvlink-pairs",
+        "dgx-a100", "a100-pcie-4", "hgx-h100-8", "hgx-b200-8", "l40s-8",     "rtx4090-4", "mi300x-8"}) {
     EXPECT_TRUE(std::find(names.begin(), names.end(), wanted) != names.end()) << wanted;
   }
 }
@@ -69,10 +73,39 @@ TEST(Machines, DgxOneHasTheRightNumberOfLanesAtEachGpu) {
   }
 }
 
+// Best path from the first GPU to the second and to the last, and the number of groups.
+TEST(Machines, OfTodayHaveThePathsThatTheirVendorsSay) {
+  struct Expected {
+    const char* name;
+    const char* second;
+    const char* last;
+    size_t groups;
+  };
+  for (const Expected& expected : {Expected{"dgx-a100", "direct nvlink 300", "direct nvlink 300", 1},
+                                   {"a100-pcie-4", "direct nvlink 300", "host pcie 31.5", 2},
+                                   {"hgx-h100-8", "direct nvlink 478.125", "direct nvlink 478.125", 1},
+                                   {"hgx-b200-8", "direct nvlink 956.25", "direct nvlink 956.25", 1},
+                                   {"l40s-8", "direct pcie 31.5", "host pcie 31.5", 8},
+                                   {"rtx4090-4", "host pcie 31.5", "host pcie 31.5", 4},
+                                   {"mi300x-8", "direct xgmi 64", "direct xgmi 64", 1}}) {
+    SCOPED_TRACE(expected.name);
+    const Topology topology = machine(expected.name);
+    const PathFinder finder(topology);
+    const std::vector<int> gpus = devices_of(topology, DeviceKind::kGpu);
+    const auto best = [&](int to) {
+      const Path path = *finder.best(gpus.front(), to);
+      return join(name(path.kind), " ", name(path.medium), " ", path.gbps);
+    };
+    EXPECT_EQ(best(gpus[1]), expected.second);
+    EXPECT_EQ(best(gpus.back()), expected.last);
+    EXPECT_EQ(find_groups(topology, GroupRule::kNvGroup).size(), expected.groups);
+  }
+}
+
 TEST(Machines, NamesTheNearestMatchOfAnUnknownOne) {
   const std::string message = error_of([] { machine("sumit"); }, ErrorCode::kInvalidArgument);
   expect_contains(message, "did you mean \"summit\"?");
-  expect_contains(message, "abci, cedar, dgx1-p100");
+  expect_contains(message, "abci, cedar, dgx-a100, dgx1-p100");
   EXPECT_EQ(error_of([] { machine("foo"); }, ErrorCode::kInvalidArgument).find("did you mean"), std::string::npos);
   expect_contains(error_of([] { machine(""); }, ErrorCode::kInvalidArgument), "There are:");
   EXPECT_LT(error_of([] { machine(std::string(1 << 20, 'x')); }, ErrorCode::kInvalidArgument).size(), 1000u);

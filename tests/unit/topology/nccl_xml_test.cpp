@@ -139,8 +139,8 @@ TEST(NcclXml, RefusesWhatDoesNotFit) {
   };
   EXPECT_EQ(refusal("<graphs version=\"1\"/>"), "dumps/box.xml:1: expected <system>, an NCCL topology, found <graphs>");
   expect_contains(refusal("<system version=\"1\"/>"), "expected at least one <cpu> in <system>");
-  // An unknown GPU is an error; an unknown switch is not.
-  expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"1\" tclass=\"0x030200\"")),
+  // An unknown target is an error; an unknown switch is not, nor is a GPU that is not in the job.
+  expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"1\" tclass=\"0x020000\"")),
                   "dumps/box.xml:4: expected the target of an nvlink to be the busid of a <gpu> in this file");
   expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"1\"")), "\"0000:99:00.0\" of class \"\"");
   EXPECT_NO_THROW(parse(nvlink("target=\"0000:99:00.0\" count=\"1\" tclass=\"0x068000\"")));
@@ -148,7 +148,6 @@ TEST(NcclXml, RefusesWhatDoesNotFit) {
             "dumps/box.xml:4: expected count to be a whole number from 1 to 1024, found \"-2\"");
   expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"99999999999\" tclass=\"0x068000\"")), "count");
   expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"two\" tclass=\"0x068000\"")), "count");
-  expect_contains(refusal(nvlink("target=\"0000:01:00.0\" count=\"1\" tclass=\"0x030200\"")), "found the GPU itself");
   // A device below itself, or twice.
   expect_contains(refusal(system("<pci busid=\"0000:01:00.0\" class=\"0x060400\">\n" +
                                  pci("0000:01:00.0", "<gpu dev=\"0\"/>") + "</pci>")),
@@ -160,6 +159,141 @@ TEST(NcclXml, RefusesWhatDoesNotFit) {
                   "link_speed");
   expect_contains(refusal(system("<pci busid=\"a\" link_speed=\"8 GT/s\" link_width=\"-16\" class=\"0x030200\"/>")),
                   "link_width");
+}
+
+std::string notes_of(const Topology& topology) {
+  std::string all;
+  for (const std::string& note : topology.notes) all += note + "\n";
+  return all;
+}
+
+TEST(NcclXml, NothingIsSaidOfAFileThatSaysEverything) {
+  EXPECT_EQ(notes_of(parse(samples::kXmlPower)), "");
+  EXPECT_EQ(notes_of(parse(samples::kXmlSwitched)), "");
+}
+
+// RCCL's files: AMD's GPUs are no displays, say "sm" of something else, and have xGMI links.
+TEST(NcclXml, ReadsXgmiLinks) {
+  const auto apu = [](const std::string& bus_id, int rank, const std::string& links) {
+    return "<pci busid=\"" + bus_id + "\" class=\"0x120000\" vendor=\"0x1002\" link_speed=\"32.0 GT/s PCIe\" " +
+           "link_width=\"16\"><gpu dev=\"" + std::to_string(rank) + "\" sm=\"94\" gcn=\"gfx942\" rank=\"" +
+           std::to_string(rank) + "\">" + links + "</gpu></pci>\n";
+  };
+  const Topology pair = parse(system(apu("0000:0a:00.0", 0,
+                                         "<xgmi target=\"0000:0b:00.0\" count=\"2\" tclass=\"0x120000\"/>\n"
+                                         "<xgmi target=\"0000:0c:00.0\" count=\"2\" tclass=\"0x120000\"/>") +
+                                     apu("0000:0b:00.0", 1, "<xgmi target=\"0000:0a:00.0\" count=\"2\"/>")));
+  const Link* xgmi = nullptr;
+  for (const Link& link : pair.links) xgmi = link.kind == LinkKind::kXgmi ? &link : xgmi;
+  ASSERT_TRUE(xgmi);
+  EXPECT_EQ(xgmi->gbps, 2 * 64);
+  EXPECT_EQ(find_groups(pair, GroupRule::kNvGroup).size(), 1u);
+  const PathFinder finder(pair);
+  EXPECT_EQ(finder.best(device_named(pair, "gpu0"), device_named(pair, "gpu1"))->kind, PathKind::kDirect);
+  const std::string& model = pair.devices[static_cast<size_t>(device_named(pair, "gpu0"))].model;
+  expect_contains(model, "AMD gfx942");
+  EXPECT_EQ(model.find("compute capability"), std::string::npos);
+  EXPECT_EQ(notes_of(pair),
+            "for plans only: communicators run on NVIDIA's GPUs and on CPUs\n"
+            "left out: xGMI links to GPUs that are not in the file: 1 (0000:0a:00.0 to 0000:0c:00.0)\n");
+  EXPECT_EQ(parse_machine_json(to_json(pair), "again"), pair);
+}
+
+TEST(NcclXml, SaysWhatATemplateWithoutGpusLacks) {
+  const std::string bare = "<pci busid=\"0000:0b:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>";
+  expect_contains(notes_of(parse(system(bare))), "the file says nothing of NVLink: it lists 1 GPU without <gpu>");
+  const Topology ids = parse(system("<pci busid=\"0000:00:1b.0\"/><pci busid=\"0000:00:1c.0\"/>"));
+  EXPECT_TRUE(devices_of(ids, DeviceKind::kGpu).empty());
+  expect_contains(notes_of(ids), "the file does not say what 2 devices are");
+}
+
+TEST(NcclXml, LeavesOutNvlinksToGpusThatAreNotInTheJob) {
+  const std::string outside = "<nvlink target=\"0000:99:00.0\" count=\"2\" tclass=\"0x030200\"/>";
+  const Topology pair =
+      parse(system(pci("0000:01:00.0",
+                       "<gpu dev=\"0\" sm=\"70\"><nvlink target=\"0000:02:00.0\" count=\"1\"/>" + outside + "</gpu>") +
+                   pci("0000:02:00.0",
+                       "<gpu dev=\"1\" sm=\"70\"><nvlink target=\"0000:01:00.0\" count=\"1\"/>" + outside + "</gpu>")));
+  EXPECT_EQ(find_link(pair, "gpu0", "gpu1")->width, 1);
+  EXPECT_EQ(pair.links.size(), 3u);
+  EXPECT_EQ(notes_of(pair),
+            "left out: NVLinks to GPUs that are not in the file: 2 (0000:01:00.0 to 0000:99:00.0, 0000:02:00.0 to "
+            "0000:99:00.0)\n");
+}
+
+TEST(NcclXml, LeavesOutNvlinksOfAGpuToItself) {
+  const Topology alone = parse(
+      system(pci("0000:01:00.0",
+                 "<gpu dev=\"0\" sm=\"80\"><nvlink target=\"0000:01:00.0\" count=\"12\" tclass=\"0x030200\"/></gpu>")));
+  EXPECT_EQ(alone.links.size(), 1u);
+  EXPECT_EQ(notes_of(alone), "left out: NVLinks of a GPU to itself: 1 (0000:01:00.0)\n");
+}
+
+TEST(NcclXml, CountsNicsThatAreUsedAsOneOnce) {
+  const auto nic = [](const std::string& bus_id, const std::string& pci_class, const std::string& name, int megabits) {
+    return "<pci busid=\"" + bus_id + "\" class=\"" + pci_class + "\" link_speed=\"32 GT/s\" link_width=\"16\"><nic>" +
+           "<net name=\"" + name + "\" speed=\"" + std::to_string(megabits) + "\"/></nic></pci>\n";
+  };
+  const auto bandwidth = [](const Topology& topology) {
+    double sum = 0;
+    for (const int i : devices_of(topology, DeviceKind::kNic))
+      sum += topology.devices[static_cast<size_t>(i)].port_gbps;
+    return sum;
+  };
+  const std::string parts =
+      nic("0000:01:00.0", "0x020000", "a0", 200000) + nic("0000:02:00.0", "0x020000", "a1", 200000);
+  const Topology both = parse(system(parts + nic("0000:01:00.8", "0x060400", "a0+a1", 400000)));
+  EXPECT_EQ(devices_of(both, DeviceKind::kNic).size(), 2u);
+  EXPECT_EQ(bandwidth(both), 50);
+  expect_contains(notes_of(both), "left out: NICs that are listed alone and as a part of another: 1 (a0+a1)");
+  // Below a CPU, where they are when their parts are on different switches.
+  const Topology far = parse(system(parts + "<nic><net name=\"a0+a1\" speed=\"400000\"/></nic>"));
+  EXPECT_EQ(bandwidth(far), 50);
+  // One of the parts alone is no substitute for the whole.
+  const Topology half =
+      parse(system(nic("0000:01:00.0", "0x020000", "a0", 200000) + nic("0000:01:00.8", "0x060400", "a0+a1", 400000)));
+  EXPECT_EQ(bandwidth(half), 50);
+  EXPECT_EQ(notes_of(parse(system(nic("0000:01:00.8", "0x020000", "a0+a1", 400000)))), "");
+}
+
+TEST(NcclXml, TakesASpeedThatNoNicHasForUnknown) {
+  const Topology box =
+      parse(system("<pci busid=\"0000:01:00.0\" class=\"0x020000\" link_speed=\"16 GT/s\" "
+                   "link_width=\"16\"><nic><net name=\"hsn0\" speed=\"200000000\"/></nic></pci>"));
+  EXPECT_EQ(box.devices[static_cast<size_t>(device_named(box, "nic0"))].port_gbps, 0);
+  expect_contains(notes_of(box), "left out: speeds that no NIC has: 1 (hsn0: 200 Tbit/s)");
+}
+
+TEST(NcclXml, OrdersGpusByRankWhereEachRankSeesOneGpu) {
+  const auto gpu = [](const std::string& bus_id, const std::string& rank) {
+    return pci(bus_id, "<gpu dev=\"0\" sm=\"80\" rank=\"" + rank + "\"/>");
+  };
+  const Topology box = parse(system(gpu("0000:c1:00.0", "6") + gpu("0000:41:00.0", "4") + gpu("0000:81:00.0", "5")));
+  const auto bus_id = [](const Topology& topology, const std::string& name) {
+    return topology.devices[static_cast<size_t>(device_named(topology, name))].bus_id;
+  };
+  EXPECT_EQ(bus_id(box, "gpu0"), "0000:41:00.0");
+  EXPECT_EQ(bus_id(box, "gpu1"), "0000:81:00.0");
+  EXPECT_EQ(bus_id(box, "gpu2"), "0000:c1:00.0");
+  // Numbers that differ count, whatever the ranks.
+  const Topology numbered = parse(system(pci("0000:c1:00.0", "<gpu dev=\"0\" sm=\"80\" rank=\"1\"/>") +
+                                         pci("0000:41:00.0", "<gpu dev=\"1\" sm=\"80\" rank=\"0\"/>")));
+  EXPECT_EQ(bus_id(numbered, "gpu0"), "0000:c1:00.0");
+}
+
+TEST(NcclXml, MarksWhatItAssumes) {
+  const std::string unknown = system(
+      "<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"Unknown\" link_width=\"0\"><gpu dev=\"0\">"
+      "<nvlink target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/></gpu></pci>");
+  const std::string notes = notes_of(parse(unknown));
+  expect_contains(notes, "assumed: 25 GB/s for each NVLink lane");
+  expect_contains(notes, "assumed: the speed of 1 PCIe link");
+  const Topology stated = parse_nccl_xml(unknown, "box.xml", &gpu_model_named("B200"));
+  EXPECT_EQ(find_link(stated, "gpu0", "nvswitch0")->gbps, 18 * 53.125);
+  EXPECT_EQ(notes_of(stated).find("NVLink"), std::string::npos);
+  expect_contains(error_of([] { parse_nccl_xml(samples::kXmlPower, "box.xml", &gpu_model_named("B200")); },
+                           ErrorCode::kInvalidArgument),
+                  "box.xml: says itself which GPUs these are");
 }
 
 TEST(NcclXml, RefusesATruncatedFileAtEveryLength) {

@@ -103,6 +103,92 @@ TEST(NvidiaSmi, TakesGivenBandwidths) {
   EXPECT_EQ(find_link(pair, "gpu0", "cpu0")->gbps, 8);
 }
 
+std::string notes_of(const Topology& topology) {
+  std::string all;
+  for (const std::string& note : topology.notes) all += note + "\n";
+  return all;
+}
+
+const std::string kPair = "GPU0 GPU1 CPU Affinity\nGPU0 X NV18 0-31\nGPU1 NV18 X 0-31\n";
+
+TEST(NvidiaSmi, MarksWhatItAssumesUnlessTheModelIsKnown) {
+  expect_contains(notes_of(parse(kPair)), "assumed: 25 GB/s for each NVLink lane and 31.5 GB/s for each PCIe link");
+  NvidiaSmiAssumptions stated;
+  stated.gpu_model = &gpu_model_named("B200");
+  const Topology b200 = parse_nvidia_smi(kPair, "topo.txt", stated);
+  EXPECT_EQ(notes_of(b200), "");
+  EXPECT_EQ(find_link(b200, "gpu0", "nvswitch0")->gbps, 18 * 53.125);
+  EXPECT_NEAR(find_link(b200, "gpu0", "cpu0")->gbps, 63.02, 0.01);
+  EXPECT_EQ(find_gpu_model(b200.devices[static_cast<size_t>(device_named(b200, "gpu1"))].model)->processors, 148);
+}
+
+TEST(NvidiaSmi, ReadsModelsThatStandBesideTheMatrix) {
+  const std::string listed = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-2)\n";
+  const Topology h100 = parse(listed + "GPU 0: 41C\n" + kPair);
+  EXPECT_EQ(h100.devices[static_cast<size_t>(device_named(h100, "gpu0"))].model, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(find_link(h100, "gpu0", "nvswitch0")->gbps, 18 * 26.5625);
+  EXPECT_EQ(notes_of(h100), "");
+  NvidiaSmiAssumptions stated;
+  stated.gpu_model = &gpu_model_named("B200");
+  expect_contains(error_of([&] { parse_nvidia_smi(listed + kPair, "t", stated); }, ErrorCode::kInvalidArgument),
+                  "says itself which GPUs these are");
+  // One of two is not all.
+  expect_contains(notes_of(parse("GPU 1: NVIDIA H100 80GB HBM3\n" + kPair)), "assumed: 25 GB/s");
+}
+
+TEST(NvidiaSmi, IsFoundAnywhereInAReport) {
+  std::string report = "<details>\n";
+  for (int i = 0; i < 3000; ++i) report += "a line of a report, GPU" + std::to_string(i) + " in it\n";
+  report += "GPU0 is the first word here\n" + std::string(100'000, 'x') + "\n";
+  std::string after;
+  for (int i = 0; i < 3000; ++i) after += "and another\n";
+  const Topology pair = parse_topology(report + kPair + after, "report");
+  EXPECT_EQ(to_text(pair, find_groups(pair, GroupRule::kNvGroup)), "group 0: gpu0 gpu1\n");
+  EXPECT_EQ(parse_topology(std::string(8 << 20, '\n') + kPair, "far").devices.size(), pair.devices.size());
+  expect_contains(error_of([&] { parse_topology(report.substr(10), "t"); }), "t:3002: expected the row of GPU0");
+}
+
+TEST(NvidiaSmi, TakesAMatrixWhoseRowsOfNicsWereCutOff) {
+  const std::string gpus = "GPU0 GPU1 NIC0 NIC1 CPU Affinity\nGPU0 X NV12 PXB SYS 0-31\nGPU1 NV12 X SYS PXB 32-63\n";
+  const std::string first_nic = "NIC0 PXB SYS X SYS\n";
+  const Topology whole = parse(gpus + first_nic + "NIC1 SYS PXB SYS X\n");
+  const Topology cut = parse(gpus + "\nLegend:\n  X = Self\n  NIC0: mlx5_0\n");
+  EXPECT_EQ(cut.links, whole.links);
+  EXPECT_EQ(cut.devices[static_cast<size_t>(device_named(cut, "nic0"))].model, "mlx5_0");
+  expect_contains(notes_of(cut), "the rows of NIC0 to NIC1 are missing");
+  expect_contains(notes_of(parse(gpus + first_nic)), "the row of NIC1 is missing");
+  EXPECT_EQ(notes_of(whole).find("missing"), std::string::npos);
+  expect_contains(refusal("GPU0 GPU1 NIC0\nGPU0 X NV2 PIX\n"), "expected the row of GPU1");
+}
+
+// On Grace each GPU's memory is a NUMA node by itself, so that every NIC is SYS away from it.
+TEST(NvidiaSmi, PutsNicsOnTheCpusThatGpusOnGraceHave) {
+  const Topology tray = parse(
+      "GPU0 GPU1 NIC0 NIC1 CPU Affinity NUMA Affinity GPU NUMA ID\n"
+      "GPU0 X NV18 SYS SYS 0-71 0,2-8 4\nGPU1 NV18 X SYS SYS 72-143 1,10-16 12\n"
+      "NIC0 SYS SYS X SYS\nNIC1 SYS SYS SYS X\n");
+  EXPECT_EQ(devices_of(tray, DeviceKind::kCpu).size(), 2u);
+  EXPECT_TRUE(find_link(tray, "gpu0", "cpu0"));
+  EXPECT_TRUE(find_link(tray, "gpu1", "cpu1"));
+  EXPECT_TRUE(find_link(tray, "nic0", "cpu0"));
+  EXPECT_TRUE(find_link(tray, "nic1", "cpu1"));
+  // Elsewhere such NICs are on CPUs without a GPU.
+  const Topology box = parse(
+      "GPU0 GPU1 NIC0 NIC1 CPU Affinity NUMA Affinity GPU NUMA ID\n"
+      "GPU0 X NV18 SYS SYS 0-15 0 N/A\nGPU1 NV18 X SYS SYS 16-31 1 N/A\nNIC0 SYS SYS X SYS\nNIC1 SYS SYS SYS X\n");
+  EXPECT_EQ(devices_of(box, DeviceKind::kCpu).size(), 4u);
+}
+
+// A NIC without an affinity of its own does not bring CPUs together that have different ones.
+TEST(NvidiaSmi, KeepsGpusOfDifferentAffinitiesApart) {
+  const Topology box =
+      parse("GPU0 GPU1 NIC0 CPU Affinity\nGPU0 X NV12 NODE 0-15\nGPU1 NV12 X NODE 16-31\nNIC0 NODE NODE X\n");
+  EXPECT_EQ(devices_of(box, DeviceKind::kCpu).size(), 1u);  // the matrix says that all are on one
+  const Topology apart =
+      parse("GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NV4 NV4 0-15\nGPU1 NV4 X NV4 16-31\nGPU2 NV4 NV4 X N/A\n");
+  EXPECT_EQ(devices_of(apart, DeviceKind::kCpu).size(), 2u);
+}
+
 TEST(NvidiaSmi, SaysWhereWhatWasExpectedAndFound) {
   expect_contains(refusal(""), "topo.txt:1: expected the header line");
   EXPECT_EQ(refusal("GPU0 GPU1\nGPU0 X NV2\n"), "topo.txt:3: expected the row of GPU1, found the end of the text");

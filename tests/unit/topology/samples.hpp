@@ -84,6 +84,37 @@ inline constexpr const char* kXmlPower = R"(<system version="1">
 </system>
 )";
 
+// Two GPUs of AMD, one link between them and one out of the job, and two NICs that are used as one besides.
+inline constexpr const char* kXmlXgmi = R"(<system version="2">
+  <cpu numaid="0" affinity="ffffffff" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="144">
+    <pci busid="0000:05:00.0" class="0x120000" vendor="0x1002" link_speed="32.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="94" gcn="gfx942" arch="38911" rank="4" gdr="1">
+        <xgmi target="0000:15:00.0" count="1" tclass="0x120000"/>
+        <xgmi target="0000:25:00.0" count="1" tclass="0x120000"/>
+      </gpu>
+    </pci>
+    <pci busid="0000:15:00.0" class="0x120000" vendor="0x1002" link_speed="32.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="94" gcn="gfx942" arch="38911" rank="2" gdr="1">
+        <xgmi target="0000:05:00.0" count="1" tclass="0x120000"/>
+      </gpu>
+    </pci>
+    <pci busid="0000:06:00.0" class="0x020000" vendor="0x14e4" link_speed="32.0 GT/s PCIe" link_width="16">
+      <nic>
+        <net name="bnxt_re0" speed="400000"/>
+      </nic>
+    </pci>
+    <pci busid="0000:07:00.0" class="0x020000" vendor="0x14e4" link_speed="32.0 GT/s PCIe" link_width="16">
+      <nic>
+        <net name="bnxt_re1" speed="400000000"/>
+      </nic>
+    </pci>
+    <nic>
+      <net name="bnxt_re0+bnxt_re1" speed="800000"/>
+    </nic>
+  </cpu>
+</system>
+)";
+
 // An older text: NICs under their own names, tabs, CPU affinities only; NVLink of the first half of a DGX-1 with V100.
 inline constexpr const char* kMatrixOld =
     "\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\tmlx5_1\tCPU Affinity\n"

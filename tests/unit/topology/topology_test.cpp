@@ -73,6 +73,28 @@ TEST(Validate, RefusesBadLinks) {
   expect_contains(refusal(far), "leaves its node");
 }
 
+TEST(Validate, BoundsWhatItTakes) {
+  const auto star = [](size_t gpus) {
+    Topology topology;
+    topology.name = "star";
+    Device device;
+    device.kind = DeviceKind::kNvSwitch;
+    device.name = "nvswitch0";
+    topology.add_device(device);
+    device.kind = DeviceKind::kGpu;
+    for (size_t i = 0; i < gpus; ++i) {
+      device.name = "gpu" + std::to_string(i);
+      topology.add_link({0, topology.add_device(device), LinkKind::kNvlink, 1, 25, ""});
+    }
+    return topology;
+  };
+  EXPECT_NO_THROW(validate(star(kMostJoinedGpus)));
+  expect_contains(refusal(star(kMostJoinedGpus + 1)), "NVLink or xGMI joins more than 4096 GPUs into one net, gpu4096");
+  Topology many = pair_of_gpus();
+  many.devices.resize(kMostDevices + 1);
+  expect_contains(refusal(many), "has 1048577 devices and 1 links; at most 1048576 and 2097152 are taken");
+}
+
 TEST(DeviceNamed, ListsWhatIsThere) {
   const Topology topology = pair_of_gpus();
   EXPECT_EQ(device_named(topology, "gpu1"), 1);

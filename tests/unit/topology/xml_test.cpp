@@ -80,6 +80,11 @@ TEST(Xml, BoundsDepthAndCount) {
   many += "</a>";
   EXPECT_NO_THROW(parse_xml(many, "file.xml"));
   expect_contains(error_of([&] { parse_xml(many, "file.xml", {64, 50}); }), "at most 50 elements");
+  std::string wide = "<a";
+  for (int i = 0; i < 64; ++i) wide += " b" + std::to_string(i) + "=''";
+  EXPECT_EQ(parse_xml(wide + "/>", "file.xml").attributes.size(), 64u);
+  // Refused at the first that is too many, so that a million of them take no time.
+  expect_contains(refusal(wide + " c='1' 'no XML any more"), "expected at most 64 attributes of an element");
 }
 
 }  // namespace
