@@ -142,7 +142,7 @@ class Gathering {
       const Progress progress = receive_message(caller, caller.hello);
       if (progress != Progress::kDone) return progress == Progress::kMore;
       if (caller.hello.magic != Hello::kMagic) return false;
-      caller.challenge = make_challenge(secret_, caller.hello, random_key());
+      caller.challenge = make_challenge(secret_, caller.hello, random_128_bits());
       std::span<const std::byte> rest = bytes_of(caller.challenge);
       // A fresh connection has room for these few bytes; where it has not, the caller is no rank.
       if (send_some(caller.socket.get(), rest) != Progress::kDone) return false;
@@ -260,7 +260,7 @@ class Gathering {
   RankLink& link(int rank) { return links_[static_cast<size_t>(rank)]; }
 
   RendezvousPoint point_;
-  SipKey secret_;
+  Secret secret_;
   int size_;
   Stage stage_;
   std::span<const RankLink> met_;  // by rank; empty where this is the first time
@@ -311,7 +311,7 @@ class Approach {
  private:
   // False where rank 0 hung up: it was too busy, so try again.
   bool shake_hands(int socket, double& seconds_left) {
-    hello_.nonce = random_key();
+    hello_.nonce = random_128_bits();
     if (!move(send_all(socket, bytes_of(hello_), deadline_))) return false;
     if (!move(receive_all(socket, writable_bytes_of(challenge_), deadline_))) return false;
     if (!is_genuine(id_.secret, hello_, challenge_)) {

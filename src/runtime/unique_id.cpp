@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/sha256.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -24,7 +24,7 @@ constexpr std::string_view kTextPrefix = "plait1-";
 // What text() writes: everything that is not constant, and a check against a text cut short or mistyped.
 struct TextForm {
   UniqueId::Origin origin;
-  SipKey secret;
+  Secret secret;
   int32_t creator_process_id;
   int32_t creator_descriptor;
   uint16_t port;
@@ -33,16 +33,12 @@ struct TextForm {
 };
 static_assert(sizeof(TextForm) == 36);
 
-// Constant keys serve where a hash is wanted and no secret is at hand.
-SipKey public_key(const char (&label)[17]) {
-  SipKey key;
-  std::memcpy(key.data(), label, key.size());
-  return key;
-}
-
 uint32_t check_of(TextForm form) {
   form.check = 0;
-  return static_cast<uint32_t>(siphash64(public_key("plait id's check"), bytes_of(form)));
+  const Sha256Digest digest = sha256(bytes_of(form));
+  uint32_t check;
+  std::memcpy(&check, digest.data(), sizeof check);
+  return check;
 }
 
 std::string hex(std::span<const std::byte> bytes) {
@@ -67,7 +63,7 @@ bool read_hex(std::string_view text, std::span<std::byte> bytes) {
   return true;
 }
 
-UniqueId new_id(UniqueId::Origin origin, const SipKey& secret) {
+UniqueId new_id(UniqueId::Origin origin, const Secret& secret) {
   UniqueId id;
   id.magic = UniqueId::kMagic;
   id.version = UniqueId::kVersion;
@@ -138,20 +134,11 @@ UniqueFd take_released_listener(const UniqueId& id) {
 
 }  // namespace
 
-SipKey random_key() {
-  SipKey key;
-  // 256 bytes and fewer are never cut short; before the kernel's pool is ready, early at boot, this waits.
-  while (::getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
-    if (errno != EINTR) fail_system(errno, "the kernel gives no random bytes");
-  }
-  return key;
-}
-
 UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
   const uint64_t numbers[2] = {::geteuid(), sequence};
   std::string message(reinterpret_cast<const char*>(numbers), sizeof numbers);
   message += job_key;
-  return new_id(Origin::kJob, siphash128(public_key("plait job secret"), std::as_bytes(std::span(message))));
+  return new_id(Origin::kJob, derive_secret("plait job secret", std::as_bytes(std::span(message))));
 }
 
 std::string UniqueId::text() const {
@@ -192,16 +179,16 @@ SocketAddress UniqueId::meeting_place() const {
 
 std::string UniqueId::rendezvous_name() const {
   constexpr std::string_view kLabel = "rendezvous name";
-  const SipDigest digest = siphash128(secret, std::as_bytes(std::span(kLabel)));
-  return "plait-" + hex(bytes_of(digest));
+  const Tag tag = tag_of(secret, std::as_bytes(std::span(kLabel)));
+  return "plait-" + hex(bytes_of(tag));
 }
 
 RendezvousPoint RendezvousPoint::create() {
-  return listen(SocketAddress::at_port(0), new_id(UniqueId::Origin::kProcess, random_key()));
+  return listen(SocketAddress::at_port(0), new_id(UniqueId::Origin::kProcess, random_128_bits()));
 }
 
 RendezvousPoint RendezvousPoint::create_at_name() {
-  const UniqueId id = new_id(UniqueId::Origin::kProcess, random_key());
+  const UniqueId id = new_id(UniqueId::Origin::kProcess, random_128_bits());
   return listen(id.meeting_place(), id);
 }
 

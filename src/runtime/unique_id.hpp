@@ -8,8 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/siphash.hpp"
 #include "base/unique_fd.hpp"
+#include "runtime/secret.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -26,7 +26,7 @@ struct UniqueId {
   uint64_t magic = 0;
   uint32_t version = 0;
   Origin origin = Origin::kProcess;
-  SipKey secret{};
+  Secret secret{};
   int32_t creator_process_id = 0;   // kProcess: who listens, for messages
   int32_t creator_descriptor = -1;  // kProcess: its listening socket, see RendezvousPoint::claim
   uint16_t port = 0;                // of 127.0.0.1, in network order; 0: they meet at rendezvous_name()
@@ -88,8 +88,5 @@ class RendezvousPoint {
   UniqueId id_;
   UniqueFd listener_;
 };
-
-// 16 bytes from the kernel's random source.
-SipKey random_key();
 
 }  // namespace plait
