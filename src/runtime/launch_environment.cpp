@@ -4,13 +4,12 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/small_file.hpp"
 
 namespace plait {
 namespace {
@@ -174,8 +173,7 @@ struct ProcessFacts {
 };
 
 std::optional<ProcessFacts> process_facts(pid_t process) {
-  std::ifstream file(join("/proc/", process, "/stat"));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_small_file(join("/proc/", process, "/stat"));
   // The command is in parentheses and may hold any letter, parentheses too.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');

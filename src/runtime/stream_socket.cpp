@@ -62,13 +62,15 @@ union DescriptorMessage {
 
 // Takes every descriptor of a message; keeps the last.
 void take_descriptors(msghdr& message, UniqueFd& descriptor) {
+  bool has_room = (message.msg_flags & MSG_CTRUNC) == 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     int number = -1;
     std::memcpy(&number, CMSG_DATA(part), sizeof number);
     descriptor.reset(number);
+    has_room &= static_cast<bool>(descriptor);
   }
-  if (message.msg_flags & MSG_CTRUNC) {
+  if (!has_room) {
     fail(ErrorCode::kResources, "no file descriptor left for one that another rank sent", more_files_hint());
   }
 }

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -328,3 +329,41 @@ def test_as_many_open_files_as_the_message_says():
             [*limited, needed, *run], capture_output=True, text=True, env=environment(), check=False
         )
         assert result.returncode == 0 and result.stdout == "x\n" * ranks, result.stderr
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_ranks_with_closed_standard_streams(closed, tmp_path):
+    """Lines of the log once went into a socket or the shared memory that had the number of a closed stream."""
+    script = """
+        import os, sys
+        import numpy as np
+        import plait
+        with plait.init() as communicator:
+            for _ in range(50):
+                array = np.full(1000, communicator.rank + 1, dtype="int32")
+                communicator.all_reduce(array, out=array)
+                assert (array == 6).all(), array
+            open(os.path.join(sys.argv[1], str(communicator.rank)), "w").close()
+        """
+    program = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
+    shell = ["sh", "-c", f'exec {closed}; exec "$@"', "sh"]
+    result = cli("run", "-n", 3, "--", *shell, *program, PLAIT_LOG="debug", PLAIT_NO_SUCH_SETTING="1")
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["0", "1", "2"]
+
+
+def test_a_log_that_nobody_reads_ends_nobody():
+    script = """
+        import os, signal
+        import plait
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        reader, writer = os.pipe()
+        os.dup2(writer, 2)
+        os.close(reader)
+        with plait.init() as communicator:
+            communicator.barrier()
+        print("well")
+        """
+    program = [sys.executable, "-c", textwrap.dedent(script)]
+    result = cli("run", "-n", 2, "--", *program, PLAIT_LOG="debug", PLAIT_NO_SUCH_SETTING="1")
+    assert result.returncode == 0 and result.stdout.split() == ["well"] * 2
