@@ -288,6 +288,7 @@ class Approach {
   }
 
   RankLink run(double& seconds_left) {
+    require_one_network();
     const SocketAddress place = id_.meeting_place();
     for (double pause = kFirstPauseSeconds;; pause = std::min(2 * pause, kLongestPauseSeconds)) {
       SocketOrError connection = connect_to(place);
@@ -302,6 +303,12 @@ class Approach {
              ": nobody waits for ranks with this id any more (made by pid ", id_.creator_process_id,
              "): all ranks have already arrived, or rank 0 gave up or ended");
       }
+      if (connection.error == ENETUNREACH) {
+        fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
+             ": the loopback interface (lo) is missing or down here, so rank 0 at 127.0.0.1 cannot be reached; bring "
+             "it up "
+             "(ip link set lo up)");
+      }
       if (deadline_.passed()) time_out();
       deadline_.hear_interrupts();
       std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, deadline_.seconds_left())));
@@ -309,6 +316,17 @@ class Approach {
   }
 
  private:
+  // Neither ports of 127.0.0.1 nor names lead from one network namespace to another.
+  void require_one_network() const {
+    const uint64_t own = own_network_namespace();
+    if (own == id_.network_namespace || own == 0 || id_.network_namespace == 0) return;
+    fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
+         ": this process is in another network namespace than rank 0 (pid ", id_.creator_process_id,
+         "), which it cannot reach: in a container or sandbox of its own",
+         has_loopback() ? "" : ", where even the loopback interface (lo) is missing or down",
+         "; start all ranks in one network namespace (containers: --network=host, or --network=container:NAME)");
+  }
+
   // False where rank 0 hung up: it was too busy, so try again.
   bool shake_hands(int socket, double& seconds_left) {
     hello_.nonce = random_128_bits();

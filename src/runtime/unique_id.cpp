@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "base/sha256.hpp"
 #include "runtime/stream_socket.hpp"
 
@@ -27,11 +28,12 @@ struct TextForm {
   Secret secret;
   int32_t creator_process_id;
   int32_t creator_descriptor;
+  uint64_t network_namespace;
   uint16_t port;
   uint16_t reserved;
   uint32_t check;
 };
-static_assert(sizeof(TextForm) == 36);
+static_assert(sizeof(TextForm) == 48);
 
 uint32_t check_of(TextForm form) {
   form.check = 0;
@@ -143,7 +145,13 @@ UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
 
 std::string UniqueId::text() const {
   check();
-  TextForm form{origin, secret, creator_process_id, creator_descriptor, port, 0, 0};
+  TextForm form{};
+  form.origin = origin;
+  form.secret = secret;
+  form.creator_process_id = creator_process_id;
+  form.creator_descriptor = creator_descriptor;
+  form.network_namespace = network_namespace;
+  form.port = port;
   form.check = check_of(form);
   return std::string(kTextPrefix) + hex(bytes_of(form));
 }
@@ -158,6 +166,7 @@ UniqueId UniqueId::parse(std::string_view text) {
   UniqueId id = new_id(form.origin, form.secret);
   id.creator_process_id = form.creator_process_id;
   id.creator_descriptor = form.creator_descriptor;
+  id.network_namespace = form.network_namespace;
   id.port = form.port;
   id.check();
   return id;
@@ -184,6 +193,7 @@ std::string UniqueId::rendezvous_name() const {
 }
 
 RendezvousPoint RendezvousPoint::create() {
+  if (!has_loopback()) return create_at_name();
   return listen(SocketAddress::at_port(0), new_id(UniqueId::Origin::kProcess, random_128_bits()));
 }
 
@@ -197,6 +207,7 @@ RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId i
   if (!listener) fail(ErrorCode::kResources, "no port of 127.0.0.1 is free for ranks to meet at");
   id.creator_process_id = ::getpid();
   id.creator_descriptor = listener.get();
+  id.network_namespace = own_network_namespace();
   id.port = htons(SocketAddress::of(listener.get()).port());
   return RendezvousPoint(id, std::move(listener));
 }

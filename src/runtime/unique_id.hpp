@@ -30,7 +30,9 @@ struct UniqueId {
   int32_t creator_process_id = 0;   // kProcess: who listens, for messages
   int32_t creator_descriptor = -1;  // kProcess: its listening socket, see RendezvousPoint::claim
   uint16_t port = 0;                // of 127.0.0.1, in network order; 0: they meet at rendezvous_name()
-  std::array<uint8_t, 86> reserved{};
+  std::array<uint8_t, 6> padding{};
+  uint64_t network_namespace = 0;  // kProcess: where the port or the name is known; 0: unknown
+  std::array<uint8_t, 72> reserved{};
 
   // The id that all ranks of one user's job compute alike. `sequence` tells apart the communicators that one job makes
   // one after another: 0, 1, 2, … on every rank.
@@ -57,7 +59,8 @@ static_assert(sizeof(UniqueId) == 128 && std::is_trivially_copyable_v<UniqueId>)
 // the point, and hands it to rank 0's Bootstrap, which must therefore be in the same process.
 class RendezvousPoint {
  public:
-  // A new id with a fresh random secret, listening from now on at a free port of 127.0.0.1.
+  // A new id with a fresh random secret, listening from now on at a free port of 127.0.0.1; at a name where there is no
+  // loopback interface.
   static RendezvousPoint create();
 
   // The same at a name, where descriptors can be passed.
