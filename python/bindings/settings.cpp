@@ -9,6 +9,7 @@
 #include "base/printable.hpp"
 #include "bindings/bindings.hpp"
 #include "runtime/launch_environment.hpp"
+#include "runtime/launchers.hpp"
 
 namespace plait::python {
 namespace {
@@ -70,8 +71,11 @@ void bind_settings(nb::module_& module) {
       .def_ro("local_rank", &LaunchEnvironment::local_rank);
   module.def(
       "launch_environment", [] { return detect_launch_environment(); },
-      "Rank and size as `plait run`, torchrun, mpirun or srun gave them; None where none of them started this "
+      "Rank and size as `plait run`, torchrun, mpirun, srun or another launcher gave them; None where none started "
+      "this "
       "process. Raises InvalidInput.");
+  module.def("launcher_variables", &launcher_variables,
+             "The environment variables by which launchers say which rank a process is, or of how many.");
 }
 
 }  // namespace plait::python

@@ -4,9 +4,17 @@
 
 namespace plait {
 
-uint64_t own_process_namespace() {
+namespace {
+
+uint64_t number_of(const char* name_space) {
   struct stat status{};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+  return ::stat(name_space, &status) == 0 ? status.st_ino : 0;
 }
+
+}  // namespace
+
+uint64_t own_process_namespace() { return number_of("/proc/self/ns/pid"); }
+
+uint64_t own_network_namespace() { return number_of("/proc/thread-self/ns/net"); }
 
 }  // namespace plait

@@ -9,4 +9,7 @@ namespace plait {
 // own. 0 where the kernel does not say.
 uint64_t own_process_namespace();
 
+// Names the set of network interfaces, ports and names of abstract sockets that this process uses, likewise.
+uint64_t own_network_namespace();
+
 }  // namespace plait

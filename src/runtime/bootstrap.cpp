@@ -43,6 +43,12 @@ void check_arguments(int rank, int size, double timeout_seconds) {
   }
 }
 
+// Ids that were made have a port, but where there is no loopback interface.
+void tell_where_ranks_meet(const UniqueId& id, const Logger& log) {
+  if (id.origin != UniqueId::Origin::kProcess || id.port != 0) return;
+  log.info("bootstrap: the loopback interface (lo) is missing or down, so ranks meet at a name instead of a port");
+}
+
 // A descriptor of the library's own; `does` is what the rank does with it, for messages.
 UniqueFd duplicate(int descriptor, int rank, const char* does) {
   UniqueFd mine(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
@@ -459,6 +465,7 @@ Bootstrap Bootstrap::alone() {
 Bootstrap Bootstrap::create(const UniqueId& id, int rank, int size, const BootstrapOptions& options) {
   id.check();
   check_arguments(rank, size, options.timeout_seconds);
+  tell_where_ranks_meet(id, options.log);
   if (rank == 0) return lead(RendezvousPoint::claim(id), size, options);
   double seconds_left = 0;
   RankLink link = reach_rank_zero(id, rank, size, options, seconds_left);

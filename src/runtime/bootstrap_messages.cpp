@@ -20,14 +20,14 @@ struct Transcript {
 };
 static_assert(sizeof(Transcript) == 80);
 
-SipDigest tag(const SipKey& secret, const char (&speaker)[9], const Hello& hello, const Challenge& challenge) {
+Tag tag_by(const Secret& secret, const char (&speaker)[9], const Hello& hello, const Challenge& challenge) {
   Transcript transcript;
   std::memcpy(transcript.speaker.data(), speaker, transcript.speaker.size());
   transcript.hello = hello;
   transcript.challenge_version = challenge.version;
   transcript.challenge_process_id = challenge.process_id;
   transcript.challenge_nonce = challenge.nonce;
-  return siphash128(secret, bytes_of(transcript));
+  return tag_of(secret, bytes_of(transcript));
 }
 
 std::string process_text(int process_id) { return process_id > 0 ? join(" (pid ", process_id, ")") : ""; }
@@ -48,25 +48,25 @@ std::string timed_out_text(const Failure& failure, const std::string& ranks) {
 
 }  // namespace
 
-Challenge make_challenge(const SipKey& secret, const Hello& hello, const Nonce& nonce, uint32_t version) {
+Challenge make_challenge(const Secret& secret, const Hello& hello, const Nonce& nonce, uint32_t version) {
   Challenge challenge;
   challenge.version = version;
   challenge.process_id = ::getpid();
   challenge.nonce = nonce;
-  challenge.mac = tag(secret, "rank 0  ", hello, challenge);
+  challenge.mac = tag_by(secret, "rank 0  ", hello, challenge);
   return challenge;
 }
 
-bool is_genuine(const SipKey& secret, const Hello& hello, const Challenge& challenge) {
-  return equal_digests(challenge.mac, tag(secret, "rank 0  ", hello, challenge));
+bool is_genuine(const Secret& secret, const Hello& hello, const Challenge& challenge) {
+  return equal_tags(challenge.mac, tag_by(secret, "rank 0  ", hello, challenge));
 }
 
-Proof make_proof(const SipKey& secret, const Hello& hello, const Challenge& challenge) {
-  return {tag(secret, "rank r  ", hello, challenge)};
+Proof make_proof(const Secret& secret, const Hello& hello, const Challenge& challenge) {
+  return {tag_by(secret, "rank r  ", hello, challenge)};
 }
 
-bool is_genuine(const SipKey& secret, const Hello& hello, const Challenge& challenge, const Proof& proof) {
-  return equal_digests(proof.mac, tag(secret, "rank r  ", hello, challenge));
+bool is_genuine(const Secret& secret, const Hello& hello, const Challenge& challenge, const Proof& proof) {
+  return equal_tags(proof.mac, tag_by(secret, "rank r  ", hello, challenge));
 }
 
 const char* name(Stage stage) {

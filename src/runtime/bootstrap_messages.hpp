@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/siphash.hpp"
+#include "runtime/secret.hpp"
 
 namespace plait {
 
@@ -23,8 +23,6 @@ inline constexpr uint32_t kBootstrapVersion = 1;
 //     Proof {MAC("r", Hello, b)}           ────►         rank r knows it, and said what the Hello says
 //
 // Both tags are keyed by the secret and cover both nonces, so neither side's tag can be replayed or played back to it.
-
-using Nonce = std::array<uint8_t, 16>;
 
 struct Hello {
   static constexpr uint64_t kMagic = 0x6f6c6c65'48746c50;
@@ -44,21 +42,21 @@ struct Challenge {
   uint32_t version = kBootstrapVersion;
   int32_t process_id = 0;  // of rank 0, for messages
   Nonce nonce{};
-  SipDigest mac{};
+  Tag mac{};
 };
 static_assert(sizeof(Challenge) == 40);
 
 struct Proof {
-  SipDigest mac{};
+  Tag mac{};
 };
 static_assert(sizeof(Proof) == 16);
 
 // The challenge that answers `hello`, with `nonce` in it. (Tests play another version.)
-Challenge make_challenge(const SipKey& secret, const Hello& hello, const Nonce& nonce,
+Challenge make_challenge(const Secret& secret, const Hello& hello, const Nonce& nonce,
                          uint32_t version = kBootstrapVersion);
-bool is_genuine(const SipKey& secret, const Hello& hello, const Challenge& challenge);
-Proof make_proof(const SipKey& secret, const Hello& hello, const Challenge& challenge);
-bool is_genuine(const SipKey& secret, const Hello& hello, const Challenge& challenge, const Proof& proof);
+bool is_genuine(const Secret& secret, const Hello& hello, const Challenge& challenge);
+Proof make_proof(const Secret& secret, const Hello& hello, const Challenge& challenge);
+bool is_genuine(const Secret& secret, const Hello& hello, const Challenge& challenge, const Proof& proof);
 
 // --- after the handshake ---
 

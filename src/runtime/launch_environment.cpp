@@ -1,218 +1,261 @@
+// From the variables that are there to one rank of one job. Shells, allocations and launchers nest, so variables of
+// several launchers are often there at once, and some are left over from elsewhere:
+//
+//   what is there                                 what counts
+//   several that say the same                     that
+//   one that says "rank 0 of 1", and another      the other: the first speaks of a shell, or is left over. But an error
+//                                                 where the first is the inner one, as of mpirun -n 1 in srun -n 4: a
+//                                                 communicator of one could be what nobody wants
+//   an inner and an outer launcher, of several    the inner one
+//   ranks each
+//   others that say different things              an error, which names the variables of both
+//   one that says not everything, alone           an error
 #include "runtime/launch_environment.hpp"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <fstream>
-#include <initializer_list>
-#include <iterator>
-#include <sstream>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
+#include "runtime/launchers.hpp"
 
 namespace plait {
 namespace {
 
-// The variables of one launcher, with the launcher's name for error messages.
-class Reader {
- public:
-  Reader(const char* launcher, const Environment& environment) : launcher_(launcher), environment_(environment) {}
+std::string text_of(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
 
-  const char* launcher() const { return launcher_; }
-
-  bool has(const char* name) const { return !text(name).empty(); }
-
-  std::string text(const char* name) const {
-    const auto found = environment_.find(name);
-    return found == environment_.end() ? "" : found->second;
+// The first of them that is set; null where none is.
+const char* first_set(const Environment& environment, const VariableNames& names) {
+  for (const char* name : names) {
+    if (name != nullptr && !text_of(environment, name).empty()) return name;
   }
+  return nullptr;
+}
 
-  // The number in variable `name`; nothing where it is unset.
-  std::optional<int> number(const char* name) const {
-    const std::string value = text(name);
-    if (value.empty()) return std::nullopt;
-    int number = 0;
-    const char* end = value.data() + value.size();
-    const auto [read_to, error] = std::from_chars(value.data(), end, number);
-    if (error != std::errc() || read_to != end || number < 0) {
-      fail(ErrorCode::kInvalidInput, launcher_, ": environment variable ", name, " is \"", value,
-           "\"; expected a whole number from 0");
-    }
-    return number;
+// The number in variable `name`; nothing where it is unset or null.
+std::optional<int> number_in(const Environment& environment, const Launcher& launcher, const char* name) {
+  const std::string value = name == nullptr ? "" : text_of(environment, name);
+  if (value.empty()) return std::nullopt;
+  int number = 0;
+  const char* end = value.data() + value.size();
+  const auto [read_to, error] = std::from_chars(value.data(), end, number);
+  if (error != std::errc() || read_to != end || number < 0) {
+    fail(ErrorCode::kInvalidInput, launcher.name, ": environment variable ", name, " is \"", value,
+         "\"; expected a whole number from 0");
   }
+  return number;
+}
 
-  // One that must be there because `because` is.
-  int required(const char* name, const char* because) const {
-    const auto value = number(name);
-    if (value) return *value;
-    fail(ErrorCode::kInvalidInput, launcher_, ": environment variable ", because, " is set but ", name,
-         " is not; a rank needs both (unset both to run alone)");
+// What one launcher says, or the variables that look like it.
+struct Claim {
+  const Launcher* launcher = nullptr;
+  const char* size_name = nullptr;
+  std::optional<int> rank, size;
+
+  bool is_complete() const { return rank && size; }
+  bool is_alone() const { return size == 1; }
+  bool is_proven() const { return launcher->layer != LauncherLayer::kUnknown; }
+
+  // "rank 1 of 4 (PMI_RANK=1, PMI_SIZE=4)"
+  std::string text() const {
+    std::string said, names;
+    if (rank) said = join("rank ", *rank), names = join(launcher->rank, "=", *rank);
+    if (rank && size) said += " of ", names += ", ";
+    if (size) said += join(rank ? "" : "one of ", *size, rank ? "" : " ranks"), names += join(size_name, "=", *size);
+    return join(said, " (", names, ")");
   }
-
- private:
-  const char* launcher_;
-  const Environment& environment_;
 };
+
+constexpr const char* kOrSayIt = "set PLAIT_RANK, PLAIT_WORLD_SIZE and PLAIT_JOB on every rank";
+
+// Without its proof, rank 0 of a resource manager is no rank: a batch script of Slurm. Another number cannot be that.
+void check_unproven(const Launcher& launcher, const Environment& environment) {
+  if (launcher.layer != LauncherLayer::kResourceManager) return;
+  const int rank = number_in(environment, launcher, launcher.rank).value_or(0);
+  if (rank == 0) return;
+  fail(ErrorCode::kInvalidInput, launcher.name, ": environment variable ", launcher.rank, " is ", rank, ", but ",
+       launcher.proof[0], " is not set, as it is where ", launcher.name, " starts ranks; unset ", launcher.rank,
+       " to run alone, or ", kOrSayIt);
+}
+
+std::optional<Claim> claim_of(const Launcher& launcher, const Environment& environment) {
+  if (launcher.proof[0] != nullptr && first_set(environment, launcher.proof) == nullptr) {
+    check_unproven(launcher, environment);
+    return std::nullopt;
+  }
+  Claim claim;
+  claim.launcher = &launcher;
+  claim.rank = number_in(environment, launcher, launcher.rank);
+  claim.size_name = first_set(environment, launcher.size);
+  claim.size = number_in(environment, launcher, claim.size_name);
+  // Resource managers tell shells how many ranks they could start.
+  if (!claim.rank && (!claim.size || launcher.layer == LauncherLayer::kResourceManager)) return std::nullopt;
+  return claim;
+}
+
+// Whether the parts that `part` has are those of `whole`.
+bool says_the_same(const Claim& part, const Claim& whole) {
+  return (!part.rank || part.rank == whole.rank) && (!part.size || part.size == whole.size);
+}
+
+// In the order of the table: inner launchers first, what nothing proves last.
+std::vector<Claim> claims_in(const Environment& environment) {
+  std::vector<Claim> claims;
+  for (const Launcher& launcher : launchers()) {
+    const std::string_view rank = launcher.rank;
+    const bool is_read = std::ranges::any_of(claims, [&](const Claim& claim) { return claim.launcher->rank == rank; });
+    // RANK alone, beside ranks of a launcher, is a word that programs use for other things too.
+    const bool is_word = launcher.layer == LauncherLayer::kUnknown && first_set(environment, launcher.size) == nullptr;
+    if (is_read || (is_word && !claims.empty())) continue;
+    if (const auto claim = claim_of(launcher, environment)) claims.push_back(*claim);
+  }
+  // A part of what another launcher says in whole adds nothing: PMIX_RANK stands beside the variables of mpirun.
+  const auto is_explained = [&, all = claims](const Claim& claim) {
+    return !claim.is_complete() && std::ranges::any_of(all, [&](const Claim& other) {
+      return other.is_complete() && other.is_proven() && says_the_same(claim, other);
+    });
+  };
+  std::erase_if(claims, is_explained);
+  return claims;
+}
+
+// Whether a job of `inner` is commonly started by a process that `outer` has started.
+bool may_enclose(const Claim& outer, const Claim& inner) {
+  const LauncherLayer layer = inner.launcher->layer;
+  if (!outer.is_proven()) return layer == LauncherLayer::kPlait;  // PLAIT_RANK is meant for nobody else
+  return inner.is_proven() && layer < outer.launcher->layer;
+}
+
+// The innermost that says everything. What says "alone" gives way to another that may be inside of it; null: there is
+// none.
+const Claim* choose(const std::vector<Claim>& claims) {
+  const Claim* chosen = nullptr;
+  for (const Claim& claim : claims) {
+    if (!claim.is_complete()) continue;
+    const bool gives_way = chosen != nullptr && chosen->is_alone() && !claim.is_alone() && !may_enclose(claim, *chosen);
+    if (chosen == nullptr || gives_way) chosen = &claim;
+  }
+  return chosen;
+}
+
+// Whether one of them must be wrong about this process.
+bool contradicts(const Claim& other, const Claim& chosen) {
+  if (other.is_alone()) return false;
+  if (chosen.is_alone()) return true;  // where `other` says how many, it is several
+  return !says_the_same(other, chosen) && !may_enclose(other, chosen);
+}
+
+[[noreturn]] void fail_contradiction(const Claim& chosen, const Claim& other) {
+  const Claim& doubtful = chosen.is_proven() ? other : chosen;
+  std::string unset;
+  for (const char* name : {doubtful.rank ? doubtful.launcher->rank : nullptr, doubtful.size_name}) {
+    if (name != nullptr) unset += join(" -u ", name);
+  }
+  fail(ErrorCode::kInvalidInput, "launchers contradict each other: ", chosen.launcher->name,
+       " says that this process is ", chosen.text(), ", ", other.launcher->name, " that it is ", other.text(),
+       ". Remove the variables that do not belong to this job, for instance by `env", unset, "`, or ", kOrSayIt);
+}
+
+[[noreturn]] void fail_incomplete(const Claim& claim) {
+  const Launcher& launcher = *claim.launcher;
+  if (launcher.size[0] == nullptr) {
+    fail(ErrorCode::kInvalidInput, launcher.name, ": environment variable ", launcher.rank, " is ", *claim.rank,
+         ", so a launcher has started this process as one of several ranks, but no variable says of how many; ",
+         kOrSayIt, ", or unset ", launcher.rank, " to run alone");
+  }
+  const char* there = claim.rank ? launcher.rank : claim.size_name;
+  const char* missing = claim.rank ? launcher.size[0] : launcher.rank;
+  fail(ErrorCode::kInvalidInput, launcher.name, ": environment variable ", there, " is set but ", missing,
+       " is not; a rank needs both. Unset ", there, " to run alone, or ", kOrSayIt);
+}
+
+void check_one_host(const Claim& claim, const Environment& environment) {
+  const Launcher& launcher = *claim.launcher;
+  const char* advice = "; ranks on several hosts are not supported yet, start all ranks on one host";
+  const char* local_size_name = first_set(environment, launcher.local_size);
+  const auto local_size = number_in(environment, launcher, local_size_name);
+  if (local_size && *local_size != *claim.size) {
+    fail(ErrorCode::kInvalidInput, launcher.name, ": ", local_size_name, " is ", *local_size, " but ", claim.size_name,
+         " is ", *claim.size, advice);
+  }
+  const auto hosts = number_in(environment, launcher, launcher.hosts);
+  if (hosts && *hosts != 1) {
+    fail(ErrorCode::kInvalidInput, launcher.name, ": ", launcher.hosts, " is ", *hosts, advice);
+  }
+}
+
+LaunchEnvironment checked(const Claim& claim, const Environment& environment) {
+  const Launcher& launcher = *claim.launcher;
+  LaunchEnvironment launch;
+  launch.launcher = launcher.name;
+  launch.rank = *claim.rank;
+  launch.size = *claim.size;
+  if (launch.rank >= launch.size) {
+    fail(ErrorCode::kInvalidInput, launcher.name, ": ", launcher.rank, " is ", launch.rank, " but ", claim.size_name,
+         " is ", launch.size, "; ranks are numbered from 0");
+  }
+  check_one_host(claim, environment);
+  const char* local_rank_name = first_set(environment, launcher.local_rank);
+  launch.local_rank = number_in(environment, launcher, local_rank_name).value_or(launch.rank);
+  if (launch.local_rank >= launch.size) {
+    fail(ErrorCode::kInvalidInput, launcher.name, ": ", local_rank_name, " is ", launch.local_rank, " but there are ",
+         launch.size, " ranks");
+  }
+  return launch;
+}
 
 // A name and what is said about it, such as "torchrun/MASTER_PORT=29500": keys of two launchers never meet.
-std::string key_of(const Reader& reader, std::initializer_list<const char*> names) {
+std::string key_of(const Launcher& launcher, const Environment& environment, const AncestorFinder& ancestor) {
   std::string key;
-  for (const char* name : names) {
-    if (reader.has(name)) key += join("/", name, "=", reader.text(name));
+  const auto add = [&](const VariableNames& names) {
+    for (const char* name : names) {
+      const std::string value = name == nullptr ? "" : text_of(environment, name);
+      if (!value.empty()) key += join("/", name, "=", value);
+    }
+  };
+  add(launcher.unique);
+  if (!key.empty()) {
+    add(launcher.beside);
+  } else if (launcher.ancestor != nullptr) {
+    const std::string process = ancestor(launcher.ancestor);
+    if (!process.empty()) key = "/" + process;
   }
-  return key.empty() ? "" : reader.launcher() + key;
+  return key.empty() ? "" : launcher.name + key;
 }
 
-struct Names {
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;  // where set and smaller than size, there are several hosts
-};
-
-// Rank, size and local rank, checked; nothing where neither rank nor size is set.
-std::optional<LaunchEnvironment> read_ranks(const Reader& reader, const Names& names) {
-  if (!reader.has(names.rank) && !reader.has(names.size)) return std::nullopt;
-  LaunchEnvironment launch;
-  launch.launcher = reader.launcher();
-  launch.rank = reader.required(names.rank, names.size);
-  launch.size = reader.required(names.size, names.rank);
-  launch.local_rank = reader.number(names.local_rank).value_or(launch.rank);
-  if (launch.rank >= launch.size) {
-    fail(ErrorCode::kInvalidInput, launch.launcher, ": ", names.rank, " is ", launch.rank, " but ", names.size, " is ",
-         launch.size, "; ranks are numbered from 0");
+// PLAIT_JOB goes before whatever launchers offer, and is what to set where they offer nothing.
+std::string job_key(const Claim& chosen, const std::vector<Claim>& claims, const Environment& environment,
+                    const AncestorFinder& ancestor) {
+  const std::string given = text_of(environment, "PLAIT_JOB");
+  if (!given.empty()) return "job/PLAIT_JOB=" + given;
+  if (chosen.is_alone()) return "";
+  for (const Claim& claim : claims) {
+    if (!claim.is_complete() || !says_the_same(claim, chosen)) continue;
+    std::string key = key_of(*claim.launcher, environment, ancestor);
+    if (!key.empty()) return key;
   }
-  const int local_size = names.local_size ? reader.number(names.local_size).value_or(launch.size) : launch.size;
-  if (local_size != launch.size) {
-    fail(ErrorCode::kInvalidInput, launch.launcher, ": ", names.local_size, " is ", local_size, " but ", names.size,
-         " is ", launch.size, "; ranks on several hosts are not supported yet, start all ranks on one host");
-  }
-  if (launch.local_rank >= launch.size) {
-    fail(ErrorCode::kInvalidInput, launch.launcher, ": ", names.local_rank, " is ", launch.local_rank,
-         " but there are ", launch.size, " ranks");
-  }
-  return launch;
-}
-
-// PLAIT_JOB goes before whatever a launcher offers, and is what to set where it offers nothing.
-LaunchEnvironment with_job_key(LaunchEnvironment launch, const Environment& environment, const std::string& offered) {
-  const std::string given = key_of(Reader("job", environment), {"PLAIT_JOB"});
-  launch.job_key = given.empty() ? offered : given;
-  if (launch.job_key.empty() && launch.size > 1) {
-    fail(ErrorCode::kInvalidInput, launch.launcher, " started rank ", launch.rank, " of ", launch.size,
-         ", but nothing in the environment tells this job from others; set PLAIT_JOB to one random text on all ranks");
-  }
-  return launch;
-}
-
-std::optional<LaunchEnvironment> from_plait(const Environment& environment) {
-  const Reader reader("plait run", environment);
-  const auto launch = read_ranks(reader, {"PLAIT_RANK", "PLAIT_WORLD_SIZE", "PLAIT_LOCAL_RANK", nullptr});
-  if (!launch) return std::nullopt;
-  return with_job_key(*launch, environment, "");
-}
-
-std::optional<LaunchEnvironment> from_torchrun(const Environment& environment) {
-  const Reader reader("torchrun", environment);
-  const auto launch = read_ranks(reader, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
-  if (!launch) return std::nullopt;
-  // The store's port is held by one job at a time, so it tells jobs apart even where the run id is the default "none".
-  // Without it the address alone would be the same for all jobs.
-  const bool unique = reader.has("MASTER_PORT");
-  return with_job_key(
-      *launch, environment,
-      unique ? key_of(reader, {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
-             : "");
-}
-
-std::optional<LaunchEnvironment> from_open_mpi(const Environment& environment) {
-  const Reader reader("Open MPI", environment);
-  const auto launch = read_ranks(reader, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                          "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  if (!launch) return std::nullopt;
-  // Version 5 and 4 with PMIx set PMIX_NAMESPACE; version 4 sets the job id in any case, and a random key beside it.
-  return with_job_key(
-      *launch, environment,
-      key_of(reader, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"}));
-}
-
-std::optional<LaunchEnvironment> from_mpich(const Environment& environment, const AncestorFinder& ancestor) {
-  const Reader reader("MPICH", environment);
-  const auto launch = read_ranks(reader, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
-  if (!launch) return std::nullopt;
-  // Slurm's PMI-2 plugin and PMI over TCP name the job. Hydra does not (PMI_FD is a pipe of each rank), but all ranks
-  // of a host are below one hydra_pmi_proxy, however many shells are between.
-  std::string key = key_of(reader, {"PMI_JOBID", "PMI_PORT", "PALS_APID"});
-  if (key.empty() && launch->size > 1) {
-    const std::string proxy = ancestor("hydra_");
-    if (!proxy.empty()) key = "MPICH/" + proxy;
-  }
-  return with_job_key(*launch, environment, key);
-}
-
-std::optional<LaunchEnvironment> from_slurm(const Environment& environment) {
-  const Reader reader("Slurm", environment);
-  // A batch script has SLURM_PROCID=0 and SLURM_NTASKS too, without being a rank of anything: only a step is a job of
-  // ranks, and only `srun` sets the step's variables.
-  if (!reader.has("SLURM_STEP_ID") || !reader.has("SLURM_PROCID")) return std::nullopt;
-  const char* size = reader.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  const auto launch = read_ranks(reader, {"SLURM_PROCID", size, "SLURM_LOCALID", nullptr});
-  if (reader.number("SLURM_STEP_NUM_NODES").value_or(1) != 1) {
-    fail(ErrorCode::kInvalidInput, "Slurm: SLURM_STEP_NUM_NODES is ", reader.text("SLURM_STEP_NUM_NODES"),
-         "; ranks on several hosts are not supported yet, use srun --nodes=1");
-  }
-  return with_job_key(*launch, environment, key_of(reader, {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}));
-}
-
-// What /proc says about one process: its command, parent and start time since boot.
-struct ProcessFacts {
-  std::string command;
-  pid_t parent = 0;
-  std::string start_time;
-};
-
-std::optional<ProcessFacts> process_facts(pid_t process) {
-  std::ifstream file(join("/proc/", process, "/stat"));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // The command is in parentheses and may hold any letter, parentheses too.
-  const size_t open = text.find('(');
-  const size_t close = text.rfind(')');
-  if (open == text.npos || close == text.npos) return std::nullopt;
-  ProcessFacts facts;
-  facts.command = text.substr(open + 1, close - open - 1);
-  // Fields 3 (state), 4 (parent), …, 22 (start time) of proc(5).
-  std::istringstream rest(text.substr(close + 1));
-  std::string field;
-  for (int number = 3; number <= 22 && rest >> field; ++number) {
-    if (number == 4) facts.parent = static_cast<pid_t>(std::atoi(field.c_str()));
-    if (number == 22) facts.start_time = field;
-  }
-  if (facts.start_time.empty()) return std::nullopt;
-  return facts;
+  fail(ErrorCode::kInvalidInput, chosen.launcher->name, " started rank ", *chosen.rank, " of ", *chosen.size,
+       ", but nothing in the environment tells this job from others; set PLAIT_JOB to one random text on all ranks");
 }
 
 }  // namespace
 
-std::string find_ancestor(const std::string& prefix) {
-  pid_t process = ::getppid();
-  while (process > 0) {
-    const auto facts = process_facts(process);
-    if (!facts) return "";
-    if (facts->command.starts_with(prefix)) return join(facts->command, " ", process, " ", facts->start_time);
-    process = facts->parent;
-  }
-  return "";
-}
-
 std::optional<LaunchEnvironment> detect_launch_environment(const Environment& environment,
                                                            const AncestorFinder& ancestor) {
-  if (auto launch = from_plait(environment)) return launch;
-  if (auto launch = from_torchrun(environment)) return launch;
-  if (auto launch = from_open_mpi(environment)) return launch;
-  if (auto launch = from_mpich(environment, ancestor)) return launch;
-  return from_slurm(environment);
+  const std::vector<Claim> claims = claims_in(environment);
+  if (claims.empty()) return std::nullopt;
+  const Claim* chosen = choose(claims);
+  if (chosen == nullptr) fail_incomplete(claims.front());
+  for (const Claim& other : claims) {
+    if (&other != chosen && contradicts(other, *chosen)) fail_contradiction(*chosen, other);
+  }
+  LaunchEnvironment launch = checked(*chosen, environment);
+  launch.job_key = job_key(*chosen, claims, environment, ancestor);
+  return launch;
 }
 
 }  // namespace plait

@@ -1,18 +1,19 @@
-// What a launcher told this process about the ranks, in the environment variables that each launcher has for it.
+// What a launcher told this process about the ranks, in the environment variables that each launcher has for it
+// (launchers.hpp).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/settings.hpp"
+#include "runtime/ancestor.hpp"
 #include "runtime/unique_id.hpp"
 
 namespace plait {
 
 struct LaunchEnvironment {
-  std::string launcher;  // "plait run", "torchrun", "Open MPI", "MPICH" or "Slurm", for messages
+  std::string launcher;  // "plait run", "torchrun", "Open MPI", …, for messages
   int rank = 0;
   int size = 1;
   int local_rank = 0;
@@ -24,15 +25,12 @@ struct LaunchEnvironment {
   UniqueId id(uint64_t sequence) const { return UniqueId::for_job(job_key, sequence); }
 };
 
-// Names the nearest ancestor process whose command begins with `prefix`, by process id and start time; empty where
-// there is none. That tells jobs apart where a launcher gives them no name.
-using AncestorFinder = std::function<std::string(const std::string& prefix)>;
-std::string find_ancestor(const std::string& prefix);
-
-// Looks for `plait run`, torchrun, Open MPI, MPICH (Hydra) and Slurm, in this order; nothing where none of them started
-// this process. PLAIT_JOB, where it is set, is the job's key under every launcher. Throws kInvalidInput where what a
-// launcher says is incomplete or contradicts itself, where the ranks are spread over several hosts, and where nothing
-// tells this job from others.
+// Nothing where no launcher started this process. Where several have left their variables, the innermost counts, and
+// one that says "alone" is not it: the rules stand in launch_environment.cpp. PLAIT_JOB, where it is set, is the job's
+// key under every launcher. Throws kInvalidInput
+//   - where what a launcher says is incomplete, or launchers contradict each other: the message names all variables;
+//   - where the ranks are spread over several hosts;
+//   - where nothing tells this job from others.
 std::optional<LaunchEnvironment> detect_launch_environment(const Environment& environment = process_environment(),
                                                            const AncestorFinder& ancestor = find_ancestor);
 

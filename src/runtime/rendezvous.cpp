@@ -142,7 +142,7 @@ class Gathering {
       const Progress progress = receive_message(caller, caller.hello);
       if (progress != Progress::kDone) return progress == Progress::kMore;
       if (caller.hello.magic != Hello::kMagic) return false;
-      caller.challenge = make_challenge(secret_, caller.hello, random_key());
+      caller.challenge = make_challenge(secret_, caller.hello, random_128_bits());
       std::span<const std::byte> rest = bytes_of(caller.challenge);
       // A fresh connection has room for these few bytes; where it has not, the caller is no rank.
       if (send_some(caller.socket.get(), rest) != Progress::kDone) return false;
@@ -260,7 +260,7 @@ class Gathering {
   RankLink& link(int rank) { return links_[static_cast<size_t>(rank)]; }
 
   RendezvousPoint point_;
-  SipKey secret_;
+  Secret secret_;
   int size_;
   Stage stage_;
   std::span<const RankLink> met_;  // by rank; empty where this is the first time
@@ -288,6 +288,7 @@ class Approach {
   }
 
   RankLink run(double& seconds_left) {
+    require_one_network();
     const SocketAddress place = id_.meeting_place();
     for (double pause = kFirstPauseSeconds;; pause = std::min(2 * pause, kLongestPauseSeconds)) {
       SocketOrError connection = connect_to(place);
@@ -302,6 +303,12 @@ class Approach {
              ": nobody waits for ranks with this id any more (made by pid ", id_.creator_process_id,
              "): all ranks have already arrived, or rank 0 gave up or ended");
       }
+      if (connection.error == ENETUNREACH) {
+        fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
+             ": the loopback interface (lo) is missing or down here, so rank 0 at 127.0.0.1 cannot be reached; bring "
+             "it up "
+             "(ip link set lo up)");
+      }
       if (deadline_.passed()) time_out();
       deadline_.hear_interrupts();
       std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, deadline_.seconds_left())));
@@ -309,9 +316,20 @@ class Approach {
   }
 
  private:
+  // Neither ports of 127.0.0.1 nor names lead from one network namespace to another.
+  void require_one_network() const {
+    const uint64_t own = own_network_namespace();
+    if (own == id_.network_namespace || own == 0 || id_.network_namespace == 0) return;
+    fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
+         ": this process is in another network namespace than rank 0 (pid ", id_.creator_process_id,
+         "), which it cannot reach: in a container or sandbox of its own",
+         has_loopback() ? "" : ", where even the loopback interface (lo) is missing or down",
+         "; start all ranks in one network namespace (containers: --network=host, or --network=container:NAME)");
+  }
+
   // False where rank 0 hung up: it was too busy, so try again.
   bool shake_hands(int socket, double& seconds_left) {
-    hello_.nonce = random_key();
+    hello_.nonce = random_128_bits();
     if (!move(send_all(socket, bytes_of(hello_), deadline_))) return false;
     if (!move(receive_all(socket, writable_bytes_of(challenge_), deadline_))) return false;
     if (!is_genuine(id_.secret, hello_, challenge_)) {

@@ -62,13 +62,15 @@ union DescriptorMessage {
 
 // Takes every descriptor of a message; keeps the last.
 void take_descriptors(msghdr& message, UniqueFd& descriptor) {
+  bool has_room = (message.msg_flags & MSG_CTRUNC) == 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     int number = -1;
     std::memcpy(&number, CMSG_DATA(part), sizeof number);
     descriptor.reset(number);
+    has_room &= static_cast<bool>(descriptor);
   }
-  if (message.msg_flags & MSG_CTRUNC) {
+  if (!has_room) {
     fail(ErrorCode::kResources, "no file descriptor left for one that another rank sent", more_files_hint());
   }
 }
@@ -118,6 +120,14 @@ bool operator==(const SocketAddress& a, const SocketAddress& b) {
   return a.length_ == b.length_ && std::memcmp(&a.storage_, &b.storage_, a.length_) == 0;
 }
 
+bool has_loopback() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket && (errno == EMFILE || errno == ENFILE)) fail_system(errno, "cannot make a socket");
+  // Connecting a datagram socket looks for a way there, and sends nothing.
+  const SocketAddress discard = SocketAddress::at_port(9);
+  return socket && ::connect(socket.get(), discard.get(), discard.length()) == 0;
+}
+
 UniqueFd new_socket(int family) {
   UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) fail_system(errno, "cannot make a socket");
@@ -161,7 +171,8 @@ SocketOrError connect_to(const SocketAddress& address) {
       if (SocketAddress::of(socket.get()) == address) return {{}, ECONNREFUSED};
       return {std::move(socket), 0};
     case ECONNREFUSED:
-      return {{}, ECONNREFUSED};
+    case ENETUNREACH:
+      return {{}, error};
     case EAGAIN:
     case EINTR:
     case ECONNRESET:  // the listener went away at this moment

@@ -43,6 +43,10 @@ class SocketAddress {
   socklen_t length_ = 0;
 };
 
+// Whether 127.0.0.1 can be reached. It cannot where the loopback interface is missing or down, as in a network
+// namespace in which nobody has brought it up.
+bool has_loopback();
+
 // Neither bound nor connected. Throws kResources where too many files are open.
 UniqueFd new_socket(int family);
 
@@ -59,7 +63,8 @@ struct SocketOrError {
   int error = 0;
 };
 
-// ECONNREFUSED: nobody listens at `address`. EAGAIN: too many are waiting there. Anything else is thrown.
+// ECONNREFUSED: nobody listens at `address`. EAGAIN: too many are waiting there. ENETUNREACH: has_loopback() is false.
+// Anything else is thrown.
 SocketOrError connect_to(const SocketAddress& address);
 
 // EAGAIN: nobody is waiting. EMFILE, ENFILE, ENOMEM: the system has no descriptor or memory left. Else thrown.

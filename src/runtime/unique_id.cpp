@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
+#include "base/sha256.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -24,25 +25,22 @@ constexpr std::string_view kTextPrefix = "plait1-";
 // What text() writes: everything that is not constant, and a check against a text cut short or mistyped.
 struct TextForm {
   UniqueId::Origin origin;
-  SipKey secret;
+  Secret secret;
   int32_t creator_process_id;
   int32_t creator_descriptor;
+  uint64_t network_namespace;
   uint16_t port;
   uint16_t reserved;
   uint32_t check;
 };
-static_assert(sizeof(TextForm) == 36);
-
-// Constant keys serve where a hash is wanted and no secret is at hand.
-SipKey public_key(const char (&label)[17]) {
-  SipKey key;
-  std::memcpy(key.data(), label, key.size());
-  return key;
-}
+static_assert(sizeof(TextForm) == 48);
 
 uint32_t check_of(TextForm form) {
   form.check = 0;
-  return static_cast<uint32_t>(siphash64(public_key("plait id's check"), bytes_of(form)));
+  const Sha256Digest digest = sha256(bytes_of(form));
+  uint32_t check;
+  std::memcpy(&check, digest.data(), sizeof check);
+  return check;
 }
 
 std::string hex(std::span<const std::byte> bytes) {
@@ -67,7 +65,7 @@ bool read_hex(std::string_view text, std::span<std::byte> bytes) {
   return true;
 }
 
-UniqueId new_id(UniqueId::Origin origin, const SipKey& secret) {
+UniqueId new_id(UniqueId::Origin origin, const Secret& secret) {
   UniqueId id;
   id.magic = UniqueId::kMagic;
   id.version = UniqueId::kVersion;
@@ -138,25 +136,22 @@ UniqueFd take_released_listener(const UniqueId& id) {
 
 }  // namespace
 
-SipKey random_key() {
-  SipKey key;
-  // 256 bytes and fewer are never cut short; before the kernel's pool is ready, early at boot, this waits.
-  while (::getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
-    if (errno != EINTR) fail_system(errno, "the kernel gives no random bytes");
-  }
-  return key;
-}
-
 UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
   const uint64_t numbers[2] = {::geteuid(), sequence};
   std::string message(reinterpret_cast<const char*>(numbers), sizeof numbers);
   message += job_key;
-  return new_id(Origin::kJob, siphash128(public_key("plait job secret"), std::as_bytes(std::span(message))));
+  return new_id(Origin::kJob, derive_secret("plait job secret", std::as_bytes(std::span(message))));
 }
 
 std::string UniqueId::text() const {
   check();
-  TextForm form{origin, secret, creator_process_id, creator_descriptor, port, 0, 0};
+  TextForm form{};
+  form.origin = origin;
+  form.secret = secret;
+  form.creator_process_id = creator_process_id;
+  form.creator_descriptor = creator_descriptor;
+  form.network_namespace = network_namespace;
+  form.port = port;
   form.check = check_of(form);
   return std::string(kTextPrefix) + hex(bytes_of(form));
 }
@@ -171,6 +166,7 @@ UniqueId UniqueId::parse(std::string_view text) {
   UniqueId id = new_id(form.origin, form.secret);
   id.creator_process_id = form.creator_process_id;
   id.creator_descriptor = form.creator_descriptor;
+  id.network_namespace = form.network_namespace;
   id.port = form.port;
   id.check();
   return id;
@@ -192,16 +188,17 @@ SocketAddress UniqueId::meeting_place() const {
 
 std::string UniqueId::rendezvous_name() const {
   constexpr std::string_view kLabel = "rendezvous name";
-  const SipDigest digest = siphash128(secret, std::as_bytes(std::span(kLabel)));
-  return "plait-" + hex(bytes_of(digest));
+  const Tag tag = tag_of(secret, std::as_bytes(std::span(kLabel)));
+  return "plait-" + hex(bytes_of(tag));
 }
 
 RendezvousPoint RendezvousPoint::create() {
-  return listen(SocketAddress::at_port(0), new_id(UniqueId::Origin::kProcess, random_key()));
+  if (!has_loopback()) return create_at_name();
+  return listen(SocketAddress::at_port(0), new_id(UniqueId::Origin::kProcess, random_128_bits()));
 }
 
 RendezvousPoint RendezvousPoint::create_at_name() {
-  const UniqueId id = new_id(UniqueId::Origin::kProcess, random_key());
+  const UniqueId id = new_id(UniqueId::Origin::kProcess, random_128_bits());
   return listen(id.meeting_place(), id);
 }
 
@@ -210,6 +207,7 @@ RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId i
   if (!listener) fail(ErrorCode::kResources, "no port of 127.0.0.1 is free for ranks to meet at");
   id.creator_process_id = ::getpid();
   id.creator_descriptor = listener.get();
+  id.network_namespace = own_network_namespace();
   id.port = htons(SocketAddress::of(listener.get()).port());
   return RendezvousPoint(id, std::move(listener));
 }

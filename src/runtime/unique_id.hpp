@@ -8,8 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/siphash.hpp"
 #include "base/unique_fd.hpp"
+#include "runtime/secret.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -26,11 +26,13 @@ struct UniqueId {
   uint64_t magic = 0;
   uint32_t version = 0;
   Origin origin = Origin::kProcess;
-  SipKey secret{};
+  Secret secret{};
   int32_t creator_process_id = 0;   // kProcess: who listens, for messages
   int32_t creator_descriptor = -1;  // kProcess: its listening socket, see RendezvousPoint::claim
   uint16_t port = 0;                // of 127.0.0.1, in network order; 0: they meet at rendezvous_name()
-  std::array<uint8_t, 86> reserved{};
+  std::array<uint8_t, 6> padding{};
+  uint64_t network_namespace = 0;  // kProcess: where the port or the name is known; 0: unknown
+  std::array<uint8_t, 72> reserved{};
 
   // The id that all ranks of one user's job compute alike. `sequence` tells apart the communicators that one job makes
   // one after another: 0, 1, 2, … on every rank.
@@ -57,7 +59,8 @@ static_assert(sizeof(UniqueId) == 128 && std::is_trivially_copyable_v<UniqueId>)
 // the point, and hands it to rank 0's Bootstrap, which must therefore be in the same process.
 class RendezvousPoint {
  public:
-  // A new id with a fresh random secret, listening from now on at a free port of 127.0.0.1.
+  // A new id with a fresh random secret, listening from now on at a free port of 127.0.0.1; at a name where there is no
+  // loopback interface.
   static RendezvousPoint create();
 
   // The same at a name, where descriptors can be passed.
@@ -88,8 +91,5 @@ class RendezvousPoint {
   UniqueId id_;
   UniqueFd listener_;
 };
-
-// 16 bytes from the kernel's random source.
-SipKey random_key();
 
 }  // namespace plait

@@ -4,27 +4,22 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
 
+#include "base/small_file.hpp"
+
 namespace plait {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The start of a small file; empty where it cannot be read.
+// Without white space at its end; empty where it cannot be read.
 std::string read_small(const fs::path& path) {
-  constexpr size_t kMaxBytes = 1 << 20;
-  std::ifstream file(path);
-  std::string text;
-  char block[4096];
-  while (text.size() < kMaxBytes && file.read(block, sizeof block).gcount() > 0) {
-    text.append(block, static_cast<size_t>(file.gcount()));
-  }
+  std::string text = read_small_file(path.string());
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   return text;
 }

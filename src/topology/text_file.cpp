@@ -1,11 +1,14 @@
 #include "topology/text_file.hpp"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/unique_fd.hpp"
 
 namespace plait {
 namespace {
@@ -15,10 +18,17 @@ namespace {
   fail(ErrorCode::kInvalidInput, path, ": cannot be read: ", std::generic_category().message(error_number), hint);
 }
 
+std::FILE* open_to_read(const std::string& path) {
+  UniqueFd descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::FILE* file = descriptor ? ::fdopen(descriptor.get(), "rb") : nullptr;
+  if (file) descriptor.release();
+  return file;
+}
+
 }  // namespace
 
 std::string read_text_file(const std::string& path, size_t max_bytes) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> owned(path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> owned(path == "-" ? nullptr : open_to_read(path),
                                                               [](std::FILE* f) { return f ? std::fclose(f) : 0; });
   std::FILE* file = path == "-" ? stdin : owned.get();
   if (!file) fail_to_read(path, errno);

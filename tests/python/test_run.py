@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -295,6 +297,83 @@ def test_launchers_nest():
     assert sorted(result.stdout.splitlines()) == ["0 of 2", "1 of 2"]
 
 
+def test_ranks_know_nothing_of_other_launchers():
+    others = {
+        "OMPI_COMM_WORLD_RANK": "2",
+        "OMPI_COMM_WORLD_SIZE": "3",
+        "PMIX_RANK": "2",
+        "RANK": "1",
+        "WORLD_SIZE": "7",
+    }
+    others |= {"SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "MASTER_PORT": "29500"}
+    script = """
+        import os
+        import plait
+        with plait.init() as communicator:
+            print(communicator.rank, communicator.size, sorted({"RANK", "PMIX_RANK", "MASTER_PORT"} & set(os.environ)))
+        """
+    for ranks in (1, 2):
+        program = [sys.executable, "-c", textwrap.dedent(script)]
+        result = cli("run", "-n", ranks, "--", *program, **others)
+        assert result.returncode == 0, result.stderr
+        assert sorted(result.stdout.splitlines()) == [f"{rank} {ranks} ['MASTER_PORT']" for rank in range(ranks)]
+
+
+def test_what_launchers_say_and_contradict():
+    """Left over from a cluster's pod, or half of what a launcher should say: never a communicator of one in silence."""
+    script = "import plait; c = plait.init(); print(c.rank, c.size)"
+
+    def init(**variables):
+        program = [sys.executable, "-c", script]
+        return subprocess.run(program, capture_output=True, text=True, env=environment(**variables), timeout=TIMEOUT)
+
+    leftover = {"RANK": "0", "WORLD_SIZE": "1"}
+    assert init(**leftover).stdout == "0 1\n"
+    for rank in (
+        "HOROVOD_RANK",
+        "PMIX_RANK",
+        "PALS_RANKID",
+        "FLUX_TASK_RANK",
+        "JSM_NAMESPACE_RANK",
+        "MV2_COMM_WORLD_RANK",
+    ):
+        result = init(**{rank: "0"}, **leftover)
+        assert result.returncode != 0 and f"{rank}=0" in result.stderr and "WORLD_SIZE=1" in result.stderr
+        result = init(**{rank: "1"})
+        assert result.returncode != 0 and rank in result.stderr
+    result = init(OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="4", RANK="0", WORLD_SIZE="2")
+    assert "OMPI_COMM_WORLD_RANK=1" in result.stderr and "WORLD_SIZE=2" in result.stderr
+
+
+def mpirun(ranks, *program, **variables):
+    """Of whichever MPI is here, also as root and on few cores."""
+    allowed = {f"{who}_ALLOW_RUN_AS_ROOT{how}": "1" for who in ("OMPI", "PRTE") for how in ("", "_CONFIRM")}
+    version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+    more = ["--oversubscribe"] if "Open MPI" in version or "OpenRTE" in version else []
+    return subprocess.run(
+        ["mpirun", *more, "-n", str(ranks), *program],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        env=environment(**allowed, **variables),
+        check=False,
+    )
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no MPI here")
+def test_ranks_of_mpirun_beside_variables_that_are_left_over():
+    script = "import plait; c = plait.init(); print(c.rank, c.size)"
+    result = mpirun(4, sys.executable, "-c", script, RANK="0", WORLD_SIZE="1")
+    assert sorted(result.stdout.splitlines()) == [f"{rank} 4" for rank in range(4)], result.stderr
+    result = mpirun(4, sys.executable, "-c", script, RANK="0", WORLD_SIZE="2")
+    assert result.returncode != 0
+    assert "env:// that it is rank 0 of 2 (RANK=0, WORLD_SIZE=2)" in result.stderr
+    result = mpirun(2, *command("bench", "all_reduce", "-b", 8, "-e", 8), RANK="0", WORLD_SIZE="1")
+    assert result.returncode == 0 and result.stdout.count("float") == 1, result.stderr
+    result = mpirun(2, *command("bench", "all_reduce", "-b", 8, "-e", 8), RANK="0", WORLD_SIZE="3")
+    assert result.returncode != 0 and "(RANK=0, WORLD_SIZE=3)" in result.stderr
+
+
 def test_ends_in_time_also_where_nobody_reads():
     arguments = command("run", "-n", 2, "--timeout", 1, "--grace", 1, "--", "yes")
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
@@ -328,3 +407,41 @@ def test_as_many_open_files_as_the_message_says():
             [*limited, needed, *run], capture_output=True, text=True, env=environment(), check=False
         )
         assert result.returncode == 0 and result.stdout == "x\n" * ranks, result.stderr
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_ranks_with_closed_standard_streams(closed, tmp_path):
+    """Lines of the log once went into a socket or the shared memory that had the number of a closed stream."""
+    script = """
+        import os, sys
+        import numpy as np
+        import plait
+        with plait.init() as communicator:
+            for _ in range(50):
+                array = np.full(1000, communicator.rank + 1, dtype="int32")
+                communicator.all_reduce(array, out=array)
+                assert (array == 6).all(), array
+            open(os.path.join(sys.argv[1], str(communicator.rank)), "w").close()
+        """
+    program = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
+    shell = ["sh", "-c", f'exec {closed}; exec "$@"', "sh"]
+    result = cli("run", "-n", 3, "--", *shell, *program, PLAIT_LOG="debug", PLAIT_NO_SUCH_SETTING="1")
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["0", "1", "2"]
+
+
+def test_a_log_that_nobody_reads_ends_nobody():
+    script = """
+        import os, signal
+        import plait
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        reader, writer = os.pipe()
+        os.dup2(writer, 2)
+        os.close(reader)
+        with plait.init() as communicator:
+            communicator.barrier()
+        print("well")
+        """
+    program = [sys.executable, "-c", textwrap.dedent(script)]
+    result = cli("run", "-n", 2, "--", *program, PLAIT_LOG="debug", PLAIT_NO_SUCH_SETTING="1")
+    assert result.returncode == 0 and result.stdout.split() == ["well"] * 2

@@ -458,7 +458,7 @@ TEST_P(BootstrapErrors, AnotherVersionOfRankZeroIsNamed) {
   std::thread rank_zero([&] {
     play_rank_zero(point.listener(), [&](const Hello& hello) {
       // The tag covers the version, so a newer library makes it over its own.
-      return make_challenge(point.id().secret, hello, random_key(), kBootstrapVersion + 1);
+      return make_challenge(point.id().secret, hello, random_128_bits(), kBootstrapVersion + 1);
     });
   });
   EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(5)); }, 0),

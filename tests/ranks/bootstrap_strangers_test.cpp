@@ -151,7 +151,7 @@ TEST_P(BootstrapStrangers, WhoKnowsTheProtocolButNotTheSecretIsRefused) {
     send_all(socket.get(), bytes_of(hello), deadline);
     require(receive_all(socket.get(), writable_bytes_of(challenge), deadline) == Progress::kDone, "a challenge");
     require(is_genuine(id.secret, hello, challenge), "rank 0 proves itself first");
-    const Proof proof = make_proof(random_key(), hello, challenge);
+    const Proof proof = make_proof(random_128_bits(), hello, challenge);
     send_all(socket.get(), bytes_of(proof), deadline);
     require(is_refused(socket.get(), 1.5), "a wrong proof is refused at once");
     begun();
@@ -226,7 +226,7 @@ TEST_P(BootstrapStrangers, AFalseRankZeroIsRecognised) {
   const RendezvousPoint point = new_point();
   std::thread impostor([&] {
     play_rank_zero(point.listener(),
-                   [](const Hello& hello) { return make_challenge(random_key(), hello, random_key()); });
+                   [](const Hello& hello) { return make_challenge(random_128_bits(), hello, random_128_bits()); });
   });
   EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(5)); }, 0),
                   "what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0, or "
@@ -236,11 +236,11 @@ TEST_P(BootstrapStrangers, AFalseRankZeroIsRecognised) {
 
 TEST_P(BootstrapStrangers, TheSecretIsNeverSaid) {
   const RendezvousPoint point = new_point();
-  const SipKey secret = point.id().secret;
+  const Secret secret = point.id().secret;
   std::string said;
   std::thread listening([&] {
     said = play_rank_zero(point.listener(),
-                          [&](const Hello& hello) { return make_challenge(secret, hello, random_key()); });
+                          [&](const Hello& hello) { return make_challenge(secret, hello, random_128_bits()); });
   });
   EXPECT_NE(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(0.3)); }, 0), "");
   listening.join();

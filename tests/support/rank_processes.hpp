@@ -40,9 +40,9 @@ class Shared {
 
 // An id that nothing else on this machine has, and that costs no descriptor in the harness.
 inline UniqueId new_id() {
-  const SipKey key = random_key();
+  const auto bytes = random_128_bits();
   std::string text;
-  for (const auto byte : key) text += join(static_cast<unsigned>(byte), ".");
+  for (const auto byte : bytes) text += join(static_cast<unsigned>(byte), ".");
   return UniqueId::for_job(text, 0);
 }
 

@@ -88,6 +88,16 @@ inline bool enter_mount_namespace() {
   return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
+// Gives this process other namespaces, such as CLONE_NEWNET, as the user that it was; false where the system does not
+// let it. Children are in a new process namespace, not the process itself.
+inline bool enter_namespaces(int flags) {
+  if (::unshare(flags) == 0) return true;
+  const uid_t user = ::geteuid();
+  if (::unshare(CLONE_NEWUSER | flags) != 0) return false;
+  write_text("/proc/self/uid_map", join(user, " ", user, " 1"));
+  return ::geteuid() == user;
+}
+
 // Mounts a file system in memory with room for `kib` KiB.
 inline void mount_small(const std::string& directory, size_t kib) {
   const std::string options = join("size=", kib, "k");

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from .. import _core
 from ..errors import Error
 from .orphans import Orphans
 from .screen import complain, output_errors
@@ -58,7 +59,10 @@ class Job:
         _check_open_files(size)
         self._command = list(command)
         self._size = size
-        self._environment = dict(os.environ if environment is None else environment)
+        # What another launcher said is about this process, not about its ranks.
+        foreign = set(_core.launcher_variables())
+        given = os.environ if environment is None else environment
+        self._environment = {name: value for name, value in given.items() if name not in foreign}
         self._timeout = timeout
         self._grace = grace
         self._tag = tag

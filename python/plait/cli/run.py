@@ -8,7 +8,9 @@ from . import usage
 
 _DESCRIPTION = """\
 Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its environment, from
-which `plait.init()` makes a communicator. Passes on their output line by line, and the signals that it gets itself.
+which `plait.init()` makes a communicator. Variables by which another launcher tells a process its rank and their number
+(mpirun, srun, RANK and WORLD_SIZE, ...) are taken out: they are not about these ranks. Passes on their output line by
+line, and the signals that it gets itself.
 When a rank fails, the others get a grace time, in which they find out and say what happened, and are then ended.
 Nothing that was started outlives `plait run`: what ranks leave behind is ended too. Only where SIGKILL ends `plait run`
 itself, processes that made a session or group of their own may stay."""

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/memory_file.hpp"
 #include "runtime/cuda/cleared_memory.hpp"
 #include "runtime/cuda/driver.hpp"
 
@@ -89,7 +90,8 @@ PeerBlock make_vmm(std::span<const int> devices, size_t bytes, bool exported, Cl
     check_driver(calls.export_handle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                  "exporting memory for peers");
     block.descriptor.reset(descriptor);
-    ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    if (!block.descriptor) fail_system(errno, "exporting memory for peers");
+    ::fcntl(block.descriptor.get(), F_SETFD, FD_CLOEXEC);
   }
   return block;
 }
@@ -127,11 +129,8 @@ PeerBlock make_host(size_t bytes, bool exported, Cleanup& cleanup) {
   PeerBlock block;
   block.bytes = round_up(bytes, static_cast<size_t>(::sysconf(_SC_PAGESIZE)));
   if (exported) {
-    block.descriptor.reset(::memfd_create("plait-gpu", MFD_CLOEXEC));
-    if (!block.descriptor) fail_system(errno, "cannot make a memory file");
-    if (::ftruncate(block.descriptor.get(), static_cast<off_t>(block.bytes)) < 0) {
-      fail_system(errno, join("cannot give a memory file ", block.bytes, " bytes"));
-    }
+    block.descriptor = make_memory_file("plait-gpu", block.bytes);
+    if (!block.descriptor) fail_system(errno, join("cannot make a memory file of ", block.bytes, " bytes"));
     block.address = map_host_block(block.descriptor.get(), block.bytes, cleanup);
     return block;
   }

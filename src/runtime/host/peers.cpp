@@ -7,18 +7,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 
 #include "base/error.hpp"
+#include "base/small_file.hpp"
 
 namespace plait {
 namespace {
 
 // The letter of /proc/<pid>/stat behind the command name in parentheses; 0 where there is no such process.
 char state_letter(int pid) {
-  std::ifstream file(join("/proc/", pid, "/stat"));
-  std::string line;
-  if (!std::getline(file, line)) return 0;
+  const std::string line = read_small_file(join("/proc/", pid, "/stat"));
   const size_t close = line.rfind(')');
   return close == std::string::npos || close + 2 >= line.size() ? 0 : line[close + 2];
 }

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/memory_file.hpp"
 #include "runtime/meetings.hpp"
 
 namespace plait {
@@ -129,11 +130,9 @@ UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory
   const size_t bytes = shape.total_bytes();
   check_file_size_limit(shape);
   if (directory.empty()) {
-    UniqueFd file(static_cast<int>(memfd_create("plait", MFD_CLOEXEC)));
     // An anonymous memory file takes pages from the process's memory as they are touched; there is no quota to ask for.
-    if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
-      fail_without_directory(shape, errno);
-    }
+    UniqueFd file = make_memory_file("plait", bytes);
+    if (!file) fail_without_directory(shape, errno);
     return file;
   }
   UniqueFd file = open_unnamed_file(shape, directory);

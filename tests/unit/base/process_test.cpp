@@ -47,5 +47,11 @@ TEST(ProcessNamespace, IsAnotherInAContainer) {
   EXPECT_EQ(WEXITSTATUS(status), kOther);
 }
 
+TEST(NetworkNamespace, IsTheOneThatTheKernelNames) {
+  char text[64] = {};
+  ASSERT_GT(readlink("/proc/self/ns/net", text, sizeof(text) - 1), 0);
+  EXPECT_EQ("net:[" + std::to_string(own_network_namespace()) + "]", text);
+}
+
 }  // namespace
 }  // namespace plait

@@ -1,5 +1,6 @@
-// The environments below are what each launcher sets, cut down to what is read: Open MPI 4.1.4 and MPICH 5.0 as seen
-// from `mpirun -n 2 env`, torchrun, Slurm and Open MPI 5 after their documentation.
+// The environments below are what each launcher sets, cut down to what is read: Open MPI 4.1.4 and 5.0.11, MPICH 5.0
+// and PRRTE as seen from `mpirun -n 2 env`, the others after their documentation and after environments that users
+// published.
 #include "runtime/launch_environment.hpp"
 
 #include <gtest/gtest.h>
@@ -106,9 +107,17 @@ TEST(LaunchEnvironment, Torchrun) {
   EXPECT_EQ(launch.size, 4);
   EXPECT_EQ(launch.local_rank, 2);
   EXPECT_EQ(launch.job_key,
-            "torchrun/MASTER_ADDR=127.0.0.1/MASTER_PORT=29500/TORCHELASTIC_RUN_ID=none/TORCHELASTIC_RESTART_COUNT=0");
-  // Set by hand, as for init_method="env://".
-  EXPECT_EQ(detect({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}).local_rank, 1);
+            "torchrun/MASTER_PORT=29500/MASTER_ADDR=127.0.0.1/TORCHELASTIC_RUN_ID=none/TORCHELASTIC_RESTART_COUNT=0");
+}
+
+// Set by hand, as for init_method="env://".
+TEST(LaunchEnvironment, RankAndWorldSizeAlone) {
+  const LaunchEnvironment launch = detect({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}});
+  EXPECT_EQ(launch.launcher, "env://");
+  EXPECT_EQ(launch.rank, 1);
+  EXPECT_EQ(launch.size, 2);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.job_key, "env:///MASTER_PORT=1");
 }
 
 TEST(LaunchEnvironment, ARestartedJobIsAnotherJob) {
@@ -189,11 +198,11 @@ TEST(LaunchEnvironment, PlaitJobIsTheKeyUnderEveryLauncher) {
 TEST(LaunchEnvironment, AHalfSetEnvironmentIsAnError) {
   EXPECT_TRUE(refused(without(plait_run(), "PLAIT_WORLD_SIZE"), "PLAIT_RANK is set but PLAIT_WORLD_SIZE is not"));
   EXPECT_TRUE(refused(without(plait_run(), "PLAIT_RANK"), "PLAIT_WORLD_SIZE is set but PLAIT_RANK is not"));
-  EXPECT_TRUE(refused({{"RANK", "0"}}, "torchrun: environment variable RANK is set but WORLD_SIZE is not"));
+  EXPECT_TRUE(refused({{"RANK", "0"}}, "env://: environment variable RANK is set but WORLD_SIZE is not"));
   EXPECT_TRUE(refused({{"WORLD_SIZE", "2"}}, "WORLD_SIZE is set but RANK is not"));
   EXPECT_TRUE(refused({{"OMPI_COMM_WORLD_RANK", "0"}}, "OMPI_COMM_WORLD_SIZE is not"));
   EXPECT_TRUE(refused({{"PMI_SIZE", "2"}}, "PMI_RANK is not"));
-  EXPECT_TRUE(refused({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}}, "SLURM_NTASKS is not"));
+  EXPECT_TRUE(refused({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}}, "SLURM_STEP_NUM_TASKS is not"));
 }
 
 TEST(LaunchEnvironment, NumbersThatAreNoneAreAnError) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -173,6 +174,12 @@ TEST(RendezvousPoint, ANewIdListensAtAPortOfThisHostOnly) {
   EXPECT_EQ(address.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
   EXPECT_NE(address.sin_port, 0);
   EXPECT_EQ(address.sin_port, point.id().port) << "network order in both";
+}
+
+TEST(RendezvousPoint, ANewIdTellsItsNetworkNamespace) {
+  const UniqueId id = RendezvousPoint::create().id();
+  EXPECT_EQ(id.network_namespace, own_network_namespace());
+  EXPECT_EQ(UniqueId::parse(id.text()).network_namespace, id.network_namespace);
 }
 
 TEST(RendezvousPoint, AtANameAndOfAJobThereIsNoPort) {

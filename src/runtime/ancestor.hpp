@@ -1,0 +1,14 @@
+// Processes above this one.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace plait {
+
+// Names the nearest ancestor process whose command begins with `prefix`, by process id and start time; empty where
+// there is none.
+using AncestorFinder = std::function<std::string(const std::string& prefix)>;
+std::string find_ancestor(const std::string& prefix);
+
+}  // namespace plait
