@@ -129,8 +129,9 @@ constexpr const char* kGaps = "its elements do not lie one after the other; pass
 
 // A text may have halves of surrogate pairs, which UTF-8 does not.
 std::string text_of(nb::handle object) {
-  const nb::object bytes = nb::str(object).attr("encode")("utf-8", "backslashreplace");
-  return nb::borrow<nb::bytes>(bytes).c_str();
+  const nb::object encoded = nb::str(object).attr("encode")("utf-8", "backslashreplace");
+  const auto bytes = nb::borrow<nb::bytes>(encoded);
+  return {bytes.c_str(), bytes.size()};
 }
 
 std::string shape_text(const std::vector<size_t>& shape) {

@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "base/printable.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/collective.hpp"
@@ -138,7 +139,9 @@ void bind_communicator(nb::module_& module) {
             return handle.use([&](Communicator& communicator) { return communicator.launch_for(call); });
           },
           nb::arg("call"))
-      .def("abort", &Handle::abort, nb::arg("reason"))
+      .def(
+          "abort", [](Handle& handle, nb::handle reason) { handle.abort(printable(text_of(reason))); },
+          nb::arg("reason").none())
       .def("close", &Handle::close);
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _core
-from .errors import InvalidArgument
+from .errors import Error, InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Communicator:
     Raises InvalidArgument before anything happened. Mismatch, PeerFailed and Timeout end the communicator on all ranks:
     each rank gets the error, and every later call raises it again.
 
-    A communicator is a context manager that closes itself.
+    A communicator is a context manager that closes itself. An error that leaves its block aborts it before, so that no
+    other rank waits for this one: the others get PeerFailed with the words of the error. sys.exit() without a failure
+    and the end of a generator are no errors. Whatever ended the block goes on as it was.
     """
 
     def __init__(self, id: UniqueId, rank: int, size: int, settings: Settings | None = None) -> None:
@@ -192,7 +194,10 @@ class Communicator:
         return self._core.reason_for(_core.Call(collective, count, dtype, op, root))
 
     def abort(self, reason: str) -> None:
-        """Ends the calls of all ranks, those under way and later ones, with PeerFailed. From any thread."""
+        """Ends the calls of all ranks, those under way and later ones, with PeerFailed. From any thread.
+
+        The others see `reason` in their error.
+        """
         self._core.abort(reason)
 
     def close(self) -> None:
@@ -206,9 +211,13 @@ class Communicator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # The other ranks may be waiting for this one in a call that it will never make.
-        if error is not None and not self.closed:
-            self.abort(f"{kind.__name__ if kind else 'error'}: {error}")
-        self.close()
+        if kind is not None and not _is_orderly(error):
+            self.abort(_words(kind, error))
+        try:
+            self.close()
+        except Error:  # such as a call of another thread, which abort() is about to end
+            if kind is None:
+                raise
 
     def __repr__(self) -> str:
         if self.closed:
@@ -228,6 +237,20 @@ def init(settings: Settings | None = None, *, sequence: int = 0) -> Communicator
 def in_process(size: int, settings: Settings | None = None) -> list[Communicator]:
     """All ranks of a new communicator in this process, one for each of `size` threads."""
     return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]
+
+
+def _is_orderly(error: BaseException | None) -> bool:
+    """Whether a block that ends so has done what it was to do: the other ranks may still be in their last calls."""
+    if isinstance(error, SystemExit):
+        return error.code is None or error.code == 0
+    return isinstance(error, GeneratorExit)
+
+
+def _words(kind: type[BaseException], error: BaseException | None) -> str:
+    try:
+        return f"{kind.__name__}: {error}"
+    except BaseException as failure:  # __str__ may do anything, and the other ranks wait
+        return f"{kind.__name__}, whose text cannot be had ({type(failure).__name__})"
 
 
 def _ends(arrays: Mapping[int, Any] | None, role: str) -> list[tuple[int, Any]]:
