@@ -43,7 +43,7 @@ nb::tuple as_tuple(const Shape& shape) {
   return nb::tuple(list);
 }
 
-nb::object new_like(nb::handle input, const Shape& shape, DataType type) {
+nb::object new_like(nb::handle input, const Shape& shape, const ElementType& type) {
   return nb::module_::import_("plait.arrays").attr("new_like")(input, as_tuple(shape), name(type));
 }
 
@@ -53,6 +53,10 @@ void check_output(const ArrayView& output, const ArrayView& input) {
     refuse("out: its elements are ", name(output.type()), ", those of array ", name(input.type()),
            "; they must be equal");
   }
+}
+
+Call call_on(const ArrayView& array, Collective collective, ReduceOp op, int root) {
+  return {collective, array.type().type, op, root, array.elements() * array.type().parts()};
 }
 
 // scatter where this rank is not the root: it gives nothing, and `output` says how much it gets, or `input` does.
@@ -70,7 +74,7 @@ nb::object receive_part(CommunicatorHandle& handle, nb::handle input, nb::object
   }
   const ArrayView to(output, output_type, "out");
   if (to.read_only()) refuse("out: the array is read-only");
-  const Call call{Collective::kScatter, to.type(), ReduceOp::kSum, root, to.elements()};
+  const Call call = call_on(to, Collective::kScatter, ReduceOp::kSum, root);
   handle.use([&](Communicator& c) { c.run(call, nullptr, to.data()); });
   return output;
 }
@@ -87,8 +91,8 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
   }
   const ArrayView from(input, dtype, "array");
   const Shape shape = output_shape(collective, from.shape(), ranks);
-  const Operation operation = operation_of(op, from.type());
-  Call call{collective, from.type(), operation.op, root, from.elements()};
+  const Operation operation = reduces(collective) ? operation_of(op, from.type()) : Operation{};
+  Call call = call_on(from, collective, operation.op, root);
   if (gives_parts(collective)) call.count /= ranks;
   if ((collective == Collective::kReduce || collective == Collective::kGather) && elsewhere) {
     handle.use([&](Communicator& c) { c.run(call, from.data(), nullptr, operation.factor_or_null()); });

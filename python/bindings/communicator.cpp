@@ -53,7 +53,10 @@ nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
 }
 
 Call make_call(const std::string& collective, size_t count, nb::handle dtype, const std::string& op, int root) {
-  return {parse_collective(collective), data_type_of(dtype), reduce_op_of(op), root, count};
+  const ElementType type = element_type_of(dtype);
+  const Collective parsed = parse_collective(collective);
+  const ReduceOp reduction = reduce_op_of(op);
+  return {parsed, type.type, reduces(parsed) ? reduce_op_for(reduction, type) : reduction, root, count * type.parts()};
 }
 
 void bind_unique_id(nb::module_& module) {
@@ -95,11 +98,14 @@ void bind_communicator(nb::module_& module) {
           "message_bytes", [](const Call& call, int ranks) { return message_bytes(call, ranks); }, nb::arg("ranks"))
       .def("__str__", [](const Call& call) { return to_text(call); });
   module.def(
-      "size_of", [](nb::handle dtype) { return size_of(data_type_of(dtype)); }, nb::arg("dtype"),
+      "size_of", [](nb::handle dtype) { return element_type_of(dtype).bytes(); }, nb::arg("dtype"),
       "Bytes of one element.");
   module.def(
       "data_type_name", [](nb::handle dtype) { return name(data_type_of(dtype)); }, nb::arg("dtype"),
-      "The one name of a type: \"float32\" for \"float\". Raises InvalidArgument.");
+      "The one name of a type of the core: \"float32\" for \"float\". Raises InvalidArgument.");
+  module.def(
+      "element_type_name", [](nb::handle dtype) { return name(element_type_of(dtype)); }, nb::arg("dtype"),
+      "The same, also of those that only arrays have: bool, complex64 and complex128.");
   module.def(
       "reduce_op_name", [](const std::string& op) { return name(reduce_op_of(op)); }, nb::arg("op"),
       "The one name of a reduction: \"avg\" for \"mean\". Raises InvalidArgument.");

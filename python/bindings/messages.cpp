@@ -24,7 +24,7 @@ class Ends {
       if (receives && view.read_only()) {
         fail(ErrorCode::kInvalidArgument, "receive: the array for what comes from rank ", peer, " is read-only");
       }
-      messages_.push_back({kind, peer, view.type(), view.elements(), view.data()});
+      messages_.push_back({kind, peer, view.type().type, view.elements() * view.type().parts(), view.data()});
     }
   }
   const std::vector<PeerMessage>& messages() const { return messages_; }

@@ -16,13 +16,23 @@ def new_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
     array has a numpy type for them (from ml_dtypes, or unsigned integers that hold their bits), so has the new one.
     """
     if type(array).__module__.partition(".")[0] == "torch":
-        return array.new_empty(shape)
+        return _new_tensor(array, shape, dtype)
     import numpy
 
     given = getattr(array, "dtype", None)
-    if isinstance(given, numpy.dtype) and given.itemsize == size_of(dtype):
+    if isinstance(given, numpy.dtype) and (given.name == dtype or _holds_bits(given, dtype)):
         return numpy.empty(shape, given)
     return new_array(shape, dtype)
+
+
+def _holds_bits(given: Any, dtype: str) -> bool:
+    return dtype in _CARRIERS and given.kind in "iuV" and given.itemsize == size_of(dtype)
+
+
+def _new_tensor(tensor: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    import torch
+
+    return tensor.new_empty(shape, dtype=getattr(torch, dtype, tensor.dtype))
 
 
 def new_array(shape: int | tuple[int, ...], dtype: str) -> Any:

@@ -30,11 +30,13 @@ class Communicator:
     torch tensor where a torch tensor was given, else a numpy array. `out=array` works in place. `dtype="bfloat16"`
     reads uint16 memory as that type, say; bytes can be read as any.
 
-    Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2.
+    Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, bool,
+    complex64, complex128. Objects, texts, times and records are refused whatever `dtype` is.
     Operations: "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and plait.premul_sum(factor),
     the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in float32 and are rounded
     once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
-    by the number of ranks and truncated toward zero: that of -3 and 0 is -1.
+    by the number of ranks and truncated toward zero: that of -3 and 0 is -1. Of bool, "sum" and "max" are or, "prod"
+    and "min" are and. Complex numbers have "sum", "avg" and premul_sum.
 
     Raises InvalidArgument before anything happened. Mismatch, PeerFailed and Timeout end the communicator on all ranks:
     each rank gets the error, and every later call raises it again.
@@ -155,7 +157,7 @@ class Communicator:
                 raise InvalidArgument("recv: a shape needs a dtype, as in recv((2, 3), peer, dtype='float32')")
             from .arrays import new_array
 
-            dtype = _core.data_type_name(dtype)
+            dtype = _core.element_type_name(dtype)
             try:
                 array = new_array(array, dtype)
             except (TypeError, ValueError) as error:
