@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/element_type.hpp"
+#include "bindings/layout.hpp"
 
 namespace plait::python {
 
@@ -17,19 +18,21 @@ namespace nb = nanobind;
 
 // The memory of one array, which stays where it is while the view lives. Takes whatever has the buffer protocol (numpy,
 // array.array, bytearray, memoryview), numpy arrays of types that the buffer protocol has no letter for, and whatever
-// gives DLPack of host memory (torch and others). Nothing is ever copied.
+// gives DLPack of host memory (torch and others). Elements may lie in any order and with gaps.
 class ArrayView {
  public:
   // `role` names the argument in error messages. `dtype` is None, or says how to read the elements: a type of the same
-  // size, or, for a row of bytes, any. Throws kInvalidArgument for what is no array, lies on a GPU, has gaps, or has
-  // elements that are no numbers, whatever `dtype` is.
+  // size, or, for a row of bytes, any. Throws kInvalidArgument for what is no array, lies on a GPU, or has elements
+  // that are no numbers, whatever `dtype` is.
   ArrayView(nb::handle array, nb::handle dtype, const char* role);
 
   void* data() const { return data_; }
   const ElementType& type() const { return *type_; }
-  const std::vector<size_t>& shape() const { return shape_; }
+  const Layout& layout() const { return layout_; }
+  const std::vector<size_t>& shape() const { return layout_.shape; }
   size_t elements() const;
-  bool read_only() const { return read_only_; }
+  // Throws kInvalidArgument where results cannot be written to it: it is read-only, or has elements in one place.
+  void check_writable() const;
 
  private:
   struct Buffer {
@@ -58,8 +61,7 @@ class ArrayView {
 
   const char* role_;
   std::byte* data_ = nullptr;
-  std::vector<size_t> shape_;
-  size_t item_bytes_ = 0;
+  Layout layout_;
   std::string item_name_;            // what Python calls the elements, for messages
   std::optional<ElementType> type_;  // none until it is known that there is one
   Advice advice_;                    // where there is none

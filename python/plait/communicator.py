@@ -25,10 +25,14 @@ class Communicator:
     recv, exchange) concern only the ranks that they name. Calls return when this rank's part is done and its result is
     there. Results are equal bit for bit on all ranks and from run to run.
 
-    Arrays are whatever lies in host memory without gaps: numpy arrays, tensors that give DLPack (torch), and what has
-    the buffer protocol (array.array, bytearray, memoryview). They are never copied. `out=None` gives a new array: a
-    torch tensor where a torch tensor was given, else a numpy array. `out=array` works in place. `dtype="bfloat16"`
-    reads uint16 memory as that type, say; bytes can be read as any.
+    Arrays are whatever lies in host memory: numpy arrays, tensors that give DLPack (torch), and what has the buffer
+    protocol (array.array, bytearray, memoryview). `out=None` gives a new array: a torch tensor where a torch tensor was
+    given, else a numpy array. `out=array` works in place. `dtype="bfloat16"` reads uint16 memory as that type, say;
+    bytes can be read as any.
+
+    Elements may lie in any order and with gaps. all_reduce, reduce and broadcast take an array without gaps as it lies,
+    in Fortran's order or with channels last, say: that order is a part of the call, so that ranks with another one get
+    Mismatch. All others take elements in C's order. What lies otherwise is copied, before or after the call.
 
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, bool,
     complex64, complex128. Objects, texts, times and records are refused whatever `dtype` is.
