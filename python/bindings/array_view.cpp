@@ -41,119 +41,14 @@ bool is_host_memory(int device_type) {
   return device_type == kCpu || device_type == kCudaHost || device_type == kRocmHost;
 }
 
-std::optional<DataType> by_kind(char kind, size_t bytes) {
-  const auto of_size = [&](DataType one, DataType two, DataType four, DataType eight) -> std::optional<DataType> {
-    switch (bytes) {
-      case 1:
-        return one;
-      case 2:
-        return two;
-      case 4:
-        return four;
-      case 8:
-        return eight;
-      default:
-        return std::nullopt;
-    }
-  };
-  switch (kind) {
-    case 'i':
-      return of_size(DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64);
-    case 'u':
-      return of_size(DataType::kUint8, DataType::kUint16, DataType::kUint32, DataType::kUint64);
-    case 'f':
-      if (bytes == 1) return std::nullopt;
-      return of_size(DataType::kFloat16, DataType::kFloat16, DataType::kFloat32, DataType::kFloat64);
-    default:
-      return std::nullopt;
-  }
-}
-
-// Formats of Python's module struct; null means bytes.
-std::optional<DataType> by_format(const char* format, size_t bytes) {
-  if (format == nullptr) return DataType::kUint8;
-  if (*format == '@' || *format == '=' || *format == '<') ++format;
-  if (format[0] == '\0' || format[1] != '\0') return std::nullopt;
-  if (std::strchr("bhilqn", format[0]) != nullptr) return by_kind('i', bytes);
-  if (std::strchr("cBHILQN", format[0]) != nullptr) return by_kind('u', bytes);
-  if (std::strchr("efd", format[0]) != nullptr) return by_kind('f', bytes);
-  return std::nullopt;
-}
-
-std::optional<DataType> by_dlpack(uint8_t code, uint8_t bits) {
-  constexpr int kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kFloat8E4M3Fn = 10, kFloat8E5M2 = 12;
-  switch (code) {
-    case kInt:
-      return by_kind('i', bits / 8);
-    case kUint:
-      return by_kind('u', bits / 8);
-    case kFloat:
-      return by_kind('f', bits / 8);
-    case kBfloat:
-      return bits == 16 ? std::optional(DataType::kBfloat16) : std::nullopt;
-    case kFloat8E4M3Fn:
-      return DataType::kFloat8E4M3;
-    case kFloat8E5M2:
-      return DataType::kFloat8E5M2;
-    default:
-      return std::nullopt;
-  }
-}
-
-// Strides in any unit, of which `item` make one element.
-template <class Stride>
-bool has_no_gaps(const std::vector<size_t>& shape, const Stride* strides, int64_t item) {
-  if (strides == nullptr) return true;
-  for (const size_t extent : shape) {
-    if (extent == 0) return true;
-  }
-  int64_t expected = item;
-  for (size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && strides[i] != expected) return false;
-    expected *= static_cast<int64_t>(shape[i]);
-  }
-  return true;
-}
-
 std::string class_of(nb::handle object) { return text_of(object.type().attr("__name__")); }
 
-std::string known_types() {
-  std::string names;
-  for (int i = 0; i < kDataTypeCount; ++i) names += join(i == 0 ? "" : ", ", name(static_cast<DataType>(i)));
-  return names;
-}
-
-constexpr const char* kGaps = "its elements do not lie one after the other; pass numpy.ascontiguousarray(array)";
-
 }  // namespace
-
-// A text may have halves of surrogate pairs, which UTF-8 does not.
-std::string text_of(nb::handle object) {
-  const nb::object bytes = nb::str(object).attr("encode")("utf-8", "backslashreplace");
-  return nb::borrow<nb::bytes>(bytes).c_str();
-}
 
 std::string shape_text(const std::vector<size_t>& shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i) text += join(i == 0 ? "" : ", ", shape[i]);
   return text + (shape.size() == 1 ? ",)" : ")");
-}
-
-DataType data_type_of(nb::handle dtype) {
-  std::string text;
-  if (nb::isinstance<nb::str>(dtype)) {
-    text = text_of(dtype);
-  } else if (nb::hasattr(dtype, "name")) {  // numpy.dtype
-    text = text_of(dtype.attr("name"));
-  } else if (nb::hasattr(dtype, "__name__")) {  // numpy.float32
-    text = text_of(dtype.attr("__name__"));
-  } else {  // "torch.float32"
-    text = text_of(dtype);
-    text = text.substr(text.rfind('.') + 1);
-  }
-  const auto type = parse_data_type(text);
-  if (!type) fail(ErrorCode::kInvalidArgument, "dtype '", text, "' is none of: ", known_types());
-  return *type;
 }
 
 ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role) : role_(role) {
@@ -175,8 +70,17 @@ ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role) : rol
 
 size_t ArrayView::elements() const {
   size_t product = 1;
-  for (const size_t extent : shape_) product *= extent;
+  for (const size_t extent : shape()) product *= extent;
   return product;
+}
+
+void ArrayView::check_writable() const {
+  if (read_only_) refuse("the array is read-only");
+  if (layout_.shares_elements()) {
+    refuse(
+        "several elements of the array are in one place, as numpy.broadcast_to() has them; pass one that has a place ",
+        "for each");
+  }
 }
 
 template <class... Parts>
@@ -192,15 +96,16 @@ bool ArrayView::take_buffer(nb::handle array) {
     return false;
   }
   buffer_.held = true;
-  shape_.assign(view.shape, view.shape + view.ndim);
-  if (!has_no_gaps(shape_, view.strides, view.itemsize)) refuse(kGaps);
+  layout_ = {{view.shape, view.shape + view.ndim}, {}, static_cast<size_t>(view.itemsize)};
+  if (view.strides != nullptr) {  // ctypes gives none
+    layout_ = Layout::of(std::move(layout_.shape), std::span(view.strides, static_cast<size_t>(view.ndim)),
+                         layout_.item_bytes);
+  }
   data_ = static_cast<std::byte*>(view.buf);
-  item_bytes_ = static_cast<size_t>(view.itemsize);
   item_name_ = view.format == nullptr ? "B" : view.format;
   read_only_ = view.readonly != 0;
-  const auto type = by_format(view.format, item_bytes_);
-  known_type_ = type.has_value();
-  type_ = type.value_or(DataType::kUint8);
+  type_ = element_type_by_format(view.format, layout_.item_bytes);
+  if (!type_) advice_ = advice_on_format(view.format, layout_.item_bytes);
   return true;
 }
 
@@ -228,18 +133,26 @@ void ArrayView::take_array_interface(nb::handle array) {
   const auto interface = interface_part<nb::dict>(array.attr("__array_interface__"), "", "a dict");
   const auto get = [&](const char* key) { return nb::object(interface.attr("get")(key)); };
   take_interface_type(array, interface_part<nb::str>(get("typestr"), "['typestr']", "a text such as '<f4'"));
-  size_t bytes = item_bytes_;
+  size_t bytes = layout_.item_bytes;
   for (const int64_t extent : interface_numbers(get("shape"), "['shape']")) {
     if (extent < 0) refuse("__array_interface__['shape'] has ", extent, ", and should have integers from 0");
-    shape_.push_back(static_cast<size_t>(extent));
-    if (extent > 0 && __builtin_mul_overflow(bytes, shape_.back(), &bytes)) {
+    layout_.shape.push_back(static_cast<size_t>(extent));
+    if (extent > 0 && __builtin_mul_overflow(bytes, layout_.shape.back(), &bytes)) {
       refuse("__array_interface__['shape'] is more than any memory holds");
     }
   }
   if (const nb::object strides = get("strides"); !strides.is_none()) {
     const std::vector<int64_t> numbers = interface_numbers(strides, "['strides']");
-    if (numbers.size() != shape_.size()) refuse("__array_interface__ has a 'shape' and 'strides' of different lengths");
-    if (!has_no_gaps(shape_, numbers.data(), static_cast<int64_t>(item_bytes_))) refuse(kGaps);
+    if (numbers.size() != shape().size()) {
+      refuse("__array_interface__ has a 'shape' and 'strides' of different lengths");
+    }
+    for (size_t i = 0; i < shape().size(); ++i) {
+      int64_t reach = 0;
+      if (__builtin_mul_overflow(numbers[i], static_cast<int64_t>(shape()[i]), &reach)) {
+        refuse("__array_interface__['strides'] reach further than any memory");
+      }
+    }
+    layout_ = Layout::of(shape(), numbers, layout_.item_bytes);
   }
   constexpr const char* kData = "a tuple of an address and whether the memory is read-only";
   const auto memory = interface_part<nb::tuple>(get("data"), "['data']", kData);
@@ -257,17 +170,19 @@ void ArrayView::take_interface_type(nb::handle array, nb::handle typestr) {
   const size_t end = std::min(text.find_first_not_of("0123456789", 2), text.size());
   const bool well_formed = end > 2 && end <= 2 + kMostDigits && std::strchr("<>|=", text[0]) != nullptr &&
                            (end == text.size() || text[end] == '[');
-  item_bytes_ = well_formed ? std::stoul(text.substr(2, end - 2)) : 0;
-  if (item_bytes_ == 0) {
+  if (text == "|O" || text.starts_with("StringDType")) refuse_type(text, advice_on_typestr(text, 0));
+  layout_.item_bytes = well_formed ? std::stoul(text.substr(2, end - 2)) : 0;
+  if (layout_.item_bytes == 0) {
     refuse("__array_interface__['typestr'] is ", text_of(nb::repr(typestr)), " and should be a text such as '<f4'");
   }
   item_name_ = text;
-  const bool named =
-      std::strchr("iuf", text[1]) == nullptr && nb::hasattr(array, "dtype") && nb::hasattr(array.attr("dtype"), "name");
-  if (named) item_name_ = text_of(array.attr("dtype").attr("name"));
-  const auto type = named ? parse_data_type(item_name_) : by_kind(text[0] == '>' ? 'V' : text[1], item_bytes_);
-  known_type_ = type.has_value() && size_of(*type) == item_bytes_;
-  type_ = type.value_or(DataType::kUint8);
+  type_ = element_type_by_typestr(text, layout_.item_bytes);
+  if (type_) return;
+  advice_ = advice_on_typestr(text, layout_.item_bytes);
+  if (!nb::hasattr(array, "dtype") || !nb::hasattr(array.attr("dtype"), "name")) return;
+  item_name_ = text_of(array.attr("dtype").attr("name"));
+  const auto named = element_type_by_name(item_name_);
+  if (text[1] == 'V' && named && named->bytes() == layout_.item_bytes) type_ = named;
 }
 
 void ArrayView::take_dlpack(nb::handle array) {
@@ -305,32 +220,38 @@ void ArrayView::take_dlpack(nb::handle array) {
   } else {
     refuse("a ", class_of(array), " gives DLPack that cannot be read");
   }
-  shape_.assign(tensor->shape, tensor->shape + tensor->dimensions);
-  if (!has_no_gaps(shape_, tensor->strides, 1)) refuse(kGaps, " or tensor.contiguous()");
+  const size_t item_bytes = size_t{tensor->bits} * tensor->lanes / 8;
+  layout_ = {{tensor->shape, tensor->shape + tensor->dimensions}, {}, item_bytes};
+  if (tensor->strides != nullptr) {
+    std::vector<int64_t> strides(tensor->strides, tensor->strides + tensor->dimensions);
+    for (int64_t& stride : strides) stride *= static_cast<int64_t>(item_bytes);
+    layout_ = Layout::of(shape(), strides, item_bytes);
+  }
   data_ = static_cast<std::byte*>(tensor->data) + tensor->byte_offset;
-  item_bytes_ = size_t{tensor->bits} * tensor->lanes / 8;
   item_name_ = nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : join("DLPack type ", +tensor->code);
-  const auto type = tensor->lanes == 1 ? by_dlpack(tensor->code, tensor->bits) : std::nullopt;
-  known_type_ = type.has_value();
-  type_ = type.value_or(DataType::kUint8);
+  if (tensor->lanes == 1) type_ = element_type_by_dlpack(tensor->code, tensor->bits);
+  if (!type_) advice_ = {"convert them; to move their bytes as they are, pass tensor.view(torch.uint8) or the like"};
 }
 
+// Memory is read as another type only where its own is one of numbers: a result that is written over references ends
+// the process.
 void ArrayView::read_as(nb::handle dtype) {
-  if (dtype.is_none()) {
-    if (known_type_) return;
-    refuse("elements of type '", item_name_,
-           "' are not known; convert the array, or pass dtype= to read its memory as"
-           " one of: ",
-           known_types());
+  if (!type_) refuse_type(item_name_, advice_);
+  if (dtype.is_none()) return;
+  type_ = element_type_of(dtype);
+  const size_t wanted = type_->bytes(), bytes = elements() * layout_.item_bytes;
+  if (layout_.item_bytes == wanted) return;
+  const bool is_row_of_bytes = layout_.item_bytes == 1 && shape().size() == 1 && layout_.strides.empty();
+  if (!is_row_of_bytes || bytes % wanted != 0) {
+    refuse("elements of type '", item_name_, "' have ", layout_.item_bytes, " bytes and cannot be read as ",
+           name(*type_), " of ", wanted, " bytes; only a row of bytes without gaps can");
   }
-  type_ = data_type_of(dtype);
-  if (item_bytes_ == size_of(type_)) return;
-  const size_t bytes = elements() * item_bytes_;
-  if (item_bytes_ != 1 || shape_.size() != 1 || bytes % size_of(type_) != 0) {
-    refuse("elements of type '", item_name_, "' have ", item_bytes_, " bytes and cannot be read as ", name(type_),
-           " of ", size_of(type_), " bytes");
-  }
-  shape_ = {bytes / size_of(type_)};
+  layout_ = {{bytes / wanted}, {}, wanted};
+}
+
+void ArrayView::refuse_type(const std::string& item, const Advice& advice) const {
+  refuse("elements of type '", item, "' are not known; ", advice.text,
+         advice.gives_copy ? "; that is a copy: array[...] = copy brings a result back" : "");
 }
 
 }  // namespace plait::python

@@ -5,33 +5,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/types.hpp"
+#include "bindings/element_type.hpp"
+#include "bindings/layout.hpp"
 
 namespace plait::python {
 
 namespace nb = nanobind;
 
-// "bfloat16", numpy.float32, numpy.dtype("f4"), torch.bfloat16, … Throws kInvalidArgument with the known names.
-DataType data_type_of(nb::handle dtype);
-
 // The memory of one array, which stays where it is while the view lives. Takes whatever has the buffer protocol (numpy,
 // array.array, bytearray, memoryview), numpy arrays of types that the buffer protocol has no letter for, and whatever
-// gives DLPack of host memory (torch and others). Nothing is ever copied.
+// gives DLPack of host memory (torch and others). Elements may lie in any order and with gaps.
 class ArrayView {
  public:
   // `role` names the argument in error messages. `dtype` is None, or says how to read the elements: a type of the same
-  // size, or, for a row of bytes, any. Throws kInvalidArgument for what is no array, lies on a GPU, has gaps, or has
-  // elements of a type that collectives do not know.
+  // size, or, for a row of bytes, any. Throws kInvalidArgument for what is no array, lies on a GPU, or has elements
+  // that are no numbers, whatever `dtype` is.
   ArrayView(nb::handle array, nb::handle dtype, const char* role);
 
   void* data() const { return data_; }
-  DataType type() const { return type_; }
-  const std::vector<size_t>& shape() const { return shape_; }
+  const ElementType& type() const { return *type_; }
+  const Layout& layout() const { return layout_; }
+  const std::vector<size_t>& shape() const { return layout_.shape; }
   size_t elements() const;
-  bool read_only() const { return read_only_; }
+  // Throws kInvalidArgument where results cannot be written to it: it is read-only, or has elements in one place.
+  void check_writable() const;
 
  private:
   struct Buffer {
@@ -54,24 +55,22 @@ class ArrayView {
   std::vector<int64_t> interface_numbers(nb::handle value, const char* name) const;
   void take_dlpack(nb::handle array);
   void read_as(nb::handle dtype);
+  [[noreturn]] void refuse_type(const std::string& item, const Advice& advice) const;
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const;
 
   const char* role_;
   std::byte* data_ = nullptr;
-  std::vector<size_t> shape_;
-  size_t item_bytes_ = 0;
-  std::string item_name_;  // what Python calls the elements, for messages
-  bool known_type_ = false;
-  DataType type_ = DataType::kUint8;
+  Layout layout_;
+  std::string item_name_;            // what Python calls the elements, for messages
+  std::optional<ElementType> type_;  // none until it is known that there is one
+  Advice advice_;                    // where there is none
   bool read_only_ = false;
   Buffer buffer_;
   std::string refusal_;  // why the array did not give its buffer
   nb::object owner_;     // a DLPack capsule, which frees what it names; or the array
 };
 
-// What Python prints of an object, for messages.
-std::string text_of(nb::handle object);
 // "(2, 3)", "(4,)", "()".
 std::string shape_text(const std::vector<size_t>& shape);
 

@@ -3,6 +3,7 @@
 
 #include "bindings/array_view.hpp"
 #include "bindings/operation.hpp"
+#include "bindings/staged_array.hpp"
 
 namespace plait::python {
 namespace {
@@ -37,22 +38,49 @@ bool fits(Collective collective, const Shape& output, const Shape& expected, con
   return (gathers(collective) && output == stacked) || (scatters(collective) && input == stacked);
 }
 
-nb::tuple as_tuple(const Shape& shape) {
+nb::tuple as_tuple(const std::vector<size_t>& numbers) {
   nb::list list;
-  for (const size_t extent : shape) list.append(extent);
+  for (const size_t number : numbers) list.append(number);
   return nb::tuple(list);
 }
 
-nb::object new_like(nb::handle input, const Shape& shape, DataType type) {
-  return nb::module_::import_("plait.arrays").attr("new_like")(input, as_tuple(shape), name(type));
+// A new array like `input`, which was read as `dtype`, or, where that is None, as what it is.
+nb::object new_like(nb::handle input, const ArrayView& view, nb::handle dtype, const Shape& shape,
+                    const AxisOrder& order = {}) {
+  const nb::object axes = order.empty() ? nb::none() : nb::object(as_tuple(order));
+  return nb::module_::import_("plait.arrays")
+      .attr("new_like")(input, as_tuple(shape), name(view.type()), dtype.is_none(), axes);
 }
 
 void check_output(const ArrayView& output, const ArrayView& input) {
-  if (output.read_only()) refuse("out: the array is read-only");
+  output.check_writable();
   if (output.type() != input.type()) {
     refuse("out: its elements are ", name(output.type()), ", those of array ", name(input.type()),
            "; they must be equal");
   }
+}
+
+// Whether arrays may lie in any order, as long as they do so on all ranks: no rank has its own part of them.
+bool keeps_order(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kBroadcast;
+}
+
+// The order in which a call takes the elements of its arrays, and the same in a number. With orders that differ between
+// ranks elements would be combined with others, so that it is a part of the call, which all ranks must make alike.
+struct CallOrder {
+  AxisOrder axes;
+  uint32_t packed = 0;
+};
+
+CallOrder call_order(Collective collective, const ArrayView& input) {
+  auto axes = keeps_order(collective) ? input.layout().order() : std::nullopt;
+  const auto packed = axes ? packed_order(input.shape(), *axes) : std::nullopt;
+  return packed ? CallOrder{std::move(*axes), *packed} : CallOrder{};
+}
+
+Call call_on(const ArrayView& array, Collective collective, ReduceOp op, int root) {
+  return {collective, array.type().type, op, root, array.elements() * array.type().parts()};
 }
 
 // scatter where this rank is not the root: it gives nothing, and `output` says how much it gets, or `input` does.
@@ -65,13 +93,17 @@ nb::object receive_part(CommunicatorHandle& handle, nb::handle input, nb::object
              ": the array for this rank's part. Or give an array of the shape and the type of the root's");
     }
     const ArrayView like(input, dtype, "array");
-    output = new_like(input, output_shape(Collective::kScatter, like.shape(), ranks), like.type());
+    output = new_like(input, like, dtype, output_shape(Collective::kScatter, like.shape(), ranks));
     output_type = nb::str(name(like.type()));
   }
   const ArrayView to(output, output_type, "out");
-  if (to.read_only()) refuse("out: the array is read-only");
-  const Call call{Collective::kScatter, to.type(), ReduceOp::kSum, root, to.elements()};
-  handle.use([&](Communicator& c) { c.run(call, nullptr, to.data()); });
+  to.check_writable();
+  const Call call = call_on(to, Collective::kScatter, ReduceOp::kSum, root);
+  handle.use([&](Communicator& communicator) {
+    StagedArray staged(to, AxisOrder());
+    communicator.run(call, nullptr, staged.data());
+    staged.store();
+  });
   return output;
 }
 
@@ -87,16 +119,24 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
   }
   const ArrayView from(input, dtype, "array");
   const Shape shape = output_shape(collective, from.shape(), ranks);
-  const Operation operation = operation_of(op, from.type());
-  Call call{collective, from.type(), operation.op, root, from.elements()};
+  const Operation operation = reduces(collective) ? operation_of(op, from.type()) : Operation{};
+  Call call = call_on(from, collective, operation.op, root);
   if (gives_parts(collective)) call.count /= ranks;
+  const CallOrder order = call_order(collective, from);
+  call.order = order.packed;
+  const auto run = [&](Communicator& c, StagedArray* result) {
+    StagedArray given(from, order.axes);
+    if (has_input(call, c.rank())) given.load();
+    c.run(call, given.data(), result == nullptr ? nullptr : result->data(), operation.factor_or_null());
+    if (result != nullptr) result->store();
+  };
   if ((collective == Collective::kReduce || collective == Collective::kGather) && elsewhere) {
-    handle.use([&](Communicator& c) { c.run(call, from.data(), nullptr, operation.factor_or_null()); });
+    handle.use([&](Communicator& c) { run(c, nullptr); });
     return nb::none();
   }
   nb::object output_type = nb::borrow(dtype);
   if (output.is_none()) {
-    output = new_like(input, shape, from.type());
+    output = new_like(input, from, dtype, shape, order.axes);
     output_type = nb::str(name(from.type()));  // numpy may have had to carry it as another
   }
   const ArrayView to(output, output_type, "out");
@@ -105,7 +145,10 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
     refuse("out: the shape is ", shape_text(to.shape()), ", but ", name(collective), " of ", shape_text(from.shape()),
            " over ", ranks, " ranks gives ", shape_text(shape));
   }
-  handle.use([&](Communicator& c) { c.run(call, from.data(), to.data(), operation.factor_or_null()); });
+  handle.use([&](Communicator& c) {
+    StagedArray result(to, order.axes);
+    run(c, &result);
+  });
   return output;
 }
 

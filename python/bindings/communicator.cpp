@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "base/printable.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/collective.hpp"
@@ -52,7 +53,10 @@ nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
 }
 
 Call make_call(const std::string& collective, size_t count, nb::handle dtype, const std::string& op, int root) {
-  return {parse_collective(collective), data_type_of(dtype), reduce_op_of(op), root, count};
+  const ElementType type = element_type_of(dtype);
+  const Collective parsed = parse_collective(collective);
+  const ReduceOp reduction = reduce_op_of(op);
+  return {parsed, type.type, reduces(parsed) ? reduce_op_for(reduction, type) : reduction, root, count * type.parts()};
 }
 
 void bind_unique_id(nb::module_& module) {
@@ -94,11 +98,14 @@ void bind_communicator(nb::module_& module) {
           "message_bytes", [](const Call& call, int ranks) { return message_bytes(call, ranks); }, nb::arg("ranks"))
       .def("__str__", [](const Call& call) { return to_text(call); });
   module.def(
-      "size_of", [](nb::handle dtype) { return size_of(data_type_of(dtype)); }, nb::arg("dtype"),
+      "size_of", [](nb::handle dtype) { return element_type_of(dtype).bytes(); }, nb::arg("dtype"),
       "Bytes of one element.");
   module.def(
       "data_type_name", [](nb::handle dtype) { return name(data_type_of(dtype)); }, nb::arg("dtype"),
-      "The one name of a type: \"float32\" for \"float\". Raises InvalidArgument.");
+      "The one name of a type of the core: \"float32\" for \"float\". Raises InvalidArgument.");
+  module.def(
+      "element_type_name", [](nb::handle dtype) { return name(element_type_of(dtype)); }, nb::arg("dtype"),
+      "The same, also of those that only arrays have: bool, complex64 and complex128.");
   module.def(
       "reduce_op_name", [](const std::string& op) { return name(reduce_op_of(op)); }, nb::arg("op"),
       "The one name of a reduction: \"avg\" for \"mean\". Raises InvalidArgument.");
@@ -138,7 +145,9 @@ void bind_communicator(nb::module_& module) {
             return handle.use([&](Communicator& communicator) { return communicator.launch_for(call); });
           },
           nb::arg("call"))
-      .def("abort", &Handle::abort, nb::arg("reason"))
+      .def(
+          "abort", [](Handle& handle, nb::handle reason) { handle.abort(printable(text_of(reason))); },
+          nb::arg("reason").none())
       .def("close", &Handle::close);
 }
 

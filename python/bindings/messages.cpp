@@ -2,45 +2,66 @@
 #include "bindings/messages.hpp"
 
 #include <list>
+#include <optional>
 #include <vector>
 
-#include "bindings/array_view.hpp"
+#include "bindings/staged_array.hpp"
 
 namespace plait::python {
 namespace {
 
-// The ends of messages, and the arrays that they are in, for as long as it lives.
-class Ends {
+// One end of a message, and the array that it is in.
+class End {
  public:
-  void add(PeerMessage::Kind kind, nb::sequence pairs, nb::handle dtype) {
-    const bool receives = kind == PeerMessage::Kind::kReceive;
-    for (const nb::handle pair : pairs) {
-      const ArrayView& view = views_.emplace_back(pair[1], dtype, receives ? "receive" : "send");
-      int peer = 0;
-      if (!nb::try_cast<int>(pair[0], peer)) {
-        fail(ErrorCode::kInvalidArgument, "the peer of a message is a rank, a whole number from 0; ",
-             text_of(nb::repr(pair[0])), " is none");
-      }
-      if (receives && view.read_only()) {
-        fail(ErrorCode::kInvalidArgument, "receive: the array for what comes from rank ", peer, " is read-only");
-      }
-      messages_.push_back({kind, peer, view.type(), view.elements(), view.data()});
+  End(PeerMessage::Kind kind, nb::handle peer, nb::handle array, nb::handle dtype)
+      : view_(array, dtype, kind == PeerMessage::Kind::kReceive ? "receive" : "send") {
+    if (!nb::try_cast<int>(peer, message_.peer)) {
+      fail(ErrorCode::kInvalidArgument, "the peer of a message is a rank, a whole number from 0; ",
+           text_of(nb::repr(peer)), " is none");
     }
+    message_.kind = kind;
+    message_.type = view_.type().type;
+    message_.count = view_.elements() * view_.type().parts();
+    if (receives()) view_.check_writable();
   }
-  const std::vector<PeerMessage>& messages() const { return messages_; }
+
+  // Elements travel in C's order: the other rank's array may lie in any.
+  const PeerMessage& begin() {
+    staged_.emplace(view_, AxisOrder());
+    if (!receives()) staged_->load();
+    message_.buffer = staged_->data();
+    return message_;
+  }
+  void finish() {
+    if (receives()) staged_->store();
+  }
 
  private:
-  std::list<ArrayView> views_;  // which cannot move
-  std::vector<PeerMessage> messages_;
+  bool receives() const { return message_.kind == PeerMessage::Kind::kReceive; }
+
+  ArrayView view_;
+  PeerMessage message_;
+  std::optional<StagedArray> staged_;
 };
+
+using Ends = std::list<End>;  // which cannot move
+
+void add(Ends& ends, PeerMessage::Kind kind, nb::sequence pairs, nb::handle dtype) {
+  for (const nb::handle pair : pairs) ends.emplace_back(kind, pair[0], pair[1], dtype);
+}
 
 }  // namespace
 
 void exchange_arrays(CommunicatorHandle& handle, nb::sequence sends, nb::sequence receives, nb::handle dtype) {
   Ends ends;
-  ends.add(PeerMessage::Kind::kSend, sends, dtype);
-  ends.add(PeerMessage::Kind::kReceive, receives, dtype);
-  handle.use([&](Communicator& communicator) { communicator.exchange(ends.messages()); });
+  add(ends, PeerMessage::Kind::kSend, sends, dtype);
+  add(ends, PeerMessage::Kind::kReceive, receives, dtype);
+  handle.use([&](Communicator& communicator) {
+    std::vector<PeerMessage> messages;
+    for (End& end : ends) messages.push_back(end.begin());
+    communicator.exchange(messages);
+    for (End& end : ends) end.finish();
+  });
 }
 
 }  // namespace plait::python

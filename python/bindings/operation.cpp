@@ -39,10 +39,37 @@ ReduceOp reduce_op_of(const std::string& text) {
   return *op;
 }
 
-Operation operation_of(nb::handle op, DataType type) {
+ReduceOp reduce_op_for(ReduceOp op, const ElementType& type) {
+  const bool is_max = op == ReduceOp::kMax, is_min = op == ReduceOp::kMin;
+  switch (type.meaning) {
+    case ElementType::Meaning::kNumber:
+      return op;
+    case ElementType::Meaning::kTruth:
+      if (op == ReduceOp::kAverage) {
+        fail(ErrorCode::kInvalidArgument, "op 'avg': truth values have no average; pass 'sum' or 'max' for or, 'prod' ",
+             "or 'min' for and, or numbers, such as numpy.asarray(array, 'float32')");
+      }
+      // Any byte but 0 is true, so that a sum may overflow to false, and a product as well.
+      return op == ReduceOp::kSum || is_max ? ReduceOp::kMax : ReduceOp::kMin;
+    case ElementType::Meaning::kComplex:
+      if (is_max || is_min) {
+        fail(ErrorCode::kInvalidArgument, "op '", name(op),
+             "': complex numbers have no order; pass 'sum' or 'avg', or ", "numbers that have one, such as abs(array)");
+      }
+      if (op == ReduceOp::kProduct) {
+        fail(ErrorCode::kInvalidArgument,
+             "op 'prod': complex numbers are reduced as pairs of floats, and their product ",
+             "is not that of the pairs; pass 'sum' or 'avg', or all_gather them and multiply on each rank");
+      }
+      return op;
+  }
+  fail(ErrorCode::kInternal, "no such meaning");
+}
+
+Operation operation_of(nb::handle op, const ElementType& type) {
   if (nb::isinstance<nb::str>(op)) {
     const char* text = PyUnicode_AsUTF8AndSize(op.ptr(), nullptr);
-    if (text != nullptr) return {reduce_op_of(text), std::nullopt};
+    if (text != nullptr) return {reduce_op_for(reduce_op_of(text), type), std::nullopt};
     PyErr_Clear();  // a text that no encoding has
     return {reduce_op_of(nb::cast<std::string>(nb::repr(op))), std::nullopt};
   }
@@ -51,7 +78,11 @@ Operation operation_of(nb::handle op, DataType type) {
     fail(ErrorCode::kInvalidArgument, "op: a ", class_of(op),
          " is no operation; pass one of sum, prod, max, min, avg, or plait.premul_sum(factor)");
   }
-  return {ReduceOp::kSum, std::visit([&](auto factor) { return make_factor(type, factor); }, sum->factor)};
+  if (type.meaning == ElementType::Meaning::kTruth) {
+    fail(ErrorCode::kInvalidArgument, "op: truth values are not multiplied; pass numbers, such as ",
+         "numpy.asarray(array, 'float32')");
+  }
+  return {ReduceOp::kSum, std::visit([&](auto factor) { return make_factor(type.type, factor); }, sum->factor)};
 }
 
 void bind_operation(nb::module_& module) {

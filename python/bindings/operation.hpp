@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "bindings/element_type.hpp"
 #include "runtime/factor.hpp"
 
 namespace plait::python {
@@ -27,11 +28,14 @@ struct Operation {
   const Factor* factor_or_null() const { return factor ? &*factor : nullptr; }
 };
 
-// A text or a PremulSum, for elements of this type. Throws kInvalidArgument.
-Operation operation_of(nb::handle op, DataType type);
+// A text or a PremulSum, for elements of this type. Throws kInvalidArgument, also for what such elements do not have.
+Operation operation_of(nb::handle op, const ElementType& type);
 
 // "sum", "prod", "max", "min", "avg" and their aliases. Throws kInvalidArgument.
 ReduceOp reduce_op_of(const std::string& text);
+// What the core performs on elements of this type. As in numpy and torch.distributed, of truth values the sum and the
+// maximum are "or", the product and the minimum "and"; complex numbers have sums and averages.
+ReduceOp reduce_op_for(ReduceOp op, const ElementType& type);
 
 void bind_operation(nb::module_& module);
 

@@ -9,20 +9,41 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def new_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
+def new_like(array: Any, shape: tuple[int, ...], dtype: str, is_own: bool, order: tuple[int, ...] | None = None) -> Any:
     """An uninitialised array of `shape` for elements of type `dtype`, of the kind of `array`.
+
+    `is_own`: that is the type of the array itself. `order`: the axes as they follow each other in memory, from the
+    outermost to the innermost, where that is not C's order.
 
     Torch tensors give torch tensors, everything else gives numpy arrays. numpy has no bfloat16 and no float8: where the
     array has a numpy type for them (from ml_dtypes, or unsigned integers that hold their bits), so has the new one.
     """
-    if type(array).__module__.partition(".")[0] == "torch":
-        return array.new_empty(shape)
+    if order is not None:
+        in_memory = new_like(array, tuple(shape[axis] for axis in order), dtype, is_own)
+        axes = [order.index(axis) for axis in range(len(order))]
+        return in_memory.permute(axes) if _is_tensor(array) else in_memory.transpose(axes)
+    if _is_tensor(array):
+        return array.new_empty(shape, dtype=array.dtype if is_own else _torch_type(dtype))
     import numpy
 
     given = getattr(array, "dtype", None)
-    if isinstance(given, numpy.dtype) and given.itemsize == size_of(dtype):
+    if isinstance(given, numpy.dtype) and (is_own or _holds_bits(given, dtype)):
         return numpy.empty(shape, given)
     return new_array(shape, dtype)
+
+
+def _is_tensor(array: Any) -> bool:
+    return type(array).__module__.partition(".")[0] == "torch"
+
+
+def _torch_type(dtype: str) -> Any:
+    import torch
+
+    return getattr(torch, dtype)
+
+
+def _holds_bits(given: Any, dtype: str) -> bool:
+    return dtype in _CARRIERS and given.kind in "iuV" and given.itemsize == size_of(dtype)
 
 
 def new_array(shape: int | tuple[int, ...], dtype: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _core
-from .errors import InvalidArgument
+from .errors import Error, InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
@@ -25,21 +25,29 @@ class Communicator:
     recv, exchange) concern only the ranks that they name. Calls return when this rank's part is done and its result is
     there. Results are equal bit for bit on all ranks and from run to run.
 
-    Arrays are whatever lies in host memory without gaps: numpy arrays, tensors that give DLPack (torch), and what has
-    the buffer protocol (array.array, bytearray, memoryview). They are never copied. `out=None` gives a new array: a
-    torch tensor where a torch tensor was given, else a numpy array. `out=array` works in place. `dtype="bfloat16"`
-    reads uint16 memory as that type, say; bytes can be read as any.
+    Arrays are whatever lies in host memory: numpy arrays, tensors that give DLPack (torch), and what has the buffer
+    protocol (array.array, bytearray, memoryview). `out=None` gives a new array: a torch tensor where a torch tensor was
+    given, else a numpy array. `out=array` works in place. `dtype="bfloat16"` reads uint16 memory as that type, say;
+    bytes can be read as any.
 
-    Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2.
+    Elements may lie in any order and with gaps. all_reduce, reduce and broadcast take an array without gaps as it lies,
+    in Fortran's order or with channels last, say: that order is a part of the call, so that ranks with another one get
+    Mismatch. All others take elements in C's order. What lies otherwise is copied, before or after the call.
+
+    Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, bool,
+    complex64, complex128. Objects, texts, times and records are refused whatever `dtype` is.
     Operations: "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and plait.premul_sum(factor),
     the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in float32 and are rounded
     once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
-    by the number of ranks and truncated toward zero: that of -3 and 0 is -1.
+    by the number of ranks and truncated toward zero: that of -3 and 0 is -1. Of bool, "sum" and "max" are or, "prod"
+    and "min" are and. Complex numbers have "sum", "avg" and premul_sum.
 
     Raises InvalidArgument before anything happened. Mismatch, PeerFailed and Timeout end the communicator on all ranks:
     each rank gets the error, and every later call raises it again.
 
-    A communicator is a context manager that closes itself.
+    A communicator is a context manager that closes itself. An error that leaves its block aborts it before, so that no
+    other rank waits for this one: the others get PeerFailed with the words of the error. sys.exit() without a failure
+    and the end of a generator are no errors. Whatever ended the block goes on as it was.
     """
 
     def __init__(self, id: UniqueId, rank: int, size: int, settings: Settings | None = None) -> None:
@@ -153,7 +161,7 @@ class Communicator:
                 raise InvalidArgument("recv: a shape needs a dtype, as in recv((2, 3), peer, dtype='float32')")
             from .arrays import new_array
 
-            dtype = _core.data_type_name(dtype)
+            dtype = _core.element_type_name(dtype)
             try:
                 array = new_array(array, dtype)
             except (TypeError, ValueError) as error:
@@ -192,7 +200,10 @@ class Communicator:
         return self._core.reason_for(_core.Call(collective, count, dtype, op, root))
 
     def abort(self, reason: str) -> None:
-        """Ends the calls of all ranks, those under way and later ones, with PeerFailed. From any thread."""
+        """Ends the calls of all ranks, those under way and later ones, with PeerFailed. From any thread.
+
+        The others see `reason` in their error.
+        """
         self._core.abort(reason)
 
     def close(self) -> None:
@@ -206,9 +217,13 @@ class Communicator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # The other ranks may be waiting for this one in a call that it will never make.
-        if error is not None and not self.closed:
-            self.abort(f"{kind.__name__ if kind else 'error'}: {error}")
-        self.close()
+        if kind is not None and not _is_orderly(error):
+            self.abort(_words(kind, error))
+        try:
+            self.close()
+        except Error:  # such as a call of another thread, which abort() is about to end
+            if kind is None:
+                raise
 
     def __repr__(self) -> str:
         if self.closed:
@@ -228,6 +243,20 @@ def init(settings: Settings | None = None, *, sequence: int = 0) -> Communicator
 def in_process(size: int, settings: Settings | None = None) -> list[Communicator]:
     """All ranks of a new communicator in this process, one for each of `size` threads."""
     return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]
+
+
+def _is_orderly(error: BaseException | None) -> bool:
+    """Whether a block that ends so has done what it was to do: the other ranks may still be in their last calls."""
+    if isinstance(error, SystemExit):
+        return error.code is None or error.code == 0
+    return isinstance(error, GeneratorExit)
+
+
+def _words(kind: type[BaseException], error: BaseException | None) -> str:
+    try:
+        return f"{kind.__name__}: {error}"
+    except BaseException as failure:  # __str__ may do anything, and the other ranks wait
+        return f"{kind.__name__}, whose text cannot be had ({type(failure).__name__})"
 
 
 def _ends(arrays: Mapping[int, Any] | None, role: str) -> list[tuple[int, Any]]:

@@ -1,9 +1,34 @@
 // Calls in words and as fingerprints.
 #include "runtime/call.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace plait {
+namespace {
+
+constexpr unsigned kBitsOfAxis = 4;
+
+// "(1, 0)"
+std::string axes_text(uint32_t order) {
+  // Each axis is there once, so that the largest says how many there are.
+  uint32_t last = 0;
+  for (uint32_t rest = order; rest != 0; rest >>= kBitsOfAxis) last = std::max(last, rest & 15);
+  std::string text;
+  for (uint32_t i = 0; i <= last; ++i) text += join(i == 0 ? "(" : ", ", order >> (i * kBitsOfAxis) & 15);
+  return text + ")";
+}
+
+}  // namespace
+
+std::optional<uint32_t> pack_axis_order(std::span<const size_t> axes) {
+  if (std::ranges::is_sorted(axes)) return 0;
+  if (axes.size() * kBitsOfAxis > 32) return std::nullopt;
+  uint32_t order = 0;
+  for (size_t i = 0; i < axes.size(); ++i) order |= static_cast<uint32_t>(axes[i]) << (i * kBitsOfAxis);
+  return order;
+}
 
 std::string to_text(const Call& call) {
   if (call.collective == Collective::kBarrier) return "barrier";
@@ -11,6 +36,7 @@ std::string to_text(const Call& call) {
   std::string text = join(name(call.collective), " of ", call.count, " ", name(call.type));
   if (reduces(call.collective)) text += join(" (", name(call.op), ")");
   if (has_root(call.collective)) text += join(", root ", call.root);
+  if (call.order != 0) text += ", with axes in memory in the order " + axes_text(call.order);
   return text;
 }
 
@@ -29,6 +55,7 @@ uint32_t signature(const Call& call) {
                          static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24 |
                          static_cast<uint64_t>(call.is_division) << 63;
   uint64_t x = (facts * 0x9e3779b97f4a7c15ULL) ^ (call.count + 0x632be59bd9b4e019ULL);
+  x += call.order * 0xd6e8feb86659fd93ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   const uint32_t folded = static_cast<uint32_t>(x ^ (x >> 32));

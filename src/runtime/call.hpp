@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "base/types.hpp"
@@ -18,9 +20,14 @@ struct Call {
   size_t count = 0;          // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
                              // the whole message
   bool is_division = false;  // the library's own, in which ranks agree on how to divide their communicator
+  uint32_t order = 0;        // of the axes of all buffers in memory (pack_axis_order()), for callers who know axes
 
   friend bool operator==(const Call&, const Call&) = default;
 };
+
+// The axes of an array, as they follow each other in memory from the outermost to the innermost, in a number: 0 where
+// they are 0, 1, 2, … as in C. None for more than eight axes in another order.
+std::optional<uint32_t> pack_axis_order(std::span<const size_t> axes);
 
 // "all_reduce of 1000 float32 (sum)", for messages.
 std::string to_text(const Call& call);

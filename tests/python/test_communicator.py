@@ -162,6 +162,103 @@ def test_leaving_by_an_error_ends_the_others():
     assert "mine alone" in str(caught.value)
 
 
+class Mute(Exception):
+    """An error whose text cannot be had."""
+
+    def __init__(self, failure):
+        self.failure = failure
+
+    def __str__(self):
+        raise self.failure
+
+
+ERRORS = [
+    (ValueError("\ud800"), r"ValueError: \\ud800"),
+    (ValueError("a\0b"), r"ValueError: a\\x00b"),
+    (ValueError("\x1b[2J"), r"ValueError: \\x1b\[2J"),
+    (ValueError("é" * 3000), "ValueError: éé"),
+    (Mute(TypeError("no text")), r"Mute, whose text cannot be had \(TypeError\)"),
+    (Mute(KeyboardInterrupt()), r"Mute, whose text cannot be had \(KeyboardInterrupt\)"),
+    (KeyboardInterrupt(), "KeyboardInterrupt"),
+    (SystemExit(3), "SystemExit: 3"),
+    (SystemExit("bad input"), "SystemExit: bad input"),
+]
+
+
+@pytest.mark.parametrize(("error", "words"), ERRORS, ids=[words for _, words in ERRORS])
+def test_any_error_in_a_block_ends_the_others_and_stays(error, words):
+    ours, theirs = plait.in_process(2, settings())
+    with pytest.raises(type(error)) as caught, ours:
+        raise error
+    assert caught.value is error
+    assert ours.closed
+    with pytest.raises(plait.PeerFailed, match=f"rank 0 aborted: {words}"), theirs:
+        theirs.barrier()
+
+
+@pytest.mark.parametrize("error", [SystemExit(), SystemExit(0), GeneratorExit()], ids=repr)
+def test_orderly_ends_of_a_block_abort_nothing(error):
+    ours, theirs = plait.in_process(2, settings())
+    with pytest.raises(type(error)) as caught, ours:
+        ours.send(np.ones(1), 1)
+        raise error
+    assert caught.value is error
+    assert ours.closed
+    assert theirs.recv(1, 0, dtype="float64")[0] == 1  # what was done stays done
+    with pytest.raises(plait.PeerFailed, match="closed its communicator"), theirs:
+        theirs.barrier()
+
+
+def test_a_generator_that_is_not_used_up_closes():
+    (communicator,) = plait.in_process(1, settings())
+
+    def totals():
+        with communicator:
+            while True:
+                yield communicator.all_reduce(np.ones(1))
+
+    for total in totals():
+        assert total == 1
+        break
+    assert communicator.closed
+
+
+def test_an_error_stays_where_another_thread_is_in_a_call():
+    first, _second = plait.in_process(2, settings())
+    failures = []
+
+    def wait():
+        try:
+            first.barrier()
+        except plait.Error as error:
+            failures.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    with pytest.raises(KeyError, match="mine"), first:
+        while not is_in_a_call(first):
+            pass
+        raise KeyError("mine")
+    waiting.join(20)
+    assert isinstance(failures[0], plait.PeerFailed)
+
+
+def is_in_a_call(communicator):
+    try:
+        communicator.reason_for("barrier", 0)
+    except plait.InvalidArgument:
+        return True
+    return False
+
+
+def test_any_reason_aborts():
+    for reason, words in [("\ud800", r"\\ud800"), (5, "5"), (None, "None"), ("", "aborted: ")]:
+        first, second = plait.in_process(2, settings())
+        first.abort(reason)
+        with pytest.raises(plait.PeerFailed, match=words):
+            second.barrier()
+
+
 def test_one_thread_at_a_time():
     first, second = plait.in_process(2, settings())
     waiting = threading.Thread(target=first.barrier)

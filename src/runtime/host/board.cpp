@@ -37,6 +37,7 @@ uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
                         static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(call.is_division) << 24,
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
+  record.order.store(call.order, std::memory_order_release);
   record.calls.store(calls, std::memory_order_release);
   record.number.store(number, std::memory_order_release);
   log.entered.store(number, std::memory_order_release);
@@ -53,6 +54,7 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.is_division = kind >> 24 != 0;
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
+  call.order = record.order.load(std::memory_order_acquire);
   return record.number.load(std::memory_order_acquire) == number;
 }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "support/seed.hpp"
 
@@ -19,6 +21,28 @@ TEST(Call, InWords) {
   EXPECT_EQ(to_text({Collective::kAllGather, DataType::kUint8, ReduceOp::kSum, 0, 0}), "all_gather of 0 uint8");
   EXPECT_EQ(to_text({Collective::kBroadcast, DataType::kInt64, ReduceOp::kSum, 1, 5}), "broadcast of 5 int64, root 1");
   EXPECT_EQ(to_text(Call{}), "barrier");
+}
+
+TEST(Call, OrdersOfAxes) {
+  const auto text_of_order = [](std::vector<size_t> axes) {
+    Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 6};
+    call.order = pack_axis_order(axes).value();
+    return to_text(call).substr(to_text({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 6}).size());
+  };
+  EXPECT_EQ(text_of_order({}), "");
+  EXPECT_EQ(text_of_order({0}), "");
+  EXPECT_EQ(text_of_order({0, 1, 2}), "");
+  EXPECT_EQ(text_of_order({1, 0}), ", with axes in memory in the order (1, 0)");
+  EXPECT_EQ(text_of_order({0, 2, 1}), ", with axes in memory in the order (0, 2, 1)");
+  EXPECT_EQ(text_of_order({7, 6, 5, 4, 3, 2, 1, 0}), ", with axes in memory in the order (7, 6, 5, 4, 3, 2, 1, 0)");
+  EXPECT_EQ(pack_axis_order(std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}), 0u);
+  EXPECT_EQ(pack_axis_order(std::vector<size_t>{1, 0, 2, 3, 4, 5, 6, 7, 8}), std::nullopt);
+
+  std::vector<size_t> axes{0, 1, 2, 3, 4};
+  std::set<uint32_t> orders;
+  do orders.insert(pack_axis_order(axes).value());
+  while (std::ranges::next_permutation(axes).found);
+  EXPECT_EQ(orders.size(), 120u);
 }
 
 TEST(Call, EveryFieldCountsForTheSignature) {
@@ -42,7 +66,10 @@ TEST(Call, EveryFieldCountsForTheSignature) {
   call = kCall;
   call.is_division = true;
   signatures.insert(signature(call));
-  EXPECT_EQ(signatures.size(), 7u);
+  call = kCall;
+  call.order = 1;
+  signatures.insert(signature(call));
+  EXPECT_EQ(signatures.size(), 8u);
   EXPECT_EQ(signature(kCall), signature(Call(kCall)));
 }
 
