@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait::python {
 namespace {
@@ -118,9 +119,9 @@ bool has_no_gaps(const std::vector<size_t>& shape, const Stride* strides, int64_
 std::string class_of(nb::handle object) { return text_of(object.type().attr("__name__")); }
 
 std::string known_types() {
-  std::string names;
-  for (int i = 0; i < kDataTypeCount; ++i) names += join(i == 0 ? "" : ", ", name(static_cast<DataType>(i)));
-  return names;
+  std::string list;
+  for (const std::string_view name : type_names()) list += join(list.empty() ? "" : ", ", name);
+  return list;
 }
 
 constexpr const char* kGaps = "its elements do not lie one after the other; pass numpy.ascontiguousarray(array)";
@@ -152,7 +153,10 @@ DataType data_type_of(nb::handle dtype) {
     text = text.substr(text.rfind('.') + 1);
   }
   const auto type = parse_data_type(text);
-  if (!type) fail(ErrorCode::kInvalidArgument, "dtype '", text, "' is none of: ", known_types());
+  if (!type) {
+    const auto guess = did_you_mean(text, type_names());
+    fail(ErrorCode::kInvalidArgument, "dtype '", text, "' is none of: ", known_types(), guess);
+  }
   return *type;
 }
 

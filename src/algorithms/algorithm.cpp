@@ -5,6 +5,7 @@
 
 #include "algorithms/catalog.hpp"
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait {
 namespace {
@@ -14,12 +15,18 @@ bool serves(const Algorithm& algorithm, Collective collective) {
   return std::find(collectives.begin(), collectives.end(), collective) != collectives.end();
 }
 
-std::string names_for(Collective collective) {
-  std::string names;
+std::vector<std::string_view> names_for(Collective collective) {
+  std::vector<std::string_view> names;
   for (const Algorithm& algorithm : algorithms()) {
-    if (serves(algorithm, collective)) names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+    if (serves(algorithm, collective)) names.push_back(algorithm.name);
   }
   return names;
+}
+
+std::string listed(const std::vector<std::string_view>& names) {
+  std::string list;
+  for (const std::string_view name : names) list += join(list.empty() ? "" : ", ", name);
+  return list;
 }
 
 }  // namespace
@@ -34,13 +41,14 @@ const std::vector<Algorithm>& algorithms() {
 
 const Algorithm& find_algorithm(std::string_view name, Collective collective) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.name != name) continue;
+    if (!same_name(algorithm.name, name)) continue;
     if (serves(algorithm, collective)) return algorithm;
-    fail(ErrorCode::kInvalidArgument, "algorithm ", name, " does not serve ", plait::name(collective),
-         "; use one of: ", names_for(collective));
+    fail(ErrorCode::kInvalidArgument, "algorithm ", algorithm.name, " does not serve ", plait::name(collective),
+         "; use one of: ", listed(names_for(collective)));
   }
+  const std::vector<std::string_view> names = names_for(collective);
   fail(ErrorCode::kInvalidArgument, "algorithm '", name, "' is not known; for ", plait::name(collective),
-       " use one of: ", names_for(collective));
+       " use one of: ", listed(names), did_you_mean(name, names));
 }
 
 AlgorithmArguments fitted(const Algorithm& algorithm, AlgorithmArguments arguments) {

@@ -35,7 +35,8 @@ struct Algorithm {
 
 // All algorithms, in the order of the files' names.
 const std::vector<Algorithm>& algorithms();
-// Throws kInvalidArgument that lists the algorithms known for `collective`, or says why this one does not serve it.
+// By its name in any case, with "-", "_" or nothing between words. Throws kInvalidArgument that lists the algorithms
+// known for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);
 // `arguments` with the engine that is for the algorithm: on GPUs, copy engines perform what only copies, SMs all else.
 AlgorithmArguments fitted(const Algorithm& algorithm, AlgorithmArguments arguments);

@@ -110,7 +110,7 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
     if (!choice.arguments.factors.empty()) arguments.factors = choice.arguments.factors;
     if (choice.arguments.pipeline != 1) arguments.pipeline = choice.arguments.pipeline;
     AlgorithmArguments complete = fitted(algorithm, arguments);
-    const bool names_engine = algorithm.only_copies && choice.algorithm != request.algorithm;
+    const bool names_engine = algorithm.only_copies && request.algorithm.find('(') != std::string::npos;
     if (names_engine) complete.engine = choice.arguments.engine;
     return std::pair(verify(algorithm.make(complete)), std::string("asked for"));
   };

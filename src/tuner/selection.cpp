@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait {
 namespace {
@@ -58,10 +59,10 @@ MessageChoice parse_message_choice(std::string_view text) {
 Choice parse_choice(std::string_view text, Collective collective) {
   Choice choice;
   const size_t open = text.find('(');
-  choice.algorithm = text.substr(0, open);
+  const Algorithm& algorithm = find_algorithm(text.substr(0, open), collective);
+  choice.algorithm = algorithm.name;
   choice.arguments.collective = collective;
   choice.reason = join("asked for as '", text, "'");
-  const Algorithm& algorithm = find_algorithm(choice.algorithm, collective);
   if (open == std::string_view::npos) return choice;
   if (text.back() != ')' || open + 2 > text.size() - 1) {
     fail(ErrorCode::kInvalidArgument, "algorithm '", text,
@@ -101,7 +102,7 @@ void AlgorithmOverrides::add(std::string_view entry) {
   }
   const std::string_view what = entry.substr(0, colon), how = entry.substr(colon + 1);
   bool is_first = true;
-  if (what == "send_receive") {
+  if (same_name(what, "send_receive") || same_name(what, "sendrecv")) {
     is_first = !messages_;
     messages_ = parse_message_choice(how);
   } else {

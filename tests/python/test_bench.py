@@ -87,6 +87,10 @@ def test_row_has_the_columns_of_nccl_tests(alone):
         ("all_to_all", "4080", "340", "none", "-1"),
         ("send_receive", "4096", "1024", "sum", "-1"),
         ("sendrecv", "4096", "1024", "sum", "-1"),
+        ("AllReduce", "4096", "1024", "sum", "-1"),
+        ("bcast", "4096", "1024", "none", "1"),
+        ("reduce-scatter", "4080", "340", "sum", "-1"),
+        ("alltoall", "4080", "340", "none", "-1"),
         ("barrier", "0", "0", "none", "-1"),
     ],
 )
@@ -95,7 +99,16 @@ def test_collectives(collective, size, count, redop, root):
     assert result.returncode == 0, result.stderr
     (row,) = rows(result.stdout)
     assert row[:2] == [size, count] and row[3:5] == [redop, root]
-    assert row[8] == "0" and row[12] == ("N/A" if redop == "sum" and "send" in collective else "0")
+    assert row[8] == "0" and row[12] == ("N/A" if collective.startswith("send") else "0")
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("fp16", "half"), ("BF16", "bfloat16"), ("ncclFloat8e4m3", "f8e4m3"), ("e5m2", "f8e5m2"), ("int", "int32")],
+)
+def test_types_have_the_names_of_the_field(name, column, alone):
+    (row,) = rows(alone("all_reduce", "-b", 64, "-e", 64, "--iters", 1, "-d", name, "-o", "MPI_MAX"))
+    assert row[2:4] == [column, "max"]
 
 
 def test_all_types_and_operations():
@@ -270,9 +283,9 @@ def test_gloo_lacks_exchanges():
     ("arguments", "message"),
     [
         ([], "the following arguments are required: COLLECTIVE"),
-        (["all_reduced", "-n", "2"], "invalid choice: 'all_reduced'"),
+        (["all_reduced", "-n", "2"], "collective 'all_reduced' is none of: all_reduce, reduce"),
         (["all_reduce"], "how many ranks?"),
-        (["all_reduce", "-n", "2", "-d", "float33"], "dtype 'float33' is none of"),
+        (["all_reduce", "-n", "2", "-d", "float33"], "type 'float33' is none of"),
         (["all_reduce", "-n", "2", "-o", "xor"], "op 'xor' is none of: sum, prod, max, min, avg, mulsum, all"),
         (["all_reduce", "-n", "2", "-b", "1T"], "'1T' is no size"),
         (["all_reduce", "-n", "2", "-b", "2M", "-e", "1M"], "is more than -e"),
@@ -280,15 +293,15 @@ def test_gloo_lacks_exchanges():
         (["all_reduce", "-n", "2", "-i", "0"], "-i 0 never"),
         (["broadcast", "-n", "2", "-r", "2"], "root 2 is not one of 2 ranks"),
         (["broadcast", "-n", "2", "--copy-bound"], "--copy-bound is for all_reduce"),
-        (["all_reduce", "-n", "2", "--vs", "ucc"], "invalid choice: 'ucc'"),
+        (["all_reduce", "-n", "2", "--vs", "ucc"], "--vs 'ucc' is none of: mpi, gloo, nccl"),
         (["all_reduce", "-n", "2", "--vs", "nccl"], "--vs nccl is for --device cuda"),
         (["all_reduce", "-n", "2", "--vs", "gloo", "--device", "cuda"], "--vs gloo is for --device cpu"),
         (["all_reduce", "--device", "cuda", "--copy-bound"], "--copy-bound is for --device cpu"),
         (["all_reduce", "-n", "2", "-G"], "-G is for --device cuda"),
         (["all_reduce", "-n", "2", "--graph", "0"], "'0' is not a whole number from 1"),
         (["all_reduce", "-n", "2", "--host-cost"], "--host-cost is for --device cuda"),
-        (["all_reduce", "--device", "gpu"], "invalid choice: 'gpu'"),
-        (["all_reduce", "-n", "2", "-x"], "unrecognized arguments: -x"),
+        (["all_reduce", "--device", "gpu"], "--device 'gpu' is none of: cpu, cuda"),
+        (["all_reduce", "-n", "2", "-x"], "there is no option -x"),
     ],
 )
 def test_usage(arguments, message, capsys):

@@ -49,9 +49,42 @@ def test_unknown_command(capsys):
 def test_unknown_arguments_show_the_usage_of_their_command(name, capsys):
     arguments = [name, "all_reduce"] if name in ("plan", "bench") else [name]
     assert status_of(*arguments, "--what", "ever") == 2
-    errors = capsys.readouterr().err
-    assert errors.startswith(f"usage: plait {name} [-h]")
-    assert errors.endswith("plait: error: unrecognized arguments: --what ever\n")
+    assert capsys.readouterr().err == (
+        f"plait: error: there is no option --what\nplait: `plait {name} --help` says what there is\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["tpoo"], "command 'tpoo' is none of: topo, plan, verify, run, bench, settings; did you mean 'topo'?"),
+        (["frobnicate"], "command 'frobnicate' is none of: topo, plan, verify, run, bench, settings"),
+        (["--verison"], "there is no option --verison; did you mean '--version'?"),
+        (["plan", "--formt", "svg", "all_reduce"], "there is no option --formt; did you mean '--format'?"),
+        (["plan", "all_reduce", "--formt=svg"], "there is no option --formt; did you mean '--format'?"),
+        (["plan", "--list", "more"], "argument COLLECTIVE: collective 'more' is none of: "),
+        (["plan", "all_reduce", "more", "and"], "unrecognized arguments: more and"),
+        (["plan", "all_reduce", "-x"], "there is no option -x"),
+        (["plan", "all_reduce", "--format", "svgs"], "; did you mean 'svg'?"),
+        (["run", "-n", "1", "--grase", "3", "--", "true"], "there is no option --grase; did you mean '--grace'?"),
+        (["bench", "alltoal", "-n", "1"], "; did you mean 'all_to_all'?"),
+        (["bench", "all_reduce", "-n", "1", "-d", "float33"], "; did you mean 'float32'?"),
+        (["bench", "all_reduce", "-n", "1", "-o", "mulsun"], "; did you mean 'mulsum'?"),
+        (["bench", "all_reduce", "-n", "1", "--vs", "glooo"], "--vs 'glooo' is none of: mpi, gloo, nccl; did you mean"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_slips_are_guessed_in_one_line_and_a_hint(arguments, error, capsys):
+    assert status_of(*arguments) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("plait: error: ") and error in first
+    assert ("did you mean" in first) == ("did you mean" in error)
+    assert second.startswith("plait: `plait ") and second.endswith(" --help` says what there is")
+
+
+def test_options_of_the_program_to_run_are_its_own():
+    assert cli("run", "-n", 1, "--", "echo", "--formt", "--grace").stdout == "--formt --grace\n"
+    assert cli("run", "-n", 1, "echo", "--formt").stdout == "--formt\n"
 
 
 def test_module_and_its_exit_status():

@@ -69,6 +69,18 @@ def test_every_algorithm_reads_back(algorithm):
         assert plans.from_json(plan.to_json()) == plan
 
 
+def test_names_of_nccl_and_mpi(run):
+    for name in ("allreduce", "AllReduce", "all-reduce", "ncclAllReduce", "MPI_Allreduce"):
+        assert plans.make(name, "ring", 3) == plans.make("all_reduce", "ring", 3)
+    status, out, _ = run("plan", "bcast", "--machine", "summit", "--algorithm", "Chain")
+    assert status == 0 and out.startswith("verified chain: broadcast over 6 ranks")
+    assert plans.for_machine(topology.machine("summit"), "alltoall", "Pull", reach="peer").plan == (
+        plans.for_machine(topology.machine("summit"), "all_to_all", "pull", reach="peer").plan
+    )
+    with pytest.raises(plait.InvalidArgument, match="did you mean 'ring'"):
+        plans.make("all_reduce", "rng", 4)
+
+
 def test_for_machine():
     made = plans.for_machine(topology.machine("dgx1-v100"), "all_reduce")
     assert made.plan.ranks == 8 and "best bound of" in made.reason
@@ -179,13 +191,17 @@ def test_plan_list(run):
     ("arguments", "status", "message"),
     [
         (["plan"], 2, "which collective?"),
-        (["plan", "all_reduced"], 2, "invalid choice: 'all_reduced'"),
+        (["plan", "all_reduced"], 2, "collective 'all_reduced' is none of: all_reduce"),
         (["plan", "all_reduce", "--algorithm", "rings", "--ranks", 4], 1, "algorithm 'rings' is not known"),
         (["plan", "all_reduce", "--machine", "nowhere"], 1, 'no described machine "nowhere"'),
         (["plan", "all_reduce", "--machine", "dgx2", "--ranks", 17], 1, "16"),
         (["plan", "all_reduce", "--factors", "4x"], 2, "'4x' is no list of factors"),
         (["plan", "broadcast", "--machine", "dgx2", "--root", 16], 1, "root 16"),
-        (["plan", "all_reduce", "--machine", "dgx2", "--format", "pdf"], 2, "invalid choice: 'pdf'"),
+        (
+            ["plan", "all_reduce", "--machine", "dgx2", "--format", "pdf"],
+            2,
+            "--format 'pdf' is none of: text, json, svg, ascii",
+        ),
         (["plan", "all_reduce", "--machine", "dgx2", "-o", "/no/such/plan"], 1, "/no/such/plan: No such file"),
         (["verify"], 2, "required: FILE"),
         (["verify", "/no/such/plan"], 1, "/no/such/plan: No such file"),

@@ -100,7 +100,7 @@ def test_topo_json_is_read_again(topo, tmp_path):
         (["--machine", "summit", "--gpus", "1,0-2"], 2, "names a number twice"),
         (["--nodes", "0"], 2, "'0' is not a whole number from 1"),
         (["--groups", "--json"], 2, "not allowed with argument"),
-        (["--rule", "x"], 2, "invalid choice: 'x'"),
+        (["--rule", "x"], 2, "--rule 'x' is none of: nvgroup, gpu-only"),
     ],
 )
 def test_topo_errors(arguments, status, message, capsys):

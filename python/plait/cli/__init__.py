@@ -6,37 +6,20 @@ import argparse
 import errno
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from .. import __version__
 from ..errors import Error
 from . import bench, plan, run, screen, settings, topo, verify
-from .usage import UsageError
-
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-EXIT_BROKEN_PIPE = 141
-EXIT_INTERRUPTED = 130
+from .parser import Parser
+from .usage import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UsageError
 
 _DESCRIPTION = """Collective communication for GPUs and CPUs over every useful path of a machine at once: look at
 machines, make and prove plans, start ranks, and measure."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors in the one form that all commands have."""
-
-    def _print_message(self, message: str, file: TextIO | None = None) -> None:
-        if message:
-            screen.show(message, end="", file=file or sys.stderr)
-
-    def error(self, message: str) -> None:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"plait: error: {message}\n")
-
-
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """The parser of all commands."""
-    parser = _Parser(prog="plait", description=_DESCRIPTION, allow_abbrev=False)
+    parser = Parser(prog="plait", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"plait {__version__}")
     parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
@@ -74,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     parser = make_parser()
     _, unknown = parser.parse_known_args(options.arguments, options)
-    if unknown:  # the command's usage helps, that of `plait` does not
-        getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+    if unknown:
+        getattr(options, "parser", parser).refuse(unknown)
     if options.command is None:
         parser.print_help()
         return 0
@@ -83,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _report(error: Exception) -> int:
-    status = EXIT_ERROR
+    status = EXIT_FAILED
     if isinstance(error, UsageError):
         text, status = str(error), EXIT_USAGE
     elif isinstance(error, (Error, screen.OutputError)):

@@ -9,12 +9,10 @@ import sys
 from collections.abc import Iterator
 
 from .. import _core
-from ..errors import InvalidArgument
 from . import bench_cuda, usage
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "send_receive", "barrier")
-ALIASES = {"sendrecv": "send_receive"}
 REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
@@ -61,15 +59,13 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add(
         "collective",
-        type=lambda text: ALIASES.get(text, text),
-        choices=COLLECTIVES,
+        type=usage.one_of("collective", COLLECTIVES, _collective_of_nccl),
         metavar="COLLECTIVE",
-        help=f"{', '.join(COLLECTIVES)} (send_receive, or sendrecv: to the next rank, from the one before)",
+        help=f"{', '.join(COLLECTIVES)} (send_receive: to the next rank, from the one before); also NCCL's and MPI's names, such as allreduce, bcast, sendrecv",
     )
     add("--device", choices=("cpu", "cuda"), default="cpu", help="where the buffers are (default cpu)")
     add(
@@ -89,7 +85,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add(
         "-o",
         "--op",
-        type=usage.name,
+        type=usage.one_of("op", (*OPS, "all"), _core.reduce_op_name),
         default="sum",
         metavar="OP",
         help=f"{', '.join(OPS)} (also mean) or all (default sum)",
@@ -97,10 +93,10 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add(
         "-d",
         "--datatype",
-        type=usage.name,
-        default="float",
+        type=usage.one_of("type", (*TYPES, "all"), _core.data_type_name),
+        default="float32",
         metavar="TYPE",
-        help=f"{', '.join(TYPES)} or all; also float, half, double (default float)",
+        help=f"{', '.join(TYPES)} or all; also NCCL's and MPI's names, such as float, half, bf16 (default float)",
     )
     add("-r", "--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("-T", "--timeout", type=usage.seconds, metavar="S", help="longest wait for a peer (default PLAIT_TIMEOUT_SEC)")
@@ -141,6 +137,10 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--json", metavar="FILE", help="write everything that was measured to FILE")
     parser.set_defaults(run=_run)
     return parser
+
+
+def _collective_of_nccl(text: str) -> str:
+    return "send_receive" if _core.same_name(text, "sendrecv") else _core.collective_name(text)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -203,11 +203,8 @@ def _sizes(options: argparse.Namespace) -> Iterator[int]:
 def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
     """The lines of the table, as arguments of bench_result.Case."""
     collective = options.collective
-    try:
-        types = TYPES if options.datatype == "all" else [_core.data_type_name(options.datatype)]
-        ops = OPS if options.op == "all" else [_op_name(options.op)]
-    except InvalidArgument as error:
-        raise usage.UsageError(f"bench: {error}") from None
+    types = TYPES if options.datatype == "all" else [options.datatype]
+    ops = OPS if options.op == "all" else [options.op]
     if collective in ROOTED and options.root >= ranks:
         raise usage.UsageError(f"bench: root {options.root} is not one of {ranks} ranks")
     if options.copy_bound and collective != "all_reduce":
@@ -226,15 +223,6 @@ def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
                 count = _count(collective, size, _core.size_of(dtype), ranks)
                 total = count * _core.size_of(dtype) * (ranks if collective in WITH_BLOCKS else 1)
                 yield collective, total, count, dtype, op, root, ranks
-
-
-def _op_name(text: str) -> str:
-    if text == MULSUM:
-        return text
-    try:
-        return _core.reduce_op_name(text)
-    except InvalidArgument as error:
-        raise InvalidArgument(f"{error}, {MULSUM}, all") from None
 
 
 def _count(collective: str, size: int, element: int, ranks: int) -> int:

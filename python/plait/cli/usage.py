@@ -4,6 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from .. import _core
+from ..errors import InvalidArgument
+
+
+# What commands end with, besides what `plait run` says of its ranks: docs/command_line.md.
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_BROKEN_PIPE = 141
+EXIT_INTERRUPTED = 130
 
 
 class UsageError(Exception):
@@ -71,9 +83,34 @@ def name(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        shown = text.encode(errors="backslashreplace").decode()
-        raise argparse.ArgumentTypeError(f"'{_short(shown)}' is not UTF-8") from None
+        raise argparse.ArgumentTypeError(f"'{shown(text)}' is not UTF-8") from None
     return text
+
+
+def shown(text: str) -> str:
+    """A text as messages quote it."""
+    return _short(text.encode(errors="backslashreplace").decode())
+
+
+def unknown(what: str, text: str, names: Iterable[str]) -> str:
+    """What to say about a text that is none of `names`."""
+    names = list(names)
+    return f"{what} '{shown(text)}' is none of: {', '.join(names)}{_core.did_you_mean(shown(text), names)}"
+
+
+def one_of(what: str, names: Sequence[str], others: Callable[[str], str] | None = None) -> Callable[[str], str]:
+    """Reads one of `names`, in any case, with - or _ or nothing between words; or what `others` knows besides."""
+
+    def read(text: str) -> str:
+        for known in names:
+            if _core.same_name(name(text), known):
+                return known
+        with suppress(InvalidArgument):
+            if others is not None:
+                return others(text)
+        raise argparse.ArgumentTypeError(unknown(what, text, names))
+
+    return read
 
 
 def numbers(text: str) -> list[int]:

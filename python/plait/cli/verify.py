@@ -20,7 +20,6 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         "every output must end with exactly the contributions that the collective demands, and nothing may be read "
         "too early, written too early, or waited for in vain.",
         epilog="exit status: 0 where the plan is right; 1, with the reason on stderr, where it is wrong or unreadable",
-        allow_abbrev=False,
     )
     parser.add_argument("file", metavar="FILE", help="the plan; - is standard input")
     parser.add_argument(
