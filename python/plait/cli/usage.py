@@ -10,7 +10,6 @@ from contextlib import suppress
 from .. import _core
 from ..errors import InvalidArgument
 
-
 # What commands end with, besides what `plait run` says of its ranks: docs/command_line.md.
 EXIT_FAILED = 1
 EXIT_USAGE = 2
