@@ -197,7 +197,7 @@ def test_copy_bound(alone):
 
 def test_unwritable_json():
     result = bench("all_reduce", "-n", 1, "-b", 8, "-e", 8, "--json", "/no/such/folder/x.json")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stderr == "plait: error: /no/such/folder/x.json: No such file or directory\n"
     assert "Traceback" not in result.stderr
 

@@ -31,7 +31,8 @@ The options are those of nccl-tests. One differs: -n is the number of ranks, as 
 what cannot be had is refused with a reason."""
 
 _EPILOG = """\
-exit status: 0; 1 where results were wrong or something failed; 2 for wrong usage or a peer that is not there
+exit status: 0; 1 when results were wrong or a rank failed; 2 when an argument, a variable or a file cannot be used, or
+a peer is not there
 
 examples:
   plait bench all_reduce -n 4 -b 8 -e 64M -f 2

@@ -10,11 +10,14 @@ from contextlib import suppress
 from .. import _core
 from ..errors import InvalidArgument
 
-# What commands end with, besides what `plait run` says of its ranks: docs/command_line.md.
-EXIT_FAILED = 1
-EXIT_USAGE = 2
+# What commands end with: docs/command_line.md. `plait run` has the statuses of its ranks besides.
+EXIT_FAILED = 1  # what was asked for was done, and failed
+EXIT_USAGE = 2  # what was given cannot be used: an argument, a variable, a file
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
+
+
+EXIT_WORDS = "exit status: 0; 1 when it failed; 2 when an argument, a variable or a file cannot be used"
 
 
 class UsageError(Exception):
