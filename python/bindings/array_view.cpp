@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait::python {
 namespace {

@@ -8,6 +8,7 @@ namespace nb = nanobind;
 namespace plait::python {
 
 void bind_errors();
+void bind_names(nb::module_& module);
 void bind_settings(nb::module_& module);
 void bind_topology(nb::module_& module);
 void bind_plan(nb::module_& module);

@@ -7,6 +7,7 @@ NB_MODULE(_core, module) {
   module.doc() = "The C++ core of Plait. Use it through the package `plait`.";
   module.attr("__version__") = PLAIT_VERSION;
   plait::python::bind_errors();
+  plait::python::bind_names(module);
   plait::python::bind_settings(module);
   plait::python::bind_topology(module);
   plait::python::bind_plan(module);

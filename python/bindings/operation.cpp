@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "runtime/host/scale.hpp"
 
 namespace plait::python {
@@ -35,7 +36,11 @@ std::string text_of(const PremulSum& sum) {
 
 ReduceOp reduce_op_of(const std::string& text) {
   const auto op = parse_reduce_op(text);
-  if (!op) fail(ErrorCode::kInvalidArgument, "op '", text, "' is none of: sum, prod, max, min, avg");
+  if (!op) {
+    constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg"};
+    fail(ErrorCode::kInvalidArgument, "op '", text, "' is none of: sum, prod, max, min, avg",
+         did_you_mean(text, kNames));
+  }
   return *op;
 }
 

@@ -6,31 +6,24 @@
 
 #include "algorithms/catalog.hpp"
 #include "algorithms/spec.hpp"
-#include "base/edit_distance.hpp"
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait {
 namespace {
 
-std::string names_for(Collective collective) {
-  std::string names;
+std::vector<std::string_view> names_for(Collective collective) {
+  std::vector<std::string_view> names;
   for (const Algorithm& algorithm : algorithms()) {
-    if (serves(algorithm, collective)) names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+    if (serves(algorithm, collective)) names.push_back(algorithm.name);
   }
   return names;
 }
 
-// "did you mean ring? ", where a name is near.
-std::string guess(std::string_view written, Collective collective) {
-  written = written.substr(0, 64);
-  std::string_view nearest;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (!serves(algorithm, collective) || !is_slip_for(algorithm.name, written)) continue;
-    if (nearest.empty() || edit_distance(written, algorithm.name) < edit_distance(written, nearest)) {
-      nearest = algorithm.name;
-    }
-  }
-  return nearest.empty() ? "" : join("did you mean ", nearest, "? ");
+std::string listed(const std::vector<std::string_view>& names) {
+  std::string list;
+  for (const std::string_view name : names) list += join(list.empty() ? "" : ", ", name);
+  return list;
 }
 
 }  // namespace
@@ -61,13 +54,14 @@ bool serves(const Algorithm& algorithm, Collective collective) {
 
 const Algorithm& find_algorithm(std::string_view name, Collective collective) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.name != name) continue;
+    if (!same_name(algorithm.name, name)) continue;
     if (serves(algorithm, collective)) return algorithm;
-    fail(ErrorCode::kInvalidArgument, "algorithm ", name, " does not serve ", plait::name(collective),
-         "; use one of: ", names_for(collective));
+    fail(ErrorCode::kInvalidArgument, "algorithm ", algorithm.name, " does not serve ", plait::name(collective),
+         "; use one of: ", listed(names_for(collective)));
   }
-  fail(ErrorCode::kInvalidArgument, "algorithm '", name, "' is not known; ", guess(name, collective), "for ",
-       plait::name(collective), " use one of: ", names_for(collective));
+  const std::vector<std::string_view> names = names_for(collective);
+  fail(ErrorCode::kInvalidArgument, "algorithm '", name, "' is not known; for ", plait::name(collective),
+       " use one of: ", listed(names), did_you_mean(name, names));
 }
 
 Plan make_plan(std::string_view text, const AlgorithmArguments& arguments) {

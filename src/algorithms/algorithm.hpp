@@ -65,7 +65,8 @@ struct Algorithm {
 // All algorithms, in alphabetical order.
 const std::vector<Algorithm>& algorithms();
 bool serves(const Algorithm& algorithm, Collective collective);
-// Throws kInvalidArgument that lists the algorithms known for `collective`, or says why this one does not serve it.
+// By its name in any case, with "-", "_" or nothing between words. Throws kInvalidArgument that lists the algorithms
+// known for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);
 // Looks up and runs: the plan is not yet verified. `text` is a name, or more of what spec.hpp reads; what it says wins
 // over `arguments`. Throws kInvalidArgument and PlanTooLarge, as the functions above do.

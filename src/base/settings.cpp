@@ -6,9 +6,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <utility>
 
-#include "base/edit_distance.hpp"
+#include "base/names.hpp"
 
 namespace plait {
 namespace {
@@ -150,8 +149,12 @@ constexpr Setting kSettings[] = {
     {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
 
-const char* nearest_name(std::string_view name) {
-  return std::ranges::min_element(kSettings, {}, [&](const Setting& s) { return edit_distance(name, s.name); })->name;
+// "; did you mean PLAIT_LOG?", or nothing.
+std::string guess(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Setting& setting : kSettings) known.push_back(std::string_view(setting.name).substr(kPrefix.size()));
+  const std::string_view nearest = nearest_name(name.substr(kPrefix.size()), known);
+  return nearest.empty() ? "" : join("; did you mean ", kPrefix, nearest, '?');
 }
 
 void read_setting(const Setting& setting, const Environment& environment, Settings& settings) {
@@ -223,8 +226,7 @@ std::vector<std::string> unknown_settings(const Environment& environment) {
   for (auto at = environment.lower_bound(kPrefix); at != environment.end() && at->first.starts_with(kPrefix); ++at) {
     const std::string& name = at->first;
     if (std::ranges::any_of(kSettings, [&](const Setting& setting) { return name == setting.name; })) continue;
-    warnings.push_back(
-        join("environment variable ", name, " is unknown and has no effect; did you mean ", nearest_name(name), "?"));
+    warnings.push_back(join("environment variable ", name, " is unknown and has no effect", guess(name)));
   }
   return warnings;
 }

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "base/names.hpp"
+
 namespace plait {
 namespace {
 
@@ -29,17 +31,39 @@ constexpr std::array<TypeFacts, kDataTypeCount> kTypes = {{
     {"uint16", 2, false},
 }};
 
+constexpr auto kTypeNames = [] {
+  std::array<std::string_view, kDataTypeCount> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kTypes[i].name;
+  return names;
+}();
+
 constexpr std::array kOps = {"sum", "prod", "max", "min", "avg"};
 static_assert(kOps.size() == kReduceOpCount);
 
+// Names that the field has besides, as simplified() gives them: of NCCL, MPI, C, numpy and PyTorch. Left out is what
+// means different things to them, such as "byte" and "i8".
 constexpr std::pair<std::string_view, DataType> kTypeAliases[] = {
-    {"float", DataType::kFloat32},          {"f32", DataType::kFloat32},
-    {"half", DataType::kFloat16},           {"f16", DataType::kFloat16},
-    {"double", DataType::kFloat64},         {"f64", DataType::kFloat64},
-    {"bf16", DataType::kBfloat16},          {"int", DataType::kInt32},
-    {"fp8_e4m3", DataType::kFloat8E4M3},    {"f8e4m3", DataType::kFloat8E4M3},
-    {"f8e5m2", DataType::kFloat8E5M2},      {"fp8_e5m2", DataType::kFloat8E5M2},
-    {"float8_e4m3", DataType::kFloat8E4M3},
+    {"char", DataType::kInt8},           {"signedchar", DataType::kInt8},
+    {"uchar", DataType::kUint8},         {"ubyte", DataType::kUint8},
+    {"unsignedchar", DataType::kUint8},  {"short", DataType::kInt16},
+    {"ushort", DataType::kUint16},       {"unsignedshort", DataType::kUint16},
+    {"int", DataType::kInt32},           {"intc", DataType::kInt32},
+    {"uint", DataType::kUint32},         {"uintc", DataType::kUint32},
+    {"unsigned", DataType::kUint32},     {"long", DataType::kInt64},
+    {"longlong", DataType::kInt64},      {"longlongint", DataType::kInt64},
+    {"ulong", DataType::kUint64},        {"ulonglong", DataType::kUint64},
+    {"unsignedlong", DataType::kUint64}, {"unsignedlonglong", DataType::kUint64},
+    {"half", DataType::kFloat16},        {"fp16", DataType::kFloat16},
+    {"f16", DataType::kFloat16},         {"float", DataType::kFloat32},
+    {"single", DataType::kFloat32},      {"fp32", DataType::kFloat32},
+    {"f32", DataType::kFloat32},         {"double", DataType::kFloat64},
+    {"fp64", DataType::kFloat64},        {"f64", DataType::kFloat64},
+    {"bf16", DataType::kBfloat16},       {"float8e4m3", DataType::kFloat8E4M3},
+    {"fp8e4m3", DataType::kFloat8E4M3},  {"f8e4m3", DataType::kFloat8E4M3},
+    {"e4m3", DataType::kFloat8E4M3},     {"fp8e4m3fn", DataType::kFloat8E4M3},
+    {"f8e4m3fn", DataType::kFloat8E4M3}, {"e4m3fn", DataType::kFloat8E4M3},
+    {"fp8e5m2", DataType::kFloat8E5M2},  {"f8e5m2", DataType::kFloat8E5M2},
+    {"e5m2", DataType::kFloat8E5M2},
 };
 
 constexpr std::pair<std::string_view, ReduceOp> kOpAliases[] = {
@@ -47,32 +71,37 @@ constexpr std::pair<std::string_view, ReduceOp> kOpAliases[] = {
     {"maximum", ReduceOp::kMax},     {"minimum", ReduceOp::kMin},
 };
 
+template <class Value, class Aliases>
+std::optional<Value> find_alias(const Aliases& aliases, std::string_view text) {
+  const std::string simple = simplified(text);
+  for (const auto& [alias, value] : aliases) {
+    if (simple == alias) return value;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 size_t size_of(DataType type) { return kTypes[static_cast<size_t>(type)].size; }
 bool accumulates_in_float32(DataType type) { return kTypes[static_cast<size_t>(type)].accumulates_in_float32; }
 size_t accumulator_size_of(DataType type) { return accumulates_in_float32(type) ? sizeof(float) : size_of(type); }
 const char* name(DataType type) { return kTypes[static_cast<size_t>(type)].name; }
+std::span<const std::string_view> type_names() { return kTypeNames; }
 const char* name(ReduceOp op) { return kOps[static_cast<size_t>(op)]; }
 
 std::optional<DataType> parse_data_type(std::string_view text) {
+  if (text.ends_with("_t") || text.ends_with("_T")) text.remove_suffix(2);  // of C and MPI: int32_t
   for (size_t i = 0; i < kTypes.size(); ++i) {
-    if (text == kTypes[i].name) return static_cast<DataType>(i);
+    if (same_name(text, kTypes[i].name)) return static_cast<DataType>(i);
   }
-  for (const auto& [alias, type] : kTypeAliases) {
-    if (text == alias) return type;
-  }
-  return std::nullopt;
+  return find_alias<DataType>(kTypeAliases, text);
 }
 
 std::optional<ReduceOp> parse_reduce_op(std::string_view text) {
   for (size_t i = 0; i < kOps.size(); ++i) {
-    if (text == kOps[i]) return static_cast<ReduceOp>(i);
+    if (same_name(text, kOps[i])) return static_cast<ReduceOp>(i);
   }
-  for (const auto& [alias, op] : kOpAliases) {
-    if (text == alias) return op;
-  }
-  return std::nullopt;
+  return find_alias<ReduceOp>(kOpAliases, text);
 }
 
 }  // namespace plait

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,9 +40,10 @@ size_t accumulator_size_of(DataType type);
 
 // "float32", "bfloat16", "float8_e4m3fn", … (numpy's and ml_dtypes' names).
 const char* name(DataType type);
-const char* name(ReduceOp op);  // "sum", "prod", "max", "min", "avg", as nccl-tests prints them
-// Accepts the names above and the common short forms ("float", "half", "double", "bf16", "f32", "product", "average",
-// …).
+std::span<const std::string_view> type_names();  // of all types, in their order
+const char* name(ReduceOp op);                   // "sum", "prod", "max", "min", "avg", as nccl-tests prints them
+// Accepts the names above and those that NCCL, MPI, numpy and PyTorch have, in any case and with "-", "_" or nothing
+// between words: "float", "half", "ncclBfloat16", "MPI_DOUBLE", "fp8_e4m3", "product", "mean", …
 std::optional<DataType> parse_data_type(std::string_view text);
 std::optional<ReduceOp> parse_reduce_op(std::string_view text);
 

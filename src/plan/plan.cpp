@@ -2,14 +2,19 @@
 #include "plan/plan.hpp"
 
 #include <array>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait {
 namespace {
 
-constexpr std::array<const char*, kCollectiveCount> kCollectives = {
+constexpr std::array<std::string_view, kCollectiveCount> kCollectives = {
     "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "gather", "scatter", "all_to_all", "barrier"};
+// Names of MPI's that are more than another way to write ours, as simplified() gives them.
+constexpr std::pair<std::string_view, Collective> kCollectiveAliases[] = {
+    {"bcast", Collective::kBroadcast}, {"reducescatterblock", Collective::kReduceScatter}};
 constexpr std::array<const char*, 4> kEngines = {"sm", "copy", "cpu", "net"};
 constexpr std::array<const char*, 4> kBuffers = {"input", "output", "scratch", "host"};
 constexpr std::array<const char*, 5> kOpKinds = {"fold", "send", "receive", "signal", "wait"};
@@ -17,7 +22,7 @@ constexpr std::array<const char*, 2> kReaches = {"staged", "peer"};
 
 }  // namespace
 
-const char* name(Collective collective) { return kCollectives.at(static_cast<size_t>(collective)); }
+const char* name(Collective collective) { return kCollectives.at(static_cast<size_t>(collective)).data(); }
 const char* name(Engine engine) { return kEngines.at(static_cast<size_t>(engine)); }
 const char* name(Buffer buffer) { return kBuffers.at(static_cast<size_t>(buffer)); }
 const char* name(OpKind kind) { return kOpKinds.at(static_cast<size_t>(kind)); }
@@ -26,10 +31,14 @@ const char* name(Reach reach) { return kReaches.at(static_cast<size_t>(reach)); 
 Collective parse_collective(std::string_view text) {
   std::string known;
   for (size_t i = 0; i < kCollectives.size(); ++i) {
-    if (text == kCollectives[i]) return static_cast<Collective>(i);
+    if (same_name(text, kCollectives[i])) return static_cast<Collective>(i);
     known += join(i == 0 ? "" : ", ", kCollectives[i]);
   }
-  fail(ErrorCode::kInvalidArgument, "unknown collective '", text, "'; known are ", known);
+  for (const auto& [alias, collective] : kCollectiveAliases) {
+    if (simplified(text) == alias) return collective;
+  }
+  fail(ErrorCode::kInvalidArgument, "unknown collective '", text, "'; known are ", known,
+       did_you_mean(text, kCollectives));
 }
 
 bool reduces(Collective collective) {

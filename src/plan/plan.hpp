@@ -135,7 +135,8 @@ const char* name(Engine engine);
 const char* name(Buffer buffer);
 const char* name(OpKind kind);
 const char* name(Reach reach);
-// The reverse; throws kInvalidArgument with the known names.
+// The reverse, which also takes NCCL's and MPI's ways to write a name, in any case: "allreduce", "AllReduce", "bcast".
+// Throws kInvalidArgument with the known names.
 Collective parse_collective(std::string_view text);
 
 // True where the result combines contributions of several ranks.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/edit_distance.hpp"
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "topology/readers.hpp"
 
 namespace plait {
@@ -11,14 +11,15 @@ namespace {
 
 [[noreturn]] void fail_unknown(std::string_view wanted) {
   const std::string_view shown = wanted.substr(0, 64);
-  std::string nearest, all;
-  for (const std::string& name : machine_names()) {
-    if (nearest.empty() || edit_distance(shown, name) < edit_distance(shown, nearest)) nearest = name;
-    all += (all.empty() ? "" : ", ") + name;
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const internal::MachineText& machine : internal::machine_texts()) {
+    names.emplace_back(machine.name);
+    all += join(all.empty() ? "" : ", ", machine.name);
   }
-  const bool slip = is_slip_for(nearest, shown);
+  const std::string_view nearest = nearest_name(shown, names);
   fail(ErrorCode::kInvalidArgument, "no described machine \"", shown,
-       slip ? join("\"; did you mean \"", nearest, "\"? There are: ") : "\". There are: ", all);
+       nearest.empty() ? "\". There are: " : join("\"; did you mean \"", nearest, "\"? There are: "), all);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait {
 namespace {
@@ -51,7 +52,7 @@ void AlgorithmOverrides::add(std::string_view entry) {
   }
   const std::string_view what = entry.substr(0, colon), how = entry.substr(colon + 1);
   bool is_first = true;
-  if (what == "send_receive") {
+  if (same_name(what, "send_receive") || same_name(what, "sendrecv")) {
     is_first = !messages_;
     messages_ = parse_message_choice(how);
   } else {

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 import shutil
 import signal
 import sys
 
 import pytest
 from plait import _core
-from plait.cli import bench_rank, main
+from plait.cli import bench_cuda, bench_rank, main
 from plait.cli.bench_result import Case
 from plait.cli.bench_table import fit
 from ranks import cli, command
@@ -87,6 +90,10 @@ def test_row_has_the_columns_of_nccl_tests(alone):
         ("all_to_all", "4080", "340", "none", "-1"),
         ("send_receive", "4096", "1024", "sum", "-1"),
         ("sendrecv", "4096", "1024", "sum", "-1"),
+        ("AllReduce", "4096", "1024", "sum", "-1"),
+        ("bcast", "4096", "1024", "none", "1"),
+        ("reduce-scatter", "4080", "340", "sum", "-1"),
+        ("alltoall", "4080", "340", "none", "-1"),
         ("barrier", "0", "0", "none", "-1"),
     ],
 )
@@ -95,7 +102,16 @@ def test_collectives(collective, size, count, redop, root):
     assert result.returncode == 0, result.stderr
     (row,) = rows(result.stdout)
     assert row[:2] == [size, count] and row[3:5] == [redop, root]
-    assert row[8] == "0" and row[12] == ("N/A" if redop == "sum" and "send" in collective else "0")
+    assert row[8] == "0" and row[12] == ("N/A" if collective.startswith("send") else "0")
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("fp16", "half"), ("BF16", "bfloat16"), ("ncclFloat8e4m3", "f8e4m3"), ("e5m2", "f8e5m2"), ("int", "int32")],
+)
+def test_types_have_the_names_of_the_field(name, column, alone):
+    (row,) = rows(alone("all_reduce", "-b", 64, "-e", 64, "--iters", 1, "-d", name, "-o", "MPI_MAX"))
+    assert row[2:4] == [column, "max"]
 
 
 def test_all_types_and_operations():
@@ -180,8 +196,8 @@ def test_copy_bound(alone):
 
 
 def test_unwritable_json():
-    result = bench("all_reduce", "-n", 2, "-b", 8, "-e", 8, "--json", "/no/such/folder/x.json")
-    assert result.returncode == 1
+    result = bench("all_reduce", "-n", 1, "-b", 8, "-e", 8, "--json", "/no/such/folder/x.json")
+    assert result.returncode == 2
     assert result.stderr == "plait: error: /no/such/folder/x.json: No such file or directory\n"
     assert "Traceback" not in result.stderr
 
@@ -270,9 +286,9 @@ def test_gloo_lacks_exchanges():
     ("arguments", "message"),
     [
         ([], "the following arguments are required: COLLECTIVE"),
-        (["all_reduced", "-n", "2"], "invalid choice: 'all_reduced'"),
+        (["all_reduced", "-n", "2"], "collective 'all_reduced' is none of: all_reduce, reduce"),
         (["all_reduce"], "how many ranks?"),
-        (["all_reduce", "-n", "2", "-d", "float33"], "dtype 'float33' is none of"),
+        (["all_reduce", "-n", "2", "-d", "float33"], "type 'float33' is none of"),
         (["all_reduce", "-n", "2", "-o", "xor"], "op 'xor' is none of: sum, prod, max, min, avg, mulsum, all"),
         (["all_reduce", "-n", "2", "-b", "1T"], "'1T' is no size"),
         (["all_reduce", "-n", "2", "-b", "2M", "-e", "1M"], "is more than -e"),
@@ -280,15 +296,28 @@ def test_gloo_lacks_exchanges():
         (["all_reduce", "-n", "2", "-i", "0"], "-i 0 never"),
         (["broadcast", "-n", "2", "-r", "2"], "root 2 is not one of 2 ranks"),
         (["broadcast", "-n", "2", "--copy-bound"], "--copy-bound is for all_reduce"),
-        (["all_reduce", "-n", "2", "--vs", "ucc"], "invalid choice: 'ucc'"),
+        (["all_reduce", "-n", "2", "--vs", "ucc"], "--vs 'ucc' is none of: mpi, gloo, nccl"),
         (["all_reduce", "-n", "2", "--vs", "nccl"], "--vs nccl is for --device cuda"),
         (["all_reduce", "-n", "2", "--vs", "gloo", "--device", "cuda"], "--vs gloo is for --device cpu"),
         (["all_reduce", "--device", "cuda", "--copy-bound"], "--copy-bound is for --device cpu"),
         (["all_reduce", "-n", "2", "-G"], "-G is for --device cuda"),
-        (["all_reduce", "-n", "2", "--graph", "0"], "'0' is not a whole number from 1"),
+        (["all_reduce", "-n", "2", "--graph", "-1"], "'-1' is not a whole number from 0"),
         (["all_reduce", "-n", "2", "--host-cost"], "--host-cost is for --device cuda"),
-        (["all_reduce", "--device", "gpu"], "invalid choice: 'gpu'"),
-        (["all_reduce", "-n", "2", "-x"], "unrecognized arguments: -x"),
+        (["all_reduce", "--device", "gpu"], "--device 'gpu' is none of: cpu, cuda"),
+        (["all_reduce", "-n", "2", "-q"], "there is no option -q"),
+        (["all_reduce", "-n", "20", "-g", "2"], "-n 20 is a number of ranks, and so is -t 1 times -g 2"),
+        (["all_reduce", "-n", "2", "-t", "2", "-g", "3"], "nccl-tests' -n is --iters 2 here"),
+        (["all_reduce", "-n", "2", "-m", "4"], "'4' cannot be had: calls are not put into groups"),
+        (["all_reduce", "-n", "2", "-I", "1"], "--json has each"),
+        (["all_reduce", "-n", "2", "-a", "1"], "as long as its slowest rank"),
+        (["all_reduce", "-n", "2", "-z", "3"], "without a barrier"),
+        (["all_reduce", "-n", "2", "-y", "1"], "a stream of their own"),
+        (["all_reduce", "-n", "2", "-C", "1"], "--host-cost"),
+        (["all_reduce", "-n", "2", "-R", "2"], "registers no buffers"),
+        (["all_reduce", "-n", "2", "-x", "0"], "PLAIT_MAX_SMS"),
+        (["all_reduce", "-n", "2", "-c", "5"], "-N 5 makes, and checks, so many of each"),
+        (["all_reduce", "-n", "2", "-N", "0"], "0, for ever, is not offered"),
+        (["all_reduce", "-n", "2", "--json", "--csv", "-"], "cannot both go to standard output"),
     ],
 )
 def test_usage(arguments, message, capsys):
@@ -299,6 +328,88 @@ def test_usage(arguments, message, capsys):
     assert status == 2
     errors = capsys.readouterr().err
     assert "plait: error: " in errors and message in errors
+
+
+def test_a_command_line_of_nccl_tests_runs_as_it_is():
+    options = (
+        "-b 8 -e 16 -f 2 -g 2 -t 1 -w 1 -m 1 -c 1 -z 0 -y 0 -p 1 -N 2 -a 3 -G 0 -C 0 -R 0 -I 0 -K 0 -S 0 -M 0 -D 0"
+    )
+    result = bench("all_reduce", *options.split(), "-T", 20, "-d", "float", "-o", "sum", "-r", 0, "--device", "cpu")
+    assert result.returncode == 0, result.stderr
+    assert "# nThread 1 nGpus 2 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 1" in result.stdout
+    assert sum(line.startswith("#  Rank ") for line in result.stdout.splitlines()) == 2
+    assert [row[0] for row in rows(result.stdout)] == ["8", "16", "8", "16"]
+    assert result.stderr == ""
+
+
+def test_threads_times_gpus_are_ranks():
+    result = bench("barrier", "-t", 3, "-g", 1, "--device", "cpu", "--iters", 2)
+    assert sum(line.startswith("#  Rank ") for line in result.stdout.splitlines()) == 3
+    result = bench("barrier", "-n", 2, "-g", 1, "--device", "cpu", "--iters", 2)
+    assert sum(line.startswith("#  Rank ") for line in result.stdout.splitlines()) == 2
+    result = cli("run", "-n", 2, "--", *command("bench", "barrier", "-g", 1, "--device", "cpu", "--iters", 2))
+    assert result.returncode == 0, result.stderr
+    result = cli("run", "-n", 2, "--", *command("bench", "barrier", "-g", 2, "--device", "cpu"))
+    assert result.returncode == 2
+    assert "bench: plait run started 2 ranks, and the options ask for 2 in each; every process is" in result.stderr
+    result = cli("run", "-n", 2, "--", *command("bench", "barrier", "-n", 20))
+    assert result.returncode == 2
+    assert "the options ask for 20; every process is one rank here" in result.stderr and "--iters" in result.stderr
+
+
+def test_g_without_a_gpu_says_what_it_uses():
+    why = bench_cuda.why_no_gpu()
+    if why is None:
+        pytest.skip("there is a GPU here")
+    result = bench("barrier", "-g", 2, "--iters", 2)
+    assert result.returncode == 0
+    assert result.stderr == f"plait: note: no GPU here, so the ranks of -g use host memory ({why})\n"
+
+
+def test_ranks_that_share_cores_are_noted():
+    cores = len(os.sched_getaffinity(0))
+    result = bench("barrier", "-n", cores + 1, "--iters", 2)
+    assert result.returncode == 0
+    assert result.stderr.startswith(f"plait: note: {cores + 1} ranks share {cores} core")
+    assert bench("barrier", "-n", 1, "--iters", 2).stderr == ""
+
+
+@pytest.mark.parametrize("root", ["all", "-1"])
+def test_all_roots(root):
+    result = bench("broadcast", "-n", 3, "-b", 8, "-e", 8, "--iters", 2, "-r", root)
+    assert [row[4] for row in rows(result.stdout)] == ["0", "1", "2"]
+
+
+def test_reports_alone_on_standard_output(tmp_path):
+    sizes = ["-b", 8, "-e", 16, "-f", 2, "--iters", 2]
+    result = bench("all_reduce", "-n", 2, *sizes, "--json")
+    assert result.returncode == 0
+    report = json.loads(result.stdout)
+    assert [row["size"] for row in report["results"]] == [8, 16]
+    assert len(rows(result.stderr)) == 2
+    result = bench("all_reduce", "-n", 2, *sizes, "--csv", "-", "-J", tmp_path / "x.json")
+    table = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [row["size"] for row in table] == ["8", "16"] and len(rows(result.stderr)) == 2
+    stored = json.loads((tmp_path / "x.json").read_text())
+    for row, expected in zip(table, stored["results"], strict=True):
+        assert float(row["in_place_time_us"]) == pytest.approx(expected["in_place"]["time"])
+        assert float(row["out_of_place_busbw_GBps"]) == pytest.approx(expected["out_of_place"]["bus_bw"])
+        assert (row["type"], row["redop"], row["ranks"], row["in_place_wrong"]) == ("float32", "sum", "2", "0")
+
+
+def test_csv_file(alone, tmp_path):
+    file = tmp_path / "x.csv"
+    out = alone("all_gather", "-b", 64, "-e", 64, "--iters", 1, "-c", 0, "--csv", file)
+    assert len(rows(out)) == 1
+    (row,) = csv.DictReader(file.open())
+    assert row["out_of_place_wrong"] == "" and row["count"] == "16" and row["plan"]
+
+
+def test_missing_gloo_is_known_before_anything_is_shown():
+    result = bench("all_reduce", "-n", 2, "-b", 64, "-e", 64, "--iters", 2, "--vs", "gloo")
+    if result.returncode == 0:
+        pytest.skip("there is a Gloo here")
+    assert result.stdout == "" and len(result.stderr.splitlines()) == 1
 
 
 def test_missing_mpi():

@@ -78,6 +78,7 @@ def on_fake_gpus(monkeypatch, capsys):
     monkeypatch.setattr(bench_cuda, "_driver", lambda: "580.95.05")
     monkeypatch.setattr(_core, "CudaBench", FakeBench)
     monkeypatch.setattr(FakeBench, "missing", None)
+    monkeypatch.setattr(bench_cuda, "check_nccl", lambda: None)
     joined = bench_rank._join
 
     def join(settings, device):
@@ -130,12 +131,12 @@ def test_table_is_that_of_nccl_tests(on_fake_gpus):
 
 
 def test_options_reach_the_loops(on_fake_gpus):
-    on_fake_gpus("all_gather", "-b", 64, "-e", 256, "-f", 2, "--iters", 7, "-w", 3, "--cycles", 4, "-c", 0, "-G")
+    on_fake_gpus("all_gather", "-b", 64, "-e", 256, "-f", 2, "--iters", 7, "-w", 3, "--cycles", 4, "-c", 0)
     expected = {
         "iterations": 7,
         "warmup": 3,
         "cycles": 4,
-        "graph": 20,
+        "graph": 0,
         "unalign": 0,
         "check": False,
         "multiplied": False,
@@ -146,8 +147,38 @@ def test_options_reach_the_loops(on_fake_gpus):
     assert FakeBench.made.calls[0]["unalign"] == 3 and FakeBench.made.largest_bytes == 64 + 6
     on_fake_gpus("reduce", "-b", 64, "-e", 64, "-o", "mulsum", "--vs", "nccl")
     assert all(call["multiplied"] for call in FakeBench.made.calls)
-    on_fake_gpus("barrier", "-G", 5)
-    assert FakeBench.made.calls[0]["graph"] == 5 and FakeBench.made.calls[0]["cycles"] == 5
+    on_fake_gpus("barrier")
+    assert FakeBench.made.calls[0]["cycles"] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "graph", "iterations", "header"),
+    [
+        ([], 0, 0, "0"),
+        (["-G", 0], 0, 0, "0"),
+        (["-G"], 20, 0, "fitting"),
+        (["-G", 3], 20, 60, "3"),
+        (["--cudagraph", 3, "--iters", 7], 7, 21, "3"),
+        (["-G", "--iters", 7], 7, 0, "fitting"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)
+def test_a_graph_holds_the_calls_of_a_loop_and_is_replayed_as_nccl_tests_does(
+    options, graph, iterations, header, on_fake_gpus, tmp_path
+):
+    file = tmp_path / "result.json"
+    out = on_fake_gpus("all_reduce", "-b", 8, "-e", 8, "-J", file, *options).out
+    assert {(call["graph"], call["iterations"]) for call in FakeBench.made.calls} == {(graph, iterations)}
+    assert f" graph: {header} unalign" in out
+    config = json.loads(file.read_text())["config"]
+    assert (config["graph_calls"], config["iterations"]) == (graph, iterations)
+
+
+def test_g_means_gpus_where_there_are_any(on_fake_gpus, monkeypatch):
+    devices = []
+    monkeypatch.setattr(bench_cuda, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(bench_rank, "CudaBench", lambda *_: devices.append("cuda") or pytest.skip("as it should be"))
+    main(["bench", "all_reduce", "-g", "1", "-b", "8", "-e", "8"])
 
 
 def test_host_cost_comes_after_the_columns_of_nccl_tests(on_fake_gpus):
@@ -194,6 +225,15 @@ def test_missing_nccl_is_wrong_usage(on_fake_gpus, monkeypatch):
     monkeypatch.setattr(FakeBench, "missing", "cannot open NCCL")
     result = on_fake_gpus("all_reduce", "-b", 8, "-e", 8, "--vs", "nccl", status=2)
     assert result.err == "plait: error: bench: --vs nccl: cannot open NCCL\n"
+
+
+def test_missing_nccl_is_known_before_anything_is_shown(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(bench_cuda, "look", lambda: gpus("A", "B"))
+    monkeypatch.setenv("PLAIT_NCCL_LIBRARY", str(tmp_path / "none.so"))
+    assert main(["bench", "all_reduce", "--device", "cuda", "-n", "2", "--vs", "nccl"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and len(err.splitlines()) == 1
+    assert "bench: --vs nccl: cannot open NCCL" in err and "none.so" in err and "PLAIT_NCCL_LIBRARY" in err
 
 
 def test_nccl_that_the_user_names_is_the_only_one(monkeypatch):

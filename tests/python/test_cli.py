@@ -25,6 +25,7 @@ def test_help(name, capsys):
     assert status_of(name, "--help") == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: plait {name}")
+    assert text.count("exit status: 0") == 1
     assert "--traceback" not in text
 
 
@@ -49,15 +50,88 @@ def test_unknown_command(capsys):
 def test_unknown_arguments_show_the_usage_of_their_command(name, capsys):
     arguments = [name, "all_reduce"] if name in ("plan", "bench") else [name]
     assert status_of(*arguments, "--what", "ever") == 2
-    errors = capsys.readouterr().err
-    assert errors.startswith(f"usage: plait {name} [-h]")
-    assert errors.endswith("plait: error: unrecognized arguments: --what ever\n")
+    assert capsys.readouterr().err == (
+        f"plait: error: there is no option --what\nplait: `plait {name} --help` says what there is\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["tpoo"], "command 'tpoo' is none of: topo, plan, verify, run, bench, settings; did you mean 'topo'?"),
+        (["frobnicate"], "command 'frobnicate' is none of: topo, plan, verify, run, bench, settings"),
+        (["--verison"], "there is no option --verison; did you mean '--version'?"),
+        (["plan", "--formt", "svg", "all_reduce"], "there is no option --formt; did you mean '--format'?"),
+        (["plan", "all_reduce", "--formt=svg"], "there is no option --formt; did you mean '--format'?"),
+        (["plan", "--list", "more"], "argument COLLECTIVE: collective 'more' is none of: "),
+        (["plan", "all_reduce", "more", "and"], "unrecognized arguments: more and"),
+        (["plan", "all_reduce", "-x"], "there is no option -x"),
+        (["plan", "all_reduce", "--format", "svgs"], "; did you mean 'svg'?"),
+        (["run", "-n", "1", "--grase", "3", "--", "true"], "there is no option --grase; did you mean '--grace'?"),
+        (["bench", "alltoal", "-n", "1"], "; did you mean 'all_to_all'?"),
+        (["bench", "all_reduce", "-n", "1", "-d", "float33"], "; did you mean 'float32'?"),
+        (["bench", "all_reduce", "-n", "1", "-o", "mulsun"], "; did you mean 'mulsum'?"),
+        (["bench", "all_reduce", "-n", "1", "--vs", "glooo"], "--vs 'glooo' is none of: mpi, gloo, nccl; did you mean"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_slips_are_guessed_in_one_line_and_a_hint(arguments, error, capsys):
+    assert status_of(*arguments) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("plait: error: ") and error in first
+    assert ("did you mean" in first) == ("did you mean" in error)
+    assert second.startswith("plait: `plait ") and second.endswith(" --help` says what there is")
+
+
+def test_options_of_the_program_to_run_are_its_own():
+    assert cli("run", "-n", 1, "--", "echo", "--formt", "--grace").stdout == "--formt --grace\n"
+    assert cli("run", "-n", 1, "echo", "--formt").stdout == "--formt\n"
 
 
 def test_module_and_its_exit_status():
     result = cli("topo", "--machine", "nowhere")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stdout == "" and result.stderr.startswith("plait: error: ") and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["topo", "--machine", "nowhere"], 2),
+        (["topo", "--machine", "./no.json"], 2),
+        (["topo", "--machine", "/"], 2),
+        (["topo", "--gpus", "x"], 2),
+        (["plan", "all_reduce", "--machine", "nowhere"], 2),
+        (["plan", "all_reduce", "--machine", "summit", "--algorithm", "rong"], 2),
+        (["plan", "all_reduced", "--machine", "summit"], 2),
+        (["plan", "broadcast", "--machine", "summit", "--root", "6"], 2),
+        (["plan", "all_reduce", "--machine", "summit", "-o", "/no/such/folder/plan"], 2),
+        (["plan", "all_reduce", "--machine", "summit", "--format", "text", "-o", "/dev/full"], 1),
+        (["verify", "/no/such/plan"], 2),
+        (["verify", "/"], 2),
+        (["verify", "/dev/null"], 2),
+        (["run", "-n", "1", "--", "sh", "-c", "exit 7"], 7),
+        (["run", "-n", "1", "--", "/no/such/program"], 127),
+        (["run", "-n", "0", "--", "true"], 2),
+        (["run", "-n", "1"], 2),
+        (["bench", "all_reduce"], 2),
+        (["bench", "all_reduce", "-n", "1", "-d", "float33"], 2),
+        (["bench", "all_reduce", "-n", "1", "--json", "/no/such/folder/x"], 2),
+        (["settings", "more"], 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_exit_statuses_are_the_same_in_all_commands(arguments, status, capsys):
+    assert status_of(*arguments) == status
+    words = capsys.readouterr()
+    assert status == 7 or "plait: error: " in words.err
+    assert status == 1 or "-o" in arguments or words.out == ""
+
+
+@pytest.mark.parametrize("command", ["settings", "plan all_reduce --machine summit", "bench barrier -n 1"])
+def test_a_variable_that_cannot_be_used_is_wrong_usage(command, monkeypatch, capsys):
+    monkeypatch.setenv("PLAIT_ALGORITHM" if command.startswith("plan") else "PLAIT_WAIT", "nap")
+    assert status_of(*command.split()) == 2
 
 
 def test_settings_table(capsys, monkeypatch):
@@ -72,7 +146,7 @@ def test_settings_table(capsys, monkeypatch):
 
 def test_bad_setting_is_an_error_in_words(capsys, monkeypatch):
     monkeypatch.setenv("PLAIT_WAIT", "nap")
-    assert status_of("settings") == 1
+    assert status_of("settings") == 2
     assert 'plait: error: environment variable PLAIT_WAIT is "nap"' in capsys.readouterr().err
 
 
@@ -128,7 +202,7 @@ def test_output_that_nobody_reads(arguments):
 def test_errors_that_cannot_be_told(redirection):
     assert in_shell(["topo", "--list"], redirection).returncode == 0
     result = in_shell(["topo", "--machine", "nowhere"], redirection)
-    assert (result.returncode, result.stdout) == (1, "")
+    assert (result.returncode, result.stdout) == (2, "")
     result = in_shell(["plan", "all_reduce", "--machine", "dgx2", "--format", "json"], redirection)
     assert result.returncode == 0 and result.stdout.startswith("{")
 
@@ -161,7 +235,7 @@ def test_arguments_that_are_no_utf_8(arguments):
 def test_settings_that_are_no_utf_8():
     for name in ("PLAIT_WAIT", "PLAIT_SHM_DIR"):
         result = cli("settings", **{name: "\udcff"})
-        assert result.returncode == 1
+        assert result.returncode == 2
         assert f'environment variable {name} is "\\xff"' in result.stderr
     result = cli("settings", PLAIT_SHM_DIR="/\udcff")
     assert result.returncode == 0 and r"/\xff" in result.stdout
@@ -197,7 +271,7 @@ def test_huge_numbers(arguments, number, capsys):
 
 
 def test_huge_plans(capsys):
-    assert status_of("plan", "all_reduce", "--machine", "dgx2", "--ranks", "2147483647") == 1
+    assert status_of("plan", "all_reduce", "--machine", "dgx2", "--ranks", "2147483647") == 2
     assert (
         capsys.readouterr().err
         == "plait: error: a plan has at most 16384 ranks, not 2147483647; use fewer nodes, or --ranks N\n"
@@ -266,7 +340,7 @@ def test_control_characters_in_files(tmp_path, capsys):
     plan = plan.replace('"algorithm": "', '"algorithm": "two\\nlines')
     for name, text, *arguments in (("m.json", machine, "topo", "--machine"), ("p.json", plan, "verify")):
         (tmp_path / name).write_text(text)
-        assert status_of(*arguments, str(tmp_path / name)) == 1
+        assert status_of(*arguments, str(tmp_path / name)) == 2
         words = capsys.readouterr()
         assert "expected a name without control characters" in words.err and "\x1b" not in words.err + words.out
     source = plait.topology.machine("dgx1-v100").to_json().replace('"source": "', r'"source": "\u001b[31m\u009b')

@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import plait
-import plait.plans
-import plait.topology
 import pytest
 from plait import _core, errors
+from ranks import TIMEOUT, environment
 
 
 def public(names) -> set[str]:
@@ -50,6 +49,14 @@ def test_errors_of_the_core_have_their_class_and_code():
         plait.plans.from_json("{", "some.json")
     assert caught.value.code == "invalid input"
     assert str(caught.value).startswith("some.json:1: ")
+
+
+def test_all_modules_come_with_the_package():
+    code = "import plait; print(plait.topology.machine('summit').name, plait.plans.make('barrier', 'flat', 2).ranks)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=TIMEOUT, check=False
+    )
+    assert (result.stdout, result.stderr) == ("summit 2\n", "")
 
 
 def test_import_takes_little_with_it():

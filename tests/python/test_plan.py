@@ -76,6 +76,18 @@ def test_every_algorithm_reads_back(algorithm):
         assert plans.make(collective, plan.algorithm, 4) == plan
 
 
+def test_names_of_nccl_and_mpi(run):
+    for name in ("allreduce", "AllReduce", "all-reduce", "ncclAllReduce", "MPI_Allreduce"):
+        assert plans.make(name, "ring", 3) == plans.make("all_reduce", "ring", 3)
+    status, out, _ = run("plan", "bcast", "--machine", "summit", "--algorithm", "Chain")
+    assert status == 0 and out.startswith("verified chain: broadcast over 6 ranks")
+    assert plans.for_machine(topology.machine("summit"), "alltoall", "Pull", reach="peer").plan == (
+        plans.for_machine(topology.machine("summit"), "all_to_all", "pull", reach="peer").plan
+    )
+    with pytest.raises(plait.InvalidArgument, match="did you mean 'ring'"):
+        plans.make("all_reduce", "rng", 4)
+
+
 def test_for_machine():
     made = plans.for_machine(topology.machine("dgx1-v100"), "all_reduce")
     assert made.plan.ranks == 8 and "best bound of" in made.reason
@@ -94,14 +106,14 @@ def test_for_machine():
 
 def test_machines_too_large_are_refused_at_once(run):
     status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "2000")
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert "no algorithm for all_reduce fits this machine" in err
     assert "plan ring would have 12000 ranks x 12000 chunks to prove; the limit is 8388608. Use fewer ranks" in err
     assert re.search(
         r"plan recursive_doubling \(all_reduce\): its proof would take about [\d.]+ GB of memory; the limit", err
     )
     status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "60000")
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert err == "plait: error: a plan has at most 16384 ranks, not 360000; use fewer nodes, or --ranks N\n"
 
 
@@ -186,16 +198,20 @@ def test_plan_list(run):
     ("arguments", "status", "message"),
     [
         (["plan"], 2, "which collective?"),
-        (["plan", "all_reduced"], 2, "invalid choice: 'all_reduced'"),
-        (["plan", "all_reduce", "--algorithm", "rings", "--ranks", 4], 1, "algorithm 'rings' is not known"),
-        (["plan", "all_reduce", "--machine", "nowhere"], 1, 'no described machine "nowhere"'),
-        (["plan", "all_reduce", "--machine", "dgx2", "--ranks", 17], 1, "16"),
+        (["plan", "all_reduced"], 2, "collective 'all_reduced' is none of: all_reduce"),
+        (["plan", "all_reduce", "--algorithm", "rings", "--ranks", 4], 2, "algorithm 'rings' is not known"),
+        (["plan", "all_reduce", "--machine", "nowhere"], 2, 'no described machine "nowhere"'),
+        (["plan", "all_reduce", "--machine", "dgx2", "--ranks", 17], 2, "16"),
         (["plan", "all_reduce", "--factors", "4x"], 2, "'4x' is no list of factors"),
-        (["plan", "broadcast", "--machine", "dgx2", "--root", 16], 1, "root 16"),
-        (["plan", "all_reduce", "--machine", "dgx2", "--format", "pdf"], 2, "invalid choice: 'pdf'"),
-        (["plan", "all_reduce", "--machine", "dgx2", "-o", "/no/such/plan"], 1, "/no/such/plan: No such file"),
+        (["plan", "broadcast", "--machine", "dgx2", "--root", 16], 2, "root 16"),
+        (
+            ["plan", "all_reduce", "--machine", "dgx2", "--format", "pdf"],
+            2,
+            "--format 'pdf' is none of: text, json, svg, ascii",
+        ),
+        (["plan", "all_reduce", "--machine", "dgx2", "-o", "/no/such/plan"], 2, "/no/such/plan: No such file"),
         (["verify"], 2, "required: FILE"),
-        (["verify", "/no/such/plan"], 1, "/no/such/plan: No such file"),
+        (["verify", "/no/such/plan"], 2, "/no/such/plan: No such file"),
     ],
 )
 def test_errors(arguments, status, message, run):
@@ -223,7 +239,7 @@ def test_verify_refuses_what_is_no_plan(text, tmp_path, run):
     file = tmp_path / "no-plan.json"
     file.write_text(text)
     status, out, err = run("verify", file)
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert err.startswith(f"plait: error: {file}:")
 
 
@@ -231,7 +247,7 @@ def test_verify_refuses_what_is_no_text(tmp_path, run):
     file = tmp_path / "bytes"
     file.write_bytes(b"\xff\xfe\x00")
     status, _, err = run("verify", file)
-    assert status == 1 and "not a text" in err
+    assert status == 2 and "not a text" in err
 
 
 def test_verify_reads_standard_input():
@@ -240,7 +256,7 @@ def test_verify_reads_standard_input():
     assert result.returncode == 0
     assert result.stdout.startswith("ok: flat, barrier over 2 ranks")
     result = cli("verify", "-", input="nonsense")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stderr.startswith("plait: error: standard input:1: ")
 
 
@@ -328,7 +344,7 @@ def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
     assert "live     1073741824 B: ring, signals, 16 CTAs of 256 threads" in capsys.readouterr().out
     for name, value in (("PLAIT_LAUNCH", "signals:65x256"), ("PLAIT_ALGORITHM", "all_reduce:hierarchical_ring(5x7)")):
         monkeypatch.setenv(name, value)
-        assert main(arguments) == 1
+        assert main(arguments) == 2
         assert f"{name} is '{value}'" in capsys.readouterr().err
         monkeypatch.delenv(name)
 

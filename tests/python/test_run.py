@@ -125,6 +125,19 @@ def test_rank_that_ignores_sigterm():
     assert result.returncode == 3
 
 
+def test_stopped_ranks_get_no_grace():
+    """Neither those that are stopped when another fails nor those that stop after it; and only they end it early."""
+    for stop, fail in (("", "sleep 1; exit 3"), ("sleep 1;", "exit 3")):
+        script = (
+            f'[ $PLAIT_RANK = 0 ] && {{ {fail}; }}; {stop} trap "echo woken; exit 4" TERM; kill -STOP $$; sleep 300'
+        )
+        result = cli("run", "-n", 3, "--grace", 50, "--", "sh", "-c", script)
+        assert result.returncode == 3
+        assert result.stderr.count("s to end") == 1
+        assert "the ranks that are left are stopped (SIGSTOP); ending them with SIGTERM" in result.stderr
+        assert result.stdout == "woken\nwoken\n"
+
+
 def test_timeout():
     result = cli("run", "-n", 2, "--timeout", "0.3", "--", "sleep", "300")
     assert result.returncode == 124

@@ -139,15 +139,15 @@ def test_topo_json_is_read_again(topo, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--machine", "dgx3"], 1, 'no described machine "dgx3"; did you mean "dgx2"?'),
-        (["--machine", "no/such.json"], 1, "no/such.json: cannot be read: No such file"),
-        (["--machine", "summit", "--gpus", "0,9"], 1, "GPU 9 is not one of the 6 GPUs"),
+        (["--machine", "dgx3"], 2, 'no described machine "dgx3"; did you mean "dgx2"?'),
+        (["--machine", "no/such.json"], 2, "no/such.json: cannot be read: No such file"),
+        (["--machine", "summit", "--gpus", "0,9"], 2, "GPU 9 is not one of the 6 GPUs"),
         (["--machine", "summit", "--gpus", "0,x"], 2, "'0,x' is no list of numbers"),
         (["--machine", "summit", "--gpus", "3-1"], 2, "'3-1' is no list of numbers"),
         (["--machine", "summit", "--gpus", "1,0-2"], 2, "names a number twice"),
         (["--nodes", "0"], 2, "'0' is not a whole number from 1"),
         (["--groups", "--json"], 2, "not allowed with argument"),
-        (["--rule", "x"], 2, "invalid choice: 'x'"),
+        (["--rule", "x"], 2, "--rule 'x' is none of: nvgroup, gpu-only"),
     ],
 )
 def test_topo_errors(arguments, status, message, capsys):
@@ -164,5 +164,5 @@ def test_topo_errors(arguments, status, message, capsys):
 def test_broken_machine_file(tmp_path, capsys):
     file = tmp_path / "broken.json"
     file.write_text('{"name": "x",\n "devices": 5}')
-    assert main(["topo", "--machine", str(file)]) == 1
+    assert main(["topo", "--machine", str(file)]) == 2
     assert f"plait: error: {file}:" in capsys.readouterr().err

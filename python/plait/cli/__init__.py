@@ -6,50 +6,41 @@ import argparse
 import errno
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from .. import __version__
-from ..errors import Error
+from ..errors import Error, InvalidArgument, InvalidInput
 from . import bench, plan, run, screen, settings, topo, verify
-from .usage import UsageError
-
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-EXIT_BROKEN_PIPE = 141
-EXIT_INTERRUPTED = 130
+from .parser import Parser
+from .usage import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EXIT_WORDS, UsageError
 
 _DESCRIPTION = """Collective communication for GPUs and CPUs over every useful path of a machine at once: look at
 machines, make and prove plans, start ranks, and measure."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors in the one form that all commands have."""
-
-    def _print_message(self, message: str, file: TextIO | None = None) -> None:
-        if message:
-            screen.show(message, end="", file=file or sys.stderr)
-
-    def error(self, message: str) -> None:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"plait: error: {message}\n")
-
-
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """The parser of all commands."""
-    parser = _Parser(prog="plait", description=_DESCRIPTION, allow_abbrev=False)
+    parser = Parser(prog="plait", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"plait {__version__}")
     parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for module in (topo, plan, verify, run, bench, settings):
         command = module.add_parser(commands)
         command.set_defaults(parser=command)
+        command.epilog = _with_exit_status(command.epilog)
         command.add_argument("--version", action="version", version=f"plait {__version__}", help=argparse.SUPPRESS)
         command.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 
+def _with_exit_status(epilog: str | None) -> str:
+    """Every command's help says it; some have more to say."""
+    if epilog is not None and "exit status: " in epilog:
+        return epilog
+    return "\n\n".join(filter(None, [EXIT_WORDS, epilog]))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status: 0, 1 for an error, 2 for wrong usage, else what the command says."""
+    """Runs one command; returns the exit status: docs/command_line.md."""
     options = argparse.Namespace(traceback=False, arguments=list(sys.argv[1:] if arguments is None else arguments))
     try:
         screen.prepare()
@@ -74,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     parser = make_parser()
     _, unknown = parser.parse_known_args(options.arguments, options)
-    if unknown:  # the command's usage helps, that of `plait` does not
-        getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+    if unknown:
+        getattr(options, "parser", parser).refuse(unknown)
     if options.command is None:
         parser.print_help()
         return 0
@@ -83,19 +74,24 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _report(error: Exception) -> int:
-    status = EXIT_ERROR
-    if isinstance(error, UsageError):
+    status = EXIT_FAILED
+    if isinstance(error, (UsageError, InvalidArgument, InvalidInput)):
         text, status = str(error), EXIT_USAGE
     elif isinstance(error, (Error, screen.OutputError)):
         text = str(error)
     elif isinstance(error, OSError):
-        text = _words_of(error)
+        text, status = _words_of(error), EXIT_USAGE if error.errno in _NAMED_IN_VAIN else EXIT_FAILED
     elif isinstance(error, MemoryError):
         text = "not enough memory for what was asked; ask for less, or raise the limit of memory"
     else:
         text = f"a defect of plait ({type(error).__name__}: {error}); --traceback shows where"
     screen.complain(f"error: {text}")
     return status
+
+
+# Errors of a file that another name would not have.
+_NAMED_IN_VAIN = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS}
+_NAMED_IN_VAIN |= {errno.ELOOP, errno.ENAMETOOLONG}
 
 
 def _words_of(error: OSError) -> str:

@@ -6,27 +6,10 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator
 
 from .. import _core
-from ..errors import InvalidArgument
-from . import bench_cuda, usage
+from . import bench_cases, bench_cuda, bench_options, bench_peers, screen, usage
 
-COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
-COLLECTIVES += ("gather", "scatter", "all_to_all", "send_receive", "barrier")
-ALIASES = {"sendrecv": "send_receive"}
-REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
-ROOTED = {"reduce", "broadcast", "gather", "scatter"}
-WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
-OPS = ("sum", "prod", "max", "min", "avg", "mulsum")
-MULSUM = "mulsum"  # nccl-tests' name of the pre-multiplied sum
-# In the order of nccl-tests, then what it does not have.
-TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
-TYPES += ("float8_e4m3fn", "float8_e5m2", "int16", "uint16")
-PEERS = ("mpi", "gloo", *bench_cuda.PEERS)
-WITHOUT_MULSUM = {"mpi", "gloo"}
-MPI_LAUNCHERS = ("Open MPI", "MPICH")
-DEFAULT_BYTES = 32 << 20
 MANY_CYCLES = 5  # beside peers, and on GPUs
 
 _DESCRIPTION = """\
@@ -43,10 +26,13 @@ With --device cuda, buffers are on GPUs: rank r uses GPU r, and starts again at 
 GPUs. A loop is then timed by the GPU, from its first call to the end of its last: calls that follow each other on one
 stream, or with -G replays of a CUDA graph of calls.
 
-The options are those of nccl-tests, but for -n, which is the number of ranks, as for `plait run`."""
+The options are those of nccl-tests. One differs: -n is the number of ranks, as for `plait run`, and nccl-tests' -n is
+--iters. A command line of nccl-tests runs as it is otherwise: -g 2 means two ranks, on GPUs where there are any, and
+what cannot be had is refused with a reason."""
 
 _EPILOG = """\
-exit status: 0; 1 where results were wrong or something failed; 2 for wrong usage or a peer that is not there
+exit status: 0; 1 when results were wrong or a rank failed; 2 when an argument, a variable or a file cannot be used, or
+a peer is not there
 
 examples:
   plait bench all_reduce -n 4 -b 8 -e 64M -f 2
@@ -61,201 +47,109 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
-    add = parser.add_argument
-    add(
-        "collective",
-        type=lambda text: ALIASES.get(text, text),
-        choices=COLLECTIVES,
-        metavar="COLLECTIVE",
-        help=f"{', '.join(COLLECTIVES)} (send_receive, or sendrecv: to the next rank, from the one before)",
-    )
-    add("--device", choices=("cpu", "cuda"), default="cpu", help="where the buffers are (default cpu)")
-    add(
-        "-n",
-        "--ranks",
-        type=usage.positive,
-        metavar="N",
-        help="number of ranks (nccl-tests' -n is --iters here; default with --device cuda: one a GPU)",
-    )
-    add("-b", "--minbytes", type=usage.size, default=DEFAULT_BYTES, metavar="SIZE", help="least size (default 32M)")
-    add("-e", "--maxbytes", type=usage.size, metavar="SIZE", help="greatest size (default 32M, or -b if that is more)")
-    add("-i", "--stepbytes", type=usage.size, default=1 << 20, metavar="SIZE", help="from one size to the next (1M)")
-    add("-f", "--stepfactor", type=usage.positive, default=1, metavar="F", help="from one size to the next, if over 1")
-    add("--iters", type=usage.natural, default=0, metavar="N", help="calls in a loop (default 0: 20 ms, at least 20)")
-    add("-w", "--warmup_iters", type=usage.natural, default=5, metavar="N", help="warm-up calls (default 5)")
-    add("-c", "--check", type=usage.natural, default=1, metavar="0/1", help="check results (default 1)")
-    add(
-        "-o",
-        "--op",
-        type=usage.name,
-        default="sum",
-        metavar="OP",
-        help=f"{', '.join(OPS)} (also mean) or all (default sum)",
-    )
-    add(
-        "-d",
-        "--datatype",
-        type=usage.name,
-        default="float",
-        metavar="TYPE",
-        help=f"{', '.join(TYPES)} or all; also float, half, double (default float)",
-    )
-    add("-r", "--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
-    add("-T", "--timeout", type=usage.seconds, metavar="S", help="longest wait for a peer (default PLAIT_TIMEOUT_SEC)")
-    add(
-        "--cycles",
-        type=usage.positive,
-        metavar="K",
-        help="loops per size; the table has medians (1; 5 with --vs or on GPUs)",
-    )
-    add(
-        "--vs",
-        action="append",
-        choices=PEERS,
-        default=[],
-        metavar="PEER",
-        help="mpi, gloo or, on GPUs, nccl: in turn with Plait in the same processes; ratios follow the table",
-    )
-    add(
-        "-G",
-        "--graph",
-        type=usage.positive,
-        nargs="?",
-        const=bench_cuda.CALLS_IN_GRAPH,
-        default=0,
-        metavar="N",
-        help=f"on GPUs: time replays of a CUDA graph of N calls (-G alone: {bench_cuda.CALLS_IN_GRAPH})",
-    )
-    add(
-        "-u",
-        "--unalign",
-        type=usage.natural,
-        default=0,
-        metavar="N",
-        help="on GPUs: buffers begin N elements after a multiple of 256 bytes (default 0)",
-    )
-    add("--host-cost", action="store_true", help="on GPUs: two more columns, the time to enqueue one call")
-    add("--copy-bound", action="store_true", help="all_reduce: compare with the time that copying as many bytes takes")
-    add("--json", metavar="FILE", help="write everything that was measured to FILE")
+    bench_options.add_to(parser)
     parser.set_defaults(run=_run)
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.maxbytes is None:
-        options.maxbytes = max(DEFAULT_BYTES, options.minbytes)
-    if options.cycles is None:
-        options.cycles = MANY_CYCLES if options.vs or options.device == "cuda" else 1
-    bench_cuda.check_options(options)
-    for peer in set(options.vs) & WITHOUT_MULSUM:
-        if options.op == MULSUM and options.collective in REDUCING:
-            raise usage.UsageError(f"bench: -o {MULSUM} cannot be compared with {peer}, which has no such operation")
     launched = _core.launch_environment()
+    _complete(options, launched)
+    bench_cuda.check_options(options)
+    bench_peers.check(options, launched)
     ranks = _ranks(options, launched)
-    cases = list(_cases(options, ranks))
-    if launched is None and options.json:
-        open(options.json, "a").close()  # else a rank would object, and then all
-    if "mpi" in options.vs and (launched is None or launched.launcher not in MPI_LAUNCHERS):
-        if launched is not None:
-            raise usage.UsageError(f"bench: --vs mpi cannot work under {launched.launcher}, but alone or by mpirun")
-        return _start_mpi(options, ranks)
+    cases = list(bench_cases.cases_of(options, ranks))
     if launched is None:
+        _check_files(options)
+        _note_sharing(options, ranks)
+        command = [sys.executable, "-m", "plait", *options.arguments, bench_options.RANK_ON, options.device]
+        if "mpi" in options.vs:
+            return bench_peers.become_mpirun(command, ranks)
         from .launcher import Job
 
-        return Job([sys.executable, "-m", "plait", *options.arguments], ranks).run()
+        return Job(command, ranks).run()
     from .bench_rank import measure_as_rank
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # measuring takes long, and Python would not hear it
     return measure_as_rank(options, cases, launched.local_rank)
 
 
+def _complete(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> None:
+    """Sets what was left open and depends on other options."""
+    if options.maxbytes is None:
+        options.maxbytes = max(bench_options.DEFAULT_BYTES, options.minbytes)
+    if options.rank_on is not None:
+        options.device = options.rank_on
+        options.arguments = options.arguments[: options.arguments.index(bench_options.RANK_ON)]
+    if options.device is None:
+        options.device = "cpu" if options.ngpus is None else _device_for_gpus(launched)
+    if options.cycles is None:
+        options.cycles = MANY_CYCLES if options.vs or options.device == "cuda" else 1
+
+
+def _device_for_gpus(launched: _core.LaunchEnvironment | None) -> str:
+    """Whoever writes nccl-tests' -g means GPUs."""
+    why_not = bench_cuda.why_no_gpu()
+    if why_not is None:
+        return "cuda"
+    if launched is None or launched.rank == 0:
+        screen.complain(f"note: no GPU here, so the ranks of -g use host memory ({why_not})")
+    return "cpu"
+
+
 def _ranks(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> int:
+    wanted = _ranks_asked_for(options, launched)
     if launched is None:
         if options.device == "cuda":
             machine = bench_cuda.look()  # before any rank is started
-            return options.ranks or len(machine.devices)
-        if options.ranks is None:
+            return wanted or len(machine.devices)
+        if wanted is None:
             raise usage.UsageError("bench: how many ranks? write -n N, or start it by a launcher")
-        return options.ranks
-    if options.ranks not in (None, launched.size):
-        raise usage.UsageError(f"bench: -n {options.ranks}, but {launched.launcher} started {launched.size} ranks")
+        return wanted
+    in_each = "" if options.ranks else " in each"
+    if wanted is not None and (in_each or wanted != launched.size):
+        raise usage.UsageError(
+            f"bench: {launched.launcher} started {usage.counted(launched.size, 'rank')}, and the options ask for "
+            f"{wanted}{in_each}; every process is one rank here: leave -n out, and -g and -t at 1 (nccl-tests' -n is "
+            "--iters)"
+        )
     return launched.size
 
 
-def _sizes(options: argparse.Namespace) -> Iterator[int]:
-    largest = options.maxbytes
-    if options.minbytes > largest:
-        raise usage.UsageError(f"bench: -b {options.minbytes} is more than -e {largest}")
-    if options.minbytes == 0 and options.stepfactor > 1 and largest > 0:
-        raise usage.UsageError("bench: -b 0 stays 0 with every -f; use -i, or -b 8")
-    if options.stepbytes == 0 and options.stepfactor == 1:
-        raise usage.UsageError("bench: -i 0 never gets any further")
-    size = options.minbytes
-    while size <= largest:
-        yield size
-        if size == largest:
-            return
-        size = size * options.stepfactor if options.stepfactor > 1 else size + options.stepbytes
+def _ranks_asked_for(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> int | None:
+    """By -n, or as nccl-tests does by -t times -g. Those are 1 where a launcher or -n says how many."""
+    if options.rank_on is not None:
+        return None
+    threads, gpus = options.nthreads or 1, options.ngpus or 1
+    by_threads = None if options.nthreads is None and options.ngpus is None else threads * gpus
+    if options.ranks is None:
+        return None if by_threads == 1 and launched is not None else by_threads
+    if by_threads not in (None, 1):
+        raise usage.UsageError(
+            f"bench: -n {options.ranks} is a number of ranks, and so is -t {threads} times -g {gpus}; "
+            f"nccl-tests' -n is --iters {options.ranks} here"
+        )
+    return options.ranks
 
 
-def _cases(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
-    """The lines of the table, as arguments of bench_result.Case."""
-    collective = options.collective
-    try:
-        types = TYPES if options.datatype == "all" else [_core.data_type_name(options.datatype)]
-        ops = OPS if options.op == "all" else [_op_name(options.op)]
-    except InvalidArgument as error:
-        raise usage.UsageError(f"bench: {error}") from None
-    if collective in ROOTED and options.root >= ranks:
-        raise usage.UsageError(f"bench: root {options.root} is not one of {ranks} ranks")
-    if options.copy_bound and collective != "all_reduce":
-        raise usage.UsageError("bench: --copy-bound is for all_reduce")
-    root = options.root if collective in ROOTED else -1
-    if collective == "barrier":
-        yield collective, 0, 0, "uint8", "none", root, ranks
+def _check_files(options: argparse.Namespace) -> None:
+    """Better now than when all was measured, and by one process."""
+    if options.json == options.csv == bench_options.STANDARD_OUTPUT:
+        raise usage.UsageError("bench: --json and --csv cannot both go to standard output; name a file for one of them")
+    for file in (options.json, options.csv):
+        if file not in (None, bench_options.STANDARD_OUTPUT):
+            open(file, "a").close()
+
+
+def _note_sharing(options: argparse.Namespace, ranks: int) -> None:
+    """For whoever took -n for nccl-tests', and because it is slow."""
+    if options.ranks is None:
         return
-    if collective == "send_receive":
-        ops = ["sum"]  # as nccl-tests prints
-    elif collective not in REDUCING:
-        ops = ["none"]
-    for dtype in types:
-        for op in ops:
-            for size in _sizes(options):
-                count = _count(collective, size, _core.size_of(dtype), ranks)
-                total = count * _core.size_of(dtype) * (ranks if collective in WITH_BLOCKS else 1)
-                yield collective, total, count, dtype, op, root, ranks
-
-
-def _op_name(text: str) -> str:
-    if text == MULSUM:
-        return text
-    try:
-        return _core.reduce_op_name(text)
-    except InvalidArgument as error:
-        raise InvalidArgument(f"{error}, {MULSUM}, all") from None
-
-
-def _count(collective: str, size: int, element: int, ranks: int) -> int:
-    """nccl-tests' count for a size: blocks are whole multiples of 16 bytes."""
-    if collective not in WITH_BLOCKS:
-        return size // element
-    return size // element // ranks & ~(16 // element - 1)
-
-
-def _start_mpi(options: argparse.Namespace, ranks: int) -> int:
-    """Becomes an mpirun of this very command."""
-    import shutil
-    import subprocess
-
-    mpirun = shutil.which("mpirun") or shutil.which("mpiexec")
-    if mpirun is None:
-        raise usage.UsageError("bench: --vs mpi needs mpirun, which is not there; install Open MPI or MPICH")
-    version = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False).stdout
-    flags = []
-    if "Open MPI" in version or "OpenRTE" in version:
-        flags = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-    command = [mpirun, "-n", str(ranks), *flags, sys.executable, "-m", "plait", *options.arguments]
-    sys.stdout.flush()
-    os.execv(mpirun, command)
+    on_gpus = options.device == "cuda"
+    places = len(bench_cuda.look().devices if on_gpus else os.sched_getaffinity(0))
+    if ranks > places:
+        screen.complain(
+            f"note: {ranks} ranks share {usage.counted(places, 'GPU' if on_gpus else 'core')} "
+            "(-n is the number of ranks; nccl-tests' -n is --iters here)"
+        )

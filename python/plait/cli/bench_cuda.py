@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib.util
 import os
 from pathlib import Path
@@ -11,7 +12,8 @@ from .. import _core
 from ..errors import Error
 from . import usage
 
-CALLS_IN_GRAPH = 20
+CALLS_IN_GRAPH = 20  # where --iters does not say
+FITTING = -1  # as many replays of it as fill the time of a loop
 PEERS = ("nccl",)
 _NCCL = "libnccl.so.2"
 _DRIVER_VERSION = "/sys/module/nvidia/version"
@@ -25,9 +27,20 @@ def check_options(options: argparse.Namespace) -> None:
             raise usage.UsageError(f"bench: --vs {peer} is for --device {'cpu' if on_gpus else 'cuda'}")
     if on_gpus and options.copy_bound:
         raise usage.UsageError("bench: --copy-bound is for --device cpu")
-    for option, given in (("-G", options.graph > 0), ("-u", options.unalign > 0), ("--host-cost", options.host_cost)):
+    for option, given in (("-G", options.graph != 0), ("-u", options.unalign > 0), ("--host-cost", options.host_cost)):
         if given and not on_gpus:
             raise usage.UsageError(f"bench: {option} is for --device cuda")
+
+
+def calls_of(options: argparse.Namespace) -> tuple[int, int]:
+    """In a CUDA graph (0: there is none), and in a timed loop (0: as many as fill its time).
+
+    As in nccl-tests, the graph holds the calls of a loop, and is replayed as often as -G says.
+    """
+    if options.graph == 0:
+        return 0, options.iters
+    calls = options.iters or CALLS_IN_GRAPH
+    return calls, 0 if options.graph == FITTING else calls * options.graph
 
 
 def look() -> _core.CudaMachine:
@@ -36,6 +49,15 @@ def look() -> _core.CudaMachine:
         return _core.look_at_cuda()
     except Error as error:
         raise usage.UsageError(f"bench: --device cuda: {error}") from None
+
+
+def why_no_gpu() -> str | None:
+    """None where there are GPUs."""
+    try:
+        _core.look_at_cuda()
+    except Error as error:
+        return str(error)
+    return None
 
 
 def nccl_libraries() -> list[str]:
@@ -48,6 +70,20 @@ def nccl_libraries() -> list[str]:
         found = None
     folders = found.submodule_search_locations or [] if found else []
     return [_NCCL, *(str(file) for folder in folders if (file := Path(folder, "lib", _NCCL)).exists())]
+
+
+def check_nccl() -> None:
+    """Raises UsageError where none can be opened."""
+    reasons = []
+    for library in nccl_libraries():
+        try:
+            ctypes.CDLL(library)
+            return
+        except OSError as error:
+            reasons.append(str(error))
+    raise usage.UsageError(
+        f"bench: --vs nccl: cannot open NCCL ({'; '.join(reasons)}); install it, or name it in PLAIT_NCCL_LIBRARY"
+    )
 
 
 def describe(machine: _core.CudaMachine) -> dict[str, object]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from .. import _core
 from ..communicator import Communicator, Settings
 from ..errors import InvalidArgument
 from . import bench_cuda, bench_table, screen
+from .bench_options import STANDARD_OUTPUT
 from .bench_result import Case, Place, Row, Run
+from .usage import EXIT_FAILED, EXIT_USAGE
 
 REGISTERED = " registered"
 
@@ -25,9 +29,7 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
     place = Place.of_rank(machine, local_rank)
     with _join(settings, place.ordinal if machine else -1) as communicator:
         speaks = communicator.rank == 0
-        show = screen.show if speaks else _silence
-        if speaks and options.json:
-            open(options.json, "a").close()  # better now than after the measurement
+        show = _table_of(options) if speaks else _silence
         run = Run(options, communicator, place, machine)
         # All that is known is shown at once: peers may take long to start, and large messages long to measure.
         for line in bench_table.header(run):
@@ -37,7 +39,7 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
         except PeerMissing as error:  # on all ranks alike
             if speaks:
                 screen.complain(f"error: bench: {error}")
-            return 2
+            return EXIT_USAGE
         run.contestants, run.peers = bench.contestants, bench.peers
         for case in (Case(*case) for case in cases):
             show(bench_table.preamble(case), end="", flush=True)
@@ -49,12 +51,26 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
             show(bench_table.host_figures(run.rows[-1], options), flush=True)
         for line in bench_table.footer(run):
             show(line)
-        if speaks and options.json:
-            with open(options.json, "w") as file:
-                json.dump(run.as_json(), file, indent=1)
-                file.write("\n")
+        if speaks:
+            _write_reports(run)
         bench.close()
-    return 1 if run.wrong() else 0
+    return EXIT_FAILED if run.wrong() else 0
+
+
+def _table_of(options: argparse.Namespace) -> Callable[..., None]:
+    """What prints the table: a report that other programs read stays alone on standard output."""
+    alone = STANDARD_OUTPUT in (options.json, options.csv)
+    return partial(screen.show, file=sys.stderr) if alone else screen.show
+
+
+def _write_reports(run: Run) -> None:
+    reports = ((run.options.json, lambda: json.dumps(run.as_json(), indent=1) + "\n"), (run.options.csv, run.as_csv))
+    for path, text in reports:
+        if path == STANDARD_OUTPUT:
+            screen.show(text(), end="")
+        elif path is not None:
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                file.write(text())
 
 
 def _join(settings: Settings, device: int) -> Communicator:
@@ -157,12 +173,13 @@ class CudaBench:
             measure, what = self._bench.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
         else:
             measure, what = self._bench.measure, {"call": _call(case), "multiplied": _multiplied(case)}
+        graph, iterations = bench_cuda.calls_of(options)
         return measure(
             **what,
-            iterations=options.iters,
+            iterations=iterations,
             warmup=options.warmup_iters,
             cycles=options.cycles,
-            graph=options.graph,
+            graph=graph,
             unalign=options.unalign,
             in_place=in_place,
             check=options.check > 0,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import array
+import csv
 import datetime
+import io
 import os
 import platform
 import shlex
@@ -143,7 +145,7 @@ class Run:
     rows: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.start = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+        self.start = _now()
         mine = array.array("q", [os.getpid()])
         self.pids = array.array("q", bytes(mine.itemsize * self.communicator.size))
         self.communicator.all_gather(mine, out=self.pids)
@@ -175,10 +177,12 @@ class Run:
         """The keys of nccl-tests' -J, and more."""
         options = self.options
         wrong = self.wrong()
+        graph_calls, loop_calls = bench_cuda.calls_of(options)
         return {
             "version": f"plait {__version__}",
             "contestants": self.contestants,
             "start_time": self.start,
+            "end_time": _now(),
             "command": shlex.join(["plait", *options.arguments]),
             "args": options.arguments,
             "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PLAIT_", "NCCL_"))},
@@ -189,11 +193,13 @@ class Run:
                 "maximum_bytes": options.maxbytes,
                 "step_bytes": options.stepbytes,
                 "step_factor": options.stepfactor,
-                "iterations": options.iters,
+                "iterations": loop_calls,
+                "aggregated_iterations": 1,
                 "warmup_iterations": options.warmup_iters,
                 "cycles": options.cycles,
                 "device": options.device,
-                "graph_calls": options.graph,
+                "run_cycles": options.run_cycles,
+                "graph_calls": graph_calls,
                 "unalign_elements": options.unalign,
                 "validation": options.check,
                 "timeout_seconds": options.timeout,
@@ -209,6 +215,29 @@ class Run:
             "average_bus_bandwidth": {"bandwidth": self.average_bus_bandwidth(), "okay": "unchecked"},
             "geometric_mean_of_ratios": self._mean_ratios(),
         }
+
+    def as_csv(self) -> str:
+        """One line a row of the table, with the same figures and then those of peers."""
+        rows = [self._row_as_csv(row) for row in self.rows]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
+    def _row_as_csv(self, row: Row) -> dict[str, Any]:
+        case = row.case
+        cells = {"size": case.size, "count": case.count, "type": case.dtype, "redop": case.op, "root": case.root}
+        for title, place in zip(("out_of_place", "in_place"), row.places(), strict=True):
+            ours = place[0]
+            cells[f"{title}_time_us"] = seconds(ours) * 1e6
+            cells[f"{title}_algbw_GBps"] = case.algorithm_bandwidth(seconds(ours))
+            cells[f"{title}_busbw_GBps"] = case.bus_bandwidth(seconds(ours))
+            cells[f"{title}_wrong"] = ours.wrong if ours.wrong >= 0 else ""
+        for title, place in zip(("out_of_place", "in_place"), row.places(), strict=True):
+            for name, peer in zip(self.contestants[1:], place[1:], strict=True):
+                cells[f"{name} {title}_time_us"] = seconds(peer) * 1e6 if peer.seconds else ""
+        return cells | {"ranks": case.ranks, "plan": row.plan or ""}
 
     def _machine(self) -> dict[str, Any]:
         found = _host_machine(_cpu_model())
@@ -272,6 +301,10 @@ def _times_as_json(measurement: _core.Measurement) -> dict[str, Any]:
     if measurement.host_seconds >= 0:
         result["host_us"] = measurement.host_seconds * 1e6
     return result
+
+
+def _now() -> str:
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def _cpu_model() -> str:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 
 from .. import __version__, _core
+from .bench_cuda import FITTING
 from .bench_result import Case, Row, Run, best_ratio, fastest, seconds
 from .usage import counted
 
@@ -39,9 +40,10 @@ def header(run: Run) -> Iterator[str]:
     yield f"# plait version {__version__}"
     yield f"# Collective test starting: plait bench {options.collective}"
     yield (
-        f"# nThread 1 nGpus 1 minBytes {options.minbytes} maxBytes {options.maxbytes} step: {step[0]}({step[1]}) "
+        f"# nThread {options.nthreads or 1} nGpus {options.ngpus or 1} "
+        f"minBytes {options.minbytes} maxBytes {options.maxbytes} step: {step[0]}({step[1]}) "
         f"warmup iters: {options.warmup_iters} iters: {options.iters} agg iters: 1 validation: {options.check} "
-        f"graph: {options.graph} unalign: {options.unalign}"
+        f"graph: {_replays(options)} unalign: {options.unalign}"
     )
     yield "#"
     yield "# Using devices"
@@ -55,6 +57,10 @@ def header(run: Run) -> Iterator[str]:
     yield _COLUMNS.format("size", "count", "type", "redop", "root", *figures, *figures) + more[0]
     units = ("(us)", "(GB/s)", "(GB/s)", "")
     yield _COLUMNS.format("(B)", "(elements)", "", "", "", *units, *units) + more[1]
+
+
+def _replays(options: argparse.Namespace) -> str:
+    return "fitting" if options.graph == FITTING else str(options.graph)
 
 
 def preamble(case: Case) -> str:

@@ -19,6 +19,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from .. import _core
 from ..errors import Error
@@ -127,6 +128,8 @@ class Job:
             self._reap()
             if len(self._ended) == self._size:
                 return
+            if self._status != 0 and not self._stop.expected and self._all_stopped():
+                self._stop.after(0, "the ranks that are left are stopped (SIGSTOP)")
             self._stop_if_due()
             for key, _ in self._selector.select(self._stop.seconds_left()):
                 if key.data is signals:
@@ -145,6 +148,7 @@ class Job:
         number = self._stop.due()
         if number is not None:
             self._send(number)
+            self._send(signal.SIGCONT)  # what is stopped hears nothing else
         # Whoever does not read what ranks wrote had time to, once they were ended.
         ended = self._stop.expected and all(rank.poll() is not None for rank in self._ranks)
         if (number == signal.SIGKILL or ended) and self._last_words is None:
@@ -176,6 +180,11 @@ class Job:
         wait = f"; the others have {self._grace:g} s to end" if others else ""
         complain(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
         self._stop.after(self._grace, "ranks did not end after one failed")
+
+    def _all_stopped(self) -> bool:
+        """Whether no rank is left that could find out that another has failed."""
+        left = (self._ranks[rank].pid for rank in range(self._size) if rank not in self._ended)
+        return all(_state(process) == "T" for process in left)
 
     def _send(self, number: int) -> None:
         """To the group, and to ranks that have left it."""
@@ -391,6 +400,13 @@ def _preparation(group: int):
             os._exit(1)
 
     return prepare
+
+
+def _state(process: int) -> str:
+    """The kernel's letter; empty where there is no such process."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 def _signal_name(number: int) -> str:

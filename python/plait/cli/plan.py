@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from .. import plans
+from .. import _core, plans
 from ..communicator import Settings
 from . import usage
 from .machine_options import add_machine_options, read_machine
@@ -45,10 +45,10 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
     add = parser.add_argument
-    add("collective", nargs="?", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
+    read_collective = usage.one_of("collective", COLLECTIVES, _core.collective_name)
+    add("collective", nargs="?", type=read_collective, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add("--list", action="store_true", help="list the algorithms")
     add(
         "--algorithm",

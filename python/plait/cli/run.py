@@ -17,7 +17,8 @@ itself, processes that made a session or group of their own may stay."""
 
 _EPILOG = """\
 exit status: 0 when all ranks ended with 0; else that of the first rank that failed (128 + its number for a signal);
-124 after --timeout; 127 when COMMAND cannot be started; 1 when `plait run` itself fails, with "plait: error: ..."
+124 after --timeout; 127 when COMMAND cannot be started; with "plait: error: ...", 1 when `plait run` itself fails, and
+2 when an argument or a variable cannot be used
 
 example: plait run -n 4 -- python train.py"""
 

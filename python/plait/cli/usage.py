@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from .. import _core
+from ..errors import InvalidArgument
+
+# What commands end with: docs/command_line.md. `plait run` has the statuses of its ranks besides.
+EXIT_FAILED = 1  # what was asked for was done, and failed
+EXIT_USAGE = 2  # what was given cannot be used: an argument, a variable, a file
+EXIT_BROKEN_PIPE = 141
+EXIT_INTERRUPTED = 130
+
+
+EXIT_WORDS = "exit status: 0; 1 when it failed; 2 when an argument, a variable or a file cannot be used"
 
 
 class UsageError(Exception):
@@ -71,9 +85,34 @@ def name(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        shown = text.encode(errors="backslashreplace").decode()
-        raise argparse.ArgumentTypeError(f"'{_short(shown)}' is not UTF-8") from None
+        raise argparse.ArgumentTypeError(f"'{shown(text)}' is not UTF-8") from None
     return text
+
+
+def shown(text: str) -> str:
+    """A text as messages quote it."""
+    return _short(text.encode(errors="backslashreplace").decode())
+
+
+def unknown(what: str, text: str, names: Iterable[str]) -> str:
+    """What to say about a text that is none of `names`."""
+    names = list(names)
+    return f"{what} '{shown(text)}' is none of: {', '.join(names)}{_core.did_you_mean(shown(text), names)}"
+
+
+def one_of(what: str, names: Sequence[str], others: Callable[[str], str] | None = None) -> Callable[[str], str]:
+    """Reads one of `names`, in any case, with - or _ or nothing between words; or what `others` knows besides."""
+
+    def read(text: str) -> str:
+        for known in names:
+            if _core.same_name(name(text), known):
+                return known
+        with suppress(InvalidArgument):
+            if others is not None:
+                return others(text)
+        raise argparse.ArgumentTypeError(unknown(what, text, names))
+
+    return read
 
 
 def numbers(text: str) -> list[int]:

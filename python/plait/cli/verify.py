@@ -19,8 +19,8 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         description="Reads a plan in JSON, as `plait plan --format json` writes it, and executes it symbolically: "
         "every output must end with exactly the contributions that the collective demands, and nothing may be read "
         "too early, written too early, or waited for in vain.",
-        epilog="exit status: 0 where the plan is right; 1, with the reason on stderr, where it is wrong or unreadable",
-        allow_abbrev=False,
+        epilog="exit status: 0 when the plan is right; 1 when it is wrong; 2 when an argument, a variable or a file "
+        "cannot be used",
     )
     parser.add_argument("file", metavar="FILE", help="the plan; - is standard input")
     parser.add_argument(

@@ -46,8 +46,19 @@ TEST(Registry, SaysWhatItKnows) {
   expect_invalid([] { find_algorithm("ring", Collective::kBroadcast); }, "use one of: binomial, chain");
   expect_invalid([] { find_algorithm("", Collective::kBarrier); }, "flat, recursive_doubling");
   expect_invalid([] { make_plan("chain", four_ranks()); }, "does not serve all_reduce");
-  expect_invalid([] { find_algorithm("rong", Collective::kAllReduce); }, "'rong' is not known; did you mean ring? for");
-  expect_invalid([] { find_algorithm("magic", Collective::kAllReduce); }, "'magic' is not known; for all_reduce use");
+  expect_invalid([] { find_algorithm("rng", Collective::kAllReduce); }, "; did you mean 'ring'?");
+  EXPECT_EQ(find_algorithm("One-Shot", Collective::kAllReduce).name, "one_shot");
+}
+
+TEST(Registry, CollectivesHaveTheNamesOfNcclAndMpi) {
+  for (const char* text : {"all_reduce", "allreduce", "AllReduce", "all-reduce", "ncclAllReduce", "MPI_Allreduce"}) {
+    EXPECT_EQ(parse_collective(text), Collective::kAllReduce) << text;
+  }
+  EXPECT_EQ(parse_collective("bcast"), Collective::kBroadcast);
+  EXPECT_EQ(parse_collective("MPI_Reduce_scatter_block"), Collective::kReduceScatter);
+  EXPECT_EQ(parse_collective("alltoall"), Collective::kAllToAll);
+  expect_invalid([] { parse_collective("all_gathr"); }, "; did you mean 'all_gather'?");
+  expect_invalid([] { parse_collective("everything"); }, "all_to_all, barrier");
 }
 
 TEST(Registry, NamesParameters) {

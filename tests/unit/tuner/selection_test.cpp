@@ -78,6 +78,14 @@ TEST(Overrides, WhatRanksCannotDoIsRefused) {
   EXPECT_EQ(refusal("all_reduce:ring,send_receive:pull", 3, false).end, test::Outcome::End::kReturned);
 }
 
+TEST(Overrides, NamesAreTakenAsTheFieldWritesThem) {
+  const auto overrides = AlgorithmOverrides::parse("AllReduce:One-Shot,bcast:Chain(3),sendrecv:push");
+  EXPECT_EQ(overrides.find(Collective::kAllReduce)->algorithm, "one_shot");
+  EXPECT_EQ(overrides.find(Collective::kBroadcast)->algorithm, "chain");
+  expect_refused("allreduce:ring,all_reduce:flat", {"is there twice"});
+  expect_refused("all_reduce:rng", {"did you mean 'ring'?"});
+}
+
 TEST(Overrides, BadTexts) {
   expect_refused("all_reduce:ring,all_reduce:flat", {"PLAIT_ALGORITHM", "'all_reduce' is there twice"});
   expect_refused("send_receive:push,send_receive:pull", {"'send_receive' is there twice"});

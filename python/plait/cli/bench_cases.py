@@ -1,0 +1,76 @@
+"""The rows that `plait bench` measures."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from .. import _core
+from . import usage
+from .bench_options import ALL, OPS, TYPES
+
+REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
+_ROOTED = {"reduce", "broadcast", "gather", "scatter"}
+_WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
+
+
+def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
+    """The rows of the table, as arguments of bench_result.Case. Raises UsageError."""
+    collective = options.collective
+    if options.copy_bound and collective != "all_reduce":
+        raise usage.UsageError("bench: --copy-bound is for all_reduce")
+    roots = _roots(options, ranks)
+    if collective == "barrier":
+        for _ in range(options.run_cycles):
+            yield collective, 0, 0, "uint8", "none", -1, ranks
+        return
+    for dtype in TYPES if options.datatype == ALL else [options.datatype]:
+        for op in _ops(options):
+            for root in roots:
+                for _ in range(options.run_cycles):
+                    for size in _sizes(options):
+                        count = _count(collective, size, _core.size_of(dtype), ranks)
+                        total = count * _core.size_of(dtype) * (ranks if collective in _WITH_BLOCKS else 1)
+                        yield collective, total, count, dtype, op, root, ranks
+
+
+def _roots(options: argparse.Namespace, ranks: int) -> list[int]:
+    if options.collective not in _ROOTED:
+        return [-1]
+    if options.root == ALL:
+        return list(range(ranks))
+    if options.root >= ranks:
+        raise usage.UsageError(f"bench: root {options.root} is not one of {usage.counted(ranks, 'rank')}")
+    return [options.root]
+
+
+def _ops(options: argparse.Namespace) -> tuple[str, ...]:
+    """As nccl-tests prints them."""
+    if options.collective == "send_receive":
+        return ("sum",)
+    if options.collective not in REDUCING:
+        return ("none",)
+    return OPS if options.op == ALL else (options.op,)
+
+
+def _sizes(options: argparse.Namespace) -> Iterator[int]:
+    largest = options.maxbytes
+    if options.minbytes > largest:
+        raise usage.UsageError(f"bench: -b {options.minbytes} is more than -e {largest}")
+    if options.minbytes == 0 and options.stepfactor > 1 and largest > 0:
+        raise usage.UsageError("bench: -b 0 stays 0 with every -f; use -i, or -b 8")
+    if options.stepbytes == 0 and options.stepfactor == 1:
+        raise usage.UsageError("bench: -i 0 never gets any further")
+    size = options.minbytes
+    while size <= largest:
+        yield size
+        if size == largest:
+            return
+        size = size * options.stepfactor if options.stepfactor > 1 else size + options.stepbytes
+
+
+def _count(collective: str, size: int, element: int, ranks: int) -> int:
+    """nccl-tests' count for a size: blocks are whole multiples of 16 bytes."""
+    if collective not in _WITH_BLOCKS:
+        return size // element
+    return size // element // ranks & ~(16 // element - 1)

@@ -1,0 +1,58 @@
+"""The parser of command lines: what is wrong in one line, where to read on in another."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn, TextIO
+
+from .. import _core
+from . import screen, usage
+
+
+class Parser(argparse.ArgumentParser):
+    """Parses a command. Options are written in full; those that there are not are refused before all else is read."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options | {"allow_abbrev": False})
+
+    def _print_message(self, message: str, file: TextIO | None = None) -> None:
+        if message:
+            screen.show(message, end="", file=file or sys.stderr)
+
+    def error(self, message: str) -> NoReturn:
+        screen.complain(f"error: {message}")
+        screen.complain(f"`{self.prog} --help` says what there is")
+        self.exit(usage.EXIT_USAGE)
+
+    def parse_known_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> Any:
+        # Else the value of a misspelt option would be complained about, as an argument of the command.
+        for option in self._long_options(args):
+            if option not in self._option_string_actions:
+                self.error(self._no_option(option))
+        return super().parse_known_args(args, namespace)
+
+    def refuse(self, arguments: Sequence[str]) -> NoReturn:
+        """Says that nobody knows these."""
+        option = next((argument for argument in arguments if argument.startswith("-")), None)
+        self.error(self._no_option(option) if option else f"unrecognized arguments: {' '.join(arguments)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            self.error(usage.unknown([action.dest, *action.option_strings][-1], value, action.choices))
+
+    def _long_options(self, args: Sequence[str]) -> Iterator[str]:
+        """Those of this parser: neither what a program gets that is to be run, nor what a command gets."""
+        if any(action.nargs == argparse.REMAINDER for action in self._actions):
+            return
+        for argument in args:
+            if argument == "--" or (self._subparsers is not None and not argument.startswith("-")):
+                return
+            if argument.startswith("--"):
+                yield argument.partition("=")[0]
+
+    def _no_option(self, option: str) -> str:
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        guess = _core.did_you_mean(usage.shown(option), known) if option.startswith("--") else ""
+        return f"there is no option {usage.shown(option)}{guess}"
