@@ -44,9 +44,35 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
 
 MachinePlan make_for_machine(const Topology& topology, const std::string& collective, const std::string& algorithm,
                              int ranks, int root, const std::vector<int>& factors, int parts,
-                             const std::string& reach) {
+                             const std::string& reach, size_t message_bytes, const Settings* settings) {
   return plan_for_machine(topology,
-                          {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_reach(reach)});
+                          {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_reach(reach),
+                           message_bytes},
+                          settings != nullptr ? *settings : Settings{});
+}
+
+// One row of the table of choices.
+nb::dict range_row(const ChoiceRange& range) {
+  const Choice& choice = range.choice;
+  nb::dict row;
+  row["from_bytes"] = range.from;
+  row["to_bytes"] = range.to;
+  row["algorithm"] = choice.plan.text();
+  row["ending"] = choice.ending ? nb::cast(choice.ending->text()) : nb::none();
+  row["zero_copy"] = choice.zero_copy ? nb::cast(choice.zero_copy->text()) : nb::none();
+  row["protocol"] = name(choice.launch.protocol);
+  row["from_seconds"] = range.from_seconds;
+  row["to_seconds"] = range.to_seconds;
+  row["bound_gbps"] = range.bound_gbps;
+  row["measured"] = choice.is_measured;
+  row["reason"] = choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason;
+  return row;
+}
+
+nb::list range_rows(const MachinePlan& made) {
+  nb::list rows;
+  for (const ChoiceRange& range : made.ranges) rows.append(range_row(range));
+  return rows;
 }
 
 nb::typed<nb::list, Algorithm> algorithm_table() {
@@ -103,18 +129,26 @@ void bind_plan(nb::module_& module) {
 
   nb::class_<MachinePlan>(module, "MachinePlan", "A plan for the links of a machine, and why it was chosen.")
       .def_ro("plan", &MachinePlan::plan)
-      .def_ro("topology", &MachinePlan::topology)
+      .def_prop_ro(
+          "topology", [](const MachinePlan& made) { return made.machine.topology; })
+      .def_prop_ro(
+          "profile", [](const MachinePlan& made) { return made.machine.profile->name; },
+          "where costs and measured tables come from")
+      .def_prop_ro("ranges", &range_rows,
+                   "What a communicator of these ranks runs, by size of the message: a dict a range, with from_bytes, "
+                   "to_bytes, algorithm, ending, zero_copy, protocol, from_seconds, to_seconds, bound_gbps, measured, "
+                   "reason. Empty where an algorithm was asked for.")
+      .def("table", &MachinePlan::table, "The ranges as a table, a line each.")
       .def_ro("reason", &MachinePlan::reason, "one sentence")
       .def("explain", &MachinePlan::explain, nb::arg("message_bytes") = 0,
-           "What the plan does to every link, its bound, and what other algorithms would do.")
-      .def("live", &MachinePlan::live, nb::arg("message_bytes"), nb::arg("settings"),
-           "What a communicator of these ranks runs for such a message, in words. Raises InvalidArgument.");
+           "What the plan does to every link, its bound, and what other algorithms would do.");
   module.def("plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"),
              nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
-             nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1, nb::arg("reach") = "staged",
+             nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 0, nb::arg("reach") = "staged",
+             nb::arg("message_bytes") = 0, nb::arg("settings") = nb::none(),
              nb::call_guard<nb::gil_scoped_release>(),
-             "The plan of an algorithm on a machine, one rank a GPU. Without a name: of the algorithm with the "
-             "best bound. Raises InvalidArgument.");
+             "The plan of an algorithm on a machine, one rank a GPU. Without a name: what a communicator of these ranks "
+             "runs for a message of so many bytes (0: a long one), with these settings. Raises InvalidArgument.");
 
   module.def("algorithms", &algorithm_table, "All algorithms.");
   module.def("make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "api/call_cache.hpp"
 #include "api/cores.hpp"
 #include "api/device_end.hpp"
 #include "api/introduction.hpp"
-#include "api/plan_cache.hpp"
+#include "api/live_machine.hpp"
+#include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/overlap.hpp"
@@ -17,20 +19,19 @@
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
 #include "runtime/launch_environment.hpp"
-#include "tuner/launch_shape.hpp"
+#include "plan/one_node.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait {
 namespace {
 
-// Signals a rank and epoch parity: enough for flat plans over 64 ranks and chains of 500 chunks.
-constexpr int kSignals = 512;
 // From these sizes on, pieces of scratch and whole outputs are written past the caches (docs/benchmarks.md).
 constexpr size_t kStreamingScratchBytes = 8 << 10;
 constexpr size_t kStreamingOutputBytes = 16 << 20;
 constexpr int kMostRanksInProcess = 1024;
 
 SegmentShape shape_for(int size, const Settings& settings) {
-  return {size, std::max<size_t>(settings.scratch_bytes / 2, 4096), kSignals};
+  return {size, host_scratch_bytes(settings), kHostSignals};
 }
 
 BindLimits limits_for(const SegmentShape& shape) {
@@ -51,31 +52,30 @@ BootstrapOptions bootstrap_options(const Settings& settings, int rank, const Int
 }  // namespace
 
 struct Communicator::Impl {
-  Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool crowded)
+  Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool crowded,
+       const Topology& topology, bool beside_gpus)
       : rank(own_rank),
         size(segment->shape().ranks),
         settings(own_settings),
-        overrides(AlgorithmOverrides::parse(own_settings.algorithm)),
         shared_bytes(segment->shape().total_bytes()),
         limits(limits_for(segment->shape())),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
               own_settings.wait_policy,
-              crowded}) {
-    if (!settings.launch.empty()) parse_launch_shape(settings.launch);  // refused also where no GPU needs it
-  }
+              crowded}),
+        tuner(host_machine(topology, size, own_settings), own_settings, host_plan_limits(own_settings),
+              beside_gpus) {}
 
-  Choice choose(const Call& call) const {
-    SelectionQuery query{call.collective, message_bytes(call, size), size, call.root};
-    query.beside_gpus = device != nullptr;
-    return select_for_host(query, overrides);
+  Choice choose(const Call& call) {
+    return tuner.choose({call.collective, message_bytes(call, size), call.root, call.type});
   }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
   DeviceEnd& device_end() const;
 
+  const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
   void check_elements(const Call& call, const void* input, const void* output) const;
@@ -84,7 +84,6 @@ struct Communicator::Impl {
   const int rank;
   const int size;
   const Settings settings;
-  const AlgorithmOverrides overrides;
   const size_t shared_bytes;
   const BindLimits limits;
   const std::shared_ptr<Segment> shared;
@@ -92,7 +91,8 @@ struct Communicator::Impl {
   Products products;
   std::unique_ptr<DeviceEnd> device;  // none where buffers are in host memory only
 
-  PlanCache plans;
+  Tuner tuner;
+  std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // of plans over several nodes, which all are here
   CallCache<BoundPlan> bound;
 };
 
@@ -112,18 +112,19 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
   std::vector<cpu_set_t> cores;
   for (const Introduction& rank : all) cores.push_back(rank.cores);
+  const Topology topology = agree_on_topology(bootstrap, settings, device != kNoDevice);
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(),
-                                  Peers(process_ids(own, all, bootstrap.process_ids())), settings, is_crowded(cores));
-    impl->overrides.check(size, device != kNoDevice);
+                                  Peers(process_ids(own, all, bootstrap.process_ids())), settings, is_crowded(cores),
+                                  topology, device != kNoDevice);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
   for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
   if (device != kNoDevice) {
     impl->device = DeviceEnd::create(bootstrap, device, settings, impl->shared,
-                                     Peers(process_ids(own, all, bootstrap.process_ids())));
+                                     Peers(process_ids(own, all, bootstrap.process_ids())), topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
   return impl;
@@ -137,8 +138,16 @@ DeviceEnd& Communicator::Impl::device_end() const {
   return *device;
 }
 
+// Ranks that stand in for several nodes are on this one.
+const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
+  if (!spans_nodes(plan.plan())) return plan;
+  const auto found = on_this_node.find(&plan);
+  if (found != on_this_node.end()) return found->second;
+  return on_this_node.emplace(&plan, verify(on_one_node(plan.plan()))).first->second;
+}
+
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
-  return bound.get(call, [&] { return bind(plans.get(choose(call)), call, rank, limits); });
+  return bound.get(call, [&] { return bind(performed(*tuner.plan(choose(call).plan)), call, rank, limits); });
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -228,12 +237,13 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   settings.check();
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
+  const Topology topology = topology_for(settings, beside_gpus);
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.push_back(Communicator(
-        std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())), settings, crowded)));
+        std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())), settings, crowded,
+                               topology, beside_gpus)));
   }
-  ranks.front().impl_->overrides.check(size, beside_gpus);
   return ranks;
 }
 
@@ -243,7 +253,8 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
 
 std::vector<Communicator> Communicator::in_process(std::span<const int> devices, const Settings& settings) {
   std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings, true);
-  auto ends = DeviceEnd::in_process(devices, settings, ranks.front().impl_->shared);
+  auto ends = DeviceEnd::in_process(devices, settings, ranks.front().impl_->shared,
+                                    topology_for(settings, true));
   for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
   return ranks;
 }
@@ -384,22 +395,22 @@ std::optional<Error> Communicator::async_error() const {
 // Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.
 const VerifiedPlan& Communicator::plan_for(const Call& call) {
   Impl& impl = held(impl_);
-  return impl.device ? impl.device->plan_for(call) : impl.plans.get(impl.choose(call));
+  return impl.device ? impl.device->plan_for(call) : *impl.tuner.plan(impl.choose(call).plan);
 }
 
 std::string Communicator::reason_for(const Call& call) {
   Impl& impl = held(impl_);
-  if (!impl.device) return impl.choose(call).reason;
-  const CudaChoice choice = impl.device->choose(call);
-  if (choice.direct) return choice.direct->reason;
+  if (!impl.device) return impl.choose(call).plan.reason;
+  const Choice choice = impl.device->choose(call);
+  if (choice.zero_copy) return choice.zero_copy->reason;
   return choice.ending ? join(choice.plan.reason, "; ", choice.ending->reason) : choice.plan.reason;
 }
 
 std::string Communicator::launch_for(const Call& call) {
-  const CudaChoice choice = held(impl_).device_end().choose(call);
+  const Choice choice = held(impl_).device_end().choose(call);
   const std::string kernels = to_text(choice.launch) + choice.ending_text();
-  if (!choice.direct) return kernels;
-  const bool on_sms = choice.direct->arguments.engine == Engine::kSm;
+  if (!choice.zero_copy) return kernels;
+  const bool on_sms = choice.zero_copy->arguments.engine == Engine::kSm;
   return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;
 }
 

@@ -18,7 +18,7 @@
 #include "runtime/peer_message.hpp"
 #include "runtime/segment_identity.hpp"
 #include "runtime/unique_id.hpp"
-#include "tuner/selection.hpp"
+#include "tuner/choice.hpp"
 
 namespace plait {
 

@@ -8,9 +8,11 @@
 
 #include "api/call_cache.hpp"
 #include "api/device_end.hpp"
-#include "api/plan_cache.hpp"
+#include "api/live_machine.hpp"
+#include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait {
 namespace {
@@ -46,22 +48,22 @@ size_t elements_over_links(const Call& call, const LaunchShape& launch) {
 class CudaDeviceEnd final : public DeviceEnd {
  public:
   CudaDeviceEnd(PeerMemory memory, std::optional<PeerMemory> host_memory, std::shared_ptr<Segment> segment, int rank,
-                Peers peers, const Settings& settings)
+                Peers peers, const Settings& settings, RankMachine machine)
       : rank_(rank),
         size_(segment->shape().ranks),
-        overrides_(AlgorithmOverrides::parse(settings.algorithm)),
-        launch_(launch_of(settings)),
         state_(std::move(segment), rank, std::move(peers)),
         cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
               {{settings.timeout_seconds, Logger(settings.log_level, rank)}, settings.early_launch, settings.max_sms}) {
-    machine_.ranks = size_;
-    machine_.processors = cuda_.memory().processors();
-    machine_.ranks_per_device = cuda_.memory().ranks_per_device();
-    machine_.lines = cuda_.memory().keeps_lines_whole();
-    machine_.host_path = cuda_.has_host_memory();
-    machine_.set_reach(cuda_.memory().kind(), state_.process_sharing() == ProcessSharing::kAll);
-    if (state_.process_sharing() == ProcessSharing::kSome) machine_.maps_buffers = false;
-    machine_.most_sms = settings.max_sms < machine_.processors ? settings.max_sms : 0;
+    GpuFacts gpus;
+    gpus.processors = cuda_.memory().processors();
+    gpus.ranks_per_device = cuda_.memory().ranks_per_device();
+    gpus.lines = cuda_.memory().keeps_lines_whole();
+    gpus.host_path = cuda_.has_host_memory();
+    gpus.set_reach(cuda_.memory().kind(), state_.process_sharing() == ProcessSharing::kAll);
+    if (state_.process_sharing() == ProcessSharing::kSome) gpus.maps_buffers = false;
+    gpus.most_sms = settings.max_sms < gpus.processors ? settings.max_sms : 0;
+    machine.gpus = gpus;
+    tuner_.emplace(std::move(machine), settings, gpu_plan_limits(), true);
   }
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Factor* factor) override {
@@ -110,21 +112,13 @@ class CudaDeviceEnd final : public DeviceEnd {
     return true;
   }
 
-  CudaChoice choose(const Call& call) const override {
-    SelectionQuery query = machine_;
-    query.collective = call.collective;
-    query.bytes = message_bytes(call, size_);
-    query.root = call.root;
-    query.element_bytes = size_of(call.type);
-    query.wide_partials = accumulates_in_float32(call.type);
-    CudaChoice choice = select_for_cuda(query, overrides_, launch_);
-    choice.fit_protocol(query, plans_.get(choice.plan), call.type);
-    return choice;
+  Choice choose(const Call& call) override {
+    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
   }
 
   const VerifiedPlan& plan_for(const Call& call) override {
-    const CudaChoice choice = choose(call);
-    return plans_.get(choice.direct.value_or(choice.plan));
+    const Choice choice = choose(call);
+    return *tuner_->plan(choice.zero_copy.value_or(choice.plan));
   }
   void finish() override { cuda_.finish(); }
   void look_at_reports() override { cuda_.look_at_reports(); }
@@ -160,31 +154,34 @@ class CudaDeviceEnd final : public DeviceEnd {
   }
 
   MessageRoute route_of(size_t bytes) const {
-    SelectionQuery query = machine_;
-    query.bytes = bytes;
-    const MessageChoice choice = select_message_for_cuda(query, overrides_);
+    const MessageChoice choice = tuner_->choose_message(bytes);
     if (!choice.direct) return {};
     return {choice.direct, choice.insists ? kInsistence : longer_wait(bytes)};
   }
 
   // Where few SMs may be kept busy, kernels take several times as long.
   std::chrono::nanoseconds patience_of(size_t bytes) const {
-    return machine_.has_few_sms() ? longer_wait(bytes) : worthwhile_wait(bytes);
+    return has_few_sms() ? longer_wait(bytes) : worthwhile_wait(bytes);
   }
 
   const Ready& ready_for(const Call& call) {
     return ready_.get(call, [&] { return make_ready(call); });
   }
 
-  Ready make_ready(const Call& call) const {
-    const CudaChoice choice = choose(call);
-    const VerifiedPlan& plan = plans_.get(choice.plan);
+  bool has_few_sms() const {
+    const RankMachine& machine = tuner_->machine();
+    return machine.gpus->most_sms > 0 && machine.gpus->most_sms < machine.profile->few_sms;
+  }
+
+  Ready make_ready(const Call& call) {
+    const Choice choice = choose(call);
+    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
     const size_t over_links = elements_over_links(call, choice.launch);
     const BlockPart by_links{0, over_links};
     const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), by_links);
     std::optional<BoundPlan> ending;
     if (choice.ending) {
-      const VerifiedPlan& other = plans_.get(*choice.ending);
+      const VerifiedPlan& other = *tuner_->plan(*choice.ending);
       ending = bind_alike(bound, other, call, rank_, CudaRank::limits(choice.launch, other.plan()), by_links);
     }
     Ready ready;
@@ -194,32 +191,30 @@ class CudaDeviceEnd final : public DeviceEnd {
                                   {over_links, call.count - over_links});
       ready.through_host = cuda_.prepare_host(rest, call, choice.launch, *ready.prepared);
     }
-    if (choice.direct) {
-      ready.copies = make_copy_program(plans_.get(*choice.direct), call, rank_, over_links);
-      ready.copies->only_even = !choice.insists_on_direct;
-      ready.copies->only_aligned = ready.copies->only_even && reduces(call.collective) && !machine_.has_few_sms();
-      ready.patience = choice.insists_on_direct ? kInsistence : patience_of(message_bytes(call, size_));
+    if (choice.zero_copy) {
+      ready.copies = make_copy_program(*tuner_->plan(*choice.zero_copy), call, rank_, over_links);
+      ready.copies->only_even = !choice.insists_on_zero_copy;
+      ready.copies->only_aligned = ready.copies->only_even && reduces(call.collective) && !has_few_sms();
+      ready.patience = choice.insists_on_zero_copy ? kInsistence : patience_of(message_bytes(call, size_));
     }
     return ready;
   }
 
   const int rank_;
   const int size_;
-  const AlgorithmOverrides overrides_;
-  const std::optional<LaunchShape> launch_;
   DeviceCalls state_;
   CudaRank cuda_;
-  SelectionQuery machine_;  // what of a query is the same for all calls
-  mutable PlanCache plans_;
+  std::optional<Tuner> tuner_;  // always there: it is made last
   CallCache<Ready> ready_;
   Started started_;
   Stage stage_ = Stage::kProposed;
   std::vector<MessageRoute> routes_;  // of the exchange at hand
 };
 
-bool wants_host_memory(const PeerMemory& memory, int ranks, const Settings& settings) {
-  return memory.kind() != ReachKind::kHost && wants_host_path(ranks, memory.ranks_per_device(), memory.architecture(),
-                                                              memory.keeps_lines_whole(), launch_of(settings));
+// Before it is known whether there is room for it.
+bool wants_host_memory(const PeerMemory& memory, RankMachine machine, const Settings& settings) {
+  machine.gpus->lines = memory.keeps_lines_whole();
+  return memory.kind() != ReachKind::kHost && wants_host_path(machine, launch_of(settings));
 }
 
 // Pinned host memory may be scarce, which all ranks learn alike; then links carry everything.
@@ -241,23 +236,30 @@ auto where_possible(const Logger& log, const Settings& settings, const Make& mak
 }  // namespace
 
 std::unique_ptr<DeviceEnd> DeviceEnd::create(Bootstrap& bootstrap, int device, const Settings& settings,
-                                             std::shared_ptr<Segment> segment, Peers peers) {
+                                             std::shared_ptr<Segment> segment, Peers peers, const Topology& topology) {
   PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.reach);
+  RankMachine machine =
+      gpu_machine(topology, bootstrap.all_gather(identity_of(device)), memory.keeps_lines_whole(), settings);
   std::optional<PeerMemory> host_memory;
-  if (wants_host_memory(memory, bootstrap.size(), settings)) {  // on all ranks alike, as their settings are the same
+  if (wants_host_memory(memory, machine, settings)) {  // on all ranks alike, as their settings are the same
     host_memory = where_possible(Logger(settings.log_level, bootstrap.rank()), settings, [&] {
       return PeerMemory::create(bootstrap, device, CudaRank::host_block_bytes(), ReachKind::kHost);
     });
   }
   return std::make_unique<CudaDeviceEnd>(std::move(memory), std::move(host_memory), std::move(segment),
-                                         bootstrap.rank(), std::move(peers), settings);
+                                         bootstrap.rank(), std::move(peers), settings, std::move(machine));
 }
 
 std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const int> devices, const Settings& settings,
-                                                              const std::shared_ptr<Segment>& segment) {
+                                                              const std::shared_ptr<Segment>& segment,
+                                                              const Topology& topology) {
   std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.reach);
+  if (memories.empty()) return {};
+  std::vector<GpuIdentity> identities;
+  for (const int device : devices) identities.push_back(identity_of(device));
+  const RankMachine machine = gpu_machine(topology, identities, memories[0].keeps_lines_whole(), settings);
   std::optional<std::vector<PeerMemory>> host_memories;
-  if (!memories.empty() && wants_host_memory(memories[0], static_cast<int>(devices.size()), settings)) {
+  if (wants_host_memory(memories[0], machine, settings)) {
     host_memories = where_possible(Logger(settings.log_level, 0), settings, [&] {
       return PeerMemory::in_process(devices, CudaRank::host_block_bytes(), ReachKind::kHost);
     });
@@ -268,7 +270,7 @@ std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const in
     std::optional<PeerMemory> host_memory;
     if (host_memories) host_memory = std::move((*host_memories)[rank]);
     ends.push_back(std::make_unique<CudaDeviceEnd>(std::move(memories[rank]), std::move(host_memory), segment,
-                                                   static_cast<int>(rank), std::move(peers), settings));
+                                                   static_cast<int>(rank), std::move(peers), settings, machine));
   }
   return ends;
 }

@@ -14,7 +14,8 @@
 #include "runtime/factor.hpp"
 #include "runtime/host/device_calls.hpp"
 #include "runtime/peer_message.hpp"
-#include "tuner/selection.hpp"
+#include "topology/topology.hpp"
+#include "tuner/choice.hpp"
 
 namespace plait {
 
@@ -22,10 +23,11 @@ class DeviceEnd {
  public:
   // Collective over the ranks of `bootstrap`. Throws on all ranks where it fails on one.
   static std::unique_ptr<DeviceEnd> create(Bootstrap& bootstrap, int device, const Settings& settings,
-                                           std::shared_ptr<Segment> segment, Peers peers);
+                                           std::shared_ptr<Segment> segment, Peers peers, const Topology& topology);
   // Of all ranks of this process.
   static std::vector<std::unique_ptr<DeviceEnd>> in_process(std::span<const int> devices, const Settings& settings,
-                                                            const std::shared_ptr<Segment>& segment);
+                                                            const std::shared_ptr<Segment>& segment,
+                                                            const Topology& topology);
 
   virtual ~DeviceEnd() = default;
   // `factor`: what this rank's input is multiplied by before the sum; may be null. What these two have started needs
@@ -33,7 +35,7 @@ class DeviceEnd {
   virtual bool start(const Call& call, const void* input, void* output, void* stream, const Factor* factor) = 0;
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
-  virtual CudaChoice choose(const Call& call) const = 0;
+  virtual Choice choose(const Call& call) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   virtual void finish() = 0;

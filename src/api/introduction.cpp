@@ -47,11 +47,13 @@ Introduction introduce(const Settings& settings, bool has_device) {
   };
   check_length("PLAIT_ALGORITHM", settings.algorithm, sizeof(own.algorithm) - 1);
   check_length("PLAIT_LAUNCH", settings.launch, sizeof(own.launch) - 1);
+  check_length("PLAIT_TOPOLOGY", settings.topology, sizeof(own.topology) - 1);
   own.has_device = has_device;
   own.scratch_bytes = settings.scratch_bytes;
   own.max_sms = settings.max_sms;
   own.cores = own_cores();
   copy_text(own.launch, settings.launch);
+  copy_text(own.topology, settings.topology);
   copy_text(own.algorithm, settings.algorithm);
   own.process_namespace = own_process_namespace();
   own.process_id = getpid();
@@ -68,6 +70,7 @@ void check_equal_settings(const std::vector<Introduction>& all) {
     check("the number of bytes of scratch (PLAIT_SCRATCH_KIB, or of the config)", all[rank].scratch_bytes,
           all[0].scratch_bytes);
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
+    check("PLAIT_TOPOLOGY", std::string(all[rank].topology), std::string(all[0].topology));
     check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
     check("PLAIT_MAX_SMS", all[rank].max_sms, all[0].max_sms);
     if (all[rank].has_device == all[0].has_device) continue;

@@ -29,6 +29,7 @@ struct Introduction {
   cpu_set_t cores = {};
   char algorithm[256] = {};
   char launch[64] = {};
+  char topology[256] = {};
   int32_t max_sms = 0;
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which

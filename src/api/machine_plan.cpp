@@ -1,135 +1,135 @@
-// Choosing by the links.
+// Plans for machines.
 #include "api/machine_plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
-#include <optional>
 #include <utility>
 
-#include "api/live_choice.hpp"
+#include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "model/explain.hpp"
-#include "model/link_load.hpp"
 #include "plan/conditions.hpp"
-#include "plan/proof_size.hpp"
-#include "tuner/selection.hpp"
 
 namespace plait {
 namespace {
 
-constexpr double kSame = 1.01;  // bounds that differ by less than this factor count as equal
+constexpr size_t kLongestMessage = size_t{8} << 30;  // in the table
 
-struct Candidate {
-  VerifiedPlan plan;
-  double seconds;  // at least, for each byte of the message
-};
-
-std::string bandwidth_text(double seconds) {
-  if (seconds <= 0) return "no link is used";
-  char text[48];
-  std::snprintf(text, sizeof text, "%.3g GB/s of message at most", 1e-9 / seconds);
+std::string digits(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", number);
   return text;
 }
 
-bool better(const Candidate& a, const Candidate& b) {
-  if (a.seconds * kSame < b.seconds) return true;
-  return a.seconds <= b.seconds * kSame && a.plan.report().steps < b.plan.report().steps;
+std::string seconds_text(double seconds) {
+  if (seconds >= 1) return digits(seconds) + " s";
+  if (seconds >= 1e-3) return digits(seconds * 1e3) + " ms";
+  return digits(seconds * 1e6) + " us";
 }
 
-// Proves and costs one candidate; none, and why, where it is not for this machine.
-std::optional<Candidate> candidate(const Algorithm& algorithm, const Topology& topology, const Placement& placement,
-                                   const AlgorithmArguments& arguments, std::string& refusals) {
-  try {
-    VerifiedPlan plan = verify(algorithm.make(arguments));
-    const double seconds = link_load(plan, topology, placement).lower_bound(1);
-    return Candidate{std::move(plan), seconds};
-  } catch (const PlanTooLarge& error) {
-    refusals += join("\n  ", error.what());
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidArgument) throw;
-    refusals += join("\n  ", error.what());
+// In units of 2^10, as sizes are asked for: "64K", or bytes where that would not be whole.
+std::string size_text(size_t bytes) {
+  constexpr std::array kUnits = {"", "K", "M", "G"};
+  size_t unit = 0;
+  while (unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
   }
-  return std::nullopt;
+  return join(bytes, kUnits[unit]);
 }
 
-// The first of an algorithm's candidates for each direction.
-std::vector<AlgorithmArguments> one_a_direction(const Algorithm& algorithm, const AlgorithmArguments& machine) {
-  std::vector<AlgorithmArguments> first;
-  for (const AlgorithmArguments& it : algorithm.candidates(machine)) {
-    const auto alike = [&](const AlgorithmArguments& other) { return other.direction == it.direction; };
-    if (std::none_of(first.begin(), first.end(), alike)) first.push_back(it);
-  }
-  if (first.empty()) first.push_back(resolve({.name = std::string(algorithm.name)}, machine));  // who says why not
-  for (AlgorithmArguments& it : first) {
-    if (algorithm.uses.parts) it.parts = machine.parts;
-  }
-  return first;
+std::string range_text(const ChoiceRange& range, bool is_last) {
+  if (range.to == 0) return "any";
+  if (range.from <= 1) return is_last ? "any" : join("to ", size_text(range.to));
+  return is_last ? join("from ", size_text(range.from)) : join(size_text(range.from), " - ", size_text(range.to));
 }
 
-// The best plan, and why.
-std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Placement& placement,
-                                            const AlgorithmArguments& arguments) {
-  std::optional<Candidate> best;  // the only one that is kept: plans may be large
-  int fitting = 0;
-  std::string refusals;
-  for (const Algorithm& algorithm : algorithms()) {
-    const auto& served = algorithm.collectives;
-    if (std::find(served.begin(), served.end(), arguments.collective) == served.end()) continue;
-    for (AlgorithmArguments it : one_a_direction(algorithm, arguments)) {
-      it.factors = arguments.factors.empty() || !algorithm.uses.factors ? it.factors : arguments.factors;
-      std::optional<Candidate> next = candidate(algorithm, topology, placement, it, refusals);
-      if (!next) continue;
-      ++fitting;
-      if (!best || better(*next, *best)) best = std::move(next);
-    }
+using Row = std::array<std::string, 6>;
+
+Row row_of(const ChoiceRange& range, bool is_last, bool on_gpus) {
+  const Choice& choice = range.choice;
+  std::string algorithm = choice.plan.text();
+  if (choice.ending) algorithm += join(", ending ", choice.ending->text());
+  if (choice.zero_copy) algorithm = join(choice.zero_copy->text(), ", else ", algorithm);
+  return {range_text(range, is_last), algorithm, on_gpus ? name(choice.launch.protocol) : "-",
+          range.to == 0 ? seconds_text(range.from_seconds)
+                        : join(seconds_text(range.from_seconds), " - ", seconds_text(range.to_seconds)),
+          range.bound_gbps > 0 ? digits(range.bound_gbps) + " GB/s" : "-",
+          join(choice.is_measured ? "measured: " : "", choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason)};
+}
+
+// The plan that was asked for by name.
+PlanChoice asked_for(const RankMachine& machine, const MachinePlanRequest& request) {
+  AlgorithmSpec spec = parse_spec(request.algorithm, request.collective);
+  if (spec.factors.empty()) spec.factors = request.factors;
+  if (spec.parts == 0) spec.parts = request.parts;
+  spec.zero_copy |= request.reach == Reach::kPeer;
+  AlgorithmArguments arguments = machine.arguments(request.collective, request.root);
+  arguments.reach = spec.zero_copy ? Reach::kPeer : Reach::kStaged;
+  const AlgorithmSpec checked = parse_spec(to_text(spec), request.collective);  // which refuses what it does not use
+  return {spec.name, resolve(checked, arguments), join("asked for as '", request.algorithm, "'")};
+}
+
+void check(const Topology& topology, const MachinePlanRequest& request, int gpus) {
+  if (request.ranks < 1 && gpus == 0) {
+    fail(ErrorCode::kInvalidArgument, "the machine \"", topology.name,
+         "\" has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
   }
-  if (!best) {
-    fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(arguments.collective), " fits this machine:", refusals);
+  if (request.ranks > kMaxRanks || (request.ranks < 1 && gpus > kMaxRanks)) {
+    fail(ErrorCode::kInvalidArgument, "a plan has at most ", kMaxRanks, " ranks, not ",
+         request.ranks < 1 ? gpus : request.ranks, "; use fewer nodes, or --ranks N");
   }
-  const int steps = best->plan.report().steps;
-  const std::string figures = join(bandwidth_text(best->seconds), ", in ", steps, steps == 1 ? " step" : " steps");
-  const std::string reason =
-      fitting == 1 ? join("the only algorithm that fits: ", figures)
-                   : join("the best bound of ", fitting, " algorithms that fit, then the fewest steps: ", figures);
-  return {std::move(best->plan), reason};
+  if (!has_root(request.collective) && request.root != 0) {
+    fail(ErrorCode::kInvalidArgument, name(request.collective), " has no root; leave root ", request.root, " out");
+  }
+  const bool names_arguments = !request.factors.empty() || request.parts != 0 || request.reach != Reach::kStaged;
+  if (request.algorithm.empty() && names_arguments) {
+    fail(ErrorCode::kInvalidArgument, "factors, parts and reach are for an algorithm; name one (--algorithm NAME)");
+  }
 }
 
 }  // namespace
 
 std::string MachinePlan::explain(double message_bytes) const {
-  return plait::explain(plan, topology, placement, arguments, message_bytes);
+  AlgorithmArguments arguments = machine.arguments(plan.plan().collective, plan.plan().root);
+  return plait::explain(plan, machine.topology, machine.placement, arguments, message_bytes);
 }
 
-std::string MachinePlan::live(size_t message_bytes, const Settings& settings) const {
-  return live_choice(topology, placement, plan.plan().collective, plan.plan().root, message_bytes, settings);
+std::string MachinePlan::table() const {
+  std::vector<Row> rows = {{"size", "algorithm", "protocol", "time", "bound", "why"}};
+  for (const ChoiceRange& range : ranges) {
+    rows.push_back(row_of(range, &range == &ranges.back(), machine.gpus.has_value()));
+  }
+  std::array<size_t, 6> widths = {};
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i) text += row[i] + std::string(widths[i] + 2 - row[i].size(), ' ');
+    text += row.back() + "\n";
+  }
+  return text;
 }
 
-MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request) {
+MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings) {
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
-  if (request.ranks < 1 && gpus == 0) {
-    fail(ErrorCode::kInvalidArgument, "the machine \"", topology.name,
-         "\" has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
+  check(topology, request, gpus);
+  RankMachine machine = place_on(topology, request.ranks < 1 ? gpus : request.ranks, settings);
+  if (has_root(request.collective) && request.root >= machine.ranks()) {
+    fail(ErrorCode::kInvalidArgument, "root ", request.root, " does not exist; ranks are 0..", machine.ranks() - 1);
   }
-  const int ranks = request.ranks < 1 ? gpus : request.ranks;
-  if (ranks > kMaxRanks) {
-    fail(ErrorCode::kInvalidArgument, "a plan has at most ", kMaxRanks, " ranks, not ", ranks,
-         "; use fewer nodes, or --ranks N");
+  Tuner tuner(machine, settings, host_plan_limits(settings), machine.gpus.has_value());
+  if (!request.algorithm.empty()) {
+    PlanChoice choice = asked_for(machine, request);
+    VerifiedPlan plan = verify(find_algorithm(choice.algorithm, request.collective).make(choice.arguments));
+    return {std::move(machine), std::move(plan), std::move(choice.reason), {}};
   }
-  Placement placement = place_ranks(topology, ranks);
-  AlgorithmArguments arguments = arguments_for(topology, placement, request.collective);
-  arguments.root = request.root;
-  arguments.factors = request.factors;
-  arguments.parts = request.parts;
-  arguments.reach = request.reach;
-  const auto asked_for = [&] {
-    AlgorithmSpec spec = parse_spec(request.algorithm, request.collective);
-    if (spec.factors.empty()) spec.factors = request.factors;
-    if (spec.parts == 0) spec.parts = request.parts;
-    const Algorithm& algorithm = find_algorithm(spec.name, request.collective);
-    return std::pair(verify(algorithm.make(resolve(spec, arguments))), std::string("asked for"));
-  };
-  auto [plan, reason] = request.algorithm.empty() ? choose(topology, placement, arguments) : asked_for();
-  return {topology, std::move(placement), std::move(arguments), std::move(plan), std::move(reason)};
+  const Query query{request.collective, request.bytes, request.root};
+  std::vector<ChoiceRange> ranges = tuner.ranges(query, kLongestMessage);
+  const PlanChoice plan = request.bytes == 0 ? ranges.back().choice.plan : tuner.choose(query).plan;
+  return {std::move(machine), *tuner.plan(plan), plan.reason, std::move(ranges)};
 }
 
 }  // namespace plait

@@ -14,12 +14,13 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<DeviceEnd> DeviceEnd::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers) {
+std::unique_ptr<DeviceEnd> DeviceEnd::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers,
+                                             const Topology&) {
   refuse();
 }
 
 std::vector<std::unique_ptr<DeviceEnd>> DeviceEnd::in_process(std::span<const int>, const Settings&,
-                                                              const std::shared_ptr<Segment>&) {
+                                                              const std::shared_ptr<Segment>&, const Topology&) {
   refuse();
 }
 

@@ -120,6 +120,13 @@ constexpr Setting kSettings[] = {
      [](const Settings& settings) { return settings.algorithm; },
      "pins algorithms, such as all_reduce:ring, and how messages go between GPUs (send_receive:push or :pull); unset: "
      "the tuner chooses"},
+    {"PLAIT_TOPOLOGY", "a described machine or a file, perhaps with :nodes=N",
+     [](std::string_view text, Settings& settings) {
+       settings.topology = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.topology; },
+     "a machine that stands in for this one when plans are chosen, such as summit, machine.json or kesch:nodes=2"},
     {"PLAIT_LAUNCH", "<signals|packets|lines>:<CTAs>x<threads>[+<CTAs>:<share>%]",
      [](std::string_view text, Settings& settings) {
        settings.launch = text;

@@ -52,6 +52,7 @@ struct Settings {
   std::string shared_memory_directory;  // where shared memory is a file; empty: an anonymous memory file
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
+  std::string topology;   // "summit", "machine.json" or "kesch:nodes=2" stands in for the machine; empty: what there is
   std::string launch;     // "packets:32x512" pins how GPUs are used; empty: the tuner chooses
   int max_sms = 0;        // SMs of a GPU that a call may keep busy; 0: as many as make it fast
   ReachKind reach = ReachKind::kAuto;

@@ -70,9 +70,9 @@ class Task {
   virtual std::string text() const = 0;
   virtual size_t message_bytes() const = 0;
   virtual size_t element_bytes() const = 0;
-  virtual Placement place(const BufferPair& buffers) const = 0;
+  virtual BufferPlacement place(const BufferPair& buffers) const = 0;
   virtual bool is_served_by(const CudaContestant& contestant) const = 0;
-  virtual void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const = 0;
+  virtual void enqueue(CudaContestant& contestant, const BufferPlacement& at, cudaStream_t stream) const = 0;
   // Whether there is an exact result to check.
   virtual bool is_exact() const { return true; }
   virtual size_t input_bytes() const = 0;
@@ -94,11 +94,11 @@ class CallTask final : public Task {
   std::string text() const override { return to_text(call_); }
   size_t message_bytes() const override { return plait::message_bytes(call_, ranks_); }
   size_t element_bytes() const override { return size_of(call_.type); }
-  Placement place(const BufferPair& buffers) const override { return plait::place(call_, rank_, buffers, in_place_); }
+  BufferPlacement place(const BufferPair& buffers) const override { return plait::place(call_, rank_, buffers, in_place_); }
   bool is_served_by(const CudaContestant& contestant) const override {
     return contestant.serves(call_, in_place_) && (!multiplied_ || contestant.multiplies());
   }
-  void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const override {
+  void enqueue(CudaContestant& contestant, const BufferPlacement& at, cudaStream_t stream) const override {
     if (multiplied_) {
       contestant.enqueue_multiplied(call_, factor_, at.input, at.output, stream);
     } else {
@@ -130,11 +130,11 @@ class ShiftTask final : public Task {
   std::string text() const override { return join("a message of ", shift_.count, " ", name(shift_.type)); }
   size_t message_bytes() const override { return shift_.bytes(); }
   size_t element_bytes() const override { return size_of(shift_.type); }
-  Placement place(const BufferPair& buffers) const override {
+  BufferPlacement place(const BufferPair& buffers) const override {
     return {buffers.first, in_place_ ? buffers.first : buffers.second};
   }
   bool is_served_by(const CudaContestant& contestant) const override { return contestant.serves(shift_); }
-  void enqueue(CudaContestant& contestant, const Placement& at, cudaStream_t stream) const override {
+  void enqueue(CudaContestant& contestant, const BufferPlacement& at, cudaStream_t stream) const override {
     contestant.enqueue(shift_, at.input, at.output, stream);
   }
   bool is_exact() const override { return !in_place_; }
@@ -354,7 +354,7 @@ class Trial {
   const Task& task_;
   const CudaMeasureOptions& options_;
   const Place at_;
-  const Placement placed_;
+  const BufferPlacement placed_;
   GraphExec graph_;
   int units_ = 1;
 };

@@ -66,7 +66,7 @@ class CallStage final : public Stage {
   const int ranks_;
   const int rank_;
   const Pages first_, second_;
-  const Placement placed_;
+  const BufferPlacement placed_;
 };
 
 // Every rank sends what it would broadcast.

@@ -30,10 +30,10 @@ void agree(Communicator& communicator, const std::optional<Error>& own) {
   }
 }
 
-Placement place(const Call& call, int rank, BufferPair buffers, bool in_place) {
+BufferPlacement place(const Call& call, int rank, BufferPair buffers, bool in_place) {
   if (!in_place) return {buffers.first, buffers.second};
   const size_t own_block = static_cast<size_t>(rank) * call.count * size_of(call.type);
-  Placement placement{buffers.first, buffers.first};
+  BufferPlacement placement{buffers.first, buffers.first};
   if (gathers(call.collective)) placement.input += own_block;
   if (scatters(call.collective)) placement.output += own_block;
   return placement;

@@ -39,12 +39,12 @@ struct BufferPair {
   std::byte* second = nullptr;
 };
 
-struct Placement {
+struct BufferPlacement {
   std::byte* input = nullptr;
   std::byte* output = nullptr;
 };
 
 // Where a rank's input and output lie, given two buffers of the message's size; in place takes the first alone.
-Placement place(const Call& call, int rank, BufferPair buffers, bool in_place);
+BufferPlacement place(const Call& call, int rank, BufferPair buffers, bool in_place);
 
 }  // namespace plait

@@ -18,4 +18,10 @@ const GpuModel* find_gpu_model(std::string_view vendors_name);
 // The same; fails with kInvalidArgument and the names that are known.
 const GpuModel& gpu_model_named(std::string_view name);
 
+// A rank's GPU, as CUDA knows it.
+struct GpuIdentity {
+  char bus_id[32] = {};  // "0000:17:00.0"
+  char model[96] = {};
+};
+
 }  // namespace plait

@@ -3,17 +3,19 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "api/communicator.hpp"
+#include "api/live_machine.hpp"
+#include "api/plan_limits.hpp"
 #include "runtime/bound_plan.hpp"
 #include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
 #include "support/reference_reduction.hpp"
 #include "support/seed.hpp"
-#include "tuner/selection.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait::test {
 
@@ -75,17 +77,16 @@ inline BindLimits limits_of(const Settings& settings) {
   return limits;
 }
 
-inline Choice choice_for(const Call& call, int ranks, const Settings& settings) {
-  return select_for_host({call.collective, message_bytes(call, ranks), ranks, call.root},
-                         AlgorithmOverrides::parse(settings.algorithm));
+inline std::shared_ptr<const VerifiedPlan> plan_for(const Call& call, int ranks, const Settings& settings) {
+  Tuner tuner(host_machine(live_topology(false), ranks, settings), settings, host_plan_limits(settings), true);
+  return tuner.plan(tuner.choose({call.collective, message_bytes(call, ranks), call.root, call.type}).plan);
 }
 
 // Whether an algorithm's slots fit the scratch memory, also where they are widest.
 inline bool fits(Collective collective, int ranks, const Settings& settings) {
   const Call call{collective, DataType::kFloat8E4M3, ReduceOp::kSum, 0, 1};
-  const Choice choice = choice_for(call, ranks, settings);
   try {
-    bind(verify(make_plan(choice.algorithm, choice.arguments)), call, 0, limits_of(settings));
+    bind(*plan_for(call, ranks, settings), call, 0, limits_of(settings));
     return true;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kResources) throw;
@@ -140,9 +141,7 @@ class RandomCounts {
  private:
   size_t near_border(Call call, size_t most) {
     call.count = most;
-    const Choice choice = choice_for(call, ranks_, settings_);
-    auto& plan = plans_[join(choice.algorithm, " ", name(call.collective), " ", call.root)];
-    if (!plan) plan = std::make_unique<VerifiedPlan>(verify(make_plan(choice.algorithm, choice.arguments)));
+    const std::shared_ptr<const VerifiedPlan> plan = plan_for(call, ranks_, settings_);
     const size_t slice = slice_elements(*plan, call, settings_);
     const size_t chunk = chunk_elements_for(slice, std::max(1, plan->plan().chunks_per_block), size_of(call.type));
     const size_t border = one_in(random_, 2) ? slice * between(random_, 1, 3) : chunk * between(random_, 1, 9);
@@ -154,7 +153,6 @@ class RandomCounts {
   const Settings& settings_;
   const int ranks_;
   const size_t most_bytes_;
-  std::map<std::string, std::unique_ptr<VerifiedPlan>> plans_;
 };
 
 inline BufferLayout random_layout(Random& random) {

@@ -14,27 +14,26 @@ from .screen import show
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
-_LIVE_SIZES = {"8 B": 8, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "1 GiB": 1 << 30}
-_LIVE_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
+_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
-Makes a plan for the ranks of a machine, one a GPU, proves it right, and prints it: as text, one line an operation; as
-JSON, which `plait verify` reads; or as a picture, for a browser (svg) or a terminal (ascii).
+Shows what a communicator over the ranks of a machine, one a GPU, runs for messages of every size: a table of ranges with
+algorithm, protocol, time, the bound that links set, and the reason. Times are predicted by the costs of the machine's
+profile, not measured. PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_REACH count as they do for a communicator.
 
-Without --algorithm, takes the one with the best bound on this machine, which decides for large messages.
+Below the table: the plan for a long message (or for --bytes, or of --algorithm), which is proved right, and what it moves.
+--format prints the plan itself: as text, one line an operation; as JSON, which `plait verify` reads; or as a picture, for
+a browser (svg) or a terminal (ascii).
 
 Amounts are multiples of S, the size of the message: for reduce_scatter, all_gather, gather and scatter the blocks of
-all ranks together, for all_to_all what one rank gives. Lines that begin with `live` say what a communicator on the
-machine would run for float32, whatever plan was asked for: by itself, or as PLAIT_ALGORITHM, PLAIT_LAUNCH,
-PLAIT_MAX_SMS and PLAIT_REACH have it. It goes by latency as well as by links, so it may run another plan than the one
-shown. Where the model of a GPU is not known, they are for as many SMs as an H200 has, 132."""
+all ranks together, for all_to_all what one rank gives."""
 
 _EPILOG = """\
 examples:
   plait plan all_reduce --machine dgx1-v100 --explain
-  plait plan all_reduce --algorithm hierarchical_ring --factors 4x2 --machine dgx2 --gpus 0-7 --format svg -o plan.svg
-  plait plan broadcast --algorithm chain --pipeline 8 --ranks 4
+  plait plan all_reduce --algorithm 'hierarchical_ring(4x2)' --machine dgx2 --gpus 0-7 --format svg -o plan.svg
+  plait plan broadcast --algorithm 'chain(parts=8)' --ranks 4
   plait plan --list"""
 
 
@@ -54,18 +53,18 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         "--algorithm",
         type=usage.name,
         metavar="NAME",
-        help="one of --list, also as push(2) or hierarchical_ring(4x2) (default: the one with the best bound)",
+        help="one of --list, also as hierarchical_ring(4x2, parts=2) (default: what a communicator runs)",
     )
     add_machine_options(parser, "default: this machine")
     add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
-    add("--pipeline", type=usage.positive, default=1, metavar="K", help="parts under way at once (default 1)")
+    add("--parts", "--pipeline", type=usage.positive, default=0, metavar="K", help="parts under way at once")
     add("--reach", choices=("staged", "peer"), default="staged", help="what engines load and store (default staged)")
-    add("--format", choices=FORMATS, help="default text; with --explain only the explanation")
+    add("--format", choices=FORMATS, help="print the plan")
     add("-o", "--output", metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")
-    add("--bytes", type=usage.size, default=0, metavar="SIZE", help="show amounts for a message of this size as well")
+    add("--bytes", type=usage.size, default=0, metavar="SIZE", help="the plan for a message of this size, with its amounts")
     parser.set_defaults(run=_run)
     return parser
 
@@ -83,12 +82,17 @@ def _run(options: argparse.Namespace) -> int:
         ranks=options.ranks,
         root=options.root,
         factors=options.factors,
-        parts=options.pipeline,
+        parts=options.parts,
         reach=options.reach,
+        message_bytes=options.bytes,
+        settings=Settings.from_environment(),
     )
-    shown = None if options.explain and options.format is None and options.output is None else _show(made.plan, options)
+    wants_plan = options.format is not None or options.output is not None
+    shown = _show(made.plan, options) if wants_plan else None
     # What other programs read stays alone on stdout.
     words = sys.stderr if options.output is None and options.format in ("json", "svg") else sys.stdout
+    if made.ranges:
+        _print_table(made, words)
     _print_verified(made, options, words)
     if options.output is not None:
         with open(options.output, "w", encoding="utf-8") as file:
@@ -104,32 +108,26 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _print_table(made: plans.MachinePlan, words) -> None:
+    asked = [f"{name}={os.environ[name]}" for name in _SETTINGS if os.environ.get(name)]
+    with_them = f" with {' '.join(asked)}" if asked else ""
+    show(f"{made.plan.collective} over {made.plan.ranks} ranks of {made.topology.name}{with_them}, float32:", file=words)
+    show(made.table(), end="", file=words)
+    show(f"costs of profile {made.profile}; --format text shows the operations of the plan below", file=words)
+    show(file=words)
+
+
 def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     plan = made.plan
     show(
-        f"verified {plan.algorithm}: {plan.collective} over {plan.ranks} ranks of {made.topology.name} "
-        f"in {usage.counted(plan.chunks, 'chunk')}",
+        f"verified {plan.algorithm}: {plan.collective} over {usage.counted(plan.ranks, 'rank')} of "
+        f"{made.topology.name} in {usage.counted(plan.chunks, 'chunk')}",
         file=words,
     )
     if options.algorithm is None:
-        show(f"why      {made.reason}", file=words)
+        size = f"for {options.bytes} B" if options.bytes else "for long messages"
+        show(f"why      {size}: {made.reason}", file=words)
     show(plan.summary(options.bytes), end="", file=words)
-    _print_live(made, options, words)
-
-
-def _print_live(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
-    settings = Settings.from_environment()
-    asked = [f"{name}={os.environ[name]}" for name in _LIVE_SETTINGS if os.environ.get(name)]
-    with_them = f" with {' '.join(asked)}" if asked else ", which goes by the size of the message"
-    show(f"live     what a communicator runs{with_them}:", file=words)
-    sizes = {f"{options.bytes} B": options.bytes} if options.bytes else _LIVE_SIZES
-    choices: dict[str, str] = {}  # and the sizes that it is for
-    for text, size in sizes.items():
-        choice = made.live(size, settings)
-        choices[choice] = f"{choices[choice]}, {text}" if choice in choices else text
-    for choice, texts in choices.items():
-        of_any_size = len(choices) == 1 and not options.bytes
-        show(f"live     {choice}" if of_any_size else f"live     {texts}: {choice}", file=words)
 
 
 def _show(plan: plans.Plan, options: argparse.Namespace) -> str:

@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "runtime/cuda/copy_program.hpp"
-#include "tuner/selection.hpp"
+#include "tuner/choice.hpp"
 
 namespace plait {
 

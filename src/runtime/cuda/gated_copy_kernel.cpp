@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "runtime/cuda/gate_launch.hpp"
-#include "tuner/selection.hpp"
+#include "tuner/choice.hpp"
 
 namespace plait {
 

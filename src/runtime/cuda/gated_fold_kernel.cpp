@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/by_type.hpp"
 #include "runtime/cuda/gate_launch.hpp"
-#include "tuner/selection.hpp"
+#include "tuner/choice.hpp"
 
 namespace plait {
 

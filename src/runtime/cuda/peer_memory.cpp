@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <climits>
 #include <cstring>
+#include <iterator>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -361,6 +363,17 @@ PeerMemory::PeerMemory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PeerMemory::PeerMemory(PeerMemory&&) noexcept = default;
 PeerMemory& PeerMemory::operator=(PeerMemory&&) noexcept = default;
 PeerMemory::~PeerMemory() = default;
+
+GpuIdentity identity_of(int device) {
+  GpuIdentity identity;
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, device), "reading the properties of device ", device);
+  check_cuda(cudaDeviceGetPCIBusId(identity.bus_id, sizeof identity.bus_id, device), "reading the bus id of device ",
+             device);
+  std::copy_n(properties.name, std::min(std::size(properties.name), sizeof identity.model) - 1, identity.model);
+  for (char& letter : identity.bus_id) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return identity;
+}
 
 PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, ReachKind wanted) {
   const CaptureAside aside;

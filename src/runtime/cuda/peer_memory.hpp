@@ -9,8 +9,12 @@
 
 #include "base/settings.hpp"
 #include "runtime/bootstrap.hpp"
+#include "topology/gpu_models.hpp"
 
 namespace plait {
+
+// Who a device of this process is, for whoever looks for it in a topology. Throws what CUDA says.
+GpuIdentity identity_of(int device);
 
 class PeerMemory {
  public:

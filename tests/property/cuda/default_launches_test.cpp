@@ -11,8 +11,8 @@
 #include "base/error.hpp"
 #include "runtime/cuda/cuda_rank.hpp"
 #include "runtime/cuda/prepared_launch.hpp"
+#include "support/gpu_choice.hpp"
 #include "support/seed.hpp"
-#include "tuner/selection.hpp"
 
 namespace plait {
 namespace {
@@ -30,7 +30,7 @@ class Calls {
 
   // Of how many slices a strand, at most, where flags are inside the data; 0 with signals.
   uint64_t prepare(const Call& call, int most_processors) {
-    SelectionQuery query;
+    test::GpuQuery query;
     query.collective = call.collective;
     query.bytes = message_bytes(call, ranks_);
     query.ranks = ranks_;
@@ -38,14 +38,11 @@ class Calls {
     query.processors = kProcessors;
     query.most_sms = most_processors;
     query.host_path = true;
-    query.ranks_per_device = 1;
-    query.lines = true;
-    query.element_bytes = size_of(call.type);
-    query.wide_partials = accumulates_in_float32(call.type);
-    const CudaChoice choice = select_for_cuda(query, {}, {});
-    const VerifiedPlan plan = verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
+    query.type = call.type;
+    const Choice choice = test::choose_on_gpus(query);
+    const VerifiedPlan plan = test::made(choice.plan);
     std::optional<VerifiedPlan> ending;
-    if (choice.ending) ending = verify(make_plan(choice.ending->algorithm, choice.ending->arguments));
+    if (choice.ending) ending = test::made(*choice.ending);
     uint64_t most = 0;
     for (self_.rank = 0; self_.rank < ranks_; ++self_.rank) {
       const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::limits(choice.launch, plan.plan()));

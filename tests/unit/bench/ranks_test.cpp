@@ -16,7 +16,7 @@ TEST(Ranks, PlacesBuffersAsInPlaceCallsWantThem) {
   std::array<std::byte, 64> first{}, second{};
   const BufferPair buffers{first.data(), second.data()};
   Call call{Collective::kAllGather, DataType::kFloat32, ReduceOp::kSum, 0, 3};
-  Placement placed = place(call, 2, buffers, true);
+  BufferPlacement placed = place(call, 2, buffers, true);
   EXPECT_EQ(placed.input, first.data() + 24);
   EXPECT_EQ(placed.output, first.data());
   call.collective = Collective::kReduceScatter;

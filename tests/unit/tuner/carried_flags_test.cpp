@@ -6,8 +6,8 @@
 #include <string>
 
 #include "plan/builder.hpp"
+#include "support/gpu_choice.hpp"
 #include "support/kernel_plans.hpp"
-#include "tuner/selection.hpp"
 
 namespace plait {
 namespace {
@@ -64,17 +64,15 @@ TEST(CarriedFlags, OfPlacesThatAreWrittenOnceInScratch) {
 }
 
 TEST(CarriedFlags, ProtocolsThatDoNotFitBecomeSignals) {
-  SelectionQuery query;
+  test::GpuQuery query;
   query.ranks = 4;
+  query.bytes = 1 << 10;
   const auto protocol = [&query](Protocol wanted, const std::string& algorithm) {
-    CudaChoice choice;
-    choice.launch.protocol = wanted;
-    choice.fit_protocol(query, test::plan_of(algorithm, Collective::kAllReduce, query.ranks), DataType::kFloat32);
-    return choice.launch.protocol;
+    return test::choose_on_gpus(query, "all_reduce:" + algorithm, LaunchShape{wanted, 8, 256}).launch.protocol;
   };
   for (const Protocol it : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
     EXPECT_EQ(protocol(it, "flat(store)"), it);
-    EXPECT_EQ(protocol(it, "flat"), Protocol::kSignals);
+    EXPECT_EQ(protocol(it, "flat(load)"), Protocol::kSignals);
   }
   query.lines = false;
   EXPECT_EQ(protocol(Protocol::kLines, "flat(store)"), Protocol::kSignals);

@@ -5,7 +5,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "runtime/cuda/gated_copy_kernel.hpp"
-#include "tuner/selection.hpp"
+#include "tuner/choice.hpp"
 
 namespace plait {
 namespace {

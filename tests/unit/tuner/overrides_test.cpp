@@ -1,10 +1,12 @@
 // PLAIT_ALGORITHM and what is chosen without it.
-#include "tuner/selection.hpp"
+#include "tuner/overrides.hpp"
 
 #include <gtest/gtest.h>
 
 #include "plan/verifier.hpp"
 #include "support/outcome.hpp"
+#include "topology/machines.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait {
 namespace {
@@ -16,27 +18,27 @@ void expect_refused(const std::string& text, const std::vector<std::string>& par
 
 TEST(Overrides, NoneWhereNothingIsSaid) {
   const AlgorithmOverrides none = AlgorithmOverrides::parse("");
-  for (int c = 0; c < kCollectiveCount; ++c) EXPECT_EQ(none.find(static_cast<Collective>(c)), nullptr);
+  for (int c = 0; c < kCollectiveCount; ++c) EXPECT_EQ(none.find(static_cast<Collective>(c), 0), nullptr);
 }
 
 TEST(Overrides, NamesAndParameters) {
   const AlgorithmOverrides overrides =
       AlgorithmOverrides::parse("all_reduce:hierarchical_ring(4x2x3),broadcast:chain(8),reduce:binomial");
-  const Choice* all_reduce = overrides.find(Collective::kAllReduce);
+  const AlgorithmOverrides::Entry* all_reduce = overrides.find(Collective::kAllReduce, 0);
   ASSERT_NE(all_reduce, nullptr);
-  EXPECT_EQ(all_reduce->algorithm, "hierarchical_ring");
-  EXPECT_EQ(all_reduce->arguments.factors, (std::vector<int>{4, 2, 3}));
-  EXPECT_EQ(all_reduce->asked.parts, 0);
-  const Choice* broadcast = overrides.find(Collective::kBroadcast);
+  EXPECT_EQ(all_reduce->spec.name, "hierarchical_ring");
+  EXPECT_EQ(all_reduce->spec.factors, (std::vector<int>{4, 2, 3}));
+  EXPECT_EQ(all_reduce->spec.parts, 0);
+  const AlgorithmOverrides::Entry* broadcast = overrides.find(Collective::kBroadcast, 1 << 20);
   ASSERT_NE(broadcast, nullptr);
-  EXPECT_EQ(broadcast->algorithm, "chain");
-  EXPECT_EQ(broadcast->arguments.parts, 8);
-  EXPECT_TRUE(broadcast->arguments.factors.empty());
-  ASSERT_NE(overrides.find(Collective::kReduce), nullptr);
-  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.parts, 1);
-  EXPECT_EQ(overrides.find(Collective::kAllGather), nullptr);
+  EXPECT_EQ(broadcast->spec.name, "chain");
+  EXPECT_EQ(broadcast->spec.parts, 8);
+  EXPECT_TRUE(broadcast->spec.factors.empty());
+  ASSERT_NE(overrides.find(Collective::kReduce, 0), nullptr);
+  EXPECT_EQ(overrides.find(Collective::kReduce, 0)->spec.parts, 0);
+  EXPECT_EQ(overrides.find(Collective::kAllGather, 0), nullptr);
   EXPECT_EQ(
-      AlgorithmOverrides::parse("all_reduce:hierarchical_ring(6)").find(Collective::kAllReduce)->arguments.factors,
+      AlgorithmOverrides::parse("all_reduce:hierarchical_ring(6)").find(Collective::kAllReduce, 0)->spec.factors,
       std::vector<int>{6});
 }
 
@@ -58,16 +60,44 @@ TEST(Overrides, HowMessagesGo) {
 TEST(Overrides, NamesOfPlans) {
   const AlgorithmOverrides overrides = AlgorithmOverrides::parse(
       "all_reduce:hierarchical_ring(4x2, pipeline 3),broadcast:chain(pipeline 2),reduce:push(2)");
-  EXPECT_EQ(overrides.find(Collective::kAllReduce)->arguments.factors, (std::vector<int>{4, 2}));
-  EXPECT_EQ(overrides.find(Collective::kAllReduce)->arguments.parts, 3);
-  EXPECT_EQ(overrides.find(Collective::kBroadcast)->arguments.parts, 2);
-  EXPECT_EQ(overrides.find(Collective::kReduce)->arguments.parts, 2);
+  EXPECT_EQ(overrides.find(Collective::kAllReduce, 0)->spec.factors, (std::vector<int>{4, 2}));
+  EXPECT_EQ(overrides.find(Collective::kAllReduce, 0)->spec.parts, 3);
+  EXPECT_EQ(overrides.find(Collective::kBroadcast, 0)->spec.parts, 2);
+  EXPECT_EQ(overrides.find(Collective::kReduce, 0)->spec.parts, 2);
+}
+
+TEST(Overrides, RangesOfSizes) {
+  const auto overrides = AlgorithmOverrides::parse(
+      "all_reduce:0-64K=one_shot,64K-8M=hierarchical_ring(3x2),8M-=nvgroup_ring(parts=4),bcast:1M-=chain");
+  const auto name_at = [&](Collective collective, size_t bytes) {
+    const AlgorithmOverrides::Entry* entry = overrides.find(collective, bytes);
+    return entry == nullptr ? std::string("free") : to_text(entry->spec);
+  };
+  EXPECT_EQ(name_at(Collective::kAllReduce, 0), "one_shot");
+  EXPECT_EQ(name_at(Collective::kAllReduce, (64 << 10) - 1), "one_shot");
+  EXPECT_EQ(name_at(Collective::kAllReduce, 64 << 10), "hierarchical_ring(3x2)");
+  EXPECT_EQ(name_at(Collective::kAllReduce, 8 << 20), "nvgroup_ring(parts=4)");
+  EXPECT_EQ(name_at(Collective::kAllReduce, SIZE_MAX), "nvgroup_ring(parts=4)");
+  EXPECT_EQ(name_at(Collective::kBroadcast, (1 << 20) - 1), "free");
+  EXPECT_EQ(name_at(Collective::kBroadcast, 1 << 20), "chain");
+  expect_refused("all_reduce:0-64K=one_shot,32K-1M=ring", {"all_reduce of 32768 bytes is there twice"});
+  expect_refused("all_reduce:64K-1K=ring", {"no range of sizes"});
+  expect_refused("all_reduce:64K=ring", {"no range of sizes", "64K-8M"});
+  expect_refused("all_reduce:0-64Q=ring", {"no range of sizes"});
+  expect_refused("0-64K=ring", {"before any collective"});
+  expect_refused("all_reduce:0-64K=one_shot(parts=2)", {"parts"});
+}
+
+Tuner tuner_of(const char* text, int ranks, bool is_for_gpus) {
+  Settings settings;
+  settings.algorithm = text;
+  Topology host = select(machine("kesch"), {});
+  return Tuner(place_on(host, ranks, settings), settings, {}, is_for_gpus);
 }
 
 TEST(Overrides, WhatRanksCannotDoIsRefused) {
-  const auto refusal = [](const char* text, int ranks, bool beside_gpus) {
-    const AlgorithmOverrides overrides = AlgorithmOverrides::parse(text);
-    return test::outcome_of([&](int) { overrides.check(ranks, beside_gpus); }, 0);
+  const auto refusal = [](const char* text, int ranks, bool is_for_gpus) {
+    return test::outcome_of([&](int) { tuner_of(text, ranks, is_for_gpus); }, 0);
   };
   const auto expect_refused_as = [&](const char* text, const std::vector<std::string>& words) {
     EXPECT_EQ(test::objection(refusal(text, 3, false), ErrorCode::kInvalidArgument, words), "") << text;
@@ -80,8 +110,8 @@ TEST(Overrides, WhatRanksCannotDoIsRefused) {
 
 TEST(Overrides, NamesAreTakenAsTheFieldWritesThem) {
   const auto overrides = AlgorithmOverrides::parse("AllReduce:One-Shot,bcast:Chain(3),sendrecv:push");
-  EXPECT_EQ(overrides.find(Collective::kAllReduce)->algorithm, "one_shot");
-  EXPECT_EQ(overrides.find(Collective::kBroadcast)->algorithm, "chain");
+  EXPECT_EQ(overrides.find(Collective::kAllReduce, 0)->spec.name, "one_shot");
+  EXPECT_EQ(overrides.find(Collective::kBroadcast, 0)->spec.name, "chain");
   expect_refused("allreduce:ring,all_reduce:flat", {"is there twice"});
   expect_refused("all_reduce:rng", {"did you mean 'ring'?"});
 }
@@ -117,30 +147,29 @@ TEST(Overrides, BadTexts) {
   expect_refused("all_reduce:hierarchical_ring(4xx2)", {"4xx2"});
 }
 
-TEST(Selection, WhatIsAskedForWins) {
-  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_reduce:ring(3)");
-  const Choice choice = select_for_host({Collective::kAllReduce, 4, 5, 0}, overrides);
-  EXPECT_EQ(choice.algorithm, "ring");
-  EXPECT_EQ(choice.arguments.parts, 3);
-  EXPECT_EQ(choice.arguments.ranks, 5);
-  EXPECT_NE(choice.reason.find("ring(3)"), std::string::npos);
+TEST(Tuner, WhatIsAskedForWins) {
+  Tuner tuner = tuner_of("all_reduce:ring(3)", 5, false);
+  const Choice choice = tuner.choose({Collective::kAllReduce, 4});
+  EXPECT_EQ(choice.plan.text(), "ring(parts=3)");
+  EXPECT_EQ(choice.plan.arguments.ranks, 5);
+  EXPECT_NE(choice.plan.reason.find("ring(3)"), std::string::npos);
 }
 
 // Whatever is chosen can be run: a right plan for processes of one host.
-TEST(Selection, EveryChoiceIsARunnablePlan) {
-  const AlgorithmOverrides none;
-  for (int c = 0; c < kCollectiveCount; ++c) {
-    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{8} << 10, (size_t{8} << 10) + 1, size_t{1} << 30}) {
-      for (const int ranks : {1, 2, 3, 8}) {
-        for (const bool beside_gpus : {false, true}) {
-          const auto collective = static_cast<Collective>(c);
-          const Choice choice = select_for_host({collective, bytes, ranks, ranks - 1, beside_gpus}, none);
-          EXPECT_FALSE(choice.reason.empty());
-          const VerifiedPlan plan = verify(make_plan(choice.algorithm, choice.arguments));
-          EXPECT_EQ(plan.plan().collective, collective);
-          EXPECT_EQ(plan.plan().rank_count(), ranks);
-          EXPECT_EQ(plan.plan().reach, Reach::kStaged);
-          EXPECT_EQ(plan.plan().root, has_root(collective) ? ranks - 1 : 0);
+TEST(Tuner, EveryChoiceOnAHostIsARunnablePlan) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    for (const bool is_for_gpus : {false, true}) {
+      Tuner tuner = tuner_of("", ranks, is_for_gpus);
+      for (int c = 0; c < kCollectiveCount; ++c) {
+        const auto collective = static_cast<Collective>(c);
+        for (const size_t bytes : {size_t{0}, size_t{1}, size_t{8} << 10, (size_t{8} << 10) + 1, size_t{1} << 30}) {
+          const Choice choice = tuner.choose({collective, bytes, ranks - 1});
+          EXPECT_FALSE(choice.plan.reason.empty());
+          const Plan& plan = tuner.plan(choice.plan)->plan();
+          EXPECT_EQ(plan.collective, collective);
+          EXPECT_EQ(plan.rank_count(), ranks);
+          EXPECT_EQ(plan.reach, Reach::kStaged);
+          EXPECT_EQ(plan.root, has_root(collective) ? ranks - 1 : 0);
         }
       }
     }
@@ -148,13 +177,10 @@ TEST(Selection, EveryChoiceIsARunnablePlan) {
 }
 
 // Of a communicator with GPUs that is asked for on those.
-TEST(Selection, LeavesToGpusWhatIsForGpus) {
-  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull,all_reduce:ring");
-  SelectionQuery query{Collective::kAllGather, 1 << 20, 4, 0};
-  query.beside_gpus = true;
-  EXPECT_EQ(select_for_host(query, overrides).algorithm, "flat");
-  query.collective = Collective::kAllReduce;
-  EXPECT_EQ(select_for_host(query, overrides).algorithm, "ring");
+TEST(Tuner, LeavesToGpusWhatIsForGpus) {
+  Tuner tuner = tuner_of("all_gather:pull,all_reduce:ring", 4, true);
+  EXPECT_EQ(tuner.choose({Collective::kAllGather, 1 << 20}).plan.algorithm, "flat");
+  EXPECT_EQ(tuner.choose({Collective::kAllReduce, 1 << 20}).plan.algorithm, "ring");
 }
 
 }  // namespace

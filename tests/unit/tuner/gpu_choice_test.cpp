@@ -5,14 +5,18 @@
 #include <utility>
 
 #include "plan/verifier.hpp"
+#include "support/gpu_choice.hpp"
 #include "support/outcome.hpp"
-#include "tuner/selection.hpp"
 
 namespace plait {
 namespace {
 
-SelectionQuery query_of(Collective collective, size_t bytes, int ranks) {
-  SelectionQuery query;
+using test::choose_on_gpus;
+using test::GpuQuery;
+using test::made;
+
+GpuQuery query_of(Collective collective, size_t bytes, int ranks) {
+  GpuQuery query;
   query.collective = collective;
   query.bytes = bytes;
   query.ranks = ranks;
@@ -57,17 +61,17 @@ TEST(LaunchShape, ReadsWhatItWrites) {
   }
 }
 
-TEST(CudaSelection, EveryChoiceVerifiesAndCanBeLaunched) {
+TEST(GpuChoice, EveryChoiceVerifiesAndCanBeLaunched) {
   for (int c = 0; c < kCollectiveCount; ++c) {
     for (const int ranks : {1, 2, 3, 4, 8, 16}) {
       for (size_t bytes = 0; bytes <= size_t{1} << 30; bytes = bytes * 3 + 1) {
         for (const int sharing : {1, ranks}) {
-          SelectionQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
+          GpuQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
           query.root = has_root(query.collective) ? ranks - 1 : 0;
           query.ranks_per_device = sharing;
           query.processors = 108;
-          const CudaChoice choice = select_for_cuda(query, {}, {});
-          const VerifiedPlan plan = verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
+          const Choice choice = choose_on_gpus(query);
+          const VerifiedPlan plan = made(choice.plan);
           const LaunchShape& launch = choice.launch;
           EXPECT_GE(launch.strands, 1);
           EXPECT_LE(launch.strands, 64);
@@ -76,7 +80,7 @@ TEST(CudaSelection, EveryChoiceVerifiesAndCanBeLaunched) {
           EXPECT_EQ(launch.threads % 32, 0);
           EXPECT_FALSE(choice.plan.reason.empty());
           if (choice.ending) {
-            EXPECT_NO_THROW(verify(make_plan(choice.ending->algorithm, choice.ending->arguments)));
+            EXPECT_NO_THROW(made(*choice.ending));
             EXPECT_FALSE(choice.ending->reason.empty());
           }
           const int lanes = static_cast<int>(plan.plan().ranks[0].lanes.size());
@@ -93,16 +97,16 @@ TEST(CudaSelection, EveryChoiceVerifiesAndCanBeLaunched) {
   }
 }
 
-TEST(CudaSelection, KeepsNoMoreSmsBusyThanItMay) {
+TEST(GpuChoice, KeepsNoMoreSmsBusyThanItMay) {
   for (const int most : {8, 20, 100}) {
     for (int c = 0; c < kCollectiveCount; ++c) {
       for (const int ranks : {2, 4, 8}) {
         for (size_t bytes = 1; bytes <= size_t{1} << 30; bytes = bytes * 3 + 1) {
-          SelectionQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
+          GpuQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
           query.host_path = true;
           query.most_sms = most;
-          const CudaChoice choice = select_for_cuda(query, {}, {});
-          const Plan plan = make_plan(choice.plan.algorithm, choice.plan.arguments);
+          const Choice choice = choose_on_gpus(query);
+          const Plan plan = made(choice.plan).plan();
           for (const RankPlan& rank : plan.ranks) {
             EXPECT_LE(choice.launch.strands * static_cast<int>(rank.lanes.size()), most)
                 << plan.algorithm << ", " << to_text(choice.launch) << ", " << name(query.collective) << " of " << bytes
@@ -115,11 +119,11 @@ TEST(CudaSelection, KeepsNoMoreSmsBusyThanItMay) {
   }
 }
 
-TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
+TEST(GpuChoice, FlagsForSmallMessagesAndLanesForLongOnes) {
   const auto choose = [](size_t bytes, bool lines = true) {
-    SelectionQuery query = query_of(Collective::kAllReduce, bytes, 4);
+    GpuQuery query = query_of(Collective::kAllReduce, bytes, 4);
     query.lines = lines;
-    return select_for_cuda(query, {}, {});
+    return choose_on_gpus(query);
   };
   EXPECT_EQ(choose(8).plan.algorithm, "one_shot");
   EXPECT_EQ(choose(8).launch, (LaunchShape{Protocol::kPackets, 1, 64}));
@@ -127,31 +131,31 @@ TEST(CudaSelection, FlagsForSmallMessagesAndLanesForLongOnes) {
   EXPECT_EQ(choose(256 << 10, false).launch.protocol, Protocol::kSignals);
   EXPECT_EQ(choose(4 << 20).plan.algorithm, "flat");
   EXPECT_EQ(choose(4 << 20).plan.arguments.parts, 1);
-  const SelectionQuery huge = query_of(Collective::kAllReduce, size_t{1} << 63, 3);  // twice that is 0
-  EXPECT_EQ(select_for_cuda(huge, {}, {}).plan.algorithm, "flat");
+  const GpuQuery huge = query_of(Collective::kAllReduce, size_t{1} << 63, 3);  // twice that is 0
+  EXPECT_EQ(choose_on_gpus(huge).plan.algorithm, "flat");
   EXPECT_EQ(choose(64 << 20).plan.arguments.parts, 2);
 }
 
 // Two steps would store as many bytes.
-TEST(CudaSelection, TwoGpusNeedOneStep) {
+TEST(GpuChoice, TwoGpusNeedOneStep) {
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
     for (const size_t bytes : {size_t{8}, size_t{4} << 20, size_t{1} << 30}) {
-      EXPECT_EQ(select_for_cuda(query_of(collective, bytes, 2), {}, {}).plan.algorithm, "one_shot");
+      EXPECT_EQ(choose_on_gpus(query_of(collective, bytes, 2)).plan.algorithm, "one_shot");
     }
   }
 }
 
-TEST(CudaSelection, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
+TEST(GpuChoice, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
   const auto choose = [](Collective collective, size_t bytes, int ranks = 2) {
-    return select_for_cuda(query_of(collective, bytes, ranks), {}, {});
+    return choose_on_gpus(query_of(collective, bytes, ranks));
   };
-  const auto ends_by_fetching = [](const CudaChoice& choice) {
+  const auto ends_by_fetching = [](const Choice& choice) {
     const bool fetches = choice.ending.has_value();
     if (!fetches) return false;
     EXPECT_EQ(choice.plan.arguments.parts, 2);
-    EXPECT_TRUE(choice.ending->is("flat", Direction::kBoth));
+    EXPECT_EQ(choice.ending->text(), "flat(both)");
     EXPECT_EQ(choice.launch.protocol, Protocol::kSignals);
-    const auto lanes = [](const Choice& it) { return make_plan(it.algorithm, it.arguments).ranks[0].lanes.size(); };
+    const auto lanes = [](const PlanChoice& it) { return made(it).plan().ranks[0].lanes.size(); };
     EXPECT_EQ(lanes(*choice.ending), lanes(choice.plan));
     return true;
   };
@@ -162,63 +166,63 @@ TEST(CudaSelection, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
     EXPECT_FALSE(ends_by_fetching(choose(collective, all * (2 << 20)))) << name(collective);
     EXPECT_TRUE(ends_by_fetching(choose(collective, all * (3 << 20)))) << name(collective);
     EXPECT_TRUE(ends_by_fetching(choose(collective, all * (32 << 20)))) << name(collective);
-    EXPECT_FALSE(choose(collective, all * (32 << 20)).direct) << name(collective);
+    EXPECT_FALSE(choose(collective, all * (32 << 20)).zero_copy) << name(collective);
     EXPECT_EQ(ends_by_fetching(choose(collective, all * (128 << 20))), has_root(collective)) << name(collective);
     EXPECT_FALSE(ends_by_fetching(choose(collective, all * (32 << 20), 4))) << name(collective);
   }
-  SelectionQuery query = query_of(Collective::kAllReduce, 16 << 20, 2);
-  EXPECT_FALSE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:one_shot_push(2)"), {}).ending);
-  EXPECT_FALSE(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 64, 512}).ending);
-  EXPECT_FALSE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:push_pull"), {}).ending);
+  GpuQuery query = query_of(Collective::kAllReduce, 16 << 20, 2);
+  EXPECT_FALSE(choose_on_gpus(query, "all_reduce:one_shot_push(2)").ending);
+  EXPECT_FALSE(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 64, 512}).ending);
+  EXPECT_FALSE(choose_on_gpus(query, "all_reduce:push_pull").ending);
   query.bytes = 8;  // it has two lanes, so no flags
-  EXPECT_EQ(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:push_pull"), {}).launch.protocol,
+  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push_pull").launch.protocol,
             Protocol::kSignals);
   query.bytes = 16 << 20;
   query.lines = false;  // no NVLink
-  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
+  EXPECT_FALSE(choose_on_gpus(query).ending);
   query.lines = true;
   query.blocks_stay = false;
-  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
+  EXPECT_FALSE(choose_on_gpus(query).ending);
   query.blocks_stay = true;
-  EXPECT_TRUE(select_for_cuda(query, {}, {}).ending);
+  EXPECT_TRUE(choose_on_gpus(query).ending);
   query.most_sms = 8;  // for several lanes there are too few
-  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
+  EXPECT_FALSE(choose_on_gpus(query).ending);
   query.collective = Collective::kBarrier;
   query.most_sms = 0;
-  EXPECT_FALSE(select_for_cuda(query, {}, {}).ending);
+  EXPECT_FALSE(choose_on_gpus(query).ending);
 }
 
-TEST(CudaSelection, LongMessagesToOrFromOneGpuGoAlongAChain) {
-  SelectionQuery query = query_of(Collective::kReduce, 64 << 20, 4);
-  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "chain");
-  query.wide_partials = true;  // they would be twice as long on the way
-  EXPECT_EQ(select_for_cuda(query, {}, {}).plan.algorithm, "flat");
-  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 3), {}, {}).plan.algorithm, "chain");
-  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 1 << 20, 3), {}, {}).plan.algorithm, "flat");
-  EXPECT_EQ(select_for_cuda(query_of(Collective::kBroadcast, 64 << 20, 8), {}, {}).plan.algorithm, "flat");
+TEST(GpuChoice, LongMessagesToOrFromOneGpuGoAlongAChain) {
+  GpuQuery query = query_of(Collective::kReduce, 64 << 20, 4);
+  EXPECT_EQ(choose_on_gpus(query).plan.algorithm, "chain");
+  query.type = DataType::kBfloat16;  // they would be twice as long on the way
+  EXPECT_EQ(choose_on_gpus(query).plan.algorithm, "flat");
+  EXPECT_EQ(choose_on_gpus(query_of(Collective::kBroadcast, 64 << 20, 3)).plan.algorithm, "chain");
+  EXPECT_EQ(choose_on_gpus(query_of(Collective::kBroadcast, 1 << 20, 3)).plan.algorithm, "flat");
+  EXPECT_EQ(choose_on_gpus(query_of(Collective::kBroadcast, 64 << 20, 8)).plan.algorithm, "flat");
 }
 
-TEST(CudaSelection, ObeysOverrides) {
-  const SelectionQuery query = query_of(Collective::kAllReduce, 64 << 20, 4);
+TEST(GpuChoice, ObeysOverrides) {
+  const GpuQuery query = query_of(Collective::kAllReduce, 64 << 20, 4);
   const LaunchShape lines{Protocol::kLines, 32, 512};
-  const CudaChoice launched = select_for_cuda(query, {}, lines);
+  const Choice launched = choose_on_gpus(query, "", lines);
   EXPECT_EQ(launched.launch, lines);
   EXPECT_EQ(launched.plan.arguments.parts, 1);  // flags need one lane
-  const CudaChoice pinned = select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {});
+  const Choice pinned = choose_on_gpus(query, "all_reduce:ring");
   EXPECT_EQ(pinned.plan.algorithm, "ring");
   EXPECT_EQ(pinned.plan.arguments.engine, Engine::kSm);
 }
 
 // ---- Straight from buffer to buffer, by SMs or copy engines.
 
-bool has_direct(const SelectionQuery& query) { return select_for_cuda(query, {}, {}).direct.has_value(); }
+bool has_direct(const GpuQuery& query) { return choose_on_gpus(query).zero_copy.has_value(); }
 
-TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMayBeBusy) {
-  SelectionQuery query = query_of(Collective::kAllReduce, 256 << 20, 4);
-  const CudaChoice choice = select_for_cuda(query, {}, {});
-  ASSERT_TRUE(choice.direct);
-  EXPECT_TRUE(choice.direct->is("flat", Direction::kLoad));
-  EXPECT_EQ(choice.direct->arguments.engine, Engine::kCopy);
+TEST(GpuChoice, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMayBeBusy) {
+  GpuQuery query = query_of(Collective::kAllReduce, 256 << 20, 4);
+  const Choice choice = choose_on_gpus(query);
+  ASSERT_TRUE(choice.zero_copy);
+  EXPECT_EQ(choice.zero_copy->text().substr(0, 22), "flat(load, zero_copy, ");
+  EXPECT_EQ(choice.zero_copy->arguments.engine, Engine::kCopy);
   EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
   for (const int ranks : {2, 3, 8}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, ranks)));
   EXPECT_FALSE(has_direct(query_of(Collective::kReduceScatter, 1 << 30, 4)));
@@ -226,7 +230,7 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
   EXPECT_FALSE(has_direct(query));
 
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
-    SelectionQuery few = query_of(collective, 1 << 20, 2);
+    GpuQuery few = query_of(collective, 1 << 20, 2);
     EXPECT_FALSE(has_direct(few)) << name(collective);
     few.most_sms = 8;
     EXPECT_TRUE(has_direct(few)) << name(collective);
@@ -239,42 +243,42 @@ TEST(CudaSelection, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMay
 }
 
 // What copy engines and, where they cannot, kernels would perform is right, and says of itself what it is.
-void expect_good_direct(const SelectionQuery& query, const CudaChoice& choice, Engine engine = Engine::kCopy) {
-  ASSERT_TRUE(choice.direct) << name(query.collective) << ", " << query.bytes << " bytes";
-  EXPECT_TRUE(choice.direct->is("flat", Direction::kLoad));
-  const AlgorithmArguments& arguments = choice.direct->arguments;
+void expect_good_direct(const GpuQuery& query, const Choice& choice, Engine engine = Engine::kCopy) {
+  ASSERT_TRUE(choice.zero_copy) << name(query.collective) << ", " << query.bytes << " bytes";
+  EXPECT_EQ(choice.zero_copy->text().substr(0, 22), "flat(load, zero_copy, ");
+  const AlgorithmArguments& arguments = choice.zero_copy->arguments;
   EXPECT_EQ(arguments.collective, query.collective);
   EXPECT_EQ(arguments.ranks, query.ranks);
   EXPECT_EQ(arguments.root, query.root);
   EXPECT_EQ(arguments.engine, engine);
   EXPECT_EQ(arguments.reach, Reach::kPeer);
-  verify(make_plan(choice.direct->algorithm, arguments));
+  made(*choice.zero_copy);
   EXPECT_EQ(choice.plan.arguments.reach, Reach::kStaged);
   EXPECT_EQ(choice.plan.arguments.engine, Engine::kSm);
   EXPECT_EQ(choice.plan.arguments.reach, Reach::kStaged);
-  verify(make_plan(choice.plan.algorithm, choice.plan.arguments));
+  made(choice.plan);
 }
 
-TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
+TEST(GpuChoice, LongMessagesThatNobodyCombinesGoDirectly) {
   constexpr size_t kLinkBytes = 4 << 20, kCopyEngineBytes = 48 << 20,
                    kManyCopyEngineBytes = 56 << 20;  // across the links of the busiest GPU
   for (const Collective collective :
        {Collective::kAllGather, Collective::kGather, Collective::kScatter, Collective::kAllToAll}) {
     for (const size_t ranks : {2, 4, 7, 16}) {  // of two, those that nothing but PCIe joins
       const size_t least = (kLinkBytes + ranks - 2) / (ranks - 1) * ranks;
-      SelectionQuery query = query_of(collective, least, static_cast<int>(ranks));
+      GpuQuery query = query_of(collective, least, static_cast<int>(ranks));
       query.root = has_root(collective) ? 1 : 0;
       query.lines = ranks > 2;
-      const CudaChoice choice = select_for_cuda(query, {}, {});
+      const Choice choice = choose_on_gpus(query);
       expect_good_direct(query, choice, Engine::kSm);
-      EXPECT_FALSE(choice.insists_on_direct);
-      EXPECT_FALSE(choice.direct.value_or(Choice{}).reason.empty());
+      EXPECT_FALSE(choice.insists_on_zero_copy);
+      EXPECT_FALSE(choice.zero_copy.value_or(PlanChoice{}).reason.empty());
       query.bytes = ((ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes) + ranks - 2) / (ranks - 1) * ranks;
-      expect_good_direct(query, select_for_cuda(query, {}, {}));
+      expect_good_direct(query, choose_on_gpus(query));
       query.bytes -= ranks;
-      expect_good_direct(query, select_for_cuda(query, {}, {}), Engine::kSm);
+      expect_good_direct(query, choose_on_gpus(query), Engine::kSm);
       query.bytes = SIZE_MAX;
-      expect_good_direct(query, select_for_cuda(query, {}, {}));
+      expect_good_direct(query, choose_on_gpus(query));
       query.bytes = least - ranks;
       EXPECT_FALSE(has_direct(query)) << name(collective) << " over " << ranks;
       query.bytes = 0;
@@ -284,40 +288,40 @@ TEST(CudaSelection, LongMessagesThatNobodyCombinesGoDirectly) {
 }
 
 // Kernels are as good up to a greater length.
-TEST(CudaSelection, OverTwoGpusThatNvlinkJoinsCopyEnginesAlone) {
+TEST(GpuChoice, OverTwoGpusThatNvlinkJoinsCopyEnginesAlone) {
   for (const Collective collective : {Collective::kAllGather, Collective::kGather, Collective::kScatter,
                                       Collective::kAllToAll, Collective::kBroadcast}) {
     const size_t all = has_rank_blocks(collective) ? 2 : 1;
-    SelectionQuery query = query_of(collective, all * (128 << 20), 2);
-    expect_good_direct(query, select_for_cuda(query, {}, {}));
+    GpuQuery query = query_of(collective, all * (128 << 20), 2);
+    expect_good_direct(query, choose_on_gpus(query));
     query.bytes -= all;
     EXPECT_FALSE(has_direct(query)) << name(collective);
     query.bytes = all * (1 << 20);
     query.most_sms = 8;
-    expect_good_direct(query, select_for_cuda(query, {}, {}), Engine::kSm);
+    expect_good_direct(query, choose_on_gpus(query), Engine::kSm);
   }
 }
 
 // Over more than two GPUs all would fetch from one.
-TEST(CudaSelection, ABroadcastGoesDirectlyBetweenTwoOnly) {
+TEST(GpuChoice, ABroadcastGoesDirectlyBetweenTwoOnly) {
   const auto pair = [](size_t bytes) {
-    SelectionQuery query = query_of(Collective::kBroadcast, bytes, 2);
+    GpuQuery query = query_of(Collective::kBroadcast, bytes, 2);
     query.lines = false;
     return query;
   };
-  expect_good_direct(pair(48 << 20), select_for_cuda(pair(48 << 20), {}, {}));
-  expect_good_direct(pair(8 << 20), select_for_cuda(pair(8 << 20), {}, {}), Engine::kSm);
+  expect_good_direct(pair(48 << 20), choose_on_gpus(pair(48 << 20)));
+  expect_good_direct(pair(8 << 20), choose_on_gpus(pair(8 << 20)), Engine::kSm);
   EXPECT_FALSE(has_direct(pair((8 << 20) - 1)));
   EXPECT_FALSE(has_direct(query_of(Collective::kBroadcast, size_t{1} << 34, 3)));
 }
 
-TEST(CudaSelection, NothingElseGoesDirectly) {
+TEST(GpuChoice, NothingElseGoesDirectly) {
   constexpr size_t kHuge = size_t{1} << 34;
   for (const Collective collective : {Collective::kReduce, Collective::kReduceScatter, Collective::kBarrier}) {
     for (const int ranks : {1, 2, 4}) EXPECT_FALSE(has_direct(query_of(collective, kHuge, ranks))) << name(collective);
   }
   for (const int ranks : {1, 2}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, kHuge, ranks)));
-  SelectionQuery query = query_of(Collective::kAllGather, kHuge, 4);
+  GpuQuery query = query_of(Collective::kAllGather, kHuge, 4);
   EXPECT_TRUE(has_direct(query));
   query.ranks_per_device = 2;
   EXPECT_FALSE(has_direct(query));
@@ -327,20 +331,20 @@ TEST(CudaSelection, NothingElseGoesDirectly) {
   EXPECT_FALSE(has_direct(query));
 }
 
-TEST(CudaSelection, NothingDirectlyWhereBuffersCannotBeMappedWhoeverInsists) {
-  SelectionQuery query = query_of(Collective::kAllGather, 1000, 4);
-  const AlgorithmOverrides overrides = AlgorithmOverrides::parse("all_gather:pull");
-  EXPECT_TRUE(select_for_cuda(query, overrides, {}).direct);
+TEST(GpuChoice, NothingDirectlyWhereBuffersCannotBeMappedWhoeverInsists) {
+  GpuQuery query = query_of(Collective::kAllGather, 1000, 4);
+  const std::string overrides = "all_gather:pull";
+  EXPECT_TRUE(choose_on_gpus(query, overrides).zero_copy);
   query.maps_buffers = false;
-  const CudaChoice choice = select_for_cuda(query, overrides, {});
-  EXPECT_FALSE(choice.direct);
+  const Choice choice = choose_on_gpus(query, overrides);
+  EXPECT_FALSE(choice.zero_copy);
   EXPECT_EQ(choice.plan.algorithm, "flat");
 }
 
-TEST(CudaSelection, WhatFollowsFromHowGpusReachEachOther) {
+TEST(GpuChoice, WhatFollowsFromHowGpusReachEachOther) {
   for (const bool in_one_process : {false, true}) {
     for (const ReachKind reach : {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
-      SelectionQuery query;
+      GpuQuery query;
       query.set_reach(reach, in_one_process);
       EXPECT_EQ(query.maps_buffers, reach != ReachKind::kHost) << name(reach);
       EXPECT_EQ(query.blocks_stay, in_one_process || reach != ReachKind::kIpc) << name(reach);
@@ -348,45 +352,45 @@ TEST(CudaSelection, WhatFollowsFromHowGpusReachEachOther) {
   }
 }
 
-TEST(CudaSelection, WhoPinsKernelsGetsNothingDirectly) {
-  const SelectionQuery query = query_of(Collective::kAllGather, 1 << 30, 4);
+TEST(GpuChoice, WhoPinsKernelsGetsNothingDirectly) {
+  const GpuQuery query = query_of(Collective::kAllGather, 1 << 30, 4);
   const LaunchShape launch{Protocol::kSignals, 32, 512};
-  EXPECT_FALSE(select_for_cuda(query, {}, launch).direct);
-  const CudaChoice pinned = select_for_cuda(query, AlgorithmOverrides::parse("all_gather:push"), {});
-  EXPECT_FALSE(pinned.direct);
-  EXPECT_FALSE(pinned.insists_on_direct);
+  EXPECT_FALSE(choose_on_gpus(query, "", launch).zero_copy);
+  const Choice pinned = choose_on_gpus(query, "all_gather:push");
+  EXPECT_FALSE(pinned.zero_copy);
+  EXPECT_FALSE(pinned.insists_on_zero_copy);
   EXPECT_EQ(pinned.plan.algorithm, "flat");
-  EXPECT_TRUE(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:ring"), {}).direct);  // of other calls
+  EXPECT_TRUE(choose_on_gpus(query, "all_reduce:ring").zero_copy);  // of other calls
 }
 
-TEST(CudaSelection, WhoPinsPullMaySayByWhom) {
+TEST(GpuChoice, WhoPinsPullMaySayByWhom) {
   for (const size_t bytes : {size_t{1}, size_t{1} << 30}) {
-    const SelectionQuery query = query_of(Collective::kAllGather, bytes, 4);
+    const GpuQuery query = query_of(Collective::kAllGather, bytes, 4);
     for (const Engine engine : {Engine::kSm, Engine::kCopy}) {
-      const auto overrides = AlgorithmOverrides::parse(join("all_gather:pull(", name(engine), ")"));
-      expect_good_direct(query, select_for_cuda(query, overrides, {}), engine);
+      const auto overrides = join("all_gather:pull(", name(engine), ")");
+      expect_good_direct(query, choose_on_gpus(query, overrides), engine);
     }
   }
 }
 
-TEST(CudaSelection, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
-  const AlgorithmOverrides overrides =
-      AlgorithmOverrides::parse("broadcast:pull,all_gather:pull,gather:pull,scatter:pull,all_to_all:pull");
+TEST(GpuChoice, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
+  const std::string overrides =
+      "broadcast:pull,all_gather:pull,gather:pull,scatter:pull,all_to_all:pull";
   const LaunchShape launch{Protocol::kSignals, 16, 256};
   for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
                                       Collective::kScatter, Collective::kAllToAll}) {
     for (const int ranks : {1, 2, 5}) {
       for (const size_t bytes : {size_t{0}, size_t{1}, size_t{5000}, size_t{1} << 30}) {
-        SelectionQuery query = query_of(collective, bytes, ranks);
+        GpuQuery query = query_of(collective, bytes, ranks);
         query.root = has_root(collective) ? ranks - 1 : 0;
-        const CudaChoice free = select_for_cuda(query, {}, {});
-        const CudaChoice choice = select_for_cuda(query, overrides, {});
+        const Choice free = choose_on_gpus(query);
+        const Choice choice = choose_on_gpus(query, overrides);
         expect_good_direct(query, choice);
-        EXPECT_TRUE(choice.insists_on_direct);
+        EXPECT_TRUE(choice.insists_on_zero_copy);
         EXPECT_EQ(choice.plan.algorithm, free.plan.algorithm);
         EXPECT_EQ(choice.plan.arguments.parts, free.plan.arguments.parts);
         EXPECT_EQ(choice.launch, free.launch);
-        const CudaChoice launched = select_for_cuda(query, overrides, launch);
+        const Choice launched = choose_on_gpus(query, overrides, launch);
         expect_good_direct(query, launched);
         EXPECT_EQ(launched.launch, launch);
       }
@@ -396,12 +400,12 @@ TEST(CudaSelection, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
 
 // ---- Messages between two ranks.
 
-TEST(CudaSelection, LongMessagesGoStraightFromBufferToBuffer) {
-  SelectionQuery query;
+TEST(GpuChoice, LongMessagesGoStraightFromBufferToBuffer) {
+  GpuQuery query;
   query.ranks = 4;
   const auto engine = [&](size_t bytes, const char* overrides = "") {
     query.bytes = bytes;
-    return select_message_for_cuda(query, AlgorithmOverrides::parse(overrides)).direct;
+    return test::tuner_for(query, overrides, {}).choose_message(bytes).direct;
   };
   EXPECT_EQ(engine(0), std::nullopt);
   EXPECT_EQ(engine(1 << 20), std::nullopt);
@@ -421,16 +425,16 @@ TEST(CudaSelection, LongMessagesGoStraightFromBufferToBuffer) {
 // ---- The second path, through host memory.
 
 HostPart host_part(Collective collective, size_t bytes, int ranks = 2) {
-  SelectionQuery query = query_of(collective, bytes, ranks);
+  GpuQuery query = query_of(collective, bytes, ranks);
   query.host_path = true;
-  const CudaChoice choice = select_for_cuda(query, {}, {});
+  const Choice choice = choose_on_gpus(query);
   const HostPart part = choice.launch.host;
   const int lanes = choice.plan.arguments.parts == 1 ? 1 : 2;
   const int ctas_per_processor = choice.launch.threads > 256 ? 1 : 2;
   EXPECT_LE((choice.launch.strands + part.strands) * lanes, query.processors * ctas_per_processor);
   EXPECT_EQ(part.strands > 0, part.share > 0);
   EXPECT_EQ(part.strands > 0, part.bytes_per_second > 0);
-  if (ranks > 2 && choice.direct && !reduces(collective)) {
+  if (ranks > 2 && choice.zero_copy && !reduces(collective)) {
     EXPECT_EQ(part, HostPart{}) << name(collective) << ", " << bytes << " bytes";
   }
   return part;
@@ -454,7 +458,7 @@ double expect_growing_share(Collective collective, int ranks, size_t longest_wit
   return before;
 }
 
-TEST(CudaSelection, LongMessagesGoThroughHostMemoryAsWell) {
+TEST(GpuChoice, LongMessagesGoThroughHostMemoryAsWell) {
   for (int c = 0; c < kCollectiveCount; ++c) {
     const auto collective = static_cast<Collective>(c);
     if (collective == Collective::kBarrier) continue;
@@ -466,7 +470,7 @@ TEST(CudaSelection, LongMessagesGoThroughHostMemoryAsWell) {
 }
 
 // Over more GPUs it is for what kernels perform: copy engines lose more by it than it carries.
-TEST(CudaSelection, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
+TEST(GpuChoice, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
   for (int c = 0; c < kCollectiveCount; ++c) {
     const auto collective = static_cast<Collective>(c);
     if (collective == Collective::kBarrier) continue;
@@ -474,40 +478,50 @@ TEST(CudaSelection, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
     EXPECT_LT(longest, 0.09) << name(collective);
     const bool combines = reduces(collective) || collective == Collective::kBroadcast;
     EXPECT_EQ(longest > 0.07, combines) << name(collective);
-    SelectionQuery in_one_process = query_of(collective, 1 << 30, 4), in_several = in_one_process;
+    GpuQuery in_one_process = query_of(collective, 1 << 30, 4), in_several = in_one_process;
     in_one_process.host_path = in_several.host_path = true;
     in_one_process.maps_buffers = false;  // which not all ranks may know
-    EXPECT_EQ(select_for_cuda(in_one_process, {}, {}).launch, select_for_cuda(in_several, {}, {}).launch);
-    for (const size_t element_bytes : {1, 2, 4, 8}) {
-      SelectionQuery of_type = query_of(collective, 1 << 30, 4);
+    EXPECT_EQ(choose_on_gpus(in_one_process).launch, choose_on_gpus(in_several).launch);
+    for (const DataType type : {DataType::kInt8, DataType::kInt16, DataType::kFloat32, DataType::kFloat64}) {
+      GpuQuery of_type = query_of(collective, 1 << 30, 4);
       of_type.host_path = true;
-      of_type.element_bytes = element_bytes;
-      const HostPart part = select_for_cuda(of_type, {}, {}).launch.host;
-      const bool has_loads_enough = !reduces(collective) || element_bytes < 8;
-      EXPECT_EQ(part.strands > 0, combines && has_loads_enough) << name(collective) << ", " << element_bytes;
+      of_type.type = type;
+      const HostPart part = choose_on_gpus(of_type).launch.host;
+      const bool has_loads_enough = !reduces(collective) || size_of(type) < 8;
+      EXPECT_EQ(part.strands > 0, combines && has_loads_enough) << name(collective) << ", " << name(type);
     }
   }
 }
 
-TEST(CudaSelection, NothingGoesThroughHostMemoryUnasked) {
-  SelectionQuery query = query_of(Collective::kAllReduce, 1 << 30, 2);
-  EXPECT_EQ(select_for_cuda(query, {}, {}).launch.host, HostPart{});  // there is none
-  EXPECT_EQ(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host, HostPart{});
+TEST(GpuChoice, NothingGoesThroughHostMemoryUnasked) {
+  GpuQuery query = query_of(Collective::kAllReduce, 1 << 30, 2);
+  EXPECT_EQ(choose_on_gpus(query).launch.host, HostPart{});  // there is none
+  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host, HostPart{});
   query.host_path = true;
-  EXPECT_GT(select_for_cuda(query, {}, {}).launch.host.strands, 0);
-  EXPECT_EQ(select_for_cuda(query, AlgorithmOverrides::parse("all_reduce:push"), {}).launch.host, HostPart{});
-  EXPECT_EQ(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 32, 512}).launch.host.strands, 0);
-  EXPECT_EQ(select_for_cuda(query, {}, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host.share, 0.5);
+  EXPECT_GT(choose_on_gpus(query).launch.host.strands, 0);
+  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push").launch.host, HostPart{});
+  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 32, 512}).launch.host.strands, 0);
+  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host.share, 0.5);
   query.ranks_per_device = 2;
-  EXPECT_EQ(select_for_cuda(query, {}, {}).launch.host, HostPart{});
-  EXPECT_TRUE(wants_host_path(2, 1, 90, true, {}));
-  EXPECT_FALSE(wants_host_path(2, 1, 90, false, {}));
-  EXPECT_FALSE(wants_host_path(2, 1, 80, true, {}));
-  EXPECT_FALSE(wants_host_path(2, 2, 90, true, {}));
-  EXPECT_TRUE(wants_host_path(4, 1, 90, true, {}));
-  for (const int ranks : {3, 8}) EXPECT_FALSE(wants_host_path(ranks, 1, 90, true, {}));
-  EXPECT_TRUE(wants_host_path(4, 2, 80, false, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}));
-  EXPECT_FALSE(wants_host_path(2, 1, 90, true, LaunchShape{Protocol::kSignals, 32, 512}));
+  EXPECT_EQ(choose_on_gpus(query).launch.host, HostPart{});
+}
+
+// Where it was measured to help, or where the user insists.
+TEST(GpuChoice, WhoSharesHostMemory) {
+  const auto wants = [](const char* name, const std::vector<int>& gpus, std::optional<LaunchShape> launch = {}) {
+    const Topology topology = machine(name);
+    std::vector<int> devices;
+    for (const int gpu : gpus) devices.push_back(devices_of(topology, DeviceKind::kGpu)[static_cast<size_t>(gpu)]);
+    return wants_host_path(place_on(topology, devices, {}), launch);
+  };
+  EXPECT_TRUE(wants("hgx-h200-8", {0, 1}));
+  EXPECT_TRUE(wants("hgx-h200-8", {0, 1, 2, 3}));
+  EXPECT_FALSE(wants("hgx-h200-8", {0, 1, 2}));
+  EXPECT_FALSE(wants("hgx-h200-8", {0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_FALSE(wants("dgx2", {0, 1}));
+  EXPECT_FALSE(wants("kesch", {0, 1}));
+  EXPECT_TRUE(wants("kesch", {0, 1}, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}));
+  EXPECT_FALSE(wants("hgx-h200-8", {0, 1}, LaunchShape{Protocol::kSignals, 32, 512}));
 }
 
 }  // namespace

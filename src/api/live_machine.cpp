@@ -1,0 +1,138 @@
+// Finding the machine.
+#include "api/live_machine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <string_view>
+
+#include "api/introduction.hpp"
+#include "base/error.hpp"
+#include "topology/live.hpp"
+#include "topology/readers.hpp"
+
+namespace plait {
+namespace {
+
+constexpr const char* kNoNvml = "";  // a library that is not there
+constexpr double kAssumedNvlinkGbps = 450, kAssumedPcieGbps = 25;
+
+Topology described_or_live(const Settings& settings, bool with_gpus) {
+  return settings.topology.empty() ? live_topology(with_gpus) : described_topology(settings.topology);
+}
+
+// Gives all ranks a text of rank 0, whose length all know.
+std::string text_of_rank_zero(Bootstrap& bootstrap, const std::string& own, size_t length) {
+  constexpr size_t kPart = 1 << 14;
+  std::string text;
+  while (text.size() < length) {
+    std::array<char, kPart> part = {};
+    if (bootstrap.rank() == 0) own.copy(part.data(), kPart, text.size());
+    text.append(bootstrap.all_gather(part)[0].data(), std::min(kPart, length - text.size()));
+  }
+  return text;
+}
+
+std::vector<int> devices_by_bus_id(const Topology& topology, const std::vector<GpuIdentity>& gpus) {
+  std::vector<int> devices;
+  for (const GpuIdentity& gpu : gpus) {
+    for (const int index : devices_of(topology, DeviceKind::kGpu)) {
+      if (topology.devices[static_cast<size_t>(index)].bus_id != gpu.bus_id) continue;
+      devices.push_back(index);
+      break;
+    }
+  }
+  return devices;
+}
+
+// The ranks' GPUs on a machine of which nothing else is known.
+std::vector<int> add_gpus(Topology& topology, const std::vector<GpuIdentity>& gpus, bool nvlink) {
+  const std::string source = "assumed: the driver's NVML does not tell of this GPU";
+  if (devices_of(topology, DeviceKind::kCpu).empty()) {
+    Device cpu{DeviceKind::kCpu, "cpu0"};
+    cpu.source = source;
+    topology.add_device(cpu);
+  }
+  const int cpu = devices_of(topology, DeviceKind::kCpu)[0];
+  int hub = -1;
+  if (nvlink) {
+    Device device{DeviceKind::kNvSwitch, "nvswitch-of-ranks"};
+    device.source = source;
+    hub = topology.add_device(device);
+  }
+  std::vector<int> devices;
+  std::vector<std::string> known;
+  std::vector<int> index_of;
+  for (const GpuIdentity& gpu : gpus) {
+    const auto found = std::find(known.begin(), known.end(), gpu.bus_id);
+    if (found != known.end()) {
+      devices.push_back(index_of[static_cast<size_t>(found - known.begin())]);
+      continue;
+    }
+    Device device{DeviceKind::kGpu, join("gpu-of-rank", devices.size())};
+    device.model = gpu.model;
+    device.source = source;
+    const int index = topology.add_device(device);
+    topology.add_link({cpu, index, LinkKind::kPcie, 16, kAssumedPcieGbps, source});
+    if (nvlink) topology.add_link({hub, index, LinkKind::kNvlink, 18, kAssumedNvlinkGbps, source});
+    known.emplace_back(gpu.bus_id);
+    index_of.push_back(index);
+    devices.push_back(index);
+  }
+  return devices;
+}
+
+}  // namespace
+
+const Topology& live_topology(bool with_gpus) {
+  // For good: static destructors of a program still make calls.
+  static const Topology& cpus = *new Topology(read_live(LiveSources{.nvml = kNoNvml}, NvmlFacts{}));
+  if (!with_gpus) return cpus;
+  static const Topology& all = *new Topology(read_live());
+  return all;
+}
+
+Topology topology_for(const Settings& settings, bool with_gpus) { return described_or_live(settings, with_gpus); }
+
+Topology agree_on_topology(Bootstrap& bootstrap, const Settings& settings, bool with_gpus) {
+  Topology own;
+  const Verdict read = attempt([&] { own = described_or_live(settings, with_gpus); });
+  const std::vector<Verdict> verdicts = bootstrap.all_gather(read);
+  for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
+  struct View {
+    uint64_t hash, length;
+  };
+  const std::string text = to_json(own);
+  const std::vector<View> views = bootstrap.all_gather(View{std::hash<std::string>{}(text), text.size()});
+  const auto differs = [&](const View& it) { return it.hash != views[0].hash || it.length != views[0].length; };
+  const auto other = std::find_if(views.begin(), views.end(), differs);
+  if (other == views.end()) return own;
+  if (!settings.topology.empty()) {
+    fail(ErrorCode::kMismatch, "PLAIT_TOPOLOGY=", settings.topology, " is another machine on rank ",
+         other - views.begin(), " than on rank 0; give all ranks the same file");
+  }
+  return parse_machine_json(text_of_rank_zero(bootstrap, text, views[0].length), "the topology of rank 0");
+}
+
+RankMachine host_machine(const Topology& topology, int ranks, const Settings& settings) {
+  if (!settings.topology.empty()) return place_on(topology, ranks, settings);
+  const std::vector<int> sockets = devices_of(topology, DeviceKind::kCpu);
+  std::vector<int> devices;
+  for (int rank = 0; rank < ranks; ++rank) {
+    devices.push_back(sockets[static_cast<size_t>(rank) * sockets.size() / static_cast<size_t>(ranks)]);
+  }
+  return place_on(topology, devices, settings);
+}
+
+RankMachine gpu_machine(const Topology& topology, const std::vector<GpuIdentity>& gpus, bool nvlink,
+                        const Settings& settings) {
+  if (!settings.topology.empty()) return place_on(topology, static_cast<int>(gpus.size()), settings);
+  const std::vector<int> devices = devices_by_bus_id(topology, gpus);
+  if (devices.size() == gpus.size()) return place_on(topology, devices, settings);
+  Topology completed = topology;
+  const std::vector<int> added = add_gpus(completed, gpus, nvlink);
+  return place_on(completed, added, settings);
+}
+
+}  // namespace plait

@@ -1,0 +1,39 @@
+// What the runtimes perform: which plans the tuner may choose.
+#pragma once
+
+#include <algorithm>
+
+#include "base/settings.hpp"
+#include "runtime/message_layout.hpp"
+#include "tuner/candidates.hpp"
+
+namespace plait {
+
+// Signals of a rank of the host runtime, and epoch parity: enough for flat plans over 64 ranks and chains of 500 chunks.
+inline constexpr int kHostSignals = 512;
+
+// Staging memory of a rank and epoch parity.
+inline size_t host_scratch_bytes(const Settings& settings) { return std::max<size_t>(settings.scratch_bytes / 2, 4096); }
+
+// Of the host runtime.
+inline PlanLimits host_plan_limits(const Settings& settings) {
+  PlanLimits limits;
+  limits.signals = kHostSignals;
+  limits.slots = static_cast<int>(std::min<size_t>(host_scratch_bytes(settings) / kChunkAlignment / 2, 1 << 20));
+  return limits;
+}
+
+// Of kernels: what a launch has room for (runtime/cuda/lane_kernel.hpp), where the program of a whole slice and that of
+// the last one share it.
+inline PlanLimits gpu_plan_limits() {
+  PlanLimits limits;
+  limits.lanes = 3;
+  limits.operations = 80;
+  limits.places = 160;
+  limits.signals = 80;
+  limits.host_memory = false;
+  limits.messages = false;
+  return limits;
+}
+
+}  // namespace plait

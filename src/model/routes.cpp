@@ -1,0 +1,31 @@
+// Paths, looked up once.
+#include "model/routes.hpp"
+
+#include "model/link_load.hpp"
+
+namespace plait {
+
+Routes::Routes(const Topology& topology, const Placement& placement)
+    : topology_(topology), placement_(placement), finder_(topology) {}
+
+int Routes::device_of(const Endpoint& end) const {
+  const auto& devices = end.host ? placement_.cpu_of_rank : placement_.device_of_rank;
+  return devices[static_cast<size_t>(end.rank)];
+}
+
+const std::vector<Path>& Routes::between(int from, int to) {
+  const auto [it, is_new] = paths_.try_emplace({from, to});
+  if (is_new) it->second = carrying_paths(topology_, finder_, from, to);
+  return it->second;
+}
+
+double Routes::seconds(const Endpoint& from, const Endpoint& to) {
+  constexpr double kBytesPerGb = 1e9;
+  const int a = device_of(from), b = device_of(to);
+  if (a == b) return 0;
+  double gbps = 0;
+  for (const Path& path : between(a, b)) gbps += path.gbps;
+  return 1 / (gbps * kBytesPerGb);
+}
+
+}  // namespace plait

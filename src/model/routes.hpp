@@ -1,0 +1,36 @@
+// The paths between the devices of a plan's ranks, each looked up once.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "model/placement.hpp"
+#include "plan/traffic.hpp"
+#include "topology/paths.hpp"
+#include "topology/topology.hpp"
+
+namespace plait {
+
+// Topology and placement must outlive it and not change.
+class Routes {
+ public:
+  Routes(const Topology& topology, const Placement& placement);
+
+  int device_of(const Endpoint& end) const;
+  // The paths that share what goes from one device to another.
+  const std::vector<Path>& between(int from, int to);
+  // Seconds that one byte takes; 0 within a device.
+  double seconds(const Endpoint& from, const Endpoint& to);
+
+  const Topology& topology() const { return topology_; }
+  const Placement& placement() const { return placement_; }
+
+ private:
+  const Topology& topology_;
+  const Placement& placement_;
+  const PathFinder finder_;
+  std::map<std::pair<int, int>, std::vector<Path>> paths_;
+};
+
+}  // namespace plait

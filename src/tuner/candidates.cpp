@@ -1,0 +1,115 @@
+// Trying all algorithms.
+#include "tuner/candidates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/error.hpp"
+#include "plan/one_node.hpp"
+#include "plan/proof_size.hpp"
+#include "tuner/carried_flags.hpp"
+
+namespace plait {
+namespace {
+
+// A plan of more operations is tried only where there is none of fewer: larger ones take seconds to prove.
+constexpr int kFewOperations = 300'000;
+
+bool rank_fits(const RankPlan& rank, const PlanLimits& limits) {
+  size_t operations = 0, places = 0;
+  for (const Lane& lane : rank.lanes) {
+    operations += lane.operations.size();
+    for (const Operation& it : lane.operations) places += it.destinations.size() + it.sources.size();
+  }
+  return rank.lanes.size() <= static_cast<size_t>(limits.lanes) &&
+         operations <= static_cast<size_t>(limits.operations) && places <= static_cast<size_t>(limits.places) &&
+         rank.signals <= limits.signals && rank.scratch_slots + rank.host_slots <= limits.slots &&
+         (limits.host_memory || rank.host_slots == 0) && (limits.messages || rank.messages == 0);
+}
+
+class Finder {
+ public:
+  Finder(const RankMachine& machine, const PlanLimits& limits)
+      : machine_(machine), limits_(limits), routes_(machine.topology, machine.placement) {}
+
+  Candidates find(Collective collective, int root) {
+    AlgorithmArguments arguments = machine_.arguments(collective, root);
+    for (const int most : {kFewOperations, PlanBuilder::kMaxOperations}) {
+      arguments.most_operations = most;
+      found_.refusals.clear();
+      for (const Algorithm& algorithm : algorithms()) {
+        if (!serves(algorithm, collective)) continue;
+        for (AlgorithmArguments& it : algorithm.candidates(arguments)) add(algorithm, std::move(it));
+      }
+      if (!found_.all.empty()) return std::move(found_);
+    }
+    fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(collective), " fits ", machine_.topology.name, ":",
+         found_.refusals);
+  }
+
+ private:
+  void add(const Algorithm& algorithm, AlgorithmArguments arguments) {
+    PlanChoice choice{std::string(algorithm.name), std::move(arguments), ""};
+    std::optional<VerifiedPlan> plan;  // not kept: there are many, and some are large
+    try {
+      plan = verify(algorithm.make(choice.arguments));
+    } catch (const PlanTooLarge& error) {
+      return refuse(error.what());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument) throw;
+      return refuse(error.what());
+    }
+    if (!limits_.allow(*plan)) return refuse(join(choice.text(), " needs more than this runtime has"));
+    choice.arguments.most_operations = PlanBuilder::kMaxOperations;
+    const LinkLoad load = link_load(*plan, machine_.topology, machine_.placement);
+    for (const Protocol protocol : protocols_of(*plan)) {
+      constexpr std::array kFlags = {FlagPlace::kBehindData, FlagPlace::kEvery8Bytes, FlagPlace::kEvery128Bytes};
+      Candidate made{choice, protocol, {}, load.lower_bound(1), plan->report().steps};
+      made.cost = cost_curve(*plan, load, routes_, machine_.profile->costs, kFlags[static_cast<size_t>(protocol)]);
+      found_.all.push_back(std::move(made));
+    }
+  }
+
+  std::vector<Protocol> protocols_of(const VerifiedPlan& plan) const {
+    if (!machine_.gpus || !can_carry_flags(plan, DataType::kFloat32)) return {Protocol::kSignals};
+    if (!machine_.gpus->lines) return {Protocol::kSignals, Protocol::kPackets};
+    return {Protocol::kSignals, Protocol::kPackets, Protocol::kLines};
+  }
+
+  void refuse(const std::string& why) { found_.refusals += join("\n  ", why); }
+
+  const RankMachine& machine_;
+  const PlanLimits& limits_;
+  Routes routes_;
+  Candidates found_;
+};
+
+}  // namespace
+
+bool PlanLimits::allow(const VerifiedPlan& plan) const {
+  const auto fits = [this](const Plan& it) {
+    return std::all_of(it.ranks.begin(), it.ranks.end(), [this](const RankPlan& rank) { return rank_fits(rank, *this); });
+  };
+  return fits(messages && spans_nodes(plan.plan()) ? on_one_node(plan.plan()) : plan.plan());
+}
+
+const Candidate& Candidates::cheapest(double bytes) const {
+  constexpr double kSame = 1.001;
+  const Candidate* best = nullptr;
+  double least = 0;
+  for (const Candidate& it : all) {
+    const double seconds = it.cost.seconds(bytes);
+    const bool is_better = best == nullptr || seconds * kSame < least || (seconds <= least * kSame && it.steps < best->steps);
+    if (!is_better) continue;
+    best = &it;
+    least = seconds;
+  }
+  return *best;
+}
+
+Candidates find_candidates(const RankMachine& machine, const PlanLimits& limits, Collective collective, int root) {
+  return Finder(machine, limits).find(collective, root);
+}
+
+}  // namespace plait

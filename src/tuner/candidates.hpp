@@ -1,0 +1,44 @@
+// What could be run, and what it should take: every algorithm's plans that a runtime can perform.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/plan_cost.hpp"
+#include "tuner/choice.hpp"
+#include "tuner/launch_shape.hpp"
+
+namespace plait {
+
+// What a runtime can perform, of every rank.
+struct PlanLimits {
+  int lanes = 1 << 20;
+  int operations = 1 << 30, places = 1 << 30;
+  int signals = 512;
+  int slots = 1 << 20;             // of scratch and host memory
+  bool host_memory = true;         // slots there, and lanes of the CPU beside those of the GPU
+  bool messages = true;            // between nodes
+
+  bool allow(const VerifiedPlan& plan) const;
+};
+
+struct Candidate {
+  PlanChoice choice;
+  Protocol protocol = Protocol::kSignals;
+  CostCurve cost;
+  double bound_seconds_per_byte = 0;  // no run can be faster: link_load.hpp
+  int steps = 0;
+};
+
+struct Candidates {
+  std::vector<Candidate> all;
+  std::string refusals;  // what does not fit this machine or these limits, a line each
+
+  // The one that takes the least for so many bytes; of equals the one in fewer steps.
+  const Candidate& cheapest(double bytes) const;
+};
+
+// Of every algorithm that serves the collective. Throws kInvalidArgument, with all refusals, where there is none.
+Candidates find_candidates(const RankMachine& machine, const PlanLimits& limits, Collective collective, int root);
+
+}  // namespace plait

@@ -1,0 +1,57 @@
+// What a call gets: a plan, and on GPUs how it is launched.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "algorithms/spec.hpp"
+#include "base/types.hpp"
+#include "plan/verifier.hpp"
+#include "tuner/launch_shape.hpp"
+#include "tuner/machine.hpp"
+
+namespace plait {
+
+// What a choice depends on besides the machine. Equal on all ranks, so that all choose alike.
+struct Query {
+  Collective collective = Collective::kAllReduce;
+  size_t bytes = 0;  // of the whole message
+  int root = 0;
+  DataType type = DataType::kFloat32;
+};
+
+// An algorithm and its arguments; equal choices are equal plans.
+struct PlanChoice {
+  std::string algorithm;
+  AlgorithmArguments arguments;
+  std::string reason;  // one sentence
+
+  std::string text() const;  // "flat(store, parts=2)"
+};
+
+// For a copy of all data by SMs, and for what they do beside copy engines.
+inline constexpr int kOwnCopySms = 8;  // what a rank copies to itself while copy engines serve the links
+// All that a rank copies where SMs do it: 16 that load from peers are as fast as all, 335 GB/s on H200.
+inline constexpr int kPullSms = 48;
+// What they combine straight out of all inputs: over 4 H200 8 of them take in 325 GB/s, as many as all, and over two
+// 304, where 16 take 334.
+inline constexpr int kFoldSms = 16;
+
+struct Choice {
+  PlanChoice plan;
+  bool is_measured = false;  // a measured table says so; else the model, or the user
+
+  // The rest is for ranks on GPUs.
+  LaunchShape launch;
+  // The plan for the last slice of each strand, where another one than `plan` is done sooner there. Only with signals.
+  std::optional<PlanChoice> ending;
+  // Better than that, where every rank's buffers can be mapped by the others: data goes straight from buffer to buffer,
+  // by copy engines or, where their starts would last too long, by SMs.
+  std::optional<PlanChoice> zero_copy;
+  bool insists_on_zero_copy = false;  // the user does
+
+  std::string ending_text() const;  // ", the last slice of each strand as flat(both)", or nothing
+};
+
+}  // namespace plait

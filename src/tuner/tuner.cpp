@@ -1,0 +1,194 @@
+// Choosing.
+#include "tuner/tuner.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "tuner/carried_flags.hpp"
+#include "tuner/gpu_launch.hpp"
+#include "tuner/rules.hpp"
+
+namespace plait {
+std::string PlanChoice::text() const {
+  return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
+}
+
+std::string Choice::ending_text() const {
+  return ending ? ", the last slice of each strand as " + ending->text() : "";
+}
+
+Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
+    : machine_(std::move(machine)), limits_(limits), overrides_(AlgorithmOverrides::parse(settings.algorithm)) {
+  if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
+  check_overrides(is_for_gpus);
+}
+
+void Tuner::check_overrides(bool is_for_gpus) {
+  for (const AlgorithmOverrides::Entry& entry : overrides_.entries()) {
+    try {
+      if (entry.spec.zero_copy) {
+        if (is_for_gpus) continue;
+        fail(ErrorCode::kInvalidArgument, entry.text,
+             " reads other ranks' buffers, as only GPUs do, and these ranks have none; leave ", name(entry.collective),
+             " out");
+      }
+      const PlanChoice choice = made_of(entry.spec, {entry.collective}, "");
+      find_algorithm(choice.algorithm, entry.collective).make(choice.arguments);
+    } catch (const Error& error) {
+      fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is '", overrides_.text(), "': ", error.what());
+    }
+  }
+}
+
+PlanChoice Tuner::made_of(const AlgorithmSpec& spec, const Query& query, const std::string& reason) const {
+  AlgorithmArguments arguments = machine_.arguments(query.collective, query.root);
+  if (spec.zero_copy) arguments.reach = Reach::kPeer;
+  return {spec.name, resolve(spec, arguments), reason};
+}
+
+const Candidates& Tuner::candidates(Collective collective, int root) {
+  const std::pair key{collective, has_root(collective) ? root : 0};
+  auto found = candidates_.find(key);
+  if (found == candidates_.end()) {
+    found = candidates_.emplace(key, find_candidates(machine_, limits_, collective, key.second)).first;
+  }
+  return found->second;
+}
+
+std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOverrides::Entry* forced) const {
+  const GpuFacts& gpus = *machine_.gpus;
+  if (forced != nullptr) {
+    if (!forced->spec.zero_copy || !gpus.maps_buffers) return std::nullopt;
+    PlanChoice choice = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
+    if (!forced->spec.engine) choice.arguments.engine = Engine::kCopy;
+    return choice;
+  }
+  if (launch_ || machine_.ranks() < 2 || gpus.ranks_per_device > 1 || !gpus.maps_buffers) return std::nullopt;
+  const MeasuredRule* const rule = first_match(machine_.profile->zero_copy, subject_of(machine_, query));
+  if (rule == nullptr) return std::nullopt;
+  return made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
+}
+
+Choice Tuner::choose(const Query& query) {
+  const AlgorithmOverrides::Entry* const forced = overrides_.find(query.collective, query.bytes);
+  Choice choice;
+  std::optional<Protocol> protocol;
+  int threads = 0;
+  if (forced != nullptr && !forced->spec.zero_copy) {
+    choice.plan = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
+  } else if (const MeasuredRule* rule = first_match(machine_.profile->algorithms, subject_of(machine_, query))) {
+    choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
+    choice.is_measured = true;
+    threads = rule->threads;
+  } else {
+    const Candidates& all = candidates(query.collective, query.root);
+    const Candidate& best = all.cheapest(static_cast<double>(query.bytes));
+    choice.plan = best.choice;
+    choice.plan.reason = join("the cheapest of ", all.all.size(), " by the model, in ", best.steps,
+                              best.steps == 1 ? " step" : " steps");
+    protocol = best.protocol;
+  }
+  if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
+  return choice;
+}
+
+void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
+                           const LaunchWish& wish) {
+  choice.zero_copy = zero_copy(query, forced);
+  choice.insists_on_zero_copy = forced != nullptr && forced->spec.zero_copy;
+  const bool is_free = forced == nullptr || forced->spec.zero_copy;
+  // Flags inside the data need one lane, so whoever insists on them gets it.
+  if (is_free && launch_ && launch_->protocol != Protocol::kSignals) choice.plan.arguments.parts = 1;
+  const VerifiedPlan& plan = *this->plan(choice.plan);
+  const GpuLaunch launches(machine_, query);
+  if (launch_) {
+    choice.launch = *launch_;
+    if (!machine_.gpus->host_path) choice.launch.host = {};
+    if (choice.launch.host.strands > 0) choice.launch.host.bytes_per_second = launches.host_pace();
+  } else {
+    choice.launch = launches.shape(plan, wish);
+    if (is_free && choice.launch.protocol == Protocol::kSignals) launches.add_host_part(choice.launch, choice.zero_copy);
+    choice.launch = launches.fit(choice.launch, plan);
+    const MeasuredRule* const rule = first_match(machine_.profile->endings, subject_of(machine_, query));
+    if (is_free && rule != nullptr && choice.plan.arguments.parts != 1) {
+      choice.ending = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
+    }
+  }
+  // Signals where the plan or the machine is not for the protocol: users insist on algorithms and launches that know
+  // nothing of each other, and a barrier has no data.
+  const bool tears = choice.launch.protocol == Protocol::kLines && !machine_.gpus->lines;
+  if (tears || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSignals;
+}
+
+MessageChoice Tuner::choose_message(size_t bytes) const {
+  if (!machine_.gpus || machine_.ranks() < 2 || !machine_.gpus->maps_buffers || bytes == 0) return {};
+  if (overrides_.for_messages()) return *overrides_.for_messages();
+  MessageChoice choice;
+  if (machine_.gpus->ranks_per_device > 1) return choice;
+  RuleSubject subject = subject_of(machine_, {Collective::kBarrier, bytes});
+  if (const MeasuredRule* rule = first_match(machine_.profile->messages, subject)) {
+    choice.direct = rule->choice == name(Engine::kCopy) ? Engine::kCopy : Engine::kSm;
+  }
+  return choice;
+}
+
+// --- the table ---
+
+bool Tuner::is_same(const Choice& a, const Choice& b) const {
+  const auto text = [](const std::optional<PlanChoice>& it) { return it ? it->text() : std::string(); };
+  return a.plan.text() == b.plan.text() && a.launch.protocol == b.launch.protocol && text(a.ending) == text(b.ending) &&
+         text(a.zero_copy) == text(b.zero_copy) && a.plan.reason == b.plan.reason;
+}
+
+ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
+  ChoiceRange made{from, to, std::move(choice), 0, 0, 0};
+  const VerifiedPlan& plan = *this->plan(made.choice.plan);
+  Routes routes(machine_.topology, machine_.placement);
+  const LinkLoad load = link_load(plan, machine_.topology, machine_.placement);
+  constexpr FlagPlace kFlags[] = {FlagPlace::kBehindData, FlagPlace::kEvery8Bytes, FlagPlace::kEvery128Bytes};
+  const CostCurve curve = cost_curve(plan, load, routes, machine_.profile->costs,
+                                     kFlags[static_cast<size_t>(made.choice.launch.protocol)]);
+  made.from_seconds = curve.seconds(static_cast<double>(from));
+  made.to_seconds = curve.seconds(static_cast<double>(to));
+  const double bound = load.lower_bound(1);
+  if (bound > 0) made.bound_gbps = 1e-9 / bound;
+  return made;
+}
+
+std::vector<ChoiceRange> Tuner::ranges(Query query, size_t most) {
+  if (query.collective == Collective::kBarrier) {
+    query.bytes = 0;
+    return {range(0, 0, choose(query))};
+  }
+  // A message of whole blocks of vectors, as programs have them.
+  const size_t grain = has_rank_blocks(query.collective) ? static_cast<size_t>(machine_.ranks()) * 16 : 16;
+  const auto at = [&](size_t bytes) {
+    query.bytes = bytes / grain * grain;
+    if (query.bytes == 0) query.bytes = bytes;
+    return choose(query);
+  };
+  std::vector<ChoiceRange> ranges;
+  size_t from = 1;
+  Choice current = at(from);
+  for (size_t below = from; below < most;) {
+    const size_t next = std::min(most, below * 2);
+    Choice other = at(next);
+    if (is_same(current, other)) {
+      below = next;
+      continue;
+    }
+    // The last size between that is still like the former.
+    size_t low = below, high = next;
+    while (high - low > 1) {
+      const size_t middle = low + (high - low) / 2;
+      (is_same(current, at(middle)) ? low : high) = middle;
+    }
+    ranges.push_back(range(from, low, std::move(current)));
+    from = below = high;
+    current = at(high);
+  }
+  ranges.push_back(range(from, most, std::move(current)));
+  return ranges;
+}
+
+}  // namespace plait

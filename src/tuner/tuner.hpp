@@ -1,0 +1,63 @@
+// The one choice: for communicators, and for `plait plan`.
+//
+// In this order: what the user insists on, what a measured table of the machine's profile says, what the model finds
+// cheapest of all candidates. A pure function of what is equal on all ranks, so that all choose alike.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "tuner/candidates.hpp"
+#include "tuner/choice.hpp"
+#include "tuner/gpu_launch.hpp"
+#include "tuner/overrides.hpp"
+#include "tuner/plan_cache.hpp"
+
+namespace plait {
+
+// A choice for all messages of so many bytes.
+struct ChoiceRange {
+  size_t from = 0, to = 0;  // both included; the last range ends with the largest size that was asked for
+  Choice choice;
+  double from_seconds = 0, to_seconds = 0;  // predicted, or measured, at its ends
+  double bound_gbps = 0;                    // of message, that links allow at most; 0: none is used
+};
+
+class Tuner {
+ public:
+  // Throws kInvalidArgument where settings cannot be used with these ranks. `is_for_gpus`: choices are for ranks that have
+  // GPUs, which alone copy from buffer to buffer; else whoever insists on that is refused.
+  Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus);
+
+  const RankMachine& machine() const { return machine_; }
+  Choice choose(const Query& query);
+  // How a message of so many bytes goes from one rank to another, between GPUs; both ends choose alike.
+  MessageChoice choose_message(size_t bytes) const;
+  std::shared_ptr<const VerifiedPlan> plan(const PlanChoice& choice) { return plans_.get(choice); }
+  // All choices for messages from 1 byte to `most`, of one collective, root and type; a barrier has one, of 0 bytes.
+  std::vector<ChoiceRange> ranges(Query query, size_t most);
+
+ private:
+  void check_overrides(bool is_for_gpus);
+  const Candidates& candidates(Collective collective, int root);
+  PlanChoice made_of(const AlgorithmSpec& spec, const Query& query, const std::string& reason) const;
+  std::optional<PlanChoice> zero_copy(const Query& query, const AlgorithmOverrides::Entry* forced) const;
+  void launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
+                      const LaunchWish& wish);
+  bool is_same(const Choice& a, const Choice& b) const;
+  ChoiceRange range(size_t from, size_t to, Choice choice);
+
+  const RankMachine machine_;
+  const PlanLimits limits_;
+  const AlgorithmOverrides overrides_;
+  std::optional<LaunchShape> launch_;
+  PlanCache plans_;
+  std::map<std::pair<Collective, int>, Candidates> candidates_;  // of a collective and a root
+};
+
+}  // namespace plait

@@ -1,0 +1,80 @@
+// What `plait plan` shows is what a communicator runs, on every machine: topology, groups, choice and plan are one
+// pipeline.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "api/machine_plan.hpp"
+#include "model/link_load.hpp"
+#include "topology/machines.hpp"
+
+namespace plait {
+namespace {
+
+constexpr size_t kSizes[] = {8, 64 << 10, 1 << 20, 16 << 20, size_t{1} << 30};
+
+// Of as many bytes as the message of a table has.
+Call call_of(Collective collective, size_t bytes, int ranks) {
+  Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, bytes / sizeof(float)};
+  if (has_rank_blocks(collective)) call.count = std::max<size_t>(1, call.count / static_cast<size_t>(ranks));
+  if (collective == Collective::kBarrier) call.count = 0;
+  return call;
+}
+
+class OneChoice : public testing::TestWithParam<std::string> {};
+
+TEST_P(OneChoice, OfPlanAndCommunicator) {
+  const Topology topology = machine(GetParam());
+  const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+  if (gpus > 16) GTEST_SKIP() << "too many ranks for a unit test";
+  Settings settings;
+  settings.topology = GetParam();
+  std::vector<Communicator> ranks = Communicator::in_process(gpus, settings);
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (const size_t size : kSizes) {
+      const Call call = call_of(collective, size, gpus);
+      MachinePlanRequest request;
+      request.collective = collective;
+      request.bytes = message_bytes(call, gpus);
+      const MachinePlan shown = plan_for_machine(topology, request, {});
+      EXPECT_EQ(ranks[0].plan_for(call).plan(), shown.plan.plan()) << name(collective) << " of " << size << " bytes";
+      EXPECT_EQ(ranks[0].reason_for(call), shown.reason);
+      if (collective == Collective::kBarrier) break;
+    }
+  }
+}
+
+// For large messages the choice has the best bound that there is among the algorithms, unless a table says that another
+// one was measured to be faster.
+TEST_P(OneChoice, HasTheBestBoundForLongMessages) {
+  const Topology topology = machine(GetParam());
+  const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+  const RankMachine on = place_on(topology, std::min(gpus, 16), {});
+  Tuner tuner(on, {}, {}, true);
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    if (collective == Collective::kBarrier) continue;
+    const Candidates all = find_candidates(on, {}, collective, 0);
+    double best = all.all.front().bound_seconds_per_byte;
+    for (const Candidate& it : all.all) best = std::min(best, it.bound_seconds_per_byte);
+    const Choice choice = tuner.choose({collective, size_t{8} << 30});
+    if (choice.is_measured) continue;
+    const double chosen = link_load(*tuner.plan(choice.plan), topology, on.placement).lower_bound(1);
+    EXPECT_LE(chosen, best * 1.01) << name(collective) << " as " << choice.plan.text();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, OneChoice, testing::ValuesIn(machine_names()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace plait

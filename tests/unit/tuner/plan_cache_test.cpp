@@ -1,0 +1,54 @@
+// The plans of a communicator: one for each choice, and each made once.
+#include "tuner/plan_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+namespace plait {
+namespace {
+
+PlanChoice choice_of() {
+  PlanChoice choice;
+  choice.algorithm = "flat";
+  choice.arguments.collective = Collective::kBroadcast;
+  choice.arguments.ranks = 3;
+  choice.arguments.engine = Engine::kCopy;
+  choice.arguments.reach = Reach::kPeer;
+  return choice;
+}
+
+TEST(PlanCache, MakesEachPlanOnce) {
+  PlanCache plans;
+  const auto plan = plans.get(choice_of());
+  PlanChoice again = choice_of();
+  again.reason = "another one";  // which is no part of the plan
+  EXPECT_EQ(plans.get(again), plan);
+}
+
+TEST(PlanCache, KeepsApartWhatDiffers) {
+  PlanCache plans;
+  std::set<const VerifiedPlan*> made = {plans.get(choice_of()).get()};
+  const std::function<void(PlanChoice&)> changes[] = {
+      [](PlanChoice& it) { it.arguments.engine = Engine::kSm; },
+      [](PlanChoice& it) { it.arguments.root = 1; },
+      [](PlanChoice& it) { it.arguments.collective = Collective::kAllGather; },
+      [](PlanChoice& it) { it.algorithm = "ring"; },
+      [](PlanChoice& it) { it.arguments.reach = Reach::kStaged; },
+      [](PlanChoice& it) { it.arguments.reach = Reach::kStaged, it.arguments.direction = Direction::kStore; },
+      [](PlanChoice& it) { it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 2; },
+      [](PlanChoice& it) { it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 3; },
+  };
+  for (const auto& change : changes) {
+    PlanChoice choice = choice_of();
+    change(choice);
+    if (choice.algorithm != "flat" || choice.arguments.reach == Reach::kStaged) choice.arguments.engine = Engine::kSm;
+    if (choice.algorithm == "ring") choice.arguments.collective = Collective::kAllGather;
+    EXPECT_TRUE(made.insert(plans.get(choice).get()).second) << choice.algorithm;
+  }
+  EXPECT_EQ(plans.get(choice_of())->plan().ranks[1].lanes[0].engine, Engine::kCopy);
+}
+
+}  // namespace
+}  // namespace plait
