@@ -2,9 +2,9 @@
 #include <bit>
 #include <utility>
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/carrier.hpp"
 #include "algorithms/catalog.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/carrier.hpp"
 
 namespace plait {
 namespace {
