@@ -1,9 +1,11 @@
 // Binomial tree (AWA-13).
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/tree.hpp"
 
 namespace plait {
+
+Algorithm binomial();
+
 namespace {
 
 // Position v (counted from the root) hangs below v without its lowest one bit. Eight ranks, root 0:

@@ -1,11 +1,13 @@
 // Pipelined chain: from rank to rank, in parts that follow one another (UEN-X1).
 #include <algorithm>
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/tree.hpp"
 
 namespace plait {
+
+Algorithm chain();
+
 namespace {
 
 // While one waits for its stores to arrive, another stores. More lanes would not be on a GPU at once with as many

@@ -2,13 +2,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/exchange.hpp"
 #include "algorithms/steps/most_stored.hpp"
 #include "algorithms/steps/moves.hpp"
 
 namespace plait {
+
+Algorithm flat();
+
 namespace {
 
 // Chunk q is combined by rank q and shared, or one of the two (Exchange), or it goes straight to whoever needs it

@@ -2,11 +2,13 @@
 #include <cstdint>
 #include <utility>
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/ring.hpp"
 
 namespace plait {
+
+Algorithm hierarchical_ring();
+
 namespace {
 
 // p = p1 x p2 x … x ph; rank r has the coordinates x1 = r mod p1, x2 = r / p1 mod p2, …: x1 counts neighbours, for

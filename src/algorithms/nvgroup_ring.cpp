@@ -4,12 +4,14 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/carrier.hpp"
 #include "algorithms/steps/exchange.hpp"
 
 namespace plait {
+
+Algorithm nvgroup_ring();
+
 namespace {
 
 // G groups pass chunks of M/G round a ring of their leaders, through host memory next to them. Within a group every

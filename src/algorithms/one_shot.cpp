@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/signals.hpp"
 
 namespace plait {
+
+Algorithm one_shot();
+
 namespace {
 
 // By load every rank publishes its input, and after one exchange of signals folds all inputs into its own output; by

@@ -1,10 +1,12 @@
 // Ring: every rank talks to its two neighbours only (UEN-06, NVG-28).
 #include "algorithms/steps/ring.hpp"
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 
 namespace plait {
+
+Algorithm ring();
+
 namespace {
 
 // Every rank lets the previous one, where it is on the same node, store to its output.

@@ -3,11 +3,13 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/ring.hpp"
 
 namespace plait {
+
+Algorithm three_stage();
+
 namespace {
 
 // (1) The members of each group hand their input to its leader, (2) the leaders exchange and reduce, (3) the leaders
