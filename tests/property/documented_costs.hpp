@@ -121,6 +121,9 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   if (algorithm == "flat" || algorithm == "flat(load)" || algorithm == "flat(store, zero_copy)") return {flat_steps(a)};
   if (algorithm == "flat(load, zero_copy)") return {a.collective == Collective::kAllReduce ? 3 : 2};
   if (algorithm.starts_with("chain(")) return {p - 1 + peer, on_one_node(a) || peer == 0};
+  if (algorithm.starts_with("double_binary_tree(")) {
+    return {a.collective == Collective::kAllReduce ? 2 * floor_log2(p) : floor_log2(p - 1) + 1};
+  }
   if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {floor_log2(p) + peer};
     AlgorithmArguments by_node = a;
@@ -176,6 +179,9 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
   if (algorithm.starts_with("chain(") || algorithm.starts_with("binomial(")) return (p - 1) * parts;
+  if (algorithm.starts_with("double_binary_tree(")) {
+    return (a.collective == Collective::kAllReduce ? 4 : 2) * (p - 1) * parts;
+  }
   if (algorithm == "flat(load, zero_copy)") {
     const int stages = a.collective == Collective::kAllReduce ? 2 : 1;
     return stages * (has_root(a.collective) ? 1 : p) * (p - 1);
