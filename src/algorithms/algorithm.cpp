@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <string>
 
-#include "algorithms/catalog.hpp"
 #include "algorithms/spec.hpp"
 #include "base/error.hpp"
 #include "base/names.hpp"
@@ -41,9 +40,8 @@ const char* name(Direction direction) {
 }
 
 const std::vector<Algorithm>& algorithms() {
-  static const auto& all = *new const std::vector<Algorithm>{
-      binomial(),           chain(), flat(),       hierarchical_ring(), nvgroup_ring(), one_shot(),
-      recursive_doubling(), ring(),  three_stage()};  // for good: static destructors of a program still make calls
+  // For good: static destructors of a program still make calls.
+  static const auto& all = *new const std::vector<Algorithm>(internal::algorithm_catalog());
   return all;
 }
 

@@ -62,7 +62,7 @@ struct Algorithm {
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };
 
-// All algorithms, in alphabetical order.
+// All algorithms, one a file of this folder, in alphabetical order.
 const std::vector<Algorithm>& algorithms();
 bool serves(const Algorithm& algorithm, Collective collective);
 // By its name in any case, with "-", "_" or nothing between words. Throws kInvalidArgument that lists the algorithms
@@ -71,5 +71,12 @@ const Algorithm& find_algorithm(std::string_view name, Collective collective);
 // Looks up and runs: the plan is not yet verified. `text` is a name, or more of what spec.hpp reads; what it says wins
 // over `arguments`. Throws kInvalidArgument and PlanTooLarge, as the functions above do.
 Plan make_plan(std::string_view text, const AlgorithmArguments& arguments);
+
+namespace internal {
+
+// The same, made anew: of every file of this folder that has no header of its own (cmake/AlgorithmCatalog.cmake).
+std::vector<Algorithm> algorithm_catalog();
+
+}  // namespace internal
 
 }  // namespace plait

@@ -1,9 +1,11 @@
 // Binomial tree (AWA-13).
-#include "algorithms/arguments.hpp"
-#include "algorithms/catalog.hpp"
-#include "algorithms/tree.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/tree.hpp"
 
 namespace plait {
+
+Algorithm binomial();
+
 namespace {
 
 // Position v (counted from the root) hangs below v without its lowest one bit. Eight ranks, root 0:
@@ -19,20 +21,20 @@ namespace {
 // On several nodes one tree joins one rank of each node (the root's node: the root; else the first), and one tree
 // each node's ranks, so that every node is entered once (AWA-11).
 //
-// Steps: floor(log2 p), the most one bits in a position, as children fetch at the same time. On N nodes of n ranks
-//   floor(log2 N) + floor(log2 n). With Reach::kPeer one more: a call before a broadcast, an answer after a reduce
-//   (to the leaves, whose inputs are read in place).
+// Steps: floor(log2 p), the most one bits in a position, as children fetch at the same time, or are all stored to by
+// one
+//   fold. On N nodes of n ranks floor(log2 N) + floor(log2 n). Zero-copy one more: a call before a broadcast, an answer
+//   after a reduce (to the leaves, whose inputs are read in place).
 // Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce).
-// Scratch slots of M: broadcast 1 where a rank has children on its node (kPeer: none); reduce 1 but at the root (leaves
-//   with kPeer or below another node: none), and 1 for each child on another node.
+// Scratch slots of M: broadcast 1, by load where a rank has children on its node, by store where its parent is there
+//   (zero-copy: none); reduce by load 1 but at the root (leaves, zero-copy or below another node: none), by store 1 for
+//   each child; and 1 for each child on another node.
 // When: small messages, many ranks, several nodes. parts: that follow one another down the tree.
-Plan make_binomial(const AlgorithmArguments& arguments) {
-  check_arguments(binomial(), arguments);
-  const auto position = [&](int v) { return (v + arguments.root) % arguments.ranks; };
+Tree node_by_node(const AlgorithmArguments& arguments) {
   std::vector<int> heads;                    // one rank of each node, the root first
   std::vector<std::vector<int>> node_ranks;  // the head's own node
   for (int v = 0; v < arguments.ranks; ++v) {
-    const int rank = position(v);
+    const int rank = (v + arguments.root) % arguments.ranks;
     size_t node = 0;
     while (node < heads.size() && node_of(arguments, heads[node]) != node_of(arguments, rank)) ++node;
     if (node == heads.size()) {
@@ -44,12 +46,47 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
   Tree tree(arguments.root, arguments.ranks);
   add_binomial(tree, heads);
   for (const auto& ranks : node_ranks) add_binomial(tree, ranks);
-  return arguments.collective == Collective::kBroadcast ? broadcast_along(tree, binomial(), arguments)
-                                                        : reduce_along(tree, binomial(), arguments);
+  return tree;
+}
+
+// Zero-copy, a broadcast goes by store and a reduction by load: the other way round there is nothing to save.
+Direction zero_copy_direction(Collective collective) {
+  return collective == Collective::kBroadcast ? Direction::kStore : Direction::kLoad;
+}
+
+Plan make_binomial(const AlgorithmArguments& arguments) {
+  check_arguments(binomial(), arguments);
+  const bool zero_copy = arguments.reach == Reach::kPeer;
+  if (zero_copy && arguments.direction != zero_copy_direction(arguments.collective)) {
+    refuse(binomial(), "a zero-copy ", name(arguments.collective), " goes by ",
+           name(zero_copy_direction(arguments.collective)), ", not by ", name(arguments.direction));
+  }
+  PlanBuilder builder = start_plan(binomial(), arguments, arguments.parts);
+  Carrier carrier(builder, arguments.node_of);
+  TreeShape shape;
+  shape.lanes = {add_lanes(builder, arguments)};
+  shape.parts = arguments.parts;
+  shape.direction = arguments.direction;
+  shape.zero_copy = zero_copy;
+  const Tree tree = node_by_node(arguments);
+  if (arguments.collective == Collective::kBroadcast) {
+    broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
+  } else {
+    reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
+  }
+  return builder.finish();
 }
 
 std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& machine) {
-  return with_parts(machine, {1, 2, 4, 8});
+  const bool zero_copy = machine.reach == Reach::kPeer;
+  std::vector<AlgorithmArguments> all;
+  for (const bool second : {false, true}) {
+    for (AlgorithmArguments it : with_parts(machine, {1, 2, 4, 8})) {
+      it.direction = on_gpus(machine) != second ? Direction::kStore : Direction::kLoad;
+      if (!zero_copy || it.direction == zero_copy_direction(machine.collective)) all.push_back(it);
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -59,7 +96,7 @@ Algorithm binomial() {
           .summary = "a tree that doubles the ranks that have the message; log2 p steps",
           .source = "AWA-13, AWA-11",
           .collectives = {Collective::kBroadcast, Collective::kReduce},
-          .uses = {.parts = true, .zero_copy = true},
+          .uses = {.direction = true, .parts = true, .zero_copy = true},
           .make = make_binomial,
           .candidates = binomial_candidates};
 }

@@ -1,58 +1,71 @@
 // Pipelined chain: from rank to rank, in parts that follow one another (UEN-X1).
-#include <utility>
+#include <algorithm>
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/catalog.hpp"
-#include "algorithms/flat.hpp"
-#include "algorithms/tree.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/tree.hpp"
 
 namespace plait {
+
+Algorithm chain();
+
 namespace {
 
-// From the root to the next rank, and so on, in `parts` parts that follow one another. Three parts:
-//
-//     root --2--> r+1 --1--> r+2 --0--> r+3        time: (p - 2 + k)(t_s + M/(k B)) for k parts
-//
-// Steps: p-1; with Reach::kPeer one more for the calls. Bytes: every rank but the root receives M once, every link
-//   carries M once.
-// Scratch slots: k of M/k where the next rank is on the same node (kPeer: none).
-// When: large messages; best k = sqrt((p-2) M / (B t_s)). Several nodes, if their ranks are neighbours.
-Plan along_tree(const AlgorithmArguments& arguments) {
-  Tree tree(arguments.root, arguments.ranks);
-  for (int v = 1; v < arguments.ranks; ++v) {
-    tree.add((arguments.root + v - 1) % arguments.ranks, (arguments.root + v) % arguments.ranks);
-  }
-  return broadcast_along(tree, chain(), arguments);
-}
+// While one waits for its stores to arrive, another stores. More lanes would not be on a GPU at once with as many
+// strands as links want.
+constexpr int kMostStoringLanes = 2;
 
-bool is_zero_copy(const AlgorithmArguments& arguments) { return arguments.reach == Reach::kPeer; }
-
+// A broadcast begins at the root, a reduction ends there; every rank combines what came with its own input. Three
+// ranks, root 0, by store, and a broadcast by load in three parts:
+//
+//     r0 --> scratch of r1 --> scratch of r2                 r0 --2--> r1 --1--> r2 --0--> r3
+//     r1 --> scratch of r2 --> scratch of r0, with inputs    time: (p - 2 + k)(t_s + M/(k B)) for k parts
+//
+// Steps: p-1; zero-copy one more for the calls. Bytes: every link of the chain carries M once, one way: a GPU stores to
+//   one other only, which links like better than stores to all.
+// Scratch, in k slots of M/k: by load where the next rank is on the same node, by store where the previous one is;
+//   zero-copy none.
+// When: large messages; best k = sqrt((p-2) M / (B t_s)). Several nodes, if their ranks are neighbours. By store on few
+//   GPUs, where with p-2 parts and more the last rank is less than a slice of the message behind the first; not for a
+//   reduction of types that add up in wider ones: partial sums travel wide.
+// By store, parts go in turn on one of two lanes a rank.
 Plan make_chain(const AlgorithmArguments& arguments) {
   check_arguments(chain(), arguments);
-  const bool by_store = arguments.direction == Direction::kStore;
-  if (arguments.collective == Collective::kReduce && (!by_store || is_zero_copy(arguments))) {
-    refuse(chain(), "a reduce goes by stores through the library's memory; use chain(store)");
+  const bool by_store = arguments.direction == Direction::kStore, zero_copy = arguments.reach == Reach::kPeer;
+  const bool reduces = arguments.collective == Collective::kReduce;
+  if (zero_copy && (reduces || !by_store)) {
+    refuse(chain(),
+           "zero-copy, each rank stores into the next one's output, of a broadcast; use chain(store, zero_copy)",
+           " for that");
   }
-  if (is_zero_copy(arguments) && !by_store) {
-    refuse(chain(), "zero-copy, each rank stores into the next one's output; use chain(store, zero_copy)");
+  Tree tree(arguments.root, arguments.ranks);
+  for (int v = 1; v < arguments.ranks; ++v) {
+    const int above = reduces ? 1 - v : v - 1, below = reduces ? -v : v;
+    tree.add(wrap(arguments.root + above, arguments.ranks), wrap(arguments.root + below, arguments.ranks));
   }
-  if (!by_store || is_zero_copy(arguments)) return along_tree(arguments);
-  check_one_node(chain(), arguments);
-  return chain_by_store(chain(), arguments);
+  PlanBuilder builder = start_plan(chain(), arguments, arguments.parts);
+  Carrier carrier(builder, arguments.node_of);
+  TreeShape shape;
+  shape.parts = arguments.parts;
+  shape.direction = arguments.direction;
+  shape.zero_copy = zero_copy;
+  const int lanes = by_store && !zero_copy ? std::min(arguments.parts, kMostStoringLanes) : 1;
+  for (int lane = 0; lane < lanes; ++lane) shape.lanes.push_back(add_lanes(builder, arguments));
+  if (reduces) {
+    reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
+  } else {
+    broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
+  }
+  return builder.finish();
 }
 
 std::vector<AlgorithmArguments> chain_candidates(const AlgorithmArguments& machine) {
-  AlgorithmArguments by_load = machine, by_store = machine;
-  by_load.direction = Direction::kLoad;
-  by_store.direction = Direction::kStore;
-  const std::vector<int> parts = {4, 8, 2, 1};
-  const bool reduces = machine.collective == Collective::kReduce;
-  if (is_zero_copy(machine)) return reduces ? std::vector<AlgorithmArguments>{} : with_parts(by_store, parts);
-  if (!on_one_node(machine)) return reduces ? std::vector<AlgorithmArguments>{} : with_parts(by_load, parts);
-  if (reduces) return with_parts(by_store, parts);
-  std::vector<AlgorithmArguments> all = with_parts(by_store, parts), others = with_parts(by_load, parts);
-  if (!on_gpus(machine)) std::swap(all, others);
-  all.insert(all.end(), others.begin(), others.end());
+  const bool zero_copy = machine.reach == Reach::kPeer;
+  if (zero_copy && machine.collective == Collective::kReduce) return {};
+  const bool stores_first = on_gpus(machine) || zero_copy;
+  std::vector<AlgorithmArguments> all = with_parts(machine, {4, 8, 2, 1}), others = all;
+  for (AlgorithmArguments& it : all) it.direction = stores_first ? Direction::kStore : Direction::kLoad;
+  for (AlgorithmArguments& it : others) it.direction = stores_first ? Direction::kLoad : Direction::kStore;
+  if (!zero_copy) all.insert(all.end(), others.begin(), others.end());
   return all;
 }
 

@@ -1,315 +1,363 @@
 // Flat: every rank looks after one chunk and deals with all others directly (TEM-17, BLK-03).
-#include "algorithms/flat.hpp"
-
 #include <algorithm>
 #include <utility>
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/carrier.hpp"
-#include "algorithms/catalog.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/exchange.hpp"
+#include "algorithms/steps/most_stored.hpp"
+#include "algorithms/steps/moves.hpp"
 
 namespace plait {
+
+Algorithm flat();
+
 namespace {
 
-// Lanes and what all collectives of this file do with them. Every collective consists of rounds in which all ranks
-// signal all others; between them a rank works on chunks of its own or fetches those of others, the next rank's first.
+// Chunk q is combined by rank q and shared, or one of the two (Exchange), or it goes straight to whoever needs it
+// (moves.hpp):
+//
+//     stage 1: r1, r2, r3 --> r0 combines          stage 2: r0 --> r1, r2, r3          (all chunks at once, all links)
+//
+// Steps: all_reduce, reduce and broadcast 2 (over two ranks reduce and broadcast by store 1, and broadcast by load);
+//   the others 1. Zero-copy, where ranks first tell that they were called and in the end that they are done: 2, by load
+//   all_reduce 3. An all_reduce by load in k parts has 2 + floor(2(k-1)/3), as a lane waits for other parts before it
+//   signals.
+// Bytes: all_reduce 2(p-1)/p M in and out of every rank; what has blocks of ranks, p-1 of them at whoever gives or gets
+//   all; reduce and broadcast: below.
+// Scratch: below, and in the headers of the steps; zero-copy none.
+// When: medium and large messages where all ranks reach each other directly (NVSwitch, cliques, shared memory): on CPUs
+//   by load, between GPUs by store, and zero-copy from some MiB on, where users' buffers are mapped.
+// parts: of an all_reduce by load, published one ahead of the other (TEM-18); by store 2 have a lane for each step; by
+//   both one part is loaded.
+
 struct Flat {
-  Flat(const Algorithm& algorithm, const AlgorithmArguments& the_arguments, int64_t chunks_per_block)
+  explicit Flat(const AlgorithmArguments& the_arguments, int64_t chunks_per_block)
       : arguments(the_arguments),
         ranks(arguments.ranks),
-        peer(arguments.reach == Reach::kPeer),
-        builder(start_plan(algorithm, arguments, chunks_per_block)),
-        lanes(add_lanes(builder, arguments)) {}
+        root(arguments.root),
+        builder(start_plan(flat(), arguments, chunks_per_block)),
+        lanes(add_lanes(builder, arguments)),
+        stages(builder, lanes, arguments.engine, arguments.direction == Direction::kStore && arguments.parts > 1) {}
 
-  // Takes scratch for the staged copy of the message on every rank; slot = chunk.
-  void take_published() {
-    for (int rank = 0; rank < ranks && !peer; ++rank) {
-      published.push_back(builder.take_scratch(rank, builder.chunk_count()));
+  // Rank r's slot for every other rank: [to][from]. Own entries are never used.
+  std::vector<std::vector<Place>> take_inboxes() {
+    std::vector<std::vector<Place>> inboxes(ranks, std::vector<Place>(ranks));
+    for (int to = 0; to < ranks; ++to) {
+      for (int from = 0; from < ranks; ++from) {
+        if (from != to) inboxes[to][from] = builder.take_scratch(to);
+      }
     }
-  }
-
-  Place published_chunk(int rank, int chunk) const { return slot_after(published[rank], chunk); }
-
-  // Copies the chunks [first, first + ranks) of the input but the rank's own to where others can load them.
-  void publish_all_but_own(int rank, int first) {
-    const auto copy = [&](int chunk, int chunks) {
-      if (chunks > 0) builder.copy(lanes[rank], published_chunk(rank, chunk), input_of(rank), chunk, chunks);
-    };
-    copy(first, rank);
-    copy(first + rank + 1, ranks - rank - 1);
-  }
-
-  // That chunk of all ranks' inputs, in the order of the ranks, as `rank` can load them.
-  std::vector<Place> inputs(int rank, int chunk) const {
-    std::vector<Place> places;
-    for (int other = 0; other < ranks; ++other) {
-      places.push_back(peer || other == rank ? input_of(other) : published_chunk(other, chunk));
-    }
-    return places;
-  }
-
-  // All outputs, the rank's own first.
-  std::vector<Place> outputs(int rank) const {
-    std::vector<Place> places;
-    for (int d = 0; d < ranks; ++d) places.push_back(output_of((rank + d) % ranks));
-    return places;
-  }
-
-  // Everybody has called (or done what it had to) before anybody goes on.
-  void meet() {
-    const SignalTable signals = signal_all(builder, lanes);
-    for (int rank = 0; rank < ranks; ++rank) wait_all(builder, signals, rank);
+    return inboxes;
   }
 
   const AlgorithmArguments& arguments;
-  const int ranks;
-  const bool peer;
+  const int ranks, root;
   PlanBuilder builder;
   std::vector<LaneId> lanes;
-  std::vector<Place> published;
+  Stages stages;
 };
 
-// Chunk q is reduced by rank q and shared. Chunk 0 of four ranks:
-//
-//     stage 1: r1, r2, r3 --> r0 reduces          stage 2: r0 --> r1, r2, r3          (all chunks at once, all links)
-//
-// Staged: publish what others reduce; fold the own chunk into the output and the free slot of the published copy; fetch
-//   the others' chunks. parts: a part is published before the one before it is reduced (TEM-18).
-//   Steps: 2 + floor(2(k-1)/3) for k parts, as a lane waits for other parts before it signals. Scratch: p slots of M/p
-//   (each in parts).
-// Peer: one fold {all outputs} <- {all inputs} between two rounds of signals. Steps: 2. No scratch, no copies.
-// Bytes per rank over links: in and out 2(p-1)/p M together for each direction.
-// When: medium and large messages where all ranks reach each other directly (NVSwitch, cliques, shared memory).
-void staged_all_reduce(Flat& it) {
-  const int parts = it.arguments.parts;
-  it.take_published();
-  std::vector<SignalTable> ready(parts), reduced(parts);
-  const auto publish = [&](int part) {
-    for (int rank = 0; rank < it.ranks; ++rank) it.publish_all_but_own(rank, part * it.ranks);
-    ready[part] = signal_all(it.builder, it.lanes);
-  };
-  const auto reduce = [&](int part) {
-    for (int rank = 0; rank < it.ranks; ++rank) {
-      const int chunk = part * it.ranks + rank;
-      wait_all(it.builder, ready[part], rank);
-      std::vector<Place> results = {output_of(rank)};
-      if (it.ranks > 1) results.push_back(it.published_chunk(rank, chunk));
-      it.builder.fold(it.lanes[rank], results, it.inputs(rank, chunk), chunk);
-    }
-    reduced[part] = signal_all(it.builder, it.lanes);
-  };
-  const auto collect = [&](int part) {
-    for (int rank = 0; rank < it.ranks; ++rank) {
-      for (int d = 1; d < it.ranks; ++d) {
-        const int owner = (rank + d) % it.ranks;
-        const int chunk = part * it.ranks + owner;
-        wait_one(it.builder, reduced[part], rank, owner);
-        it.builder.copy(it.lanes[rank], output_of(rank), it.published_chunk(owner, chunk), chunk);
-      }
-    }
-  };
-  for (int turn = 0; turn < parts + 2; ++turn) {
-    if (turn < parts) publish(turn);
-    if (turn >= 1 && turn <= parts) reduce(turn - 1);
-    if (turn >= 2) collect(turn - 2);
-  }
-}
-
-void peer_all_reduce(Flat& it) {
-  it.meet();
-  for (int rank = 0; rank < it.ranks; ++rank) {
-    it.builder.fold(it.lanes[rank], it.outputs(rank), it.inputs(rank, rank), rank);
-  }
-  it.meet();
-}
-
-// Stage 1 alone: rank q folds block q of all inputs. Steps: 1; peer 2 (nobody may return while others read its input).
-// Bytes read per rank from others: p-1 blocks. Scratch: staged p slots of a block.
-Plan flat_reduce_scatter(const AlgorithmArguments& arguments) {
-  Flat it(flat(), arguments, 1);
-  it.take_published();
-  for (int rank = 0; rank < it.ranks && !it.peer; ++rank) it.publish_all_but_own(rank, 0);
-  it.meet();
-  for (int rank = 0; rank < it.ranks; ++rank) {
-    it.builder.fold(it.lanes[rank], {output_of(rank)}, it.inputs(rank, rank), rank);
-  }
-  if (it.peer) it.meet();
+Plan flat_all_reduce(const AlgorithmArguments& arguments) {
+  const int parts = arguments.direction == Direction::kLoad ? arguments.parts : 1;
+  Flat it(arguments, int64_t{arguments.ranks} * parts);
+  exchange_all_reduce(it.builder, it.stages, arguments.direction, parts);
   return it.builder.finish();
 }
 
-// Stage 2 alone. Staged: publish the own block, fetch the others'. Steps: 1. Scratch: 1 slot of a block.
-// Peer: store the own block to all outputs between two rounds of signals. Steps: 2. No scratch.
-// Bytes per rank over links: p-1 blocks.
-Plan flat_all_gather(const AlgorithmArguments& arguments) {
-  Flat it(flat(), arguments, 1);
-  if (it.peer) {
-    it.meet();
-    for (int rank = 0; rank < it.ranks; ++rank) {
-      it.builder.fold(it.lanes[rank], it.outputs(rank), {input_of(rank)}, rank);
-    }
-    it.meet();
-    return it.builder.finish();
-  }
-  std::vector<Place> published;
-  for (int rank = 0; rank < it.ranks; ++rank) {
-    std::vector<Place> places = {output_of(rank)};
-    if (it.ranks > 1) places.push_back(published.emplace_back(it.builder.take_scratch(rank)));
-    it.builder.fold(it.lanes[rank], places, {input_of(rank)}, rank);
-  }
-  const SignalTable ready = signal_all(it.builder, it.lanes);
-  for (int rank = 0; rank < it.ranks; ++rank) {
-    for (int d = 1; d < it.ranks; ++d) {
-      const int owner = (rank + d) % it.ranks;
-      wait_one(it.builder, ready, rank, owner);
-      it.builder.copy(it.lanes[rank], output_of(rank), published[owner], owner);
-    }
+// The first stage alone, or the second.
+Plan flat_half(const AlgorithmArguments& arguments) {
+  const bool scatters = arguments.collective == Collective::kReduceScatter;
+  Flat it(arguments, 1);
+  HeldByRank held = all_inputs(it.ranks);
+  Exchange exchange(it.builder, it.stages,
+                    {.direction = arguments.direction, .scatters = scatters, .gathers = !scatters});
+  if (scatters) {
+    exchange.reduce_scatter(held);
+    exchange.store(held, to_outputs());
+  } else {
+    exchange.all_gather(held, to_outputs());
   }
   return it.builder.finish();
 }
 
-// Rank q folds chunk q of all inputs, and the root gets it. Steps: 2.
-// Bytes: every rank reads (p-1)/p M; the root takes in as much again. Scratch: staged p slots of M/p, peer none.
-Plan flat_reduce(const AlgorithmArguments& arguments) {
-  Flat it(flat(), arguments, arguments.ranks);
-  const int root = arguments.root;
-  it.take_published();
-  for (int rank = 0; rank < it.ranks && !it.peer; ++rank) it.publish_all_but_own(rank, 0);
-  it.meet();
+// Rank q combines chunk q, and the root gets it.
+//
+// Bytes: every rank reads (p-1)/p M; the root takes in as much again. Scratch: p slots of M/p.
+Plan flat_reduce_by_load(const AlgorithmArguments& arguments) {
+  Flat it(arguments, arguments.ranks);
+  HeldByRank held = all_inputs(it.ranks);
+  Exchange exchange(it.builder, it.stages, {});
+  exchange.reduce_scatter(held);
   for (int rank = 0; rank < it.ranks; ++rank) {
-    const bool straight = it.peer || rank == root;
-    it.builder.fold(it.lanes[rank], {straight ? output_of(root) : it.published_chunk(rank, rank)},
-                    it.inputs(rank, rank), rank);
-  }
-  if (it.peer) {
-    it.meet();
-    return it.builder.finish();
+    exchange.await(rank);
+    const Place result = rank == it.root ? output_of(rank) : exchange.shared(rank).at(rank);
+    it.builder.fold(it.lanes[rank], {result}, places_at(held[rank], rank), rank);
   }
   std::vector<SignalId> reduced;
   for (int d = 1; d < it.ranks; ++d) {
-    reduced.push_back(it.builder.signal(it.lanes[(root + d) % it.ranks], it.lanes[root]));
+    reduced.push_back(it.builder.signal(it.lanes[(it.root + d) % it.ranks], it.lanes[it.root]));
   }
   for (int d = 1; d < it.ranks; ++d) {
-    const int owner = (root + d) % it.ranks;
+    const int owner = (it.root + d) % it.ranks;
     it.builder.wait(reduced[d - 1]);
-    it.builder.copy(it.lanes[root], output_of(root), it.published_chunk(owner, owner), owner);
+    it.builder.copy(it.lanes[it.root], output_of(it.root), exchange.shared(owner).at(owner), owner);
   }
   return it.builder.finish();
 }
 
-// Every rank but the root fetches a part of its own from the root and shares it with the others (BLK-03: p-1 trees of
+// The ranks other than the root, from the root on; chunk c is the affair of the c-th of them.
+std::vector<int> owners_of(int ranks, int root) {
+  std::vector<int> owners;
+  for (int d = 1; d < ranks; ++d) owners.push_back((root + d) % ranks);
+  return owners;
+}
+
+Plan copy_alone(Flat& it) {
+  it.builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
+  return it.builder.finish();
+}
+
+// Chunk c goes to its owner, who combines it and stores the result at the root.
+//
+// One lane a rank: everybody owns a chunk, the root too, and the stages follow each other: (p-1)/p M over the busiest
+// link in each. A lane for each step: the stages are under way at once, and the root owns nothing, so that its incoming
+// link carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
+//
+// Bytes: every rank stores up to M. Scratch: up to 2(p-1) slots of M/p on the root, and p-1 on the others.
+Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
+  const int ranks = arguments.ranks, root = arguments.root;
+  std::vector<int> owners = ranks == 2 ? std::vector<int>{} : owners_of(ranks, root);
+  if (ranks <= 2 || arguments.parts == 1) owners.insert(owners.begin(), root);
+  const int chunks = static_cast<int>(owners.size());
+  Flat it(arguments, chunks);
+  if (ranks == 1) return copy_alone(it);
+  const auto inboxes = it.take_inboxes();
+  const auto stores = [&](int rank, const auto& act) {
+    for (int d = 0; d < chunks; ++d) {
+      const int chunk = (rank + d) % chunks;
+      if (owners[chunk] != rank) act(chunk);
+    }
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    stores(rank,
+           [&](int chunk) { it.builder.copy(it.lanes[rank], inboxes[owners[chunk]][rank], input_of(rank), chunk); });
+  }
+  std::vector<std::vector<SignalId>> ready(chunks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    stores(rank, [&](int chunk) {
+      ready[chunk].push_back(it.builder.signal(it.lanes[rank], it.stages.lane(owners[chunk], 1)));
+    });
+  }
+  std::vector<Place> results(chunks);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int owner = owners[chunk];
+    // Where the root owns nothing, its inboxes are free for results.
+    results[chunk] = owner == root            ? output_of(root)
+                     : owners.front() == root ? it.builder.take_scratch(root)
+                                              : inboxes[root][owner];
+    for (const SignalId& signal : ready[chunk]) it.builder.wait(signal);
+    std::vector<Place> contributions = inboxes[owner];
+    contributions[owner] = input_of(owner);
+    it.builder.fold(it.stages.lane(owner, 1), {results[chunk]}, contributions, chunk);
+  }
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (owners[chunk] == root) continue;
+    it.builder.wait(it.builder.signal(it.stages.lane(owners[chunk], 1), it.stages.lane(root, 2)));
+    it.builder.copy(it.stages.lane(root, 2), output_of(root), results[chunk], chunk);
+  }
+  return it.builder.finish();
+}
+
+// Every rank but the root gets a part of its own from the root and shares it with the others (BLK-03: p-1 trees of
 // depth two, on four ranks M/3 over every link instead of M/2 with two rings).
 //
 //     root --0--> r1 --0--> r2, r3      root --1--> r2 --1--> r1, r3      root --2--> r3 --2--> r1, r2
 //
-// Steps: 2 (1 with two ranks and staged). Bytes: every rank but the root takes in M, the root gives M.
-// Scratch: staged p-1 slots of M/(p-1) at the root and 1 at the others; peer none.
-Plan flat_broadcast(const AlgorithmArguments& arguments) {
-  const int owners = std::max(arguments.ranks - 1, 1);
-  Flat it(flat(), arguments, owners);
-  const int root = arguments.root;
-  const auto owner = [&](int chunk) { return (root + 1 + chunk) % it.ranks; };
+// Bytes: the root gives M, every other rank takes in M. Scratch: p-1 slots of M/(p-1) at the root, 1 at the others.
+Plan flat_broadcast_by_load(const AlgorithmArguments& arguments) {
+  const std::vector<int> owners = owners_of(arguments.ranks, arguments.root);
+  Flat it(arguments, std::max(1, arguments.ranks - 1));
+  if (it.ranks == 1) return copy_alone(it);
+  const Place source = it.builder.take_scratch(it.root, static_cast<int>(owners.size()));
+  std::vector<LaneId> others;
+  HeldByRank held(it.ranks);
+  for (const int owner : owners) {
+    others.push_back(it.lanes[owner]);
+    held[owner] = {{source}};
+  }
+  for (size_t chunk = 0; chunk < others.size(); ++chunk) {
+    const int c = static_cast<int>(chunk);
+    it.builder.fold(it.lanes[it.root], {slot_after(source, c), output_of(it.root)}, {input_of(it.root)}, c);
+    it.builder.wait(it.builder.signal(it.lanes[it.root], others[chunk]));
+  }
+  Stages stages(it.builder, others, arguments.engine, false);
+  Exchange exchange(it.builder, stages, {.scatters = false});
+  exchange.all_gather(held, to_outputs());
+  return it.builder.finish();
+}
+
+// The same by store: the root stores chunk c at its owner, who shares it with the others.
+//
+// Bytes: the root stores M, every other rank (p-2)/(p-1) M. Scratch: p-1 slots of M/(p-1) on every rank but the root.
+Plan flat_broadcast_by_store(const AlgorithmArguments& arguments) {
+  const std::vector<int> owners = owners_of(arguments.ranks, arguments.root);
+  const int chunks = std::max(1, arguments.ranks - 1);
+  Flat it(arguments, chunks);
+  if (it.ranks == 1) return copy_alone(it);
   PlanBuilder& builder = it.builder;
-  if (it.ranks == 1) {
-    builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
-    return builder.finish();
+  Stages& stages = it.stages;
+  const auto slot = [&](int rank, int chunk) { return slot_after({rank, Buffer::kScratch, 0}, chunk); };
+  for (const int rank : owners) builder.take_scratch(rank, chunks);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    builder.copy(it.lanes[it.root], slot(owners[chunk], chunk), input_of(it.root), chunk);
   }
-  if (it.peer) {
-    // Before the first signals: where input and output are the same memory, nobody may read while this writes.
-    builder.copy(it.lanes[root], output_of(root), input_of(root), 0, owners);
-    it.meet();
-    for (int chunk = 0; chunk < owners; ++chunk) {
-      std::vector<Place> outputs;
-      for (int d = 0; d < owners; ++d) outputs.push_back(output_of(owner((chunk + d) % owners)));
-      builder.fold(it.lanes[owner(chunk)], outputs, {input_of(root)}, chunk);
+  std::vector<SignalId> given;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    given.push_back(builder.signal(it.lanes[it.root], stages.lane(owners[chunk], 1)));
+  }
+  builder.copy(it.lanes[it.root], output_of(it.root), input_of(it.root), 0, chunks);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int owner = owners[chunk];
+    builder.wait(given[chunk]);
+    std::vector<Place> places = {output_of(owner)};
+    for (int d = 1; d < chunks; ++d) places.push_back(slot(owners[(chunk + d) % chunks], chunk));
+    builder.fold(stages.lane(owner, 1), places, {slot(owner, chunk)}, chunk);
+  }
+  std::vector<std::vector<SignalId>> shared(chunks);  // [chunk][d - 1]: to the d-th owner after the chunk's
+  for (int d = 1; d < chunks; ++d) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int to = owners[(chunk + d) % chunks];
+      shared[chunk].push_back(builder.signal(stages.lane(owners[chunk], 1), stages.lane(to, 2)));
     }
-    it.meet();
-    return builder.finish();
   }
-  const Place source = builder.take_scratch(root, owners);
-  std::vector<LaneId> others;  // by the chunk they look after
-  std::vector<Place> shared;
-  for (int chunk = 0; chunk < owners; ++chunk) {
-    others.push_back(it.lanes[owner(chunk)]);
-    builder.fold(it.lanes[root], {slot_after(source, chunk), output_of(root)}, {input_of(root)}, chunk);
-    builder.wait(builder.signal(it.lanes[root], others[chunk]));
-    std::vector<Place> places = {output_of(owner(chunk))};
-    if (owners > 1) places.push_back(shared.emplace_back(builder.take_scratch(owner(chunk))));
-    builder.fold(others[chunk], places, {slot_after(source, chunk)}, chunk);
-  }
-  const SignalTable ready = signal_all(builder, others);
-  for (int i = 0; i < owners; ++i) {
-    for (int d = 1; d < owners; ++d) {
-      const int chunk = (i + d) % owners;
-      wait_one(builder, ready, i, chunk);
-      builder.copy(others[i], output_of(owner(i)), shared[chunk], chunk);
+  for (int i = 0; i < chunks; ++i) {
+    for (int d = 1; d < chunks; ++d) {
+      const int chunk = (i + d) % chunks;
+      builder.wait(shared[chunk][wrap(i - chunk, chunks) - 1]);
+      builder.copy(stages.lane(owners[i], 2), output_of(owners[i]), slot(owners[i], chunk), chunk);
     }
   }
   return builder.finish();
 }
 
-// Everybody signals everybody. Steps: 1.
-Plan flat_barrier(const AlgorithmArguments& arguments) {
-  Flat it(flat(), arguments, 1);
-  it.meet();
+// Gather, scatter and all_to_all.
+Plan flat_moves(const AlgorithmArguments& arguments) {
+  Flat it(arguments, 1);
+  move_by_store(it.builder, arguments, it.stages);
   return it.builder.finish();
 }
 
-bool gathers_or_scatters_only(Collective collective) {
+bool only_moves_blocks(Collective collective) {
   return collective == Collective::kGather || collective == Collective::kScatter || collective == Collective::kAllToAll;
 }
 
-// What the plans by load and the zero-copy ones by store have in common: they are made alike where reach differs.
-Plan flat_by_load(const AlgorithmArguments& arguments) {
+Plan flat_staged(const AlgorithmArguments& arguments) {
+  const bool by_store = arguments.direction == Direction::kStore;
+  if (only_moves_blocks(arguments.collective) && !by_store) {
+    refuse(flat(), "has no plan by load of ", name(arguments.collective), " but a zero-copy one; use flat(store)");
+  }
   switch (arguments.collective) {
     case Collective::kAllReduce:
-      return flat_all_reduce(flat(), arguments);
+      return flat_all_reduce(arguments);
     case Collective::kReduceScatter:
-      return flat_reduce_scatter(arguments);
     case Collective::kAllGather:
-      return flat_all_gather(arguments);
+      return flat_half(arguments);
     case Collective::kReduce:
-      return flat_reduce(arguments);
+      return by_store ? flat_reduce_by_store(arguments) : flat_reduce_by_load(arguments);
     case Collective::kBroadcast:
-      return flat_broadcast(arguments);
-    default:  // gather, scatter and all_to_all, after check_arguments()
+      return by_store ? flat_broadcast_by_store(arguments) : flat_broadcast_by_load(arguments);
+    default:  // what moves blocks
       break;
   }
-  refuse(flat(), "has no plan by load of ", name(arguments.collective), " but a zero-copy one; use flat(store)");
+  return flat_moves(arguments);
 }
 
-// Whoever has combined a chunk, or has to pass it on, stores it straight into the outputs of all who need it.
-Plan flat_by_zero_copy_store(const AlgorithmArguments& arguments) {
+// Straight into the outputs of all who need it, by whoever has combined it, or has to pass it on.
+Plan flat_zero_copy_store(const AlgorithmArguments& arguments) {
   const Collective collective = arguments.collective;
-  if (collective == Collective::kReduceScatter || gathers_or_scatters_only(collective)) {
+  if (collective == Collective::kReduceScatter || only_moves_blocks(collective)) {
     refuse(flat(), "has no zero-copy plan by store of ", name(collective), "; use flat(load, zero_copy)");
   }
-  return flat_by_load(arguments);
+  const bool broadcasts = collective == Collective::kBroadcast;
+  const std::vector<int> owners = owners_of(arguments.ranks, arguments.root);
+  const int chunks = broadcasts ? std::max(1, arguments.ranks - 1) : arguments.ranks;
+  Flat it(arguments, collective == Collective::kAllGather ? 1 : chunks);
+  if (collective == Collective::kAllReduce) {
+    zero_copy_all_reduce(it.builder, it.lanes);
+    return it.builder.finish();
+  }
+  if (broadcasts && it.ranks == 1) return copy_alone(it);
+  // Before the first signals: where input and output are the same memory, nobody may read while this writes.
+  if (broadcasts) it.builder.copy(it.lanes[it.root], output_of(it.root), input_of(it.root), 0, chunks);
+  meet(it.builder, it.lanes);
+  std::vector<LaneId> others;
+  for (const int owner : owners) others.push_back(it.lanes[owner]);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (broadcasts) {
+      it.builder.fold(others[chunk], outputs_from(others, chunk), {input_of(it.root)}, chunk);
+    } else if (collective == Collective::kReduce) {
+      it.builder.fold(it.lanes[chunk], {output_of(it.root)}, inputs_of(it.lanes), chunk);
+    } else {
+      it.builder.fold(it.lanes[chunk], outputs_from(it.lanes, chunk), {input_of(chunk)}, chunk);
+    }
+  }
+  meet(it.builder, it.lanes);
+  return it.builder.finish();
 }
 
-bool has_parts(const AlgorithmArguments& arguments) {
-  if (arguments.direction != Direction::kLoad) return arguments.reach != Reach::kPeer;
-  return arguments.collective == Collective::kAllReduce && arguments.reach != Reach::kPeer;
+// By copy engines, which copy from one place to one place and take no SM from anybody, or a few SMs, which combine what
+// has to be.
+Plan flat_zero_copy_load(const AlgorithmArguments& arguments) {
+  const Collective collective = arguments.collective;
+  if (collective == Collective::kReduce) {
+    refuse(flat(), "has no zero-copy plan by load of a reduce; use flat(store, zero_copy)");
+  }
+  const bool combines = reduces(collective) && arguments.ranks > 1;
+  const bool in_chunks = combines && collective == Collective::kAllReduce;
+  PlanBuilder builder = start_plan(flat(), arguments, in_chunks ? arguments.ranks : 1);
+  if (combines) {
+    combine_by_zero_copy_load(builder, arguments);
+  } else {
+    move_by_zero_copy_load(builder, arguments);
+  }
+  return builder.finish();
+}
+
+constexpr int kPartsOfBoth = 4;  // of which one is loaded, where the arguments leave it at 1
+
+Plan flat_both(const AlgorithmArguments& arguments) {
+  if (arguments.reach == Reach::kPeer) refuse(flat(), "has no zero-copy plan by both; use flat(load, zero_copy)");
+  AlgorithmArguments cut = arguments;
+  if (cut.parts == 1) cut.parts = kPartsOfBoth;
+  PlanBuilder builder = start_plan(flat(), cut, cut.parts);
+  store_most_and_load_rest(builder, cut);
+  return builder.finish();
+}
+
+Plan flat_barrier(const AlgorithmArguments& arguments) {
+  Flat it(arguments, 1);
+  meet(it.builder, it.lanes);
+  return it.builder.finish();
+}
+
+void check_flat_parts(const AlgorithmArguments& arguments) {
+  const Collective collective = arguments.collective;
+  const bool zero_copy = arguments.reach == Reach::kPeer;
+  const bool by_load = arguments.direction == Direction::kLoad;
+  if (arguments.direction == Direction::kStore && !zero_copy) check_lane_a_step(flat(), arguments);
+  if (arguments.parts == 1 || (!zero_copy && (!by_load || collective == Collective::kAllReduce))) return;
+  refuse(flat(), "has no parts in ", zero_copy ? "a zero-copy plan" : "a plan by load", " of ", name(collective),
+         ", and ", arguments.parts, " are asked for");
 }
 
 Plan make_flat(const AlgorithmArguments& arguments) {
   check_arguments(flat(), arguments);
   check_one_node(flat(), arguments);
   if (arguments.collective == Collective::kBarrier) return flat_barrier(arguments);
-  const bool zero_copy = arguments.reach == Reach::kPeer;
-  if (arguments.parts > 1 && !has_parts(arguments)) {
-    refuse(flat(), "has no parts in ", zero_copy ? "a zero-copy plan" : "a plan by load", " of ",
-           name(arguments.collective), ", and ", arguments.parts, " are asked for");
-  }
-  switch (arguments.direction) {
-    case Direction::kLoad:
-      return zero_copy ? flat_by_zero_copy_load(flat(), arguments) : flat_by_load(arguments);
-    case Direction::kStore:
-      return zero_copy ? flat_by_zero_copy_store(arguments) : flat_by_store(flat(), arguments);
-    case Direction::kBoth:
-      break;
-  }
-  if (zero_copy) refuse(flat(), "has no zero-copy plan by both; use flat(load, zero_copy)");
-  return flat_by_both(flat(), arguments);
+  check_flat_parts(arguments);
+  if (arguments.direction == Direction::kBoth) return flat_both(arguments);
+  if (arguments.reach == Reach::kStaged) return flat_staged(arguments);
+  return arguments.direction == Direction::kLoad ? flat_zero_copy_load(arguments) : flat_zero_copy_store(arguments);
 }
 
 AlgorithmArguments with(AlgorithmArguments machine, Direction direction, int parts, Engine engine) {
@@ -326,7 +374,7 @@ std::vector<AlgorithmArguments> zero_copy_candidates(const AlgorithmArguments& m
     if (on_gpus(machine)) all.push_back(with(machine, Direction::kLoad, 1, Engine::kCopy));
     all.push_back(with(machine, Direction::kLoad, 1, machine.engine));
   }
-  if (collective == Collective::kReduceScatter || gathers_or_scatters_only(collective)) return all;
+  if (collective == Collective::kReduceScatter || only_moves_blocks(collective)) return all;
   all.push_back(with(machine, Direction::kStore, 1, machine.engine));
   return all;
 }
@@ -339,7 +387,7 @@ std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given)
   if (collective == Collective::kBarrier) return zero_copy ? std::vector<AlgorithmArguments>{} : std::vector{machine};
   if (zero_copy) return zero_copy_candidates(machine);
   std::vector<AlgorithmArguments> by_load, all;
-  if (!gathers_or_scatters_only(collective)) by_load.push_back(with(machine, Direction::kLoad, 1, machine.engine));
+  if (!only_moves_blocks(collective)) by_load.push_back(with(machine, Direction::kLoad, 1, machine.engine));
   if (collective == Collective::kAllReduce) by_load.push_back(with(machine, Direction::kLoad, 4, machine.engine));
   for (const int parts : {1, 2}) all.push_back(with(machine, Direction::kStore, parts, machine.engine));
   all.push_back(with(machine, Direction::kBoth, kPartsOfBoth, machine.engine));
@@ -348,17 +396,6 @@ std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given)
 }
 
 }  // namespace
-
-Plan flat_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  const bool peer = arguments.reach == Reach::kPeer;
-  Flat it(algorithm, arguments, int64_t{arguments.ranks} * (peer ? 1 : arguments.parts));
-  if (peer) {
-    peer_all_reduce(it);
-  } else {
-    staged_all_reduce(it);
-  }
-  return it.builder.finish();
-}
 
 Algorithm flat() {
   return {.name = "flat",

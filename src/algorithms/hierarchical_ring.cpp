@@ -2,12 +2,13 @@
 #include <cstdint>
 #include <utility>
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/catalog.hpp"
-#include "algorithms/ring_steps.hpp"
-#include "base/error.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/ring.hpp"
 
 namespace plait {
+
+Algorithm hierarchical_ring();
+
 namespace {
 
 // p = p1 x p2 x … x ph; rank r has the coordinates x1 = r mod p1, x2 = r / p1 mod p2, …: x1 counts neighbours, for
@@ -73,15 +74,14 @@ std::vector<int> levels_of(const AlgorithmArguments& arguments) {
   int64_t product = 1;
   for (const int factor : given) {
     if (factor < 1) {
-      fail(ErrorCode::kInvalidArgument, "algorithm hierarchical_ring: factor ", factor, " is not positive");
+      refuse(hierarchical_ring(), "factor ", factor, " is not positive");
     }
     product *= factor;
     if (product > arguments.ranks) break;
     if (factor > 1) levels.push_back(factor);
   }
   if (product != arguments.ranks) {
-    fail(ErrorCode::kInvalidArgument, "algorithm hierarchical_ring: the product of the factors has to be the number of",
-         " ranks, ", arguments.ranks);
+    refuse(hierarchical_ring(), "the product of the factors has to be the number of", " ranks, ", arguments.ranks);
   }
   if (levels.empty()) levels.push_back(1);
   return levels;
@@ -108,7 +108,7 @@ Plan make_hierarchical_ring(const AlgorithmArguments& given) {
     held[rank] = {{input_of(rank)}};
     outputs[rank] = {{output_of(rank)}};
   }
-  const RingSteps::Finish to_output = {[&](int rank) { return outputs[rank]; }};
+  const Finish to_output = {[&](int rank) { return outputs[rank]; }};
 
   std::vector<std::vector<RingSteps>> rings(height);
   int stride = 1;            // between neighbours of a ring: p1 … p(i-1)

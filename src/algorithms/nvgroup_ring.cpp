@@ -4,13 +4,14 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/carrier.hpp"
-#include "algorithms/catalog.hpp"
-#include "algorithms/flat.hpp"
-#include "base/error.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/carrier.hpp"
+#include "algorithms/steps/exchange.hpp"
 
 namespace plait {
+
+Algorithm nvgroup_ring();
+
 namespace {
 
 // G groups pass chunks of M/G round a ring of their leaders, through host memory next to them. Within a group every
@@ -152,8 +153,7 @@ void NvGroupRing::meet() {
   for (const Group& group : groups_) {
     std::vector<LaneId> lanes;
     for (const int rank : group.ranks) lanes.push_back(lanes_[rank]);
-    const SignalTable signals = signal_all(builder_, lanes);
-    for (int member = 0; member < group.size(); ++member) wait_all(builder_, signals, member);
+    plait::meet(builder_, lanes);
   }
 }
 
@@ -271,20 +271,34 @@ Plan NvGroupRing::make() {
   return builder_.finish();
 }
 
+// TO-GROUP does everything.
+Plan one_group(const AlgorithmArguments& arguments) {
+  const bool zero_copy = arguments.reach == Reach::kPeer;
+  if (arguments.parts > 1 && zero_copy) {
+    refuse(nvgroup_ring(), "has no parts in a zero-copy plan of one group, and ", arguments.parts, " are asked for");
+  }
+  PlanBuilder builder = start_plan(nvgroup_ring(), arguments, int64_t{arguments.ranks} * arguments.parts);
+  const std::vector<LaneId> lanes = add_lanes(builder, arguments);
+  Stages stages(builder, lanes, arguments.engine, false);
+  if (zero_copy) {
+    zero_copy_all_reduce(builder, lanes);
+  } else {
+    exchange_all_reduce(builder, stages, Direction::kLoad, arguments.parts);
+  }
+  return builder.finish();
+}
+
 Plan make_nvgroup_ring(const AlgorithmArguments& arguments) {
   check_arguments(nvgroup_ring(), arguments);
   std::vector<std::vector<int>> groups = groups_or_nodes(arguments);
   for (const auto& ranks : groups) {
     for (const int rank : ranks) {
       if (node_of(arguments, rank) == node_of(arguments, ranks[0])) continue;
-      fail(ErrorCode::kInvalidArgument, "algorithm nvgroup_ring: ranks ", ranks[0], " and ", rank,
-           " are in one group but on different nodes; a group has to lie on one node");
+      refuse(nvgroup_ring(), "ranks ", ranks[0], " and ", rank,
+             " are in one group but on different nodes; a group has to lie on one node");
     }
   }
-  if (groups.size() == 1 && arguments.parts > 1 && arguments.reach == Reach::kPeer) {
-    refuse(nvgroup_ring(), "has no parts in a zero-copy plan of one group, and ", arguments.parts, " are asked for");
-  }
-  if (groups.size() == 1) return flat_all_reduce(nvgroup_ring(), arguments);
+  if (groups.size() == 1) return one_group(arguments);
   return NvGroupRing(arguments, std::move(groups)).make();
 }
 

@@ -1,62 +1,128 @@
-// One-shot: everybody reads everything, once.
-#include "algorithms/arguments.hpp"
-#include "algorithms/carrier.hpp"
-#include "algorithms/catalog.hpp"
-#include "algorithms/flat.hpp"
+// One-shot: everything goes to whoever needs it at once.
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/signals.hpp"
 
 namespace plait {
+
+Algorithm one_shot();
+
 namespace {
 
-// Every rank publishes its input, and after one exchange of signals folds all inputs into its own output.
+// By load every rank publishes its input, and after one exchange of signals folds all inputs into its own output; by
+// store it puts its input into a slot of its own on every rank:
 //
-//     r0: input -> scratch --+--> fold: output <- s0 + s1 + s2     (its own part straight from its input)
-//     r1: input -> scratch --+--> fold: output <- s0 + s1 + s2
-//     r2: input -> scratch --+--> fold: output <- s0 + s1 + s2
+//     load   r0: input --> scratch --+--> fold: output <- s0 + s1 + s2     (its own part straight from its input)
+//            r1: input --> scratch --+--> fold: output <- s0 + s1 + s2
+//     store  r0: input --> slot 0 of r1, r2        then fold: output <- slot 0 + slot 1 + slot 2
+//            r1: input --> slot 1 of r0, r2             (the own input in place of the own slot)
 //
-// Steps: 1. Bytes read per rank from others: (p-1) M. Scratch slots: 1 of M. All sources in the order of the ranks.
+// That is all_reduce. Of reduce the root alone gets something, and of broadcast it alone gives.
+//
+// Steps: 1. Bytes that cross: all_reduce (p-1) M a rank, the others (p-1) M at the root. Scratch slots of M: by load
+// one
+//   on every rank that gives; by store one for every other rank. All sources in the order
+//   of the ranks.
 // When: small messages, where the number of steps is all that counts; one node.
-// There is no zero-copy plan: reading inputs in place would demand a second exchange of signals
-// before anybody may return, which takes longer than copying a small message, and could not run in place.
-Plan one_shot_by_load(const AlgorithmArguments& arguments) {
-  const int ranks = arguments.ranks;
-  PlanBuilder builder = start_plan(one_shot(), arguments, 1);
-  const std::vector<LaneId> lanes = add_lanes(builder, arguments);
-  std::vector<Place> published;
-  for (int rank = 0; rank < ranks && ranks > 1; ++rank) {
-    published.push_back(builder.take_scratch(rank));
-    builder.copy(lanes[rank], published[rank], input_of(rank), 0);
+// There is no zero-copy plan: reading inputs in place would demand a second exchange of signals before anybody may
+// return, which takes longer than copying a small message, and could not run in place.
+// parts, by store: 2 have a lane for each step.
+class OneShot {
+ public:
+  explicit OneShot(const AlgorithmArguments& arguments)
+      : arguments_(arguments),
+        by_store_(arguments.direction == Direction::kStore),
+        builder_(start_plan(one_shot(), arguments, 1)),
+        stages_(builder_, add_lanes(builder_, arguments), arguments.engine, arguments.parts > 1),
+        boxes_(arguments.ranks, std::vector<Place>(arguments.ranks)) {}
+
+  Plan make() {
+    take_boxes();
+    for (int rank = 0; rank < arguments_.ranks; ++rank) give(rank);
+    std::vector<std::vector<SignalId>> ready(arguments_.ranks);
+    for (int rank = 0; rank < arguments_.ranks; ++rank) {
+      for (const int to : takers(rank)) {
+        ready[to].push_back(builder_.signal(stages_.lane(rank, 0), stages_.lane(to, 1)));
+      }
+    }
+    for (int rank = 0; rank < arguments_.ranks; ++rank) take(rank, std::move(ready[rank]));
+    return builder_.finish();
   }
-  const SignalTable ready = signal_all(builder, lanes);
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<Place> sources = published;
-    sources.resize(ranks);
-    sources[rank] = input_of(rank);
-    wait_all(builder, ready, rank);
-    builder.fold(lanes[rank], {output_of(rank)}, sources, 0);
+
+ private:
+  // Other ranks that get something of `rank`, the next one first.
+  std::vector<int> takers(int rank) const {
+    std::vector<int> others;
+    for (int d = 1; d < arguments_.ranks; ++d) {
+      const int to = (rank + d) % arguments_.ranks;
+      if (gives(arguments_, rank, to)) others.push_back(to);
+    }
+    return others;
   }
-  return builder.finish();
-}
+
+  // [to][from]: where `to` finds what `from` gives. By store every rank has a slot for every other, used or not, so
+  // that these are the same numbers on all.
+  void take_boxes() {
+    for (int to = 0; to < arguments_.ranks; ++to) {
+      for (int from = 0; from < arguments_.ranks; ++from) {
+        boxes_[to][from] = by_store_ && from != to ? builder_.take_scratch(to) : input_of(from);
+      }
+    }
+    for (int from = 0; from < arguments_.ranks && !by_store_; ++from) {
+      const std::vector<int> others = takers(from);
+      if (others.empty()) continue;
+      const Place published = builder_.take_scratch(from);
+      for (const int to : others) boxes_[to][from] = published;
+    }
+  }
+
+  void give(int rank) {
+    std::vector<Place> places;
+    for (const int to : takers(rank)) {
+      if (places.empty() || by_store_) places.push_back(boxes_[to][rank]);
+    }
+    if (!places.empty()) builder_.fold(stages_.lane(rank, 0), places, {input_of(rank)}, 0);
+  }
+
+  void take(int rank, std::vector<SignalId> ready) {
+    const LaneId lane = stages_.lane(rank, 1);
+    if (!by_store_) {  // those of others are read, the next rank's first
+      const auto is_before = [&](const SignalId& signal) { return signal.from.rank < rank; };
+      std::rotate(ready.begin(), std::find_if_not(ready.begin(), ready.end(), is_before), ready.end());
+    }
+    // In place the result takes the input's place, so it must have been given.
+    if (lane.lane != 0) ready.push_back(builder_.signal(stages_.lane(rank, 0), lane));
+    for (const SignalId& signal : ready) builder_.wait(signal);
+    std::vector<Place> sources;
+    for (int from = 0; from < arguments_.ranks; ++from) {
+      if (gives(arguments_, from, rank)) sources.push_back(boxes_[rank][from]);
+    }
+    if (!sources.empty()) builder_.fold(lane, {output_of(rank)}, sources, 0);
+  }
+
+  const AlgorithmArguments& arguments_;
+  const bool by_store_;
+  PlanBuilder builder_;
+  Stages stages_;
+  std::vector<std::vector<Place>> boxes_;
+};
 
 Plan make_one_shot(const AlgorithmArguments& arguments) {
   check_arguments(one_shot(), arguments);
   check_one_node(one_shot(), arguments);
-  if (arguments.direction == Direction::kStore) return one_shot_by_store(one_shot(), arguments);
-  if (arguments.collective != Collective::kAllReduce) {
-    refuse(one_shot(), "has no plan by load of ", name(arguments.collective), "; use one_shot(store)");
-  }
-  if (arguments.parts > 1) refuse(one_shot(), "has no parts by load, and ", arguments.parts, " are asked for");
-  return one_shot_by_load(arguments);
+  check_lane_a_step(one_shot(), arguments);
+  return OneShot(arguments).make();
 }
 
 std::vector<AlgorithmArguments> one_shot_candidates(const AlgorithmArguments& machine) {
   if (!on_one_node(machine) || machine.reach == Reach::kPeer) return {};
-  AlgorithmArguments by_store = machine;
+  AlgorithmArguments by_load = machine, by_store = machine;
+  by_load.direction = Direction::kLoad;
   by_store.direction = Direction::kStore;
   std::vector<AlgorithmArguments> all = with_parts(by_store, {1, 2});
-  if (machine.collective == Collective::kAllReduce) {
-    all.insert(on_gpus(machine) ? all.end() : all.begin(), with_parts(machine, {1})[0]);
-    (on_gpus(machine) ? all.back() : all.front()).direction = Direction::kLoad;
-  }
+  all.insert(on_gpus(machine) ? all.end() : all.begin(), with_parts(by_load, {1})[0]);
   return all;
 }
 

@@ -2,11 +2,13 @@
 #include <bit>
 #include <utility>
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/carrier.hpp"
-#include "algorithms/catalog.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/carrier.hpp"
 
 namespace plait {
+
+Algorithm recursive_doubling();
+
 namespace {
 
 // Partners exchange what they have and both combine it, so that after k steps everybody has the sum of 2^k ranks.

@@ -1,9 +1,12 @@
 // Ring: every rank talks to its two neighbours only (UEN-06, NVG-28).
-#include "algorithms/arguments.hpp"
-#include "algorithms/catalog.hpp"
-#include "algorithms/ring_steps.hpp"
+#include "algorithms/steps/ring.hpp"
+
+#include "algorithms/steps/arguments.hpp"
 
 namespace plait {
+
+Algorithm ring();
+
 namespace {
 
 // Every rank lets the previous one, where it is on the same node, store to its output.
@@ -54,14 +57,12 @@ Plan make_ring(const AlgorithmArguments& arguments) {
   if (collective == Collective::kAllGather && shape.stores_to_peers) tell_previous(builder, carrier, shape.lanes);
 
   RingSteps steps(builder, carrier, shape);
-  HeldByRank held(ranks);
-  for (int rank = 0; rank < ranks; ++rank) held[rank] = {{input_of(rank)}};
-  const RingSteps::Finish to_output = {[](int rank) { return std::vector<Held>{{output_of(rank)}}; }};
+  HeldByRank held = all_inputs(ranks);
   if (shape.scatters) steps.reduce_scatter(held);
   if (shape.gathers) {
-    steps.all_gather(held, to_output);
+    steps.all_gather(held, to_outputs());
   } else {
-    steps.store(held, to_output);
+    steps.store(held, to_outputs());
   }
   return builder.finish();
 }

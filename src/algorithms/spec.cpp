@@ -5,7 +5,7 @@
 #include <array>
 #include <charconv>
 
-#include "algorithms/arguments.hpp"
+#include "algorithms/steps/arguments.hpp"
 #include "base/error.hpp"
 
 namespace plait {

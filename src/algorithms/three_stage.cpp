@@ -3,11 +3,13 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/catalog.hpp"
-#include "algorithms/ring_steps.hpp"
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/ring.hpp"
 
 namespace plait {
+
+Algorithm three_stage();
+
 namespace {
 
 // (1) The members of each group hand their input to its leader, (2) the leaders exchange and reduce, (3) the leaders
@@ -102,7 +104,7 @@ class ThreeStage {
     shape.first_chunk = range(part).first;
     shape.stores_to_peers = peer_;
     RingSteps ring(builder_, carrier_, std::move(shape));
-    RingSteps::Finish finish;
+    Finish finish;
     finish.places = [&](int rank) { return result_places(rank); };
     finish.stored = [&](int rank, ChunkRange stored) { hand_back(part, rank, stored); };
     ring.reduce_scatter(gathered_[part]);

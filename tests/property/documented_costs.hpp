@@ -120,9 +120,11 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   }
   if (algorithm == "flat" || algorithm == "flat(load)" || algorithm == "flat(store, zero_copy)") return {flat_steps(a)};
   if (algorithm == "flat(load, zero_copy)") return {a.collective == Collective::kAllReduce ? 3 : 2};
-  if (algorithm == "chain(store)" && peer == 0) return {p - 1};
   if (algorithm.starts_with("chain(")) return {p - 1 + peer, on_one_node(a) || peer == 0};
-  if (algorithm == "binomial") {
+  if (algorithm.starts_with("double_binary_tree(")) {
+    return {a.collective == Collective::kAllReduce ? 2 * floor_log2(p) : floor_log2(p - 1) + 1};
+  }
+  if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {floor_log2(p) + peer};
     AlgorithmArguments by_node = a;
     by_node.groups.clear();
@@ -165,8 +167,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     const int64_t core = std::bit_floor(static_cast<unsigned>(p));
     return core * floor_log2(a.ranks) + 2 * (p - core);
   }
-  if (algorithm == "one_shot(load)") return p * (p - 1);
-  if (algorithm == "one_shot(store)") return (a.collective == Collective::kAllReduce ? p : 1) * (p - 1);
+  if (algorithm.starts_with("one_shot(")) return (a.collective == Collective::kAllReduce ? p : 1) * (p - 1);
   if (algorithm == "flat(both)") {
     return (has_root(a.collective) ? 1 : p) * (p - 1) * (parts == 1 ? 4 : parts);
   }
@@ -177,7 +178,10 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return p - 1;
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
-  if (algorithm.starts_with("chain(") || algorithm == "binomial") return (p - 1) * parts;
+  if (algorithm.starts_with("chain(") || algorithm.starts_with("binomial(")) return (p - 1) * parts;
+  if (algorithm.starts_with("double_binary_tree(")) {
+    return (a.collective == Collective::kAllReduce ? 4 : 2) * (p - 1) * parts;
+  }
   if (algorithm == "flat(load, zero_copy)") {
     const int stages = a.collective == Collective::kAllReduce ? 2 : 1;
     return stages * (has_root(a.collective) ? 1 : p) * (p - 1);

@@ -50,7 +50,7 @@ def test_make():
         (
             ("all_reduce", "rings", 4),
             {},
-            "algorithm 'rings' is not known; did you mean ring. for all_reduce use one of: flat",
+            "algorithm 'rings' is not known; did you mean ring. for all_reduce use one of: double",
         ),
         (("broadcast", "ring", 4), {}, "does not serve broadcast; use one of"),
         (("all_reduced", "ring", 4), {}, "all_reduced"),

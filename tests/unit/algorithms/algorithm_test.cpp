@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <set>
+#include <string>
+
 #include "plan/proof_size.hpp"
 #include "support/algorithm_plans.hpp"
 #include "unit/algorithms/plans.hpp"
@@ -38,6 +42,19 @@ TEST(Registry, HoldsEveryAlgorithmInOrder) {
     }
   }
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+}
+
+// Whatever is put into the folder is there: nobody has to list it.
+TEST(Registry, HoldsWhatTheFolderHolds) {
+  const std::filesystem::path folder = PLAIT_SOURCE_DIR "/src/algorithms";
+  std::set<std::string> files, names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::filesystem::path file = entry.path();
+    if (file.extension() != ".cpp") continue;
+    if (!std::filesystem::exists(file.replace_extension(".hpp"))) files.insert(file.stem());
+  }
+  for (const Algorithm& algorithm : algorithms()) names.emplace(algorithm.name);
+  EXPECT_EQ(names, files);
   EXPECT_GE(names.size(), 9U);
 }
 

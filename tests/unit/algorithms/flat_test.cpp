@@ -123,7 +123,6 @@ TEST(Flat, RefusesWhatItHasNoPlanFor) {
   expect_refused("flat(store, parts=3)", Collective::kAllReduce, "parts 1, which is one lane a rank, or 2");
   expect_refused("one_shot(store, parts=3)", Collective::kAllReduce, "parts 1, which is one lane a rank, or 2");
   expect_refused("one_shot(load, parts=2)", Collective::kAllReduce, "no parts by load");
-  expect_refused("one_shot(load)", Collective::kReduce, "use one_shot(store)");
 }
 
 TEST(Flat, BarrierOnlySignals) {

@@ -109,7 +109,8 @@ TEST(Spec, ResolvesWhatIsOpen) {
   EXPECT_EQ(resolved("flat", Collective::kAllReduce, Engine::kSm), "flat(store)");
   EXPECT_EQ(resolved("flat(load)", Collective::kAllReduce, Engine::kSm), "flat(load)");
   EXPECT_EQ(resolved("flat(parts=2)", Collective::kAllReduce, Engine::kSm), "flat(store, parts=2)");
-  EXPECT_EQ(resolved("chain(parts=3)", Collective::kReduce, Engine::kCpu), "chain(store, parts=3)");
+  EXPECT_EQ(resolved("chain(parts=3)", Collective::kReduce, Engine::kCpu), "chain(load, parts=3)");
+  EXPECT_EQ(resolved("chain(parts=3)", Collective::kReduce, Engine::kSm), "chain(store, parts=3)");
   EXPECT_EQ(resolved("pull", Collective::kAllGather, Engine::kSm), "flat(load, zero_copy, engine=copy)");
   EXPECT_EQ(resolved("pull(sm)", Collective::kAllGather, Engine::kSm), "flat(load, zero_copy, engine=sm)");
   EXPECT_EQ(resolved("pull", Collective::kAllGather, Engine::kCpu), "flat(load, zero_copy)");

@@ -1,5 +1,5 @@
 // Broadcast and reduce along trees: binomial (AWA-13, AWA-11) and chain (UEN-X1).
-#include "algorithms/tree.hpp"
+#include "algorithms/steps/tree.hpp"
 
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST(Binomial, EveryRankReceivesOnceFromAnyRoot) {
     for (int root = 0; root < 11; ++root) {
       AlgorithmArguments arguments = tree_of(11, Collective::kBroadcast, root);
       arguments.reach = reach;
-      const VerifiedPlan plan = test::verified("binomial", arguments);
+      const VerifiedPlan plan = test::verified(reach == Reach::kPeer ? "binomial(store)" : "binomial(load)", arguments);
       std::vector<int64_t> received(11, 0);
       for (const Traffic& traffic : plan.report().traffic) received[traffic.to.rank] += traffic.chunks;
       for (int rank = 0; rank < 11; ++rank) EXPECT_EQ(received[rank], rank == root ? 0 : 1);
@@ -115,6 +115,7 @@ TEST(Chain, PeerStoresStraightToOutputs) {
   AlgorithmArguments arguments = tree_of(5, Collective::kBroadcast);
   arguments.reach = Reach::kPeer;
   test::expect_invalid([&] { make_plan("chain(load)", arguments); }, "use chain(store, zero_copy)");
+  test::expect_invalid([&] { make_plan("binomial(load)", arguments); }, "a zero-copy broadcast goes by store");
   const VerifiedPlan plan = test::verified("chain(store)", arguments);
   EXPECT_EQ(plan.report().steps, 5);
   for (const RankPlan& rank : plan.plan().ranks) EXPECT_EQ(rank.scratch_slots, 0);

@@ -90,11 +90,11 @@ TEST(HostRank, GarbageInSignalWordsIsNoSignal) {
     }
   }
   const auto outcome = test::outcome_of([&](int) { pair.receive(); }, 1);
-  EXPECT_EQ(
-      test::objection(outcome, ErrorCode::kTimeout,
-                      {"rank 1 waited more than 0.3 s", "plan binomial, lane 0, operation 0 `wait 0 from r0 lane 0`",
-                       "rank 0", "never made a call"}),
-      "");
+  EXPECT_EQ(test::objection(
+                outcome, ErrorCode::kTimeout,
+                {"rank 1 waited more than 0.3 s", "plan binomial(load), lane 0, operation 0 `wait 0 from r0 lane 0`",
+                 "rank 0", "never made a call"}),
+            "");
 }
 
 TEST(HostRank, ALongWaitIsLogged) {
@@ -111,7 +111,8 @@ TEST(HostRank, ALongWaitIsLogged) {
   };
   const std::string log = log_of_late(1);
   const std::string where =
-      " s in call 1, broadcast of 8 int32, root 0, at plan binomial, lane 0, operation 0 `wait 0 from r0 lane 0`; rank "
+      " s in call 1, broadcast of 8 int32, root 0, at plan binomial(load), lane 0, operation 0 `wait 0 from r0 lane "
+      "0`; rank "
       "0 (process ";
   EXPECT_TRUE(log.starts_with("plait: warn: has waited 0.05" + where)) << log;
   EXPECT_NE(log.find("\nplait: warn: has waited 0.1" + where), std::string::npos) << log;

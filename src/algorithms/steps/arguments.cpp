@@ -1,5 +1,5 @@
 // Checks and views of the arguments.
-#include "algorithms/arguments.hpp"
+#include "algorithms/steps/arguments.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -99,6 +99,14 @@ void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& argume
     refuse(algorithm, "ranks 0 and ", rank, " are on different nodes, but ranks have to reach each other's memory; ",
            advice);
   }
+}
+
+void check_lane_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  const bool by_store = arguments.direction == Direction::kStore;
+  if (arguments.parts == 1 || (by_store && arguments.parts == 2)) return;
+  if (!by_store) refuse(algorithm, "has no parts by load, and ", arguments.parts, " are asked for");
+  refuse(algorithm, "by store it takes parts 1, which is one lane a rank, or 2, a lane for each step, not ",
+         arguments.parts);
 }
 
 bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& arguments) {

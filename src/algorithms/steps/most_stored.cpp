@@ -1,40 +1,25 @@
-// Push and pull: a rank stores most of what others need at them, and they fetch the rest from it.
-#include <optional>
-#include <string>
-#include <vector>
+// Most is stored, a part is loaded.
+#include "algorithms/steps/most_stored.hpp"
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/carrier.hpp"
-#include "algorithms/flat.hpp"
+#include <optional>
+#include <vector>
 
 namespace plait {
 namespace {
 
-// One step, as `one_shot_push`. But whoever has been stored everything has yet to combine it, or to copy it out, and
-// then the links idle. So a part of each block is not stored: it lies in its owner's scratch from the beginning on, and
-// the others fetch it while they combine what was stored. All_reduce of two ranks in four parts, of which rank 0 does
-//
-//     lane 0:  parts 0..2: input --> slots of r1         part 3: output <- input + scratch of r1
-//     lane 1:  part 3: input --> own scratch              parts 0..2: output <- input + own slots
-//
-// A load over a link takes longer than a store, and costs the other direction as well: this is for the end of a long
-// message, of which another plan carries the rest.
-//
-// Steps: 1. Bytes: as `push` and `one_shot_push`, of k parts one by loads. Scratch: k-1 parts of what a rank gets of
-// each of the others, and one of what it gives them (once, where all get the same).
-class PushPull {
+class MostStored {
  public:
-  PushPull(const Algorithm& algorithm, const AlgorithmArguments& arguments)
+  MostStored(PlanBuilder& builder, const AlgorithmArguments& arguments)
       : arguments_(arguments),
         ranks_(arguments.ranks),
         parts_(arguments.parts),
-        builder_(start_plan(algorithm, arguments, parts_)),
+        builder_(builder),
         stores_(add_lanes(builder_, arguments)),
         combines_(add_lanes(builder_, arguments)),
         to_fetch_(arguments.ranks),
         to_combine_(arguments.ranks) {}
 
-  Plan make() {
+  void make() {
     take_scratch();
     const int last = parts_ - 1;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -51,7 +36,6 @@ class PushPull {
       get(stores_[rank], to_fetch_[rank], offers_, last, 1);
       get(combines_[rank], to_combine_[rank], inboxes_, 0, last);
     }
-    return builder_.finish();
   }
 
  private:
@@ -133,7 +117,7 @@ class PushPull {
 
   const AlgorithmArguments& arguments_;
   const int ranks_, parts_;
-  PlanBuilder builder_;
+  PlanBuilder& builder_;
   std::vector<LaneId> stores_, combines_;                     // [rank]: its lanes 0 and 1
   Table inboxes_, offers_;                                    // what is stored at `to`, and what `from` keeps for it
   std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: that it waits for
@@ -141,10 +125,8 @@ class PushPull {
 
 }  // namespace
 
-Plan flat_by_both(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  AlgorithmArguments cut = arguments;
-  if (cut.parts == 1) cut.parts = kPartsOfBoth;
-  return PushPull(algorithm, cut).make();
+void store_most_and_load_rest(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+  MostStored(builder, arguments).make();
 }
 
 }  // namespace plait

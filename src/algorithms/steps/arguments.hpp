@@ -22,6 +22,8 @@ template <class... Parts>
 void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 // Refuses ranks on several nodes.
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments);
+// Refuses parts where each is a lane that acts after a step, of which there are two at most; by load there is one.
+void check_lane_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 bool on_one_node(const AlgorithmArguments& arguments);
 
 // Whether copy engines may perform the plan: a zero-copy plan by load of an algorithm that says so.

@@ -1,22 +1,12 @@
 // Ring phases.
-#include "algorithms/ring_steps.hpp"
+#include "algorithms/steps/ring.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "algorithms/arguments.hpp"
+#include "algorithms/steps/arguments.hpp"
 
 namespace plait {
-namespace {
-
-std::vector<Place> places_at(const std::vector<Held>& held, int chunk) {
-  std::vector<Place> places;
-  for (const Held& it : held) places.push_back(it.at(chunk));
-  return places;
-}
-
-}  // namespace
-
 RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
     : builder_(builder), carrier_(carrier), shape_(std::move(shape)), landing_(size()) {
   arrivals_.resize(size(), std::vector<std::optional<Arrival>>(shape_.parts));
@@ -106,8 +96,7 @@ void RingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
 void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sources, const Finish& finish) {
   const LaneId lane = shape_.lanes[x];
   const ChunkRange it = range(wrap(x - step, size()), part);
-  std::vector<Place> kept = places_at(finish.places(lane.rank), it.first);
-  if (sources.size() == 1) std::erase(kept, sources[0]);  // it is there already
+  const std::vector<Place> kept = beside(sources, places_at(finish.places(lane.rank), it.first));
   if (step < size() - 1) {
     const LaneId receiver = shape_.lanes[next(x)];
     const int slot = steps_done_ % size() * piece_chunks() + part * shape_.part_chunks;

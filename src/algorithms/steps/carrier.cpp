@@ -1,5 +1,5 @@
 // Moves between ranks.
-#include "algorithms/carrier.hpp"
+#include "algorithms/steps/carrier.hpp"
 
 namespace plait {
 
@@ -49,25 +49,6 @@ Arrival Carrier::push(LaneId from, const std::vector<Place>& sources, const std:
 Arrival Carrier::offer(LaneId from, Place source, LaneId to, ChunkRange range, std::optional<Place> landing) {
   if (together(from.rank, to.rank)) return {source, builder_.signal(from, to)};
   return send(from, source, to, landing ? *landing : builder_.take_scratch(to.rank, range.count), range);
-}
-
-SignalTable signal_all(PlanBuilder& builder, const std::vector<LaneId>& lanes) {
-  const size_t count = lanes.size();
-  SignalTable signals(count, std::vector<SignalId>(count));
-  for (size_t i = 0; i < count; ++i) {
-    for (size_t d = 1; d < count; ++d) signals[i][d] = builder.signal(lanes[i], lanes[(i + d) % count]);
-  }
-  return signals;
-}
-
-void wait_all(PlanBuilder& builder, const SignalTable& signals, int index) {
-  const int count = static_cast<int>(signals.size());
-  for (int d = 1; d < count; ++d) wait_one(builder, signals, index, (index + d) % count);
-}
-
-void wait_one(PlanBuilder& builder, const SignalTable& signals, int index, int other) {
-  const int count = static_cast<int>(signals.size());
-  builder.wait(signals[other][(index - other + count) % count]);
 }
 
 }  // namespace plait

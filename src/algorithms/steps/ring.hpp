@@ -1,27 +1,13 @@
 // The two phases of a ring over any list of ranks: what ring, hierarchical_ring and three_stage are made of.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
-#include "algorithms/carrier.hpp"
+#include "algorithms/steps/carrier.hpp"
+#include "algorithms/steps/held.hpp"
 
 namespace plait {
-
-// Data that lies ready at a place. Scratch and host hold chunks from `first` on; input and output hold all.
-struct Held {
-  Place place;
-  int first = 0;
-
-  Place at(int chunk) const {
-    const bool slots = place.buffer == Buffer::kScratch || place.buffer == Buffer::kHost;
-    return slots ? slot_after(place, chunk - first) : place;
-  }
-};
-
-// What of each rank has to be combined, in this order: reductions are left to the fold that needs them.
-using HeldByRank = std::vector<std::vector<Held>>;
 
 // A ring of P lanes around a message of P pieces, neighbours in the message too. Every step moves one piece from each
 // lane to the next, in `parts` parts, so that one part is reduced while the next is on its way (UEN-08).
@@ -48,12 +34,6 @@ class RingSteps {
   // Awaits what reduce_scatter() left on its way.
   void settle();
 
-  struct Finish {
-    // Where a finished chunk belongs at this lane's rank: its own output first.
-    std::function<std::vector<Held>(int rank)> places;
-    // Called when a range was stored at all of them; may be empty.
-    std::function<void(int rank, ChunkRange range)> stored = {};
-  };
   // Ends after reduce_scatter(): lane x stores piece x where it belongs.
   void store(const HeldByRank& held, const Finish& finish);
   // P - 1 steps after which every lane has stored every piece; lane x starts with piece x, made from held[rank].

@@ -1,37 +1,37 @@
-// Pull: every rank fetches what it needs straight out of the buffer of the rank that has it.
-#include <vector>
+// Moves by store and by load.
+#include "algorithms/steps/moves.hpp"
 
-#include "algorithms/arguments.hpp"
-#include "algorithms/carrier.hpp"
-#include "algorithms/flat.hpp"
+#include <utility>
+#include <vector>
 
 namespace plait {
 namespace {
 
-// What one rank has to get out of the input of another, or out of its own.
+// What one rank gets out of the input of another.
 struct Move {
   int from = 0, to = 0;
 };
 
-int chunk_of(const AlgorithmArguments& arguments, int from, int to) {
-  switch (arguments.collective) {
-    case Collective::kBroadcast:
-      return 0;
-    case Collective::kScatter:
-      return to;
-    case Collective::kAllToAll:
-      return from * arguments.ranks + to;
-    default:  // all_gather and gather
-      return from;
-  }
-}
-
-// Between ranks, those of a receiver from the next rank on, so that not all begin with one.
-std::vector<Move> moves_between(const AlgorithmArguments& arguments) {
+// Those of a receiver from the next rank on, so that not all begin with one.
+std::vector<Move> moves_by_receiver(const AlgorithmArguments& arguments) {
   std::vector<Move> moves;
   for (int to = 0; to < arguments.ranks; ++to) {
     for (int d = 1; d < arguments.ranks; ++d) {
       const int from = (to + d) % arguments.ranks;
+      if (gives(arguments, from, to)) moves.push_back({from, to});
+    }
+  }
+  return moves;
+}
+
+// The givers from the root on, each with its receivers from the next rank on.
+std::vector<Move> moves_by_giver(const AlgorithmArguments& arguments) {
+  const int first = has_root(arguments.collective) ? arguments.root : 0;
+  std::vector<Move> moves;
+  for (int i = 0; i < arguments.ranks; ++i) {
+    const int from = (first + i) % arguments.ranks;
+    for (int d = 1; d < arguments.ranks; ++d) {
+      const int to = (from + d) % arguments.ranks;
       if (gives(arguments, from, to)) moves.push_back({from, to});
     }
   }
@@ -64,7 +64,7 @@ void add_own_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < arguments.ranks; ++rank) {
     if (!gives(arguments, rank, rank)) continue;
     const LaneId lane = builder.add_lane(rank, beside_copies(arguments));
-    builder.copy(lane, output_of(rank), input_of(rank), chunk_of(arguments, rank, rank));
+    builder.copy(lane, output_of(rank), input_of(rank), chunk_between(arguments, rank, rank));
   }
 }
 
@@ -77,7 +77,7 @@ void fetch(PlanBuilder& builder, const AlgorithmArguments& arguments, const Pair
     const Move& it = moves[i];
     const LaneId lane = lanes[it.to][it.from];
     builder.wait(ready[i]);
-    builder.copy(lane, output_of(it.to), source(it.from), chunk_of(arguments, it.from, it.to));
+    builder.copy(lane, output_of(it.to), source(it.from), chunk_between(arguments, it.from, it.to));
     done.push_back(builder.signal(lane, lanes[it.from][it.to]));
   }
   for (const SignalId& signal : done) builder.wait(signal);
@@ -94,48 +94,67 @@ bool is_right_in_place(const AlgorithmArguments& arguments) {
   return !own_is_shared || arguments.engine != Engine::kCpu;
 }
 
-// All pairs are alike and independent. Rank r takes from rank p, each in its lane for the other:
-//
-//     p:  signal "my buffer is ready" ---.                          .--> wait
-//     r:                                  '--> wait, copy, signal --'
-//
-// Where both give (all_gather, all_to_all): signal ready, wait, copy, signal done, wait. So a lane has one copy at
-// most, signals and waits before and behind it, all of them with one lane of one peer. What a rank has for itself is
-// copied in a lane of its own, the last.
-//
-// Steps: 2. Bytes: every rank reads what it needs, once.
-Plan move(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  PlanBuilder builder = start_plan(algorithm, arguments, 1);
+}  // namespace
+
+int chunk_between(const AlgorithmArguments& arguments, int from, int to) {
+  switch (arguments.collective) {
+    case Collective::kBroadcast:
+      return 0;
+    case Collective::kScatter:
+      return to;
+    case Collective::kAllToAll:
+      return from * arguments.ranks + to;
+    default:  // all_gather and gather
+      return from;
+  }
+}
+
+void move_by_store(PlanBuilder& builder, const AlgorithmArguments& arguments, Stages& stages) {
+  const int ranks = arguments.ranks;
+  const auto chunk = [&](int from, int to) { return chunk_between(arguments, from, to); };
+  const std::vector<Move> moves = moves_by_giver(arguments);
+  std::vector<std::vector<Place>> slots(ranks, std::vector<Place>(ranks));  // [to][from]
+  for (const auto& [from, to] : moves) {
+    slots[to][from] = builder.take_scratch(to);
+    builder.copy(stages.lane(from, 0), slots[to][from], input_of(from), chunk(from, to));
+  }
+  std::vector<std::vector<SignalId>> given(ranks, std::vector<SignalId>(ranks));
+  for (const auto& [from, to] : moves) given[to][from] = builder.signal(stages.lane(from, 0), stages.lane(to, 1));
+  // What a rank has for itself it copies while it has time: who gives nothing, as a gather's root, in its first lane;
+  // others in their last, until something comes.
+  const int own_stage = arguments.collective == Collective::kGather ? 0 : 1;
+  for (int to = 0; to < ranks; ++to) {
+    if (gives(arguments, to, to)) {
+      builder.copy(stages.lane(to, own_stage), output_of(to), input_of(to), chunk(to, to));
+    }
+    // In place the results of all_to_all take the input's place, so it must have been given.
+    if (arguments.collective == Collective::kAllToAll && stages.lane(to, 1).lane != 0) {
+      builder.wait(builder.signal(stages.lane(to, 0), stages.lane(to, 1)));
+    }
+    for (int d = 1; d < ranks; ++d) {
+      const int from = (to + d) % ranks;
+      if (gives(arguments, from, to)) builder.wait(given[to][from]);
+    }
+    for (int d = 1; d < ranks; ++d) {
+      const int from = (to + d) % ranks;
+      if (gives(arguments, from, to)) builder.copy(stages.lane(to, 1), output_of(to), slots[to][from], chunk(from, to));
+    }
+  }
+}
+
+void move_by_zero_copy_load(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   const auto lanes = add_pair_lanes(builder, arguments);
   add_own_lanes(builder, arguments);
-  const std::vector<Move> moves = moves_between(arguments);
+  const std::vector<Move> moves = moves_by_receiver(arguments);
   std::vector<SignalId> ready;
   for (const Move& it : moves) ready.push_back(builder.signal(lanes[it.from][it.to], lanes[it.to][it.from]));
   fetch(builder, arguments, lanes, moves, ready, input_of);
   if (!is_right_in_place(arguments)) builder.not_in_place();
-  return builder.finish();
 }
 
-// Every lane has told every other one, and been told.
-void meet(PlanBuilder& builder, const std::vector<LaneId>& lanes) {
-  const SignalTable signals = signal_all(builder, lanes);
-  for (size_t rank = 0; rank < lanes.size(); ++rank) wait_all(builder, signals, static_cast<int>(rank));
-}
-
-// Chunk q is combined by rank q, straight out of everybody's input, in a lane that does nothing else, the first; of
-// all_reduce, all others then copy it out of the output of rank q, each in its lane for that one:
-//
-//     q:  "my input is ready", wait for all, fold, signal ---.                          .--> wait, of the lane for r
-//     r:                           lane for q:                '--> wait, copy, signal --'
-//
-// In place too: chunk q of an input is read by rank q alone, and nobody writes over it before that has told of its
-// fold.
-//
-// Steps: 2 of reduce_scatter, 3 of all_reduce. Bytes: every rank reads p-1 chunks, in all_reduce twice.
-Plan combine(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+void combine_by_zero_copy_load(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   const bool shares = arguments.collective == Collective::kAllReduce;
   const int ranks = arguments.ranks;
-  PlanBuilder builder = start_plan(algorithm, arguments, shares ? ranks : 1);
   std::vector<LaneId> folds;
   std::vector<Place> inputs;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -146,27 +165,13 @@ Plan combine(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < ranks; ++rank) builder.fold(folds[rank], {output_of(rank)}, inputs, rank);
   if (!shares) {
     meet(builder, folds);
-    return builder.finish();
+    return;
   }
   const auto lanes = add_pair_lanes(builder, arguments);
-  const std::vector<Move> moves = moves_between(arguments);
+  const std::vector<Move> moves = moves_by_receiver(arguments);
   std::vector<SignalId> combined;
   for (const Move& it : moves) combined.push_back(builder.signal(folds[it.from], lanes[it.to][it.from]));
   fetch(builder, arguments, lanes, moves, combined, output_of);
-  return builder.finish();
-}
-
-}  // namespace
-
-// Without scratch: for copy engines, which copy from one place to one place and take no SM from anybody, or a few SMs,
-// which combine what has to be.
-// When: messages from some MiB on between GPUs whose users' buffers are mapped.
-Plan flat_by_zero_copy_load(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  if (arguments.collective == Collective::kReduce) {
-    refuse(algorithm, "has no zero-copy plan by load of a reduce; use flat(store, zero_copy)");
-  }
-  return reduces(arguments.collective) && arguments.ranks > 1 ? combine(algorithm, arguments)
-                                                              : move(algorithm, arguments);
 }
 
 }  // namespace plait

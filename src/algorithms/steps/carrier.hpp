@@ -51,14 +51,4 @@ class Carrier {
   std::vector<NetLanes> net_lanes_;
 };
 
-// What waits for what where every rank of a list tells every other: [i][d] is the signal from rank i to rank i + d.
-using SignalTable = std::vector<std::vector<SignalId>>;
-
-// Every lane signals every other, beginning with the next in the list so that they do not all meet at one.
-SignalTable signal_all(PlanBuilder& builder, const std::vector<LaneId>& lanes);
-// Lane `index` waits for all others, in the same order.
-void wait_all(PlanBuilder& builder, const SignalTable& signals, int index);
-// Lane `index` waits for lane `other`, both counted in the list.
-void wait_one(PlanBuilder& builder, const SignalTable& signals, int index, int other);
-
 }  // namespace plait

@@ -1,0 +1,90 @@
+// The two phases of an exchange in which everybody deals with everybody: what `flat` is made of, and what a level of a
+// hierarchy can be.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "algorithms/steps/held.hpp"
+#include "algorithms/steps/signals.hpp"
+
+namespace plait {
+
+// Every member of a list looks after one piece of the message. All reach each other by load and store. Piece 0 of four:
+//
+//     reduce_scatter(): m1, m2, m3 --> m0 combines        all_gather(): m0 --> m1, m2, m3       (all pieces at once)
+//
+// By load, members put what others need into scratch of their own, where those fetch it. By store, members put it into
+// scratch of those, which load from their own memory only: a store over a link is posted and needs no answer, while a
+// load waits for one, and costs the other direction of the link as well. Every slot is written once, by one member, so
+// that a small message can carry its flags inside the data instead of signals (runtime/cuda/packets.cuh).
+//
+// Steps: one a phase. Bytes: in each phase a member gives and takes all pieces but its own.
+// Scratch, in pieces: by load all P for reduce_scatter(), where the free one serves all_gather(), which alone takes
+// one; by store P-1 for each phase.
+class Exchange {
+ public:
+  struct Shape {
+    int first_chunk = 0;                     // of the message that is exchanged
+    int piece_chunks = 1;                    // member x looks after the x-th piece
+    Direction direction = Direction::kLoad;  // or kStore
+    bool scatters = true;                    // reduce_scatter() will be called
+    bool gathers = true;                     // all_gather() will be called
+  };
+
+  // The stages have lanes of the members, on ranks of one node, and must outlive the exchange.
+  Exchange(PlanBuilder& builder, Stages& stages, Shape shape);
+
+  // After this, member x finds what all have of piece x in held[rank], in the order of the members, but has not yet
+  // waited for it.
+  void reduce_scatter(HeldByRank& held);
+  // Ends after reduce_scatter(): member x stores piece x where it belongs.
+  void store(const HeldByRank& held, const Finish& finish);
+  // Member x makes piece x from held[rank], and stores it where it belongs and where the others get it.
+  void share(const HeldByRank& held, const Finish& finish);
+  // The others store it, too.
+  void collect(const Finish& finish);
+  void all_gather(const HeldByRank& held, const Finish& finish) {
+    share(held, finish);
+    collect(finish);
+  }
+
+  // Scratch of member x from which all get its piece, by load.
+  Held shared(int x) const { return shared_[x]; }
+  // Waits for what reduce_scatter() left on its way to member x, if nothing has yet.
+  void await(int x);
+
+ private:
+  int size() const { return stages_.members(); }
+  int rank(int x) { return stages_.lane(x, 0).rank; }
+  bool by_store() const { return shape_.direction == Direction::kStore; }
+  ChunkRange piece(int x) const { return {shape_.first_chunk + x * shape_.piece_chunks, shape_.piece_chunks}; }
+  std::vector<std::vector<Held>> take_inboxes();
+  void publish_all_but_own(int x, const std::vector<Held>& held);
+  void store_at_others(int x, const std::vector<Held>& held);
+
+  PlanBuilder& builder_;
+  Stages& stages_;
+  const Shape shape_;
+  int steps_ = 0;  // that members have made
+  // By load: what a member publishes, and where its own piece is shared. By store: [to][from]; own entries are not
+  // used.
+  std::vector<Held> published_, shared_;
+  std::vector<std::vector<Held>> inboxes_, results_;
+  SignalTable arrivals_, shares_;
+  std::vector<bool> is_awaited_;  // of each member, what reduce_scatter() left on its way
+};
+
+// An all-reduce of the whole message, whose chunks are pieces of the members, in parts one after the other: a part is
+// published before the one before it is reduced (TEM-18). By store there is one part.
+void exchange_all_reduce(PlanBuilder& builder, Stages& stages, Direction direction, int parts);
+
+// The same where everybody reaches everybody's buffers: one fold {all outputs} <- {all inputs} a member, between two
+// rounds of signals. No scratch, no copies.
+void zero_copy_all_reduce(PlanBuilder& builder, const std::vector<LaneId>& lanes);
+
+// All inputs in the order of the members, and all outputs, that of member x first.
+std::vector<Place> inputs_of(const std::vector<LaneId>& lanes);
+std::vector<Place> outputs_from(const std::vector<LaneId>& lanes, int x);
+
+}  // namespace plait

@@ -1,0 +1,51 @@
+// Signals of everybody to everybody.
+#include "algorithms/steps/signals.hpp"
+
+#include <utility>
+
+namespace plait {
+
+SignalTable signal_all(PlanBuilder& builder, const std::vector<LaneId>& from, const std::vector<LaneId>& to) {
+  const size_t count = from.size();
+  SignalTable signals(count, std::vector<SignalId>(count));
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t d = 1; d < count; ++d) signals[i][d] = builder.signal(from[i], to[(i + d) % count]);
+  }
+  return signals;
+}
+
+void wait_all(PlanBuilder& builder, const SignalTable& signals, int index) {
+  const int count = static_cast<int>(signals.size());
+  for (int d = 1; d < count; ++d) wait_one(builder, signals, index, (index + d) % count);
+}
+
+void wait_one(PlanBuilder& builder, const SignalTable& signals, int index, int other) {
+  const int count = static_cast<int>(signals.size());
+  builder.wait(signals[other][(index - other + count) % count]);
+}
+
+void meet(PlanBuilder& builder, const std::vector<LaneId>& lanes) {
+  const SignalTable signals = signal_all(builder, lanes);
+  for (size_t i = 0; i < lanes.size(); ++i) wait_all(builder, signals, static_cast<int>(i));
+}
+
+Stages::Stages(PlanBuilder& builder, std::vector<LaneId> first, Engine engine, bool lane_a_step)
+    : builder_(builder), engine_(engine), lane_a_step_(lane_a_step) {
+  lanes_.push_back(std::move(first));
+}
+
+const std::vector<LaneId>& Stages::after(int steps) {
+  if (!lane_a_step_) return lanes_[0];
+  while (static_cast<int>(lanes_.size()) <= steps) {
+    auto& stage = lanes_.emplace_back();
+    for (const LaneId& first : lanes_[0]) stage.push_back(builder_.add_lane(first.rank, engine_));
+  }
+  return lanes_[static_cast<size_t>(steps)];
+}
+
+SignalTable Stages::tell_all(int steps) {
+  if (members() == 1) return SignalTable(1, std::vector<SignalId>(1));
+  return signal_all(builder_, after(steps), after(steps + 1));
+}
+
+}  // namespace plait

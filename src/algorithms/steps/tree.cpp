@@ -1,0 +1,181 @@
+// Broadcast and reduce along a tree.
+#include "algorithms/steps/tree.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+namespace plait {
+
+void Tree::add(int above, int below) {
+  order.push_back(below);
+  parent[below] = above;
+  children[above].push_back(below);
+}
+
+void add_binomial(Tree& tree, const std::vector<int>& ranks) {
+  const int count = static_cast<int>(ranks.size());
+  for (int bit = static_cast<int>(std::bit_floor(ranks.size())); bit > 0; bit /= 2) {
+    for (int v = bit; v < count; v += 2 * bit) tree.add(ranks[v - bit], ranks[v]);
+  }
+}
+
+namespace {
+
+// What both ways along a tree share.
+class AlongTree {
+ public:
+  AlongTree(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape)
+      : builder_(builder), carrier_(carrier), tree_(tree), shape_(shape), boxes_(builder.rank_count()) {}
+
+ protected:
+  bool by_store() const { return shape_.direction == Direction::kStore; }
+  bool has_near_child(int rank) const {
+    const auto& children = tree_.children[rank];
+    return std::any_of(children.begin(), children.end(), [&](int child) { return carrier_.together(rank, child); });
+  }
+  bool has_near_parent(int rank) const {
+    return tree_.parent[rank] >= 0 && carrier_.together(tree_.parent[rank], rank);
+  }
+  void take_box(int rank, int owner) { boxes_[rank] = builder_.take_scratch(owner, shape_.parts * shape_.part_chunks); }
+  Place box(int rank, int part) const { return slot_after(*boxes_[rank], part * shape_.part_chunks); }
+  void fold(int part, int rank, const std::vector<Place>& destinations, const std::vector<Place>& sources) {
+    const ChunkRange it = shape_.range(part);
+    builder_.fold(shape_.lane(part, rank), destinations, sources, it.first, it.count);
+  }
+  SignalId signal(int part, int from, int to) {
+    return builder_.signal(shape_.lane(part, from), shape_.lane(part, to));
+  }
+  static void call(const std::function<void(int)>& hook, int part) {
+    if (hook) hook(part);
+  }
+
+  PlanBuilder& builder_;
+  Carrier& carrier_;
+  const Tree& tree_;
+  const TreeShape& shape_;
+  std::vector<std::optional<Place>> boxes_;  // scratch for what each rank passes on, or gets: a part after the other
+};
+
+class Broadcast : AlongTree {
+ public:
+  Broadcast(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, Held source)
+      : AlongTree(builder, carrier, tree, shape), source_(source), calls_(builder.rank_count()) {}
+
+  void make() {
+    for (const int rank : tree_.order) {
+      if (!shape_.zero_copy && (by_store() ? has_near_parent(rank) : has_near_child(rank))) take_box(rank, rank);
+      if (shape_.zero_copy && has_near_parent(rank)) calls_[rank] = signal(0, rank, tree_.parent[rank]);
+    }
+    for (int part = 0; part < shape_.parts; ++part) {
+      arrivals_.assign(builder_.rank_count(), std::nullopt);
+      call(shape_.before_root, part);
+      for (const int rank : tree_.order) {
+        if (arrivals_[rank]) carrier_.await(*arrivals_[rank]);
+        pass_on(part, rank, arrivals_[rank] ? arrivals_[rank]->place : source_.at(shape_.range(part).first));
+      }
+    }
+  }
+
+ private:
+  // Stores what lies at `mine` in the rank's output and where its children get it.
+  void pass_on(int part, int rank, Place mine) {
+    std::vector<Place> places;
+    if (mine != output_of(rank)) places.push_back(output_of(rank));
+    if (!by_store() && boxes_[rank]) places.push_back(box(rank, part));
+    for (const int child : tree_.children[rank]) {
+      if (by_store() && boxes_[child]) places.push_back(box(child, part));
+    }
+    if (!places.empty()) fold(part, rank, places, {mine});
+    for (const int child : tree_.children[rank]) arrivals_[child] = hand_to(child, part, rank, mine);
+  }
+
+  Arrival hand_to(int child, int part, int rank, Place mine) {
+    const LaneId from = shape_.lane(part, rank), to = shape_.lane(part, child);
+    if (calls_[child]) {
+      if (part == 0) builder_.wait(*calls_[child]);
+      return carrier_.push(from, {mine}, {}, to, output_of(child), shape_.range(part));
+    }
+    if (by_store() && boxes_[child]) return {box(child, part), builder_.signal(from, to)};
+    const Place source = carrier_.together(rank, child) ? box(rank, part) : output_of(rank);
+    return carrier_.offer(from, source, to, shape_.range(part), output_of(child));
+  }
+
+  const Held source_;
+  std::vector<std::optional<SignalId>> calls_;    // of children whose outputs are stored to
+  std::vector<std::optional<Arrival>> arrivals_;  // of the part
+};
+
+class Reduction : AlongTree {
+ public:
+  Reduction(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, const HeldByRank& held,
+            Held result)
+      : AlongTree(builder, carrier, tree, shape), held_(held), result_(result) {}
+
+  void make() {
+    for (const int rank : tree_.order) {
+      if (tree_.parent[rank] >= 0 && !is_read_in_place(rank)) take_box(rank, owner_of_box(rank));
+    }
+    for (int part = 0; part < shape_.parts; ++part) {
+      arrivals_.assign(builder_.rank_count(), std::nullopt);
+      for (auto at = tree_.order.rbegin(); at != tree_.order.rend(); ++at) combine(part, *at);
+      call(shape_.after_root, part);
+    }
+    // Who was read by its parent must not return before that is over.
+    for (const int rank : tree_.order) {
+      if (!has_near_parent(rank) || !is_read_in_place(rank) || has_slots(held_[rank][0].place.buffer)) continue;
+      for (int lane = 0; lane < shape_.lanes_in_use(); ++lane) builder_.wait(signal(lane, tree_.parent[rank], rank));
+    }
+  }
+
+ private:
+  // What a leaf has can be sent as it is, and fetched where the parent may load it; all others have sums.
+  bool is_read_in_place(int rank) const {
+    if (!tree_.children[rank].empty() || held_[rank].size() != 1) return false;
+    if (!has_near_parent(rank)) return true;
+    return !by_store() && (shape_.zero_copy || has_slots(held_[rank][0].place.buffer));
+  }
+  // Where a rank puts its sum: by store where the parent needs it, else in its own scratch.
+  bool is_stored_at_parent(int rank) const { return by_store() && has_near_parent(rank); }
+  int owner_of_box(int rank) const { return is_stored_at_parent(rank) ? tree_.parent[rank] : rank; }
+
+  void combine(int part, int rank) {
+    const int parent = tree_.parent[rank];
+    const int first = shape_.range(part).first;
+    std::vector<Place> sources = places_at(held_[rank], first), arrived;
+    for (const int child : tree_.children[rank]) {
+      carrier_.await(*arrivals_[child]);
+      arrived.push_back(arrivals_[child]->place);
+    }
+    sources.insert(by_store() ? sources.begin() : sources.end(), arrived.begin(), arrived.end());
+    if (parent < 0) {
+      fold(part, rank, {result_.at(first)}, sources);
+      return;
+    }
+    const LaneId from = shape_.lane(part, rank), to = shape_.lane(part, parent);
+    const Place result = is_read_in_place(rank) ? sources[0] : box(rank, part);
+    if (!is_read_in_place(rank)) fold(part, rank, {result}, sources);
+    if (is_stored_at_parent(rank)) {
+      arrivals_[rank] = {result, builder_.signal(from, to)};
+    } else {
+      arrivals_[rank] = carrier_.offer(from, result, to, shape_.range(part));
+    }
+  }
+
+  const HeldByRank& held_;
+  const Held result_;
+  std::vector<std::optional<Arrival>> arrivals_;  // at the parent of each rank, of the part
+};
+
+}  // namespace
+
+void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, Held source) {
+  Broadcast(builder, carrier, tree, shape, source).make();
+}
+
+void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
+                  const HeldByRank& held, Held result) {
+  Reduction(builder, carrier, tree, shape, held, result).make();
+}
+
+}  // namespace plait

@@ -1,0 +1,106 @@
+// Building blocks beside each other: levels of a hierarchy that are exchanges, rings or trees of some of the ranks.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/exchange.hpp"
+#include "algorithms/steps/ring.hpp"
+#include "algorithms/steps/tree.hpp"
+#include "unit/algorithms/plans.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kMembers = 4, kGroups = 3, kRanks = kMembers * kGroups;
+
+std::vector<int> group_of(int group) {
+  std::vector<int> ranks;
+  for (int x = 0; x < kMembers; ++x) ranks.push_back(group * kMembers + x);
+  return ranks;
+}
+
+class TwoLevels : public ::testing::TestWithParam<std::tuple<Direction, bool>> {
+ protected:
+  Direction direction() const { return std::get<0>(GetParam()); }
+  // A node for each group, or one for all.
+  std::vector<int> nodes() const {
+    std::vector<int> nodes;
+    for (int rank = 0; rank < kRanks && std::get<1>(GetParam()); ++rank) nodes.push_back(rank / kMembers);
+    return nodes;
+  }
+  PlanBuilder builder_of(int chunks) const {
+    return PlanBuilder({"two levels", Collective::kAllReduce, kRanks, 0, chunks, Reach::kStaged, nodes()});
+  }
+  std::vector<LaneId> add_a_lane_a_rank(PlanBuilder& builder) const {
+    std::vector<LaneId> lanes;
+    for (int rank = 0; rank < kRanks; ++rank) lanes.push_back(builder.add_lane(rank, Engine::kCpu));
+    return lanes;
+  }
+};
+
+// Groups exchange, those with the same place in their groups form a ring around the piece that this left them.
+TEST_P(TwoLevels, ExchangesAroundRings) {
+  PlanBuilder builder = builder_of(kMembers * kGroups);
+  const std::vector<int> node_of = nodes();
+  Carrier carrier(builder, node_of);
+  const std::vector<LaneId> lanes = add_a_lane_a_rank(builder);
+  HeldByRank held = all_inputs(kRanks), outputs(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) outputs[rank] = {{output_of(rank)}};
+  std::deque<Stages> stages;
+  std::vector<Exchange> exchanges;
+  for (int group = 0; group < kGroups; ++group) {
+    std::vector<LaneId> members;
+    for (const int rank : group_of(group)) members.push_back(lanes[rank]);
+    stages.emplace_back(builder, members, Engine::kCpu, false);
+    exchanges.emplace_back(builder, stages.back(), Exchange::Shape{.piece_chunks = kGroups, .direction = direction()});
+    exchanges.back().reduce_scatter(held);
+    for (int x = 0; x < kMembers; ++x) exchanges.back().await(x);
+  }
+  for (int x = 0; x < kMembers; ++x) {
+    RingSteps::Shape shape;
+    for (int group = 0; group < kGroups; ++group) shape.lanes.push_back(lanes[group * kMembers + x]);
+    shape.first_chunk = x * kGroups;
+    RingSteps ring(builder, carrier, shape);
+    ring.reduce_scatter(held);
+    ring.all_gather(held, to_outputs());
+  }
+  for (Exchange& exchange : exchanges) exchange.all_gather(outputs, to_outputs());
+  const VerifiedPlan plan = verify(builder.finish());
+  EXPECT_LE(plan.report().steps, 1 + 2 * (kGroups - 1) + 1);
+}
+
+// The groups' trees lead to and from their first ranks, which exchange among themselves.
+TEST_P(TwoLevels, TreesAroundAnExchange) {
+  if (!nodes().empty()) GTEST_SKIP() << "exchanges are of one node";
+  PlanBuilder builder = builder_of(kGroups);
+  const std::vector<int> node_of;
+  Carrier carrier(builder, node_of);
+  TreeShape shape;
+  shape.lanes = {add_a_lane_a_rank(builder)};
+  shape.part_chunks = kGroups;
+  shape.direction = direction();
+  std::vector<Tree> trees;
+  std::vector<LaneId> heads;
+  HeldByRank sums(kRanks);
+  for (int group = 0; group < kGroups; ++group) {
+    const Tree& tree = trees.emplace_back(group * kMembers, kRanks);
+    add_binomial(trees.back(), group_of(group));
+    sums[tree.root()] = {{builder.take_scratch(tree.root(), kGroups)}};
+    reduce_along(builder, carrier, tree, shape, all_inputs(kRanks), sums[tree.root()][0]);
+    heads.push_back(shape.lane(0, tree.root()));
+  }
+  Stages stages(builder, heads, Engine::kCpu, false);
+  Exchange exchange(builder, stages, {.direction = direction()});
+  exchange.reduce_scatter(sums);
+  exchange.all_gather(sums, to_outputs());
+  for (const Tree& tree : trees) broadcast_along(builder, carrier, tree, shape, {output_of(tree.root())});
+  const VerifiedPlan plan = verify(builder.finish());
+  EXPECT_EQ(plan.report().steps, 2 + 2 + 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, TwoLevels,
+                         ::testing::Combine(::testing::Values(Direction::kLoad, Direction::kStore), ::testing::Bool()));
+
+}  // namespace
+}  // namespace plait
