@@ -146,6 +146,18 @@ void find_busiest(const Topology& topology, LinkLoad& load) {
   }
 }
 
+// Ranks whose GPUs NVLink joins across nodes are of one node in a plan, but they do not reach each other's host memory.
+void check_host_reach(const Plan& plan, const Topology& topology, const Routes& routes, const Traffic& traffic) {
+  if (!traffic.from.host && !traffic.to.host) return;
+  const Device& from = topology.devices[static_cast<size_t>(routes.device_of(traffic.from))];
+  const Device& to = topology.devices[static_cast<size_t>(routes.device_of(traffic.to))];
+  const bool by_message = plan.node_of[traffic.from.rank] != plan.node_of[traffic.to.rank];
+  if (from.node == to.node || by_message) return;
+  fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, ": ranks ", traffic.from.rank, " and ", traffic.to.rank,
+       " share host memory, but ", from.name, " and ", to.name, " of ", topology.name,
+       " are on different hosts, between which load and store reach only GPUs");
+}
+
 }  // namespace
 
 std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& finder, int from, int to) {
@@ -181,6 +193,7 @@ LinkLoad link_load(const VerifiedPlan& verified, const Topology& topology, const
   Routes routes(topology, placement);
   std::map<std::pair<int, int>, double> flows;
   for (const Traffic& traffic : verified.report().traffic) {
+    check_host_reach(plan, topology, routes, traffic);
     const int from = routes.device_of(traffic.from), to = routes.device_of(traffic.to);
     const double bytes = static_cast<double>(traffic.chunks) / chunks_of_size(plan);
     (from == to ? load.local_bytes : flows[{from, to}]) += bytes;

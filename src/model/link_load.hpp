@@ -42,6 +42,8 @@ struct LinkLoad {
   double lower_bound(double message_bytes) const;
 };
 
+// Throws kInvalidArgument where ranks and placement do not fit, no path leads where the plan wants one, or ranks of one
+// node of the plan share host memory that is on different hosts.
 LinkLoad link_load(const VerifiedPlan& plan, const Topology& topology, const Placement& placement);
 
 }  // namespace plait

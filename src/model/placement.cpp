@@ -2,6 +2,7 @@
 #include "model/placement.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -32,6 +33,34 @@ int nearest_cpu(const Topology& topology, const PathFinder& finder, int gpu) {
          " reaches no CPU, so it has no host memory next to it");
   }
   return best->devices.back();
+}
+
+// For each rank the lowest node that load and store reach from its own. Whole nodes only: all GPUs with ranks have to
+// be of one group, in which NVLink joins every two of them, also where an NVSwitch outside of the nodes does.
+std::vector<int> reachable_nodes(const Topology& topology, const std::vector<int>& device_of_rank,
+                                 const std::vector<Group>& groups) {
+  constexpr int kSeveral = -1;
+  std::map<int, int> group_of_node;
+  std::vector<int> lowest_node;  // of each group, of nodes that are wholly in it
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (const int gpu : groups[i].gpus) {
+      const auto [place, is_new] = group_of_node.emplace(device(topology, gpu).node, static_cast<int>(i));
+      if (!is_new && place->second != static_cast<int>(i)) place->second = kSeveral;
+    }
+  }
+  lowest_node.assign(groups.size(), std::numeric_limits<int>::max());
+  for (const auto& [node, group] : group_of_node) {
+    if (group == kSeveral) continue;
+    int& lowest = lowest_node[static_cast<size_t>(group)];
+    lowest = std::min(lowest, node);
+  }
+  std::vector<int> nodes;
+  for (const int gpu : device_of_rank) {
+    const int node = device(topology, gpu).node;
+    const int group = group_of_node.at(node);
+    nodes.push_back(group == kSeveral ? node : lowest_node[static_cast<size_t>(group)]);
+  }
+  return nodes;
 }
 
 }  // namespace
@@ -91,17 +120,24 @@ AlgorithmArguments arguments_for(const Topology& topology, const Placement& plac
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = static_cast<int>(placement.device_of_rank.size());
-  std::map<int, int> rank_of;
-  for (int rank = 0; rank < arguments.ranks; ++rank) {
-    const int index = placement.device_of_rank[static_cast<size_t>(rank)];
-    arguments.node_of.push_back(device(topology, index).node);
-    rank_of[index] = rank;
+  if (device(topology, placement.device_of_rank[0]).kind == DeviceKind::kCpu) {
+    for (const int cpu : placement.device_of_rank) arguments.node_of.push_back(device(topology, cpu).node);
+    return arguments;
   }
-  if (device(topology, placement.device_of_rank[0]).kind == DeviceKind::kCpu) return arguments;
   arguments.engine = Engine::kSm;
-  for (const Group& group : find_groups(topology, placement.device_of_rank, rule)) {
+  std::map<int, std::vector<int>> ranks_on;  // each GPU
+  std::vector<int> gpus;
+  for (int rank = 0; rank < arguments.ranks; ++rank) {
+    const int gpu = placement.device_of_rank[static_cast<size_t>(rank)];
+    std::vector<int>& ranks = ranks_on[gpu];
+    if (ranks.empty()) gpus.push_back(gpu);
+    ranks.push_back(rank);
+  }
+  const std::vector<Group> groups = find_groups(topology, std::move(gpus), rule);
+  arguments.node_of = reachable_nodes(topology, placement.device_of_rank, groups);
+  for (const Group& group : groups) {
     std::vector<int>& ranks = arguments.groups.emplace_back();
-    for (const int gpu : group.gpus) ranks.push_back(rank_of.at(gpu));
+    for (const int gpu : group.gpus) ranks.insert(ranks.end(), ranks_on.at(gpu).begin(), ranks_on.at(gpu).end());
     std::sort(ranks.begin(), ranks.end());
   }
   std::sort(arguments.groups.begin(), arguments.groups.end());

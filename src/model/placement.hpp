@@ -21,8 +21,12 @@ Placement place_ranks(const Topology& topology, std::vector<int> device_of_rank)
 // sockets. Throws kInvalidArgument where there are fewer GPUs.
 Placement place_ranks(const Topology& topology, int ranks);
 
-// What algorithms ask of the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each rank, and NVLink
-// groups as lists of ranks, lowest first (NVG-34). The reach is staged, which works everywhere.
+// What algorithms ask of the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each rank, and groups that
+// NVLink joins as lists of ranks, lowest first (NVG-34). The reach is staged, which works everywhere.
+//
+// In a plan, a node is where load, store and signals reach. So nodes whose GPUs an NVSwitch outside joins to one group
+// (GB200 NVL72) count as one, the lowest of them. Host memory of another of these nodes is still out of reach:
+// link_load refuses a plan that wants it.
 AlgorithmArguments arguments_for(const Topology& topology, const Placement& placement, Collective collective,
                                  GroupRule rule = GroupRule::kNvGroup);
 

@@ -65,6 +65,7 @@ int MachineBuilder::add(DeviceKind kind, int node, int number, Device facts) {
   facts.node = node;
   make_printable(facts.model);
   make_printable(facts.bus_id);
+  make_printable(facts.fabric);
   topology_.nodes = std::max(topology_.nodes, node + 1);
   found_.push_back({std::move(facts), number, {}});
   return static_cast<int>(found_.size()) - 1;
@@ -84,9 +85,12 @@ void MachineBuilder::add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, c
 }
 
 void MachineBuilder::add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps,
-                                        const std::string& source) {
-  switched_[gpu].add(lanes, lane_gbps, source);
-  chips_[found_[static_cast<size_t>(gpu)].device.node].insert(chip);
+                                        const std::string& source, const std::string& domain) {
+  const SwitchPlace place(domain.empty() ? found_[static_cast<size_t>(gpu)].device.node : kNoNode, domain);
+  auto& switched = switched_[gpu];
+  switched.first = place;
+  switched.second.add(lanes, lane_gbps, source);
+  chips_[place].insert(chip);
 }
 
 void MachineBuilder::close_nvlinks() {
@@ -100,15 +104,15 @@ void MachineBuilder::close_nvlinks() {
   for (const auto& [pair, lanes] : nvlinks_) {
     join(pair.first, pair.second, LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
   }
-  std::map<int, int> switch_of_node;
-  for (const auto& [node, chips] : chips_) {
+  std::map<SwitchPlace, int> switches;
+  for (const auto& [place, chips] : chips_) {
     Device device;
     device.model = chips.size() > 1 ? plait::join("NVSwitch, ", chips.size(), " chips") : "NVSwitch";
-    switch_of_node[node] = add(DeviceKind::kNvSwitch, node, -1, std::move(device));
+    switches[place] = add(DeviceKind::kNvSwitch, place.first, -1, std::move(device));
   }
-  for (const auto& [gpu, lanes] : switched_) {
-    const int node = found_[static_cast<size_t>(gpu)].device.node;
-    join(gpu, switch_of_node[node], LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
+  for (const auto& [gpu, switched] : switched_) {
+    const auto& [place, lanes] = switched;
+    join(gpu, switches.at(place), LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
   }
 }
 
@@ -133,8 +137,9 @@ std::vector<int> MachineBuilder::order_devices() const {
   std::iota(order.begin(), order.end(), 0);
   const auto key = [&](int i) {
     const Found& found = found_[static_cast<size_t>(i)];
-    // Devices without a number follow those with one, as they were found.
-    return std::tuple(found.device.node, rank_of(found.device.kind), found.number < 0, found.number, i);
+    // Devices of no node come last. Those without a number follow those with one, as they were found.
+    const bool outside = found.device.node == kNoNode;
+    return std::tuple(outside, found.device.node, rank_of(found.device.kind), found.number < 0, found.number, i);
   };
   std::sort(order.begin(), order.end(), [&](int x, int y) { return key(x) < key(y); });
   return order;
@@ -153,7 +158,8 @@ void MachineBuilder::name_devices(const std::vector<int>& order) {
     Found& found = found_[static_cast<size_t>(i)];
     const int place = next[{found.device.node, found.device.kind}]++;
     const int number = found.device.kind == DeviceKind::kGpu && own_numbers ? found.number : place;
-    const std::string prefix = topology_.nodes > 1 ? plait::join("n", found.device.node, ".") : "";
+    const bool in_one_of_several = topology_.nodes > 1 && found.device.node != kNoNode;
+    const std::string prefix = in_one_of_several ? plait::join("n", found.device.node, ".") : "";
     found.device.name = plait::join(prefix, name(found.device.kind), number);
   }
 }

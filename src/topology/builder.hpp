@@ -38,8 +38,10 @@ class MachineBuilder {
   void add_gpu_link_side(LinkKind kind, int from, int to, int lanes, double lane_gbps, const std::string& source);
   // Lanes that only one side reports, added up: GPU to CPU.
   void add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, const std::string& source);
-  // Lanes from a GPU to the switch chip named `chip`. All chips of a node are one device: NVLink spreads over them.
-  void add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps, const std::string& source);
+  // Lanes from a GPU to the switch chip named `chip`. All chips of a node are one device: NVLink spreads over them; and
+  // so are those of one `domain`, which are outside of all nodes and join GPUs of several. Empty: of the GPU's node.
+  void add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps, const std::string& source,
+                          const std::string& domain = "");
 
   // The machine, valid. The builder is used up.
   Topology finish();
@@ -72,8 +74,9 @@ class MachineBuilder {
   std::vector<Link> links_;                                // between places in found_
   std::map<std::tuple<LinkKind, int, int>, Lanes> sides_;  // kind, from, to
   std::map<std::pair<int, int>, Lanes> nvlinks_;           // GPU, CPU
-  std::map<int, Lanes> switched_;                          // GPU
-  std::map<int, std::set<std::string>> chips_;             // node
+  using SwitchPlace = std::pair<int, std::string>;         // node, or kNoNode and the domain
+  std::map<int, std::pair<SwitchPlace, Lanes>> switched_;  // GPU
+  std::map<SwitchPlace, std::set<std::string>> chips_;
   std::vector<LeftOut> left_out_;
 };
 

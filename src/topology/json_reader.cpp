@@ -60,13 +60,15 @@ class Reader {
   }
 
   void read_devices(const JsonValue& set) {
-    set.allow_only({"kind", "names", "node", "model", "bus_ids", "cores", "memory_gb", "port_gbps", "source"});
+    set.allow_only(
+        {"kind", "names", "node", "model", "bus_ids", "fabric", "cores", "memory_gb", "port_gbps", "source"});
     Device device;
     if (!parse(set.at("kind").as_string(), device.kind)) {
       set.at("kind").fail_expected("gpu, cpu, nvswitch, pcieswitch, nic or netswitch");
     }
     if (const auto node = set.find("node")) device.node = read_node(*node, device.kind);
     device.model = optional_text(set, "model");
+    device.fabric = optional_text(set, "fabric");
     device.source = optional_text(set, "source");
     constexpr int kMaxCores = 1 << 20;
     if (const auto cores = set.find("cores")) device.cores = static_cast<int>(cores->as_integer(0, kMaxCores));
@@ -94,7 +96,7 @@ class Reader {
   }
 
   int read_node(const JsonValue& value, DeviceKind kind) const {
-    const int low = kind == DeviceKind::kNetSwitch ? kNoNode : 0;
+    const int low = kind == DeviceKind::kNetSwitch || kind == DeviceKind::kNvSwitch ? kNoNode : 0;
     return static_cast<int>(value.as_integer(low, topology_.nodes - 1));
   }
 
@@ -185,6 +187,7 @@ void write_devices(JsonWriter& json, const std::vector<Device>& devices) {
       for (size_t i = first; i < last; ++i) json.value(devices[i].bus_id);
       json.end();
     }
+    write_optional(json, "fabric", device.fabric);
     if (device.cores != 0) json.key("cores").value(device.cores);
     if (device.memory_gb != 0) json.key("memory_gb").value(device.memory_gb);
     if (device.port_gbps != 0) json.key("port_gbps").value(device.port_gbps);

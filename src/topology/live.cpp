@@ -59,6 +59,7 @@ class LiveReader {
       Device device;
       device.model = gpu.name;
       device.bus_id = gpu.bus_id;
+      device.fabric = gpu.fabric;
       const int index = builder_.add(DeviceKind::kGpu, 0, static_cast<int>(i), std::move(device));
       gpu_of_bus_id_.emplace(gpu.bus_id, index);
       gpus_.push_back(index);
@@ -140,7 +141,7 @@ class LiveReader {
       builder_.note(join("an NVLink of gpu", gpu, " leads to ", link.bus_id, ", which is not visible here"));
     } else {
       // Virtual machines hide what is behind a switch, and there is nothing else that would be hidden.
-      builder_.add_nvswitch_lanes(gpus_[gpu], link.bus_id, 1, gbps, source);
+      builder_.add_nvswitch_lanes(gpus_[gpu], link.bus_id, 1, gbps, source, nvml_.gpus[gpu].fabric);
     }
   }
 

@@ -184,13 +184,12 @@ std::vector<Path> PathFinder::between(int from, int to) const {
   }
   if (from == to) fail(ErrorCode::kInvalidArgument, "paths: both ends are ", device(from).name);
   std::vector<Path> paths;
+  const bool gpus = device(from).kind == DeviceKind::kGpu && device(to).kind == DeviceKind::kGpu;
+  if (gpus) add_gpu_direct(from, to, paths);
   if (device(from).node != device(to).node) {
     add_net(from, to, paths);
   } else {
-    if (device(from).kind == DeviceKind::kGpu && device(to).kind == DeviceKind::kGpu) {
-      add_gpu_direct(from, to, paths);
-      add_relays(from, to, paths);
-    }
+    if (gpus) add_relays(from, to, paths);
     add_host(from, to, paths);
   }
   std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) {

@@ -19,6 +19,7 @@ namespace plait {
 // both ways
 //         would share the GPU's lanes.
 // net:    through NICs to another node.
+// An NVSwitch of no node gives direct paths between GPUs of different nodes as well.
 enum class PathKind : uint8_t { kDirect, kHost, kRelay, kNet };
 const char* name(PathKind kind);  // "direct", "host", "relay", "net"
 

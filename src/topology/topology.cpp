@@ -53,7 +53,8 @@ void validate_devices(const Topology& topology) {
     };
     if (device.name.empty()) refuse("a device must have a name");
     if (!names.insert(device.name).second) refuse("this name is used twice");
-    const bool placeless = device.kind == DeviceKind::kNetSwitch && device.node == kNoNode;
+    const bool may_be_outside = device.kind == DeviceKind::kNetSwitch || device.kind == DeviceKind::kNvSwitch;
+    const bool placeless = may_be_outside && device.node == kNoNode;
     if (!placeless && (device.node < 0 || device.node >= topology.nodes)) {
       refuse("node ", device.node, " is not one of the ", topology.nodes, " nodes");
     }
@@ -82,7 +83,10 @@ void validate_links(const Topology& topology) {
     if (!(link.gbps > 0) || !std::isfinite(link.gbps)) refuse("gbps must be positive and finite, not ", link.gbps);
     if (!may_join(link.kind, a.kind)) refuse("cannot end at a ", name(a.kind));
     if (!may_join(link.kind, b.kind)) refuse("cannot end at a ", name(b.kind));
-    if (link.kind != LinkKind::kNetwork && a.node != b.node) refuse("leaves its node; only network links do");
+    const auto outside = [](const Device& end) { return end.kind == DeviceKind::kNvSwitch && end.node == kNoNode; };
+    if (link.kind != LinkKind::kNetwork && a.node != b.node && !outside(a) && !outside(b)) {
+      refuse("leaves its node; only network links do, and those to an NVSwitch of no node");
+    }
     if (!seen.insert({std::min(link.a, link.b), std::max(link.a, link.b), link.kind}).second) {
       refuse("is there twice; write one link with the lanes and bandwidth of both");
     }

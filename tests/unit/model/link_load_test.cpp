@@ -159,6 +159,45 @@ TEST(LinkLoad, CrossingsOfOneOperation) {
   EXPECT_DOUBLE_EQ(load.busiest_seconds, 1 / 50e9);
 }
 
+TEST(LinkLoad, AnNvlinkDomainNeedsNoNetwork) {
+  const OnMachine rack(machine("gb200-nvl72"), 72);
+  const LinkLoad load = rack.load("ring");
+  for (const Flow& flow : load.flows) EXPECT_EQ(flow.paths[0].kind, PathKind::kDirect);
+  EXPECT_EQ(rack.topology.links[load.busiest->link].kind, LinkKind::kNvlink);
+  EXPECT_NEAR(load.busiest_seconds, 2.0 * 71 / 72 / 956.25e9, 1e-18);
+}
+
+// Two domains of two hosts: ranks of one reach each other's GPUs, but a group's leader has its host memory for itself.
+TEST(LinkLoad, HostMemoryIsNotSharedBetweenHosts) {
+  Topology tray = machine("cedar");
+  std::erase_if(tray.links, [](const Link& link) { return link.kind == LinkKind::kNvlink; });
+  Device nvswitch;
+  nvswitch.kind = DeviceKind::kNvSwitch;
+  nvswitch.name = "nvswitch0";
+  nvswitch.node = kNoNode;
+  Topology racks = replicate(tray, 4);
+  for (int domain = 0; domain < 2; ++domain) {
+    nvswitch.name = join("nvswitch", domain);
+    const int outside = racks.add_device(nvswitch);
+    for (const int gpu : devices_of(racks, DeviceKind::kGpu)) {
+      if (racks.devices[gpu].node / 2 == domain) racks.add_link({gpu, outside, LinkKind::kNvlink, 18, 450, ""});
+    }
+  }
+  validate(racks);
+  const OnMachine on(racks, 16);
+  EXPECT_EQ(on.arguments.groups.size(), 2u);
+  EXPECT_EQ(on.arguments.node_of[4], 0);
+  EXPECT_EQ(on.arguments.node_of[8], 2);
+  EXPECT_NO_THROW(on.load("ring"));
+  try {
+    on.load("nvgroup_ring");
+    ADD_FAILURE() << "a plan that shares host memory between hosts was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("are on different hosts"), std::string::npos) << error.what();
+  }
+}
+
 TEST(LinkLoad, ABarrierMovesNothing) {
   const OnMachine summit(machine("summit"), 4, Collective::kBarrier);
   const LinkLoad load = summit.load(test::dissemination_barrier(4));

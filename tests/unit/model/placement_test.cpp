@@ -78,6 +78,29 @@ TEST(Placement, GroupsBecomeRanks) {
   EXPECT_EQ(groups("pcie-4", 4), (std::vector<std::vector<int>>{{0}, {1}, {2}, {3}}));
 }
 
+// In a plan a node is where load, store and signals reach, and NVLink reaches all hosts of its domain.
+TEST(Placement, HostsOfOneNvlinkDomainAreOneNodeOfThePlan) {
+  const Topology rack = machine("gb200-nvl72");
+  const AlgorithmArguments arguments = arguments_for(rack, place_ranks(rack, 72), Collective::kAllReduce);
+  EXPECT_EQ(arguments.node_of, std::vector<int>(72, 0));
+  ASSERT_EQ(arguments.groups.size(), 1u);
+  EXPECT_EQ(arguments.groups[0].size(), 72u);
+  // The lowest node gives its number; nodes without ranks do not count.
+  const std::vector<int> some = {device_named(rack, "n9.gpu1"), device_named(rack, "n5.gpu0")};
+  EXPECT_EQ(arguments_for(rack, place_ranks(rack, some), Collective::kAllReduce).node_of, (std::vector<int>{5, 5}));
+}
+
+// A host of which only some GPUs hang on the switch is a node by itself: the others of its ranks are out of reach.
+TEST(Placement, OnlyWholeHostsJoinAnotherNode) {
+  Topology rack = machine("gb200-nvl72");
+  const int left_out = device_named(rack, "n1.gpu3"), nvswitch = device_named(rack, "nvswitch0");
+  std::erase_if(rack.links, [&](const Link& link) {
+    return (link.a == left_out && link.b == nvswitch) || (link.b == left_out && link.a == nvswitch);
+  });
+  const AlgorithmArguments arguments = arguments_for(rack, place_ranks(rack, 72), Collective::kAllReduce);
+  for (int rank = 0; rank < 72; ++rank) EXPECT_EQ(arguments.node_of[rank], rank / 4 == 1 ? 1 : 0) << rank;
+}
+
 TEST(Placement, ErrorsNameTheDevice) {
   const Topology summit = machine("summit");
   const std::vector<int> gpus = devices_of(summit, DeviceKind::kGpu);

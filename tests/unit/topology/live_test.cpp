@@ -202,6 +202,21 @@ TEST_F(LiveTest, SwitchesMayBeHidden) {
   EXPECT_EQ(find_groups(machine, GroupRule::kNvGroup).size(), 1u);
 }
 
+TEST_F(LiveTest, AnNvlinkDomainOfSeveralHostsHasItsSwitchOutside) {
+  NvmlFacts nvml;
+  nvml.gpus = {gpu_at("0000:01:00.0"), gpu_at("0000:02:00.0")};
+  for (NvmlGpu& gpu : nvml.gpus) {
+    gpu.fabric = "5a-6b.7";
+    gpu.links.assign(18, {NvmlLink::Remote::kUnknown, "ffff:ff:ff.0", 50});
+  }
+  const Topology tray = read_live(sources_, nvml);
+  EXPECT_EQ(tray.devices[static_cast<size_t>(device_named(tray, "nvswitch0"))].node, kNoNode);
+  EXPECT_EQ(tray.devices[static_cast<size_t>(device_named(tray, "gpu1"))].fabric, "5a-6b.7");
+  EXPECT_EQ(find_groups(tray, GroupRule::kNvGroup).size(), 1u);
+  const Topology rack = replicate(tray, 18);
+  EXPECT_EQ(find_groups(rack, GroupRule::kNvGroup).size(), 1u);
+}
+
 TEST(Nvml, NoLibraryIsNotAnError) {
   const NvmlFacts facts = read_nvml("libplait-no-such-nvml.so");
   EXPECT_TRUE(facts.gpus.empty());

@@ -53,8 +53,22 @@ TEST(MachineJson, SurvivesARoundTrip) {
   EXPECT_EQ(parse(to_json(cluster)), cluster);
   for (const std::string& name : machine_names()) {
     EXPECT_EQ(parse(to_json(machine(name))), machine(name)) << name;
-    EXPECT_EQ(parse(to_json(machine(name, 2))), machine(name, 2)) << name;
+    if (machine(name).nodes == 1) EXPECT_EQ(parse(to_json(machine(name, 2))), machine(name, 2)) << name;
   }
+}
+
+TEST(MachineJson, KeepsNvlinkDomains) {
+  const std::string two_hosts = R"({"format": "plait-machine 1", "name": "domain", "nodes": 2, "devices": [
+    {"kind": "gpu", "names": ["n0.gpu0"], "fabric": "1.2"}, {"kind": "gpu", "node": 1, "names": ["n1.gpu0"], "fabric": "1.2"},
+    {"kind": "nvswitch", "node": -1, "names": ["nvswitch0"]}],
+    "links": [{"kind": "nvlink", "gbps": 900, "pairs": [["n0.gpu0", "nvswitch0"], ["n1.gpu0", "nvswitch0"]]}]})";
+  const Topology domain = parse(two_hosts);
+  EXPECT_EQ(domain.devices[2].node, kNoNode);
+  EXPECT_EQ(domain.devices[1].fabric, "1.2");
+  EXPECT_EQ(parse(to_json(domain)), domain);
+  std::string gpu_of_no_node = two_hosts;
+  gpu_of_no_node.replace(gpu_of_no_node.find("\"node\": 1"), 9, "\"node\": -1");
+  expect_contains(error_of([&] { parse(gpu_of_no_node); }), "expected an integer from 0 to 1, found the number -1");
 }
 
 TEST(MachineJson, KeepsNotes) {
