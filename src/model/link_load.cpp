@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -19,21 +21,30 @@ constexpr double kBytesPerGb = 1e9;
 class Routes {
  public:
   Routes(const Topology& topology, const Placement& placement)
-      : topology_(topology), placement_(placement), finder_(topology) {}
+      : topology_(topology),
+        placement_(placement),
+        on_sockets_(topology.devices[static_cast<size_t>(placement.device_of_rank.front())].kind == DeviceKind::kCpu),
+        finder_(topology) {}
 
   int device_of(const Endpoint& end) const {
     const auto& devices = end.host ? placement_.cpu_of_rank : placement_.device_of_rank;
     return devices[static_cast<size_t>(end.rank)];
   }
+  // None where nothing is crossed: between two memories of one GPU, or in a CPU socket whose memory is not a device.
   const std::vector<Path>& between(int from, int to) {
     const auto [it, is_new] = paths_.try_emplace({from, to});
-    if (is_new) it->second = carrying_paths(topology_, finder_, from, to);
+    if (!is_new) return it->second;
+    if (on_sockets_) {
+      it->second = memory_paths(topology_, finder_, from, to);
+    } else if (from != to) {
+      it->second = carrying_paths(topology_, finder_, from, to);
+    }
     return it->second;
   }
   // Seconds that one byte takes.
   double seconds(const Endpoint& from, const Endpoint& to) {
     const int a = device_of(from), b = device_of(to);
-    if (a == b) return 0;
+    if (between(a, b).empty()) return 0;
     double gbps = 0;
     for (const Path& path : between(a, b)) gbps += path.gbps;
     return 1 / (gbps * kBytesPerGb);
@@ -42,6 +53,7 @@ class Routes {
  private:
   const Topology& topology_;
   const Placement& placement_;
+  const bool on_sockets_;  // the ranks are on CPUs
   const PathFinder finder_;
   std::map<std::pair<int, int>, std::vector<Path>> paths_;
 };
@@ -158,6 +170,29 @@ void check_host_reach(const Plan& plan, const Topology& topology, const Routes& 
        " are on different hosts, between which load and store reach only GPUs");
 }
 
+// The link of a CPU socket to its memory, in the direction of writing or of reading; nothing where it has none.
+std::optional<DirectedLink> widest_memory_link(const Topology& topology, int cpu, bool writing) {
+  std::optional<DirectedLink> widest;
+  for (size_t i = 0; i < topology.links.size(); ++i) {
+    const Link& link = topology.links[i];
+    if (link.kind != LinkKind::kMemory || (link.a != cpu && link.b != cpu)) continue;
+    if (widest && topology.links[static_cast<size_t>(widest->link)].gbps >= link.gbps) continue;
+    widest = DirectedLink{static_cast<int>(i), (link.a == cpu) == writing};
+  }
+  return widest;
+}
+
+// Makes a path begin or end with a hop more.
+void add_hop(const Topology& topology, const DirectedLink& hop, Path& path, bool at_start) {
+  const Link& link = topology.links[static_cast<size_t>(hop.link)];
+  path.hops.insert(at_start ? path.hops.begin() : path.hops.end(), hop);
+  const int start = hop.forward ? link.a : link.b, end = hop.forward ? link.b : link.a;
+  path.devices.insert(at_start ? path.devices.begin() : path.devices.end(), at_start ? start : end);
+  if (link.gbps >= path.gbps) return;
+  path.gbps = link.gbps;
+  path.medium = link.kind;
+}
+
 }  // namespace
 
 std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& finder, int from, int to) {
@@ -174,6 +209,23 @@ std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& fin
     ++count;
   }
   paths.erase(paths.begin() + static_cast<std::ptrdiff_t>(count), paths.end());
+  return paths;
+}
+
+std::vector<Path> memory_paths(const Topology& topology, const PathFinder& finder, int from, int to) {
+  std::vector<Path> paths;
+  if (from == to) {
+    paths.push_back({PathKind::kDirect, {from}, {}, std::numeric_limits<double>::infinity(), LinkKind::kMemory});
+  } else {
+    paths = carrying_paths(topology, finder, from, to);
+  }
+  const std::optional<DirectedLink> read = widest_memory_link(topology, from, false);
+  const std::optional<DirectedLink> write = widest_memory_link(topology, to, true);
+  for (Path& path : paths) {
+    if (read) add_hop(topology, *read, path, true);
+    if (write) add_hop(topology, *write, path, false);
+  }
+  if (from == to && !read) paths.clear();
   return paths;
 }
 
@@ -196,7 +248,7 @@ LinkLoad link_load(const VerifiedPlan& verified, const Topology& topology, const
     check_host_reach(plan, topology, routes, traffic);
     const int from = routes.device_of(traffic.from), to = routes.device_of(traffic.to);
     const double bytes = static_cast<double>(traffic.chunks) / chunks_of_size(plan);
-    (from == to ? load.local_bytes : flows[{from, to}]) += bytes;
+    (routes.between(from, to).empty() ? load.local_bytes : flows[{from, to}]) += bytes;
   }
   for (const auto& [ends, bytes] : flows) {
     const std::vector<Path>& paths = routes.between(ends.first, ends.second);

@@ -12,8 +12,9 @@ namespace {
 
 // CPUs first, then what hangs on them, as people read a machine.
 int rank_of(DeviceKind kind) {
-  constexpr DeviceKind kOrder[] = {DeviceKind::kCpu,        DeviceKind::kGpu, DeviceKind::kNvSwitch,
-                                   DeviceKind::kPcieSwitch, DeviceKind::kNic, DeviceKind::kNetSwitch};
+  constexpr DeviceKind kOrder[] = {DeviceKind::kCpu,      DeviceKind::kMemory,     DeviceKind::kGpu,
+                                   DeviceKind::kNvSwitch, DeviceKind::kPcieSwitch, DeviceKind::kNic,
+                                   DeviceKind::kNetSwitch};
   return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
 }
 

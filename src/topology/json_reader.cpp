@@ -64,7 +64,7 @@ class Reader {
         {"kind", "names", "node", "model", "bus_ids", "fabric", "cores", "memory_gb", "port_gbps", "source"});
     Device device;
     if (!parse(set.at("kind").as_string(), device.kind)) {
-      set.at("kind").fail_expected("gpu, cpu, nvswitch, pcieswitch, nic or netswitch");
+      set.at("kind").fail_expected("gpu, cpu, memory, nvswitch, pcieswitch, nic or netswitch");
     }
     if (const auto node = set.find("node")) device.node = read_node(*node, device.kind);
     device.model = optional_text(set, "model");
@@ -110,7 +110,7 @@ class Reader {
     set.allow_only({"kind", "width", "gbps", "pairs", "source"});
     Link link;
     if (!parse(set.at("kind").as_string(), link.kind)) {
-      set.at("kind").fail_expected("nvlink, xgmi, pcie, socket or network");
+      set.at("kind").fail_expected("nvlink, xgmi, pcie, socket, memory or network");
     }
     if (const auto width = set.find("width")) link.width = static_cast<int>(width->as_integer(1, kMaxLanes));
     link.gbps = bounded_number(set.at("gbps"), 0, false, "a bandwidth above 0");

@@ -32,6 +32,7 @@ class LiveReader {
   Topology read() {
     if (!nvml_.note.empty()) builder_.note(nvml_.note);
     add_sockets();
+    add_memories();
     add_gpus();
     add_nics();
     add_nvlinks();
@@ -51,6 +52,26 @@ class LiveReader {
       sockets_.push_back(builder_.add(DeviceKind::kCpu, 0, static_cast<int>(sockets_.size()), std::move(device)));
       builder_.set_vendor(sockets_.back(), socket.vendor);
     }
+  }
+
+  void add_memories() {
+    bool all_known = true;
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      const double gbps = sysfs_.sockets()[i].memory_gbps;
+      add_memory(sockets_[i], gbps);
+      all_known &= gbps > 0;
+    }
+    if (all_known || !nvml_.gpus.empty()) return;  // with GPUs, no result depends on it
+    builder_.warn(join("assumed: ", kAssumedMemoryGbps,
+                       " GB/s each way for the memory of a CPU socket, since Linux does not ",
+                       "say it; a machine file (plait topo --json) can state what was measured"));
+  }
+
+  void add_memory(int cpu, double gbps) {
+    const int memory = builder_.add(DeviceKind::kMemory, 0, -1, Device{});
+    const bool known = gbps > 0;
+    builder_.join(cpu, memory, LinkKind::kMemory, 1, known ? gbps : kAssumedMemoryGbps,
+                  known ? "Linux, from the firmware: the lesser of reading and writing" : "assumed");
   }
 
   void add_gpus() {

@@ -178,6 +178,9 @@ std::vector<Path> PathFinder::between(int from, int to) const {
   for (const int end : {from, to}) {
     if (end < 0 || end >= count)
       fail(ErrorCode::kInvalidArgument, "paths: topology ", topology_.name, " has no device ", end);
+    if (device(end).kind == DeviceKind::kMemory) {
+      fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " is reached through its CPU; name that");
+    }
     if (!has_memory(device(end))) {
       fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " has no memory; name GPUs or CPUs");
     }

@@ -13,9 +13,10 @@
 namespace plait {
 namespace {
 
-constexpr std::array<const char*, kDeviceKindCount> kDeviceKindNames = {"gpu",        "cpu", "nvswitch",
+constexpr std::array<const char*, kDeviceKindCount> kDeviceKindNames = {"gpu",        "cpu", "memory",   "nvswitch",
                                                                         "pcieswitch", "nic", "netswitch"};
-constexpr std::array<const char*, kLinkKindCount> kLinkKindNames = {"nvlink", "xgmi", "pcie", "socket", "network"};
+constexpr std::array<const char*, kLinkKindCount> kLinkKindNames = {"nvlink", "xgmi",   "pcie",
+                                                                    "socket", "memory", "network"};
 
 template <class Kind, size_t kCount>
 bool parse_kind(std::string_view text, const std::array<const char*, kCount>& names, Kind& kind) {
@@ -36,9 +37,11 @@ bool may_join(LinkKind link, DeviceKind device) {
     case LinkKind::kXgmi:
       return device == DeviceKind::kGpu || device == DeviceKind::kCpu;
     case LinkKind::kPcie:
-      return device != DeviceKind::kNvSwitch && device != DeviceKind::kNetSwitch;
+      return device != DeviceKind::kNvSwitch && device != DeviceKind::kNetSwitch && device != DeviceKind::kMemory;
     case LinkKind::kSocket:
       return device == DeviceKind::kCpu;
+    case LinkKind::kMemory:
+      return device == DeviceKind::kCpu || device == DeviceKind::kMemory;
     case LinkKind::kNetwork:
       return device == DeviceKind::kNic || device == DeviceKind::kNetSwitch;
   }
@@ -67,6 +70,7 @@ void validate_devices(const Topology& topology) {
 void validate_links(const Topology& topology) {
   const int count = static_cast<int>(topology.devices.size());
   std::set<std::tuple<int, int, LinkKind>> seen;
+  std::set<int> joined_memories;
   for (size_t i = 0; i < topology.links.size(); ++i) {
     const Link& link = topology.links[i];
     if (link.a < 0 || link.a >= count || link.b < 0 || link.b >= count) {
@@ -83,12 +87,17 @@ void validate_links(const Topology& topology) {
     if (!(link.gbps > 0) || !std::isfinite(link.gbps)) refuse("gbps must be positive and finite, not ", link.gbps);
     if (!may_join(link.kind, a.kind)) refuse("cannot end at a ", name(a.kind));
     if (!may_join(link.kind, b.kind)) refuse("cannot end at a ", name(b.kind));
+    if (link.kind == LinkKind::kMemory && a.kind == b.kind) refuse("does not join a CPU socket to its memory");
     const auto outside = [](const Device& end) { return end.kind == DeviceKind::kNvSwitch && end.node == kNoNode; };
     if (link.kind != LinkKind::kNetwork && a.node != b.node && !outside(a) && !outside(b)) {
       refuse("leaves its node; only network links do, and those to an NVSwitch of no node");
     }
     if (!seen.insert({std::min(link.a, link.b), std::max(link.a, link.b), link.kind}).second) {
       refuse("is there twice; write one link with the lanes and bandwidth of both");
+    }
+    const int memory = a.kind == DeviceKind::kMemory ? link.a : link.b;
+    if (link.kind == LinkKind::kMemory && !joined_memories.insert(memory).second) {
+      refuse("is a second link to this memory, which belongs to one CPU socket");
     }
   }
 }

@@ -8,15 +8,17 @@
 
 namespace plait {
 
-enum class DeviceKind : uint8_t { kGpu, kCpu, kNvSwitch, kPcieSwitch, kNic, kNetSwitch };
-inline constexpr int kDeviceKindCount = 6;
+// The memory of a CPU socket is a device where its bandwidth is known or assumed; without one it costs nothing.
+enum class DeviceKind : uint8_t { kGpu, kCpu, kMemory, kNvSwitch, kPcieSwitch, kNic, kNetSwitch };
+inline constexpr int kDeviceKindCount = 7;
 // xGMI joins AMD's GPUs as NVLink joins NVIDIA's. Socket links join CPU sockets: X-bus, UPI, QPI, Infinity Fabric.
-enum class LinkKind : uint8_t { kNvlink, kXgmi, kPcie, kSocket, kNetwork };
-inline constexpr int kLinkKindCount = 5;
+// Memory links join a CPU socket to its memory.
+enum class LinkKind : uint8_t { kNvlink, kXgmi, kPcie, kSocket, kMemory, kNetwork };
+inline constexpr int kLinkKindCount = 6;
 
-// "gpu", "cpu", "nvswitch", "pcieswitch", "nic", "netswitch"; also the start of a device's name.
+// "gpu", "cpu", "memory", "nvswitch", "pcieswitch", "nic", "netswitch"; also the start of a device's name.
 const char* name(DeviceKind kind);
-const char* name(LinkKind kind);  // "nvlink", "xgmi", "pcie", "socket", "network"
+const char* name(LinkKind kind);  // "nvlink", "xgmi", "pcie", "socket", "memory", "network"
 // The reverse of name(); false where the text names nothing.
 bool parse(std::string_view text, DeviceKind& kind);
 bool parse(std::string_view text, LinkKind& kind);

@@ -118,17 +118,27 @@ TEST(LinkLoad, NodesAreJoinedByTheNetwork) {
   EXPECT_EQ(summit.topology.links[load.busiest->link].kind, LinkKind::kNetwork);
 }
 
-TEST(LinkLoad, RanksOnSocketsUseTheLinkBetweenThem) {
-  Topology cpus;
-  cpus.name = "two sockets";
-  for (const char* name : {"cpu0", "cpu1"}) {
+// Sockets in a row, each with a memory of so many GB/s where that is not 0.
+Topology sockets(const std::vector<double>& memory_gbps) {
+  Topology host;
+  host.name = "sockets";
+  for (size_t i = 0; i < memory_gbps.size(); ++i) {
     Device socket;
     socket.kind = DeviceKind::kCpu;
-    socket.name = name;
-    cpus.add_device(socket);
+    socket.name = join("cpu", i);
+    const int cpu = host.add_device(socket);
+    if (i > 0) host.add_link({device_named(host, join("cpu", i - 1)), cpu, LinkKind::kSocket, 1, 40, ""});
+    if (memory_gbps[i] == 0) continue;
+    socket.kind = DeviceKind::kMemory;
+    socket.name = join("memory", i);
+    host.add_link({cpu, host.add_device(socket), LinkKind::kMemory, 1, memory_gbps[i], ""});
   }
-  cpus.add_link({0, 1, LinkKind::kSocket, 1, 40, ""});
-  const OnMachine host(cpus, 4);
+  validate(host);
+  return host;
+}
+
+TEST(LinkLoad, RanksOnSocketsUseTheLinkBetweenThem) {
+  const OnMachine host(sockets({0, 0}), 4);
   EXPECT_EQ(host.placement.device_of_rank, (std::vector<int>{0, 0, 1, 1}));
   EXPECT_EQ(host.placement.cpu_of_rank, (std::vector<int>{0, 0, 1, 1}));
   EXPECT_EQ(host.arguments.engine, Engine::kCpu);
@@ -138,6 +148,59 @@ TEST(LinkLoad, RanksOnSocketsUseTheLinkBetweenThem) {
   EXPECT_DOUBLE_EQ(load.bytes[0][0], 1.5);
   EXPECT_DOUBLE_EQ(load.bytes[0][1], 1.5);
   EXPECT_DOUBLE_EQ(load.busiest_seconds, 1.5 / 40e9);
+}
+
+// What one rank hands to another is written to memory once and read once.
+TEST(LinkLoad, RanksOfOneSocketUseItsMemory) {
+  const OnMachine host(sockets({100}), 4);
+  const LinkLoad load = host.load(test::ring_all_reduce(4));
+  EXPECT_EQ(load.local_bytes, 0);
+  ASSERT_EQ(load.flows.size(), 1u);
+  EXPECT_EQ(load.flows[0].from, load.flows[0].to);
+  EXPECT_DOUBLE_EQ(load.flows[0].bytes, 4 * 1.5);
+  ASSERT_EQ(load.flows[0].paths.size(), 1u);
+  EXPECT_EQ(to_text(host.topology, load.flows[0].paths[0]), "memory0 -> cpu0 -> memory0, direct, 100 GB/s");
+  EXPECT_DOUBLE_EQ(load.bytes[0][0], 6);
+  EXPECT_DOUBLE_EQ(load.bytes[0][1], 6);
+  EXPECT_DOUBLE_EQ(load.busiest_seconds, 6 / 100e9);
+  EXPECT_DOUBLE_EQ(load.chain_seconds, 1.5 / 100e9);  // a rank alone
+}
+
+TEST(LinkLoad, BetweenSocketsBothMemoriesAndTheLinkBetweenThemAreCrossed) {
+  const OnMachine host(sockets({100, 20}), 4);
+  const LinkLoad load = host.load(test::ring_all_reduce(4));
+  EXPECT_EQ(load.local_bytes, 0);
+  // Within a socket one hop of the ring, and out of it and into it one each.
+  for (const char* socket : {"0", "1"}) {
+    EXPECT_DOUBLE_EQ(host.bytes(load, std::string("cpu") + socket, std::string("memory") + socket),
+                     2 * 1.5 + 1.5 + 1.5);
+  }
+  EXPECT_DOUBLE_EQ(host.bytes(load, "cpu0", "cpu1"), 2 * 1.5);
+  EXPECT_DOUBLE_EQ(load.busiest_seconds, 3 / 20e9);
+  for (const Flow& flow : load.flows) {
+    if (flow.from == flow.to) continue;
+    EXPECT_EQ(flow.paths[0].hops.size(), 3u);
+    EXPECT_EQ(flow.paths[0].gbps, 20);
+    EXPECT_EQ(flow.paths[0].medium, LinkKind::kMemory);
+  }
+  // A memory that is not described costs nothing.
+  const OnMachine half(sockets({100, 0}), 4);
+  const LinkLoad load_of_half = half.load(test::ring_all_reduce(4));
+  EXPECT_DOUBLE_EQ(load_of_half.local_bytes, 1.5);
+  EXPECT_DOUBLE_EQ(load_of_half.busiest_seconds, 1.5 / 40e9);
+}
+
+TEST(LinkLoad, RanksOnGpusUseNoMemoryOfTheHost) {
+  Topology summit = machine("summit");
+  const LinkLoad before = OnMachine(summit, 6).load("nvgroup_ring");
+  Device memory;
+  memory.kind = DeviceKind::kMemory;
+  memory.name = "memory0";
+  summit.add_link({device_named(summit, "cpu0"), summit.add_device(memory), LinkKind::kMemory, 1, 1, ""});
+  const LinkLoad after = OnMachine(summit, 6).load("nvgroup_ring");
+  EXPECT_EQ(after.bytes.back(), (std::array<double, 2>{0, 0}));
+  EXPECT_EQ(after.busiest_seconds, before.busiest_seconds);
+  EXPECT_EQ(after.chain_seconds, before.chain_seconds);
 }
 
 // A plan in which ranks wait for each other needs longer than its links do.

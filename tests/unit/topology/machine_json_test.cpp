@@ -107,7 +107,7 @@ TEST(MachineJson, SaysWhereWhatWasExpectedAndFound) {
   EXPECT_EQ(refusal("\"gpu1\", \"gpu2\"]", "\"gpu1\", \"gpu1\"]"),
             "toy.json:7: expected a name that no other device has, found the string \"gpu1\"");
   EXPECT_EQ(refusal("\"kind\": \"nic\"", "\"kind\": \"nik\""),
-            "toy.json:9: expected gpu, cpu, nvswitch, pcieswitch, nic or netswitch, found the string \"nik\"");
+            "toy.json:9: expected gpu, cpu, memory, nvswitch, pcieswitch, nic or netswitch, found the string \"nik\"");
   EXPECT_EQ(refusal("\"plait-machine 1\"", "\"plait-machine 9\""),
             "toy.json:2: expected \"plait-machine 1\", found the string \"plait-machine 9\"");
   EXPECT_EQ(refusal("\"bus_ids\": [\"0000:01:00.0\", ", "\"bus_ids\": ["),

@@ -153,6 +153,13 @@ TEST(Paths, RefuseEndsWithoutMemory) {
   expect_contains(error_of([&] { finder.between(gpu, device_named(mist, "nic0")); }, ErrorCode::kInvalidArgument),
                   "nic0 has no memory");
   expect_contains(error_of([&] { finder.between(gpu, gpu); }, ErrorCode::kInvalidArgument), "both ends are gpu0");
+  Topology host = mist;
+  Device memory;
+  memory.kind = DeviceKind::kMemory;
+  memory.name = "memory0";
+  const int added = host.add_device(memory);
+  expect_contains(error_of([&] { PathFinder(host).between(gpu, added); }, ErrorCode::kInvalidArgument),
+                  "memory0 is reached through its CPU; name that");
   EXPECT_THROW(finder.between(-1, gpu), Error);
   EXPECT_THROW(finder.between(gpu, 99), Error);
 }

@@ -73,6 +73,30 @@ TEST(Validate, RefusesBadLinks) {
   expect_contains(refusal(far), "leaves its node");
 }
 
+TEST(Validate, AMemoryHasOneCpu) {
+  Topology host;
+  host.name = "host";
+  for (const auto& [kind, name] :
+       {std::pair(DeviceKind::kCpu, "cpu0"), std::pair(DeviceKind::kCpu, "cpu1"),
+        std::pair(DeviceKind::kMemory, "memory0"), std::pair(DeviceKind::kMemory, "memory1")}) {
+    Device device;
+    device.kind = kind;
+    device.name = name;
+    host.add_device(device);
+  }
+  host.add_link({0, 2, LinkKind::kMemory, 1, 100, ""});
+  EXPECT_NO_THROW(validate(host));
+  const auto with = [&](int a, int b, LinkKind kind) {
+    Topology more = host;
+    more.add_link({a, b, kind, 1, 100, ""});
+    return refusal(more);
+  };
+  expect_contains(with(1, 2, LinkKind::kMemory), "is a second link to this memory");
+  expect_contains(with(0, 1, LinkKind::kMemory), "does not join a CPU socket to its memory");
+  expect_contains(with(2, 3, LinkKind::kMemory), "does not join a CPU socket to its memory");
+  expect_contains(with(1, 3, LinkKind::kPcie), "cannot end at a memory");
+}
+
 // Two hosts of one GPU, and an NVSwitch that both hang on.
 Topology domain() {
   Topology topology = pair_of_gpus();
