@@ -101,8 +101,9 @@ TEST(Explain, NothingToMove) {
 
 TEST(Explain, EveryAlgorithmOnEveryMachine) {
   for (const std::string& name : machine_names()) {
-    const int gpus = static_cast<int>(devices_of(machine(name), DeviceKind::kGpu).size());
-    const std::string text = explained(name.c_str(), std::min(gpus, 8), "ring");
+    const Topology topology = machine(name);
+    const int gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+    const std::string text = explained(name.c_str(), topology.nodes > 1 ? topology.nodes : std::min(gpus, 8), "ring");
     expect_part(text, "why       ");
     EXPECT_EQ(text.find("nan"), std::string::npos) << text;
     EXPECT_EQ(text.find("inf"), std::string::npos) << text;

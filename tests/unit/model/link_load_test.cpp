@@ -269,14 +269,32 @@ TEST(LinkLoad, ABarrierMovesNothing) {
   EXPECT_EQ(load.lower_bound(1e9), 0);
 }
 
+// Ranks of one GPU exchange in its memory, over no link.
+TEST(LinkLoad, RanksThatShareAGpu) {
+  const Topology box = machine("pcie-4");
+  const std::vector<int> gpus = devices_of(box, DeviceKind::kGpu);
+  const Placement placement = place_ranks(box, std::vector<int>{gpus[0], gpus[0], gpus[1], gpus[1]});
+  const LinkLoad load = link_load(verify(test::ring_all_reduce(4)), box, placement);
+  EXPECT_DOUBLE_EQ(load.local_bytes, 2 * 1.5);
+  EXPECT_EQ(load.flows.size(), 2u);
+  const LinkLoad apart = link_load(verify(test::ring_all_reduce(4)), box, place_ranks(box, 4));
+  EXPECT_EQ(apart.local_bytes, 0);
+  EXPECT_EQ(apart.flows.size(), 4u);
+}
+
+// As many ranks as are quick to try, on each node of the machine.
+int few_ranks(const Topology& topology) {
+  const int gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+  return topology.nodes > 1 ? topology.nodes : std::min(gpus, 8);
+}
+
 // Every algorithm has a report on every described machine (NVG-05: "per-link report exists for every algorithm").
 TEST(LinkLoad, EveryAlgorithmOnEveryMachine) {
   for (const std::string& name : machine_names()) {
     const Topology topology = machine(name);
-    const int gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
     for (const Algorithm& algorithm : algorithms()) {
       for (const Collective collective : algorithm.collectives) {
-        const OnMachine on(topology, std::min(gpus, 8), collective);
+        const OnMachine on(topology, few_ranks(topology), collective);
         SCOPED_TRACE(name + ", " + std::string(algorithm.name) + ", " + plait::name(collective));
         Plan plan;
         try {

@@ -51,6 +51,44 @@ TEST(Placement, BehindPcieSwitchesAndOnSeveralNodes) {
   }
 }
 
+TEST(Placement, FewerRanksThanGpusAreSpreadEvenlyOverTheNodes) {
+  const Topology kesch = machine("kesch", 2);
+  EXPECT_EQ(names(kesch, place_ranks(kesch, 8).device_of_rank),
+            (std::vector<std::string>{"n0.gpu0", "n0.gpu1", "n0.gpu2", "n0.gpu3", "n1.gpu0", "n1.gpu1", "n1.gpu2",
+                                      "n1.gpu3"}));
+  EXPECT_EQ(names(kesch, place_ranks(kesch, 2).device_of_rank), (std::vector<std::string>{"n0.gpu0", "n1.gpu0"}));
+  EXPECT_EQ(place_ranks(kesch, 32).device_of_rank, devices_of(kesch, DeviceKind::kGpu));
+  expect_invalid([&] { place_ranks(kesch, 9); },
+                 "9 ranks cannot be spread evenly over the 2 nodes of kesch; these numbers near it can: 8, 10. Or");
+  expect_invalid([&] { place_ranks(kesch, 1); }, "these numbers near it can: 2. Or");
+  expect_invalid([&] { place_ranks(kesch, 31); }, "these numbers near it can: 30, 32. Or");
+  // On one node they are the first, whatever their number.
+  EXPECT_EQ(names(machine("kesch"), place_ranks(machine("kesch"), 3).device_of_rank),
+            (std::vector<std::string>{"gpu0", "gpu1", "gpu2"}));
+  // A node of few GPUs bounds all others, but all GPUs can be taken.
+  std::vector<int> unequal = devices_of(kesch, DeviceKind::kGpu);
+  unequal.resize(18);  // 16 and 2
+  const Topology part = select(kesch, unequal);
+  EXPECT_EQ(place_ranks(part, 4).device_of_rank.size(), 4u);
+  EXPECT_EQ(place_ranks(part, 18).device_of_rank.size(), 18u);
+  expect_invalid([&] { place_ranks(part, 6); }, "these numbers near it can: 4, 18. Or");
+}
+
+TEST(Placement, SeveralRanksMayShareAGpu) {
+  const Topology summit = machine("summit");
+  const std::vector<int> gpus = devices_of(summit, DeviceKind::kGpu);
+  const Placement placement = place_ranks(summit, std::vector<int>{gpus[1], gpus[4], gpus[1], gpus[0]});
+  EXPECT_EQ(names(summit, placement.cpu_of_rank), (std::vector<std::string>{"cpu0", "cpu1", "cpu0", "cpu0"}));
+  const AlgorithmArguments arguments = arguments_for(summit, placement, Collective::kAllReduce);
+  EXPECT_EQ(arguments.groups, (std::vector<std::vector<int>>{{0, 2, 3}, {1}}));
+  EXPECT_EQ(arguments.node_of, (std::vector<int>{0, 0, 0, 0}));
+  // Also where nothing else joins GPUs.
+  const Topology box = machine("pcie-4");
+  const std::vector<int> cards = devices_of(box, DeviceKind::kGpu);
+  const Placement shared = place_ranks(box, std::vector<int>{cards[0], cards[1], cards[0], cards[1]});
+  EXPECT_EQ(arguments_for(box, shared, Collective::kAllReduce).groups, (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
+}
+
 TEST(Placement, AListInAnyOrder) {
   const Topology summit = machine("summit");
   std::vector<int> gpus = devices_of(summit, DeviceKind::kGpu);
@@ -110,7 +148,6 @@ TEST(Placement, ErrorsNameTheDevice) {
   expect_invalid([&] { place_ranks(summit, std::vector<int>{}); }, "at least one rank");
   expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[0], 99}); }, "summit has no device 99");
   expect_invalid([&] { place_ranks(summit, std::vector<int>{-1}); }, "summit has no device -1");
-  expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[2], gpus[2]}); }, "ranks 0 and 1 are both on gpu2");
   expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[2], nic}); }, "rank 1 cannot run on nic0");
   expect_invalid([&] { place_ranks(summit, std::vector<int>{gpus[2], cpu}); }, "rank 1 is on cpu0 and rank 0 on gpu2");
   Topology lonely;
