@@ -66,6 +66,7 @@ int MachineBuilder::add(DeviceKind kind, int node, int number, Device facts) {
   facts.node = node;
   make_printable(facts.model);
   make_printable(facts.bus_id);
+  make_printable(facts.uuid);
   make_printable(facts.fabric);
   topology_.nodes = std::max(topology_.nodes, node + 1);
   found_.push_back({std::move(facts), number, {}});
@@ -94,7 +95,15 @@ void MachineBuilder::add_nvswitch_lanes(int gpu, const std::string& chip, int la
   chips_[place].insert(chip);
 }
 
+void MachineBuilder::add_open_lanes(int gpu, const std::string& bus_id, int lanes, double lane_gbps,
+                                    const std::string& source) {
+  open_lanes_[{gpu, bus_id}].add(lanes, lane_gbps, source);
+}
+
 void MachineBuilder::close_nvlinks() {
+  for (const auto& [ends, lanes] : open_lanes_) {
+    add_open_link({ends.first, ends.second, LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source});
+  }
   for (const auto& [side, lanes] : sides_) {
     const auto& [kind, from, to] = side;
     const auto back = sides_.find({kind, to, from});
@@ -123,9 +132,14 @@ void MachineBuilder::join_sockets() {
     const Device& device = found_[i].device;
     if (device.kind == DeviceKind::kCpu) cpus_of_node[device.node].push_back(static_cast<int>(i));
   }
+  std::set<std::pair<int, int>> joined;
+  for (const Link& link : links_) {
+    if (link.kind == LinkKind::kSocket) joined.insert({std::min(link.a, link.b), std::max(link.a, link.b)});
+  }
   for (const auto& [node, cpus] : cpus_of_node) {
     for (size_t b = 0; b < cpus.size(); ++b) {
       for (size_t a = 0; a < b; ++a) {
+        if (joined.count({cpus[a], cpus[b]})) continue;
         join(cpus[a], cpus[b], LinkKind::kSocket, 1, socket_gbps(found_[static_cast<size_t>(cpus[a])].vendor),
              "assumed: usual for this maker of CPUs");
       }
@@ -182,6 +196,11 @@ Topology MachineBuilder::finish() {
   std::sort(links_.begin(), links_.end(),
             [](const Link& x, const Link& y) { return std::tuple(x.kind, x.a, x.b) < std::tuple(y.kind, y.a, y.b); });
   topology_.links = std::move(links_);
+  for (OpenLink& link : open_links_) link.device = place[static_cast<size_t>(link.device)];
+  std::sort(open_links_.begin(), open_links_.end(), [](const OpenLink& x, const OpenLink& y) {
+    return std::tie(x.device, x.bus_id, x.kind) < std::tie(y.device, y.bus_id, y.kind);
+  });
+  topology_.open_links = std::move(open_links_);
   if (topology_.nodes > 1) {
     topology_.network.source = "assumed: full bisection between nodes";
     join_nodes(topology_);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "topology/bandwidths.hpp"
@@ -80,6 +82,7 @@ class LiveReader {
       Device device;
       device.model = gpu.name;
       device.bus_id = gpu.bus_id;
+      device.uuid = gpu.uuid;
       device.fabric = gpu.fabric;
       const int index = builder_.add(DeviceKind::kGpu, 0, static_cast<int>(i), std::move(device));
       gpu_of_bus_id_.emplace(gpu.bus_id, index);
@@ -159,7 +162,10 @@ class LiveReader {
       builder_.add_nvlink(gpus_[gpu], gpu_cpus_[gpu], 1, gbps, source);
     } else if (link.remote == NvmlLink::Remote::kGpu) {
       // A GPU that this process may not see.
-      builder_.note(join("an NVLink of gpu", gpu, " leads to ", link.bus_id, ", which is not visible here"));
+      if (open_.insert({gpu, link.bus_id}).second) {
+        builder_.note(join("an NVLink of gpu", gpu, " leads to ", link.bus_id, ", which is not visible here"));
+      }
+      if (!link.bus_id.empty()) builder_.add_open_lanes(gpus_[gpu], link.bus_id, 1, gbps, source);
     } else {
       // Virtual machines hide what is behind a switch, and there is nothing else that would be hidden.
       builder_.add_nvswitch_lanes(gpus_[gpu], link.bus_id, 1, gbps, source, nvml_.gpus[gpu].fabric);
@@ -173,7 +179,8 @@ class LiveReader {
   std::vector<int> gpus_;      // by the driver's order
   std::vector<int> gpu_cpus_;  // the CPU of each
   std::map<std::string, int> gpu_of_bus_id_;
-  std::map<std::string, int> switches_;  // by the upstream port's bus id
+  std::set<std::pair<size_t, std::string>> open_;  // GPUs and where links of theirs lead that are not visible
+  std::map<std::string, int> switches_;            // by the upstream port's bus id
 };
 
 }  // namespace

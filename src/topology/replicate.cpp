@@ -92,6 +92,7 @@ Topology replicate(const Topology& machine, int nodes) {
   result.nodes = nodes;
   result.devices.clear();
   result.links.clear();
+  result.open_links.clear();                       // what a copy's links lead to is not known
   std::vector<int> place(machine.devices.size());  // of the machine's devices in the result, of the node that is copied
   for (int node = 0; node < nodes; ++node) {
     for (size_t i = 0; i < machine.devices.size(); ++i) {

@@ -102,9 +102,22 @@ void validate_links(const Topology& topology) {
   }
 }
 
+void validate_open_links(const Topology& topology) {
+  for (const OpenLink& link : topology.open_links) {
+    const bool known = link.device >= 0 && static_cast<size_t>(link.device) < topology.devices.size();
+    const bool gpu = known && topology.devices[static_cast<size_t>(link.device)].kind == DeviceKind::kGpu;
+    if (gpu && joins_gpus(link.kind) && link.width >= 1 && link.gbps > 0 && std::isfinite(link.gbps) &&
+        !link.bus_id.empty()) {
+      continue;
+    }
+    fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": open link to \"", link.bus_id,
+         "\": needs a GPU, the other GPU's bus id, at least one lane and a positive, finite bandwidth");
+  }
+}
+
 // How many devices and links there are decides how long all else takes. GPUs of one net are compared pair by pair.
 void validate_size(const Topology& topology) {
-  if (topology.devices.size() > kMostDevices || topology.links.size() > kMostLinks) {
+  if (topology.devices.size() > kMostDevices || topology.links.size() + topology.open_links.size() > kMostLinks) {
     fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": has ", topology.devices.size(), " devices and ",
          topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are taken");
   }
@@ -156,6 +169,7 @@ void validate(const Topology& topology) {
   validate_size(topology);
   validate_devices(topology);
   validate_links(topology);
+  validate_open_links(topology);
   validate_joined_gpus(topology);
 }
 
@@ -199,6 +213,7 @@ Topology select(const Topology& topology, const std::vector<int>& gpus) {
   Topology result = topology;
   result.devices.clear();
   result.links.clear();
+  result.open_links.clear();
   std::vector<int> renumbered(topology.devices.size(), -1);
   for (size_t i = 0; i < topology.devices.size(); ++i) {
     if (topology.devices[i].kind != DeviceKind::kGpu || kept[i]) renumbered[i] = result.add_device(topology.devices[i]);
@@ -207,6 +222,10 @@ Topology select(const Topology& topology, const std::vector<int>& gpus) {
     link.a = renumbered[static_cast<size_t>(link.a)];
     link.b = renumbered[static_cast<size_t>(link.b)];
     if (link.a >= 0 && link.b >= 0) result.add_link(std::move(link));
+  }
+  for (OpenLink link : topology.open_links) {
+    link.device = renumbered[static_cast<size_t>(link.device)];
+    if (link.device >= 0) result.open_links.push_back(std::move(link));
   }
   return result;
 }

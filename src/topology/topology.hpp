@@ -42,6 +42,7 @@ struct Device {
   int node = 0;
   std::string model;     // for people; empty where unknown
   std::string bus_id;    // PCI address "0000:17:00.0" in small letters; empty where unknown
+  std::string uuid;      // of a GPU, as its driver gives it: "GPU-5a1b…"; empty where unknown
   std::string fabric;    // of a GPU: the NVLink domain that spans hosts, equal for all in it; empty where there is none
   int cores = 0;         // of a CPU socket; 0 where unknown
   double memory_gb = 0;  // 10^9 bytes of a CPU socket; 0 where unknown
@@ -57,6 +58,17 @@ struct Link {
   double gbps = 0;     // 10^9 bytes/s per direction, all lanes together
   std::string source;  // where these facts come from
   bool operator==(const Link&) const = default;
+};
+
+// A link to a GPU that is not in the topology, since it is not visible where that was read; for merge().
+struct OpenLink {
+  int device = 0;      // index into Topology::devices
+  std::string bus_id;  // of the GPU at the other end
+  LinkKind kind = LinkKind::kNvlink;
+  int width = 1;
+  double gbps = 0;
+  std::string source;
+  bool operator==(const OpenLink&) const = default;
 };
 
 // How copies of a machine are joined into a cluster; see replicate().
@@ -79,6 +91,7 @@ struct Topology {
   int nodes = 1;
   std::vector<Device> devices;
   std::vector<Link> links;
+  std::vector<OpenLink> open_links;
   Network network;
 
   int add_device(Device device);  // gives its index

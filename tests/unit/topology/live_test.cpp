@@ -227,6 +227,25 @@ TEST_F(LiveTest, AddsUpNvlinks) {
   expect_contains(machine.source, "GPUs 0 and 2 cannot reach each other's memory");
 }
 
+TEST_F(LiveTest, KeepsLinksToGpusThatAreNotVisible) {
+  NvmlFacts nvml;
+  nvml.gpus = {gpu_at("0000:01:00.0")};
+  nvml.gpus[0].uuid = "GPU-12";
+  nvml.gpus[0].links.assign(3, {NvmlLink::Remote::kGpu, "0000:77:00.0", 25});
+  const Topology machine = read_live(sources_, nvml);
+  ASSERT_EQ(machine.open_links.size(), 1u);
+  const OpenLink& open = machine.open_links[0];
+  EXPECT_EQ(open.device, device_named(machine, "gpu0"));
+  EXPECT_EQ(open.bus_id, "0000:77:00.0");
+  EXPECT_EQ(open.width, 3);
+  EXPECT_EQ(open.gbps, 75);
+  EXPECT_EQ(machine.devices[static_cast<size_t>(open.device)].uuid, "GPU-12");
+  // Said once, however many lanes there are.
+  const size_t first = machine.source.find("not visible here");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(machine.source.find("not visible here", first + 1), std::string::npos);
+}
+
 TEST_F(LiveTest, SwitchesMayBeHidden) {
   NvmlFacts nvml;
   nvml.gpus = {gpu_at("0000:01:00.0"), gpu_at("0000:02:00.0")};

@@ -71,6 +71,28 @@ TEST(MachineJson, KeepsNvlinkDomains) {
   expect_contains(error_of([&] { parse(gpu_of_no_node); }), "expected an integer from 0 to 1, found the number -1");
 }
 
+TEST(MachineJson, KeepsUuidsAndOpenLinks) {
+  std::string text = changed("\"bus_ids\":", "\"uuids\": [\"GPU-a\", \"GPU-b\", \"GPU-c\"], \"bus_ids\":");
+  text.insert(text.find("\"network\""),
+              "\"open_links\": [{\"kind\": \"nvlink\", \"width\": 2, \"gbps\": 50, \"pairs\": "
+              "[[\"gpu1\", \"0000:09:00.0\"], [\"gpu2\", \"0000:09:00.0\"]]}],\n  ");
+  const Topology toy = parse(text);
+  EXPECT_EQ(toy.devices[3].uuid, "GPU-b");
+  ASSERT_EQ(toy.open_links.size(), 2u);
+  EXPECT_EQ(toy.open_links[1], (OpenLink{4, "0000:09:00.0", LinkKind::kNvlink, 2, 50, ""}));
+  EXPECT_EQ(parse(to_json(toy)), toy);
+  // Those of GPUs that stay, stay.
+  const Topology part = select(toy, {4});
+  ASSERT_EQ(part.open_links.size(), 1u);
+  EXPECT_EQ(part.devices[static_cast<size_t>(part.open_links[0].device)].name, "gpu2");
+  EXPECT_TRUE(replicate(toy, 2).open_links.empty());
+  expect_contains(refusal("\"bus_ids\":", "\"uuids\": [], \"bus_ids\":"), "expected one UUID for each of the 3 names");
+  expect_contains(refusal("\"network\":",
+                          "\"open_links\": [{\"kind\": \"nvlink\", \"gbps\": 50, \"pairs\": [[\"cpu0\", \"x\"]]}],"
+                          " \"network\":"),
+                  "open link to \"x\": needs a GPU");
+}
+
 TEST(MachineJson, KeepsNotes) {
   const Topology toy =
       parse(changed("\"source\": \"a test\",", "\"source\": \"a test\", \"notes\": [\"one\", \"two\"],"));
