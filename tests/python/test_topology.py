@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import plait
 import pytest
 from plait import topology
@@ -141,6 +143,15 @@ def test_str_is_fit_for_a_terminal():
     shown = str(topology.parse(text))
     assert r"\u202e\x9b31m\x1b[0m" in shown
     assert not set("\u202e\x9b\x1b") & set(shown)
+
+
+def test_topo_speaks_without_ids_of_papers(topo, capsys):
+    with pytest.raises(SystemExit):
+        main(["topo", "--help"])
+    shown = [capsys.readouterr().out, topo("--list")]
+    for name in topology.machine_names():
+        shown += [str(topology.machine(name)), topology.machine(name).to_json(), topology.machine(name).groups_text()]
+    assert not re.findall(r"\b(?:NVG|TEM|UEN|AWA|BLK)\b.{0,20}|D-[A-Z]+-\d+", "\n".join(shown))
 
 
 def test_topo_json_is_read_again(topo, tmp_path):

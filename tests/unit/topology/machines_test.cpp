@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
+#include "topology/describe.hpp"
 #include "topology/groups.hpp"
 #include "topology/paths.hpp"
 #include "topology/readers.hpp"
@@ -42,6 +44,17 @@ TEST(Machines, StateTheSourceOfEveryFact) {
     EXPECT_FALSE(topology.network.source.empty());
     for (const Device& device : topology.devices) EXPECT_FALSE(device.source.empty()) << device.name;
     for (const Link& link : topology.links) EXPECT_FALSE(link.source.empty()) << link.a << "-" << link.b;
+  }
+}
+
+// The shorthand for papers and their requirements is for those who work on the code.
+TEST(Machines, SpeakToUsersWithoutIdsOfPapers) {
+  const std::regex id("\\b(NVG|TEM|UEN|AWA|BLK)\\b|\\bD-[A-Z]+-[0-9]+");
+  ASSERT_TRUE(std::regex_search("lanes after doubt D-NVG-13", id));
+  for (const std::string& name : machine_names()) {
+    const std::string text = to_json(machine(name)) + to_text(machine(name));
+    std::smatch found;
+    EXPECT_FALSE(std::regex_search(text, found, id)) << name << ": " << found.str();
   }
 }
 
