@@ -80,6 +80,8 @@ void bind_parts(nb::module_& module) {
       .def_ro("node", &Device::node)
       .def_ro("model", &Device::model)
       .def_ro("bus_id", &Device::bus_id)
+      .def_ro("uuid", &Device::uuid)
+      .def_ro("fabric", &Device::fabric, "the NVLink domain of several hosts that a GPU is in, or empty")
       .def_ro("cores", &Device::cores)
       .def_ro("memory_gb", &Device::memory_gb)
       .def_ro("port_gbps", &Device::port_gbps)

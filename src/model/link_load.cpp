@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -28,6 +29,41 @@ void find_busiest(const Topology& topology, LinkLoad& load) {
   }
 }
 
+// Ranks whose GPUs NVLink joins across nodes are of one node in a plan, but they do not reach each other's host memory.
+void check_host_reach(const Plan& plan, const Topology& topology, const Routes& routes, const Traffic& traffic) {
+  if (!traffic.from.host && !traffic.to.host) return;
+  const Device& from = topology.devices[static_cast<size_t>(routes.device_of(traffic.from))];
+  const Device& to = topology.devices[static_cast<size_t>(routes.device_of(traffic.to))];
+  const bool by_message = plan.node_of[traffic.from.rank] != plan.node_of[traffic.to.rank];
+  if (from.node == to.node || by_message) return;
+  fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, ": ranks ", traffic.from.rank, " and ", traffic.to.rank,
+       " share host memory, but ", from.name, " and ", to.name, " of ", topology.name,
+       " are on different hosts, between which load and store reach only GPUs");
+}
+
+// The link of a CPU socket to its memory, in the direction of writing or of reading; nothing where it has none.
+std::optional<DirectedLink> widest_memory_link(const Topology& topology, int cpu, bool writing) {
+  std::optional<DirectedLink> widest;
+  for (size_t i = 0; i < topology.links.size(); ++i) {
+    const Link& link = topology.links[i];
+    if (link.kind != LinkKind::kMemory || (link.a != cpu && link.b != cpu)) continue;
+    if (widest && topology.links[static_cast<size_t>(widest->link)].gbps >= link.gbps) continue;
+    widest = DirectedLink{static_cast<int>(i), (link.a == cpu) == writing};
+  }
+  return widest;
+}
+
+// Makes a path begin or end with a hop more.
+void add_hop(const Topology& topology, const DirectedLink& hop, Path& path, bool at_start) {
+  const Link& link = topology.links[static_cast<size_t>(hop.link)];
+  path.hops.insert(at_start ? path.hops.begin() : path.hops.end(), hop);
+  const int start = hop.forward ? link.a : link.b, end = hop.forward ? link.b : link.a;
+  path.devices.insert(at_start ? path.devices.begin() : path.devices.end(), at_start ? start : end);
+  if (link.gbps >= path.gbps) return;
+  path.gbps = link.gbps;
+  path.medium = link.kind;
+}
+
 }  // namespace
 
 std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& finder, int from, int to) {
@@ -47,6 +83,23 @@ std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& fin
   return paths;
 }
 
+std::vector<Path> memory_paths(const Topology& topology, const PathFinder& finder, int from, int to) {
+  std::vector<Path> paths;
+  if (from == to) {
+    paths.push_back({PathKind::kDirect, {from}, {}, std::numeric_limits<double>::infinity(), LinkKind::kMemory});
+  } else {
+    paths = carrying_paths(topology, finder, from, to);
+  }
+  const std::optional<DirectedLink> read = widest_memory_link(topology, from, false);
+  const std::optional<DirectedLink> write = widest_memory_link(topology, to, true);
+  for (Path& path : paths) {
+    if (read) add_hop(topology, *read, path, true);
+    if (write) add_hop(topology, *write, path, false);
+  }
+  if (from == to && !read) paths.clear();
+  return paths;
+}
+
 double LinkLoad::lower_bound(double message_bytes) const {
   return message_bytes * std::max(busiest_seconds, chain_seconds);
 }
@@ -63,9 +116,10 @@ LinkLoad link_load(const VerifiedPlan& verified, const Topology& topology, const
   Routes routes(topology, placement);
   std::map<std::pair<int, int>, double> flows;
   for (const Traffic& traffic : verified.report().traffic) {
+    check_host_reach(plan, topology, routes, traffic);
     const int from = routes.device_of(traffic.from), to = routes.device_of(traffic.to);
     const double bytes = static_cast<double>(traffic.chunks) / chunks_of_size(plan);
-    (from == to ? load.local_bytes : flows[{from, to}]) += bytes;
+    (routes.between(from, to).empty() ? load.local_bytes : flows[{from, to}]) += bytes;
   }
   for (const auto& [ends, bytes] : flows) {
     const std::vector<Path>& paths = routes.between(ends.first, ends.second);

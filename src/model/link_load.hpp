@@ -2,8 +2,10 @@
 //
 // Every crossing of the plan is laid over paths of the topology: directly where that is possible, else by way of a host
 // or another GPU, whichever has more bandwidth, and through NICs between nodes. Where several direct or net paths are
-// equally good (NVSwitches, rails), each carries its part. Amounts are in bytes per byte of the message, so one answer
-// serves all sizes. Only links are looked at: neither memories nor engines nor latency.
+// equally good (NVSwitches, rails), each carries its part. What ranks on CPU sockets hand to each other is written to
+// the memory of one socket and read from it: it crosses the link to that memory, and the one between sockets where they
+// are two. Caches, which spare small messages that, are not looked at, nor are memories of GPUs, engines or latency.
+// Amounts are in bytes per byte of the message, so one answer serves all sizes.
 #pragma once
 
 #include <array>
@@ -20,7 +22,11 @@ namespace plait {
 // The paths that carry what goes from one device to another, in equal parts. Throws kInvalidArgument where none exists.
 std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& finder, int from, int to);
 
-// All that goes from one device to another.
+// The same between ranks on CPU sockets, which may be one: out of the memory of the first and into that of the other,
+// as far as these are devices. Empty for one socket whose memory is none.
+std::vector<Path> memory_paths(const Topology& topology, const PathFinder& finder, int from, int to);
+
+// All that goes from one device to another, or between ranks of one CPU socket through its memory.
 struct Flow {
   int from = 0, to = 0;     // devices
   double bytes = 0;         // per byte of the message
@@ -28,7 +34,7 @@ struct Flow {
 };
 
 struct LinkLoad {
-  std::vector<Flow> flows;                   // between different devices, sorted by device
+  std::vector<Flow> flows;                   // sorted by device
   double local_bytes = 0;                    // per byte of the message: between memories of one device, over no link
   std::vector<std::array<double, 2>> bytes;  // [link][0: a to b, 1: b to a], per byte of the message
 
@@ -42,6 +48,8 @@ struct LinkLoad {
   double lower_bound(double message_bytes) const;
 };
 
+// Throws kInvalidArgument where ranks and placement do not fit, no path leads where the plan wants one, or ranks of one
+// node of the plan share host memory that is on different hosts.
 LinkLoad link_load(const VerifiedPlan& plan, const Topology& topology, const Placement& placement);
 
 }  // namespace plait

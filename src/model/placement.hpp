@@ -14,15 +14,21 @@ struct Placement {
   std::vector<int> cpu_of_rank;     // the CPU socket whose memory is next to the rank; its own where it is a CPU
 };
 
-// Ranks on these devices: all GPUs, each once, or all CPU sockets, each as often as it has ranks. Throws
-// kInvalidArgument that names the device, also where a GPU reaches no CPU (then cpu_of_rank could not be told).
+// Ranks on these devices: all GPUs or all CPU sockets, each as often as it has ranks. Throws kInvalidArgument that
+// names the device, also where a GPU reaches no CPU (then cpu_of_rank could not be told).
 Placement place_ranks(const Topology& topology, std::vector<int> device_of_rank);
-// `ranks` ranks in the order of the devices: one a GPU, or on machines without GPUs in equal blocks over the CPU
-// sockets. Throws kInvalidArgument where there are fewer GPUs.
+// `ranks` ranks in the order of the devices: one a GPU, on several nodes the same number on each, its first GPUs; or on
+// machines without GPUs in equal blocks over the CPU sockets. Throws kInvalidArgument where there are fewer GPUs, or
+// where the ranks cannot be spread evenly over the nodes and are not as many as all GPUs; says what would fit.
 Placement place_ranks(const Topology& topology, int ranks);
 
-// What algorithms ask of the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each rank, and NVLink
-// groups as lists of ranks, lowest first (NVG-34). The reach is staged, which works everywhere.
+// What algorithms ask of the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each rank, and groups that
+// NVLink joins as lists of ranks, lowest first (NVG-34); ranks of one GPU are of one group. The reach is staged, which
+// works everywhere.
+//
+// In a plan, a node is where load, store and signals reach. So nodes whose GPUs an NVSwitch outside joins to one group
+// (GB200 NVL72) count as one, the lowest of them. Host memory of another of these nodes is still out of reach:
+// link_load refuses a plan that wants it.
 AlgorithmArguments arguments_for(const Topology& topology, const Placement& placement, Collective collective,
                                  GroupRule rule = GroupRule::kNvGroup);
 

@@ -18,9 +18,10 @@ class Routes {
   Routes(const Topology& topology, const Placement& placement);
 
   int device_of(const Endpoint& end) const;
-  // The paths that share what goes from one device to another.
+  // The paths that share what goes from one device to another. None where nothing is crossed: between two memories of
+  // one GPU, or in a CPU socket whose memory is not a device.
   const std::vector<Path>& between(int from, int to);
-  // Seconds that one byte takes; 0 within a device.
+  // Seconds that one byte takes; 0 where nothing is crossed.
   double seconds(const Endpoint& from, const Endpoint& to);
 
   const Topology& topology() const { return topology_; }
@@ -29,6 +30,7 @@ class Routes {
  private:
   const Topology& topology_;
   const Placement& placement_;
+  const bool on_sockets_;  // the ranks are on CPUs
   const PathFinder finder_;
   std::map<std::pair<int, int>, std::vector<Path>> paths_;
 };

@@ -12,8 +12,9 @@ namespace {
 
 // CPUs first, then what hangs on them, as people read a machine.
 int rank_of(DeviceKind kind) {
-  constexpr DeviceKind kOrder[] = {DeviceKind::kCpu,        DeviceKind::kGpu, DeviceKind::kNvSwitch,
-                                   DeviceKind::kPcieSwitch, DeviceKind::kNic, DeviceKind::kNetSwitch};
+  constexpr DeviceKind kOrder[] = {DeviceKind::kCpu,      DeviceKind::kMemory,     DeviceKind::kGpu,
+                                   DeviceKind::kNvSwitch, DeviceKind::kPcieSwitch, DeviceKind::kNic,
+                                   DeviceKind::kNetSwitch};
   return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
 }
 
@@ -65,6 +66,8 @@ int MachineBuilder::add(DeviceKind kind, int node, int number, Device facts) {
   facts.node = node;
   make_printable(facts.model);
   make_printable(facts.bus_id);
+  make_printable(facts.uuid);
+  make_printable(facts.fabric);
   topology_.nodes = std::max(topology_.nodes, node + 1);
   found_.push_back({std::move(facts), number, {}});
   return static_cast<int>(found_.size()) - 1;
@@ -84,12 +87,23 @@ void MachineBuilder::add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, c
 }
 
 void MachineBuilder::add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps,
-                                        const std::string& source) {
-  switched_[gpu].add(lanes, lane_gbps, source);
-  chips_[found_[static_cast<size_t>(gpu)].device.node].insert(chip);
+                                        const std::string& source, const std::string& domain) {
+  const SwitchPlace place(domain.empty() ? found_[static_cast<size_t>(gpu)].device.node : kNoNode, domain);
+  auto& switched = switched_[gpu];
+  switched.first = place;
+  switched.second.add(lanes, lane_gbps, source);
+  chips_[place].insert(chip);
+}
+
+void MachineBuilder::add_open_lanes(int gpu, const std::string& bus_id, int lanes, double lane_gbps,
+                                    const std::string& source) {
+  open_lanes_[{gpu, bus_id}].add(lanes, lane_gbps, source);
 }
 
 void MachineBuilder::close_nvlinks() {
+  for (const auto& [ends, lanes] : open_lanes_) {
+    add_open_link({ends.first, ends.second, LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source});
+  }
   for (const auto& [side, lanes] : sides_) {
     const auto& [kind, from, to] = side;
     const auto back = sides_.find({kind, to, from});
@@ -100,15 +114,15 @@ void MachineBuilder::close_nvlinks() {
   for (const auto& [pair, lanes] : nvlinks_) {
     join(pair.first, pair.second, LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
   }
-  std::map<int, int> switch_of_node;
-  for (const auto& [node, chips] : chips_) {
+  std::map<SwitchPlace, int> switches;
+  for (const auto& [place, chips] : chips_) {
     Device device;
     device.model = chips.size() > 1 ? plait::join("NVSwitch, ", chips.size(), " chips") : "NVSwitch";
-    switch_of_node[node] = add(DeviceKind::kNvSwitch, node, -1, std::move(device));
+    switches[place] = add(DeviceKind::kNvSwitch, place.first, -1, std::move(device));
   }
-  for (const auto& [gpu, lanes] : switched_) {
-    const int node = found_[static_cast<size_t>(gpu)].device.node;
-    join(gpu, switch_of_node[node], LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
+  for (const auto& [gpu, switched] : switched_) {
+    const auto& [place, lanes] = switched;
+    join(gpu, switches.at(place), LinkKind::kNvlink, lanes.width, lanes.gbps, lanes.source);
   }
 }
 
@@ -118,9 +132,14 @@ void MachineBuilder::join_sockets() {
     const Device& device = found_[i].device;
     if (device.kind == DeviceKind::kCpu) cpus_of_node[device.node].push_back(static_cast<int>(i));
   }
+  std::set<std::pair<int, int>> joined;
+  for (const Link& link : links_) {
+    if (link.kind == LinkKind::kSocket) joined.insert({std::min(link.a, link.b), std::max(link.a, link.b)});
+  }
   for (const auto& [node, cpus] : cpus_of_node) {
     for (size_t b = 0; b < cpus.size(); ++b) {
       for (size_t a = 0; a < b; ++a) {
+        if (joined.count({cpus[a], cpus[b]})) continue;
         join(cpus[a], cpus[b], LinkKind::kSocket, 1, socket_gbps(found_[static_cast<size_t>(cpus[a])].vendor),
              "assumed: usual for this maker of CPUs");
       }
@@ -133,8 +152,9 @@ std::vector<int> MachineBuilder::order_devices() const {
   std::iota(order.begin(), order.end(), 0);
   const auto key = [&](int i) {
     const Found& found = found_[static_cast<size_t>(i)];
-    // Devices without a number follow those with one, as they were found.
-    return std::tuple(found.device.node, rank_of(found.device.kind), found.number < 0, found.number, i);
+    // Devices of no node come last. Those without a number follow those with one, as they were found.
+    const bool outside = found.device.node == kNoNode;
+    return std::tuple(outside, found.device.node, rank_of(found.device.kind), found.number < 0, found.number, i);
   };
   std::sort(order.begin(), order.end(), [&](int x, int y) { return key(x) < key(y); });
   return order;
@@ -153,7 +173,8 @@ void MachineBuilder::name_devices(const std::vector<int>& order) {
     Found& found = found_[static_cast<size_t>(i)];
     const int place = next[{found.device.node, found.device.kind}]++;
     const int number = found.device.kind == DeviceKind::kGpu && own_numbers ? found.number : place;
-    const std::string prefix = topology_.nodes > 1 ? plait::join("n", found.device.node, ".") : "";
+    const bool in_one_of_several = topology_.nodes > 1 && found.device.node != kNoNode;
+    const std::string prefix = in_one_of_several ? plait::join("n", found.device.node, ".") : "";
     found.device.name = plait::join(prefix, name(found.device.kind), number);
   }
 }
@@ -175,6 +196,11 @@ Topology MachineBuilder::finish() {
   std::sort(links_.begin(), links_.end(),
             [](const Link& x, const Link& y) { return std::tuple(x.kind, x.a, x.b) < std::tuple(y.kind, y.a, y.b); });
   topology_.links = std::move(links_);
+  for (OpenLink& link : open_links_) link.device = place[static_cast<size_t>(link.device)];
+  std::sort(open_links_.begin(), open_links_.end(), [](const OpenLink& x, const OpenLink& y) {
+    return std::tie(x.device, x.bus_id, x.kind) < std::tie(y.device, y.bus_id, y.kind);
+  });
+  topology_.open_links = std::move(open_links_);
   if (topology_.nodes > 1) {
     topology_.network.source = "assumed: full bisection between nodes";
     join_nodes(topology_);

@@ -1,5 +1,6 @@
 // Puts a machine together from facts in any order, for the readers: names and orders the devices, adds up lanes, and
-// adds what no source reports (links between sockets, the network between nodes) as stated assumptions.
+// adds what no source reports (links between sockets, the network between nodes) as stated assumptions where it is not
+// there.
 #pragma once
 
 #include <map>
@@ -36,10 +37,15 @@ class MachineBuilder {
   // Lanes between two GPUs, NVLink or xGMI, as one of them reports them; each link is reported by both, so the sides
   // are not added.
   void add_gpu_link_side(LinkKind kind, int from, int to, int lanes, double lane_gbps, const std::string& source);
+  // A lane from a GPU to one that is not visible.
+  void add_open_lanes(int gpu, const std::string& bus_id, int lanes, double lane_gbps, const std::string& source);
+  void add_open_link(OpenLink link) { open_links_.push_back(std::move(link)); }
   // Lanes that only one side reports, added up: GPU to CPU.
   void add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, const std::string& source);
-  // Lanes from a GPU to the switch chip named `chip`. All chips of a node are one device: NVLink spreads over them.
-  void add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps, const std::string& source);
+  // Lanes from a GPU to the switch chip named `chip`. All chips of a node are one device: NVLink spreads over them; and
+  // so are those of one `domain`, which are outside of all nodes and join GPUs of several. Empty: of the GPU's node.
+  void add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps, const std::string& source,
+                          const std::string& domain = "");
 
   // The machine, valid. The builder is used up.
   Topology finish();
@@ -72,8 +78,11 @@ class MachineBuilder {
   std::vector<Link> links_;                                // between places in found_
   std::map<std::tuple<LinkKind, int, int>, Lanes> sides_;  // kind, from, to
   std::map<std::pair<int, int>, Lanes> nvlinks_;           // GPU, CPU
-  std::map<int, Lanes> switched_;                          // GPU
-  std::map<int, std::set<std::string>> chips_;             // node
+  using SwitchPlace = std::pair<int, std::string>;         // node, or kNoNode and the domain
+  std::map<int, std::pair<SwitchPlace, Lanes>> switched_;  // GPU
+  std::map<SwitchPlace, std::set<std::string>> chips_;
+  std::map<std::pair<int, std::string>, Lanes> open_lanes_;  // GPU, bus id
+  std::vector<OpenLink> open_links_;                         // of places in found_
   std::vector<LeftOut> left_out_;
 };
 

@@ -33,6 +33,7 @@ std::string padded(std::string text, size_t width) {
 const char* caption(DeviceKind kind, size_t count) {
   constexpr std::pair<const char*, const char*> kCaptions[] = {{"GPU", "GPUs"},
                                                                {"CPU", "CPUs"},
+                                                               {"memory", "memories"},
                                                                {"NVSwitch", "NVSwitches"},
                                                                {"PCIe switch", "PCIe switches"},
                                                                {"NIC", "NICs"},
@@ -43,8 +44,8 @@ const char* caption(DeviceKind kind, size_t count) {
 
 std::string header(const Topology& topology) {
   std::string text = join(topology.name, ": ", topology.nodes, topology.nodes == 1 ? " node" : " nodes");
-  for (const DeviceKind kind : {DeviceKind::kGpu, DeviceKind::kCpu, DeviceKind::kNvSwitch, DeviceKind::kPcieSwitch,
-                                DeviceKind::kNic, DeviceKind::kNetSwitch}) {
+  for (const DeviceKind kind : {DeviceKind::kGpu, DeviceKind::kCpu, DeviceKind::kMemory, DeviceKind::kNvSwitch,
+                                DeviceKind::kPcieSwitch, DeviceKind::kNic, DeviceKind::kNetSwitch}) {
     const size_t count = devices_of(topology, kind).size();
     if (count > 0 || kind == DeviceKind::kGpu) text += join(", ", count, " ", caption(kind, count));
   }

@@ -21,9 +21,10 @@ struct Group {
 };
 
 // Divides GPUs of any machine into groups. Two GPUs may share a group if one NVLink or xGMI link (of any width) joins
-// them or both hang on one NVSwitch; all pairs of a group must. Groups lie inside a node.
+// them or both hang on one NVSwitch; all pairs of a group must. A group lies inside a node, unless an NVSwitch of no
+// node joins it.
 //
-// Of all such divisions of a node the one is taken that has
+// Of all such divisions the one is taken that has
 //   1. the fewest groups,
 //   2. then the most NVLink bandwidth inside groups, summed over pairs,
 //   3. then the lowest numbers: going through the GPUs in order, each in the earliest group.

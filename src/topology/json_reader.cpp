@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -36,7 +37,7 @@ class Reader {
     if (!root_.is_object()) root_.fail_expected("an object, a machine");
     const JsonValue format = root_.at("format");
     if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
-    root_.allow_only({"format", "name", "source", "notes", "nodes", "devices", "links", "network"});
+    root_.allow_only({"format", "name", "source", "notes", "nodes", "devices", "links", "open_links", "network"});
     topology_.name = root_.at("name").as_name();
     if (topology_.name.empty()) root_.at("name").fail_expected("a name that is not empty");
     topology_.source = optional_text(root_, "source");
@@ -47,6 +48,9 @@ class Reader {
     read_elements(root_.at("devices"), [&](const JsonValue& set) { read_devices(set); });
     if (const auto links = root_.find("links")) {
       read_elements(*links, [&](const JsonValue& set) { read_links(set); });
+    }
+    if (const auto links = root_.find("open_links")) {
+      read_elements(*links, [&](const JsonValue& set) { read_open_links(set); });
     }
     if (const auto network = root_.find("network")) read_network(*network);
     return std::move(topology_);
@@ -60,13 +64,15 @@ class Reader {
   }
 
   void read_devices(const JsonValue& set) {
-    set.allow_only({"kind", "names", "node", "model", "bus_ids", "cores", "memory_gb", "port_gbps", "source"});
+    set.allow_only(
+        {"kind", "names", "node", "model", "bus_ids", "uuids", "fabric", "cores", "memory_gb", "port_gbps", "source"});
     Device device;
     if (!parse(set.at("kind").as_string(), device.kind)) {
-      set.at("kind").fail_expected("gpu, cpu, nvswitch, pcieswitch, nic or netswitch");
+      set.at("kind").fail_expected("gpu, cpu, memory, nvswitch, pcieswitch, nic or netswitch");
     }
     if (const auto node = set.find("node")) device.node = read_node(*node, device.kind);
     device.model = optional_text(set, "model");
+    device.fabric = optional_text(set, "fabric");
     device.source = optional_text(set, "source");
     constexpr int kMaxCores = 1 << 20;
     if (const auto cores = set.find("cores")) device.cores = static_cast<int>(cores->as_integer(0, kMaxCores));
@@ -76,15 +82,20 @@ class Reader {
       device.port_gbps = bounded_number(*port, 0, true, "a bandwidth of 0 or more");
     }
     const JsonValue names = set.at("names");
-    const auto bus_ids = set.find("bus_ids");
+    const auto bus_ids = set.find("bus_ids"), uuids = set.find("uuids");
     if (bus_ids && bus_ids->size() != names.size()) {
       bus_ids->fail_expected(join("one bus id for each of the ", names.size(), " names"));
     }
-    size_t next_bus_id = 0;
+    if (uuids && uuids->size() != names.size()) {
+      uuids->fail_expected(join("one UUID for each of the ", names.size(), " names"));
+    }
+    size_t next = 0;
     read_elements(names, [&](const JsonValue& name) {
       device.name = name.as_name();
       if (device.name.empty()) name.fail_expected("a name that is not empty");
-      device.bus_id = bus_ids ? std::string(bus_ids->at(next_bus_id++).as_string()) : std::string();
+      device.bus_id = bus_ids ? std::string(bus_ids->at(next).as_string()) : std::string();
+      device.uuid = uuids ? std::string(uuids->at(next).as_string()) : std::string();
+      ++next;
       if (!indices_.emplace(device.name, static_cast<int>(topology_.devices.size())).second) {
         name.fail_expected("a name that no other device has");
       }
@@ -94,7 +105,7 @@ class Reader {
   }
 
   int read_node(const JsonValue& value, DeviceKind kind) const {
-    const int low = kind == DeviceKind::kNetSwitch ? kNoNode : 0;
+    const int low = kind == DeviceKind::kNetSwitch || kind == DeviceKind::kNvSwitch ? kNoNode : 0;
     return static_cast<int>(value.as_integer(low, topology_.nodes - 1));
   }
 
@@ -104,15 +115,33 @@ class Reader {
     return found->second;
   }
 
-  void read_links(const JsonValue& set) {
+  // What links and open links have in common.
+  template <class AnyLink>
+  static AnyLink read_link_set(const JsonValue& set) {
     set.allow_only({"kind", "width", "gbps", "pairs", "source"});
-    Link link;
+    AnyLink link;
     if (!parse(set.at("kind").as_string(), link.kind)) {
-      set.at("kind").fail_expected("nvlink, xgmi, pcie, socket or network");
+      set.at("kind").fail_expected("nvlink, xgmi, pcie, socket, memory or network");
     }
     if (const auto width = set.find("width")) link.width = static_cast<int>(width->as_integer(1, kMaxLanes));
     link.gbps = bounded_number(set.at("gbps"), 0, false, "a bandwidth above 0");
     link.source = optional_text(set, "source");
+    return link;
+  }
+
+  void read_open_links(const JsonValue& set) {
+    OpenLink link = read_link_set<OpenLink>(set);
+    read_elements(set.at("pairs"), [&](const JsonValue& pair) {
+      if (!pair.is_array() || pair.size() != 2) pair.fail_expected("an array of a GPU's name and a bus id");
+      link.device = device_of(pair.at(size_t{0}));
+      link.bus_id = pair.at(size_t{1}).as_string();
+      if (topology_.open_links.size() == kMostLinks) pair.fail_expected(join("at most ", kMostLinks, " links"));
+      topology_.open_links.push_back(link);
+    });
+  }
+
+  void read_links(const JsonValue& set) {
+    Link link = read_link_set<Link>(set);
     read_elements(set.at("pairs"), [&](const JsonValue& pair) {
       if (!pair.is_array() || pair.size() != 2) pair.fail_expected("an array of two device names");
       link.a = device_of(pair.at(size_t{0}));
@@ -140,17 +169,24 @@ class Reader {
   std::unordered_map<std::string, int> indices_;
 };
 
-// Whether `b` can stand in one set with `a`: all but name and bus id agree.
+// Whether `b` can stand in one set with `a`: all but name, bus id and UUID agree.
 bool same_set(const Device& a, Device b) {
+  const bool both_have = a.bus_id.empty() == b.bus_id.empty() && a.uuid.empty() == b.uuid.empty();
   b.name = a.name;
-  const bool both_have_bus_ids = a.bus_id.empty() == b.bus_id.empty();
   b.bus_id = a.bus_id;
-  return both_have_bus_ids && a == b;
+  b.uuid = a.uuid;
+  return both_have && a == b;
 }
 
 bool same_set(const Link& a, Link b) {
   b.a = a.a;
   b.b = a.b;
+  return a == b;
+}
+
+bool same_set(const OpenLink& a, OpenLink b) {
+  b.device = a.device;
+  b.bus_id = a.bus_id;
   return a == b;
 }
 
@@ -180,11 +216,15 @@ void write_devices(JsonWriter& json, const std::vector<Device>& devices) {
     for (size_t i = first; i < last; ++i) json.value(devices[i].name);
     json.end();
     write_optional(json, "model", device.model);
-    if (!device.bus_id.empty()) {
-      json.key("bus_ids").begin_array();
-      for (size_t i = first; i < last; ++i) json.value(devices[i].bus_id);
+    const auto write_of_each = [&](const char* key, std::string Device::* member) {
+      if ((device.*member).empty()) return;
+      json.key(key).begin_array();
+      for (size_t i = first; i < last; ++i) json.value(devices[i].*member);
       json.end();
-    }
+    };
+    write_of_each("bus_ids", &Device::bus_id);
+    write_of_each("uuids", &Device::uuid);
+    write_optional(json, "fabric", device.fabric);
     if (device.cores != 0) json.key("cores").value(device.cores);
     if (device.memory_gb != 0) json.key("memory_gb").value(device.memory_gb);
     if (device.port_gbps != 0) json.key("port_gbps").value(device.port_gbps);
@@ -194,18 +234,18 @@ void write_devices(JsonWriter& json, const std::vector<Device>& devices) {
   json.end();
 }
 
-void write_links(JsonWriter& json, const Topology& topology) {
-  json.key("links").begin_array();
-  for_each_run(topology.links, [&](size_t first, size_t last) {
-    const Link& link = topology.links[first];
+// `ends` gives the two texts that stand for a link.
+template <class AnyLink, class Ends>
+void write_links(JsonWriter& json, const char* key, const std::vector<AnyLink>& links, Ends ends) {
+  json.key(key).begin_array();
+  for_each_run(links, [&](size_t first, size_t last) {
+    const AnyLink& link = links[first];
     json.begin_object();
     json.key("kind").value(name(link.kind)).key("width").value(link.width).key("gbps").value(link.gbps);
     json.key("pairs").begin_array();
     for (size_t i = first; i < last; ++i) {
-      json.begin_array();
-      json.value(topology.devices[static_cast<size_t>(topology.links[i].a)].name);
-      json.value(topology.devices[static_cast<size_t>(topology.links[i].b)].name);
-      json.end();
+      const auto& [a, b] = ends(links[i]);
+      json.begin_array().value(a).value(b).end();
     }
     json.end();
     write_optional(json, "source", link.source);
@@ -239,7 +279,13 @@ std::string to_json(const Topology& topology) {
   }
   if (topology.nodes != 1) json.key("nodes").value(topology.nodes);
   write_devices(json, topology.devices);
-  write_links(json, topology);
+  const auto device_name = [&](int index) { return topology.devices[static_cast<size_t>(index)].name; };
+  write_links(json, "links", topology.links,
+              [&](const Link& link) { return std::pair(device_name(link.a), device_name(link.b)); });
+  if (!topology.open_links.empty()) {
+    write_links(json, "open_links", topology.open_links,
+                [&](const OpenLink& link) { return std::pair(device_name(link.device), link.bus_id); });
+  }
   if (topology.network != Network{}) {
     json.key("network").begin_object();
     json.key("rack_nodes").value(topology.network.rack_nodes);

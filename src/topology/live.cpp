@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "topology/bandwidths.hpp"
@@ -32,6 +34,7 @@ class LiveReader {
   Topology read() {
     if (!nvml_.note.empty()) builder_.note(nvml_.note);
     add_sockets();
+    add_memories();
     add_gpus();
     add_nics();
     add_nvlinks();
@@ -53,12 +56,34 @@ class LiveReader {
     }
   }
 
+  void add_memories() {
+    bool all_known = true;
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      const double gbps = sysfs_.sockets()[i].memory_gbps;
+      add_memory(sockets_[i], gbps);
+      all_known &= gbps > 0;
+    }
+    if (all_known || !nvml_.gpus.empty()) return;  // with GPUs, no result depends on it
+    builder_.warn(join("assumed: ", kAssumedMemoryGbps,
+                       " GB/s each way for the memory of a CPU socket, since Linux does not ",
+                       "say it; a machine file (plait topo --json) can state what was measured"));
+  }
+
+  void add_memory(int cpu, double gbps) {
+    const int memory = builder_.add(DeviceKind::kMemory, 0, -1, Device{});
+    const bool known = gbps > 0;
+    builder_.join(cpu, memory, LinkKind::kMemory, 1, known ? gbps : kAssumedMemoryGbps,
+                  known ? "Linux, from the firmware: the lesser of reading and writing" : "assumed");
+  }
+
   void add_gpus() {
     for (size_t i = 0; i < nvml_.gpus.size(); ++i) {
       const NvmlGpu& gpu = nvml_.gpus[i];
       Device device;
       device.model = gpu.name;
       device.bus_id = gpu.bus_id;
+      device.uuid = gpu.uuid;
+      device.fabric = gpu.fabric;
       const int index = builder_.add(DeviceKind::kGpu, 0, static_cast<int>(i), std::move(device));
       gpu_of_bus_id_.emplace(gpu.bus_id, index);
       gpus_.push_back(index);
@@ -137,10 +162,13 @@ class LiveReader {
       builder_.add_nvlink(gpus_[gpu], gpu_cpus_[gpu], 1, gbps, source);
     } else if (link.remote == NvmlLink::Remote::kGpu) {
       // A GPU that this process may not see.
-      builder_.note(join("an NVLink of gpu", gpu, " leads to ", link.bus_id, ", which is not visible here"));
+      if (open_.insert({gpu, link.bus_id}).second) {
+        builder_.note(join("an NVLink of gpu", gpu, " leads to ", link.bus_id, ", which is not visible here"));
+      }
+      if (!link.bus_id.empty()) builder_.add_open_lanes(gpus_[gpu], link.bus_id, 1, gbps, source);
     } else {
       // Virtual machines hide what is behind a switch, and there is nothing else that would be hidden.
-      builder_.add_nvswitch_lanes(gpus_[gpu], link.bus_id, 1, gbps, source);
+      builder_.add_nvswitch_lanes(gpus_[gpu], link.bus_id, 1, gbps, source, nvml_.gpus[gpu].fabric);
     }
   }
 
@@ -151,7 +179,8 @@ class LiveReader {
   std::vector<int> gpus_;      // by the driver's order
   std::vector<int> gpu_cpus_;  // the CPU of each
   std::map<std::string, int> gpu_of_bus_id_;
-  std::map<std::string, int> switches_;  // by the upstream port's bus id
+  std::set<std::pair<size_t, std::string>> open_;  // GPUs and where links of theirs lead that are not visible
+  std::map<std::string, int> switches_;            // by the upstream port's bus id
 };
 
 }  // namespace

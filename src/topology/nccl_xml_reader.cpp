@@ -323,7 +323,9 @@ class Reader {
     } else if (target_class == "0x068001") {  // the NVLink bridge of a POWER CPU
       builder_.add_nvlink(gpu.device, gpu.cpu, lanes, lane_gbps, source);
     } else if (target_class.substr(0, 6) == "0x0680" || (target_class.empty() && hidden)) {
-      builder_.add_nvswitch_lanes(gpu.device, target, lanes, lane_gbps, source);
+      // NCCL writes several hosts into one file only where NVLink joins them, by switches that none of them shows.
+      const bool outside = hidden && hosts_.size() > 1;
+      builder_.add_nvswitch_lanes(gpu.device, target, lanes, lane_gbps, source, outside ? "of all hosts" : "");
     } else {
       fail_expected(
           element,

@@ -129,6 +129,7 @@ class MatrixParser {
     check_symmetry(header->line.number);
     read_legend(header->rest);
     read_models();
+    read_fabric();
     return std::move(matrix_);
   }
 
@@ -276,6 +277,23 @@ class MatrixParser {
       if (std::none_of(std::begin(kVendorsNames), std::end(kVendorsNames), starts_model)) continue;
       matrix_.models.emplace(std::stoi(digits), std::move(model));
     }
+  }
+
+  // "ClusterUUID : 8f1c…" and "CliqueId : 32766" of each GPU. Which GPU is of no importance where all say the same.
+  void read_fabric() {
+    const auto wanted = [](std::string_view line) {
+      return line.size() < 256 && (line.find("ClusterUUID") < line.find(':') || line.find("CliqueId") < line.find(':'));
+    };
+    std::set<std::string> uuids, cliques;
+    Lines lines(text_);
+    for (Line line; lines.next(line, wanted);) {
+      if (line.words.size() != 3 || line.words[1] != ":") continue;
+      if (line.words[0] == "ClusterUUID") uuids.insert(line.words[2]);
+      if (line.words[0] == "CliqueId") cliques.insert(line.words[2]);
+    }
+    if (uuids.size() != 1 || cliques.size() != 1) return;
+    const bool none = uuids.begin()->find_first_not_of("0-") == std::string::npos || *uuids.begin() == "N/A";
+    if (!none) matrix_.fabric = *uuids.begin() + "." + *cliques.begin();
   }
 
   const std::string_view text_;

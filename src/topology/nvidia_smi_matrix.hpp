@@ -25,6 +25,7 @@ struct NvidiaSmiMatrix {
   std::vector<bool> own_numa_node;             // a GPU whose memory is a NUMA node by itself, as on Grace
   std::vector<std::string> without_row;        // labels whose rows were cut off: what joins these is unknown
   std::map<std::string, std::string> legend;   // "NIC0" -> "mlx5_0"
+  std::string fabric;                 // cluster UUID and clique of all GPUs, where `nvidia-smi -q` is in the text
   std::map<int, std::string> models;  // 0 -> "NVIDIA A100-SXM4-80GB", where `nvidia-smi -L` is in the text, too
 
   bool gpu(size_t i) const;

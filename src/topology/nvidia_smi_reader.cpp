@@ -173,6 +173,7 @@ class Builder {
       Device device;
       if (matrix_.gpu(i)) {
         device.model = models_[i];
+        device.fabric = matrix_.fabric;
         device_[i] = builder_.add(DeviceKind::kGpu, 0, matrix_.gpu_number(i), std::move(device));
       } else {
         const auto known = matrix_.legend.find(matrix_.labels[i]);
@@ -240,7 +241,7 @@ class Builder {
       if (most[i] == 0 || !switched[nets.root(i)]) continue;
       builder_.add_nvswitch_lanes(
           device_[i], "", most[i], lane_gbps_[i],
-          "NV# of the matrix; a switch, since point to point would need more lanes than GPUs have");
+          "NV# of the matrix; a switch, since point to point would need more lanes than GPUs have", matrix_.fabric);
     }
     for_each_nvlink([&](size_t i, size_t j, int lanes) {
       if (switched[nets.root(i)]) return;

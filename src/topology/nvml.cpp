@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <memory>
 
 #include "base/error.hpp"
@@ -26,6 +27,18 @@ struct NvmlPciInfo {
   unsigned domain, bus, device, device_id, subsystem_id;
   char bus_id[32];
 };
+
+// What joins GPUs of several hosts by NVLink. Version 2, which drivers know from 550 on.
+struct NvmlFabricInfo {
+  unsigned version;
+  unsigned char cluster_uuid[16];
+  int status;
+  unsigned clique_id;
+  unsigned char state;
+  unsigned health_mask;
+};
+constexpr unsigned kFabricInfoVersion = sizeof(NvmlFabricInfo) | 2u << 24;
+constexpr unsigned char kFabricCompleted = 3;
 
 struct NvmlFieldValue {
   unsigned field_id;
@@ -111,12 +124,35 @@ std::vector<NvmlLink> read_links(const Library& nvml, NvmlDevice device) {
   return links;
 }
 
+// Cluster UUID and clique: two GPUs are in one domain where both are equal. A machine without such a domain has a UUID
+// of zeros.
+std::string read_fabric(const Library& nvml, NvmlDevice device) {
+  NvmlFabricInfo info{};
+  info.version = kFabricInfoVersion;
+  if (nvml.call("nvmlDeviceGetGpuFabricInfoV", device, &info) != kSuccess) return "";
+  const auto is_zero = [](unsigned char byte) { return byte == 0; };
+  if (info.state != kFabricCompleted || info.status != kSuccess ||
+      std::all_of(std::begin(info.cluster_uuid), std::end(info.cluster_uuid), is_zero)) {
+    return "";
+  }
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : info.cluster_uuid) {
+    if (text.size() == 8 || text.size() == 13 || text.size() == 18 || text.size() == 23) text += '-';
+    text += {kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return join(text, ".", info.clique_id);
+}
+
 NvmlGpu read_gpu(const Library& nvml, NvmlDevice device) {
   NvmlGpu gpu;
   char name[96] = "";
   if (nvml.call("nvmlDeviceGetName", device, name, unsigned{sizeof name}) == kSuccess) gpu.name = name;
   NvmlPciInfo pci{};
   if (nvml.call("nvmlDeviceGetPciInfo_v3", device, &pci) == kSuccess) gpu.bus_id = normal_bus_id(pci.bus_id);
+  char uuid[96] = "";
+  if (nvml.call("nvmlDeviceGetUUID", device, uuid, unsigned{sizeof uuid}) == kSuccess) gpu.uuid = uuid;
+  gpu.fabric = read_fabric(nvml, device);
   int major = 0, minor = 0;
   if (nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor) == kSuccess) gpu.sm = major * 10 + minor;
   unsigned generation = 0, lanes = 0;

@@ -19,6 +19,8 @@ struct NvmlLink {
 struct NvmlGpu {
   std::string name;
   std::string bus_id;       // "0000:17:00.0"
+  std::string uuid;         // "GPU-5a1b…"; empty where the driver does not say
+  std::string fabric;       // the NVLink domain of several hosts that it is in: cluster UUID and clique; empty: none
   int sm = 0;               // compute capability 9.0 is 90
   int pcie_generation = 0;  // the most that GPU and slot can do; 0 where unknown
   int pcie_lanes = 0;

@@ -178,19 +178,21 @@ std::vector<Path> PathFinder::between(int from, int to) const {
   for (const int end : {from, to}) {
     if (end < 0 || end >= count)
       fail(ErrorCode::kInvalidArgument, "paths: topology ", topology_.name, " has no device ", end);
+    if (device(end).kind == DeviceKind::kMemory) {
+      fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " is reached through its CPU; name that");
+    }
     if (!has_memory(device(end))) {
       fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " has no memory; name GPUs or CPUs");
     }
   }
   if (from == to) fail(ErrorCode::kInvalidArgument, "paths: both ends are ", device(from).name);
   std::vector<Path> paths;
+  const bool gpus = device(from).kind == DeviceKind::kGpu && device(to).kind == DeviceKind::kGpu;
+  if (gpus) add_gpu_direct(from, to, paths);
   if (device(from).node != device(to).node) {
     add_net(from, to, paths);
   } else {
-    if (device(from).kind == DeviceKind::kGpu && device(to).kind == DeviceKind::kGpu) {
-      add_gpu_direct(from, to, paths);
-      add_relays(from, to, paths);
-    }
+    if (gpus) add_relays(from, to, paths);
     add_host(from, to, paths);
   }
   std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) {

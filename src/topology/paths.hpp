@@ -19,6 +19,7 @@ namespace plait {
 // both ways
 //         would share the GPU's lanes.
 // net:    through NICs to another node.
+// An NVSwitch of no node gives direct paths between GPUs of different nodes as well.
 enum class PathKind : uint8_t { kDirect, kHost, kRelay, kNet };
 const char* name(PathKind kind);  // "direct", "host", "relay", "net"
 
@@ -43,10 +44,10 @@ class PathFinder {
  public:
   explicit PathFinder(const Topology& topology);
 
-  // All paths between two memories, of GPUs or of CPU sockets: direct ones first, then the others by bandwidth, equal
-  // ones host before relay, and lower devices first. At most one host path, one relay path for each other GPU, and one
-  // net path for each NIC that is nearest to an end. Fails with kInvalidArgument where an end has no memory or both
-  // are the same.
+  // All paths between two memories, of GPUs or of CPU sockets (which stand for their memory): direct ones first, then
+  // the others by bandwidth, equal ones host before relay, and lower devices first. At most one host path, one relay
+  // path for each other GPU, and one net path for each NIC that is nearest to an end. Fails with kInvalidArgument where
+  // an end has no memory or both are the same.
   std::vector<Path> between(int from, int to) const;
   // The first of between(); nothing where no path exists.
   std::optional<Path> best(int from, int to) const;

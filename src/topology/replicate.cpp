@@ -1,7 +1,7 @@
 // Copies of one machine, joined by network switches.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <vector>
 
 #include "base/error.hpp"
 #include "topology/topology.hpp"
@@ -68,36 +68,52 @@ Topology replicate(const Topology& machine, int nodes) {
     fail(ErrorCode::kInvalidArgument, "replicate: topology ", machine.name, " has ", machine.nodes,
          " nodes already; only a machine of one node can be replicated");
   }
-  if (static_cast<size_t>(nodes) >
-      std::numeric_limits<int>::max() / (machine.devices.size() + machine.links.size() + 2)) {
-    fail(ErrorCode::kInvalidArgument, "replicate: ", nodes, " copies of topology ", machine.name, " are too many");
-  }
+  const auto is_outside = [](const Device& device) {
+    return device.kind == DeviceKind::kNvSwitch && device.node == kNoNode;
+  };
   const bool reachable = std::any_of(machine.devices.begin(), machine.devices.end(), [](const Device& device) {
     return device.kind == DeviceKind::kNic && device.port_gbps > 0;
   });
-  if (!reachable) {
+  const bool joined = std::any_of(machine.devices.begin(), machine.devices.end(), is_outside);
+  if (!reachable && !joined) {
     fail(ErrorCode::kInvalidArgument, "replicate: topology ", machine.name,
          " has no NIC with a known bandwidth, so its copies cannot be joined; add a nic with port_gbps to its "
          "description");
+  }
+  const auto copies = static_cast<size_t>(nodes);
+  const size_t gpus = joined ? copies * devices_of(machine, DeviceKind::kGpu).size() : 0;
+  if (copies * (machine.devices.size() + 1) > kMostDevices || copies * (machine.links.size() + 1) > kMostLinks ||
+      gpus > kMostJoinedGpus) {
+    fail(ErrorCode::kInvalidArgument, "replicate: ", nodes, " copies of topology ", machine.name,
+         " are too many: at most ", kMostDevices, " devices, ", kMostLinks, " links, and ", kMostJoinedGpus,
+         " GPUs on one NVSwitch are taken");
   }
   Topology result = machine;
   result.nodes = nodes;
   result.devices.clear();
   result.links.clear();
-  const int per_node = static_cast<int>(machine.devices.size());
+  result.open_links.clear();                       // what a copy's links lead to is not known
+  std::vector<int> place(machine.devices.size());  // of the machine's devices in the result, of the node that is copied
   for (int node = 0; node < nodes; ++node) {
-    for (Device device : machine.devices) {
-      device.name = join("n", node, ".", device.name);
-      device.node = node;
-      result.add_device(std::move(device));
+    for (size_t i = 0; i < machine.devices.size(); ++i) {
+      Device device = machine.devices[i];
+      if (is_outside(device) && node > 0) continue;
+      if (!is_outside(device)) {
+        device.name = join("n", node, ".", device.name);
+        device.node = node;
+      }
+      place[i] = result.add_device(std::move(device));
     }
     for (Link link : machine.links) {
-      link.a += node * per_node;
-      link.b += node * per_node;
+      const bool both_outside = is_outside(machine.devices[static_cast<size_t>(link.a)]) &&
+                                is_outside(machine.devices[static_cast<size_t>(link.b)]);
+      if (both_outside && node > 0) continue;
+      link.a = place[static_cast<size_t>(link.a)];
+      link.b = place[static_cast<size_t>(link.b)];
       result.add_link(std::move(link));
     }
   }
-  join_nodes(result);
+  if (reachable) join_nodes(result);
   return result;
 }
 

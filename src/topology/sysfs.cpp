@@ -96,6 +96,19 @@ double memory_gb_of(const std::string& meminfo) {
   return kibibytes ? *kibibytes * 1024 / 1e9 : 0;
 }
 
+// What the firmware's table of memory (HMAT) says of a NUMA node and the CPUs next to it, in 10^9 bytes/s: the lesser
+// of reading and writing; 0 where it says nothing. `access1` counts CPUs only, `access0` whatever is nearest.
+double memory_gbps_of(const fs::path& node) {
+  for (const char* access : {"access1", "access0"}) {
+    const auto megabytes = [&](const char* file) {
+      return leading_number<double>(read_small(node / access / "initiators" / file)).value_or(0);
+    };
+    const double least = std::min(megabytes("read_bandwidth"), megabytes("write_bandwidth"));
+    if (least > 0 && least < 1e9) return least / 1000;
+  }
+  return 0;
+}
+
 struct Cpu {
   int package = 0;
   int core = 0;
@@ -151,10 +164,11 @@ void Sysfs::read_sockets() {
     const auto core = leading_number<int>(read_small(topology / "core_id"));
     cpus[number] = {std::max(*package, 0), core.value_or(number), 0, number};
   }
-  std::map<int, double> memory_of_numa;
+  std::map<int, double> memory_of_numa, gbps_of_numa;
   for (const int numa : numbers_in(system / "node", "node")) {
     const fs::path node = system / "node" / ("node" + std::to_string(numa));
     memory_of_numa[numa] = memory_gb_of(read_small(node / "meminfo"));
+    gbps_of_numa[numa] = memory_gbps_of(node);
     for (const int number : parse_list(read_small(node / "cpulist"))) {
       if (const auto cpu = cpus.find(number); cpu != cpus.end()) cpu->second.numa = numa;
     }
@@ -174,7 +188,13 @@ void Sysfs::read_sockets() {
     if (is_new) sockets_.push_back(common);
     SysfsSocket& socket = sockets_[static_cast<size_t>(place->second)];
     if (cores.insert({cpu.package, cpu.core}).second) socket.cores += 1;
-    if (socket_of_numa_.emplace(cpu.numa, place->second).second) socket.memory_gb += memory_of_numa[cpu.numa];
+    if (!socket_of_numa_.emplace(cpu.numa, place->second).second) continue;
+    socket.memory_gb += memory_of_numa[cpu.numa];
+    socket.memory_gbps += gbps_of_numa[cpu.numa];
+  }
+  // Of a socket's NUMA nodes all have to be known.
+  for (const auto& [numa, socket] : socket_of_numa_) {
+    if (gbps_of_numa[numa] == 0) sockets_[static_cast<size_t>(socket)].memory_gbps = 0;
   }
   if (!sockets_.empty()) return;
   common.cores = static_cast<int>(std::thread::hardware_concurrency());

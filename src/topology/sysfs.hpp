@@ -12,6 +12,7 @@ struct SysfsSocket {
   std::string vendor;  // "AuthenticAMD"
   int cores = 0;
   double memory_gb = 0;
+  double memory_gbps = 0;  // the lesser of reading and writing, 10^9 bytes/s; 0 where Linux does not say
 };
 
 struct SysfsPciLink {

@@ -13,9 +13,10 @@
 namespace plait {
 namespace {
 
-constexpr std::array<const char*, kDeviceKindCount> kDeviceKindNames = {"gpu",        "cpu", "nvswitch",
+constexpr std::array<const char*, kDeviceKindCount> kDeviceKindNames = {"gpu",        "cpu", "memory",   "nvswitch",
                                                                         "pcieswitch", "nic", "netswitch"};
-constexpr std::array<const char*, kLinkKindCount> kLinkKindNames = {"nvlink", "xgmi", "pcie", "socket", "network"};
+constexpr std::array<const char*, kLinkKindCount> kLinkKindNames = {"nvlink", "xgmi",   "pcie",
+                                                                    "socket", "memory", "network"};
 
 template <class Kind, size_t kCount>
 bool parse_kind(std::string_view text, const std::array<const char*, kCount>& names, Kind& kind) {
@@ -36,9 +37,11 @@ bool may_join(LinkKind link, DeviceKind device) {
     case LinkKind::kXgmi:
       return device == DeviceKind::kGpu || device == DeviceKind::kCpu;
     case LinkKind::kPcie:
-      return device != DeviceKind::kNvSwitch && device != DeviceKind::kNetSwitch;
+      return device != DeviceKind::kNvSwitch && device != DeviceKind::kNetSwitch && device != DeviceKind::kMemory;
     case LinkKind::kSocket:
       return device == DeviceKind::kCpu;
+    case LinkKind::kMemory:
+      return device == DeviceKind::kCpu || device == DeviceKind::kMemory;
     case LinkKind::kNetwork:
       return device == DeviceKind::kNic || device == DeviceKind::kNetSwitch;
   }
@@ -53,7 +56,8 @@ void validate_devices(const Topology& topology) {
     };
     if (device.name.empty()) refuse("a device must have a name");
     if (!names.insert(device.name).second) refuse("this name is used twice");
-    const bool placeless = device.kind == DeviceKind::kNetSwitch && device.node == kNoNode;
+    const bool may_be_outside = device.kind == DeviceKind::kNetSwitch || device.kind == DeviceKind::kNvSwitch;
+    const bool placeless = may_be_outside && device.node == kNoNode;
     if (!placeless && (device.node < 0 || device.node >= topology.nodes)) {
       refuse("node ", device.node, " is not one of the ", topology.nodes, " nodes");
     }
@@ -66,6 +70,7 @@ void validate_devices(const Topology& topology) {
 void validate_links(const Topology& topology) {
   const int count = static_cast<int>(topology.devices.size());
   std::set<std::tuple<int, int, LinkKind>> seen;
+  std::set<int> joined_memories;
   for (size_t i = 0; i < topology.links.size(); ++i) {
     const Link& link = topology.links[i];
     if (link.a < 0 || link.a >= count || link.b < 0 || link.b >= count) {
@@ -82,16 +87,37 @@ void validate_links(const Topology& topology) {
     if (!(link.gbps > 0) || !std::isfinite(link.gbps)) refuse("gbps must be positive and finite, not ", link.gbps);
     if (!may_join(link.kind, a.kind)) refuse("cannot end at a ", name(a.kind));
     if (!may_join(link.kind, b.kind)) refuse("cannot end at a ", name(b.kind));
-    if (link.kind != LinkKind::kNetwork && a.node != b.node) refuse("leaves its node; only network links do");
+    if (link.kind == LinkKind::kMemory && a.kind == b.kind) refuse("does not join a CPU socket to its memory");
+    const auto outside = [](const Device& end) { return end.kind == DeviceKind::kNvSwitch && end.node == kNoNode; };
+    if (link.kind != LinkKind::kNetwork && a.node != b.node && !outside(a) && !outside(b)) {
+      refuse("leaves its node; only network links do, and those to an NVSwitch of no node");
+    }
     if (!seen.insert({std::min(link.a, link.b), std::max(link.a, link.b), link.kind}).second) {
       refuse("is there twice; write one link with the lanes and bandwidth of both");
     }
+    const int memory = a.kind == DeviceKind::kMemory ? link.a : link.b;
+    if (link.kind == LinkKind::kMemory && !joined_memories.insert(memory).second) {
+      refuse("is a second link to this memory, which belongs to one CPU socket");
+    }
+  }
+}
+
+void validate_open_links(const Topology& topology) {
+  for (const OpenLink& link : topology.open_links) {
+    const bool known = link.device >= 0 && static_cast<size_t>(link.device) < topology.devices.size();
+    const bool gpu = known && topology.devices[static_cast<size_t>(link.device)].kind == DeviceKind::kGpu;
+    if (gpu && joins_gpus(link.kind) && link.width >= 1 && link.gbps > 0 && std::isfinite(link.gbps) &&
+        !link.bus_id.empty()) {
+      continue;
+    }
+    fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": open link to \"", link.bus_id,
+         "\": needs a GPU, the other GPU's bus id, at least one lane and a positive, finite bandwidth");
   }
 }
 
 // How many devices and links there are decides how long all else takes. GPUs of one net are compared pair by pair.
 void validate_size(const Topology& topology) {
-  if (topology.devices.size() > kMostDevices || topology.links.size() > kMostLinks) {
+  if (topology.devices.size() > kMostDevices || topology.links.size() + topology.open_links.size() > kMostLinks) {
     fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": has ", topology.devices.size(), " devices and ",
          topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are taken");
   }
@@ -143,6 +169,7 @@ void validate(const Topology& topology) {
   validate_size(topology);
   validate_devices(topology);
   validate_links(topology);
+  validate_open_links(topology);
   validate_joined_gpus(topology);
 }
 
@@ -186,6 +213,7 @@ Topology select(const Topology& topology, const std::vector<int>& gpus) {
   Topology result = topology;
   result.devices.clear();
   result.links.clear();
+  result.open_links.clear();
   std::vector<int> renumbered(topology.devices.size(), -1);
   for (size_t i = 0; i < topology.devices.size(); ++i) {
     if (topology.devices[i].kind != DeviceKind::kGpu || kept[i]) renumbered[i] = result.add_device(topology.devices[i]);
@@ -194,6 +222,10 @@ Topology select(const Topology& topology, const std::vector<int>& gpus) {
     link.a = renumbered[static_cast<size_t>(link.a)];
     link.b = renumbered[static_cast<size_t>(link.b)];
     if (link.a >= 0 && link.b >= 0) result.add_link(std::move(link));
+  }
+  for (OpenLink link : topology.open_links) {
+    link.device = renumbered[static_cast<size_t>(link.device)];
+    if (link.device >= 0) result.open_links.push_back(std::move(link));
   }
   return result;
 }

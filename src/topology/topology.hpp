@@ -8,22 +8,25 @@
 
 namespace plait {
 
-enum class DeviceKind : uint8_t { kGpu, kCpu, kNvSwitch, kPcieSwitch, kNic, kNetSwitch };
-inline constexpr int kDeviceKindCount = 6;
+// The memory of a CPU socket is a device where its bandwidth is known or assumed; without one it costs nothing.
+enum class DeviceKind : uint8_t { kGpu, kCpu, kMemory, kNvSwitch, kPcieSwitch, kNic, kNetSwitch };
+inline constexpr int kDeviceKindCount = 7;
 // xGMI joins AMD's GPUs as NVLink joins NVIDIA's. Socket links join CPU sockets: X-bus, UPI, QPI, Infinity Fabric.
-enum class LinkKind : uint8_t { kNvlink, kXgmi, kPcie, kSocket, kNetwork };
-inline constexpr int kLinkKindCount = 5;
+// Memory links join a CPU socket to its memory.
+enum class LinkKind : uint8_t { kNvlink, kXgmi, kPcie, kSocket, kMemory, kNetwork };
+inline constexpr int kLinkKindCount = 6;
 
-// "gpu", "cpu", "nvswitch", "pcieswitch", "nic", "netswitch"; also the start of a device's name.
+// "gpu", "cpu", "memory", "nvswitch", "pcieswitch", "nic", "netswitch"; also the start of a device's name.
 const char* name(DeviceKind kind);
-const char* name(LinkKind kind);  // "nvlink", "xgmi", "pcie", "socket", "network"
+const char* name(LinkKind kind);  // "nvlink", "xgmi", "pcie", "socket", "memory", "network"
 // The reverse of name(); false where the text names nothing.
 bool parse(std::string_view text, DeviceKind& kind);
 bool parse(std::string_view text, LinkKind& kind);
 // Links made for GPUs, over which they load and store in each other's memory: NVLink and xGMI.
 inline bool joins_gpus(LinkKind kind) { return kind == LinkKind::kNvlink || kind == LinkKind::kXgmi; }
 
-// The node of a device that belongs to no node, such as a network switch.
+// The node of a device that belongs to no node: a network switch, or an NVSwitch outside, which joins GPUs of several
+// nodes to one NVLink domain (GB200 NVL72).
 inline constexpr int kNoNode = -1;
 
 // What a topology may hold: more than any machine has, and little enough that a file of any content is read, or
@@ -39,6 +42,8 @@ struct Device {
   int node = 0;
   std::string model;     // for people; empty where unknown
   std::string bus_id;    // PCI address "0000:17:00.0" in small letters; empty where unknown
+  std::string uuid;      // of a GPU, as its driver gives it: "GPU-5a1b…"; empty where unknown
+  std::string fabric;    // of a GPU: the NVLink domain that spans hosts, equal for all in it; empty where there is none
   int cores = 0;         // of a CPU socket; 0 where unknown
   double memory_gb = 0;  // 10^9 bytes of a CPU socket; 0 where unknown
   double port_gbps = 0;  // what a NIC's ports carry per direction, 10^9 bytes/s; 0 where unknown
@@ -53,6 +58,17 @@ struct Link {
   double gbps = 0;     // 10^9 bytes/s per direction, all lanes together
   std::string source;  // where these facts come from
   bool operator==(const Link&) const = default;
+};
+
+// A link to a GPU that is not in the topology, since it is not visible where that was read; for merge().
+struct OpenLink {
+  int device = 0;      // index into Topology::devices
+  std::string bus_id;  // of the GPU at the other end
+  LinkKind kind = LinkKind::kNvlink;
+  int width = 1;
+  double gbps = 0;
+  std::string source;
+  bool operator==(const OpenLink&) const = default;
 };
 
 // How copies of a machine are joined into a cluster; see replicate().
@@ -75,6 +91,7 @@ struct Topology {
   int nodes = 1;
   std::vector<Device> devices;
   std::vector<Link> links;
+  std::vector<OpenLink> open_links;
   Network network;
 
   int add_device(Device device);  // gives its index
@@ -83,9 +100,10 @@ struct Topology {
 };
 
 // Throws kInvalidInput, naming the device or link, unless: names are unique and not empty; every device lies in a node
-// below `nodes` or, for network switches, in none; links join two different known devices of kinds that fit the link's
-// kind, at most once per kind; widths are at least 1 and bandwidths positive and finite; inside a node only; and there
-// are no more devices, links and joined GPUs than the bounds above.
+// below `nodes` or, for network switches and NVSwitches, in none; links join two different known devices of kinds that
+// fit the link's kind, at most once per kind; widths are at least 1 and bandwidths positive and finite; links other
+// than network links stay inside a node or lead from a node to an NVSwitch of no node; and there are no more devices,
+// links and joined GPUs than the bounds above.
 void validate(const Topology& topology);
 
 // Indices of all devices of one kind, in order; of one node where `node` is given.
@@ -95,8 +113,9 @@ std::vector<int> devices_of(const Topology& topology, DeviceKind kind, int node)
 int device_named(const Topology& topology, std::string_view name);
 
 // `nodes` copies of a machine of one node, joined as topology.network says: network switches become devices, so that
-// links that paths share can be seen. Devices are renamed "n0.gpu0", "n1.gpu0", …; one node stays as it is. Fails with
-// kInvalidArgument where the machine has several nodes already or no NIC of known speed.
+// links that paths share can be seen. An NVSwitch of no node joins all copies. Devices of nodes are renamed "n0.gpu0",
+// "n1.gpu0", …; one node stays as it is. Fails with kInvalidArgument where the machine has several nodes already, or
+// nothing that could join them, or copies would be more than topologies may hold.
 Topology replicate(const Topology& machine, int nodes);
 // Joins the NICs of a topology whose nodes are there but not yet the network; what replicate() does after copying.
 void join_nodes(Topology& topology);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import plait
 import pytest
 from plait import topology
@@ -67,6 +69,20 @@ def test_live_machine_has_a_cpu():
     assert any(device.kind == "cpu" for device in topology.live().devices)
 
 
+def test_the_memory_of_a_machine_without_gpus_is_what_bounds_it(tmp_path, capsys):
+    host = (
+        '{"format": "plait-machine 1", "name": "host", "devices": [{"kind": "cpu", "names": ["cpu0"]}, '
+        '{"kind": "memory", "names": ["memory0"]}], '
+        '"links": [{"kind": "memory", "gbps": 200, "pairs": [["cpu0", "memory0"]]}]}'
+    )
+    file = tmp_path / "host.json"
+    file.write_text(host)
+    assert main(["plan", "all_reduce", "-n", "4", "--explain", "--machine", str(file)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and "no link" not in captured.out
+    assert "cpu0 -> memory0 (memory, 200 GB/s) carries 6 bytes" in captured.out
+
+
 def test_topo_groups(topo):
     assert topo("--machine", "summit", "--groups") == "group 0: gpu0 gpu1 gpu2 cpu0\ngroup 1: gpu3 gpu4 gpu5 cpu1\n"
     assert topo("--machine", "summit", "--groups", "--rule", "gpu-only").splitlines()[0] == "group 0: gpu0 gpu1 gpu2"
@@ -127,6 +143,15 @@ def test_str_is_fit_for_a_terminal():
     shown = str(topology.parse(text))
     assert r"\u202e\x9b31m\x1b[0m" in shown
     assert not set("\u202e\x9b\x1b") & set(shown)
+
+
+def test_topo_speaks_without_ids_of_papers(topo, capsys):
+    with pytest.raises(SystemExit):
+        main(["topo", "--help"])
+    shown = [capsys.readouterr().out, topo("--list")]
+    for name in topology.machine_names():
+        shown += [str(topology.machine(name)), topology.machine(name).to_json(), topology.machine(name).groups_text()]
+    assert not re.findall(r"\b(?:NVG|TEM|UEN|AWA|BLK)\b.{0,20}|D-[A-Z]+-\d+", "\n".join(shown))
 
 
 def test_topo_json_is_read_again(topo, tmp_path):

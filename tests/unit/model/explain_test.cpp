@@ -75,6 +75,25 @@ TEST(Explain, CopyEngines) {
   expect_part(text, "  ring(zero_copy)  ");  // what SMs would do is named beside it
 }
 
+TEST(Explain, RanksOnCpus) {
+  Topology host;
+  host.name = "host";
+  for (const auto& [kind, name] : {std::pair(DeviceKind::kCpu, "cpu0"), std::pair(DeviceKind::kMemory, "memory0")}) {
+    Device device;
+    device.kind = kind;
+    device.name = name;
+    host.add_device(device);
+  }
+  host.add_link({0, 1, LinkKind::kMemory, 1, 60, ""});
+  const Placement placement = place_ranks(host, 4);
+  const AlgorithmArguments arguments = arguments_for(host, placement, Collective::kAllReduce);
+  const std::string text = explain(verify(make_plan("ring", arguments)), host, placement, arguments, 0);
+  expect_part(text, "bound     at most 10 GB/s of message: cpu0 -> memory0 (memory, 60 GB/s) carries 6 bytes for each");
+  expect_part(text, "  memory   1 of 1 used     12     100 %\n");
+  expect_part(text, "  memory0 -> cpu0  memory   6      60 GB/s    100 %\n");
+  EXPECT_EQ(text.find("no link"), std::string::npos) << text;
+}
+
 TEST(Explain, NothingToMove) {
   const std::string text = explained("summit", 4, "recursive_doubling", Collective::kBarrier);
   expect_part(text, "no link is used\n");
@@ -83,8 +102,9 @@ TEST(Explain, NothingToMove) {
 
 TEST(Explain, EveryAlgorithmOnEveryMachine) {
   for (const std::string& name : machine_names()) {
-    const int gpus = static_cast<int>(devices_of(machine(name), DeviceKind::kGpu).size());
-    const std::string text = explained(name.c_str(), std::min(gpus, 8), "ring");
+    const Topology topology = machine(name);
+    const int gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+    const std::string text = explained(name.c_str(), topology.nodes > 1 ? topology.nodes : std::min(gpus, 8), "ring");
     expect_part(text, "why       ");
     EXPECT_EQ(text.find("nan"), std::string::npos) << text;
     EXPECT_EQ(text.find("inf"), std::string::npos) << text;

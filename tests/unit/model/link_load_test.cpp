@@ -118,17 +118,27 @@ TEST(LinkLoad, NodesAreJoinedByTheNetwork) {
   EXPECT_EQ(summit.topology.links[load.busiest->link].kind, LinkKind::kNetwork);
 }
 
-TEST(LinkLoad, RanksOnSocketsUseTheLinkBetweenThem) {
-  Topology cpus;
-  cpus.name = "two sockets";
-  for (const char* name : {"cpu0", "cpu1"}) {
+// Sockets in a row, each with a memory of so many GB/s where that is not 0.
+Topology sockets(const std::vector<double>& memory_gbps) {
+  Topology host;
+  host.name = "sockets";
+  for (size_t i = 0; i < memory_gbps.size(); ++i) {
     Device socket;
     socket.kind = DeviceKind::kCpu;
-    socket.name = name;
-    cpus.add_device(socket);
+    socket.name = join("cpu", i);
+    const int cpu = host.add_device(socket);
+    if (i > 0) host.add_link({device_named(host, join("cpu", i - 1)), cpu, LinkKind::kSocket, 1, 40, ""});
+    if (memory_gbps[i] == 0) continue;
+    socket.kind = DeviceKind::kMemory;
+    socket.name = join("memory", i);
+    host.add_link({cpu, host.add_device(socket), LinkKind::kMemory, 1, memory_gbps[i], ""});
   }
-  cpus.add_link({0, 1, LinkKind::kSocket, 1, 40, ""});
-  const OnMachine host(cpus, 4);
+  validate(host);
+  return host;
+}
+
+TEST(LinkLoad, RanksOnSocketsUseTheLinkBetweenThem) {
+  const OnMachine host(sockets({0, 0}), 4);
   EXPECT_EQ(host.placement.device_of_rank, (std::vector<int>{0, 0, 1, 1}));
   EXPECT_EQ(host.placement.cpu_of_rank, (std::vector<int>{0, 0, 1, 1}));
   EXPECT_EQ(host.arguments.engine, Engine::kCpu);
@@ -138,6 +148,59 @@ TEST(LinkLoad, RanksOnSocketsUseTheLinkBetweenThem) {
   EXPECT_DOUBLE_EQ(load.bytes[0][0], 1.5);
   EXPECT_DOUBLE_EQ(load.bytes[0][1], 1.5);
   EXPECT_DOUBLE_EQ(load.busiest_seconds, 1.5 / 40e9);
+}
+
+// What one rank hands to another is written to memory once and read once.
+TEST(LinkLoad, RanksOfOneSocketUseItsMemory) {
+  const OnMachine host(sockets({100}), 4);
+  const LinkLoad load = host.load(test::ring_all_reduce(4));
+  EXPECT_EQ(load.local_bytes, 0);
+  ASSERT_EQ(load.flows.size(), 1u);
+  EXPECT_EQ(load.flows[0].from, load.flows[0].to);
+  EXPECT_DOUBLE_EQ(load.flows[0].bytes, 4 * 1.5);
+  ASSERT_EQ(load.flows[0].paths.size(), 1u);
+  EXPECT_EQ(to_text(host.topology, load.flows[0].paths[0]), "memory0 -> cpu0 -> memory0, direct, 100 GB/s");
+  EXPECT_DOUBLE_EQ(load.bytes[0][0], 6);
+  EXPECT_DOUBLE_EQ(load.bytes[0][1], 6);
+  EXPECT_DOUBLE_EQ(load.busiest_seconds, 6 / 100e9);
+  EXPECT_DOUBLE_EQ(load.chain_seconds, 1.5 / 100e9);  // a rank alone
+}
+
+TEST(LinkLoad, BetweenSocketsBothMemoriesAndTheLinkBetweenThemAreCrossed) {
+  const OnMachine host(sockets({100, 20}), 4);
+  const LinkLoad load = host.load(test::ring_all_reduce(4));
+  EXPECT_EQ(load.local_bytes, 0);
+  // Within a socket one hop of the ring, and out of it and into it one each.
+  for (const char* socket : {"0", "1"}) {
+    EXPECT_DOUBLE_EQ(host.bytes(load, std::string("cpu") + socket, std::string("memory") + socket),
+                     2 * 1.5 + 1.5 + 1.5);
+  }
+  EXPECT_DOUBLE_EQ(host.bytes(load, "cpu0", "cpu1"), 2 * 1.5);
+  EXPECT_DOUBLE_EQ(load.busiest_seconds, 3 / 20e9);
+  for (const Flow& flow : load.flows) {
+    if (flow.from == flow.to) continue;
+    EXPECT_EQ(flow.paths[0].hops.size(), 3u);
+    EXPECT_EQ(flow.paths[0].gbps, 20);
+    EXPECT_EQ(flow.paths[0].medium, LinkKind::kMemory);
+  }
+  // A memory that is not described costs nothing.
+  const OnMachine half(sockets({100, 0}), 4);
+  const LinkLoad load_of_half = half.load(test::ring_all_reduce(4));
+  EXPECT_DOUBLE_EQ(load_of_half.local_bytes, 1.5);
+  EXPECT_DOUBLE_EQ(load_of_half.busiest_seconds, 1.5 / 40e9);
+}
+
+TEST(LinkLoad, RanksOnGpusUseNoMemoryOfTheHost) {
+  Topology summit = machine("summit");
+  const LinkLoad before = OnMachine(summit, 6).load("nvgroup_ring");
+  Device memory;
+  memory.kind = DeviceKind::kMemory;
+  memory.name = "memory0";
+  summit.add_link({device_named(summit, "cpu0"), summit.add_device(memory), LinkKind::kMemory, 1, 1, ""});
+  const LinkLoad after = OnMachine(summit, 6).load("nvgroup_ring");
+  EXPECT_EQ(after.bytes.back(), (std::array<double, 2>{0, 0}));
+  EXPECT_EQ(after.busiest_seconds, before.busiest_seconds);
+  EXPECT_EQ(after.chain_seconds, before.chain_seconds);
 }
 
 // A plan in which ranks wait for each other needs longer than its links do.
@@ -159,6 +222,45 @@ TEST(LinkLoad, CrossingsOfOneOperation) {
   EXPECT_DOUBLE_EQ(load.busiest_seconds, 1 / 50e9);
 }
 
+TEST(LinkLoad, AnNvlinkDomainNeedsNoNetwork) {
+  const OnMachine rack(machine("gb200-nvl72"), 72);
+  const LinkLoad load = rack.load("ring");
+  for (const Flow& flow : load.flows) EXPECT_EQ(flow.paths[0].kind, PathKind::kDirect);
+  EXPECT_EQ(rack.topology.links[load.busiest->link].kind, LinkKind::kNvlink);
+  EXPECT_NEAR(load.busiest_seconds, 2.0 * 71 / 72 / 956.25e9, 1e-18);
+}
+
+// Two domains of two hosts: ranks of one reach each other's GPUs, but a group's leader has its host memory for itself.
+TEST(LinkLoad, HostMemoryIsNotSharedBetweenHosts) {
+  Topology tray = machine("cedar");
+  std::erase_if(tray.links, [](const Link& link) { return link.kind == LinkKind::kNvlink; });
+  Device nvswitch;
+  nvswitch.kind = DeviceKind::kNvSwitch;
+  nvswitch.name = "nvswitch0";
+  nvswitch.node = kNoNode;
+  Topology racks = replicate(tray, 4);
+  for (int domain = 0; domain < 2; ++domain) {
+    nvswitch.name = join("nvswitch", domain);
+    const int outside = racks.add_device(nvswitch);
+    for (const int gpu : devices_of(racks, DeviceKind::kGpu)) {
+      if (racks.devices[gpu].node / 2 == domain) racks.add_link({gpu, outside, LinkKind::kNvlink, 18, 450, ""});
+    }
+  }
+  validate(racks);
+  const OnMachine on(racks, 16);
+  EXPECT_EQ(on.arguments.groups.size(), 2u);
+  EXPECT_EQ(on.arguments.node_of[4], 0);
+  EXPECT_EQ(on.arguments.node_of[8], 2);
+  EXPECT_NO_THROW(on.load("ring"));
+  try {
+    on.load("nvgroup_ring");
+    ADD_FAILURE() << "a plan that shares host memory between hosts was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("are on different hosts"), std::string::npos) << error.what();
+  }
+}
+
 TEST(LinkLoad, ABarrierMovesNothing) {
   const OnMachine summit(machine("summit"), 4, Collective::kBarrier);
   const LinkLoad load = summit.load(test::dissemination_barrier(4));
@@ -167,14 +269,32 @@ TEST(LinkLoad, ABarrierMovesNothing) {
   EXPECT_EQ(load.lower_bound(1e9), 0);
 }
 
+// Ranks of one GPU exchange in its memory, over no link.
+TEST(LinkLoad, RanksThatShareAGpu) {
+  const Topology box = machine("pcie-4");
+  const std::vector<int> gpus = devices_of(box, DeviceKind::kGpu);
+  const Placement placement = place_ranks(box, std::vector<int>{gpus[0], gpus[0], gpus[1], gpus[1]});
+  const LinkLoad load = link_load(verify(test::ring_all_reduce(4)), box, placement);
+  EXPECT_DOUBLE_EQ(load.local_bytes, 2 * 1.5);
+  EXPECT_EQ(load.flows.size(), 2u);
+  const LinkLoad apart = link_load(verify(test::ring_all_reduce(4)), box, place_ranks(box, 4));
+  EXPECT_EQ(apart.local_bytes, 0);
+  EXPECT_EQ(apart.flows.size(), 4u);
+}
+
+// As many ranks as are quick to try, on each node of the machine.
+int few_ranks(const Topology& topology) {
+  const int gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+  return topology.nodes > 1 ? topology.nodes : std::min(gpus, 8);
+}
+
 // Every algorithm has a report on every described machine (NVG-05: "per-link report exists for every algorithm").
 TEST(LinkLoad, EveryAlgorithmOnEveryMachine) {
   for (const std::string& name : machine_names()) {
     const Topology topology = machine(name);
-    const int gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
     for (const Algorithm& algorithm : algorithms()) {
       for (const Collective collective : algorithm.collectives) {
-        const OnMachine on(topology, std::min(gpus, 8), collective);
+        const OnMachine on(topology, few_ranks(topology), collective);
         SCOPED_TRACE(name + ", " + std::string(algorithm.name) + ", " + plait::name(collective));
         Plan plan;
         try {

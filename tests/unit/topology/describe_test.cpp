@@ -14,7 +14,7 @@ namespace {
 TEST(Describe, ShowsCedarOnOneScreen) {
   EXPECT_EQ(to_text(machine("cedar")),
             R"(cedar: 1 node, 4 GPUs, 2 CPUs, 1 NIC
-source: Cedar, Dell C4140 nodes: TEM evaluation, TEM-24
+source: Cedar, Dell C4140 nodes: Temucin et al., evaluation
 devices
   cpu         2     cpu0-1 (Intel Xeon Silver 4216, 16 cores, 96 GB)
   gpu         4     gpu0-3 (NVIDIA V100-SXM2 32GB)

@@ -62,6 +62,15 @@ TEST(Groups, OfBridgesArePairsAndOfPcieSingles) {
   EXPECT_EQ(find_groups(machine("kesch"), GroupRule::kNvGroup).size(), 16u);
 }
 
+TEST(Groups, SpanNodesOnlyWhereAnNvswitchOfNoNodeJoinsThem) {
+  const Topology rack = machine("gb200-nvl72");
+  const auto groups = find_groups(rack, GroupRule::kNvGroup);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].gpus, devices_of(rack, DeviceKind::kGpu));
+  EXPECT_EQ(groups[0].cpu, -1);
+  EXPECT_EQ(groups_of(rack, {"n0.gpu1", "n17.gpu2"}), "group 0: n0.gpu1 n17.gpu2\n");
+}
+
 TEST(Groups, NeverSpanNodes) {
   const Topology cluster = machine("dgx2", 3);
   const auto groups = find_groups(cluster, GroupRule::kNvGroup);

@@ -86,7 +86,8 @@ TEST_F(LiveTest, WithoutADriverThereAreStillSockets) {
   const Topology machine = read_live(sources_);
   EXPECT_NO_THROW(validate(machine));
   ASSERT_EQ(devices_of(machine, DeviceKind::kCpu).size(), 2u);
-  EXPECT_EQ(machine.devices.size(), 2u);
+  EXPECT_EQ(devices_of(machine, DeviceKind::kMemory).size(), 2u);
+  EXPECT_EQ(machine.devices.size(), 4u);
   EXPECT_EQ(machine.devices[0].model, "AMD EPYC of a test");
   EXPECT_EQ(machine.devices[0].cores, 2);
   EXPECT_NEAR(machine.devices[0].memory_gb, 100, 1e-6);
@@ -98,8 +99,9 @@ TEST_F(LiveTest, WithoutADriverThereAreStillSockets) {
 TEST_F(LiveTest, WithoutSysfsThereIsStillOneSocket) {
   const Topology machine = read_live({"/no/such/folder", "/no/such/file", "libplait-no-such-nvml.so"});
   EXPECT_NO_THROW(validate(machine));
-  EXPECT_EQ(machine.devices.size(), 1u);
+  EXPECT_EQ(machine.devices.size(), 2u);
   EXPECT_EQ(machine.devices[0].name, "cpu0");
+  EXPECT_EQ(machine.devices[1].name, "memory0");
 }
 
 TEST_F(LiveTest, OnThisMachineWorks) {
@@ -124,6 +126,43 @@ TEST_F(LiveTest, NumaNodesOfOnePackageAreOneSocket) {
   ASSERT_EQ(devices_of(machine, DeviceKind::kCpu).size(), 1u);
   EXPECT_EQ(machine.devices[0].cores, 4);
   EXPECT_NEAR(machine.devices[0].memory_gb, 200, 1e-6);
+}
+
+TEST_F(LiveTest, AssumesTheBandwidthOfMemoryAndSaysSo) {
+  const Topology machine = read_live(sources_);
+  const Link* memory = find_link(machine, "cpu1", "memory1");
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->kind, LinkKind::kMemory);
+  EXPECT_EQ(memory->gbps, kAssumedMemoryGbps);
+  EXPECT_EQ(memory->source, "assumed");
+  ASSERT_EQ(machine.notes.size(), 1u);
+  expect_contains(machine.notes[0], "assumed: 100 GB/s each way for the memory of a CPU socket");
+  // Where there are GPUs, ranks are on those.
+  NvmlFacts nvml;
+  nvml.gpus = {gpu_at("0000:01:00.0")};
+  EXPECT_TRUE(read_live(sources_, nvml).notes.empty());
+}
+
+TEST_F(LiveTest, TakesTheBandwidthOfMemoryFromLinux) {
+  const auto initiators = [&](int numa, const std::string& access, const std::string& read,
+                              const std::string& written) {
+    const std::string folder = "devices/system/node/node" + std::to_string(numa) + "/" + access + "/initiators/";
+    write(folder + "read_bandwidth", read + "\n");
+    write(folder + "write_bandwidth", written + "\n");
+  };
+  initiators(0, "access0", "999000", "999000");  // of a GPU, say
+  initiators(0, "access1", "200000", "150000");
+  initiators(1, "access0", "120000", "130000");
+  const Topology machine = read_live(sources_);
+  EXPECT_EQ(find_link(machine, "cpu0", "memory0")->gbps, 150);
+  EXPECT_EQ(find_link(machine, "cpu1", "memory1")->gbps, 120);
+  expect_contains(find_link(machine, "cpu0", "memory0")->source, "Linux");
+  EXPECT_TRUE(machine.notes.empty());
+  // Two NUMA nodes in a package add up, unless one of them says nothing.
+  for (int cpu = 0; cpu < 8; ++cpu) add_cpu(cpu, 0, cpu / 2);
+  EXPECT_EQ(find_link(read_live(sources_), "cpu0", "memory0")->gbps, 270);
+  initiators(1, "access0", "0", "garbage");
+  EXPECT_EQ(find_link(read_live(sources_), "cpu0", "memory0")->gbps, kAssumedMemoryGbps);
 }
 
 TEST_F(LiveTest, PutsDevicesBelowTheirPcieSwitches) {
@@ -188,6 +227,25 @@ TEST_F(LiveTest, AddsUpNvlinks) {
   expect_contains(machine.source, "GPUs 0 and 2 cannot reach each other's memory");
 }
 
+TEST_F(LiveTest, KeepsLinksToGpusThatAreNotVisible) {
+  NvmlFacts nvml;
+  nvml.gpus = {gpu_at("0000:01:00.0")};
+  nvml.gpus[0].uuid = "GPU-12";
+  nvml.gpus[0].links.assign(3, {NvmlLink::Remote::kGpu, "0000:77:00.0", 25});
+  const Topology machine = read_live(sources_, nvml);
+  ASSERT_EQ(machine.open_links.size(), 1u);
+  const OpenLink& open = machine.open_links[0];
+  EXPECT_EQ(open.device, device_named(machine, "gpu0"));
+  EXPECT_EQ(open.bus_id, "0000:77:00.0");
+  EXPECT_EQ(open.width, 3);
+  EXPECT_EQ(open.gbps, 75);
+  EXPECT_EQ(machine.devices[static_cast<size_t>(open.device)].uuid, "GPU-12");
+  // Said once, however many lanes there are.
+  const size_t first = machine.source.find("not visible here");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(machine.source.find("not visible here", first + 1), std::string::npos);
+}
+
 TEST_F(LiveTest, SwitchesMayBeHidden) {
   NvmlFacts nvml;
   nvml.gpus = {gpu_at("0000:01:00.0"), gpu_at("0000:02:00.0")};
@@ -200,6 +258,21 @@ TEST_F(LiveTest, SwitchesMayBeHidden) {
   EXPECT_EQ(link->width, 18);
   EXPECT_DOUBLE_EQ(link->gbps, 478.125);
   EXPECT_EQ(find_groups(machine, GroupRule::kNvGroup).size(), 1u);
+}
+
+TEST_F(LiveTest, AnNvlinkDomainOfSeveralHostsHasItsSwitchOutside) {
+  NvmlFacts nvml;
+  nvml.gpus = {gpu_at("0000:01:00.0"), gpu_at("0000:02:00.0")};
+  for (NvmlGpu& gpu : nvml.gpus) {
+    gpu.fabric = "5a-6b.7";
+    gpu.links.assign(18, {NvmlLink::Remote::kUnknown, "ffff:ff:ff.0", 50});
+  }
+  const Topology tray = read_live(sources_, nvml);
+  EXPECT_EQ(tray.devices[static_cast<size_t>(device_named(tray, "nvswitch0"))].node, kNoNode);
+  EXPECT_EQ(tray.devices[static_cast<size_t>(device_named(tray, "gpu1"))].fabric, "5a-6b.7");
+  EXPECT_EQ(find_groups(tray, GroupRule::kNvGroup).size(), 1u);
+  const Topology rack = replicate(tray, 18);
+  EXPECT_EQ(find_groups(rack, GroupRule::kNvGroup).size(), 1u);
 }
 
 TEST(Nvml, NoLibraryIsNotAnError) {

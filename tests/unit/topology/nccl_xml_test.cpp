@@ -133,6 +133,29 @@ TEST(NcclXml, TakesSeveralHostsAsNodes) {
   EXPECT_EQ(path->gbps, 25);
 }
 
+// NCCL writes several hosts into one file where NVLink joins them, by switches that no host shows.
+TEST(NcclXml, TakesHostsOfOneNvlinkDomain) {
+  const auto host = [](const std::string& hash, const std::string& nvswitch) {
+    return "<cpu host_hash=\"" + hash + "\" numaid=\"0\">" +
+           pci("0008:01:00.0", "<gpu dev=\"0\" sm=\"100\"><nvlink target=\"" + nvswitch + "\" count=\"18\" " +
+                                   "tclass=\"0x068000\"/></gpu>") +
+           "</cpu>";
+  };
+  const auto file = [&](const std::string& nvswitch) {
+    return parse("<system version=\"1\">" + host("0x1", nvswitch) + host("0x2", nvswitch) + "</system>");
+  };
+  const Topology rack = file("fffffff:ffff:ff");
+  EXPECT_EQ(to_text(rack, find_groups(rack, GroupRule::kNvGroup)), "group 0: n0.gpu0 n1.gpu0\n");
+  EXPECT_EQ(rack.devices[static_cast<size_t>(device_named(rack, "nvswitch0"))].node, kNoNode);
+  const PathFinder finder(rack);
+  const auto path = finder.best(device_named(rack, "n0.gpu0"), device_named(rack, "n1.gpu0"));
+  ASSERT_TRUE(path);
+  EXPECT_EQ(path->kind, PathKind::kDirect);
+  EXPECT_EQ(path->gbps, 18 * 53.125);
+  // Switches that hosts show are theirs.
+  EXPECT_EQ(find_groups(file("0000:05:00.0"), GroupRule::kNvGroup).size(), 2u);
+}
+
 TEST(NcclXml, RefusesWhatDoesNotFit) {
   const auto nvlink = [](const std::string& attributes) {
     return system(pci("0000:01:00.0", "<gpu dev=\"0\" sm=\"70\">\n<nvlink " + attributes + "/></gpu>"));

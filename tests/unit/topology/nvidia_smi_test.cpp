@@ -136,6 +136,22 @@ TEST(NvidiaSmi, ReadsModelsThatStandBesideTheMatrix) {
   expect_contains(notes_of(parse("GPU 1: NVIDIA H100 80GB HBM3\n" + kPair)), "assumed: 25 GB/s");
 }
 
+TEST(NvidiaSmi, ReadsTheFabricThatStandsBesideTheMatrix) {
+  const auto fabric = [](const std::string& uuid) {
+    return "    Fabric\n        State : Completed\n        CliqueId                 : 32766\n        ClusterUUID       "
+           "       : " +
+           uuid + "\n";
+  };
+  const Topology tray = parse(fabric("8f1c-01") + fabric("8f1c-01") + kPair);
+  EXPECT_EQ(tray.devices[static_cast<size_t>(device_named(tray, "gpu1"))].fabric, "8f1c-01.32766");
+  EXPECT_EQ(tray.devices[static_cast<size_t>(device_named(tray, "nvswitch0"))].node, kNoNode);
+  for (const std::string& other : {fabric("00000000-0000"), fabric("N/A"), fabric("8f1c-01") + fabric("8f1c-02")}) {
+    const Topology box = parse(other + kPair);
+    EXPECT_EQ(box.devices[static_cast<size_t>(device_named(box, "gpu1"))].fabric, "") << other;
+    EXPECT_EQ(box.devices[static_cast<size_t>(device_named(box, "nvswitch0"))].node, 0) << other;
+  }
+}
+
 TEST(NvidiaSmi, IsFoundAnywhereInAReport) {
   std::string report = "<details>\n";
   for (int i = 0; i < 3000; ++i) report += "a line of a report, GPU" + std::to_string(i) + " in it\n";

@@ -109,7 +109,7 @@ TEST(Paths, ToOtherNodesShareTheUplinksOfTheirRacks) {
 
 TEST(Paths, AreChainsOfLinksOnEveryMachine) {
   for (const std::string& name : machine_names()) {
-    const Topology topology = machine(name, 2);
+    const Topology topology = machine(name).nodes == 1 ? machine(name, 2) : machine(name);
     const PathFinder finder(topology);
     const std::vector<int> gpus = devices_of(topology, DeviceKind::kGpu);
     for (const int from : gpus) {
@@ -135,6 +135,17 @@ TEST(Paths, AreChainsOfLinksOnEveryMachine) {
   }
 }
 
+TEST(Paths, CrossHostsDirectlyInAnNvlinkDomain) {
+  const Topology rack = machine("gb200-nvl72");
+  const PathFinder finder(rack);
+  const auto paths = finder.between(device_named(rack, "n3.gpu1"), device_named(rack, "n9.gpu2"));
+  ASSERT_EQ(paths.size(), 3u);
+  EXPECT_EQ(to_text(rack, paths[0]), "n3.gpu1 -> nvswitch0 -> n9.gpu2, direct, 956.25 GB/s");
+  EXPECT_EQ(paths[1].kind, PathKind::kNet);  // two NICs are near each of them
+  // Host memory of another host is reached through the network alone.
+  EXPECT_EQ(finder.best(device_named(rack, "n3.gpu1"), device_named(rack, "n9.cpu0"))->kind, PathKind::kNet);
+}
+
 TEST(Paths, RefuseEndsWithoutMemory) {
   const Topology mist = machine("mist");
   const PathFinder finder(mist);
@@ -142,6 +153,13 @@ TEST(Paths, RefuseEndsWithoutMemory) {
   expect_contains(error_of([&] { finder.between(gpu, device_named(mist, "nic0")); }, ErrorCode::kInvalidArgument),
                   "nic0 has no memory");
   expect_contains(error_of([&] { finder.between(gpu, gpu); }, ErrorCode::kInvalidArgument), "both ends are gpu0");
+  Topology host = mist;
+  Device memory;
+  memory.kind = DeviceKind::kMemory;
+  memory.name = "memory0";
+  const int added = host.add_device(memory);
+  expect_contains(error_of([&] { PathFinder(host).between(gpu, added); }, ErrorCode::kInvalidArgument),
+                  "memory0 is reached through its CPU; name that");
   EXPECT_THROW(finder.between(-1, gpu), Error);
   EXPECT_THROW(finder.between(gpu, 99), Error);
 }

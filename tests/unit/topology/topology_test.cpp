@@ -73,6 +73,54 @@ TEST(Validate, RefusesBadLinks) {
   expect_contains(refusal(far), "leaves its node");
 }
 
+TEST(Validate, AMemoryHasOneCpu) {
+  Topology host;
+  host.name = "host";
+  for (const auto& [kind, name] :
+       {std::pair(DeviceKind::kCpu, "cpu0"), std::pair(DeviceKind::kCpu, "cpu1"),
+        std::pair(DeviceKind::kMemory, "memory0"), std::pair(DeviceKind::kMemory, "memory1")}) {
+    Device device;
+    device.kind = kind;
+    device.name = name;
+    host.add_device(device);
+  }
+  host.add_link({0, 2, LinkKind::kMemory, 1, 100, ""});
+  EXPECT_NO_THROW(validate(host));
+  const auto with = [&](int a, int b, LinkKind kind) {
+    Topology more = host;
+    more.add_link({a, b, kind, 1, 100, ""});
+    return refusal(more);
+  };
+  expect_contains(with(1, 2, LinkKind::kMemory), "is a second link to this memory");
+  expect_contains(with(0, 1, LinkKind::kMemory), "does not join a CPU socket to its memory");
+  expect_contains(with(2, 3, LinkKind::kMemory), "does not join a CPU socket to its memory");
+  expect_contains(with(1, 3, LinkKind::kPcie), "cannot end at a memory");
+}
+
+// Two hosts of one GPU, and an NVSwitch that both hang on.
+Topology domain() {
+  Topology topology = pair_of_gpus();
+  topology.nodes = 2;
+  topology.devices[1].node = 1;
+  Device nvswitch;
+  nvswitch.kind = DeviceKind::kNvSwitch;
+  nvswitch.name = "nvswitch0";
+  nvswitch.node = kNoNode;
+  topology.add_device(nvswitch);
+  topology.links = {{0, 2, LinkKind::kNvlink, 18, 900, ""}, {1, 2, LinkKind::kNvlink, 18, 900, ""}};
+  return topology;
+}
+
+TEST(Validate, AcceptsAnNvswitchOfNoNode) {
+  EXPECT_NO_THROW(validate(domain()));
+  Topology inside = domain();
+  inside.devices[2].node = 0;
+  expect_contains(refusal(inside), "nvlink link gpu1-nvswitch0: leaves its node");
+  Topology past = domain();
+  past.add_link({0, 1, LinkKind::kNvlink, 1, 25, ""});
+  expect_contains(refusal(past), "nvlink link gpu0-gpu1: leaves its node");
+}
+
 TEST(Validate, BoundsWhatItTakes) {
   const auto star = [](size_t gpus) {
     Topology topology;
@@ -162,6 +210,33 @@ TEST(Replicate, OneRackNeedsNoTopSwitchAndAPartOfARackHasTheUplinkOfAWholeOne) {
       EXPECT_NEAR(link.gbps, 32 * 2 * 12.5 / 3, 1e-9);
     }
   }
+}
+
+TEST(Replicate, AnNvswitchOfNoNodeJoinsAllCopies) {
+  Topology tray = pair_of_gpus();
+  Device nvswitch;
+  nvswitch.kind = DeviceKind::kNvSwitch;
+  nvswitch.name = "nvswitch0";
+  nvswitch.node = kNoNode;
+  const int outside = tray.add_device(nvswitch);
+  tray.links = {{0, outside, LinkKind::kNvlink, 18, 900, ""}, {1, outside, LinkKind::kNvlink, 18, 900, ""}};
+  const Topology rack = replicate(tray, 3);
+  EXPECT_NO_THROW(validate(rack));
+  EXPECT_EQ(rack.nodes, 3);
+  ASSERT_EQ(devices_of(rack, DeviceKind::kNvSwitch).size(), 1u);
+  EXPECT_EQ(rack.devices[static_cast<size_t>(device_named(rack, "nvswitch0"))].node, kNoNode);
+  EXPECT_EQ(rack.links.size(), 6u);
+  EXPECT_EQ(rack.devices[static_cast<size_t>(device_named(rack, "n2.gpu1"))].node, 2);
+  expect_contains(error_of([&] { replicate(tray, 2049); }, ErrorCode::kInvalidArgument), "4096 GPUs on one NVSwitch");
+  // A part of the GPUs hangs on it as before.
+  const Topology part = select(rack, {device_named(rack, "n0.gpu0"), device_named(rack, "n2.gpu1")});
+  EXPECT_NO_THROW(validate(part));
+  EXPECT_EQ(part.links.size(), 2u);
+}
+
+TEST(Replicate, RefusesMoreThanTopologiesHold) {
+  expect_contains(error_of([] { machine("dgx2", 60'000); }, ErrorCode::kInvalidArgument),
+                  "60000 copies of topology dgx2 are too many: at most 1048576 devices");
 }
 
 TEST(Replicate, SaysWhyItCannot) {

@@ -1,0 +1,219 @@
+#include "topology/merge.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "topology/describe.hpp"
+#include "topology/machines.hpp"
+#include "topology/paths.hpp"
+#include "topology/readers.hpp"
+#include "unit/topology/expect_error.hpp"
+
+namespace plait {
+namespace {
+
+// A DGX-1 as its driver would show it: with addresses and UUIDs, in the order that readers give.
+Topology host(const std::string& serial = "a") {
+  Topology topology = machine("dgx1-v100");
+  for (const int gpu : devices_of(topology, DeviceKind::kGpu)) {
+    Device& device = topology.devices[static_cast<size_t>(gpu)];
+    const char number = device.name.back();
+    device.bus_id = std::string("0000:0") + number + ":00.0";
+    device.uuid = "GPU-" + serial + number;
+  }
+  for (const int nic : devices_of(topology, DeviceKind::kNic)) {
+    Device& device = topology.devices[static_cast<size_t>(nic)];
+    device.bus_id = std::string("0000:4") + device.name.back() + ":00.0";
+  }
+  return topology;
+}
+
+// What a container sees that was given these GPUs: they count from 0, and links to others are open.
+Topology container(const Topology& whole, const std::vector<std::string>& names) {
+  std::vector<int> gpus;
+  for (const std::string& name : names) gpus.push_back(device_named(whole, name));
+  Topology part = select(whole, gpus);
+  int number = 0;
+  for (const int gpu : devices_of(part, DeviceKind::kGpu)) {
+    part.devices[static_cast<size_t>(gpu)].name = join("gpu", number++);
+  }
+  for (const Link& link : whole.links) {
+    if (!joins_gpus(link.kind)) continue;
+    for (const auto& [inside, outside] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
+      const bool in = std::count(gpus.begin(), gpus.end(), inside) > 0;
+      const bool out = std::count(gpus.begin(), gpus.end(), outside) == 0;
+      if (!in || !out) continue;
+      const std::string& bus_id = whole.devices[static_cast<size_t>(inside)].bus_id;
+      const auto same = [&](const Device& device) { return device.bus_id == bus_id; };
+      const auto at = std::find_if(part.devices.begin(), part.devices.end(), same);
+      part.open_links.push_back({static_cast<int>(at - part.devices.begin()),
+                                 whole.devices[static_cast<size_t>(outside)].bus_id, link.kind, link.width, link.gbps,
+                                 link.source});
+    }
+  }
+  validate(part);
+  return part;
+}
+
+std::vector<std::string> device_texts(const Topology& topology) {
+  std::vector<std::string> texts;
+  for (const Device& device : topology.devices)
+    texts.push_back(join(device.name, " ", device.bus_id, " ", device.uuid));
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
+std::vector<std::string> link_texts(const Topology& topology) {
+  std::vector<std::string> texts;
+  for (const Link& link : topology.links) {
+    std::string a = topology.devices[static_cast<size_t>(link.a)].name;
+    std::string b = topology.devices[static_cast<size_t>(link.b)].name;
+    if (b < a) std::swap(a, b);
+    texts.push_back(join(name(link.kind), " ", a, " ", b, " ", link.width, " ", link.gbps));
+  }
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
+void expect_equal(const Topology& merged, const Topology& whole) {
+  EXPECT_NO_THROW(validate(merged));
+  EXPECT_EQ(merged.nodes, whole.nodes);
+  EXPECT_EQ(device_texts(merged), device_texts(whole));
+  EXPECT_EQ(link_texts(merged), link_texts(whole));
+  EXPECT_TRUE(merged.open_links.empty());
+}
+
+TEST(Merge, OfOneViewIsThatView) {
+  expect_equal(merge({{"here", host()}}), host());
+  expect_equal(merge({{"here", host()}, {"here", host()}}), host());
+  expect_contains(merge({{"here", host()}, {"here", host()}}).source, "2 views of 1 host; ");
+}
+
+TEST(Merge, UnitesContainersOfOneHost) {
+  const Topology whole = host();
+  expect_equal(merge({{"here", container(whole, {"gpu4", "gpu5", "gpu6", "gpu7"})},
+                      {"here", container(whole, {"gpu0", "gpu1", "gpu2", "gpu3"})}}),
+               whole);
+  // A GPU each, some in two containers.
+  std::vector<HostView> views;
+  for (const char* gpu : {"gpu3", "gpu0", "gpu7", "gpu1", "gpu2", "gpu6", "gpu5", "gpu4", "gpu0", "gpu5"}) {
+    views.push_back({"here", container(whole, {gpu})});
+  }
+  expect_equal(merge(views), whole);
+}
+
+TEST(Merge, AnyDivisionInAnyOrderGivesTheSame) {
+  const Topology whole = host();
+  std::mt19937 random(11);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::vector<std::string>> parts(1 + random() % 8);
+    for (int gpu = 0; gpu < 8; ++gpu) {
+      parts[random() % parts.size()].push_back(join("gpu", gpu));
+      if (random() % 4 == 0) parts[random() % parts.size()].push_back(join("gpu", gpu));
+    }
+    std::vector<HostView> views;
+    for (std::vector<std::string>& part : parts) {
+      std::sort(part.begin(), part.end());
+      part.erase(std::unique(part.begin(), part.end()), part.end());
+      if (!part.empty()) views.push_back({"here", container(whole, part)});
+    }
+    expect_equal(merge(views), whole);
+  }
+}
+
+TEST(Merge, LinksToGpusThatNobodySeesStayOpen) {
+  const Topology merged = merge({{"here", container(host(), {"gpu0"})},
+                                 {"here", container(host(), {"gpu1"})},
+                                 {"here", container(host(), {"gpu0"})}});
+  EXPECT_NO_THROW(validate(merged));
+  EXPECT_EQ(devices_of(merged, DeviceKind::kGpu).size(), 2u);
+  EXPECT_EQ(to_text(merged, find_groups(merged, GroupRule::kNvGroup)), "group 0: gpu0 gpu1\n");
+  EXPECT_EQ(merged.open_links.size(), 6u);  // a DGX-1's GPU has four neighbours
+  EXPECT_EQ(parse_machine_json(to_json(merged), "again"), merged);
+}
+
+TEST(Merge, GpusWithoutAUuidAreKnownByTheirAddress) {
+  Topology whole = host();
+  for (Device& device : whole.devices) device.uuid.clear();
+  expect_equal(merge({{"h", container(whole, {"gpu2", "gpu3", "gpu4", "gpu5", "gpu6", "gpu7"})},
+                      {"h", container(whole, {"gpu0", "gpu1", "gpu2"})}}),
+               whole);
+}
+
+TEST(Merge, HostsBecomeNodesInTheOrderInWhichTheyAppear) {
+  const Topology merged =
+      merge({{"zeus", container(host("z"), {"gpu5"})}, {"ares", host("a")}, {"zeus", container(host("z"), {"gpu0"})}});
+  EXPECT_NO_THROW(validate(merged));
+  EXPECT_EQ(merged.nodes, 2);
+  const auto uuid = [&](const std::string& name) {
+    return merged.devices[static_cast<size_t>(device_named(merged, name))].uuid;
+  };
+  EXPECT_EQ(uuid("n0.gpu0"), "GPU-z0");
+  EXPECT_EQ(uuid("n0.gpu1"), "GPU-z5");
+  EXPECT_EQ(uuid("n1.gpu7"), "GPU-a7");
+  EXPECT_EQ(devices_of(merged, DeviceKind::kGpu, 0).size(), 2u);
+  // The same as copies of the machine where all of it is seen.
+  const Topology both = merge({{"a", host("a")}, {"b", host("b")}});
+  Topology copies = replicate(host("a"), 2);
+  for (const int gpu : devices_of(copies, DeviceKind::kGpu, 1)) copies.devices[static_cast<size_t>(gpu)].uuid[4] = 'b';
+  expect_equal(both, copies);
+  const PathFinder finder(both);
+  EXPECT_EQ(finder.best(device_named(both, "n0.gpu0"), device_named(both, "n1.gpu0"))->kind, PathKind::kNet);
+}
+
+TEST(Merge, HostsOfOneFabricShareItsNvswitch) {
+  const auto tray = [](const std::string& serial, const std::string& fabric) {
+    Topology topology = host(serial);
+    std::erase_if(topology.links, [](const Link& link) { return link.kind == LinkKind::kNvlink; });
+    Device nvswitch;
+    nvswitch.kind = DeviceKind::kNvSwitch;
+    nvswitch.name = "nvswitch0";
+    nvswitch.node = kNoNode;
+    const int outside = topology.add_device(nvswitch);
+    for (const int gpu : devices_of(topology, DeviceKind::kGpu)) {
+      topology.devices[static_cast<size_t>(gpu)].fabric = fabric;
+      topology.add_link({gpu, outside, LinkKind::kNvlink, 18, 900, ""});
+    }
+    return topology;
+  };
+  const Topology racks = merge({{"a", tray("a", "one")}, {"b", tray("b", "two")}, {"c", tray("c", "one")}});
+  EXPECT_NO_THROW(validate(racks));
+  EXPECT_EQ(devices_of(racks, DeviceKind::kNvSwitch).size(), 2u);
+  const auto groups = find_groups(racks, GroupRule::kGpuOnly);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].gpus.size(), 16u);
+  // Nothing says that these two are joined.
+  EXPECT_EQ(find_groups(merge({{"a", tray("a", "")}, {"b", tray("b", "")}}), GroupRule::kGpuOnly).size(), 2u);
+}
+
+TEST(Merge, TakesTheWiderLinkAndEveryFact) {
+  Topology less = host();
+  const int nic = device_named(less, "nic0");
+  less.devices[static_cast<size_t>(nic)].port_gbps = 0;
+  less.devices[static_cast<size_t>(device_named(less, "cpu0"))].model.clear();
+  for (Link& link : less.links) {
+    if (link.kind == LinkKind::kPcie) link.width = 8, link.gbps = 8;
+  }
+  less.notes = {"one view says so", "both do"};
+  Topology more = host();
+  more.notes = {"both do"};
+  const Topology merged = merge({{"here", less}, {"here", more}});
+  expect_equal(merged, host());
+  EXPECT_EQ(merged.devices[static_cast<size_t>(device_named(merged, "nic0"))].port_gbps, 12.5);
+  EXPECT_EQ(merged.devices[static_cast<size_t>(device_named(merged, "cpu0"))].model, "Intel Xeon E5-2698 v4");
+  EXPECT_EQ(merged.notes, less.notes);
+}
+
+TEST(Merge, SaysWhyItCannot) {
+  expect_contains(error_of([] { merge({}); }, ErrorCode::kInvalidArgument), "there is no view");
+  expect_contains(error_of([] { merge({{"x", machine("summit", 2)}}); }, ErrorCode::kInvalidArgument),
+                  "the view of host x has 2 nodes");
+  // Two virtual machines of one name.
+  expect_contains(error_of([] { merge({{"node", host("a")}, {"node", host("b")}}); }, ErrorCode::kInvalidArgument),
+                  "two views of host node do not fit together: one has GPU GPU-a0 at 0000:00:00.0, the other GPU-b0");
+}
+
+}  // namespace
+}  // namespace plait
