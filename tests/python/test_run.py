@@ -125,6 +125,22 @@ def test_rank_that_ignores_sigterm():
     assert result.returncode == 3
 
 
+def test_nobody_waits_for_a_stopped_rank():
+    """Longer than this test may take, where one has failed."""
+    script = "[ $PLAIT_RANK = 1 ] && kill -STOP $$; [ $PLAIT_RANK = 2 ] && sleep 0.5; exit 3"
+    result = cli("run", "-n", 3, "--grace", 10 * TIMEOUT, "--", "sh", "-c", script)
+    assert result.returncode == 3
+    assert result.stderr.count("the others have") == 1
+    assert "the ranks that are left are stopped (1); ending them with SIGTERM" in result.stderr
+
+
+def test_a_stopped_rank_hears_sigterm():
+    script = "trap 'echo heard; exit 0' TERM; kill -STOP $$; sleep 300"
+    result = cli("run", "-n", 1, "--timeout", "0.5", "--grace", TIMEOUT, "--", "sh", "-c", script)
+    assert result.returncode == 124
+    assert result.stdout == "heard\n"
+
+
 def test_timeout():
     result = cli("run", "-n", 2, "--timeout", "0.3", "--", "sleep", "300")
     assert result.returncode == 124
