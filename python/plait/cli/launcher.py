@@ -179,7 +179,7 @@ class Job:
         self._stop.after(self._grace, "ranks did not end after one failed")
 
     def _give_up_on_stopped(self) -> None:
-        """Where one has failed and all that are left were stopped by a signal: they do not end, however long they have."""
+        """Where one has failed and all that are left were stopped by a signal: those never end by themselves."""
         if self._status == 0 or self._stop.expected:
             return
         left = [rank for rank in range(self._size) if rank not in self._ended]
