@@ -11,6 +11,7 @@
 #include "api/device_end.hpp"
 #include "api/introduction.hpp"
 #include "api/live_machine.hpp"
+#include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -110,21 +111,20 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   throw_failure(all[0].memory, 0);
 
   const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
+  const Peers peers = meet_peers(bootstrap, own, all);
   std::vector<cpu_set_t> cores;
   for (const Introduction& rank : all) cores.push_back(rank.cores);
   const Topology topology = agree_on_topology(bootstrap, settings, device != kNoDevice);
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
-    impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(),
-                                  Peers(process_ids(own, all, bootstrap.process_ids())), settings, is_crowded(cores),
-                                  topology, device != kNoDevice);
+    impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(), peers, settings,
+                                  is_crowded(cores), topology, device != kNoDevice);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
   for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
   if (device != kNoDevice) {
-    impl->device = DeviceEnd::create(bootstrap, device, settings, impl->shared,
-                                     Peers(process_ids(own, all, bootstrap.process_ids())), topology);
+    impl->device = DeviceEnd::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
   return impl;

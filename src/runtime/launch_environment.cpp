@@ -23,7 +23,7 @@
 namespace plait {
 namespace {
 
-std::string text_of(const Environment& environment, const char* name) {
+std::string value_in(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
 }
@@ -31,14 +31,14 @@ std::string text_of(const Environment& environment, const char* name) {
 // The first of them that is set; null where none is.
 const char* first_set(const Environment& environment, const VariableNames& names) {
   for (const char* name : names) {
-    if (name != nullptr && !text_of(environment, name).empty()) return name;
+    if (name != nullptr && !value_in(environment, name).empty()) return name;
   }
   return nullptr;
 }
 
 // The number in variable `name`; nothing where it is unset or null.
 std::optional<int> number_in(const Environment& environment, const Launcher& launcher, const char* name) {
-  const std::string value = name == nullptr ? "" : text_of(environment, name);
+  const std::string value = name == nullptr ? "" : value_in(environment, name);
   if (value.empty()) return std::nullopt;
   int number = 0;
   const char* end = value.data() + value.size();
@@ -213,7 +213,7 @@ std::string key_of(const Launcher& launcher, const Environment& environment, con
   std::string key;
   const auto add = [&](const VariableNames& names) {
     for (const char* name : names) {
-      const std::string value = name == nullptr ? "" : text_of(environment, name);
+      const std::string value = name == nullptr ? "" : value_in(environment, name);
       if (!value.empty()) key += join("/", name, "=", value);
     }
   };
@@ -230,7 +230,7 @@ std::string key_of(const Launcher& launcher, const Environment& environment, con
 // PLAIT_JOB goes before whatever launchers offer, and is what to set where they offer nothing.
 std::string job_key(const Claim& chosen, const std::vector<Claim>& claims, const Environment& environment,
                     const AncestorFinder& ancestor) {
-  const std::string given = text_of(environment, "PLAIT_JOB");
+  const std::string given = value_in(environment, "PLAIT_JOB");
   if (!given.empty()) return "job/PLAIT_JOB=" + given;
   if (chosen.is_alone()) return "";
   for (const Claim& claim : claims) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/process.hpp"
+#include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -22,12 +23,6 @@ constexpr double kHandshakeSeconds = 2;
 constexpr int kAcceptsPerRound = 16;
 constexpr double kFirstPauseSeconds = 0.0002;
 constexpr double kLongestPauseSeconds = 0.02;
-
-void require_one_user(const PeerCredentials& peer) {
-  if (peer.user_id == ::geteuid()) return;
-  fail(ErrorCode::kMismatch, "the ranks' meeting place is held by pid ", peer.process_id, " of user ", peer.user_id,
-       ", this process belongs to user ", ::geteuid(), "; all ranks of a job must run as one user");
-}
 
 // A connection whose other end has not yet proved to be a rank.
 struct Caller {
@@ -294,7 +289,7 @@ class Approach {
       SocketOrError connection = connect_to(place);
       if (connection.error == 0) {
         const std::optional<PeerCredentials> peer = peer_of(connection.socket.get());
-        if (peer) require_one_user(*peer);
+        if (peer) require_one_user(hello_.rank, *peer);
         if (shake_hands(connection.socket.get(), seconds_left)) {
           return {std::move(connection.socket), challenge_.process_id};
         }

@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/sha256.hpp"
+#include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -215,13 +216,7 @@ RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId i
 RendezvousPoint RendezvousPoint::claim(const UniqueId& id) {
   id.check();
   if (id.origin == UniqueId::Origin::kProcess) return RendezvousPoint(id, take_released_listener(id));
-  UniqueFd listener = listen_at(id.meeting_place());
-  if (!listener) {
-    fail(ErrorCode::kMismatch,
-         "rank 0: another process already waits for the ranks of this job as rank 0; "
-         "were two processes given rank 0, or two jobs one PLAIT_JOB?");
-  }
-  return RendezvousPoint(id, std::move(listener));
+  return RendezvousPoint(id, listen_as_rank_zero(id.meeting_place()));
 }
 
 UniqueId RendezvousPoint::release() {

@@ -123,7 +123,8 @@ TEST(BootstrapErrorsAlone, ASecondRankZeroIsRefused) {
   const UniqueId id = new_job();
   const RendezvousPoint first = RendezvousPoint::claim(id);
   EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(id, 0, 2, within(5)); }, 0),
-                  "mismatched call: rank 0: another process already waits for the ranks of this job as rank 0"));
+                  "mismatched call: rank 0: another process (pid " + std::to_string(::getpid()) +
+                      ") already waits for the ranks of this job as rank 0"));
 }
 
 TEST(BootstrapErrorsAlone, ArgumentsThatCannotBeRight) {

@@ -208,18 +208,59 @@ TEST_P(BootstrapStrangers, AnotherUserIsRefusedAtOnceAndTakesNoPlace) {
   });
 }
 
-TEST(BootstrapStrangersOfJobs, AMeetingPlaceOfAnotherUserIsNotEntered) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs the right to become another user";
+// How ranks end where a process of another user holds the name of their job before they come, and how that one does.
+Outcomes ranks_after_another_user(int ranks) {
   const UniqueId id = new_job();
-  const Outcomes outcomes = run_processes(2, [&](int process) {
-    if (process == 1) Bootstrap::create(id, 1, 2, within(5));
-    if (process == 1) return;
+  SharedCount held, ended;
+  return run_processes(ranks + 1, [&](int process) {
+    if (process < ranks) {
+      held.wait_for(1);
+      const std::string outcome =
+          outcome_of([&](int rank) { Bootstrap::create(id, rank, ranks, within(15)); }, process);
+      ended.add_one();
+      throw std::runtime_error(outcome);
+    }
     require(::setuid(65534) == 0, "setuid");
-    const UniqueFd listener = listen_at(id.meeting_place());
-    sleep_seconds(0.5);
+    const UniqueFd holder = listen_at(id.meeting_place());
+    require(static_cast<bool>(holder), "listen");
+    held.add_one();
+    ended.wait_for(ranks);
   });
-  EXPECT_TRUE(has(outcomes[1], "is held by pid "));
-  EXPECT_TRUE(has(outcomes[1], "of user 65534, this process belongs to user 0"));
+}
+
+TEST(BootstrapStrangersOfJobs, EveryRankIsToldWhichOtherUserHoldsItsMeetingPlace) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs the right to become another user";
+  const Outcomes outcomes = ranks_after_another_user(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string& outcome = outcomes[static_cast<size_t>(rank)];
+    EXPECT_TRUE(has(outcome, join("mismatched call: rank ", rank, ": the ranks' meeting place is held by pid ")));
+    EXPECT_TRUE(has(outcome, "of user 65534, this process belongs to user 0"));
+    EXPECT_TRUE(has(outcome, "set PLAIT_JOB to one random text on all ranks"));
+  }
+  EXPECT_EQ(outcomes[3], "");
+}
+
+// The kernel does not say who that is.
+TEST(BootstrapStrangersOfJobs, AMeetingPlaceAtWhichNobodyListensIsToldSoon) {
+  const UniqueId id = new_job();
+  const SocketAddress place = id.meeting_place();
+  const UniqueFd holder = new_socket(AF_UNIX);
+  ASSERT_EQ(::bind(holder.get(), place.get(), place.length()), 0);
+  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(id, 0, 2, within(60)); }, 0),
+                  "mismatched call: rank 0: the ranks' meeting place is held by a socket at which nobody listens"));
+}
+
+// As a rank 0 does that is done, while the next one of the same name has begun.
+TEST(BootstrapStrangersOfJobs, AMeetingPlaceThatIsAboutToBeFreeIsWaitedFor) {
+  const UniqueId id = new_job();
+  UniqueFd ending = listen_at(id.meeting_place());
+  ::shutdown(ending.get(), SHUT_RDWR);
+  std::thread end([&] {
+    sleep_seconds(0.02);
+    ending.reset();
+  });
+  EXPECT_EQ(outcome_of([&](int) { RendezvousPoint::claim(id); }, 0), "");
+  end.join();
 }
 
 TEST_P(BootstrapStrangers, AFalseRankZeroIsRecognised) {

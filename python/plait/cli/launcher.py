@@ -128,8 +128,7 @@ class Job:
             self._reap()
             if len(self._ended) == self._size:
                 return
-            if self._status != 0 and not self._stop.expected and self._all_stopped():
-                self._stop.after(0, "the ranks that are left are stopped (SIGSTOP)")
+            self._give_up_on_stopped()
             self._stop_if_due()
             for key, _ in self._selector.select(self._stop.seconds_left()):
                 if key.data is signals:
@@ -181,18 +180,23 @@ class Job:
         complain(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
         self._stop.after(self._grace, "ranks did not end after one failed")
 
-    def _all_stopped(self) -> bool:
-        """Whether no rank is left that could find out that another has failed."""
-        left = (self._ranks[rank].pid for rank in range(self._size) if rank not in self._ended)
-        return all(_state(process) == "T" for process in left)
+    def _give_up_on_stopped(self) -> None:
+        """Where one has failed and all that are left were stopped by a signal: those never end by themselves."""
+        if self._status == 0 or self._stop.expected:
+            return
+        left = [rank for rank in range(self._size) if rank not in self._ended]
+        if all(_is_stopped(self._ranks[rank].pid) for rank in left):
+            self._stop.after(0, f"the ranks that are left are stopped ({', '.join(map(str, left))})")
 
     def _send(self, number: int) -> None:
         """To the group, and to ranks that have left it."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._guard.group, number)
-        for rank in self._ranks:
-            if rank.poll() is None and os.getpgid(rank.pid) != self._guard.group:
-                rank.send_signal(number)
+        # Who is stopped hears SIGTERM only when it goes on.
+        for each in (number, signal.SIGCONT) if number == signal.SIGTERM else (number,):
+            with suppress(ProcessLookupError):
+                os.killpg(self._guard.group, each)
+            for rank in self._ranks:
+                if rank.poll() is None and os.getpgid(rank.pid) != self._guard.group:
+                    rank.send_signal(each)
 
     def _end_all(self) -> None:
         """May be repeated."""
@@ -374,6 +378,15 @@ class _Lines:
             with suppress(BlockingIOError), output_errors("output" if self._target == 1 else "error"):
                 # No more than a pipe that takes anything is sure to take at once.
                 text = text[os.write(self._target, text[: select.PIPE_BUF]) :]
+
+
+def _is_stopped(process: int) -> bool:
+    """By a signal, not by a debugger."""
+    try:
+        with open(f"/proc/{process}/stat", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
 
 
 def _check_open_files(size: int) -> None:

@@ -45,11 +45,11 @@ void DeviceCalls::look_after_peers() {
       const uint64_t ours = segment_->board(rank_).device_calls.entered.load(std::memory_order_acquire);
       if (theirs >= ours) continue;
       abort(ErrorCode::kPeerFailed,
-            join("rank ", peer, " (process ", peers_.pid(peer), ") has closed its communicator ", "after ", theirs,
+            join("rank ", peer, " (process ", peers_.process(peer), ") has closed its communicator ", "after ", theirs,
                  theirs == 1 ? " call" : " calls", ", but ", last_call(rank_)));
     }
     if (peers_.alive(peer)) continue;
-    abort(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.pid(peer), ") has died; ", describe()));
+    abort(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.process(peer), ") has died; ", describe()));
   }
 }
 
@@ -67,7 +67,7 @@ std::string DeviceCalls::last_call(int rank) const {
   const CallLog& log = segment_->board(rank).device_calls;
   const uint64_t entered = log.entered.load(std::memory_order_acquire);
   Call call;
-  const std::string who = join("rank ", rank, " (process ", peers_.pid(rank), ", ", peers_.state(rank), ")");
+  const std::string who = join("rank ", rank, " (process ", peers_.process(rank), ", ", peers_.state(rank), ")");
   if (entered == 0) return who + " has made no call";
   return join(who, " last made call ", entered, look_up(log, entered, call) ? join(", ", to_text(call)) : "");
 }

@@ -1,9 +1,7 @@
 // Process handles of peers.
 #include "runtime/host/peers.hpp"
 
-#include <poll.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,21 +22,23 @@ char state_letter(int pid) {
 }  // namespace
 
 Peers::Peers(std::vector<int> pids) : pids_(std::move(pids)) {
-  for (const int pid : pids_) {
-    UniqueFd handle;
-#ifdef SYS_pidfd_open
-    if (pid > 0 && pid != getpid()) handle = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-#endif
-    handles_.push_back(std::move(handle));
-  }
+  Handles handles;
+  for (const int pid : pids_) handles.push_back(pid > 0 && pid != getpid() ? process_handle(pid) : UniqueFd());
+  handles_ = std::make_shared<const Handles>(std::move(handles));
+}
+
+Peers Peers::meet(Bootstrap& bootstrap, std::vector<int> pids, std::vector<int> own_pids) {
+  Peers peers({});
+  peers.pids_ = std::move(pids);
+  peers.own_pids_ = std::move(own_pids);
+  peers.life_ = std::make_shared<const Life>();
+  peers.handles_ = std::make_shared<const Handles>(bootstrap.all_gather_descriptors(peers.life_->descriptor()));
+  return peers;
 }
 
 bool Peers::alive(int rank) const {
+  if (const UniqueFd& handle = (*handles_)[rank]) return !has_ended(handle.get());
   if (pids_[rank] <= 0 || pids_[rank] == getpid()) return true;
-  if (handles_[rank]) {  // readable once the process has ended, also while nobody has reaped it
-    pollfd event{handles_[rank].get(), POLLIN, 0};
-    return poll(&event, 1, 0) != 1;
-  }
   const char letter = state_letter(pids_[rank]);
   if (letter != 0) return letter != 'Z' && letter != 'X';
   return kill(pids_[rank], 0) == 0 || errno == EPERM;
@@ -46,6 +46,7 @@ bool Peers::alive(int rank) const {
 
 std::string Peers::state(int rank) const {
   if (!alive(rank)) return "gone";
+  if (pids_[rank] <= 0) return (*handles_)[rank] ? "alive" : "in an unknown state";
   switch (state_letter(pids_[rank])) {
     case 'R':
       return "running";
@@ -60,6 +61,11 @@ std::string Peers::state(int rank) const {
     default:
       return "alive";
   }
+}
+
+std::string Peers::process(int rank) const {
+  if (pids_[rank] > 0) return std::to_string(pids_[rank]);
+  return own_pids_.empty() ? "in another container" : join(own_pids_[rank], " in another container");
 }
 
 }  // namespace plait

@@ -43,8 +43,8 @@ void Watch::fail_all(ErrorCode code, const std::string& message) const {
 }
 
 void Watch::fail_without(int peer, const char* departure, const std::string& what) const {
-  fail_all(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.pid(peer), ") ", departure, " while rank ",
-                                        rank_, " was in ", what, "; rank ", peer, " ", last_act(peer)));
+  fail_all(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.process(peer), ") ", departure,
+                                        " while rank ", rank_, " was in ", what, "; rank ", peer, " ", last_act(peer)));
 }
 
 const char* Watch::departure(int peer) const {
@@ -73,7 +73,7 @@ std::string Watch::account_of(const Wait& wait) const {
   std::vector<int> culprits = wait.culprits();
   follow_waits(culprits);
   for (const int peer : culprits) {
-    text += join("; rank ", peer, " (process ", peers_.pid(peer), ", ", peers_.state(peer), ") ", last_act(peer));
+    text += join("; rank ", peer, " (process ", peers_.process(peer), ", ", peers_.state(peer), ") ", last_act(peer));
   }
   return text;
 }

@@ -24,7 +24,9 @@ TEST(Peers, ThisProcessAndOnesThatCannotBeSeenAreAlive) {
   EXPECT_TRUE(peers.alive(1));
   EXPECT_EQ(peers.pid(0), ::getpid());
   EXPECT_EQ(peers.state(0), "running");
-  EXPECT_EQ(peers.state(1), "alive");
+  EXPECT_EQ(peers.state(1), "in an unknown state");
+  EXPECT_EQ(peers.process(0), std::to_string(::getpid()));
+  EXPECT_EQ(peers.process(1), "in another container");
 }
 
 TEST(Peers, AChildThroughItsLife) {
