@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "bindings/python_text.hpp"
 
 namespace plait::python {
 namespace {

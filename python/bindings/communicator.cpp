@@ -17,6 +17,7 @@
 #include "bindings/collective.hpp"
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
+#include "bindings/python_text.hpp"
 
 namespace plait::python {
 namespace {

@@ -281,4 +281,8 @@ def _ends(arrays: Mapping[int, Any] | None, role: str) -> list[tuple[int, Any]]:
 
 
 def _given(settings: Settings | None) -> Settings:
-    return Settings.from_environment() if settings is None else settings
+    if settings is None:
+        return Settings.from_environment()
+    if not isinstance(settings, Settings):
+        raise InvalidArgument(f"settings: a {type(settings).__name__} is none; pass plait.Settings(...), or None")
+    return settings
