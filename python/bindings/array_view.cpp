@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "base/names.hpp"
+#include "bindings/python_text.hpp"
 
 namespace plait::python {
 namespace {

@@ -10,12 +10,14 @@
 
 #include <cstring>
 
+#include "api/split.hpp"
 #include "base/printable.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/collective.hpp"
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
+#include "bindings/python_text.hpp"
 
 namespace plait::python {
 namespace {
@@ -50,6 +52,43 @@ nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
     handles.append(std::make_unique<Handle>(std::move(rank)));
   }
   return handles;
+}
+
+// Of what Python calls an integer. Throws kInvalidArgument.
+int whole_number(nb::handle number, const char* name) {
+  const auto whole = nb::steal(PyNumber_Index(number.ptr()));
+  if (!whole.is_valid()) PyErr_Clear();
+  int value = 0;
+  if (whole.is_valid() && nb::try_cast(whole, value)) return value;
+  fail(ErrorCode::kInvalidArgument, name, " is ", text_of(nb::repr(number)), "; expected a whole number of 32 bits");
+}
+
+void read_split(const Communicator& parent, nb::handle color, nb::handle key, nb::handle settings,
+                SplitRequest& request) {
+  if (!color.is_none()) {
+    const int number = whole_number(color, "color");
+    if (number >= 0) request.color = number;
+  }
+  request.key = whole_number(key, "key");
+  request.settings = parent.settings();
+  if (!settings.is_none() && !nb::try_cast(settings, request.settings)) {
+    fail(ErrorCode::kInvalidArgument, "settings: a ", text_of(settings.type().attr("__name__")),
+         " is none; pass plait.Settings(...) or None for those of this communicator");
+  }
+}
+
+// Also where the arguments cannot be used, so that the other ranks hear of it.
+std::unique_ptr<Handle> split(Handle& handle, nb::handle color, nb::handle key, nb::handle settings) {
+  SplitRequest request;
+  try {
+    read_split(*handle.open(), color, key, settings, request);
+  } catch (const Error&) {
+    request.refusal = std::current_exception();
+  }
+  return handle.use([&](Communicator& parent) {
+    auto part = plait::split(parent, request, &hear_python_signals);
+    return part ? std::make_unique<Handle>(std::move(*part)) : nullptr;
+  });
 }
 
 Call make_call(const std::string& collective, size_t count, nb::handle dtype, const std::string& op, int root) {
@@ -126,6 +165,7 @@ void bind_communicator(nb::module_& module) {
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
           nb::arg("op").none(), nb::arg("root"))
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none())
+      .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
       .def(
           "plan_for",

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/names.hpp"
+#include "bindings/python_text.hpp"
 
 namespace plait::python {
 namespace {
@@ -204,13 +205,6 @@ Advice advice_on_typestr(std::string_view typestr, size_t bytes) {
   if (kind == 'M' || kind == 'm') return {"pass numpy.asarray(array).view('int64')"};
   if (const auto type = by_kind(kind, bytes)) return advice_to_convert(kOtherOrder, *type);
   return advice_to_move();
-}
-
-// A text may have halves of surrogate pairs, which UTF-8 does not.
-std::string text_of(nb::handle object) {
-  const nb::object encoded = nb::str(object).attr("encode")("utf-8", "backslashreplace");
-  const auto bytes = nb::borrow<nb::bytes>(encoded);
-  return {bytes.c_str(), bytes.size()};
 }
 
 }  // namespace plait::python

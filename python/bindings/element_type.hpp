@@ -51,7 +51,4 @@ struct Advice {
 Advice advice_on_format(const char* format, size_t bytes);
 Advice advice_on_typestr(std::string_view typestr, size_t bytes);
 
-// What Python prints of an object, for messages.
-std::string text_of(nb::handle object);
-
 }  // namespace plait::python

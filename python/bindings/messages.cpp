@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "bindings/python_text.hpp"
 #include "bindings/staged_array.hpp"
 
 namespace plait::python {

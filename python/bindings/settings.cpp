@@ -5,55 +5,143 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/python_text.hpp"
 #include "runtime/launch_environment.hpp"
 #include "runtime/launchers.hpp"
 
 namespace plait::python {
 namespace {
 
-WaitPolicy parse_wait_policy(const std::string& text) {
-  for (const auto policy : {WaitPolicy::kAuto, WaitPolicy::kSpin, WaitPolicy::kYield, WaitPolicy::kSleep}) {
-    if (text == name(policy)) return policy;
-  }
-  fail(ErrorCode::kInvalidArgument, "wait_policy '", text, "' is none of: auto, spin, yield, sleep");
+// A field as Python sets and reads it.
+struct Field {
+  const char* name;
+  const char* expected;
+  bool (*set)(Settings& settings, nb::handle value);  // false: it can be no such value
+  nb::object (*get)(const Settings& settings);
+  const char* meaning;
+};
+
+template <auto kMember>
+bool set(Settings& settings, nb::handle value) {
+  return nb::try_cast(value, settings.*kMember);
 }
 
-LogLevel parse_level(const std::string& text) {
-  const auto level = parse_log_level(text);
-  if (!level) fail(ErrorCode::kInvalidArgument, "log_level '", text, "' is none of: error, warn, info, debug");
-  return *level;
+template <auto kMember>
+nb::object get(const Settings& settings) {
+  return nb::cast(settings.*kMember);
+}
+
+// Of an enumeration, by its name.
+template <auto kMember, auto... kValues>
+bool set_name(Settings& settings, nb::handle value) {
+  std::string text;
+  if (!nb::try_cast(value, text)) return false;
+  return ((text == name(kValues) && (settings.*kMember = kValues, true)) || ...);
+}
+
+template <auto kMember>
+nb::object get_name(const Settings& settings) {
+  return nb::cast(name(settings.*kMember));
+}
+
+constexpr const char* kSeconds = "seconds, more than 0 and at most 604800";
+
+constexpr Field kFields[] = {
+    {"timeout_seconds", kSeconds, set<&Settings::timeout_seconds>, get<&Settings::timeout_seconds>,
+     "how long a collective waits for a peer before it fails"},
+    {"bootstrap_timeout_seconds", kSeconds, set<&Settings::bootstrap_timeout_seconds>,
+     get<&Settings::bootstrap_timeout_seconds>, "how long ranks wait for each other when a communicator is made"},
+    {"scratch_bytes", "a whole number of bytes, at least 1024", set<&Settings::scratch_bytes>,
+     get<&Settings::scratch_bytes>, "staging memory of one rank; the same on all ranks"},
+    {"shared_memory_directory", "an absolute path, or an empty text", set<&Settings::shared_memory_directory>,
+     get<&Settings::shared_memory_directory>, "where shared memory is a file; empty: memory that no file system shows"},
+    {"wait_policy", "one of: auto, spin, yield, sleep",
+     set_name<&Settings::wait_policy, WaitPolicy::kAuto, WaitPolicy::kSpin, WaitPolicy::kYield, WaitPolicy::kSleep>,
+     get_name<&Settings::wait_policy>, "how a host rank waits for a peer"},
+    {"algorithm", "a text such as \"all_reduce:ring\", or an empty one", set<&Settings::algorithm>,
+     get<&Settings::algorithm>, "pins algorithms; empty: the tuner chooses; the same on all ranks"},
+    {"launch", "a text such as \"packets:32x512\", or an empty one", set<&Settings::launch>, get<&Settings::launch>,
+     "pins how collectives are launched on GPUs; empty: the tuner chooses; the same on all ranks"},
+    {"max_sms", "a whole number from 8 to 1024, or 0 for no limit", set<&Settings::max_sms>, get<&Settings::max_sms>,
+     "SMs of a GPU that a call may keep busy; the same on all ranks"},
+    {"reach", "one of: auto, vmm, ipc, host",
+     set_name<&Settings::reach, ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost>,
+     get_name<&Settings::reach>, "how GPUs reach each other's memory"},
+    {"early_launch", "True or False", set<&Settings::early_launch>, get<&Settings::early_launch>,
+     "whether kernels may be put on a GPU while those before them on their stream end"},
+    {"log_level", "one of: error, warn, info, debug",
+     set_name<&Settings::log_level, LogLevel::kError, LogLevel::kWarn, LogLevel::kInfo, LogLevel::kDebug>,
+     get_name<&Settings::log_level>, "what is written to stderr"},
+};
+
+void set_field(const Field& field, Settings& settings, nb::handle value) {
+  if (field.set(settings, value)) return;
+  fail(ErrorCode::kInvalidArgument, field.name, " is ", text_of(nb::repr(value)), "; expected ", field.expected);
+}
+
+// By keyword arguments, all of them good.
+Settings changed(Settings settings, const nb::kwargs& fields) {
+  for (const auto& [key, value] : fields) {
+    const std::string wanted = text_of(key);
+    const auto* const field = std::ranges::find(kFields, wanted, [](const Field& f) { return std::string(f.name); });
+    if (field == std::end(kFields)) {
+      std::string names;
+      for (const Field& known : kFields) names += join(names.empty() ? "" : ", ", known.name);
+      fail(ErrorCode::kInvalidArgument, "Settings has no field '", wanted, "'; it has: ", names);
+    }
+    set_field(*field, settings, value);
+  }
+  settings.check();
+  return settings;
+}
+
+// What differs from the defaults.
+std::string repr(const Settings& settings) {
+  std::string text;
+  for (const Field& field : kFields) {
+    const nb::object value = field.get(settings);
+    if (value.equal(field.get(Settings{}))) continue;
+    text += join(text.empty() ? "" : ", ", field.name, "=", text_of(nb::repr(value)));
+  }
+  return "plait.Settings(" + text + ")";
+}
+
+void bind_settings_class(nb::module_& module) {
+  nb::class_<Settings> settings(
+      module, "Settings",
+      "What a communicator may be told. Settings(timeout_seconds=5) are the defaults with a change; "
+      "Settings.from_environment() reads the PLAIT_* variables, the table that `plait settings` prints, and "
+      "takes changes as well. Every field can be read and set. Raises InvalidArgument.");
+  settings
+      .def("__init__",
+           [](Settings* self, const nb::args& values, const nb::kwargs& fields) {
+             if (values.size() != 0) {
+               fail(ErrorCode::kInvalidArgument, "Settings takes its fields by name, such as timeout_seconds=5");
+             }
+             new (self) Settings(changed({}, fields));
+           })
+      .def_static(
+          "from_environment", [](const nb::kwargs& fields) { return changed(Settings::from_environment(), fields); },
+          "The defaults, changed by the PLAIT_* variables of this process, and these by the arguments. Raises "
+          "InvalidInput and InvalidArgument.")
+      .def("__repr__", &repr);
+  for (const Field& field : kFields) {
+    settings.def_prop_rw(
+        field.name, [&field](const Settings& its) { return field.get(its); },
+        [&field](Settings& its, nb::handle value) { set_field(field, its, value); }, nb::arg("value").none(),
+        field.meaning);
+  }
 }
 
 }  // namespace
 
 void bind_settings(nb::module_& module) {
-  nb::class_<Settings>(module, "Settings",
-                       "What a communicator may be told: the table that `plait settings` prints. Settings() are the "
-                       "defaults; Settings.from_environment() reads the PLAIT_* variables.")
-      .def(nb::init<>())
-      .def_static(
-          "from_environment", [] { return Settings::from_environment(); },
-          "The defaults, changed by the PLAIT_* variables of this process. Raises InvalidInput.")
-      .def_rw("timeout_seconds", &Settings::timeout_seconds, "how long a collective waits for a peer before it fails")
-      .def_rw("bootstrap_timeout_seconds", &Settings::bootstrap_timeout_seconds,
-              "how long ranks wait for each other when a communicator is made")
-      .def_rw("scratch_bytes", &Settings::scratch_bytes, "staging memory of one rank; the same on all ranks")
-      .def_rw("shared_memory_directory", &Settings::shared_memory_directory, "empty: memory that no file system shows")
-      .def_rw("max_sms", &Settings::max_sms, "SMs of a GPU that a call may keep busy, at least 8; 0: no limit")
-      .def_rw("early_launch", &Settings::early_launch,
-              "whether kernels may be put on a GPU while those before them on their stream end")
-      .def_rw("algorithm", &Settings::algorithm, "pins algorithms, such as \"all_reduce:ring\"")
-      .def_prop_rw(
-          "wait_policy", [](const Settings& settings) { return name(settings.wait_policy); },
-          [](Settings& settings, const std::string& text) { settings.wait_policy = parse_wait_policy(text); },
-          "\"auto\", \"spin\", \"yield\" or \"sleep\"")
-      .def_prop_rw(
-          "log_level", [](const Settings& settings) { return name(settings.log_level); },
-          [](Settings& settings, const std::string& text) { settings.log_level = parse_level(text); },
-          "\"error\", \"warn\", \"info\" or \"debug\"");
+  bind_settings_class(module);
 
   nb::class_<SettingRow>(module, "SettingRow")
       .def_ro("name", &SettingRow::name)

@@ -184,6 +184,18 @@ class Communicator:
         """Returns when every rank has called it."""
         self._core.barrier()
 
+    def split(self, color: int | None, key: int = 0, *, settings: Settings | None = None) -> Communicator | None:
+        """Divides the ranks: those of one `color` get a new communicator, in the order of their `key`.
+
+        Among equal keys they keep their order. Gives None where `color` is None or negative: this rank will be in no
+        new communicator. All ranks make the call. The new communicator has the settings of this one unless it is given
+        others; both are independent of each other, and each is closed for itself.
+
+        Raises InvalidArgument on all ranks where the arguments of one cannot be used. This communicator goes on then.
+        """
+        part = self._core.split(color, key, settings)
+        return None if part is None else Communicator._of(part)
+
     def plan_for(
         self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0
     ) -> _core.Plan:
@@ -269,4 +281,8 @@ def _ends(arrays: Mapping[int, Any] | None, role: str) -> list[tuple[int, Any]]:
 
 
 def _given(settings: Settings | None) -> Settings:
-    return Settings.from_environment() if settings is None else settings
+    if settings is None:
+        return Settings.from_environment()
+    if not isinstance(settings, Settings):
+        raise InvalidArgument(f"settings: a {type(settings).__name__} is none; pass plait.Settings(...), or None")
+    return settings

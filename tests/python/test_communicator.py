@@ -88,9 +88,81 @@ def test_settings():
         made.log_level = "loud"
 
 
+FIELDS = {
+    "timeout_seconds": 3,
+    "bootstrap_timeout_seconds": np.float32(2.5),
+    "scratch_bytes": np.int64(1 << 20),
+    "shared_memory_directory": "/dev/shm",
+    "wait_policy": "sleep",
+    "algorithm": "all_reduce:ring",
+    "launch": "packets:32x512",
+    "max_sms": 8,
+    "reach": "host",
+    "early_launch": False,
+    "log_level": "debug",
+}
+
+
+def test_every_field_is_a_keyword():
+    made = plait.Settings(**FIELDS)
+    for name, value in FIELDS.items():
+        assert getattr(made, name) == value
+        assert getattr(plait.Settings(), name) != value
+        alone = plait.Settings(**{name: value})
+        assert repr(alone).startswith(f"plait.Settings({name}=") and "," not in repr(alone)
+        assert getattr(plait.Settings, name).__doc__
+    assert {name for name in dir(plait.Settings) if not name.startswith("_")} == {*FIELDS, "from_environment"}
+    assert repr(plait.Settings()) == "plait.Settings()"
+    (communicator,) = plait.in_process(1, made)
+    assert communicator.all_reduce(np.ones(1))[0] == 1
+
+
+BAD_FIELDS = [
+    ({"timeout": 3}, "Settings has no field 'timeout'; it has: timeout_seconds, bootstrap_timeout_seconds"),
+    ({"\ud800": 3}, r"no field '\\ud800'"),
+    ({"timeout_seconds": "3"}, "timeout_seconds is '3'; expected seconds, more than 0"),
+    ({"timeout_seconds": 0}, "timeout_seconds is 0; expected seconds, more than 0"),
+    ({"bootstrap_timeout_seconds": float("nan")}, "bootstrap_timeout_seconds is nan; expected seconds"),
+    ({"scratch_bytes": 1.5}, "scratch_bytes is 1.5; expected a whole number of bytes"),
+    ({"scratch_bytes": -1}, "scratch_bytes is -1; expected a whole number of bytes"),
+    ({"scratch_bytes": 5}, "scratch_bytes is 5; expected 1024 to"),
+    ({"max_sms": 7}, "max_sms is 7; expected a whole number from 8 to 1024"),
+    ({"max_sms": 1 << 40}, "max_sms is 1099511627776; expected a whole number from 8"),
+    ({"algorithm": None}, "algorithm is None; expected a text such as"),
+    ({"launch": "\ud800"}, r"launch is '\\ud800'; expected a text such as"),
+    ({"reach": "ipv6"}, "reach is 'ipv6'; expected one of: auto, vmm, ipc, host"),
+    ({"early_launch": "yes"}, "early_launch is 'yes'; expected True or False"),
+    ({"wait_policy": 3}, "wait_policy is 3; expected one of: auto, spin, yield, sleep"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), BAD_FIELDS, ids=[words for _, words in BAD_FIELDS])
+def test_bad_fields(fields, words):
+    for make in (plait.Settings, plait.Settings.from_environment):
+        with pytest.raises(plait.InvalidArgument, match=words):
+            make(**fields)
+    if "expected" in words:
+        with pytest.raises(plait.InvalidArgument, match=words):
+            made = plait.Settings()
+            for name, value in fields.items():
+                setattr(made, name, value)
+            plait.in_process(1, made)
+
+
+def test_what_are_no_settings():
+    with pytest.raises(plait.InvalidArgument, match="takes its fields by name"):
+        plait.Settings(5)
+    for make in (plait.init, lambda bad: plait.in_process(1, bad), lambda bad: plait.Communicator(None, 0, 1, bad)):
+        with pytest.raises(plait.InvalidArgument, match=r"settings: a dict is none; pass plait.Settings\(...\)"):
+            make({"timeout_seconds": 3})
+
+
 def test_settings_from_environment(monkeypatch):
     monkeypatch.setenv("PLAIT_TIMEOUT_SEC", "7")
     assert plait.Settings.from_environment().timeout_seconds == 7
+    changed = plait.Settings.from_environment(timeout_seconds=8, log_level="error")
+    assert (changed.timeout_seconds, changed.log_level) == (8, "error")
+    assert plait.Settings(log_level="error").timeout_seconds == 600
     monkeypatch.setenv("PLAIT_TIMEOUT_SEC", "soon")
     with pytest.raises(plait.InvalidInput, match="PLAIT_TIMEOUT_SEC"):
         plait.in_process(1)

@@ -19,7 +19,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from .. import _core
 from ..errors import Error
@@ -413,13 +412,6 @@ def _preparation(group: int):
             os._exit(1)
 
     return prepare
-
-
-def _state(process: int) -> str:
-    """The kernel's letter; empty where there is no such process."""
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
 
 
 def _signal_name(number: int) -> str:

@@ -1,0 +1,45 @@
+"""The examples of docs/python.md: each runs on two ranks, and prints what its comments say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ranks import launch
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
+BEFORE = """
+import numpy as np
+import plait
+comm = plait.init()
+"""
+
+
+def examples():
+    text = PAGE.read_text(encoding="utf-8")
+    return [(f"line {text.count(chr(10), 0, found.start()) + 1}", found[1]) for found in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize(("line", "code"), examples(), ids=[line for line, _ in examples()])
+def test_example(line, code):
+    program = code if "plait.init() as comm" in code else BEFORE + code
+    script = f"""
+        import contextlib, io, os, sys
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            exec(compile({program!r}, {line!r}, "exec"), {{}})
+        if os.environ["PLAIT_RANK"] == "0":
+            sys.stdout.write(text.getvalue())
+        """
+    result = launch(2, script)
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
+    assert result.stdout.splitlines() == PRINTED.findall(code)
+
+
+def test_what_examples_print_is_said():
+    assert len(examples()) >= 9
+    assert all(PRINTED.findall(code) or "print" not in code for _, code in examples())
