@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/live_choice.hpp"
 #include "base/error.hpp"
@@ -36,18 +39,50 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.seconds <= b.seconds * kSame && a.plan.report().steps < b.plan.report().steps;
 }
 
+// Why algorithms are not for a machine: each reason once, with all that have it.
+class Refusals {
+ public:
+  void add(std::string_view algorithm, std::string_view reason) {
+    const std::string prefix = join("algorithm ", algorithm, ": ");
+    const bool names_it = reason.starts_with(prefix);
+    if (names_it) reason.remove_prefix(prefix.size());
+    const auto same = std::ranges::find(reasons_, reason, &Reason::text);
+    if (same == reasons_.end()) {
+      reasons_.push_back({names_it ? std::string(algorithm) : "", std::string(reason)});
+    } else {
+      same->algorithms += join(", ", algorithm);
+    }
+  }
+
+  // For the end of a line.
+  std::string text() const {
+    if (reasons_.size() == 1) return " " + reasons_[0].text;
+    std::string text;
+    for (const Reason& reason : reasons_) {
+      text += join("\n  ", reason.algorithms, reason.algorithms.empty() ? "" : ": ", reason.text);
+    }
+    return text;
+  }
+
+ private:
+  struct Reason {
+    std::string algorithms, text;
+  };
+  std::vector<Reason> reasons_;
+};
+
 // Proves and costs one algorithm's plan; none, and why, where it is not for this machine.
 std::optional<Candidate> candidate(const Algorithm& algorithm, const Topology& topology, const Placement& placement,
-                                   const AlgorithmArguments& arguments, std::string& refusals) {
+                                   const AlgorithmArguments& arguments, Refusals& refusals) {
   try {
     VerifiedPlan plan = verify(algorithm.make(fitted(algorithm, arguments)));
     const double seconds = link_load(plan, topology, placement).lower_bound(1);
     return Candidate{std::move(plan), seconds};
   } catch (const PlanTooLarge& error) {
-    refusals += join("\n  ", error.what());
+    refusals.add(algorithm.name, error.what());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
-    refusals += join("\n  ", error.what());
+    refusals.add(algorithm.name, error.what());
   }
   return std::nullopt;
 }
@@ -57,7 +92,7 @@ std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Plac
                                             const AlgorithmArguments& arguments) {
   std::optional<Candidate> best;  // the only one that is kept: plans may be large
   int fitting = 0;
-  std::string refusals;
+  Refusals refusals;
   for (const Algorithm& algorithm : algorithms()) {
     const auto& served = algorithm.collectives;
     if (std::find(served.begin(), served.end(), arguments.collective) == served.end()) continue;
@@ -67,7 +102,8 @@ std::pair<VerifiedPlan, std::string> choose(const Topology& topology, const Plac
     if (!best || better(*next, *best)) best = std::move(next);
   }
   if (!best) {
-    fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(arguments.collective), " fits this machine:", refusals);
+    fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(arguments.collective),
+         " fits this machine:", refusals.text());
   }
   const int steps = best->plan.report().steps;
   const std::string figures = join(bandwidth_text(best->seconds), ", in ", steps, steps == 1 ? " step" : " steps");

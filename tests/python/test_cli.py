@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import plait
@@ -144,6 +145,15 @@ def test_settings_table(capsys, monkeypatch):
     assert timeout.split() == ["PLAIT_TIMEOUT_SEC", "*", "7"]
 
 
+def test_settings_json(capsys, monkeypatch):
+    monkeypatch.setenv("PLAIT_TIMEOUT_SEC", "7")
+    assert status_of("settings", "--json") == 0
+    table = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert table["PLAIT_TIMEOUT_SEC"]["value"] == "7" and table["PLAIT_TIMEOUT_SEC"]["default"] == "600"
+    assert table["PLAIT_RANK"]["value"] is None
+    assert all(row.keys() == {"name", "value", "default", "expected", "meaning"} for row in table.values())
+
+
 def test_bad_setting_is_an_error_in_words(capsys, monkeypatch):
     monkeypatch.setenv("PLAIT_WAIT", "nap")
     assert status_of("settings") == 2
@@ -229,7 +239,7 @@ def test_output_without_all_characters():
 def test_arguments_that_are_no_utf_8(arguments):
     result = cli(*(argument.replace("?", "\udcff") for argument in arguments), PYTHONUTF8="1")
     assert result.returncode in (1, 2, 127)
-    assert "plait: error: " in result.stderr and r"\udcff" in result.stderr and "defect" not in result.stderr
+    assert "plait: error: " in result.stderr and r"\xff" in result.stderr and "defect" not in result.stderr
 
 
 def test_settings_that_are_no_utf_8():

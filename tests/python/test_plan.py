@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import xml.etree.ElementTree
 
@@ -143,7 +144,7 @@ def test_plan_json_goes_through_verify(run, tmp_path):
     status, out, err = run("verify", file, "--bytes", "64M")
     assert (status, err) == (0, "")
     assert out.splitlines()[0] == "ok: hierarchical_ring(4x2), all_reduce over 8 ranks in 8 chunks"
-    assert "1.75 S (117.4 MB)" in out and "r0 -> r1" in out
+    assert "1.75 S (112 MiB)" in out and "r0 -> r1" in out
     status, out, err = run("plan", "all_reduce", *options, "--format", "json")
     assert json.loads(out) == json.loads(file.read_text())
     assert err.startswith("verified ")
@@ -177,14 +178,94 @@ def test_plan_exchanges(collective, form, run, tmp_path):
     if form == "json":
         status, out, err = run("verify", file, "--bytes", "64M")
         assert (status, err) == (0, "")
-        assert "0.75 S (50.33 MB)" in out
+        assert "0.75 S (48 MiB)" in out
 
 
-def test_plan_list(run):
+def test_plan_list(run, monkeypatch):
     status, out, _ = run("plan", "--list")
     assert status == 0
     for algorithm in plans.algorithms():
-        assert algorithm.name in out and algorithm.summary in out and algorithm.source in out
+        assert algorithm.name in out and algorithm.summary in out and f"for {', '.join(algorithm.collectives)}" in out
+        assert algorithm.source not in out  # paper ids, which docs/algorithms.md and --json have
+    status, out, err = run("plan", "--list", "--json")
+    assert (status, err) == (0, "")
+    listed = json.loads(out)
+    assert [entry["name"] for entry in listed] == [algorithm.name for algorithm in plans.algorithms()]
+    assert listed[0].keys() == {"name", "summary", "collectives", "source"}
+
+
+def test_plan_json_is_a_summary_alone(run, tmp_path):
+    arguments = ["plan", "bcast", "--machine", "summit", "--root", 2, "--json"]
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    summary = json.loads(out)
+    made = plans.for_machine(topology.machine("summit"), "broadcast", root=2)
+    for name in ("algorithm", "collective", "ranks", "root", "reach", "chunks", "steps", "chunks_read"):
+        assert summary[name] == getattr(made.plan, name), name
+    assert (summary["machine"], summary["nodes"], summary["reason"]) == ("summit", 1, made.reason)
+    assert [entry["bytes"] for entry in summary["live"]] == [8, 64 << 10, 1 << 20, 16 << 20, 1 << 30]
+    status, out, _ = run(*arguments, "--bytes", "3M", "-o", tmp_path / "plan.json", "--format", "json")
+    assert [entry["bytes"] for entry in json.loads(out)["live"]] == [3 << 20]
+    assert plans.from_json((tmp_path / "plan.json").read_text()) == made.plan
+    assert json.loads(run("plan", "barrier", "-n", 3, "--json")[1])["root"] is None
+
+
+def test_verify_json(run, tmp_path):
+    plan = plans.make("reduce", "binomial", 3, root=1)
+    (tmp_path / "right.json").write_text(plan.to_json())
+    status, out, err = run("verify", tmp_path / "right.json", "--json")
+    result = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (result["ok"], result["algorithm"], result["root"], result["steps"]) == (True, plan.algorithm, 1, plan.steps)
+    (tmp_path / "wrong.json").write_text(without_a_wait(plans.make("all_reduce", "ring", 3)))
+    status, out, err = run("verify", tmp_path / "wrong.json", "--json")
+    result = json.loads(out)
+    assert status == 1 and result.keys() == {"ok", "error"} and result["ok"] is False
+    assert err == f"plait: error: {result['error']}\n"
+
+
+def without_a_wait(plan: plait.Plan) -> str:
+    """Its JSON, no longer right."""
+    fields = json.loads(plan.to_json())
+    lane = fields["ranks"][1]["lanes"][0]["operations"]
+    del lane[next(number for number, operation in enumerate(lane) if operation["op"] == "wait")]
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["all_reduce", "--factors", "4x4"], "--factors 4x4 is for hierarchical_ring, and this plan is"),
+        (["all_reduce", "--factors", "3x2", "--algorithm", "ring"], "--factors 3x2 is for hierarchical_ring"),
+        (["all_reduce", "--pipeline", 4, "--algorithm", "one_shot"], "one_shot has no pipeline of 4 here"),
+        (["all_reduce", "--root", 3], "all_reduce has no root"),
+        (["--list", "--format", "json"], "--list has --json"),
+        (["all_reduce", "--json", "--explain"], "--json is a summary"),
+        (["all_reduce", "--json", "--format", "svg"], "--json is a summary"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)
+def test_no_option_is_ignored(arguments, message, run):
+    status, out, err = run("plan", *arguments, "--machine", "summit")
+    assert (status, out) == (2, "") and message in err
+
+
+def test_one_reason_is_given_once(run):
+    status, out, err = run("plan", "broadcast", "--root", 9, "--machine", "summit")
+    assert (status, out) == (2, "")
+    assert err == (
+        "plait: error: no algorithm for broadcast fits this machine: root 9 does not exist; ranks are 0..5\n"
+    )
+    _, _, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "2000")
+    assert err.count("on different nodes") == 1 and "\n  flat, one_shot, one_shot_push, pull, push, push_pull: " in err
+
+
+def test_one_rank_is_no_ranks(run, tmp_path):
+    for form in ("text", "ascii", "json"):
+        status, out, err = run("plan", "all_reduce", "-n", 1, "--format", form, "-o", tmp_path / form)
+        assert status == 0 and "over 1 rank of live" in out
+        assert "1 ranks" not in out + err + (tmp_path / form).read_text()
+    assert "over 1 rank in" in run("verify", tmp_path / "json")[1]
 
 
 @pytest.mark.parametrize(
@@ -214,12 +295,8 @@ def test_errors(arguments, status, message, run):
 
 
 def test_verify_refuses_a_wrong_plan(run, tmp_path):
-    plan = json.loads(plans.make("all_reduce", "ring", 3).to_json())
-    lane = plan["ranks"][1]["lanes"][0]["operations"]
-    wait = next(number for number, operation in enumerate(lane) if operation["op"] == "wait")
-    del lane[wait]
     file = tmp_path / "wrong.json"
-    file.write_text(json.dumps(plan))
+    file.write_text(without_a_wait(plans.make("all_reduce", "ring", 3)))
     status, out, err = run("verify", file)
     assert (status, out) == (1, "")
     assert err.startswith("plait: error: plan ring")
@@ -241,6 +318,17 @@ def test_verify_refuses_what_is_no_text(tmp_path, run):
     file.write_bytes(b"\xff\xfe\x00")
     status, _, err = run("verify", file)
     assert status == 2 and "not a text" in err
+
+
+def test_verify_takes_any_name_that_the_system_takes(tmp_path, run):
+    for name, text in ((b"good\xff.json", plans.make("barrier", "flat", 2).to_json()), (b"bad\xff\x1b.json", "{")):
+        (tmp_path / os.fsdecode(name)).write_text(text)
+    status, out, err = run("verify", tmp_path / os.fsdecode(b"good\xff.json"))
+    assert (status, err) == (0, "") and out.startswith("ok: flat, barrier")
+    status, out, err = run("verify", tmp_path / os.fsdecode(b"bad\xff\x1b.json"))
+    assert (status, out) == (2, "") and rf"{tmp_path}/bad\xff\x1b.json:1: expected" in err
+    status, out, err = run("verify", tmp_path / os.fsdecode(b"none\xff"))
+    assert (status, out) == (2, "") and rf"{tmp_path}/none\xff: No such file" in err
 
 
 def test_verify_reads_standard_input():
@@ -266,7 +354,7 @@ def test_says_what_a_communicator_runs(capsys):
     assert "live     8 B: one_shot_push, packets, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", "16M"]) == 0
     assert (
-        "live     16777216 B: one_shot_push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs, "
+        "live     16 MiB: one_shot_push(pipeline 2), signals, 128 CTAs of 512 threads on at most 128 SMs, "
         "the last slice of each strand as push_pull\n"
     ) in capsys.readouterr().out
     assert main(["plan", "barrier", "--machine", "hgx-h200-4", "--gpus", "0,1"]) == 0
@@ -306,16 +394,16 @@ def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
     by_engines = together + " (those of one process neither captured nor on the default stream)" + buffers
     assert main([*arguments, "256M"]) == 0
     assert (
-        "live     268435456 B: pull by copy engines, and at most 8 SMs for what a rank has for itself"
+        "live     256 MiB: pull by copy engines, and at most 8 SMs for what a rank has for itself"
         + by_engines
         + kernels
     ) in capsys.readouterr().out
     assert main([*arguments, "32M"]) == 0
-    assert "live     33554432 B: pull by at most 48 SMs" + together + buffers + kernels in capsys.readouterr().out
+    assert "live     32 MiB: pull by at most 48 SMs" + together + buffers + kernels in capsys.readouterr().out
     assert main([*arguments, "4M"]) == 0
-    assert "live     4194304 B: push, lines, " in capsys.readouterr().out
+    assert "live     4 MiB: push, lines, " in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "256M"]) == 0
-    assert "B: pull by copy engines, and at most 16 SMs that combine" + by_engines in capsys.readouterr().out
+    assert "MiB: pull by copy engines, and at most 16 SMs that combine" + by_engines in capsys.readouterr().out
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "128M"]) == 0
     assert "copy engines" not in capsys.readouterr().out
 
@@ -329,7 +417,7 @@ def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
     monkeypatch.setenv("PLAIT_ALGORITHM", "all_reduce:ring")
     monkeypatch.setenv("PLAIT_LAUNCH", "signals:16x256")
     assert main(arguments) == 0
-    assert "live     1073741824 B: ring, signals, 16 CTAs of 256 threads" in capsys.readouterr().out
+    assert "live     1 GiB: ring, signals, 16 CTAs of 256 threads" in capsys.readouterr().out
     for name, value in (("PLAIT_LAUNCH", "signals:65x256"), ("PLAIT_ALGORITHM", "all_reduce:hierarchical_ring(5x7)")):
         monkeypatch.setenv(name, value)
         assert main(arguments) == 2
@@ -356,7 +444,7 @@ def test_a_communicator_runs_nothing_that_does_not_fit(capsys, monkeypatch):
         live("all_gather", "1G", REACH="host"),
         live("all_gather", "1G", REACH="host", ALGORITHM="all_gather:pull"),
     ):
-        assert outcome.startswith("1073741824 B: push") and "host memory" not in outcome
+        assert outcome.startswith("1 GiB: push") and "host memory" not in outcome
     assert live("all_gather", "16M").endswith("the last slice of each strand as push_pull")
     assert "push_pull" not in live("all_gather", "16M", REACH="ipc")
 

@@ -8,13 +8,13 @@ import sys
 
 from .. import _core, plans
 from ..communicator import Settings
-from . import usage
+from . import plan_json, usage
 from .machine_options import add_machine_options, read_machine
-from .screen import show
+from .screen import show, show_json
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
-_LIVE_SIZES = {"8 B": 8, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "1 GiB": 1 << 30}
+_LIVE_SIZES = (8, 64 << 10, 1 << 20, 16 << 20, 1 << 30)
 _LIVE_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
 FORMATS = ("text", "json", "svg", "ascii")
 
@@ -50,6 +50,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     read_collective = usage.one_of("collective", COLLECTIVES, _core.collective_name)
     add("collective", nargs="?", type=read_collective, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add("--list", action="store_true", help="list the algorithms")
+    add("--json", action="store_true", help="print the summary, or the list, as JSON, and not the plan")
     add(
         "--algorithm",
         type=usage.name,
@@ -72,10 +73,12 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     if options.list:
-        _list_algorithms()
+        _list_algorithms(options)
         return 0
     if options.collective is None:
         raise usage.UsageError(f"plan: which collective? One of {', '.join(COLLECTIVES)}")
+    if options.json and (options.explain or (options.format is not None and options.output is None)):
+        raise usage.UsageError("plan: --json is a summary; --format goes with -o then, and --explain without --json")
     made = plans.for_machine(
         read_machine(options),
         options.collective,
@@ -86,29 +89,47 @@ def _run(options: argparse.Namespace) -> int:
         pipeline=options.pipeline,
         reach=options.reach,
     )
-    shown = None if options.explain and options.format is None and options.output is None else _show(made.plan, options)
+    _refuse_ignored(made.plan, options)
+    if options.json:
+        if options.output is not None:
+            _write(made.plan, options)
+        show_json(plan_json.summary_of(made, _live(made, options)))
+        return 0
     # What other programs read stays alone on stdout.
     words = sys.stderr if options.output is None and options.format in ("json", "svg") else sys.stdout
     _print_verified(made, options, words)
     if options.output is not None:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(shown)
+        _write(made.plan, options)
         show(f"written  {options.output}")
-    elif shown is not None:
+    elif not options.explain or options.format is not None:
         if words is sys.stdout:
             show()
-        show(shown, end="")
+        show(_show(made.plan, options), end="")
     if options.explain:
         show(file=words)
         show(made.explain(options.bytes), end="", file=words)
     return 0
 
 
+def _refuse_ignored(plan: plans.Plan, options: argparse.Namespace) -> None:
+    """Options that this plan has no use for: it would not be what was asked for."""
+    algorithm = plan.algorithm.partition("(")[0]
+    if options.factors and algorithm != "hierarchical_ring":
+        factors = "x".join(map(str, options.factors))
+        raise usage.UsageError(f"plan: --factors {factors} is for hierarchical_ring, and this plan is {algorithm}'s")
+    if options.pipeline > 1 and f"pipeline {options.pipeline}" not in plan.algorithm:
+        raise usage.UsageError(
+            f"plan: {algorithm} has no pipeline of {options.pipeline} here; leave --pipeline out, or name another --algorithm"
+        )
+    if options.root and plan.collective not in plan_json.ROOTED:
+        raise usage.UsageError(f"plan: {plan.collective} has no root; leave --root out")
+
+
 def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     plan = made.plan
     show(
-        f"verified {plan.algorithm}: {plan.collective} over {plan.ranks} ranks of {made.topology.name} "
-        f"in {usage.counted(plan.chunks, 'chunk')}",
+        f"verified {plan.algorithm}: {plan.collective} over {usage.counted(plan.ranks, 'rank')} of "
+        f"{made.topology.name} in {usage.counted(plan.chunks, 'chunk')}",
         file=words,
     )
     if options.algorithm is None:
@@ -118,18 +139,27 @@ def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words)
 
 
 def _print_live(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
-    settings = Settings.from_environment()
     asked = [f"{name}={os.environ[name]}" for name in _LIVE_SETTINGS if os.environ.get(name)]
     with_them = f" with {' '.join(asked)}" if asked else ", which goes by the size of the message"
     show(f"live     what a communicator runs{with_them}:", file=words)
-    sizes = {f"{options.bytes} B": options.bytes} if options.bytes else _LIVE_SIZES
     choices: dict[str, str] = {}  # and the sizes that it is for
-    for text, size in sizes.items():
-        choice = made.live(size, settings)
+    for size, choice in _live(made, options):
+        text = usage.size_text(size)
         choices[choice] = f"{choices[choice]}, {text}" if choice in choices else text
     for choice, texts in choices.items():
         of_any_size = len(choices) == 1 and not options.bytes
         show(f"live     {choice}" if of_any_size else f"live     {texts}: {choice}", file=words)
+
+
+def _live(made: plans.MachinePlan, options: argparse.Namespace) -> list[tuple[int, str]]:
+    """What a communicator runs, by size of the message."""
+    settings = Settings.from_environment()
+    return [(size, made.live(size, settings)) for size in ([options.bytes] if options.bytes else _LIVE_SIZES)]
+
+
+def _write(plan: plans.Plan, options: argparse.Namespace) -> None:
+    with open(options.output, "w", encoding="utf-8") as file:
+        file.write(_show(plan, options))
 
 
 def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
@@ -137,9 +167,14 @@ def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
     return forms[options.format or "text"]()
 
 
-def _list_algorithms() -> None:
+def _list_algorithms(options: argparse.Namespace) -> None:
+    if options.format is not None:
+        raise usage.UsageError("plan: --format is for plans; --list has --json")
+    if options.json:
+        show_json(plan_json.algorithms())
+        return
     algorithms = plans.algorithms()
     width = max(len(algorithm.name) for algorithm in algorithms)
     for algorithm in algorithms:
         show(f"{algorithm.name:{width}}  {algorithm.summary}")
-        show(f"{'':{width}}  for {', '.join(algorithm.collectives)}; {algorithm.source}")
+        show(f"{'':{width}}  for {', '.join(algorithm.collectives)}")

@@ -1,7 +1,7 @@
 """What commands say to people, on standard output and standard error.
 
 Names of files and machines may hold anything: control characters, which could move the cursor or recolour the screen,
-are shown as "\\x1b" and the like.
+are shown as "\\x1b" and the like, and so are bytes that are no UTF-8.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TextIO
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+_CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}  # as Python decodes those bytes
 
 
 def printable(text: object) -> str:
@@ -46,6 +47,13 @@ def show(text: object = "", *, end: str = "\n", file: TextIO | None = None, flus
         return
     with output_errors():
         print(printable(text), end=end, file=file or sys.stdout, flush=flush)
+
+
+def show_json(value: object) -> None:
+    """What other programs read, alone on standard output."""
+    import json
+
+    show(json.dumps(value, indent=1))
 
 
 def flush() -> None:
