@@ -237,7 +237,7 @@ def without_a_wait(plan: plait.Plan) -> str:
     [
         (["all_reduce", "--factors", "4x4"], "--factors 4x4 is for hierarchical_ring, and this plan is"),
         (["all_reduce", "--factors", "3x2", "--algorithm", "ring"], "--factors 3x2 is for hierarchical_ring"),
-        (["all_reduce", "--pipeline", 4, "--algorithm", "one_shot"], "one_shot has no pipeline of 4 here"),
+        (["all_reduce", "--pipeline", 4, "--algorithm", "one_shot"], "one_shot has no pipeline here"),
         (["all_reduce", "--root", 3], "all_reduce has no root"),
         (["--list", "--format", "json"], "--list has --json"),
         (["all_reduce", "--json", "--explain"], "--json is a summary"),
@@ -248,6 +248,12 @@ def without_a_wait(plan: plait.Plan) -> str:
 def test_no_option_is_ignored(arguments, message, run):
     status, out, err = run("plan", *arguments, "--machine", "summit")
     assert (status, out) == (2, "") and message in err
+
+
+def test_pipelines_that_no_name_shows_are_taken(run):
+    for algorithm in ("flat", "push"):
+        status, _, err = run("plan", "all_reduce", "--machine", "hgx-h200-4", "--algorithm", algorithm, "--pipeline", 3)
+        assert (status, err) == (0, "")
 
 
 def test_one_reason_is_given_once(run):

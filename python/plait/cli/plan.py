@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import Any
 
-from .. import _core, plans
+from .. import _core, plans, topology
 from ..communicator import Settings
 from . import plan_json, usage
 from .machine_options import add_machine_options, read_machine
@@ -79,17 +80,8 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(f"plan: which collective? One of {', '.join(COLLECTIVES)}")
     if options.json and (options.explain or (options.format is not None and options.output is None)):
         raise usage.UsageError("plan: --json is a summary; --format goes with -o then, and --explain without --json")
-    made = plans.for_machine(
-        read_machine(options),
-        options.collective,
-        options.algorithm or "",
-        ranks=options.ranks,
-        root=options.root,
-        factors=options.factors,
-        pipeline=options.pipeline,
-        reach=options.reach,
-    )
-    _refuse_ignored(made.plan, options)
+    made = _make(read_machine(options), options)
+    _refuse_ignored(made, options)
     if options.json:
         if options.output is not None:
             _write(made.plan, options)
@@ -111,15 +103,22 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_ignored(plan: plans.Plan, options: argparse.Namespace) -> None:
+def _make(machine: topology.Topology, options: argparse.Namespace, **changes: Any) -> plans.MachinePlan:
+    names = ("ranks", "root", "factors", "pipeline", "reach")
+    wanted = {name: getattr(options, name) for name in names} | {"algorithm": options.algorithm or ""} | changes
+    return plans.for_machine(machine, options.collective, **wanted)
+
+
+def _refuse_ignored(made: plans.MachinePlan, options: argparse.Namespace) -> None:
     """Options that this plan has no use for: it would not be what was asked for."""
+    plan = made.plan
     algorithm = plan.algorithm.partition("(")[0]
     if options.factors and algorithm != "hierarchical_ring":
         factors = "x".join(map(str, options.factors))
         raise usage.UsageError(f"plan: --factors {factors} is for hierarchical_ring, and this plan is {algorithm}'s")
-    if options.pipeline > 1 and f"pipeline {options.pipeline}" not in plan.algorithm:
+    if options.pipeline > 1 and _make(made.topology, options, algorithm=algorithm, pipeline=1).plan == plan:
         raise usage.UsageError(
-            f"plan: {algorithm} has no pipeline of {options.pipeline} here; leave --pipeline out, or name another --algorithm"
+            f"plan: {algorithm} has no pipeline here; leave --pipeline out, or name another --algorithm"
         )
     if options.root and plan.collective not in plan_json.ROOTED:
         raise usage.UsageError(f"plan: {plan.collective} has no root; leave --root out")
