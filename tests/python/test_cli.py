@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
+import termios
+from contextlib import suppress
 
 import plait
 import pytest
@@ -143,6 +149,27 @@ def test_settings_table(capsys, monkeypatch):
     assert [line.split()[0].rstrip("*") for line in lines[::2]] == names
     timeout = next(line for line in lines if line.startswith("PLAIT_TIMEOUT_SEC"))
     assert timeout.split() == ["PLAIT_TIMEOUT_SEC", "*", "7"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["settings"], ["plan", "--list"], ["plan", "all_reduce", "--machine", "summit", "--explain"]]
+)
+def test_sentences_wrap_at_the_width_of_the_terminal(arguments):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
+    process = subprocess.Popen(command(*arguments), stdout=theirs, env=environment(COLUMNS=""))
+    os.close(theirs)
+    text = b""
+    with suppress(OSError):  # EIO, at its end
+        while part := os.read(ours, 4096):
+            text += part
+    assert process.wait(TIMEOUT) == 0
+    lines = text.decode().splitlines()
+    explained = lines.index("") if "" in lines else len(lines)  # tables after it stay as they are
+    assert max(map(len, lines[:explained])) <= 72
+    piped = cli(*arguments).stdout
+    assert max(map(len, piped.splitlines())) > 72
+    assert " ".join("\n".join(lines).split()) == " ".join(piped.split())
 
 
 def test_settings_json(capsys, monkeypatch):

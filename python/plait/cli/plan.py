@@ -11,12 +11,13 @@ from .. import _core, plans, topology
 from ..communicator import Settings
 from . import plan_json, usage
 from .machine_options import add_machine_options, read_machine
-from .screen import show, show_json
+from .screen import show, show_json, show_wrapped
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 _LIVE_SIZES = (8, 64 << 10, 1 << 20, 16 << 20, 1 << 30)
 _LIVE_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
+_HANGING = len("verified ")  # columns before the words of a line
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
@@ -126,28 +127,30 @@ def _refuse_ignored(made: plans.MachinePlan, options: argparse.Namespace) -> Non
 
 def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     plan = made.plan
-    show(
+    show_wrapped(
         f"verified {plan.algorithm}: {plan.collective} over {usage.counted(plan.ranks, 'rank')} of "
         f"{made.topology.name} in {usage.counted(plan.chunks, 'chunk')}",
+        hanging=_HANGING,
         file=words,
     )
     if options.algorithm is None:
-        show(f"why      {made.reason}", file=words)
-    show(plan.summary(options.bytes), end="", file=words)
+        show_wrapped(f"why      {made.reason}", hanging=_HANGING, file=words)
+    show_wrapped(plan.summary(options.bytes), hanging=_HANGING, file=words)
     _print_live(made, options, words)
 
 
 def _print_live(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     asked = [f"{name}={os.environ[name]}" for name in _LIVE_SETTINGS if os.environ.get(name)]
     with_them = f" with {' '.join(asked)}" if asked else ", which goes by the size of the message"
-    show(f"live     what a communicator runs{with_them}:", file=words)
+    show_wrapped(f"live     what a communicator runs{with_them}:", hanging=_HANGING, file=words)
     choices: dict[str, str] = {}  # and the sizes that it is for
     for size, choice in _live(made, options):
         text = usage.size_text(size)
         choices[choice] = f"{choices[choice]}, {text}" if choice in choices else text
     for choice, texts in choices.items():
         of_any_size = len(choices) == 1 and not options.bytes
-        show(f"live     {choice}" if of_any_size else f"live     {texts}: {choice}", file=words)
+        text = choice if of_any_size else f"{texts}: {choice}"
+        show_wrapped(f"live     {text}", hanging=_HANGING, file=words)
 
 
 def _live(made: plans.MachinePlan, options: argparse.Namespace) -> list[tuple[int, str]]:
@@ -175,5 +178,5 @@ def _list_algorithms(options: argparse.Namespace) -> None:
     algorithms = plans.algorithms()
     width = max(len(algorithm.name) for algorithm in algorithms)
     for algorithm in algorithms:
-        show(f"{algorithm.name:{width}}  {algorithm.summary}")
-        show(f"{'':{width}}  for {', '.join(algorithm.collectives)}")
+        show_wrapped(f"{algorithm.name:{width}}  {algorithm.summary}", hanging=width + 2)
+        show_wrapped(f"{'':{width}}  for {', '.join(algorithm.collectives)}", hanging=width + 2)

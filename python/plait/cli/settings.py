@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .. import _core
-from .screen import show, show_json
+from .screen import show, show_json, show_wrapped
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -29,7 +29,7 @@ def _run(options: argparse.Namespace) -> int:
     for row in rows:
         changed = "*" if row.value != row.default_value else " "
         show(f"{row.name:{width}}{changed} {row.value or '-'}")
-        show(f"    {row.meaning}; {row.expected}")
+        show_wrapped(f"    {row.meaning}; {row.expected}", hanging=4)
     return 0
 
 

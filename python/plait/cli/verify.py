@@ -9,7 +9,7 @@ from typing import BinaryIO
 from .. import plans
 from ..errors import InvalidInput, InvalidPlan
 from . import plan_json, usage
-from .screen import show, show_json
+from .screen import show, show_json, show_wrapped
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
         f"ok: {plan.algorithm}, {plan.collective} over {usage.counted(plan.ranks, 'rank')} in "
         f"{usage.counted(plan.chunks, 'chunk')}"
     )
-    show(plan.summary(options.bytes), end="")
+    show_wrapped(plan.summary(options.bytes), hanging=len("steps    "))
     return 0
 
 
