@@ -126,6 +126,7 @@ def one_of(what: str, names: Sequence[str], others: Callable[[str], str] | None 
                 return others(text)
         raise argparse.ArgumentTypeError(unknown(what, text, names))
 
+    read.names = names  # for completion
     return read
 
 
