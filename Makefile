@@ -6,8 +6,8 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 # Which CUDA compiler: auto, wheel, system or off (see cmake/CudaOptional.cmake).
 PLAIT_CUDA ?= auto
-# A release compiles every kernel for five targets. While working, one is enough: that of the GPU here; where there is none,
-# PTX that runs on any GPU, and Hopper. `make CUDA_ARCHITECTURES=` takes all.
+# Wheels and `make install` have every kernel for five targets. While working, one is enough: that of the GPU here; where
+# there is none, PTX that runs on any GPU, and Hopper. `make CUDA_ARCHITECTURES=` takes all.
 CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
 # Warnings are errors where a machine watches, not on a user's newer compiler.
 WERROR ?= $(if $(CI),ON,OFF)
@@ -35,7 +35,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test gpu-programs gpu-test gpu-sanitize gpu-bench kernels demo install bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test gpu-programs gpu-test gpu-sanitize gpu-bench kernels demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -87,8 +87,28 @@ demo: build  ## run examples/demo.py
 	$(PREPARE) demo
 	@$(VENV)/bin/python examples/demo.py
 
-install: build  ## install the C and C++ interface to PREFIX (default /usr/local)
-	@$(IN_VENV) cmake --install build/release --prefix '$(PREFIX)' --component c
+# What is installed has kernels for all targets, whichever GPU is here, unless CUDA_ARCHITECTURES says otherwise.
+INSTALLED := build/install
+INSTALLED_ARCHITECTURES = $(if $(filter file,$(origin CUDA_ARCHITECTURES)),,$(CUDA_ARCHITECTURES))
+release:  ## build the C and C++ interface with kernels for all GPU targets, for make install
+	$(PREPARE) build
+	@$(CMAKE) -B $(INSTALLED) -DCMAKE_BUILD_TYPE=Release -DPLAIT_PYTHON=OFF -DPLAIT_CUDA=$(PLAIT_CUDA) \
+	  '-DCMAKE_CUDA_ARCHITECTURES=$(INSTALLED_ARCHITECTURES)'
+	@$(COMPILE) $(INSTALLED) -j $(JOBS) --target plait
+
+# Root only copies: what root builds, nobody else can build again.
+AS_ROOT ?= $(filter 0,$(shell id -u))
+install: $(if $(AS_ROOT),,release)  ## install the C and C++ interface to PREFIX (default /usr/local); as root after `make release`
+	@[ -e $(INSTALLED)/lib/libplait.so ] || { echo 'nothing to install yet: run `make release` first, as whoever owns this folder'; exit 1; }
+	@rm -f $(INSTALLED)/install_manifest_c.txt
+	@$(IN_VENV) cmake --install $(INSTALLED) --prefix '$(PREFIX)' --component c
+
+uninstall:  ## remove what the last make install has installed
+	@[ -e $(INSTALLED)/install_manifest_c.txt ] || { echo 'nothing to remove: $(INSTALLED)/install_manifest_c.txt is not there'; exit 1; }
+	@while read -r file || [ -n "$$file" ]; do \
+	  file="$(DESTDIR)$$file"; echo "removes $$file"; rm -f "$$file" || exit 1; rmdir --ignore-fail-on-non-empty "$$(dirname "$$file")" 2>/dev/null || true; \
+	done < $(INSTALLED)/install_manifest_c.txt
+	@rm -f $(INSTALLED)/install_manifest_c.txt
 
 bench: build  ## run the benchmarks of benchmarks/run.py; BENCH="..." passes arguments
 	@$(VENV)/bin/python benchmarks/run.py $(BENCH)

@@ -1,6 +1,6 @@
-"""What Plait does, in a minute: this machine, a network trained on four ranks, and a comparison with MPI.
+"""What Plait does: this machine, a network trained on four ranks, and a comparison with MPI.
 
-make demo
+`make demo` builds Plait first, which takes some minutes, and then runs this, which takes less than one.
 """
 
 import json

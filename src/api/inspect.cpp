@@ -21,9 +21,9 @@ std::string digits(double number, const char* form) {
   return text;
 }
 
-// 10^9, 10^6, 10^3 or 1 bytes.
+// In the units that --bytes and nccl-tests take: 64M is 64 MiB.
 std::string bytes_text(double bytes) {
-  constexpr std::pair<double, const char*> kUnits[] = {{1e9, " GB"}, {1e6, " MB"}, {1e3, " KB"}};
+  constexpr std::pair<double, const char*> kUnits[] = {{0x1p30, " GiB"}, {0x1p20, " MiB"}, {0x1p10, " KiB"}};
   for (const auto& [unit, suffix] : kUnits) {
     if (bytes >= unit) return digits(bytes / unit, "%.4g") + suffix;
   }

@@ -90,7 +90,7 @@ class Explanation {
     std::string text =
         join("bound     ", message_bytes_ > 0 ? "at least " : "at most ", time_text(load_.busiest_seconds), ": ",
              link_text(hop), " (", name(topology_.links[static_cast<size_t>(hop.link)].kind), ", ",
-             digits(gbps(hop.link)), " GB/s) carries ", digits(bytes(hop)), " bytes for each of the message\n");
+             digits(gbps(hop.link)), " GB/s) carries ", digits(bytes(hop)), " times the message\n");
     const double ratio = load_.chain_seconds / load_.busiest_seconds;
     if (ratio > kSame) {
       text += join("          but its operations wait for each other for ", digits(ratio),
@@ -115,7 +115,7 @@ class Explanation {
       sum.capacity += 2 * topology_.links[link].gbps * 1e9 * load_.busiest_seconds;
     }
     std::string text =
-        "by kind   of link, both directions: bytes for each of the message, and use while the busiest is busy\n";
+        "by kind   of link, both directions: bytes over those of the message, and use while the busiest is busy\n";
     for (const auto& [kind, sum] : kinds) {
       text += join("  ", padded(name(kind), 8), " ", padded(join(sum.used, " of ", sum.all, " used"), 16),
                    padded(digits(sum.bytes), 7), digits(100 * sum.bytes / sum.capacity, "%.0f"), " %\n");
@@ -139,7 +139,7 @@ class Explanation {
     };
     std::stable_sort(hops.begin(), hops.end(),
                      [&](const auto& a, const auto& b) { return share(a) > share(b) * (1 + 1e-9); });
-    std::string text = "by link   bytes for each of the message, bandwidth, time as a share of the busiest link's\n";
+    std::string text = "by link   bytes over those of the message, bandwidth, time as a share of the busiest link's\n";
     for (const DirectedLink& hop : hops) {
       text +=
           join("  ", padded(link_text(hop), width + 2),

@@ -63,7 +63,7 @@ std::string to_text(const Operation& operation) {
 
 std::string to_text(const Plan& plan) {
   std::ostringstream out;
-  out << "plan " << plan.algorithm << ": " << name(plan.collective) << " over " << plan.rank_count() << " ranks";
+  out << "plan " << plan.algorithm << ": " << name(plan.collective) << " over " << counted(plan.rank_count(), "rank");
   if (has_root(plan.collective)) out << ", root " << plan.root;
   out << ", " << counted(plan.chunk_count(), "chunk") << ", reach " << name(plan.reach)
       << (plan.in_place ? ", in place or not" : ", never in place") << "\n";

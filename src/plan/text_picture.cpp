@@ -26,7 +26,8 @@ class TextPicture {
 
   std::string text() const {
     std::ostringstream out;
-    out << plan_.algorithm << ": " << name(plan_.collective) << " over " << plan_.rank_count() << " ranks\n";
+    out << plan_.algorithm << ": " << name(plan_.collective) << " over " << plan_.rank_count()
+        << (plan_.rank_count() == 1 ? " rank\n" : " ranks\n");
     if (const std::string rule = chunk_rule(plan_); !rule.empty()) out << rule << "\n";
     std::vector<size_t> widths;
     for (int rank = 0; rank < shown_ranks_; ++rank) widths.push_back(width(rank));

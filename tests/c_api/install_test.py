@@ -15,12 +15,12 @@ from pathlib import Path
 CONSUMER = """\
 cmake_minimum_required(VERSION 3.24)
 project(consumer LANGUAGES C CXX)
-find_package(Plait 0.1 REQUIRED)
+find_package(@PACKAGE@ 0.1 REQUIRED)
 add_executable(example example.c)
-target_link_libraries(example PRIVATE Plait::plait)
+target_link_libraries(example PRIVATE @PACKAGE@::plait)
 add_executable(cpp cpp.cpp)
 target_compile_features(cpp PRIVATE cxx_std_20)
-target_link_libraries(cpp PRIVATE Plait::plait)
+target_link_libraries(cpp PRIVATE @PACKAGE@::plait)
 """
 
 
@@ -42,29 +42,34 @@ def main() -> int:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     with tempfile.TemporaryDirectory(prefix="plait-install-") as folder:
         prefix, consumer = Path(folder, "prefix"), Path(folder, "consumer")
-        run(cmake, "--install", build, "--prefix", prefix, "--component", "c")
+        said = run(cmake, "--install", build, "--prefix", prefix, "--component", "c")
+        assert "-- GPU kernels: " in said, said
         library = next(prefix.rglob("libplait.so")).parent
         installed = {path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if path.is_file()}
         assert {"include/plait/plait.h", "include/plait/plait.hpp"} <= installed, installed
+        assert {f"share/doc/plait/{name}" for name in ("LICENSE", "c_api.md", "all_reduce.c")} <= installed, installed
         assert not any(name.endswith(".a") for name in installed), installed
 
         consumer.mkdir()
-        (consumer / "CMakeLists.txt").write_text(CONSUMER, encoding="utf-8")
         (consumer / "example.c").write_text(documented_example(source), encoding="utf-8")
         (consumer / "cpp.cpp").write_text(
             "#include <plait/plait.hpp>\nint main() { return plait::api::version() == PLAIT_VERSION_CODE ? 0 : 1; }\n",
             encoding="utf-8",
         )
-        run(cmake, "-S", consumer, "-B", consumer / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
-        run(cmake, "--build", consumer / "build")
-        run(consumer / "build/example")
-        run(consumer / "build/cpp")
+        for package in ("Plait", "plait"):
+            (consumer / "CMakeLists.txt").write_text(CONSUMER.replace("@PACKAGE@", package), encoding="utf-8")
+            programs = consumer / package
+            run(cmake, "-S", consumer, "-B", programs, f"-DCMAKE_PREFIX_PATH={prefix}")
+            run(cmake, "--build", programs)
+            run(programs / "example")
+            run(programs / "cpp")
 
+        expected = [f"-I{prefix}/include", f"-L{library}", "-lplait"]
         if shutil.which("pkg-config"):
             environment = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig")}
             flags = run("pkg-config", "--cflags", "--libs", "plait", env=environment).split()
-        else:
-            flags = [f"-I{prefix}/include", f"-L{library}", "-lplait"]
+            assert flags == expected, flags
+        flags = expected
         program = Path(folder, "by_hand")
         strict = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
         run(compiler, *strict, consumer / "example.c", "-o", program, *flags, f"-Wl,-rpath,{library}")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+import pty
+import re
+import shlex
+import struct
 import subprocess
+import termios
+from contextlib import suppress
+from pathlib import Path
 
 import plait
 import pytest
 from plait import _core
-from plait.cli import main, topo
+from plait.cli import main, make_parser, topo
 from ranks import TIMEOUT, cli, command, environment
 
-COMMANDS = ["topo", "plan", "verify", "run", "bench", "settings"]
+COMMANDS = ["topo", "plan", "verify", "run", "bench", "settings", "completion"]
 
 
 def status_of(*arguments) -> int:
@@ -32,7 +42,43 @@ def test_help(name, capsys):
 def test_help_lists_all_commands(capsys):
     assert status_of() == 0
     text = capsys.readouterr().out
-    assert all(f"\n    {name} " in text for name in COMMANDS)
+    listed = [line.split()[0] for line in text.splitlines() if line.startswith("    ") and line[4:5].isalpha()]
+    assert listed == COMMANDS
+
+
+def test_the_page_has_every_command_and_every_option_of_bench():
+    text = (Path(__file__).resolve().parents[2] / "docs/command_line.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `plait (\w+)` \| ", text, re.MULTILINE) == [*COMMANDS, "run"]  # whose statuses are its own
+    parser = make_parser()._subparsers._group_actions[0].choices["bench"]
+    short = {flag for action in parser._actions for flag in action.option_strings if re.fullmatch("-[^-h]", flag)}
+    documented = set(re.findall(r"(?<=[` ])-[a-zA-Z](?=[` ])", text[text.index("for users of nccl-tests") :]))
+    assert short <= documented
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("plait p", "plan"),
+        ("plait ", " ".join(COMMANDS)),
+        ("plait plan --mach", "--machine"),
+        ("plait plan --machine dgx1", "dgx1-p100 dgx1-v100"),
+        ("plait plan all_reduce --algorithm hier", "hierarchical_ring"),
+        ("plait plan all_", "all_reduce all_gather all_to_all"),
+        ("plait bench --datatype bf", "bfloat16"),
+        ("plait bench --rank-", ""),
+        ("plait bench all_reduce -d bfl", "bfloat16"),
+        ("plait bench all_reduce --rank", "--ranks"),
+        ("plait verify pla", ""),
+    ],
+)
+def test_completion_in_bash(line, words):
+    script = cli("completion", "bash").stdout
+    before = line.split(" ")
+    simulation = f"{script}\nCOMP_WORDS=({' '.join(map(shlex.quote, before))}) COMP_CWORD={len(before) - 1}\n_plait\n"
+    result = subprocess.run(
+        ["bash", "-u", "-c", simulation + 'echo "${COMPREPLY[*]}"'], capture_output=True, text=True, check=True
+    )
+    assert (result.stdout.strip(), result.stderr) == (words, "")
 
 
 def test_version(capsys):
@@ -58,8 +104,11 @@ def test_unknown_arguments_show_the_usage_of_their_command(name, capsys):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["tpoo"], "command 'tpoo' is none of: topo, plan, verify, run, bench, settings; did you mean 'topo'?"),
-        (["frobnicate"], "command 'frobnicate' is none of: topo, plan, verify, run, bench, settings"),
+        (
+            ["tpoo"],
+            "command 'tpoo' is none of: topo, plan, verify, run, bench, settings, completion; did you mean 'topo'?",
+        ),
+        (["frobnicate"], "command 'frobnicate' is none of: topo, plan, verify, run, bench, settings, completion"),
         (["--verison"], "there is no option --verison; did you mean '--version'?"),
         (["plan", "--formt", "svg", "all_reduce"], "there is no option --formt; did you mean '--format'?"),
         (["plan", "all_reduce", "--formt=svg"], "there is no option --formt; did you mean '--format'?"),
@@ -142,6 +191,36 @@ def test_settings_table(capsys, monkeypatch):
     assert [line.split()[0].rstrip("*") for line in lines[::2]] == names
     timeout = next(line for line in lines if line.startswith("PLAIT_TIMEOUT_SEC"))
     assert timeout.split() == ["PLAIT_TIMEOUT_SEC", "*", "7"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["settings"], ["plan", "--list"], ["plan", "all_reduce", "--machine", "summit", "--explain"]]
+)
+def test_sentences_wrap_at_the_width_of_the_terminal(arguments):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
+    process = subprocess.Popen(command(*arguments), stdout=theirs, env=environment(COLUMNS=""))
+    os.close(theirs)
+    text = b""
+    with suppress(OSError):  # EIO, at its end
+        while part := os.read(ours, 4096):
+            text += part
+    assert process.wait(TIMEOUT) == 0
+    lines = text.decode().splitlines()
+    explained = lines.index("") if "" in lines else len(lines)  # tables after it stay as they are
+    assert max(map(len, lines[:explained])) <= 72
+    piped = cli(*arguments).stdout
+    assert max(map(len, piped.splitlines())) > 72
+    assert " ".join("\n".join(lines).split()) == " ".join(piped.split())
+
+
+def test_settings_json(capsys, monkeypatch):
+    monkeypatch.setenv("PLAIT_TIMEOUT_SEC", "7")
+    assert status_of("settings", "--json") == 0
+    table = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert table["PLAIT_TIMEOUT_SEC"]["value"] == "7" and table["PLAIT_TIMEOUT_SEC"]["default"] == "600"
+    assert table["PLAIT_RANK"]["value"] is None
+    assert all(row.keys() == {"name", "value", "default", "expected", "meaning"} for row in table.values())
 
 
 def test_bad_setting_is_an_error_in_words(capsys, monkeypatch):
@@ -229,7 +308,7 @@ def test_output_without_all_characters():
 def test_arguments_that_are_no_utf_8(arguments):
     result = cli(*(argument.replace("?", "\udcff") for argument in arguments), PYTHONUTF8="1")
     assert result.returncode in (1, 2, 127)
-    assert "plait: error: " in result.stderr and r"\udcff" in result.stderr and "defect" not in result.stderr
+    assert "plait: error: " in result.stderr and r"\xff" in result.stderr and "defect" not in result.stderr
 
 
 def test_settings_that_are_no_utf_8():

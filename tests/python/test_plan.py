@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import xml.etree.ElementTree
 
@@ -150,7 +151,7 @@ def test_plan_json_goes_through_verify(run, tmp_path):
     status, out, err = run("verify", file, "--bytes", "64M")
     assert (status, err) == (0, "")
     assert out.splitlines()[0] == "ok: hierarchical_ring(4x2), all_reduce over 8 ranks in 8 chunks"
-    assert "1.75 S (117.4 MB)" in out and "r0 -> r1" in out
+    assert "1.75 S (112 MiB)" in out and "r0 -> r1" in out
     status, out, err = run("plan", "all_reduce", *options, "--format", "json")
     assert json.loads(out) == json.loads(file.read_text())
     assert err.startswith("verified ")
@@ -184,14 +185,100 @@ def test_plan_exchanges(collective, form, run, tmp_path):
     if form == "json":
         status, out, err = run("verify", file, "--bytes", "64M")
         assert (status, err) == (0, "")
-        assert "0.75 S (50.33 MB)" in out
+        assert "0.75 S (48 MiB)" in out
 
 
-def test_plan_list(run):
+def test_plan_list(run, monkeypatch):
     status, out, _ = run("plan", "--list")
     assert status == 0
     for algorithm in plans.algorithms():
-        assert algorithm.name in out and algorithm.summary in out and algorithm.source in out
+        assert algorithm.name in out and algorithm.summary in out and f"for {', '.join(algorithm.collectives)}" in out
+        assert algorithm.source not in out  # paper ids, which docs/algorithms.md and --json have
+    status, out, err = run("plan", "--list", "--json")
+    assert (status, err) == (0, "")
+    listed = json.loads(out)
+    assert [entry["name"] for entry in listed] == [algorithm.name for algorithm in plans.algorithms()]
+    assert listed[0].keys() == {"name", "summary", "collectives", "source"}
+
+
+def test_plan_json_is_a_summary_alone(run, tmp_path):
+    arguments = ["plan", "bcast", "--machine", "summit", "--root", 2, "--json"]
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    summary = json.loads(out)
+    made = plans.for_machine(topology.machine("summit"), "broadcast", root=2)
+    for name in ("algorithm", "collective", "ranks", "root", "reach", "chunks", "steps", "chunks_read"):
+        assert summary[name] == getattr(made.plan, name), name
+    assert (summary["machine"], summary["nodes"], summary["reason"]) == ("summit", 1, made.reason)
+    assert summary["ranges"][0]["from_bytes"] == 1 and summary["profile"]
+    status, out, _ = run(*arguments, "--bytes", "3M", "-o", tmp_path / "plan.json", "--format", "json")
+    assert json.loads(out)["ranges"] == summary["ranges"]
+    assert plans.from_json((tmp_path / "plan.json").read_text()) == made.plan
+    assert json.loads(run("plan", "barrier", "-n", 3, "--json")[1])["root"] is None
+
+
+def test_verify_json(run, tmp_path):
+    plan = plans.make("reduce", "binomial", 3, root=1)
+    (tmp_path / "right.json").write_text(plan.to_json())
+    status, out, err = run("verify", tmp_path / "right.json", "--json")
+    result = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (result["ok"], result["algorithm"], result["root"], result["steps"]) == (True, plan.algorithm, 1, plan.steps)
+    (tmp_path / "wrong.json").write_text(without_a_wait(plans.make("all_reduce", "ring", 3)))
+    status, out, err = run("verify", tmp_path / "wrong.json", "--json")
+    result = json.loads(out)
+    assert status == 1 and result.keys() == {"ok", "error"} and result["ok"] is False
+    assert err == f"plait: error: {result['error']}\n"
+
+
+def without_a_wait(plan: plait.Plan) -> str:
+    """Its JSON, no longer right."""
+    fields = json.loads(plan.to_json())
+    lane = fields["ranks"][1]["lanes"][0]["operations"]
+    del lane[next(number for number, operation in enumerate(lane) if operation["op"] == "wait")]
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["all_reduce", "--factors", "4x4"], "--factors 4x4 is for hierarchical_ring, and this plan is"),
+        (["all_reduce", "--factors", "3x2", "--algorithm", "ring"], "--factors 3x2 is for hierarchical_ring"),
+        (["all_reduce", "--pipeline", 4, "--algorithm", "one_shot"], "one_shot has no pipeline here"),
+        (["all_reduce", "--root", 3], "all_reduce has no root"),
+        (["--list", "--format", "json"], "--list has --json"),
+        (["all_reduce", "--json", "--explain"], "--json is a summary"),
+        (["all_reduce", "--json", "--format", "svg"], "--json is a summary"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)
+def test_no_option_is_ignored(arguments, message, run):
+    status, out, err = run("plan", *arguments, "--machine", "summit")
+    assert (status, out) == (2, "") and message in err
+
+
+def test_pipelines_that_no_name_shows_are_taken(run):
+    for algorithm in ("flat", "push"):
+        status, _, err = run("plan", "all_reduce", "--machine", "hgx-h200-4", "--algorithm", algorithm, "--pipeline", 3)
+        assert (status, err) == (0, "")
+
+
+def test_one_reason_is_given_once(run):
+    status, out, err = run("plan", "broadcast", "--root", 9, "--machine", "summit")
+    assert (status, out) == (2, "")
+    assert err == (
+        "plait: error: no algorithm for broadcast fits this machine: root 9 does not exist; ranks are 0..5\n"
+    )
+    _, _, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "2000")
+    assert err.count("on different nodes") == 1 and "\n  flat, one_shot, one_shot_push, pull, push, push_pull: " in err
+
+
+def test_one_rank_is_no_ranks(run, tmp_path):
+    for form in ("text", "ascii", "json"):
+        status, out, err = run("plan", "all_reduce", "-n", 1, "--format", form, "-o", tmp_path / form)
+        assert status == 0 and "over 1 rank of live" in out
+        assert "1 ranks" not in out + err + (tmp_path / form).read_text()
+    assert "over 1 rank in" in run("verify", tmp_path / "json")[1]
 
 
 @pytest.mark.parametrize(
@@ -221,12 +308,8 @@ def test_errors(arguments, status, message, run):
 
 
 def test_verify_refuses_a_wrong_plan(run, tmp_path):
-    plan = json.loads(plans.make("all_reduce", "ring", 3).to_json())
-    lane = plan["ranks"][1]["lanes"][0]["operations"]
-    wait = next(number for number, operation in enumerate(lane) if operation["op"] == "wait")
-    del lane[wait]
     file = tmp_path / "wrong.json"
-    file.write_text(json.dumps(plan))
+    file.write_text(without_a_wait(plans.make("all_reduce", "ring", 3)))
     status, out, err = run("verify", file)
     assert (status, out) == (1, "")
     assert err.startswith("plait: error: plan ring")
@@ -250,6 +333,17 @@ def test_verify_refuses_what_is_no_text(tmp_path, run):
     assert status == 2 and "not a text" in err
 
 
+def test_verify_takes_any_name_that_the_system_takes(tmp_path, run):
+    for name, text in ((b"good\xff.json", plans.make("barrier", "flat", 2).to_json()), (b"bad\xff\x1b.json", "{")):
+        (tmp_path / os.fsdecode(name)).write_text(text)
+    status, out, err = run("verify", tmp_path / os.fsdecode(b"good\xff.json"))
+    assert (status, err) == (0, "") and out.startswith("ok: flat, barrier")
+    status, out, err = run("verify", tmp_path / os.fsdecode(b"bad\xff\x1b.json"))
+    assert (status, out) == (2, "") and rf"{tmp_path}/bad\xff\x1b.json:1: expected" in err
+    status, out, err = run("verify", tmp_path / os.fsdecode(b"none\xff"))
+    assert (status, out) == (2, "") and rf"{tmp_path}/none\xff: No such file" in err
+
+
 def test_verify_reads_standard_input():
     text = plans.make("barrier", "flat", 2).to_json()
     result = cli("verify", "-", input=text)
@@ -268,109 +362,72 @@ def test_says_what_s_is_and_counts_one_chunk(run):
     assert "\nsize     S is the message, the blocks of all ranks\n" in out
 
 
-def test_says_what_a_communicator_runs(capsys):
-    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "8"]) == 0
-    assert "live     8 B: one_shot(store), packets, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
-    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", "16M"]) == 0
-    assert (
-        "live     16777216 B: one_shot(store, parts=2), signals, 128 CTAs of 512 threads on at most 128 SMs, "
-        "the last slice of each strand as flat(both)\n"
-    ) in capsys.readouterr().out
-    assert main(["plan", "barrier", "--machine", "hgx-h200-4", "--gpus", "0,1"]) == 0
-    assert "live     flat, signals, 1 CTA of 64 threads on at most 1 SM\n" in capsys.readouterr().out
-    assert main(["plan", "all_reduce", "--ranks", "4"]) == 0
-    assert "live     8 B: one_shot(load)\n" in capsys.readouterr().out
-    assert main(["plan", "reduce", "--machine", "summit", "--nodes", "2"]) == 0
-    assert "live     nothing yet: communicators are of one node\n" in capsys.readouterr().out
+def ranges(collective, machine="hgx-h200-4", gpus=(), **settings):
+    """What a communicator on the machine runs, by size."""
+    found = topology.machine(machine)
+    if gpus:
+        found = found.select(list(gpus))
+    return plans.for_machine(found, collective, settings=plait.Settings(**settings)).ranges
 
 
-def test_says_what_goes_through_host_memory(capsys):
-    beside = r"; of that, (\d+(\.\d)?)% of each block through host memory at once, by (\d+) CTAs more\n"
-    plan = ["--machine", "hgx-h200-4", "--gpus"]
-    for collective, gpus, most_ctas in (
-        ("all_reduce", "0,1", 8),
-        ("broadcast", "0,1", 8),
-        ("all_gather", "0,1", 8),
-        ("all_reduce", "0,1,2,3", 12),
-        ("reduce_scatter", "0,1,2,3", 8),
-    ):
-        assert main(["plan", collective, *plan, gpus, "--bytes", "1G"]) == 0
-        share, _, ctas = re.search(beside, capsys.readouterr().out).groups()
-        assert 5 < float(share) < 12 and int(ctas) == most_ctas
-    for collective, gpus, size in (
-        ("all_reduce", "0,1", "1M"),
-        ("all_reduce", "0,1,2", "1G"),
-        ("all_gather", "0,1,2,3", "1G"),
-    ):
-        assert main(["plan", collective, *plan, gpus, "--bytes", size]) == 0
-        assert "host memory" not in capsys.readouterr().out
+def row_at(rows, size):
+    return next(row for row in rows if row["from_bytes"] <= size <= row["to_bytes"])
 
 
-def test_says_what_goes_straight_from_buffer_to_buffer(capsys):
-    arguments = ["plan", "all_gather", "--machine", "hgx-h200-4", "--bytes"]
-    kernels = "flat(store, parts=2), signals, 128 CTAs of 512 threads on at most 128 SMs\n"
-    together, buffers = ", where ranks come to the call together", ", with buffers of cudaMalloc; else "
-    by_engines = together + " (those of one process neither captured nor on the default stream)" + buffers
-    assert main([*arguments, "256M"]) == 0
-    assert (
-        "live     268435456 B: flat(load, zero_copy, engine=copy) by copy engines, and at most 8 SMs for what a rank "
-        "has for itself" + by_engines + kernels
-    ) in capsys.readouterr().out
-    assert main([*arguments, "32M"]) == 0
-    assert (
-        "live     33554432 B: flat(load, zero_copy, engine=sm) by at most 48 SMs" + together + buffers + kernels
-        in capsys.readouterr().out
-    )
-    assert main([*arguments, "4M"]) == 0
-    assert "live     4194304 B: flat(store), lines, " in capsys.readouterr().out
-    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "256M"]) == 0
-    assert (
-        "B: flat(load, zero_copy, engine=copy) by copy engines, and at most 16 SMs that combine" + by_engines
-        in capsys.readouterr().out
-    )
-    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "128M"]) == 0
-    assert "copy engines" not in capsys.readouterr().out
+def test_the_table_comes_first_and_is_short(capsys):
+    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("all_reduce over 4 ranks of hgx-h200-4, float32\nsize ")
+    assert len(out.splitlines()) < 25
+    assert "verified flat(store, parts=2): " in out
+    assert main(["plan", "barrier", "--machine", "hgx-h200-4"]) == 0
+    assert "\nany " in capsys.readouterr().out
+
+
+def test_ranges_follow_each_other():
+    for machine in ("summit", "hgx-h200-4", "kesch"):
+        rows = ranges("all_reduce", machine)
+        assert rows[0]["from_bytes"] == 1
+        for row, following in zip(rows, rows[1:], strict=False):
+            assert following["from_bytes"] == row["to_bytes"] + 1
+            assert 0 < row["from_seconds"] <= row["to_seconds"]
+
+
+def test_says_what_a_communicator_runs():
+    of_four, of_two = ranges("all_reduce"), ranges("all_reduce", gpus=(0, 1))
+    assert row_at(of_four, 8)["algorithm"] == "one_shot(store)"
+    assert row_at(of_four, 8)["protocol"] == "packets" and row_at(of_four, 8)["measured"]
+    assert row_at(of_two, 16 << 20)["algorithm"] == "one_shot(store, parts=2)"
+    assert row_at(of_two, 16 << 20)["ending"] == "flat(both)"
+    gathered = ranges("all_gather")
+    assert row_at(gathered, 4 << 20)["zero_copy"] is None
+    assert row_at(gathered, 32 << 20)["zero_copy"] == "flat(load, zero_copy, engine=sm)"
+    assert row_at(gathered, 256 << 20)["zero_copy"] == "flat(load, zero_copy, engine=copy)"
+    assert row_at(ranges("all_reduce", "summit"), 1 << 30)["algorithm"].startswith("three_stage")
 
 
 def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
-    arguments = ["plan", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "1G"]
-    monkeypatch.setenv("PLAIT_MAX_SMS", "8")
-    assert main(arguments) == 0
-    out = capsys.readouterr().out
-    assert "live     what a communicator runs with PLAIT_MAX_SMS=8:\n" in out and "at most 8 SMs that combine" in out
+    pinned = ranges("all_reduce", algorithm="all_reduce:0-64K=one_shot,1M-=ring(parts=2)")
+    assert row_at(pinned, 60 << 10)["reason"] == "asked for as 'one_shot'"
+    assert not row_at(pinned, 100 << 10)["reason"].startswith("asked")
+    assert row_at(pinned, 1 << 30)["algorithm"] == "ring(parts=2)"
+    assert all(row["protocol"] == "signals" for row in ranges("all_reduce", algorithm="all_reduce:ring"))
     monkeypatch.setenv("PLAIT_ALGORITHM", "all_reduce:ring")
-    monkeypatch.setenv("PLAIT_LAUNCH", "signals:16x256")
-    assert main(arguments) == 0
-    assert "live     1073741824 B: ring, signals, 16 CTAs of 256 threads" in capsys.readouterr().out
-    for name, value in (("PLAIT_LAUNCH", "signals:65x256"), ("PLAIT_ALGORITHM", "all_reduce:hierarchical_ring(5x7)")):
-        monkeypatch.setenv(name, value)
-        assert main(arguments) == 2
-        assert f"{name} is '{value}'" in capsys.readouterr().err
-        monkeypatch.delenv(name)
+    assert main(["plan", "all_reduce", "--machine", "hgx-h200-4"]) == 0
+    assert "hgx-h200-4 with PLAIT_ALGORITHM=all_reduce:ring, float32" in capsys.readouterr().out
 
 
-def test_a_communicator_runs_nothing_that_does_not_fit(capsys, monkeypatch):
-    def live(collective, size, **settings):
-        for name, value in settings.items():
-            monkeypatch.setenv(f"PLAIT_{name}", value)
-        assert main(["plan", collective, "--machine", "hgx-h200-4", "--gpus", "0,1", "--bytes", size]) == 0
-        for name in settings:
-            monkeypatch.delenv(f"PLAIT_{name}")
-        return capsys.readouterr().out.rsplit("live     ", 1)[1].splitlines()[0]
-
-    assert "flat(load), signals, 2 CTAs of 128 threads" in live(
-        "all_reduce", "64K", ALGORITHM="all_reduce:flat(load)", LAUNCH="packets:2x128"
-    )
-    assert "flat(store), lines, " in live("all_gather", "1M")
-    assert "flat(store), signals, " in live("all_gather", "1M", REACH="host")
-    assert "zero_copy, engine=copy) by copy engines" in live("all_gather", "1G")
-    for outcome in (
-        live("all_gather", "1G", REACH="host"),
-        live("all_gather", "1G", REACH="host", ALGORITHM="all_gather:pull"),
-    ):
-        assert outcome.startswith("1073741824 B: flat(store") and "host memory" not in outcome
-    assert live("all_gather", "16M").endswith("the last slice of each strand as flat(both)")
-    assert "flat(both)" not in live("all_gather", "16M", REACH="ipc")
+def test_a_communicator_under_a_described_machine_runs_what_is_shown():
+    """Six ranks here are the six GPUs of Summit, and eight are two nodes of KESCH."""
+    for text, name, nodes, ranks in (("summit", "summit", 1, 6), ("kesch:nodes=2", "kesch", 2, 8)):
+        machine = topology.machine(name, nodes)
+        comms = plait.in_process(ranks, plait.Settings(topology=text))
+        for collective in ("all_reduce", "broadcast"):
+            for size in (64, 1 << 20, 64 << 20):
+                shown = plans.for_machine(machine, collective, ranks=ranks, message_bytes=size)
+                array = numpy.empty(size // 4, "float32")
+                assert comms[0].plan_for(collective, array) == shown.plan
+                assert comms[0].reason_for(collective, array) == shown.reason
 
 
 @pytest.mark.parametrize("name", ["flat(store, parts=2)", "hierarchical_ring(2x2, parts=3)", "ring(zero_copy)"])

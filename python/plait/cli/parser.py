@@ -53,6 +53,7 @@ class Parser(argparse.ArgumentParser):
                 yield argument.partition("=")[0]
 
     def _no_option(self, option: str) -> str:
-        known = [name for name in self._option_string_actions if name.startswith("--")]
+        options = self._option_string_actions.items()
+        known = [name for name, action in options if name.startswith("--") and action.help != argparse.SUPPRESS]
         guess = _core.did_you_mean(usage.shown(option), known) if option.startswith("--") else ""
         return f"there is no option {usage.shown(option)}{guess}"

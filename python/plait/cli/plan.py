@@ -8,12 +8,13 @@ import sys
 
 from .. import _core, plans
 from ..communicator import Settings
-from . import usage
+from . import plan_json, usage
 from .machine_options import add_machine_options, read_machine
-from .screen import show
+from .screen import show, show_json, show_wrapped
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
+_HANGING = len("verified ")  # columns before the words of a line
 _SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
 FORMATS = ("text", "json", "svg", "ascii")
 
@@ -49,6 +50,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     read_collective = usage.one_of("collective", COLLECTIVES, _core.collective_name)
     add("collective", nargs="?", type=read_collective, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add("--list", action="store_true", help="list the algorithms")
+    add("--json", action="store_true", help="print the summary, or the list, as JSON, and not the plan")
     add(
         "--algorithm",
         type=usage.name,
@@ -71,11 +73,38 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     if options.list:
-        _list_algorithms()
+        _list_algorithms(options)
         return 0
     if options.collective is None:
         raise usage.UsageError(f"plan: which collective? One of {', '.join(COLLECTIVES)}")
-    made = plans.for_machine(
+    if options.json and (options.explain or (options.format is not None and options.output is None)):
+        raise usage.UsageError("plan: --json is a summary; --format goes with -o then, and --explain without --json")
+    made = _make(options)
+    if options.json:
+        if options.output is not None:
+            _write(made.plan, options)
+        show_json(plan_json.summary_of(made))
+        return 0
+    # What other programs read stays alone on stdout.
+    words = sys.stderr if options.output is None and options.format in ("json", "svg") else sys.stdout
+    if made.ranges:
+        _print_table(made, words)
+    _print_verified(made, options, words)
+    if options.output is not None:
+        _write(made.plan, options)
+        show(f"written  {options.output}")
+    elif options.format is not None:
+        if words is sys.stdout:
+            show()
+        show(_show(made.plan, options), end="")
+    if options.explain:
+        show(file=words)
+        show(made.explain(options.bytes), end="", file=words)
+    return 0
+
+
+def _make(options: argparse.Namespace) -> plans.MachinePlan:
+    return plans.for_machine(
         read_machine(options),
         options.collective,
         options.algorithm or "",
@@ -87,47 +116,35 @@ def _run(options: argparse.Namespace) -> int:
         message_bytes=options.bytes,
         settings=Settings.from_environment(),
     )
-    wants_plan = options.format is not None or options.output is not None
-    shown = _show(made.plan, options) if wants_plan else None
-    # What other programs read stays alone on stdout.
-    words = sys.stderr if options.output is None and options.format in ("json", "svg") else sys.stdout
-    if made.ranges:
-        _print_table(made, words)
-    _print_verified(made, options, words)
-    if options.output is not None:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(shown)
-        show(f"written  {options.output}")
-    elif shown is not None:
-        if words is sys.stdout:
-            show()
-        show(shown, end="")
-    if options.explain:
-        show(file=words)
-        show(made.explain(options.bytes), end="", file=words)
-    return 0
 
 
 def _print_table(made: plans.MachinePlan, words) -> None:
     asked = [f"{name}={os.environ[name]}" for name in _SETTINGS if os.environ.get(name)]
     with_them = f" with {' '.join(asked)}" if asked else ""
-    show(f"{made.plan.collective} over {made.plan.ranks} ranks of {made.topology.name}{with_them}, float32:", file=words)
+    ranks = usage.counted(made.plan.ranks, "rank")
+    show(f"{made.plan.collective} over {ranks} of {made.topology.name}{with_them}, float32", file=words)
     show(made.table(), end="", file=words)
-    show(f"costs of profile {made.profile}; --format text shows the operations of the plan below", file=words)
+    show(f"times by the costs of profile {made.profile}; --format text shows the operations of a plan", file=words)
     show(file=words)
 
 
 def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     plan = made.plan
-    show(
+    show_wrapped(
         f"verified {plan.algorithm}: {plan.collective} over {usage.counted(plan.ranks, 'rank')} of "
         f"{made.topology.name} in {usage.counted(plan.chunks, 'chunk')}",
+        hanging=_HANGING,
         file=words,
     )
     if options.algorithm is None:
-        size = f"for {options.bytes} B" if options.bytes else "for long messages"
-        show(f"why      {size}: {made.reason}", file=words)
-    show(plan.summary(options.bytes), end="", file=words)
+        size = f"for {usage.size_text(options.bytes)}" if options.bytes else "for long messages"
+        show_wrapped(f"why      {size}: {made.reason}", hanging=_HANGING, file=words)
+    show_wrapped(plan.summary(options.bytes), hanging=_HANGING, file=words)
+
+
+def _write(plan: plans.Plan, options: argparse.Namespace) -> None:
+    with open(options.output, "w", encoding="utf-8") as file:
+        file.write(_show(plan, options))
 
 
 def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
@@ -135,9 +152,14 @@ def _show(plan: plans.Plan, options: argparse.Namespace) -> str:
     return forms[options.format or "text"]()
 
 
-def _list_algorithms() -> None:
+def _list_algorithms(options: argparse.Namespace) -> None:
+    if options.format is not None:
+        raise usage.UsageError("plan: --format is for plans; --list has --json")
+    if options.json:
+        show_json(plan_json.algorithms())
+        return
     algorithms = plans.algorithms()
     width = max(len(algorithm.name) for algorithm in algorithms)
     for algorithm in algorithms:
-        show(f"{algorithm.name:{width}}  {algorithm.summary}")
-        show(f"{'':{width}}  for {', '.join(algorithm.collectives)}; {algorithm.source}")
+        show_wrapped(f"{algorithm.name:{width}}  {algorithm.summary}", hanging=width + 2)
+        show_wrapped(f"{'':{width}}  for {', '.join(algorithm.collectives)}", hanging=width + 2)

@@ -12,8 +12,9 @@ which `plait.init()` makes a communicator. Variables by which another launcher t
 (mpirun, srun, RANK and WORLD_SIZE, ...) are taken out: they are not about these ranks. Passes on their output line by
 line, and the signals that it gets itself.
 When a rank fails, the others get a grace time, in which they find out and say what happened, and are then ended.
-Nothing that was started outlives `plait run`: what ranks leave behind is ended too. Only where SIGKILL ends `plait run`
-itself, processes that made a session or group of their own may stay."""
+Where all of them are stopped (SIGSTOP), they get none. Nothing that was started outlives `plait run`: what ranks leave
+behind is ended too. Only where SIGKILL ends `plait run` itself, processes that made a session or group of their own may
+stay."""
 
 _EPILOG = """\
 exit status: 0 when all ranks ended with 0; else that of the first rank that failed (128 + its number for a signal);

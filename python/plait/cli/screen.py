@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+_NARROWEST = 40  # columns: in less, sentences cannot be read
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 _DIRECTION = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _CONTROL |= {code: f"\\u{code:04x}" for code in _DIRECTION}
+_CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}  # as Python decodes those bytes
 
 
 def printable(text: object) -> str:
@@ -48,6 +52,31 @@ def show(text: object = "", *, end: str = "\n", file: TextIO | None = None, flus
         return
     with output_errors():
         print(printable(text), end=end, file=file or sys.stdout, flush=flush)
+
+
+def show_wrapped(text: object, *, hanging: int, file: TextIO | None = None) -> None:
+    """Sentences: lines that are wider than the terminal go on in the next one, `hanging` columns in."""
+    width = _columns(file or sys.stdout)
+    for line in printable(text).splitlines():
+        if width is not None and len(line) > width:
+            line = textwrap.fill(
+                line, width, subsequent_indent=" " * hanging, break_long_words=False, break_on_hyphens=False
+            )
+        show(line, file=file)
+
+
+def _columns(stream: TextIO) -> int | None:
+    """Of the terminal; None where the output goes elsewhere, to programs that look for lines."""
+    if not stream.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, _NARROWEST)
+
+
+def show_json(value: object) -> None:
+    """What other programs read, alone on standard output."""
+    import json
+
+    show(json.dumps(value, indent=1))
 
 
 def flush() -> None:

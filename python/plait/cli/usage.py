@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from .. import _core
 from ..errors import InvalidArgument
+from . import screen
 
 # What commands end with: docs/command_line.md. `plait run` has the statuses of its ranks besides.
 EXIT_FAILED = 1  # what was asked for was done, and failed
@@ -59,6 +60,14 @@ def size(text: str) -> int:
     return int(number)
 
 
+def size_text(size: int) -> str:
+    """As size() takes it: "64 MiB"; bytes where that is not exact."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor and size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
 def natural(text: str) -> int:
     """A whole number from 0."""
     return _count(text, 0)
@@ -91,7 +100,12 @@ def name(text: str) -> str:
 
 def shown(text: str) -> str:
     """A text as messages quote it."""
-    return _short(text.encode(errors="backslashreplace").decode())
+    return _short(file_text(text))
+
+
+def file_text(path: str) -> str:
+    """What messages call a file, whose name may be any bytes."""
+    return screen.printable(path).encode(errors="backslashreplace").decode()
 
 
 def unknown(what: str, text: str, names: Iterable[str]) -> str:
@@ -112,6 +126,7 @@ def one_of(what: str, names: Sequence[str], others: Callable[[str], str] | None 
                 return others(text)
         raise argparse.ArgumentTypeError(unknown(what, text, names))
 
+    read.names = names  # for completion
     return read
 
 

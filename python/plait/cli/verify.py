@@ -7,9 +7,9 @@ import sys
 from typing import BinaryIO
 
 from .. import plans
-from ..errors import InvalidInput
-from . import usage
-from .screen import show
+from ..errors import InvalidInput, InvalidPlan
+from . import plan_json, usage
+from .screen import show, show_json, show_wrapped
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -26,20 +26,32 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser.add_argument(
         "--bytes", type=usage.size, default=0, metavar="SIZE", help="show amounts for a message of this size as well"
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, of a wrong plan as well")
     parser.set_defaults(run=_run)
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
-    plan = plans.from_json(*read_text(options.file))
-    show(f"ok: {plan.algorithm}, {plan.collective} over {plan.ranks} ranks in {usage.counted(plan.chunks, 'chunk')}")
-    show(plan.summary(options.bytes), end="")
+    try:
+        plan = plans.from_json(*read_text(options.file))
+    except InvalidPlan as error:
+        if options.json:
+            show_json({"ok": False, "error": str(error)})
+        raise
+    if options.json:
+        show_json({"ok": True, **plan_json.figures_of(plan)})
+        return 0
+    show(
+        f"ok: {plan.algorithm}, {plan.collective} over {usage.counted(plan.ranks, 'rank')} in "
+        f"{usage.counted(plan.chunks, 'chunk')}"
+    )
+    show_wrapped(plan.summary(options.bytes), hanging=len("steps    "))
     return 0
 
 
 def read_text(path: str) -> tuple[str, str]:
     """The text of a file, and what messages call it."""
-    name = "standard input" if path == "-" else path
+    name = "standard input" if path == "-" else usage.file_text(path)
     try:
         if path == "-":
             if sys.stdin is None:

@@ -26,7 +26,8 @@ void expect_part(const std::string& text, const std::string& part) {
 TEST(Explain, TheFlatRingOnSummit) {
   const std::string text = explained("summit", 6, "ring");
   expect_part(text, "ring: all_reduce over 6 ranks of summit, 10 steps\n");
-  expect_part(text, "bound     at most 30 GB/s of message: gpu0 -> gpu1 (nvlink, 50 GB/s) carries 1.67 bytes for each");
+  expect_part(text,
+              "bound     at most 30 GB/s of message: gpu0 -> gpu1 (nvlink, 50 GB/s) carries 1.67 times the message\n");
   expect_part(text, "so it can come close to that");
   expect_part(text, "  nvlink   8 of 12 used ");
   expect_part(text, "  pcie     0 of 2 used ");

@@ -1,0 +1,60 @@
+"""What `make install` would do, as `make -n` shows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+
+
+def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "CUDA_ARCH"))}
+    command = ["make", "-f", str(ROOT / "Makefile"), *arguments]
+    return subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, timeout=60, check=False)
+
+
+def would(*arguments: str) -> str:
+    result = make("-n", *arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_root_builds_nothing_and_installs_no_packages():
+    as_root = would("install", "AS_ROOT=0")
+    assert "--install build/install" in as_root
+    assert "prepare.py" not in as_root and "cmake --build" not in as_root and "pip" not in as_root
+    for_others = would("install", "AS_ROOT=")
+    assert "prepare.py build" in for_others and "cmake --build build/install" in for_others
+
+
+def test_all_targets_are_installed_unless_some_are_named():
+    assert "'-DCMAKE_CUDA_ARCHITECTURES='" in would("release")
+    assert "'-DCMAKE_CUDA_ARCHITECTURES=90-real'" in would("release", "CUDA_ARCHITECTURES=90-real")
+
+
+def test_root_without_a_build_is_told_what_to_do(tmp_path):
+    result = make("install", "AS_ROOT=0", folder=tmp_path)
+    assert result.returncode != 0 and "run `make release` first" in result.stdout
+
+
+def test_uninstall_takes_what_was_installed_and_no_more(tmp_path):
+    installed = tmp_path / "prefix with blanks"
+    files = [installed / "include/plait/plait.h", installed / "lib/libplait.so"]
+    others = [installed / "lib/other.so"]
+    for file in files + others:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    manifest = tmp_path / "build/install/install_manifest_c.txt"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("\n".join(map(str, files)))  # CMake ends it without a newline
+    result = make("uninstall", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert not any(file.exists() for file in files) and all(file.exists() for file in others)
+    assert not files[0].parent.exists() and not manifest.exists()
+    assert make("uninstall", folder=tmp_path).returncode != 0
