@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _core
-from .errors import InvalidArgument
+from .errors import InvalidArgument, Mismatch
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
@@ -196,7 +196,12 @@ class Communicator:
         self._core.abort(reason)
 
     def close(self) -> None:
-        """Leaves: ranks that still call get PeerFailed. May be repeated."""
+        """Leaves: ranks that still call get PeerFailed. May be repeated.
+
+        Raises Mismatch where ranks have made different calls in which none waited for another, such as a broadcast in
+        which each rank is the root, or where one has left after more or fewer calls than this one. For ranks that have
+        not come to this one's last calls it waits a second at most. It is closed also then.
+        """
         self._core.close()
 
     def __enter__(self) -> Communicator:
@@ -208,7 +213,11 @@ class Communicator:
         # The other ranks may be waiting for this one in a call that it will never make.
         if error is not None and not self.closed:
             self.abort(f"{kind.__name__ if kind else 'error'}: {error}")
-        self.close()
+        try:
+            self.close()
+        except Mismatch:
+            if error is None:
+                raise
 
     def __repr__(self) -> str:
         if self.closed:
