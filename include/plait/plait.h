@@ -42,12 +42,12 @@
 // plaitCommCuDevice. Groups, and the text of plaitGetLastError, belong to the calling thread.
 //
 // Errors. All functions but the two that return text return a plaitResult_t. plaitInvalidArgument means that nothing
-// has happened on this rank (of a group see plaitGroupEnd). No function exits or throws, and none prints but warnings,
-// to stderr, such as of a PLAIT_ variable that does not exist (PLAIT_LOG=error does without); plaitGetLastError says in
-// words what was wrong, where, and what to do. A handle that was destroyed, or is NULL where that is not said to do
-// nothing, is plaitInvalidArgument. Functions may be called as long as the program runs, also from destructors of
-// static objects and from functions given to atexit. A thread that is cancelled (pthread_cancel) finishes its call
-// first.
+// has happened on this rank (of a group see plaitGroupEnd). No function exits or throws, and none but plaitCommDestroy
+// prints more than warnings, to stderr, such as of a PLAIT_ variable that does not exist (PLAIT_LOG=error does
+// without); plaitGetLastError says in words what was wrong, where, and what to do. A handle that was destroyed, or is
+// NULL where that is not said to do nothing, is plaitInvalidArgument. Functions may be called as long as the program
+// runs, also from destructors of static objects and from functions given to atexit. A thread that is cancelled
+// (pthread_cancel) finishes its call first.
 #ifndef PLAIT_PLAIT_H
 #define PLAIT_PLAIT_H
 
@@ -233,9 +233,14 @@ PLAIT_API plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, pla
 // Waits until this rank's calls on the GPU are done and gives back what they used, now or, where calls of other
 // communicators of the process are under way, once none is. Collectives are plaitInvalidUsage from now on; the handle
 // still has to be destroyed. Concerns this rank alone: others go on until they need it. NULL: nothing happens.
+//
+// plaitInvalidUsage where ranks turn out to have made different calls, or one has left after more or fewer than this
+// one: no call tells of those in which no rank waits for another, such as broadcasts in which each rank is the root.
+// For ranks that have not come to this one's last calls it waits a second at most. It is finalized all the same.
 PLAIT_API plaitResult_t plaitCommFinalize(plaitComm_t comm);
 
-// plaitCommFinalize, where that was not done, and the end of the handle. NULL: nothing happens.
+// plaitCommFinalize, where that was not done, and the end of the handle, whatever it returns. What plaitInvalidUsage it
+// returns for different calls is also written to stderr. NULL: nothing happens.
 PLAIT_API plaitResult_t plaitCommDestroy(plaitComm_t comm);
 
 // Ends the communicator for all ranks, and the handle of this one. Calls under way, of any thread and any rank, return

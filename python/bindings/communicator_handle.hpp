@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
@@ -47,9 +48,13 @@ class CommunicatorHandle {
     if (communicator_) communicator_->abort(reason);
   }
 
+  // Closed also where it throws, as Communicator::close() does.
   void close() {
     if (busy_) fail(ErrorCode::kInvalidArgument, "this communicator is in a call of another thread; abort() ends that");
-    communicator_.reset();
+    const std::shared_ptr<Communicator> leaving = std::exchange(communicator_, nullptr);
+    if (!leaving) return;
+    const nb::gil_scoped_release release;
+    leaving->close();
   }
 
  private:

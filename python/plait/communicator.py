@@ -219,7 +219,12 @@ class Communicator:
         self._core.abort(reason)
 
     def close(self) -> None:
-        """Leaves: ranks that still call get PeerFailed. May be repeated."""
+        """Leaves: ranks that still call get PeerFailed. May be repeated.
+
+        Raises Mismatch where ranks have made different calls in which none waited for another, such as a broadcast in
+        which each rank is the root, or where one has left after more or fewer calls than this one. For ranks that have
+        not come to this one's last calls it waits a second at most. It is closed also then.
+        """
         self._core.close()
 
     def __enter__(self) -> Communicator:

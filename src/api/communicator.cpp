@@ -387,9 +387,14 @@ void Communicator::finish() {
   if (held(impl_).device) impl_->device->finish();
 }
 
+void Communicator::close() {
+  finish();
+  impl_->host.close();
+}
+
 std::optional<Error> Communicator::async_error() const {
   if (held(impl_).device) impl_->device->look_at_reports();
-  return failure_in(impl_->shared->failure(), impl_->rank);
+  return impl_->shared->failure_for(impl_->rank);
 }
 
 // Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.

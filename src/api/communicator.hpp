@@ -118,6 +118,11 @@ class Communicator {
   // Waits until this rank's GPU is done with all calls but those of graphs; what they fail of is then in async_error().
   // Throws kSystem where the GPU itself has failed.
   void finish();
+  // Leaves: no call may follow. finish(), and then the only check of calls in which no rank waited for another, such as
+  // broadcasts in which each rank is the root: throws kMismatch where ranks have made other calls, or left after more
+  // or fewer. Waits for others who have not come to this rank's last calls, but for a second only. The destructor does
+  // the same without that wait, and logs what this throws. May be repeated.
+  void close();
   // The failure that ended the communicator, if one did. From any thread. Of calls on a GPU that a stream has come past
   // it is known.
   std::optional<Error> async_error() const;

@@ -40,6 +40,22 @@ static_assert(plait::api::data_type<uint16_t>() == plaitUint16 && plait::api::da
 static_assert(plait::api::data_type<float>() == plaitFloat32 && plait::api::data_type<double>() == plaitFloat64);
 static_assert(!std::is_copy_constructible_v<Communicator> && std::is_nothrow_move_constructible_v<Communicator>);
 
+// What `body` has written to stderr.
+template <class Body>
+std::string logged_by(const Body& body) {
+  std::FILE* const file = std::tmpfile();
+  const int before = dup(STDERR_FILENO);
+  if (file == nullptr || before < 0 || dup2(fileno(file), STDERR_FILENO) < 0) return "no file";
+  body();
+  dup2(before, STDERR_FILENO);
+  close(before);
+  std::string text(10'000, '\0');
+  std::rewind(file);
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
 void test_one_thread() {
   std::vector<Communicator> ranks = Communicator::all_on_host(3);
   std::vector<float> values = {1, 2, 3};
@@ -120,6 +136,34 @@ void test_threads() {
   });
 }
 
+// No rank waits for another where each is the root. Who ends the communicator is told, and a destructor says it.
+void test_roots_that_differ() {
+  const auto is_told = [](plaitResult_t result) {
+    return result == plaitInvalidUsage &&
+           std::string(plaitGetLastError(nullptr)).find("call 1 differs between ranks") != std::string::npos;
+  };
+  for (const bool finalizes : {true, false}) {
+    const plaitUniqueId id = plait::api::unique_id();
+    in_threads(2, [&](int r) {
+      Communicator comm(2, id, r, plait::api::default_config(PLAIT_DEVICE_HOST));
+      comm.broadcast(&r, &r, 1, r);
+      if (finalizes) check(is_told(plaitCommFinalize(comm.get())), "plaitCommFinalize");
+      const plaitResult_t result = plaitCommDestroy(comm.release());
+      check(finalizes ? result == plaitSuccess : is_told(result), "plaitCommDestroy");
+    });
+  }
+  const plaitUniqueId id = plait::api::unique_id();
+  const std::string log = logged_by([&] {
+    in_threads(2, [&](int r) {
+      Communicator comm(2, id, r, plait::api::default_config(PLAIT_DEVICE_HOST));
+      comm.broadcast(&r, &r, 1, r);
+    });
+  });
+  for (const std::string rank : {"[rank 0]", "[rank 1]"}) {
+    check(log.find("plait: " + rank + " error: call 1 differs between ranks") != std::string::npos, log.c_str());
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -128,6 +172,7 @@ int main() {
   check(plait::api::version() == PLAIT_VERSION_CODE, "version");
   test_one_thread();
   test_threads();
+  test_roots_that_differ();
   std::printf("cpp_test: %d failed\n", failures);
   return failures == 0 ? 0 : 1;
 }

@@ -480,6 +480,33 @@ void expect_failure(Report& report, World& world, const std::string& what, Error
   world.synchronize();  // no kernel may be left spinning
 }
 
+// Each rank is the root, or gives to another one: no kernel waits. Ranks hear of it at the end, or soon in a loop.
+void test_roots_that_differ(Report& report, int gpus) {
+  const auto expect_mismatch = [&](const Call& call, const char* where, const auto& body) {
+    try {
+      body();
+      report.expect(false, join(to_text(call), ", other roots: nobody noticed ", where));
+    } catch (const Error& error) {
+      report.expect(error.code() == ErrorCode::kMismatch, error.what());
+    }
+  };
+  for (const Collective collective :
+       {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter}) {
+    const bool gives = collective == Collective::kReduce || collective == Collective::kGather;
+    World ending(2, gpus, settings_for({"", ""})), calling(2, gpus, settings_for({"", ""}));
+    const auto enqueue = [&](World& world, int r) {
+      const Call call{collective, DataType::kFloat32, ReduceOp::kSum, gives ? 1 - r : r, 100};
+      world.rank(r).enqueue(call, world.input(r), world.output(r), world.stream(r));
+    };
+    const Call of_zero{collective, DataType::kFloat32, ReduceOp::kSum, gives ? 1 : 0, 100};
+    for (const int r : {0, 1}) enqueue(ending, r);
+    for (const int r : {0, 1}) expect_mismatch(of_zero, "at the end", [&] { ending.rank(r).close(); });
+    expect_mismatch(of_zero, "in a loop", [&] {
+      for (int i = 0; i < 200'000; ++i) enqueue(calling, i % 2);
+    });
+  }
+}
+
 void test_failures(Report& report, int gpus) {
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 100};
   const Call large{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 4'000'000};
@@ -551,7 +578,10 @@ int run_all(int calls, unsigned seed, const std::string& only) {
     test_streams_of_threads(report, gpus, {"", ""});
     test_streams_of_threads(report, gpus, {"", "signals:8x256+2:25%"});
   });
-  part("failures", [&] { test_failures(report, gpus); });
+  part("failures", [&] {
+    test_failures(report, gpus);
+    test_roots_that_differ(report, gpus);
+  });
   return report.finish();
 }
 

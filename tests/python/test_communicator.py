@@ -6,11 +6,12 @@ import pickle
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import plait
 import pytest
-from ranks import in_threads, launch, settings
+from ranks import TIMEOUT, in_threads, launch, settings
 
 
 def test_alone_without_a_launcher():
@@ -198,6 +199,101 @@ def test_different_calls_are_a_mismatch():
             communicator.barrier()
 
     in_threads(2, rank)
+
+
+def unawaited(communicator, collective):
+    """A call in which this rank waits for none, as the others say they are the root, or that another one is."""
+    gives = collective in ("gather", "reduce")
+    root = (communicator.rank + 1) % communicator.size if gives else communicator.rank
+    getattr(communicator, collective)(np.ones(4, np.float32), root=root)
+
+
+ROOTED = ["broadcast", "reduce", "gather", "scatter"]
+
+
+def closed_in_threads(function):
+    """What function(communicator) gives on two threads, by rank, where it closes its communicator itself."""
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(function, plait.in_process(2, settings())))
+
+
+@pytest.mark.parametrize("collective", ROOTED)
+def test_different_roots_are_a_mismatch_when_ranks_close(collective):
+    def rank(communicator):
+        with pytest.raises(plait.Mismatch, match="call 1 differs between ranks") as caught:
+            unawaited(communicator, collective)
+            communicator.close()
+        communicator.close()
+        assert communicator.closed
+        return str(caught.value)
+
+    for message in closed_in_threads(rank):
+        assert all(f"rank {number} called {collective} of" in message for number in range(2))
+
+
+@pytest.mark.parametrize("collective", ROOTED)
+def test_different_roots_in_a_loop_are_a_mismatch_soon(collective):
+    def rank(communicator):
+        for i in range(10_000):
+            try:
+                unawaited(communicator, collective)
+            except plait.Mismatch:
+                return i
+        return None
+
+    assert all(calls is not None and calls < 10 for calls in in_threads(2, rank))
+
+
+def test_a_program_whose_ranks_are_all_the_root_fails():
+    script = """
+        import numpy as np, plait
+        with plait.init() as communicator:
+            mine = np.full(4, communicator.rank)
+            communicator.broadcast(mine, root=communicator.rank, out=mine)
+        """
+    result = launch(2, script)
+    assert result.returncode != 0
+    assert "plait.errors.Mismatch: call 1 differs between ranks" in result.stderr
+
+
+def test_an_error_of_the_program_is_not_hidden_by_a_mismatch():
+    has_closed = threading.Event()
+
+    def rank(communicator):
+        number = communicator.rank
+        unawaited(communicator, "gather")
+        if number == 0:
+            with pytest.raises(plait.Mismatch):
+                communicator.close()
+            has_closed.set()
+            return
+        with pytest.raises(KeyError, match="mine"), communicator:
+            assert has_closed.wait(TIMEOUT)
+            raise KeyError("mine")
+
+    closed_in_threads(rank)
+
+
+def test_closing_does_not_wait_for_a_rank_that_computes():
+    script = """
+        import os, time, numpy as np, plait
+        communicator = plait.init()
+        number, mark = communicator.rank, os.environ["PLAIT_JOB"]
+        communicator.barrier()
+        path = f"/tmp/plait-test-{mark}"
+        if number == 1:
+            while not os.path.exists(path):
+                time.sleep(0.01)
+            os.remove(path)
+        got = communicator.broadcast(np.full(3, number), root=0)
+        communicator.close()
+        if number == 0:
+            open(path, "w").close()
+        print(number, got)
+        """
+    result = launch(2, script)
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.splitlines()) == ["0 [0 0 0]", "1 [0 0 0]"]
 
 
 def test_a_rank_that_does_not_come_times_out():

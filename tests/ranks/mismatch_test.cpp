@@ -97,6 +97,111 @@ TEST(Mismatch, CallsThatNobodyWaitsFor) {
   expect_noticed(broadcast, reduce, kTrees);
 }
 
+// ---- Calls in which no rank waits for another, and after which none makes one in which it would.
+
+constexpr Collective kRooted[] = {Collective::kBroadcast, Collective::kReduce, Collective::kGather,
+                                  Collective::kScatter};
+
+// Each rank gives, or each is the root: who has both an own part and a root of its own waits for nobody.
+Call unawaited(Collective collective, int rank, int ranks) {
+  const bool gives = collective == Collective::kReduce || collective == Collective::kGather;
+  return {collective, DataType::kInt32, ReduceOp::kSum, gives ? (rank + 1) % ranks : rank, 50};
+}
+
+void call(Communicator& communicator, const Call& call) {
+  CallBuffers buffers(call, communicator.size(), communicator.rank(), {});
+  communicator.run(call, buffers.input(), buffers.output());
+}
+
+TEST(Mismatch, ALastCallThatNobodyWaitsForIsNoticedWhenRanksClose) {
+  for (const Collective collective : kRooted) {
+    for (const int before : {0, 1, 40}) {
+      SCOPED_TRACE(join(name(collective), " after ", before));
+      const auto body = [&](Communicator& communicator) {
+        for (int i = 0; i < before; ++i) call_and_check(communicator, kCall, i);
+        call(communicator, unawaited(collective, communicator.rank(), 2));
+        communicator.close();
+      };
+      expect_errors(run_processes(2, kLimit, with_communicator(2, fault_settings(), body)), -1, ErrorCode::kMismatch,
+                    {join("call ", before + 1, " differs"), "rank 0 called " + to_text(unawaited(collective, 0, 2)),
+                     "rank 1 called " + to_text(unawaited(collective, 1, 2))});
+    }
+  }
+}
+
+TEST(Mismatch, ALoopOfCallsThatNobodyWaitsForIsNoticedInIt) {
+  for (const int ranks : {2, 3}) {
+    for (const Collective collective : kRooted) {
+      SCOPED_TRACE(join(name(collective), " of ", ranks));
+      const auto body = [&](Communicator& communicator) {
+        call_until_error(communicator, [&](int i) {
+          require(i < 10, "nobody noticed");
+          call(communicator, unawaited(collective, communicator.rank(), ranks));
+        });
+      };
+      expect_errors(run_processes(ranks, kLimit, with_communicator(ranks, fault_settings(), body)), -1,
+                    ErrorCode::kMismatch, {"call 1 differs", name(collective)});
+    }
+  }
+}
+
+// What is noticed in a call is not told once more: a program that has heard of it can close.
+TEST(Mismatch, IsToldOnce) {
+  expect_all_well(run_threads(2, fault_settings(), [](Communicator& communicator) {
+    const Outcome outcome = outcome_of(
+        [&](int rank) {
+          for (;;) call(communicator, unawaited(Collective::kGather, rank, 2));
+        },
+        communicator.rank());
+    require(objection(outcome, ErrorCode::kMismatch, {"call 1 differs"}).empty(), describe(outcome));
+    communicator.close();
+  }));
+}
+
+TEST(Mismatch, ARankThatClosesWithoutTheLastCall) {
+  const auto body = [](Communicator& communicator) {
+    call_and_check(communicator, kCall);
+    if (communicator.rank() == 0) call(communicator, {Collective::kGather, DataType::kInt32, ReduceOp::kSum, 1, 50});
+    communicator.close();
+  };
+  const Outcomes outcomes = run_processes(2, kLimit, with_communicator(2, fault_settings(), body));
+  expect_error(outcomes, 0, ErrorCode::kMismatch,
+               {"rank 1 (process ", "closed its communicator after 1 call, and rank 0 has made call 2, gather of 50"});
+}
+
+TEST(Mismatch, ARankThatDiesBeforeTheLastCall) {
+  const auto body = [](Communicator& communicator) {
+    call_and_check(communicator, kCall);
+    if (communicator.rank() == 1) ::_exit(0);
+    call(communicator, {Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 0, 50});
+    communicator.close();
+  };
+  const Outcomes outcomes = run_processes(2, kLimit, with_communicator(2, fault_settings(), body));
+  expect_error(outcomes, 0, ErrorCode::kPeerFailed,
+               {"rank 1 (process ", "has died after 1 call, and rank 0 has made call 2, broadcast of 50"});
+}
+
+// Who closes does not hang for a rank that computes for longer, nor is it wrong, and nothing of what it gave is lost.
+TEST(Mismatch, NobodyIsWrongWhoClosesWhileOthersCompute) {
+  const Call broadcast{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 0, 50};
+  Shared<Progress> progress;
+  const auto body = [&](Communicator& communicator) {
+    call_and_check(communicator, kCall);
+    if (communicator.rank() == 1) {  // until the other has closed
+      while (progress->calls[0] == 0) ::usleep(1000);
+    }
+    call_and_check(communicator, broadcast);
+    communicator.close();
+    communicator.close();
+    progress->calls[communicator.rank()] = 1;
+    const Outcome outcome = outcome_of([&](int) { communicator.barrier(); }, 0);
+    require(objection(outcome, ErrorCode::kInvalidArgument, {"closed"}).empty(), describe(outcome));
+  };
+  expect_all_well(run_processes(2, kLimit, with_communicator(2, fault_settings(), body)));
+}
+
+// ---- The order and the number of calls.
+
 TEST(Mismatch, TheOrderOfCalls) {
   const Call a = kCall, b = with_count(kCall, 10);
   const Outcomes outcomes =

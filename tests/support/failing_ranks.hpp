@@ -22,13 +22,15 @@ inline Settings fault_settings() {
   return settings;
 }
 
-// Ranks of a communicator in processes of their own; the body has made no call yet.
+// Ranks of a communicator in processes of their own, which close it where the body returns, before which no call was
+// made.
 using CommunicatorBody = std::function<void(Communicator&)>;
 inline RankBody with_communicator(int ranks, const Settings& settings, const CommunicatorBody& body) {
   const UniqueId id = new_id();
   return [=](int rank) {
     Communicator communicator = Communicator::create(id, rank, ranks, settings);
     body(communicator);
+    communicator.close();
   };
 }
 

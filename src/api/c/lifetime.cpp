@@ -1,6 +1,7 @@
 // Making and ending communicators.
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <vector>
 
 #include "api/c/config.hpp"
@@ -8,6 +9,7 @@
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
+#include "base/log.hpp"
 
 namespace plait::c {
 namespace {
@@ -54,17 +56,25 @@ std::vector<int> devices_for(int ranks, const int* list) {
   return devices;
 }
 
-// The last calls of this rank may yet fail.
-void finish(plaitComm_t comm) noexcept {
+// Leaves the communicator. The last calls of this rank may yet fail, and may turn out to be others than those of other
+// ranks, which is given back, and where it `is_logged` written to stderr: destructors look at no result.
+std::optional<Error> close(plaitComm_t comm, bool is_logged) noexcept {
   try {
+    const Use communicator(comm);
     try {
-      Use(comm)->finish();
+      communicator->close();
     } catch (const plait::Error& error) {
-      remember({plaitUnhandledCudaError, error.what()});
+      if (error.code() == ErrorCode::kSystem) {
+        remember({plaitUnhandledCudaError, error.what()});
+        return std::nullopt;
+      }
+      if (is_logged) Logger(communicator->settings().log_level, comm->rank).error(error.what());
+      return error;
     }
   } catch (...) {
     // It is finalized, or another thread is in a call of it; or take_member() will say what is wrong with the handle.
   }
+  return std::nullopt;
 }
 
 // After its handle has ended a communicator cannot be asked any more: what it failed of becomes this thread's last
@@ -75,6 +85,14 @@ void remember_failure(plaitComm_t comm) noexcept {
   } catch (...) {
     // take_member says what is wrong with a handle, and nothing else keeps a communicator from being ended.
   }
+}
+
+// Ends a communicator, and its handle where `ends_handle` says so. Throws where ranks have made different calls.
+void end(plaitComm_t comm, bool ends_handle) {
+  const std::optional<Error> difference = close(comm, ends_handle);
+  if (!difference) remember_failure(comm);
+  take_member(comm, ends_handle);
+  if (difference) throw *difference;
 }
 
 }  // namespace
@@ -113,19 +131,13 @@ extern "C" plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const in
 
 extern "C" plaitResult_t plaitCommFinalize(plaitComm_t comm) {
   return at_edge("plaitCommFinalize", [&] {
-    if (comm == nullptr) return;
-    finish(comm);
-    remember_failure(comm);
-    take_member(comm, false);
+    if (comm != nullptr) end(comm, false);
   });
 }
 
 extern "C" plaitResult_t plaitCommDestroy(plaitComm_t comm) {
   return at_edge("plaitCommDestroy", [&] {
-    if (comm == nullptr) return;
-    finish(comm);
-    remember_failure(comm);
-    take_member(comm, true);
+    if (comm != nullptr) end(comm, true);
   });
 }
 

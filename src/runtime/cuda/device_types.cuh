@@ -12,8 +12,8 @@
 
 namespace plait {
 
-// Storage: how an element lies in memory. Accumulator: what it is combined in. Rounding is to nearest even, the 8-bit
-// types saturate, and a NaN has all bits but the sign set, as the host's folds have it.
+// Storage: how an element lies in memory. Accumulator: what it is combined in. Rounding is to nearest even, what is
+// finite saturates in 8-bit types, and a NaN has all bits but the sign set, as the host's folds have it.
 template <DataType type>
 struct DeviceType;
 

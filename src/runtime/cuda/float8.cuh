@@ -1,5 +1,8 @@
 // Conversions of 8-bit floats: by instructions where a GPU has them (from compute capability 8.9 on), else in few
 // operations. (What CUDA's headers have instead is a loop over bits, as long as all else in a kernel.)
+//
+// Rounding is to nearest even, and what is too large becomes the largest finite number. An E5M2 keeps infinity, which
+// the instructions would make that number, too; an E4M3 has none.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -10,31 +13,50 @@
 
 namespace plait {
 
-// Whether there are such instructions.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-inline constexpr bool kConvertsFloat8 = true;
+template <class To, class From>
+__device__ To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(static_cast<void*>(&to), &from, sizeof(to));
+  return to;
+}
+
+// An E5M2 is the upper byte of a half. These are those of two.
+inline __device__ __nv_fp8x2_storage_t upper_bytes(uint32_t halves) {
+  return static_cast<__nv_fp8x2_storage_t>((halves >> 8 & 0xff) | (halves >> 16 & 0xff00));
+}
 
 template <__nv_fp8_interpretation_t format>
-struct Float8Conversion {
+class Float8ByInstruction {
+ public:
   static __device__ __half2 to_halves(__nv_fp8x2_storage_t two) {
     return __half2(__nv_cvt_fp8x2_to_halfraw2(two, format));
   }
+  // Of values that the format has, and of no NaN but the one with all bits set.
   static __device__ __nv_fp8x2_storage_t from_halves(__half2 two) {
-    return __nv_cvt_halfraw2_to_fp8x2(two, __NV_SATFINITE, format);
+    if constexpr (kHasInfinity) {
+      return upper_bytes(bits_as<uint32_t>(two));
+    } else {
+      return __nv_cvt_halfraw2_to_fp8x2(two, __NV_SATFINITE, format);
+    }
   }
   static __device__ __nv_fp8_storage_t round(float value) {
-    return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, format);
+    return static_cast<__nv_fp8_storage_t>(__nv_cvt_float_to_fp8(value, __NV_SATFINITE, format) + beyond(value));
   }
   static __device__ __nv_fp8x2_storage_t round(float2 two) {
-    return __nv_cvt_float2_to_fp8x2(two, __NV_SATFINITE, format);
+    const __nv_fp8x2_storage_t rounded = __nv_cvt_float2_to_fp8x2(two, __NV_SATFINITE, format);
+    return static_cast<__nv_fp8x2_storage_t>(rounded + beyond(two.x) + (beyond(two.y) << 8));
   }
+
+ private:
+  static constexpr bool kHasInfinity = format == __NV_E5M2;
+
+  // By how many codes what became of `value` lies before what it is: infinity comes behind the largest finite number.
+  static __device__ uint32_t beyond(float value) { return kHasInfinity && isinf(value) ? 1 : 0; }
 };
 
-#else
-inline constexpr bool kConvertsFloat8 = false;
-
 template <__nv_fp8_interpretation_t format>
-class Float8Conversion {
+class Float8InFewOperations {
  public:
   static __device__ __half2 to_halves(__nv_fp8x2_storage_t two) {
     const uint32_t upper = (two & 0xffu) << 8 | (two & 0xff00u) << 16;  // bytes of halves
@@ -51,17 +73,13 @@ class Float8Conversion {
   // Of values that the format has, and of no NaN but the one with all bits set.
   static __device__ __nv_fp8x2_storage_t from_halves(__half2 two) {
     const auto halves = bits_as<uint32_t>(two);
-    const uint32_t magnitudes = halves & 0x7fff7fff;
-    uint32_t upper;
     if constexpr (kIsUpperByte) {
-      // Infinity, above which only NaN are, becomes what lies below it.
-      const uint32_t infinities = (magnitudes + 0x04000400) & ~(magnitudes + 0x03ff03ff) & 0x80008000;
-      upper = halves - (infinities >> 7);
+      return upper_bytes(halves);
     } else {
-      const auto scaled = bits_as<uint32_t>(__hmul2(bits_as<__half2>(magnitudes), __float2half2_rn(1 / kScale)));
-      upper = (halves & 0x80008000) | (scaled << 1 & 0x7f007f00);
+      const auto magnitudes = bits_as<__half2>(halves & 0x7fff7fff);
+      const auto scaled = bits_as<uint32_t>(__hmul2(magnitudes, __float2half2_rn(1 / kScale)));
+      return upper_bytes((halves & 0x80008000) | (scaled << 1 & 0x7f007f00));
     }
-    return static_cast<__nv_fp8x2_storage_t>((upper >> 8 & 0xff) | (upper >> 16 & 0xff00));
   }
 
   static __device__ __nv_fp8_storage_t round(float value) {
@@ -73,31 +91,32 @@ class Float8Conversion {
     const float rounded = (bits_as<float>(clamped) + anchor) - anchor;
     // Where exponents have the bias of the format, floats begin as it does.
     const auto rebased = bits_as<uint32_t>(rounded * bits_as<float>(kBias << kMantissaOfFloat));
-    const uint32_t code = magnitude > kInfinity ? 0x7f : (bits >> 24 & 0x80) | rebased >> kDropped;
-    return static_cast<__nv_fp8_storage_t>(code);
+    uint32_t code = (bits >> 24 & 0x80) | rebased >> kDropped;
+    if (kIsUpperByte && magnitude == kInfinity) code += 1;  // it comes behind the largest finite number
+    return static_cast<__nv_fp8_storage_t>(magnitude > kInfinity ? 0x7f : code);
   }
   static __device__ __nv_fp8x2_storage_t round(float2 two) {
     return static_cast<__nv_fp8x2_storage_t>(round(two.x) | round(two.y) << 8);
   }
 
  private:
-  // An E5M2 is the upper byte of a half. An E4M3, shifted by one, is what is 256 times as much as a half.
+  // An E4M3, shifted by one, is what is 256 times as much as a half.
   static constexpr bool kIsUpperByte = format == __NV_E5M2;
   static constexpr float kScale = 256;
   static constexpr float kLargest = kIsUpperByte ? 57344 : 448;
   static constexpr uint32_t kBias = kIsUpperByte ? 15 : 7, kBiasOfFloat = 127;
   static constexpr uint32_t kMantissaOfFloat = 23, kDropped = kMantissaOfFloat - (kIsUpperByte ? 2 : 3);
   static constexpr uint32_t kInfinity = 0x7f800000;
-
-  template <class To, class From>
-  static __device__ To bits_as(From from) {
-    static_assert(sizeof(To) == sizeof(From));
-    To to;
-    memcpy(static_cast<void*>(&to), &from, sizeof(to));
-    return to;
-  }
 };
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+inline constexpr bool kConvertsFloat8 = true;
+template <__nv_fp8_interpretation_t format>
+using Float8Conversion = Float8ByInstruction<format>;
+#else
+inline constexpr bool kConvertsFloat8 = false;
+template <__nv_fp8_interpretation_t format>
+using Float8Conversion = Float8InFewOperations<format>;
 #endif
 
 }  // namespace plait

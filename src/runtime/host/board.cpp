@@ -14,7 +14,10 @@ constexpr uint64_t kBeingWritten = uint64_t{1} << 63;
 
 uint64_t after_call(uint64_t calls, const Call& call) { return (calls ^ signature(call)) * 0x9e3779b97f4a7c15ULL; }
 
-// Of all calls up to call `number`, if there is one and the log still has it.
+// Where the fingerprint of a call goes that is a multiple of kCheckpointCalls.
+constexpr size_t checkpoint_at(uint64_t number) { return number / kCheckpointCalls % kCheckpoints; }
+
+// Of all calls up to call `number`, if there is one and the log still has it among its last.
 std::optional<uint64_t> fingerprint(const CallLog& log, uint64_t number) {
   const CallRecord& record = log.history[number % kCallHistory];
   if (number == 0 || record.number.load(std::memory_order_acquire) != number) return std::nullopt;
@@ -22,6 +25,17 @@ std::optional<uint64_t> fingerprint(const CallLog& log, uint64_t number) {
   if (record.number.load(std::memory_order_acquire) != number) return std::nullopt;
   return calls;
 }
+
+// The same of a multiple of kCheckpointCalls, if the log still has it there. The log's rank has made that call.
+std::optional<uint64_t> older_fingerprint(const CallLog& log, uint64_t number) {
+  const uint64_t calls = log.checkpoints[checkpoint_at(number)].load(std::memory_order_acquire);
+  // The call that takes this place next is not yet being written.
+  const uint64_t next = number + uint64_t{kCheckpoints} * kCheckpointCalls;
+  if (number == 0 || log.entered.load(std::memory_order_acquire) + 1 >= next) return std::nullopt;
+  return calls;
+}
+
+bool are_unequal(const std::optional<uint64_t>& a, const std::optional<uint64_t>& b) { return a && b && *a != *b; }
 
 }  // namespace
 
@@ -40,6 +54,7 @@ uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
   record.order.store(call.order, std::memory_order_release);
   record.calls.store(calls, std::memory_order_release);
   record.number.store(number, std::memory_order_release);
+  if (number % kCheckpointCalls == 0) log.checkpoints[checkpoint_at(number)].store(calls, std::memory_order_release);
   log.entered.store(number, std::memory_order_release);
   return calls;
 }
@@ -61,8 +76,9 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
 bool differ(const CallLog& log, const CallLog& other) {
   const uint64_t both =
       std::min(log.entered.load(std::memory_order_acquire), other.entered.load(std::memory_order_acquire));
-  const auto ours = fingerprint(log, both), theirs = fingerprint(other, both);
-  return ours && theirs && *ours != *theirs;
+  const uint64_t older = both / kCheckpointCalls * kCheckpointCalls;
+  return are_unequal(fingerprint(log, both), fingerprint(other, both)) ||
+         are_unequal(older_fingerprint(log, older), older_fingerprint(other, older));
 }
 
 void publish(ExchangeLog& log, const NumberedMessage& numbered) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/host/call_difference.hpp"
+
 namespace plait {
 
 DeviceCalls::DeviceCalls(std::shared_ptr<Segment> segment, int rank, Peers peers)
@@ -13,7 +15,7 @@ ProcessSharing DeviceCalls::process_sharing() const {
   std::set<int> seen;
   bool is_shared = false;
   for (int rank = 0; rank < ranks(); ++rank) {
-    const int pid = peers_.pid(rank);  // 0: not known, but not this one
+    const int pid = peers_.process(rank);  // 0: not known, but not this one
     is_shared = !seen.insert(pid > 0 ? pid : -1 - rank).second || is_shared;
   }
   if (!is_shared) return ProcessSharing::kNone;
@@ -29,9 +31,7 @@ void DeviceCalls::compare_calls() {
   const CallLog& own = segment_->board(rank_).device_calls;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank_ || !differ(own, segment_->board(peer).device_calls) || has_failed()) continue;
-    abort(ErrorCode::kMismatch,
-          first_difference().value_or(join("rank ", rank_, " and rank ", peer, " made different calls some time ago; ",
-                                           "all ranks must make the same calls in the same order; ", describe())));
+    abort(ErrorCode::kMismatch, describe_difference(*segment_, &RankBoard::device_calls, rank_, peer));
   }
 }
 
@@ -46,7 +46,7 @@ void DeviceCalls::look_after_peers() {
       if (theirs >= ours) continue;
       abort(ErrorCode::kPeerFailed,
             join("rank ", peer, " (process ", peers_.process(peer), ") has closed its communicator ", "after ", theirs,
-                 theirs == 1 ? " call" : " calls", ", but ", last_call(rank_)));
+                 theirs == 1 ? " call" : " calls", ", but ", last_act(rank_)));
     }
     if (peers_.alive(peer)) continue;
     abort(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.process(peer), ") has died; ", describe()));
@@ -63,36 +63,19 @@ std::optional<uint64_t> DeviceCalls::awaited_call() const {
   return least < own ? std::optional(least + 1) : std::nullopt;
 }
 
-std::string DeviceCalls::last_call(int rank) const {
+std::string DeviceCalls::last_act(int rank) const {
   const CallLog& log = segment_->board(rank).device_calls;
-  const uint64_t entered = log.entered.load(std::memory_order_acquire);
-  Call call;
   const std::string who = join("rank ", rank, " (process ", peers_.process(rank), ", ", peers_.state(rank), ")");
-  if (entered == 0) return who + " has made no call";
-  return join(who, " last made call ", entered, look_up(log, entered, call) ? join(", ", to_text(call)) : "");
-}
-
-std::optional<std::string> DeviceCalls::first_difference() const {
-  const CallLog& own = segment_->board(rank_).device_calls;
-  const uint64_t entered = own.entered.load(std::memory_order_acquire);
-  for (uint64_t age = std::min<uint64_t>(kCallHistory, entered); age-- > 0;) {
-    const uint64_t number = entered - age;
-    for (int peer = 0; peer < ranks(); ++peer) {
-      Call ours, theirs;
-      if (!look_up(own, number, ours) || !look_up(segment_->board(peer).device_calls, number, theirs)) continue;
-      if (ours == theirs) continue;
-      return join("call ", number, " differs between ranks: rank ", rank_, " called ", to_text(ours), ", rank ", peer,
-                  " called ", to_text(theirs), "; all ranks must make the same calls in the same order");
-    }
-  }
-  return std::nullopt;
+  if (log.entered.load(std::memory_order_acquire) == 0) return who + " has made no call";
+  return join(who, " last made ", last_call(log));
 }
 
 std::string DeviceCalls::describe() const {
-  if (const auto difference = first_difference()) return *difference;
-  std::string text = last_call(rank_);
+  std::string text = last_act(rank_);
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer != rank_) text += "; " + last_call(peer);
+    if (peer == rank_) continue;
+    if (const auto difference = first_difference(*segment_, &RankBoard::device_calls, rank_, peer)) return *difference;
+    text += "; " + last_act(peer);
   }
   return text;
 }

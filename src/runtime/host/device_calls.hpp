@@ -21,7 +21,7 @@ class DeviceCalls final : public CommunicatorState {
   int rank() const override { return rank_; }
   ProcessSharing process_sharing() const override;
   void announce(const Call& call) override;
-  std::optional<Error> failure() const override { return failure_in(segment_->failure(), rank_); }
+  std::optional<Error> failure() const override { return segment_->failure_for(rank_); }
   bool has_failed() const override { return segment_->failure().is_set(); }
   void abort(ErrorCode code, const std::string& message) override {
     set_failure(segment_->failure(), code, rank_, message);
@@ -36,8 +36,7 @@ class DeviceCalls final : public CommunicatorState {
 
  private:
   int ranks() const { return segment_->shape().ranks; }
-  std::string last_call(int rank) const;
-  std::optional<std::string> first_difference() const;
+  std::string last_act(int rank) const;
 
   std::shared_ptr<Segment> segment_;
   const int rank_;

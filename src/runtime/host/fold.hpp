@@ -34,8 +34,9 @@ struct FoldArguments {
 // The same arguments give the same bits on every CPU, whatever the instruction set, the alignment and the position of
 // an element in its buffer:
 // - Floating types of 8 and 16 bits are combined in float32 and rounded to nearest even once, at the end. Overflow
-//   gives infinity in float16 and bfloat16 and the largest finite value in float8 (as cvt.rn.satfinite of PTX does).
-//   Subnormal numbers are exact, in and out, as long as the thread runs with the default rounding and denormal modes.
+//   gives infinity in float16 and bfloat16 and the largest finite value in float8; what is infinite in float32 stays so
+//   where the type has infinity, and float8_e4m3fn has none. Subnormal numbers are exact, in and out, as long as the
+//   thread runs with the default rounding and denormal modes.
 // - A result that is NaN is the one that NVIDIA GPUs make, whatever NaN went in: all bits set but the sign (0x7fffffff
 //   in float32, 0x7fff in 16 bits, 0x7f in 8 bits).
 // - kMin and kMax are IEEE 754-2019 minimum and maximum: NaN wins, and -0 is less than +0.

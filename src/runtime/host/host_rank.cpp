@@ -6,18 +6,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <iterator>
 
+#include "base/deadline.hpp"
 #include "base/error.hpp"
 #include "plan/text.hpp"
+#include "runtime/host/call_difference.hpp"
+#include "runtime/host/last_look.hpp"
 #include "runtime/lane_loop.hpp"
 
 namespace plait {
 namespace {
-
-// A signal word carries the upper bits of the fingerprint of all calls so far, and the epoch: a signal of another call
-// never passes for the awaited one, nor does one after calls that differed and in which nobody waited for anybody.
-constexpr uint64_t kEpochMask = (uint64_t{1} << 40) - 1;
-uint64_t signal_value(uint64_t calls, uint64_t epoch) { return (calls & ~kEpochMask) | (epoch & kEpochMask); }
 
 std::atomic<uint64_t>& word(std::byte* signals, size_t offset) {
   return *reinterpret_cast<std::atomic<uint64_t>*>(signals + offset);
@@ -36,7 +36,7 @@ class HostRank::CallWait : public Wait {
 
  private:
   void examine_peer(int peer);
-  void compare_calls(int peer, uint64_t number) const;
+  void compare_calls(int peer, bool also_earlier) const;
   bool has_completed(int peer) const {
     return board(peer).completed_call.load(std::memory_order_acquire) >= rank_.call_number_;
   }
@@ -98,7 +98,7 @@ class HostRank::LaneEngine {
         own_signals_(rank.signals_[epoch & 1][rank.rank_]),
         pointers_(rank.pointers_.data()),
         streaming_scratch_(rank.one_core_ ? 0 : ~0u),
-        value_(signal_value(rank.calls_, epoch)) {}
+        stamp_(stamp_of(rank.calls_, epoch)) {}
 
   void fold(const BoundOperation& operation) {
     const BoundPlace* places = slice_.places.data() + operation.first_place;
@@ -125,11 +125,11 @@ class HostRank::LaneEngine {
       const BoundPlace& data = slice_.places[operation.first_place];
       std::memcpy(line + sizeof(uint64_t), bases_[data.base] + data.offset, Segment::kSignalPayload);
     }
-    word(line, 0).store(value_, std::memory_order_release);
+    word(line, 0).store(stamp_, std::memory_order_release);
   }
 
   bool wait(const BoundOperation& operation) {
-    return word(own_signals_, operation.word_offset).load(std::memory_order_acquire) == value_;
+    return word(own_signals_, operation.word_offset).load(std::memory_order_acquire) == stamp_;
   }
 
  private:
@@ -140,32 +140,27 @@ class HostRank::LaneEngine {
   std::byte* own_signals_;
   void** pointers_;
   const uint32_t streaming_scratch_;  // a mask
-  const uint64_t value_;
+  // What a signal word carries: a signal of another call never passes for the awaited one, nor does one after calls
+  // that differed and in which nobody waited for anybody.
+  const uint64_t stamp_;
 };
 
 void HostRank::CallWait::examine(bool long_wait) {
   for (int peer = 0; peer < rank_.ranks_; ++peer) {
     if (peer == rank_.rank_) continue;
-    const uint64_t number = rank_.call_number_;
-    if (long_wait) {  // oldest first: what followed a difference may differ for no other reason
-      for (uint64_t age = std::min<uint64_t>(kCallHistory, number) - 1; age > 0; --age)
-        compare_calls(peer, number - age);
-    }
+    compare_calls(peer, long_wait);
     examine_peer(peer);
   }
 }
 
-void HostRank::CallWait::compare_calls(int peer, uint64_t number) const {
-  Call own, theirs;
-  if (!look_up(rank_.board_.calls, number, own) || !look_up(board(peer).calls, number, theirs) || own == theirs) return;
-  rank_.watch_.fail_all(
-      ErrorCode::kMismatch,
-      join("call ", number, " differs between ranks: rank ", rank_.rank_, " called ", to_text(own), ", rank ", peer,
-           " called ", to_text(theirs), "; all ranks must make the same calls in the same order"));
+void HostRank::CallWait::compare_calls(int peer, bool also_earlier) const {
+  const auto log = &RankBoard::calls;
+  const auto difference = also_earlier ? first_difference(*rank_.segment_, log, rank_.rank_, peer)
+                                       : difference_at(*rank_.segment_, log, rank_.rank_, peer, rank_.call_number_);
+  if (difference) rank_.watch_.fail_all(ErrorCode::kMismatch, *difference);
 }
 
 void HostRank::CallWait::examine_peer(int peer) {
-  compare_calls(peer, rank_.call_number_);
   if (has_completed(peer)) return;  // it has given what it had to give
   const char* departure = rank_.watch_.departure(peer);
   // It may have completed the call just before it went.
@@ -208,9 +203,26 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
 }
 
 HostRank::~HostRank() {
+  try {
+    leave(0);
+  } catch (const std::exception& error) {
+    options_.waits.log.error(error.what());
+  }
+}
+
+void HostRank::close() { leave(std::min(LastLook::kPatienceSeconds, options_.waits.timeout_seconds)); }
+
+void HostRank::leave(double patience_seconds) {
   // A forked child that ends is not the rank.
-  if (fork_mark_.is_in_child()) return;
+  if (has_left_ || fork_mark_.is_in_child()) return;
+  has_left_ = true;
   board_.state.store(RankState::kClosed, std::memory_order_release);
+  LastLook look(*segment_, rank_, watch_);
+  const Deadline deadline = Deadline::after(patience_seconds);
+  Backoff backoff(options_.wait_policy, options_.crowded);
+  while (!look.is_over() && !deadline.passed()) {
+    if (backoff.pause()) watch_.hear_interrupts();
+  }
 }
 
 void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
@@ -261,7 +273,9 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
         return done == lanes ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
       },
       [&] { return LaneWait(*this, call, bound, slice, blocked); });
-  board_.completed_epoch.store(epoch, std::memory_order_release);
+  const uint64_t stamp = stamp_of(calls_, epoch);
+  stamps_[epoch % std::size(stamps_)] = stamp;
+  board_.completed.store(stamp, std::memory_order_release);
   // Whoever has entered an epoch is done with the one before.
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
 }
@@ -290,13 +304,22 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
   int peer = 0;
   wait_for(
       [&] {
-        while (segment_->board(peer).completed_epoch.load(std::memory_order_acquire) >= epoch) {
-          if (++peer == ranks_) return Progress::kDone;
+        for (; peer < ranks_; ++peer) {
+          const uint64_t stamp = segment_->board(peer).completed.load(std::memory_order_acquire);
+          if (epochs_after(stamp, epoch) < 0) return Progress::kNone;
+          compare_calls(peer, stamp);
         }
-        return Progress::kNone;
+        return Progress::kDone;
       },
       [&] { return ScratchWait(*this, call, peer); });
   everyone_completed_ = epoch;
+}
+
+// A stamp may be of an epoch that this rank is not done with. Then the other rank finds this one's among its own.
+void HostRank::compare_calls(int peer, uint64_t stamp) const {
+  const uint64_t own = stamps_[stamp % std::size(stamps_)];
+  if (own == stamp || epochs_after(stamp, own) != 0) return;
+  watch_.fail_all(ErrorCode::kMismatch, describe_difference(*segment_, &RankBoard::calls, rank_, peer));
 }
 
 void HostRank::exchange(std::span<const PeerMessage> messages) {
@@ -353,6 +376,7 @@ void HostRank::check_usable() const {
     fail(ErrorCode::kInvalidArgument, "rank ", rank_,
          ": this process was forked from the rank's, whose communicator it ", "cannot use; make one of its own");
   }
+  if (has_left_) fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": this communicator is closed");
   watch_.throw_if_failed();
 }
 

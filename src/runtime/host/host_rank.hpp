@@ -31,7 +31,7 @@ class HostRank {
   };
 
   HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options);
-  // Tells the others that this rank will make no more calls.
+  // Leaves as close() does, but at once, and logs what that would throw.
   ~HostRank();
   HostRank(const HostRank&) = delete;
   HostRank& operator=(const HostRank&) = delete;
@@ -44,8 +44,13 @@ class HostRank {
   // Throws as run() does.
   void exchange(std::span<const PeerMessage> messages);
 
+  // Tells the others that this rank will make no more calls, also on GPUs, and makes sure that all have made the same:
+  // waits a little for those who have not come to this rank's last calls, and throws as last_look.hpp says. It has left
+  // also then. May be repeated.
+  void close();
+
   // Throws what a call would throw at once: the failure that has ended the communicator, or kInvalidArgument in a
-  // process that was forked from the rank's.
+  // process that was forked from the rank's, and when it has left.
   void check_usable() const;
 
   // Called now and then while this rank waits, some 20 times a second: what it throws ends the call here, and the
@@ -68,6 +73,9 @@ class HostRank {
   void look_at_cores(bool streams);
   int peers_on_this_core() const;
   void await_completion(uint64_t epoch, const Call& call);
+  // Throws kMismatch where `peer`, which has completed what the stamp says, has made other calls than this rank.
+  void compare_calls(int peer, uint64_t stamp) const;
+  void leave(double patience_seconds);
 
   // Calls step() until it says that all is done. As long as it says that nothing moved, waits, and now and then looks
   // for the reason, with the Wait that reason() gives.
@@ -84,7 +92,9 @@ class HostRank {
   const ForkMark fork_mark_;
   uint64_t call_number_ = 0;
   uint64_t calls_ = 0;  // a fingerprint of all calls so far
+  bool has_left_ = false;
   uint64_t epoch_ = 0;
+  uint64_t stamps_[4] = {};           // of the last epochs that this rank is done with
   uint64_t everyone_completed_ = 0;   // the last epoch that every rank is known to be done with
   std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
   std::vector<std::byte*> signals_[2];

@@ -125,8 +125,9 @@ struct Bfloat16 {
 
 // ---- float8: every value is also one of float16. So it is rounded in float32, and passes through float16 unchanged.
 
-// Rounds to a format with so many bits of mantissa, whose normal numbers begin at 2^least_exponent, and saturates.
-template <int N>
+// Rounds to a format with so many bits of mantissa, whose normal numbers begin at 2^least_exponent, and saturates: also
+// infinity, unless the format has it.
+template <bool has_infinity, int N>
 inline Floats<N> round_to_format(Floats<N> value, int mantissa_bits, int least_exponent, float largest) {
   using Signed = Lanes<int32_t, N>;  // the bits of positive numbers are ordered like the numbers
   const Signed limit = splat<int32_t, N>(bits_as<int32_t>(largest));
@@ -136,7 +137,11 @@ inline Floats<N> round_to_format(Floats<N> value, int mantissa_bits, int least_e
   const Signed exponent = clamped & 0x7f800000;
   const Signed least = splat<int32_t, N>((least_exponent + 127) << 23);
   const auto anchor = bits_as<Floats<N>>((exponent > least ? exponent : least) + ((23 - mantissa_bits) << 23));
-  const Floats<N> rounded = (bits_as<Floats<N>>(clamped) + anchor) - anchor;
+  Floats<N> rounded = (bits_as<Floats<N>>(clamped) + anchor) - anchor;
+  if constexpr (has_infinity) {
+    const Floats<N> infinity = splat<float, N>(__builtin_inff());
+    rounded = bits_as<Floats<N>>(absolute) == infinity ? infinity : rounded;
+  }
 
   const Bits<N> sign = bits_as<Bits<N>>(value) & 0x80000000u;
   return value != value ? bits_as<Floats<N>>(splat<uint32_t, N>(0x7fffffffu))
@@ -152,7 +157,7 @@ struct Float8E5M2 {
   }
   template <int N>
   static Lanes<uint8_t, N> narrow(Floats<N> value) {
-    return narrow_bytes<N>(narrow_float16<N>(round_to_format<N>(value, 2, -14, 57344.0f)) >> 8);
+    return narrow_bytes<N>(narrow_float16<N>(round_to_format<true, N>(value, 2, -14, 57344.0f)) >> 8);
   }
 };
 
@@ -169,7 +174,7 @@ struct Float8E4M3 {
   }
   template <int N>
   static Lanes<uint8_t, N> narrow(Floats<N> value) {
-    const Codes16<N> scaled = narrow_float16<N>(round_to_format<N>(value, 3, -6, 448.0f) * power_of_two<N>(-8));
+    const Codes16<N> scaled = narrow_float16<N>(round_to_format<false, N>(value, 3, -6, 448.0f) * power_of_two<N>(-8));
     return narrow_bytes<N>((scaled & 0x8000) >> 8 | (scaled >> 7 & 0x7f));
   }
 };

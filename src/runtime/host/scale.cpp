@@ -76,7 +76,7 @@ float largest_of(DataType type) {
 }
 
 Factor narrow_factor(DataType type, double number) {
-  const bool infinity = std::isinf(number) && size_of(type) == 2;  // which folds make in no smaller type
+  const bool infinity = std::isinf(number) && type != DataType::kFloat8E4M3;  // which has none
   if (!infinity && std::abs(number) > largest_of(type)) refuse(type, number, "it is too large");
   const float wide = round_to_odd(number);
   Factor factor = factor_of(type, uint64_t{0});

@@ -162,6 +162,12 @@ Segment::Segment(const SegmentShape& shape) : shape_(shape) {
 
 Segment::~Segment() { munmap(base_, shape_.total_bytes()); }
 
+std::optional<Error> Segment::failure_for(int rank) const {
+  std::optional<Error> failure = failure_in(this->failure(), rank);
+  if (failure) board(rank).knows_failure.store(true, std::memory_order_relaxed);
+  return failure;
+}
+
 std::byte* Segment::rank_base(int rank) const {
   return base_ + header_bytes() + offer_bytes(shape_) + static_cast<size_t>(rank) * rank_bytes(shape_);
 }

@@ -13,8 +13,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/unique_fd.hpp"
 #include "runtime/exports.hpp"
 #include "runtime/host/board.hpp"
@@ -49,6 +51,8 @@ class Segment {
   const SegmentShape& shape() const { return shape_; }
   const SegmentIdentity& identity() const { return identity_; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(base_); }
+  // What ended the communicator, if anything did, for the user of `rank`, who then knows of it.
+  std::optional<Error> failure_for(int rank) const;
   RankBoard& board(int rank) const { return *reinterpret_cast<RankBoard*>(rank_base(rank)); }
   // For `Meetings` of all ranks, and of two of them about messages from one to the other; none where there are more
   // than kMostOfferingRanks.

@@ -43,9 +43,11 @@ void Watch::fail_all(ErrorCode code, const std::string& message) const {
 }
 
 void Watch::fail_without(int peer, const char* departure, const std::string& what) const {
-  fail_all(ErrorCode::kPeerFailed, join("rank ", peer, " (process ", peers_.process(peer), ") ", departure,
-                                        " while rank ", rank_, " was in ", what, "; rank ", peer, " ", last_act(peer)));
+  fail_all(ErrorCode::kPeerFailed, join(named(peer), ' ', departure, " while rank ", rank_, " was in ", what, "; rank ",
+                                        peer, ' ', last_act(peer)));
 }
+
+std::string Watch::named(int peer) const { return join("rank ", peer, " (process ", peers_.process(peer), ")"); }
 
 const char* Watch::departure(int peer) const {
   if (segment_->board(peer).state.load(std::memory_order_acquire) == RankState::kClosed)
@@ -53,12 +55,16 @@ const char* Watch::departure(int peer) const {
   return peers_.alive(peer) ? nullptr : "has died";
 }
 
-void Watch::hear_interrupts(const Wait& wait) {
+void Watch::hear_interrupts() {
   constexpr double kSecondsBetween = 0.05;
   if (!interrupt_check_ || seconds_now() - interrupt_checked_ < kSecondsBetween) return;
   interrupt_checked_ = seconds_now();
+  interrupt_check_();
+}
+
+void Watch::hear_interrupts(const Wait& wait) {
   try {
-    interrupt_check_();
+    hear_interrupts();
   } catch (...) {
     set_failure(segment_->failure(), ErrorCode::kPeerFailed, rank_,
                 join("rank ", rank_, " was interrupted in ", wait.what()));

@@ -39,14 +39,19 @@ class Watch {
   // Looks for a reason why a wait takes so long: throws if there is one, and says in the log when it becomes long.
   void look(WaitClock& clock, Wait& wait);
 
+  // Calls the interrupt check, if it is time to. Throws what that throws.
+  void hear_interrupts();
+
   void throw_if_failed() const {
-    if (segment_->failure().is_set()) throw *failure_in(segment_->failure(), rank_);
+    if (segment_->failure().is_set()) throw *segment_->failure_for(rank_);
   }
   // Ends the communicator for all ranks. The first failure wins, and is thrown.
   [[noreturn]] void fail_all(ErrorCode code, const std::string& message) const;
   // The same, since `peer` has gone: `departure` says how, and `what` in what this rank is.
   [[noreturn]] void fail_without(int peer, const char* departure, const std::string& what) const;
 
+  // "rank 3 (process 77)".
+  std::string named(int peer) const;
   // How a rank has gone, so that it does nothing any more: null where it has not.
   const char* departure(int peer) const;
   bool is_stopped(int peer) const { return peers_.state(peer).starts_with("stopped"); }

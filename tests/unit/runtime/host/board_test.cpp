@@ -55,8 +55,46 @@ TEST(Board, LogsDifferWhereRanksOnceCalledDifferently) {
     EXPECT_TRUE(differ(board->calls, other->calls) && differ(other->calls, board->calls)) << number;
     for (RankBoard* it : {board.get(), other.get()}) publish(it->calls, number, call_for(number));
   }
-  for (uint64_t number = 201; number <= 250; ++number) publish(board->calls, number, call_for(number));
+}
+
+TEST(Board, LogsDifferAlsoWhereOneRankIsFarAhead) {
+  const auto board = std::make_unique<RankBoard>(), other = std::make_unique<RankBoard>(),
+             equal = std::make_unique<RankBoard>();
+  const auto publish_on = [](RankBoard& it, uint64_t first, uint64_t last) {
+    for (uint64_t number = first; number <= last; ++number) publish(it.calls, number, call_for(number));
+  };
+  publish(board->calls, 1, call_for(1));
+  publish(equal->calls, 1, call_for(1));
+  publish(other->calls, 1, call_for(2));
+  for (RankBoard* it : {other.get(), equal.get()}) publish_on(*it, 2, 200);
+  constexpr uint64_t kFar = 192 + kCheckpoints * kCheckpointCalls;  // where call 192, the last checkpoint, is lost
+  for (uint64_t number = 2; number < kFar; ++number) {
+    publish(board->calls, number, call_for(number));
+    EXPECT_FALSE(differ(board->calls, equal->calls) || differ(equal->calls, board->calls)) << number;
+    if (number < kCheckpointCalls || number == kFar - 1) continue;
+    EXPECT_TRUE(differ(board->calls, other->calls) && differ(other->calls, board->calls)) << number;
+  }
+  publish_on(*board, kFar, kFar);
   EXPECT_FALSE(differ(board->calls, other->calls));  // too far ahead to tell
+  publish_on(*other, 201, 256);
+  EXPECT_TRUE(differ(board->calls, other->calls) && differ(other->calls, board->calls));
+  publish_on(*equal, 201, 256);
+  EXPECT_FALSE(differ(board->calls, equal->calls) || differ(equal->calls, board->calls));
+}
+
+// One writes, and passes over what the other compares with, while it does.
+TEST(Board, EqualLogsNeverDiffer) {
+  const auto board = std::make_unique<RankBoard>(), behind = std::make_unique<RankBoard>();
+  constexpr uint64_t kCalls = 200'000;
+  std::thread writer([&] {
+    for (uint64_t number = 1; number <= kCalls; ++number) publish(board->calls, number, call_for(number));
+  });
+  for (uint64_t number = 1; number <= kCalls; ++number) {
+    publish(behind->calls, number, call_for(number));
+    if (number % 8 != 0) continue;
+    ASSERT_FALSE(differ(behind->calls, board->calls)) << number;
+  }
+  writer.join();
 }
 
 NumberedMessage message_for(uint64_t number) {

@@ -84,6 +84,25 @@ TEST_F(TwoRanks, CallsThatOnceDifferedAreNotForgotten) {
   EXPECT_EQ(words.find("rank 0 and rank 1 made different calls some time ago; "), 0u) << words;
 }
 
+// Nobody waits for anybody, and hosts are as far apart as a GPU takes launches ahead.
+TEST_F(TwoRanks, ALoopOfCallsThatNobodyWaitsForEnds) {
+  for (const Collective collective :
+       {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter}) {
+    const auto call_by = [&](int rank) { return Call{collective, DataType::kFloat32, ReduceOp::kSum, rank, 4}; };
+    const auto segment = std::make_shared<Segment>(SegmentShape{2, 4096, 16});
+    DeviceCalls zero(segment, 0, Peers({getpid(), getpid()})), one(segment, 1, Peers({getpid(), getpid()}));
+    for (int i = 0; i < 1000; ++i) zero.announce(call_by(0));
+    int calls = 0;
+    while (!zero.has_failed() && calls < 200) {
+      zero.announce(call_by(0));
+      one.announce(call_by(1));
+      if (++calls % 10 == 0) one.compare_calls();  // as a thread does now and then
+    }
+    ASSERT_TRUE(zero.has_failed()) << name(collective);
+    EXPECT_EQ(zero.failure()->code(), ErrorCode::kMismatch);
+  }
+}
+
 TEST(DeviceCalls, KnowsWhetherRanksShareAProcess) {
   const auto sharing = [](std::vector<int> pids) {
     const auto segment = std::make_shared<Segment>(SegmentShape{static_cast<int>(pids.size()), 4096, 16});

@@ -52,6 +52,7 @@ struct Format {
   uint32_t encode(float number) const {
     if (std::isnan(number)) return nan();
     const uint32_t sign = std::signbit(number) ? sign_bit() : 0;
+    if (std::isinf(number) && has_infinity) return sign | first_special;
     const double x = std::abs(static_cast<double>(number));
     const auto above = std::lower_bound(values.begin(), values.end(), x);  // the least value that is not below x
     uint32_t code = static_cast<uint32_t>(above - values.begin());
@@ -62,7 +63,7 @@ struct Format {
       const double up = values[code] - x;
       if (down < up || (down == up && (code - 1) % 2 == 0)) --code;
     }
-    if (code == first_special && saturates) --code;
+    if (code == first_special && saturates) --code;  // what is finite stays so
     return sign | code;
   }
 

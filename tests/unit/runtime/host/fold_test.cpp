@@ -256,8 +256,7 @@ TEST(NarrowFloat, EveryCodeWidensAndNarrowsBack) {
       for (uint32_t code = 0; code < count; ++code) {
         const uint32_t seen = format.bits == 16 ? oracle::element<uint16_t>(back, code) : back[code];
         const float value = format.decode(code);
-        const bool saturates = std::isinf(value) && format.saturates;  // to the code before
-        ASSERT_EQ(seen, std::isnan(value) ? format.nan() : saturates ? code - 1 : code) << describe(variant, narrowing);
+        ASSERT_EQ(seen, std::isnan(value) ? format.nan() : code) << describe(variant, narrowing);
       }
     }
   }
@@ -325,7 +324,7 @@ TEST(NarrowFloat, KnownCodes) {
       {DataType::kBfloat16, 1.0f, 0x3f80},         {DataType::kFloat8E4M3, 448.0f, 0x7e},
       {DataType::kFloat8E4M3, infinity, 0x7e},     {DataType::kFloat8E4M3, -1e9f, 0xfe},
       {DataType::kFloat8E4M3, 0.001953125f, 0x01}, {DataType::kFloat8E4M3, -0.0001f, 0x80},
-      {DataType::kFloat8E5M2, 57344.0f, 0x7b},     {DataType::kFloat8E5M2, infinity, 0x7b},
+      {DataType::kFloat8E5M2, 57344.0f, 0x7b},     {DataType::kFloat8E5M2, infinity, 0x7c},
       {DataType::kFloat8E5M2, 61440.0f, 0x7b},     {DataType::kFloat8E5M2, 1.52587890625e-05f, 0x01},
       {DataType::kFloat16, NAN, 0x7fff},           {DataType::kBfloat16, NAN, 0x7fff},
       {DataType::kFloat8E4M3, NAN, 0x7f},          {DataType::kFloat8E5M2, -NAN, 0x7f},
@@ -338,6 +337,59 @@ TEST(NarrowFloat, KnownCodes) {
     for (const char* variant : variants()) {
       EXPECT_EQ(run_simply(variant, problem), expected) << variant << " " << name(type) << " " << number;
     }
+  }
+}
+
+// All codes of one byte beside all others.
+Problem every_pair(DataType type, ReduceOp op) {
+  Problem problem{.type = type,
+                  .op = op,
+                  .elements = size_t{1} << 16,
+                  .sources = {{}, {}},
+                  .source_is_wide = {0, 0},
+                  .divisor = op == ReduceOp::kAverage ? 2 : 0};
+  for (uint32_t both = 0; both < problem.elements; ++both) {
+    problem.sources[0].push_back(static_cast<unsigned char>(both & 0xff));
+    problem.sources[1].push_back(static_cast<unsigned char>(both >> 8));
+  }
+  return problem;
+}
+
+TEST(NarrowFloat, EveryPairOfBytes) {
+  for (const DataType type : {DataType::kFloat8E4M3, DataType::kFloat8E5M2}) {
+    for (int op = 0; op < kReduceOpCount; ++op) {
+      const Problem problem = every_pair(type, op_at(op));
+      for (const char* variant : variants()) {
+        expect_equal(run_simply(variant, problem), oracle::fold(problem), 1, describe(variant, problem));
+      }
+    }
+  }
+}
+
+// Of float8_e5m2, which has infinity.
+TEST(NarrowFloat, InfinityStaysInfinity) {
+  constexpr uint32_t kInfinity = 0x7c, kMinus = 0x80, kZero = 0x00, kNan = 0x7f;
+  for (const char* variant : variants()) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProduct}) {
+      const Bytes results = run_simply(variant, every_pair(DataType::kFloat8E5M2, op));
+      for (const uint32_t sign : {0u, kMinus}) {
+        const uint32_t infinity = kInfinity | sign;
+        const auto of = [&](uint32_t other) { return uint32_t{results[other << 8 | infinity]}; };
+        for (uint32_t code = 0; code < 256; ++code) {
+          if ((code & 0x7f) >= kInfinity) continue;  // no finite number
+          const bool wins =
+              op != ReduceOp::kMax && op != ReduceOp::kMin ? true : (op == ReduceOp::kMax) == (infinity == kInfinity);
+          const uint32_t expected = op != ReduceOp::kProduct ? (wins ? infinity : code)
+                                    : (code & 0x7f) == kZero ? kNan
+                                                             : infinity ^ (code & kMinus);
+          ASSERT_EQ(of(code), expected) << variant << ' ' << name(op) << " of infinity and code " << code;
+        }
+        EXPECT_EQ(of(infinity), op == ReduceOp::kProduct ? kInfinity : infinity) << variant << ' ' << name(op);
+      }
+    }
+    const Bytes sums = run_simply(variant, every_pair(DataType::kFloat8E5M2, ReduceOp::kSum));
+    EXPECT_EQ(sums[0x7b << 8 | 0x7b], 0x7b) << "what is finite saturates";
+    EXPECT_EQ(sums[(kInfinity | kMinus) << 8 | kInfinity], kNan);
   }
 }
 

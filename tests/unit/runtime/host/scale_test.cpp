@@ -181,7 +181,8 @@ TEST(Factor, OfFloatsIsRoundedOnceOrRefused) {
   EXPECT_NE(refusal(DataType::kFloat32, 1e39), "");
   EXPECT_NE(refusal(DataType::kBfloat16, 1e39), "");
   EXPECT_NE(refusal(DataType::kFloat8E4M3, 449.0), "");
-  EXPECT_NE(refusal(DataType::kFloat8E5M2, INFINITY), "");
+  EXPECT_NE(refusal(DataType::kFloat8E4M3, INFINITY), "");
+  EXPECT_EQ(made<uint8_t>(DataType::kFloat8E5M2, -INFINITY), 0xfc);
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+// Comparing the logs of two ranks.
+#include "runtime/host/call_difference.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace plait {
+
+std::optional<std::string> first_difference(const Segment& segment, LogOfBoard log, int rank, int peer) {
+  const uint64_t entered = (segment.board(rank).*log).entered.load(std::memory_order_acquire);
+  // Oldest first: what followed a difference may differ for no other reason.
+  for (uint64_t age = std::min<uint64_t>(kCallHistory, entered); age-- > 0;) {
+    if (auto text = difference_at(segment, log, rank, peer, entered - age)) return text;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> difference_at(const Segment& segment, LogOfBoard log, int rank, int peer, uint64_t number) {
+  Call own, theirs;
+  if (!look_up(segment.board(rank).*log, number, own) || !look_up(segment.board(peer).*log, number, theirs)) {
+    return std::nullopt;
+  }
+  if (own == theirs) return std::nullopt;
+  return join("call ", number, " differs between ranks: rank ", rank, " called ", to_text(own), ", rank ", peer,
+              " called ", to_text(theirs), "; ", kSameCalls);
+}
+
+std::string describe_difference(const Segment& segment, LogOfBoard log, int rank, int peer) {
+  if (auto text = first_difference(segment, log, rank, peer)) return *text;
+  return join("rank ", rank, " and rank ", peer, " made different calls some time ago; ", kSameCalls, "; rank ", rank,
+              " last made ", last_call(segment.board(rank).*log), "; rank ", peer, " last made ",
+              last_call(segment.board(peer).*log));
+}
+
+std::string last_call(const CallLog& log) {
+  const uint64_t entered = log.entered.load(std::memory_order_acquire);
+  Call call;
+  return join("call ", entered, look_up(log, entered, call) ? ", " + to_text(call) : "");
+}
+
+}  // namespace plait

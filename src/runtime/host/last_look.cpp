@@ -1,0 +1,55 @@
+// Comparing calls at the end.
+#include "runtime/host/last_look.hpp"
+
+#include <atomic>
+
+#include "base/error.hpp"
+
+namespace plait {
+
+LastLook::LastLook(const Segment& segment, int rank, const Watch& watch)
+    : segment_(segment), rank_(rank), watch_(watch) {
+  // Of two ranks that leave together, one at least sees that the other has left.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool LastLook::is_over() {
+  const bool has_failed = segment_.failure().is_set();
+  if (has_failed && !is_news_of_mismatch()) return true;
+  bool over = true;
+  for (int peer = 0; peer < segment_.shape().ranks; ++peer) {
+    if (peer == rank_) continue;
+    for (const LogOfBoard log : {&RankBoard::calls, &RankBoard::device_calls}) over = is_over(peer, log) && over;
+  }
+  return over || has_failed;
+}
+
+// Where ranks differ, this one may have heard nothing of it yet. Other failures are of calls that others make later.
+bool LastLook::is_news_of_mismatch() const {
+  return !segment_.board(rank_).knows_failure.load(std::memory_order_relaxed) &&
+         failure_in(segment_.failure(), rank_)->code() == ErrorCode::kMismatch;
+}
+
+bool LastLook::is_over(int peer, LogOfBoard log) const {
+  const char* const departure = watch_.departure(peer);  // first: from then on it makes no calls
+  const bool has_closed = segment_.board(peer).state.load(std::memory_order_acquire) == RankState::kClosed;
+  const CallLog& own = segment_.board(rank_).*log;
+  const CallLog& other = segment_.board(peer).*log;
+  const auto fail = [&](ErrorCode code, const auto&... what) {
+    watch_.fail_all(code, join(watch_.named(peer), ' ', departure, ' ', what..., "; ", kSameCalls));
+  };
+  if (differ(own, other)) watch_.fail_all(ErrorCode::kMismatch, describe_difference(segment_, log, rank_, peer));
+  const uint64_t ours = own.entered.load(std::memory_order_acquire);
+  const uint64_t theirs = other.entered.load(std::memory_order_acquire);
+  if (ours == theirs || (ours < theirs && !has_closed)) return true;
+  if (departure == nullptr) return false;
+  if (ours < theirs) {
+    fail(ErrorCode::kMismatch, "after ", last_call(other), ", and rank ", rank_, " closes its own after ", ours,
+         ours == 1 ? " call" : " calls");
+  }
+  fail(has_closed ? ErrorCode::kMismatch : ErrorCode::kPeerFailed, "after ", theirs, theirs == 1 ? " call" : " calls",
+       ", and rank ", rank_, " has made ", last_call(own));
+  return true;
+}
+
+}  // namespace plait
