@@ -167,6 +167,11 @@ void bind_communicator(nb::module_& module) {
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none())
       .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
+      .def_prop_ro(
+          "topology", [](const Handle& handle) { return Topology(handle.open()->topology()); },
+          "The machine that plans are chosen for.")
+      .def_prop_ro(
+          "groups", [](const Handle& handle) { return handle.open()->groups(); }, "Ranks that NVLink joins.")
       .def(
           "plan_for",
           [](Handle& handle, const Call& call) {

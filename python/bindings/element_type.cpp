@@ -183,7 +183,9 @@ ElementType element_type_of(nb::handle dtype) {
 DataType data_type_of(nb::handle dtype) {
   const std::string text = name_of_type(dtype);
   const auto type = parse_data_type(text);
-  if (!type) fail(ErrorCode::kInvalidArgument, "dtype '", text, "' is none of: ", known_names(), did_you_mean(text, type_names()));
+  if (!type)
+    fail(ErrorCode::kInvalidArgument, "dtype '", text, "' is none of: ", known_names(),
+         did_you_mean(text, type_names()));
   return *type;
 }
 

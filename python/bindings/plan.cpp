@@ -43,12 +43,12 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
 }
 
 MachinePlan make_for_machine(const Topology& topology, const std::string& collective, const std::string& algorithm,
-                             int ranks, int root, const std::vector<int>& factors, int parts,
-                             const std::string& reach, size_t message_bytes, const Settings* settings) {
-  return plan_for_machine(topology,
-                          {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_reach(reach),
-                           message_bytes},
-                          settings != nullptr ? *settings : Settings{});
+                             int ranks, int root, const std::vector<int>& factors, int parts, const std::string& reach,
+                             size_t message_bytes, const Settings* settings) {
+  return plan_for_machine(
+      topology,
+      {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_reach(reach), message_bytes},
+      settings != nullptr ? *settings : Settings{});
 }
 
 // One row of the table of choices.
@@ -129,8 +129,7 @@ void bind_plan(nb::module_& module) {
 
   nb::class_<MachinePlan>(module, "MachinePlan", "A plan for the links of a machine, and why it was chosen.")
       .def_ro("plan", &MachinePlan::plan)
-      .def_prop_ro(
-          "topology", [](const MachinePlan& made) { return made.machine.topology; })
+      .def_prop_ro("topology", [](const MachinePlan& made) { return made.machine.topology; })
       .def_prop_ro(
           "profile", [](const MachinePlan& made) { return made.machine.profile->name; },
           "where costs and measured tables come from")
@@ -142,13 +141,13 @@ void bind_plan(nb::module_& module) {
       .def_ro("reason", &MachinePlan::reason, "one sentence")
       .def("explain", &MachinePlan::explain, nb::arg("message_bytes") = 0,
            "What the plan does to every link, its bound, and what other algorithms would do.");
-  module.def("plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"),
-             nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
-             nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 0, nb::arg("reach") = "staged",
-             nb::arg("message_bytes") = 0, nb::arg("settings") = nb::none(),
-             nb::call_guard<nb::gil_scoped_release>(),
-             "The plan of an algorithm on a machine, one rank a GPU. Without a name: what a communicator of these ranks "
-             "runs for a message of so many bytes (0: a long one), with these settings. Raises InvalidArgument.");
+  module.def(
+      "plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm") = "",
+      nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
+      nb::arg("parts") = 0, nb::arg("reach") = "staged", nb::arg("message_bytes") = 0, nb::arg("settings") = nb::none(),
+      nb::call_guard<nb::gil_scoped_release>(),
+      "The plan of an algorithm on a machine, one rank a GPU. Without a name: what a communicator of these ranks "
+      "runs for a message of so many bytes (0: a long one), with these settings. Raises InvalidArgument.");
 
   module.def("algorithms", &algorithm_table, "All algorithms.");
   module.def("make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from ._core import Topology
+
     Op = str | _core.PremulSum
 
 Settings = _core.Settings
@@ -195,6 +197,16 @@ class Communicator:
         """
         part = self._core.split(color, key, settings)
         return None if part is None else Communicator._of(part)
+
+    @property
+    def topology(self) -> Topology:
+        """The machine that plans are chosen for, as all ranks agreed on it; PLAIT_TOPOLOGY puts another in its place."""
+        return self._core.topology
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Lists of ranks that NVLink joins to each other, lowest first; the ranks of each node where none has a GPU."""
+        return self._core.groups
 
     def plan_for(
         self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0

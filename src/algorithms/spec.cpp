@@ -7,6 +7,7 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "base/error.hpp"
+#include "base/names.hpp"
 
 namespace plait {
 namespace {
@@ -89,7 +90,7 @@ class SpecReader {
 
   void read_name(std::string_view name) {
     for (const OldName& it : kOldNames) {
-      if (name == it.name) old_ = &it;
+      if (same_name(name, it.name)) old_ = &it;
     }
     algorithm_ = &find_algorithm(old_ != nullptr ? old_->algorithm : name, collective_);
     spec_.name = algorithm_->name;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "algorithms/steps/arguments.hpp"
 #include "api/call_cache.hpp"
 #include "api/cores.hpp"
 #include "api/device_end.hpp"
@@ -16,11 +17,11 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/overlap.hpp"
+#include "plan/one_node.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
 #include "runtime/launch_environment.hpp"
-#include "plan/one_node.hpp"
 #include "tuner/tuner.hpp"
 
 namespace plait {
@@ -65,8 +66,7 @@ struct Communicator::Impl {
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
               own_settings.wait_policy,
               crowded}),
-        tuner(host_machine(topology, size, own_settings), own_settings, host_plan_limits(own_settings),
-              beside_gpus) {}
+        tuner(host_machine(topology, size, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus) {}
 
   Choice choose(const Call& call) {
     return tuner.choose({call.collective, message_bytes(call, size), call.root, call.type});
@@ -240,9 +240,8 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   const Topology topology = topology_for(settings, beside_gpus);
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(Communicator(
-        std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())), settings, crowded,
-                               topology, beside_gpus)));
+    ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
+                                                        settings, crowded, topology, beside_gpus)));
   }
   return ranks;
 }
@@ -253,8 +252,7 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
 
 std::vector<Communicator> Communicator::in_process(std::span<const int> devices, const Settings& settings) {
   std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings, true);
-  auto ends = DeviceEnd::in_process(devices, settings, ranks.front().impl_->shared,
-                                    topology_for(settings, true));
+  auto ends = DeviceEnd::in_process(devices, settings, ranks.front().impl_->shared, topology_for(settings, true));
   for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
   return ranks;
 }
@@ -395,6 +393,16 @@ void Communicator::close() {
 std::optional<Error> Communicator::async_error() const {
   if (held(impl_).device) impl_->device->look_at_reports();
   return impl_->shared->failure_for(impl_->rank);
+}
+
+const Topology& Communicator::topology() const {
+  const Impl& impl = *impl_;
+  return (impl.device ? impl.device->machine() : impl.tuner.machine()).topology;
+}
+
+std::vector<std::vector<int>> Communicator::groups() const {
+  const Impl& impl = *impl_;
+  return groups_or_nodes((impl.device ? impl.device->machine() : impl.tuner.machine()).base);
 }
 
 // Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.

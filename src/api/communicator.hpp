@@ -18,6 +18,7 @@
 #include "runtime/peer_message.hpp"
 #include "runtime/segment_identity.hpp"
 #include "runtime/unique_id.hpp"
+#include "topology/topology.hpp"
 #include "tuner/choice.hpp"
 
 namespace plait {
@@ -126,6 +127,12 @@ class Communicator {
   // The failure that ended the communicator, if one did. From any thread. Of calls on a GPU that a stream has come past
   // it is known.
   std::optional<Error> async_error() const;
+
+  // The machine that choices are made for, as all ranks agreed on it: what they found, or what PLAIT_TOPOLOGY names.
+  // With GPUs it is theirs.
+  const Topology& topology() const;
+  // Ranks that NVLink joins to each other, lowest first; all ranks of a node where none are GPUs.
+  std::vector<std::vector<int>> groups() const;
 
   // What a call runs: the verified plan, and why it was chosen. On GPUs, for all but the last slices of a message,
   // where launch_for() names another plan for these.

@@ -112,6 +112,8 @@ class CudaDeviceEnd final : public DeviceEnd {
     return true;
   }
 
+  const RankMachine& machine() const override { return tuner_->machine(); }
+
   Choice choose(const Call& call) override {
     return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
   }

@@ -35,6 +35,7 @@ class DeviceEnd {
   virtual bool start(const Call& call, const void* input, void* output, void* stream, const Factor* factor) = 0;
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
+  virtual const RankMachine& machine() const = 0;
   virtual Choice choose(const Call& call) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.

@@ -52,11 +52,14 @@ Row row_of(const ChoiceRange& range, bool is_last, bool on_gpus) {
   std::string algorithm = choice.plan.text();
   if (choice.ending) algorithm += join(", ending ", choice.ending->text());
   if (choice.zero_copy) algorithm = join(choice.zero_copy->text(), ", else ", algorithm);
-  return {range_text(range, is_last), algorithm, on_gpus ? name(choice.launch.protocol) : "-",
-          range.to == 0 ? seconds_text(range.from_seconds)
-                        : join(seconds_text(range.from_seconds), " - ", seconds_text(range.to_seconds)),
-          range.bound_gbps > 0 ? digits(range.bound_gbps) + " GB/s" : "-",
-          join(choice.is_measured ? "measured: " : "", choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason)};
+  return {
+      range_text(range, is_last),
+      algorithm,
+      on_gpus ? name(choice.launch.protocol) : "-",
+      range.to == 0 ? seconds_text(range.from_seconds)
+                    : join(seconds_text(range.from_seconds), " - ", seconds_text(range.to_seconds)),
+      range.bound_gbps > 0 ? digits(range.bound_gbps) + " GB/s" : "-",
+      join(choice.is_measured ? "measured: " : "", choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason)};
 }
 
 // The plan that was asked for by name.

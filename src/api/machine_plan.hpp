@@ -25,8 +25,9 @@ struct MachinePlanRequest {
 struct MachinePlan {
   RankMachine machine;
   VerifiedPlan plan;
-  std::string reason;               // one sentence
-  std::vector<ChoiceRange> ranges;  // what a communicator of these ranks runs, for float32; empty where one was asked for
+  std::string reason;  // one sentence
+  std::vector<ChoiceRange>
+      ranges;  // what a communicator of these ranks runs, for float32; empty where one was asked for
 
   // model/explain.hpp; 0 bytes: for each byte of the message.
   std::string explain(double message_bytes = 0) const;
@@ -34,9 +35,9 @@ struct MachinePlan {
   std::string table() const;
 };
 
-// Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and reach count), and
-// verifies. Throws kInvalidArgument where a machine without GPUs is given no number of ranks, where what is asked for is
-// not what an algorithm uses, and as place_ranks and make_plan do.
+// Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and reach count),
+// and verifies. Throws kInvalidArgument where a machine without GPUs is given no number of ranks, where what is asked
+// for is not what an algorithm uses, and as place_ranks and make_plan do.
 MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings);
 
 }  // namespace plait

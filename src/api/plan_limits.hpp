@@ -9,11 +9,14 @@
 
 namespace plait {
 
-// Signals of a rank of the host runtime, and epoch parity: enough for flat plans over 64 ranks and chains of 500 chunks.
+// Signals of a rank of the host runtime, and epoch parity: enough for flat plans over 64 ranks and chains of 500
+// chunks.
 inline constexpr int kHostSignals = 512;
 
 // Staging memory of a rank and epoch parity.
-inline size_t host_scratch_bytes(const Settings& settings) { return std::max<size_t>(settings.scratch_bytes / 2, 4096); }
+inline size_t host_scratch_bytes(const Settings& settings) {
+  return std::max<size_t>(settings.scratch_bytes / 2, 4096);
+}
 
 // Of the host runtime.
 inline PlanLimits host_plan_limits(const Settings& settings) {

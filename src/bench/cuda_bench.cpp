@@ -94,7 +94,9 @@ class CallTask final : public Task {
   std::string text() const override { return to_text(call_); }
   size_t message_bytes() const override { return plait::message_bytes(call_, ranks_); }
   size_t element_bytes() const override { return size_of(call_.type); }
-  BufferPlacement place(const BufferPair& buffers) const override { return plait::place(call_, rank_, buffers, in_place_); }
+  BufferPlacement place(const BufferPair& buffers) const override {
+    return plait::place(call_, rank_, buffers, in_place_);
+  }
   bool is_served_by(const CudaContestant& contestant) const override {
     return contestant.serves(call_, in_place_) && (!multiplied_ || contestant.multiplies());
   }

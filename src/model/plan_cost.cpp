@@ -98,9 +98,8 @@ class CriticalPath {
     if (!is_new) return it->second;
     const int a = routes_.device_of({from}), b = routes_.device_of({to});
     const std::vector<Path>* paths = from == to || a == b ? nullptr : &routes_.between(a, b);
-    it->second = paths == nullptr || paths->empty()
-                     ? costs_.local_signal_seconds
-                     : costs_.signal_seconds[static_cast<size_t>(paths->front().medium)];
+    it->second = paths == nullptr || paths->empty() ? costs_.local_signal_seconds
+                                                    : costs_.signal_seconds[static_cast<size_t>(paths->front().medium)];
     return it->second;
   }
 

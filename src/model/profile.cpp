@@ -28,9 +28,8 @@ bool share_a_switch(const Topology& topology, const std::vector<int>& gpus) {
     }
   }
   return std::any_of(on_switch.begin(), on_switch.end(), [&](const auto& it) {
-    return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) {
-      return std::find(it.second.begin(), it.second.end(), gpu) != it.second.end();
-    });
+    return std::all_of(gpus.begin(), gpus.end(),
+                       [&](int gpu) { return std::find(it.second.begin(), it.second.end(), gpu) != it.second.end(); });
   });
 }
 
@@ -46,8 +45,8 @@ bool fits(const Profile& profile, const Topology& topology, const std::vector<in
   const std::vector<int> devices = distinct(device_of_rank);
   const int node = device(topology, devices[0]).node;
   if (profile.fabric == Fabric::kCpu) {
-    return on_cpus && std::all_of(devices.begin(), devices.end(),
-                                  [&](int cpu) { return device(topology, cpu).node == node; });
+    return on_cpus &&
+           std::all_of(devices.begin(), devices.end(), [&](int cpu) { return device(topology, cpu).node == node; });
   }
   if (on_cpus) return false;
   if (!profile.gpus.empty() && !is_one_of(device(topology, devices[0]).model, profile.gpus)) return false;

@@ -142,8 +142,8 @@ Costs::Protocol read_protocol(const JsonValue& costs, const char* member) {
 }
 
 Costs read_costs(const JsonValue& object) {
-  object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "memory_gbps",
-                     "LL", "LL128"});
+  object.allow_only(
+      {"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "memory_gbps", "LL", "LL128"});
   Costs costs;
   costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
   costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;

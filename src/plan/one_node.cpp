@@ -87,8 +87,8 @@ class Rewriter {
 }  // namespace
 
 bool spans_nodes(const Plan& plan) {
-  const bool several = std::any_of(plan.node_of.begin(), plan.node_of.end(),
-                                   [&](int node) { return node != plan.node_of.front(); });
+  const bool several =
+      std::any_of(plan.node_of.begin(), plan.node_of.end(), [&](int node) { return node != plan.node_of.front(); });
   return several ||
          std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& it) { return it.messages > 0; });
 }

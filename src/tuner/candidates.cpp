@@ -89,7 +89,8 @@ class Finder {
 
 bool PlanLimits::allow(const VerifiedPlan& plan) const {
   const auto fits = [this](const Plan& it) {
-    return std::all_of(it.ranks.begin(), it.ranks.end(), [this](const RankPlan& rank) { return rank_fits(rank, *this); });
+    return std::all_of(it.ranks.begin(), it.ranks.end(),
+                       [this](const RankPlan& rank) { return rank_fits(rank, *this); });
   };
   return fits(messages && spans_nodes(plan.plan()) ? on_one_node(plan.plan()) : plan.plan());
 }
@@ -100,7 +101,8 @@ const Candidate& Candidates::cheapest(double bytes) const {
   double least = 0;
   for (const Candidate& it : all) {
     const double seconds = it.cost.seconds(bytes);
-    const bool is_better = best == nullptr || seconds * kSame < least || (seconds <= least * kSame && it.steps < best->steps);
+    const bool is_better =
+        best == nullptr || seconds * kSame < least || (seconds <= least * kSame && it.steps < best->steps);
     if (!is_better) continue;
     best = &it;
     least = seconds;

@@ -15,9 +15,9 @@ struct PlanLimits {
   int lanes = 1 << 20;
   int operations = 1 << 30, places = 1 << 30;
   int signals = 512;
-  int slots = 1 << 20;             // of scratch and host memory
-  bool host_memory = true;         // slots there, and lanes of the CPU beside those of the GPU
-  bool messages = true;            // between nodes
+  int slots = 1 << 20;      // of scratch and host memory
+  bool host_memory = true;  // slots there, and lanes of the CPU beside those of the GPU
+  bool messages = true;     // between nodes
 
   bool allow(const VerifiedPlan& plan) const;
 };

@@ -14,13 +14,13 @@ namespace plait {
 
 // What choices may know of GPUs that run kernels: the least and the most of any rank's.
 struct GpuFacts {
-  int processors = 132;       // SMs
-  int ranks_per_device = 1;   // that share one GPU
-  bool lines = true;          // what a warp stores at once arrives whole: LL128 is right between them
-  bool host_path = false;     // all ranks share pinned host memory besides
-  bool maps_buffers = true;   // of other ranks; else nothing goes straight from buffer to buffer
-  bool blocks_stay = true;    // of a rank that is done with all calls and ends, while others still read from it
-  int most_sms = 0;           // that a call may keep busy; 0: as many as make it fast
+  int processors = 132;      // SMs
+  int ranks_per_device = 1;  // that share one GPU
+  bool lines = true;         // what a warp stores at once arrives whole: LL128 is right between them
+  bool host_path = false;    // all ranks share pinned host memory besides
+  bool maps_buffers = true;  // of other ranks; else nothing goes straight from buffer to buffer
+  bool blocks_stay = true;   // of a rank that is done with all calls and ends, while others still read from it
+  int most_sms = 0;          // that a call may keep busy; 0: as many as make it fast
 
   // How GPUs reach each other's memory, ranks of one process or of several: where they do not, they do not reach
   // buffers either.
@@ -39,8 +39,8 @@ struct RankMachine {
   AlgorithmArguments arguments(Collective collective, int root) const;
 };
 
-// Ranks placed on a topology, with what is known of its GPUs by their models: a described machine, and what `plait plan`
-// looks at. Throws kInvalidArgument where they do not fit, with what would.
+// Ranks placed on a topology, with what is known of its GPUs by their models: a described machine, and what `plait
+// plan` looks at. Throws kInvalidArgument where they do not fit, with what would.
 RankMachine place_on(const Topology& topology, int ranks, const Settings& settings);
 // The same for ranks on these devices.
 RankMachine place_on(const Topology& topology, const std::vector<int>& device_of_rank, const Settings& settings);

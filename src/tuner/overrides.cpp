@@ -70,7 +70,9 @@ void AlgorithmOverrides::add_range(std::string_view range, std::string_view spec
   for (const Entry& other : entries_) {
     const bool apart = (other.below != 0 && other.below <= made.from) || (made.below != 0 && made.below <= other.from);
     if (other.collective != collective || apart) continue;
-    fail(ErrorCode::kInvalidArgument, name(collective), " of ", std::max(other.from, made.from), " bytes is there twice");
+    if (range.empty()) fail(ErrorCode::kInvalidArgument, "'", name(collective), "' is there twice");
+    fail(ErrorCode::kInvalidArgument, "'", name(collective), "' of ", std::max(other.from, made.from),
+         " bytes is there twice");
   }
   entries_.push_back(std::move(made));
 }

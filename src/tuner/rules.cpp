@@ -8,9 +8,7 @@ namespace plait {
 namespace {
 
 // The largest number where no number can tell.
-size_t times(size_t bytes, size_t count) {
-  return count > 0 && bytes > SIZE_MAX / count ? SIZE_MAX : bytes * count;
-}
+size_t times(size_t bytes, size_t count) { return count > 0 && bytes > SIZE_MAX / count ? SIZE_MAX : bytes * count; }
 
 }  // namespace
 

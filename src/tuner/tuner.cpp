@@ -13,9 +13,7 @@ std::string PlanChoice::text() const {
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
 
-std::string Choice::ending_text() const {
-  return ending ? ", the last slice of each strand as " + ending->text() : "";
-}
+std::string Choice::ending_text() const { return ending ? ", the last slice of each strand as " + ending->text() : ""; }
 
 Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
     : machine_(std::move(machine)), limits_(limits), overrides_(AlgorithmOverrides::parse(settings.algorithm)) {
@@ -107,7 +105,8 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
     if (choice.launch.host.strands > 0) choice.launch.host.bytes_per_second = launches.host_pace();
   } else {
     choice.launch = launches.shape(plan, wish);
-    if (is_free && choice.launch.protocol == Protocol::kSignals) launches.add_host_part(choice.launch, choice.zero_copy);
+    if (is_free && choice.launch.protocol == Protocol::kSignals)
+      launches.add_host_part(choice.launch, choice.zero_copy);
     choice.launch = launches.fit(choice.launch, plan);
     const MeasuredRule* const rule = first_match(machine_.profile->endings, subject_of(machine_, query));
     if (is_free && rule != nullptr && choice.plan.arguments.parts != 1) {
@@ -146,8 +145,8 @@ ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
   Routes routes(machine_.topology, machine_.placement);
   const LinkLoad load = link_load(plan, machine_.topology, machine_.placement);
   constexpr FlagPlace kFlags[] = {FlagPlace::kBehindData, FlagPlace::kEvery8Bytes, FlagPlace::kEvery128Bytes};
-  const CostCurve curve = cost_curve(plan, load, routes, machine_.profile->costs,
-                                     kFlags[static_cast<size_t>(made.choice.launch.protocol)]);
+  const CostCurve curve =
+      cost_curve(plan, load, routes, machine_.profile->costs, kFlags[static_cast<size_t>(made.choice.launch.protocol)]);
   made.from_seconds = curve.seconds(static_cast<double>(from));
   made.to_seconds = curve.seconds(static_cast<double>(to));
   const double bound = load.lower_bound(1);

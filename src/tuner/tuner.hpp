@@ -30,8 +30,8 @@ struct ChoiceRange {
 
 class Tuner {
  public:
-  // Throws kInvalidArgument where settings cannot be used with these ranks. `is_for_gpus`: choices are for ranks that have
-  // GPUs, which alone copy from buffer to buffer; else whoever insists on that is refused.
+  // Throws kInvalidArgument where settings cannot be used with these ranks. `is_for_gpus`: choices are for ranks that
+  // have GPUs, which alone copy from buffer to buffer; else whoever insists on that is refused.
   Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus);
 
   const RankMachine& machine() const { return machine_; }

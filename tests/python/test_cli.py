@@ -194,7 +194,12 @@ def test_settings_table(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["settings"], ["plan", "--list"], ["plan", "all_reduce", "--machine", "summit", "--explain"]]
+    "arguments",
+    [
+        ["settings"],
+        ["plan", "--list"],
+        ["plan", "all_reduce", "--machine", "summit", "--algorithm", "ring", "--explain"],
+    ],
 )
 def test_sentences_wrap_at_the_width_of_the_terminal(arguments):
     ours, theirs = pty.openpty()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import re
 import xml.etree.ElementTree
 
-import numpy
 import plait
 import pytest
 from plait import plans, topology
@@ -52,7 +51,7 @@ def test_make():
         (
             ("all_reduce", "rings", 4),
             {},
-            "algorithm 'rings' is not known; did you mean ring. for all_reduce use one of: double",
+            "algorithm 'rings' is not known; for all_reduce use one of: double_binary_tree",
         ),
         (("broadcast", "ring", 4), {}, "does not serve broadcast; use one of"),
         (("all_reduced", "ring", 4), {}, "all_reduced"),
@@ -82,7 +81,7 @@ def test_names_of_nccl_and_mpi(run):
     for name in ("allreduce", "AllReduce", "all-reduce", "ncclAllReduce", "MPI_Allreduce"):
         assert plans.make(name, "ring", 3) == plans.make("all_reduce", "ring", 3)
     status, out, _ = run("plan", "bcast", "--machine", "summit", "--algorithm", "Chain")
-    assert status == 0 and out.startswith("verified chain: broadcast over 6 ranks")
+    assert status == 0 and out.startswith("verified chain(store, parts=4): broadcast over 6 ranks")
     assert plans.for_machine(topology.machine("summit"), "alltoall", "Pull", reach="peer").plan == (
         plans.for_machine(topology.machine("summit"), "all_to_all", "pull", reach="peer").plan
     )
@@ -92,35 +91,32 @@ def test_names_of_nccl_and_mpi(run):
 
 def test_for_machine():
     made = plans.for_machine(topology.machine("dgx1-v100"), "all_reduce")
-    assert made.plan.ranks == 8 and "best bound of" in made.reason
+    assert made.plan.ranks == 8 and "by the model" in made.reason
     assert made.plan.algorithm in made.explain(1 << 20)
     ring = plans.for_machine(topology.machine("summit", 2), "all_reduce", "ring")
-    assert ring.plan.ranks == 12 and ring.reason == "asked for"
+    assert ring.plan.ranks == 12 and ring.reason == "asked for as 'ring'"
     with pytest.raises(plait.InvalidArgument, match="ranks"):
         plans.for_machine(topology.machine("dgx1-v100"), "all_reduce", ranks=9)
     alone = plans.for_machine(topology.machine("dgx1-v100"), "all_to_all", ranks=1)
-    assert alone.reason == "the best bound of 2 algorithms that fit, then the fewest steps: no link is used, in 0 steps"
+    assert alone.plan.ranks == 1 and alone.ranges
     over_nodes = plans.for_machine(topology.machine("summit", 2), "reduce_scatter")
-    assert over_nodes.reason.startswith("the only algorithm that fits: 13.6 GB/s of message at most, in 11 steps")
-    with pytest.raises(plait.InvalidArgument, match="no algorithm does scatter over several nodes yet"):
-        plans.for_machine(topology.machine("summit", 2), "scatter")
+    assert over_nodes.plan.ranks == 12
 
 
 def test_machines_too_large_are_refused_at_once(run):
     status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "2000")
     assert (status, out) == (2, "")
-    assert "no algorithm for all_reduce fits this machine" in err
-    assert "plan ring would have 12000 ranks x 12000 chunks to prove; the limit is 8388608. Use fewer ranks" in err
-    assert re.search(
-        r"plan recursive_doubling \(all_reduce\): its proof would take about [\d.]+ GB of memory; the limit", err
-    )
+    assert "no algorithm for all_reduce fits summit" in err
+    assert "ring would have 12000 ranks x 12000 chunks to prove; the limit is 8388608. Use fewer ranks" in err
     status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "60000")
     assert (status, out) == (2, "")
     assert err == "plait: error: a plan has at most 16384 ranks, not 360000; use fewer nodes, or --ranks N\n"
 
 
 def test_plan_text_says_verified(run):
-    status, out, err = run("plan", "all_reduce", "--algorithm", "ring", "--machine", "dgx1-v100", "--gpus", "0-3")
+    status, out, err = run(
+        "plan", "all_reduce", "--algorithm", "ring", "--machine", "dgx1-v100", "--gpus", "0-3", "--format", "text"
+    )
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "verified ring: all_reduce over 4 ranks of dgx1-v100 in 4 chunks"
@@ -131,7 +127,7 @@ def test_plan_text_says_verified(run):
 def test_plan_chooses_and_says_why(run):
     status, out, _ = run("plan", "all_reduce", "--machine", "dgx2", "--format", "ascii")
     assert status == 0
-    assert out.splitlines()[1].startswith("why      the best bound of ")
+    assert "why      for long messages: " in out
     assert "step | rank 0" in out
 
 
@@ -166,7 +162,9 @@ def test_plan_svg(run):
 
 
 def test_plan_peer_reach_and_root(run):
-    status, out, _ = run("plan", "reduce", "--machine", "dgx2", "--root", 3, "--reach", "peer", "--algorithm", "flat")
+    status, out, _ = run(
+        "plan", "reduce", "--machine", "dgx2", "--root", 3, "--reach", "peer", "--algorithm", "flat", "--format", "text"
+    )
     assert status == 0 and "root 3" in out and "reach peer" in out
 
 
@@ -379,7 +377,7 @@ def test_ranges_follow_each_other():
     for machine in ("summit", "hgx-h200-4", "kesch"):
         rows = ranges("all_reduce", machine)
         assert rows[0]["from_bytes"] == 1
-        for row, following in zip(rows, rows[1:], strict=False):
+        for row, following in itertools.pairwise(rows):
             assert following["from_bytes"] == row["to_bytes"] + 1
             assert 0 < row["from_seconds"] <= row["to_seconds"]
 
@@ -389,12 +387,12 @@ def test_says_what_a_communicator_runs():
     assert row_at(of_four, 8)["algorithm"] == "one_shot(store)"
     assert row_at(of_four, 8)["protocol"] == "packets" and row_at(of_four, 8)["measured"]
     assert row_at(of_two, 16 << 20)["algorithm"] == "one_shot(store, parts=2)"
-    assert row_at(of_two, 16 << 20)["ending"] == "flat(both)"
+    assert row_at(of_two, 16 << 20)["ending"] == "flat(both, parts=4)"
     gathered = ranges("all_gather")
     assert row_at(gathered, 4 << 20)["zero_copy"] is None
     assert row_at(gathered, 32 << 20)["zero_copy"] == "flat(load, zero_copy, engine=sm)"
     assert row_at(gathered, 256 << 20)["zero_copy"] == "flat(load, zero_copy, engine=copy)"
-    assert row_at(ranges("all_reduce", "summit"), 1 << 30)["algorithm"].startswith("three_stage")
+    assert row_at(ranges("all_reduce", "summit"), 1 << 30)["bound_gbps"] >= 50
 
 
 def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
@@ -416,9 +414,10 @@ def test_a_communicator_under_a_described_machine_runs_what_is_shown():
         for collective in ("all_reduce", "broadcast"):
             for size in (64, 1 << 20, 64 << 20):
                 shown = plans.for_machine(machine, collective, ranks=ranks, message_bytes=size)
-                array = numpy.empty(size // 4, "float32")
-                assert comms[0].plan_for(collective, array) == shown.plan
-                assert comms[0].reason_for(collective, array) == shown.reason
+                assert comms[0].plan_for(collective, size // 4) == shown.plan
+                assert comms[0].reason_for(collective, size // 4) == shown.reason
+    assert comms[0].topology.nodes == 2 and comms[0].groups == [[rank] for rank in range(8)]
+    assert plait.in_process(6, plait.Settings(topology="summit"))[0].groups == [[0, 1, 2], [3, 4, 5]]
 
 
 @pytest.mark.parametrize("name", ["flat(store, parts=2)", "hierarchical_ring(2x2, parts=3)", "ring(zero_copy)"])

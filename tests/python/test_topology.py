@@ -80,7 +80,7 @@ def test_the_memory_of_a_machine_without_gpus_is_what_bounds_it(tmp_path, capsys
     assert main(["plan", "all_reduce", "-n", "4", "--explain", "--machine", str(file)]) == 0
     captured = capsys.readouterr()
     assert captured.err == "" and "no link" not in captured.out
-    assert "cpu0 -> memory0 (memory, 200 GB/s) carries 6 bytes" in captured.out
+    assert "cpu0 -> memory0 (memory, 200 GB/s) carries 6 times the message" in captured.out
 
 
 def test_topo_groups(topo):

@@ -19,13 +19,14 @@ _SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
-Shows what a communicator over the ranks of a machine, one a GPU, runs for messages of every size: a table of ranges with
-algorithm, protocol, time, the bound that links set, and the reason. Times are predicted by the costs of the machine's
-profile, not measured. PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_REACH count as they do for a communicator.
+Shows what a communicator over the ranks of a machine, one a GPU, runs for messages of every size: a table of ranges
+with algorithm, protocol, time, the bound that links set, and the reason. Times are predicted by the costs of the
+machine's profile, not measured. PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_REACH count as they do for a
+communicator.
 
-Below the table: the plan for a long message (or for --bytes, or of --algorithm), which is proved right, and what it moves.
---format prints the plan itself: as text, one line an operation; as JSON, which `plait verify` reads; or as a picture, for
-a browser (svg) or a terminal (ascii).
+Below the table: the plan for a long message (or for --bytes, or of --algorithm), which is proved right, and what it
+moves. --format prints the plan itself: as text, one line an operation; as JSON, which `plait verify` reads; or as a
+picture, for a browser (svg) or a terminal (ascii).
 
 Amounts are multiples of S, the size of the message: for reduce_scatter, all_gather, gather and scatter the blocks of
 all ranks together, for all_to_all what one rank gives."""
@@ -66,7 +67,13 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--format", choices=FORMATS, help="print the plan")
     add("-o", "--output", metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")
-    add("--bytes", type=usage.size, default=0, metavar="SIZE", help="the plan for a message of this size, with its amounts")
+    add(
+        "--bytes",
+        type=usage.size,
+        default=0,
+        metavar="SIZE",
+        help="the plan for a message of this size, with its amounts",
+    )
     parser.set_defaults(run=_run)
     return parser
 

@@ -12,8 +12,8 @@
 #include <cctype>
 #include <climits>
 #include <cstring>
-#include <iterator>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <string>

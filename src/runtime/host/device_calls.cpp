@@ -15,7 +15,7 @@ ProcessSharing DeviceCalls::process_sharing() const {
   std::set<int> seen;
   bool is_shared = false;
   for (int rank = 0; rank < ranks(); ++rank) {
-    const int pid = peers_.process(rank);  // 0: not known, but not this one
+    const int pid = peers_.pid(rank);  // 0: not known, but not this one
     is_shared = !seen.insert(pid > 0 ? pid : -1 - rank).second || is_shared;
   }
   if (!is_shared) return ProcessSharing::kNone;

@@ -55,7 +55,8 @@ TEST_P(OneChoice, OfPlanAndCommunicator) {
 TEST_P(OneChoice, HasTheBestBoundForLongMessages) {
   const Topology topology = machine(GetParam());
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
-  const RankMachine on = place_on(topology, std::min(gpus, 16), {});
+  if (gpus > 16) GTEST_SKIP() << "too many ranks for a unit test";
+  const RankMachine on = place_on(topology, gpus, {});
   Tuner tuner(on, {}, {}, true);
   for (int c = 0; c < kCollectiveCount; ++c) {
     const auto collective = static_cast<Collective>(c);
@@ -72,7 +73,8 @@ TEST_P(OneChoice, HasTheBestBoundForLongMessages) {
 
 INSTANTIATE_TEST_SUITE_P(Machines, OneChoice, testing::ValuesIn(machine_names()), [](const auto& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 });
 

@@ -89,7 +89,8 @@ TEST(Explain, RanksOnCpus) {
   const Placement placement = place_ranks(host, 4);
   const AlgorithmArguments arguments = arguments_for(host, placement, Collective::kAllReduce);
   const std::string text = explain(verify(make_plan("ring", arguments)), host, placement, arguments, 0);
-  expect_part(text, "bound     at most 10 GB/s of message: cpu0 -> memory0 (memory, 60 GB/s) carries 6 bytes for each");
+  expect_part(text,
+              "bound     at most 10 GB/s of message: cpu0 -> memory0 (memory, 60 GB/s) carries 6 times the message");
   expect_part(text, "  memory   1 of 1 used     12     100 %\n");
   expect_part(text, "  memory0 -> cpu0  memory   6      60 GB/s    100 %\n");
   EXPECT_EQ(text.find("no link"), std::string::npos) << text;

@@ -1,11 +1,12 @@
 // What calls on GPUs get: every choice must make a plan that verifies and a launch that the runtime takes.
+#include "support/gpu_choice.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <utility>
 
 #include "plan/verifier.hpp"
-#include "support/gpu_choice.hpp"
 #include "support/outcome.hpp"
 
 namespace plait {
@@ -153,7 +154,7 @@ TEST(GpuChoice, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
     const bool fetches = choice.ending.has_value();
     if (!fetches) return false;
     EXPECT_EQ(choice.plan.arguments.parts, 2);
-    EXPECT_EQ(choice.ending->text(), "flat(both)");
+    EXPECT_EQ(choice.ending->text(), "flat(both, parts=4)");
     EXPECT_EQ(choice.launch.protocol, Protocol::kSignals);
     const auto lanes = [](const PlanChoice& it) { return made(it).plan().ranks[0].lanes.size(); };
     EXPECT_EQ(lanes(*choice.ending), lanes(choice.plan));
@@ -175,8 +176,7 @@ TEST(GpuChoice, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
   EXPECT_FALSE(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 64, 512}).ending);
   EXPECT_FALSE(choose_on_gpus(query, "all_reduce:push_pull").ending);
   query.bytes = 8;  // it has two lanes, so no flags
-  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push_pull").launch.protocol,
-            Protocol::kSignals);
+  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push_pull").launch.protocol, Protocol::kSignals);
   query.bytes = 16 << 20;
   query.lines = false;  // no NVLink
   EXPECT_FALSE(choose_on_gpus(query).ending);
@@ -374,8 +374,7 @@ TEST(GpuChoice, WhoPinsPullMaySayByWhom) {
 }
 
 TEST(GpuChoice, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
-  const std::string overrides =
-      "broadcast:pull,all_gather:pull,gather:pull,scatter:pull,all_to_all:pull";
+  const std::string overrides = "broadcast:pull,all_gather:pull,gather:pull,scatter:pull,all_to_all:pull";
   const LaunchShape launch{Protocol::kSignals, 16, 256};
   for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
                                       Collective::kScatter, Collective::kAllToAll}) {

@@ -37,9 +37,8 @@ TEST(Overrides, NamesAndParameters) {
   ASSERT_NE(overrides.find(Collective::kReduce, 0), nullptr);
   EXPECT_EQ(overrides.find(Collective::kReduce, 0)->spec.parts, 0);
   EXPECT_EQ(overrides.find(Collective::kAllGather, 0), nullptr);
-  EXPECT_EQ(
-      AlgorithmOverrides::parse("all_reduce:hierarchical_ring(6)").find(Collective::kAllReduce, 0)->spec.factors,
-      std::vector<int>{6});
+  EXPECT_EQ(AlgorithmOverrides::parse("all_reduce:hierarchical_ring(6)").find(Collective::kAllReduce, 0)->spec.factors,
+            std::vector<int>{6});
 }
 
 TEST(Overrides, HowMessagesGo) {
@@ -80,12 +79,12 @@ TEST(Overrides, RangesOfSizes) {
   EXPECT_EQ(name_at(Collective::kAllReduce, SIZE_MAX), "nvgroup_ring(parts=4)");
   EXPECT_EQ(name_at(Collective::kBroadcast, (1 << 20) - 1), "free");
   EXPECT_EQ(name_at(Collective::kBroadcast, 1 << 20), "chain");
-  expect_refused("all_reduce:0-64K=one_shot,32K-1M=ring", {"all_reduce of 32768 bytes is there twice"});
+  expect_refused("all_reduce:0-64K=one_shot,32K-1M=ring", {"'all_reduce' of 32768 bytes is there twice"});
   expect_refused("all_reduce:64K-1K=ring", {"no range of sizes"});
   expect_refused("all_reduce:64K=ring", {"no range of sizes", "64K-8M"});
   expect_refused("all_reduce:0-64Q=ring", {"no range of sizes"});
   expect_refused("0-64K=ring", {"before any collective"});
-  expect_refused("all_reduce:0-64K=one_shot(parts=2)", {"parts"});
+  expect_refused("all_reduce:0-64K=recursive_doubling(3x2)", {"recursive_doubling"});
 }
 
 Tuner tuner_of(const char* text, int ranks, bool is_for_gpus) {

@@ -37,8 +37,12 @@ TEST(PlanCache, KeepsApartWhatDiffers) {
       [](PlanChoice& it) { it.algorithm = "ring"; },
       [](PlanChoice& it) { it.arguments.reach = Reach::kStaged; },
       [](PlanChoice& it) { it.arguments.reach = Reach::kStaged, it.arguments.direction = Direction::kStore; },
-      [](PlanChoice& it) { it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 2; },
-      [](PlanChoice& it) { it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 3; },
+      [](PlanChoice& it) {
+        it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 2;
+      },
+      [](PlanChoice& it) {
+        it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 3;
+      },
   };
   for (const auto& change : changes) {
     PlanChoice choice = choice_of();
