@@ -18,6 +18,15 @@ namespace {
 constexpr const char* kNoNvml = "";  // a library that is not there
 constexpr double kAssumedNvlinkGbps = 450, kAssumedPcieGbps = 25;
 
+// On a machine that stands in for this one.
+RankMachine place_on_described(const Topology& topology, int ranks, const Settings& settings) {
+  try {
+    return place_on(topology, ranks, settings);
+  } catch (const Error& error) {
+    fail(error.code(), "PLAIT_TOPOLOGY is '", settings.topology, "': ", error.what());
+  }
+}
+
 Topology described_or_live(const Settings& settings, bool with_gpus) {
   return settings.topology.empty() ? live_topology(with_gpus) : described_topology(settings.topology);
 }
@@ -116,7 +125,7 @@ Topology agree_on_topology(Bootstrap& bootstrap, const Settings& settings, bool 
 }
 
 RankMachine host_machine(const Topology& topology, int ranks, const Settings& settings) {
-  if (!settings.topology.empty()) return place_on(topology, ranks, settings);
+  if (!settings.topology.empty()) return place_on_described(topology, ranks, settings);
   const std::vector<int> sockets = devices_of(topology, DeviceKind::kCpu);
   std::vector<int> devices;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -127,7 +136,7 @@ RankMachine host_machine(const Topology& topology, int ranks, const Settings& se
 
 RankMachine gpu_machine(const Topology& topology, const std::vector<GpuIdentity>& gpus, bool nvlink,
                         const Settings& settings) {
-  if (!settings.topology.empty()) return place_on(topology, static_cast<int>(gpus.size()), settings);
+  if (!settings.topology.empty()) return place_on_described(topology, static_cast<int>(gpus.size()), settings);
   const std::vector<int> devices = devices_by_bus_id(topology, gpus);
   if (devices.size() == gpus.size()) return place_on(topology, devices, settings);
   Topology completed = topology;

@@ -97,7 +97,7 @@ FIELDS = {
     "wait_policy": "sleep",
     "algorithm": "all_reduce:ring",
     "launch": "packets:32x512",
-    "topology": "kesch:nodes=2",
+    "topology": "kesch",
     "max_sms": 8,
     "reach": "host",
     "early_launch": False,
