@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "api/introduction.hpp"
 #include "base/error.hpp"
@@ -15,6 +16,7 @@
 namespace plait {
 namespace {
 
+constexpr const char* kAssumed = "assumed: the driver's NVML does not tell of this GPU";
 constexpr const char* kNoNvml = "";  // a library that is not there
 constexpr double kAssumedNvlinkGbps = 450, kAssumedPcieGbps = 25;
 
@@ -55,20 +57,23 @@ std::vector<int> devices_by_bus_id(const Topology& topology, const std::vector<G
   return devices;
 }
 
+Device assumed_device(DeviceKind kind, std::string name) {
+  Device device;
+  device.kind = kind;
+  device.name = std::move(name);
+  device.source = kAssumed;
+  return device;
+}
+
 // The ranks' GPUs on a machine of which nothing else is known.
 std::vector<int> add_gpus(Topology& topology, const std::vector<GpuIdentity>& gpus, bool nvlink) {
-  const std::string source = "assumed: the driver's NVML does not tell of this GPU";
   if (devices_of(topology, DeviceKind::kCpu).empty()) {
-    Device cpu{DeviceKind::kCpu, "cpu0"};
-    cpu.source = source;
-    topology.add_device(cpu);
+    topology.add_device(assumed_device(DeviceKind::kCpu, "cpu0"));
   }
   const int cpu = devices_of(topology, DeviceKind::kCpu)[0];
   int hub = -1;
   if (nvlink) {
-    Device device{DeviceKind::kNvSwitch, "nvswitch-of-ranks"};
-    device.source = source;
-    hub = topology.add_device(device);
+    hub = topology.add_device(assumed_device(DeviceKind::kNvSwitch, "nvswitch-of-ranks"));
   }
   std::vector<int> devices;
   std::vector<std::string> known;
@@ -79,12 +84,11 @@ std::vector<int> add_gpus(Topology& topology, const std::vector<GpuIdentity>& gp
       devices.push_back(index_of[static_cast<size_t>(found - known.begin())]);
       continue;
     }
-    Device device{DeviceKind::kGpu, join("gpu-of-rank", devices.size())};
+    Device device = assumed_device(DeviceKind::kGpu, join("gpu-of-rank", devices.size()));
     device.model = gpu.model;
-    device.source = source;
     const int index = topology.add_device(device);
-    topology.add_link({cpu, index, LinkKind::kPcie, 16, kAssumedPcieGbps, source});
-    if (nvlink) topology.add_link({hub, index, LinkKind::kNvlink, 18, kAssumedNvlinkGbps, source});
+    topology.add_link({cpu, index, LinkKind::kPcie, 16, kAssumedPcieGbps, kAssumed});
+    if (nvlink) topology.add_link({hub, index, LinkKind::kNvlink, 18, kAssumedNvlinkGbps, kAssumed});
     known.emplace_back(gpu.bus_id);
     index_of.push_back(index);
     devices.push_back(index);
