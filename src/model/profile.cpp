@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-const Device& device(const Topology& topology, int index) { return topology.devices[static_cast<size_t>(index)]; }
+const Device& device_at(const Topology& topology, int index) { return topology.devices[static_cast<size_t>(index)]; }
 
 bool is_one_of(const std::string& model, const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(),
@@ -24,7 +24,7 @@ bool share_a_switch(const Topology& topology, const std::vector<int>& gpus) {
   for (const Link& link : topology.links) {
     if (link.kind != LinkKind::kNvlink) continue;
     for (const auto& [gpu, other] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
-      if (device(topology, other).kind == DeviceKind::kNvSwitch) on_switch[other].push_back(gpu);
+      if (device_at(topology, other).kind == DeviceKind::kNvSwitch) on_switch[other].push_back(gpu);
     }
   }
   return std::any_of(on_switch.begin(), on_switch.end(), [&](const auto& it) {
@@ -40,16 +40,16 @@ std::vector<int> distinct(std::vector<int> devices) {
 }
 
 bool fits(const Profile& profile, const Topology& topology, const std::vector<int>& device_of_rank) {
-  const bool on_cpus = device(topology, device_of_rank[0]).kind == DeviceKind::kCpu;
+  const bool on_cpus = device_at(topology, device_of_rank[0]).kind == DeviceKind::kCpu;
   if (profile.fabric == Fabric::kAny) return true;
   const std::vector<int> devices = distinct(device_of_rank);
-  const int node = device(topology, devices[0]).node;
+  const int node = device_at(topology, devices[0]).node;
   if (profile.fabric == Fabric::kCpu) {
     return on_cpus &&
-           std::all_of(devices.begin(), devices.end(), [&](int cpu) { return device(topology, cpu).node == node; });
+           std::all_of(devices.begin(), devices.end(), [&](int cpu) { return device_at(topology, cpu).node == node; });
   }
   if (on_cpus) return false;
-  if (!profile.gpus.empty() && !is_one_of(device(topology, devices[0]).model, profile.gpus)) return false;
+  if (!profile.gpus.empty() && !is_one_of(device_at(topology, devices[0]).model, profile.gpus)) return false;
   if (devices.size() == 1 || share_a_switch(topology, devices)) return true;
   return devices.size() == 2 && find_groups(topology, devices, GroupRule::kGpuOnly).size() == 1;
 }
@@ -80,7 +80,7 @@ const Profile& profile_for(const Topology& topology, const std::vector<int>& dev
 bool suits(const HostPath& path, const Topology& topology, const std::vector<int>& device_of_rank) {
   const auto ranks = static_cast<int>(device_of_rank.size());
   return std::find(path.ranks.begin(), path.ranks.end(), ranks) != path.ranks.end() &&
-         is_one_of(device(topology, device_of_rank[0]).model, path.gpus) &&
+         is_one_of(device_at(topology, device_of_rank[0]).model, path.gpus) &&
          distinct(device_of_rank).size() == device_of_rank.size();
 }
 

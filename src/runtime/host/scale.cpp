@@ -16,7 +16,7 @@ namespace plait {
 namespace {
 
 // Factors that lie side by side, so that a fold takes them for a second source; they stay in the first-level cache.
-constexpr size_t kBlockBytes = 8192;
+constexpr size_t kScaledBytes = 8192;
 // Memory that a rank keeps from call to call: making it anew would cost more than the products.
 constexpr size_t kMostKeptBytes = size_t{64} << 20;
 
@@ -147,8 +147,8 @@ Factor make_factor(DataType type, uint64_t number) { return any_factor(type, num
 
 void scale(const void* input, void* output, size_t elements, const Factor& factor) {
   const size_t bytes = size_of(factor.type);
-  const size_t at_once = std::min(elements, kBlockBytes / bytes);
-  std::array<std::byte, kBlockBytes> factors;
+  const size_t at_once = std::min(elements, kScaledBytes / bytes);
+  std::array<std::byte, kScaledBytes> factors;
   std::memcpy(factors.data(), factor.value.data(), bytes);
   for (size_t made = 1; made < at_once; made *= 2) {
     std::memcpy(factors.data() + made * bytes, factors.data(), std::min(made, at_once - made) * bytes);

@@ -53,7 +53,9 @@ TEST(MachineJson, SurvivesARoundTrip) {
   EXPECT_EQ(parse(to_json(cluster)), cluster);
   for (const std::string& name : machine_names()) {
     EXPECT_EQ(parse(to_json(machine(name))), machine(name)) << name;
-    if (machine(name).nodes == 1) EXPECT_EQ(parse(to_json(machine(name, 2))), machine(name, 2)) << name;
+    if (machine(name).nodes == 1) {
+      EXPECT_EQ(parse(to_json(machine(name, 2))), machine(name, 2)) << name;
+    }
   }
 }
 

@@ -32,7 +32,9 @@ TEST(Machines, AreValidAloneAndAsClusters) {
     SCOPED_TRACE(name);
     EXPECT_NO_THROW(validate(machine(name)));
     EXPECT_EQ(machine(name).name, name);
-    if (machine(name).nodes == 1) EXPECT_NO_THROW(validate(machine(name, 3)));
+    if (machine(name).nodes == 1) {
+      EXPECT_NO_THROW(validate(machine(name, 3)));
+    }
   }
 }
 
