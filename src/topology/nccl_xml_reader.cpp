@@ -344,30 +344,31 @@ class Reader {
   // --- what to know before the figures are believed ---
 
   void add_notes() {
-    constexpr const char* kAdvice = "the file that NCCL_TOPO_DUMP_FILE writes on the machine itself does";
+    constexpr const char* kAdvice = "use the file that NCCL_TOPO_DUMP_FILE writes on the machine itself";
+    const auto counted = [](auto count, const std::string& what) {
+      return join(count, " ", what, count == 1 ? "" : "s");
+    };
     const auto bare_gpus =
         std::count_if(gpus_.begin(), gpus_.end(), [](const Gpu& gpu) { return gpu.element == nullptr; });
     if (bare_gpus > 0) {
-      builder_.warn(join("the file says nothing of NVLink: it lists ", bare_gpus, bare_gpus == 1 ? " GPU" : " GPUs",
+      builder_.warn(join("the file says nothing of NVLink: it lists ", counted(bare_gpus, "GPU"),
                          " without <gpu>, as vendors' templates do; ", kAdvice));
     }
     if (std::any_of(gpus_.begin(), gpus_.end(), [](const Gpu& gpu) { return gpu.amd; })) {
       builder_.warn("for plans only: communicators run on NVIDIA's GPUs and on CPUs");
     }
     if (bare_devices_ > 0) {
-      builder_.warn(
-          join("the file does not say what ", bare_devices_, bare_devices_ == 1 ? " device is" : " devices are",
-               ", GPUs, NICs or others: a template of bus ids alone needs the machine to be read; ", kAdvice));
+      builder_.warn(join("the file lists ", counted(bare_devices_, "device"),
+                         " by bus id alone, so nothing says which are GPUs or NICs; ", kAdvice));
     }
     if (assumed_lanes_ > 0) {
       builder_.warn(join("assumed: ", nvlink_lane_gbps(0),
                          " GB/s for each NVLink lane, since the file does not say which ",
-                         "GPUs these are; state their model to have the right figure"));
+                         "GPUs these are; state their model (--gpu-model) to have the right figure"));
     }
     if (assumed_pcie_links_ > 0) {
-      builder_.warn(join("assumed: the speed of ", assumed_pcie_links_,
-                         assumed_pcie_links_ == 1 ? " PCIe link" : " PCIe links",
-                         ", of which the file does not say it in full"));
+      builder_.warn(join("assumed: the speed of ", counted(assumed_pcie_links_, "PCIe link"),
+                         ", which the file does not state in full"));
     }
   }
 

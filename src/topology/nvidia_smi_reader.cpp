@@ -156,7 +156,7 @@ class Builder {
       builder_.warn(
           join("assumed: ", assumptions_.nvlink_lane_gbps, " GB/s for each NVLink lane and ", one_digit(pcie_gbps_),
                " GB/s for each PCIe link, since the matrix does not say which GPUs these are; state their model "
-               "to have the right figures"));
+               "(--gpu-model) to have the right figures"));
     }
     if (const auto& missing = matrix_.without_row; !missing.empty()) {
       const std::string rows = missing.size() == 1 ? "row of " + missing[0] + " is"
