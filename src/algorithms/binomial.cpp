@@ -1,6 +1,7 @@
 // Binomial tree (AWA-13).
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/tree.hpp"
+#include "algorithms/steps/tree_blocks.hpp"
 
 namespace plait {
 
@@ -12,7 +13,7 @@ namespace {
 //
 //            0                     broadcast: downwards, whole messages; the largest subtree is served first
 //        / / |                     reduce: upwards; a rank combines its own input and all its children in one fold
-//       4  2  1
+//       4  2  1                     scatter, gather: the same ways with the blocks of whole subtrees
 //      / \  \                      Subtrees are contiguous: 4 {5, 6 {7}}
 //     6   5  3
 //     |
@@ -25,7 +26,8 @@ namespace {
 // one
 //   fold. On N nodes of n ranks floor(log2 N) + floor(log2 n). Zero-copy one more: a call before a broadcast, an answer
 //   after a reduce (to the leaves, whose inputs are read in place).
-// Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce).
+// Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce); scatter and gather move a
+//   subtree's blocks over the edge above it.
 // Scratch slots of M: broadcast 1, by load where a rank has children on its node, by store where its parent is there
 //   (zero-copy: none); reduce by load 1 but at the root (leaves, zero-copy or below another node: none), by store 1 for
 //   each child; and 1 for each child on another node.
@@ -49,6 +51,10 @@ Tree node_by_node(const AlgorithmArguments& arguments) {
   return tree;
 }
 
+bool moves_blocks(Collective collective) {
+  return collective == Collective::kGather || collective == Collective::kScatter;
+}
+
 // Zero-copy, a broadcast goes by store and a reduction by load: the other way round there is nothing to save.
 Direction zero_copy_direction(Collective collective) {
   return collective == Collective::kBroadcast ? Direction::kStore : Direction::kLoad;
@@ -57,6 +63,9 @@ Direction zero_copy_direction(Collective collective) {
 Plan make_binomial(const AlgorithmArguments& arguments) {
   check_arguments(binomial(), arguments);
   const bool zero_copy = arguments.reach == Reach::kPeer;
+  if (moves_blocks(arguments.collective) && (zero_copy || arguments.parts > 1)) {
+    refuse(binomial(), "a ", name(arguments.collective), " takes no parts, and passes through the library's memory");
+  }
   if (zero_copy && arguments.direction != zero_copy_direction(arguments.collective)) {
     refuse(binomial(), "a zero-copy ", name(arguments.collective), " goes by ",
            name(zero_copy_direction(arguments.collective)), ", not by ", name(arguments.direction));
@@ -71,6 +80,10 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
   const Tree tree = node_by_node(arguments);
   if (arguments.collective == Collective::kBroadcast) {
     broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
+  } else if (arguments.collective == Collective::kGather) {
+    gather_along(builder, carrier, tree, shape);
+  } else if (arguments.collective == Collective::kScatter) {
+    scatter_along(builder, carrier, tree, shape);
   } else {
     reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
   }
@@ -78,10 +91,11 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
 }
 
 std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& machine) {
-  const bool zero_copy = machine.reach == Reach::kPeer;
+  const bool zero_copy = machine.reach == Reach::kPeer, in_blocks = moves_blocks(machine.collective);
+  if (in_blocks && zero_copy) return {};
   std::vector<AlgorithmArguments> all;
   for (const bool second : {false, true}) {
-    for (AlgorithmArguments it : with_parts(machine, {1, 2, 4, 8})) {
+    for (AlgorithmArguments it : with_parts(machine, in_blocks ? std::vector{1} : std::vector{1, 2, 4, 8})) {
       it.direction = on_gpus(machine) != second ? Direction::kStore : Direction::kLoad;
       if (!zero_copy || it.direction == zero_copy_direction(machine.collective)) all.push_back(it);
     }
@@ -93,9 +107,9 @@ std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& ma
 
 Algorithm binomial() {
   return {.name = "binomial",
-          .summary = "a tree that doubles the ranks that have the message; log2 p steps",
+          .summary = "a tree that doubles the ranks that have the message, or their blocks; log2 p steps",
           .source = "AWA-13, AWA-11",
-          .collectives = {Collective::kBroadcast, Collective::kReduce},
+          .collectives = {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter},
           .uses = {.direction = true, .parts = true, .zero_copy = true},
           .make = make_binomial,
           .candidates = binomial_candidates};

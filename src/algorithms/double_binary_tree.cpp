@@ -1,6 +1,7 @@
 // Double binary tree: two trees at once, each with half of the message (NVG-30).
 #include <algorithm>
 #include <bit>
+#include <deque>
 #include <numeric>
 #include <vector>
 
@@ -32,7 +33,7 @@ namespace {
 // Scratch: by load M/2 where a rank has children on its node, or a parent there; by store M/2 for each that stores. Up
 //   and down each, and M/2 for each child on another node.
 // When: long messages over many ranks, whose ring would have too many steps; between nodes.
-// parts: of each half, that follow one another. Lanes: one for each tree, up and down; and as many pairs for messages.
+// parts: of each half, that follow one another.
 
 // Adds positions [first, first + count) of `order` below `above`, in order.
 void add_in_order(Tree& tree, int above, const std::vector<int>& order, int first, int count) {
@@ -72,34 +73,70 @@ std::vector<Tree> two_trees(const AlgorithmArguments& arguments) {
   return trees;
 }
 
+// Where the ranks act for one of the trees, up and down. A reduction or a broadcast has a lane for each tree.
+// All_reduce has one for what a rank does as an inner node on the way up, one for that on the way down, and one for
+// what it does as a leaf, both ways: it begins without waiting for anybody, and three lanes are what GPUs perform.
+struct LanesOfTree {
+  std::vector<LaneId> up, down;
+};
+
+std::vector<LanesOfTree> add_lanes_of_trees(PlanBuilder& builder, const AlgorithmArguments& arguments,
+                                            const std::vector<Tree>& trees) {
+  std::vector<LanesOfTree> lanes;
+  if (arguments.collective != Collective::kAllReduce) {
+    for (size_t half = 0; half < trees.size(); ++half) {
+      const std::vector<LaneId> both_ways = add_lanes(builder, arguments);
+      lanes.push_back({both_ways, both_ways});
+    }
+    return lanes;
+  }
+  const std::vector<LaneId> up = add_lanes(builder, arguments), down = add_lanes(builder, arguments);
+  const std::vector<LaneId> leaf = add_lanes(builder, arguments);
+  for (const Tree& tree : trees) {
+    LanesOfTree& it = lanes.emplace_back(LanesOfTree{up, down});
+    for (int rank = 0; rank < arguments.ranks; ++rank) {
+      if (tree.children[rank].empty() && tree.parent[rank] >= 0) it.up[rank] = it.down[rank] = leaf[rank];
+    }
+  }
+  return lanes;
+}
+
 Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
   check_arguments(double_binary_tree(), arguments);
   const Collective collective = arguments.collective;
+  const bool reduces = collective != Collective::kBroadcast, broadcasts = collective != Collective::kReduce;
   const int parts = arguments.parts;
   PlanBuilder builder = start_plan(double_binary_tree(), arguments, int64_t{2} * parts);
+  // Messages have lanes of their own: neither tree, and neither way, waits for the other.
+  std::deque<Carrier> carriers;
+  for (int i = 0; i < 4; ++i) carriers.emplace_back(builder, arguments.node_of);
   const std::vector<Tree> trees = two_trees(arguments);
-  for (int half = 0; half < 2; ++half) {
+  const std::vector<LanesOfTree> lanes = add_lanes_of_trees(builder, arguments, trees);
+  std::vector<std::vector<SignalId>> ready(2);  // [tree]: of each part, at the root
+  const auto shape_of = [&](int half, const std::vector<LaneId>& of_ranks) {
+    TreeShape shape;
+    shape.lanes = {of_ranks};
+    shape.parts = parts;
+    shape.first_chunk = half * parts;
+    shape.direction = arguments.direction;
+    return shape;
+  };
+  // Both trees up before one goes down: leaves begin with what waits for nobody.
+  for (int half = 0; half < 2 && reduces; ++half) {
     const int root = trees[half].root();
-    // Messages of their own lanes: neither tree, and neither way, waits for the other.
-    Carrier upwards(builder, arguments.node_of), downwards(builder, arguments.node_of);
-    TreeShape up, down;
-    up.parts = down.parts = parts;
-    up.first_chunk = down.first_chunk = half * parts;
-    up.direction = down.direction = arguments.direction;
-    if (collective != Collective::kBroadcast) up.lanes = {add_lanes(builder, arguments)};
-    if (collective != Collective::kReduce) down.lanes = {add_lanes(builder, arguments)};
-    std::vector<SignalId> ready(parts);
-    if (collective == Collective::kAllReduce) {
-      up.after_root = [&](int part) { ready[part] = builder.signal(up.lane(part, root), down.lane(part, root)); };
-      down.before_root = [&](int part) { builder.wait(ready[part]); };
-    }
-    if (collective != Collective::kBroadcast) {
-      reduce_along(builder, upwards, trees[half], up, all_inputs(arguments.ranks), {output_of(root)});
-    }
-    if (collective != Collective::kReduce) {
-      const Place source = collective == Collective::kBroadcast ? input_of(root) : output_of(root);
-      broadcast_along(builder, downwards, trees[half], down, {source});
-    }
+    TreeShape shape = shape_of(half, lanes[half].up);
+    shape.after_root = [&](int) {
+      if (broadcasts) ready[half].push_back(builder.signal(lanes[half].up[root], lanes[half].down[root]));
+    };
+    reduce_along(builder, carriers[half], trees[half], shape, all_inputs(arguments.ranks), {output_of(root)});
+  }
+  for (int half = 0; half < 2 && broadcasts; ++half) {
+    const int root = trees[half].root();
+    TreeShape shape = shape_of(half, lanes[half].down);
+    shape.before_root = [&](int part) {
+      if (reduces) builder.wait(ready[half][part]);
+    };
+    broadcast_along(builder, carriers[2 + half], trees[half], shape, {reduces ? output_of(root) : input_of(root)});
   }
   return builder.finish();
 }

@@ -22,7 +22,7 @@ namespace {
 // The part of the lower ranks comes first on both partners, so both get the same bits.
 //
 // Steps: k, and 1 more where m > 0, 2 more where m > 2^(k-1) (else no way leads from one of the last m ranks to another
-//   through all distances); the same for a barrier, which moves nothing.
+//   through all distances). A barrier, which moves nothing, goes by dissemination instead: ceil(log2 p).
 // Bytes read per rank from others: k M; the partners of the last m ranks one M more, and those one M at the end.
 // Scratch slots, each M: k for what a rank publishes (the last m ranks: 1), one more for a result to be handed on in a
 //   staged plan, and one for each message that arrives from another node.
@@ -48,14 +48,7 @@ class RecursiveDoubling {
   }
 
   Plan barrier() {
-    for (int rank = core_; rank < arguments_.ranks; ++rank) tell(rank, rank - core_);
-    for (int distance = 1; distance < core_; distance *= 2) {
-      std::vector<SignalId> signals;
-      for (int rank = 0; rank < core_; ++rank)
-        signals.push_back(builder_.signal(lanes_[rank], lanes_[rank ^ distance]));
-      for (const SignalId& signal : signals) builder_.wait(signal);
-    }
-    for (int rank = core_; rank < arguments_.ranks; ++rank) tell(rank - core_, rank);
+    carrier_.disseminate(lanes_);
     return builder_.finish();
   }
 
@@ -64,8 +57,6 @@ class RecursiveDoubling {
 
   // Does this rank of the core stand in for one of the last m ranks?
   bool has_extra(int rank) const { return rank + core_ < arguments_.ranks; }
-
-  void tell(int from, int to) { builder_.wait(builder_.signal(lanes_[from], lanes_[to])); }
 
   void fold_in() {
     for (int rank = 0; rank < core_; ++rank) {
@@ -140,14 +131,12 @@ class RecursiveDoubling {
 
 Plan make_recursive_doubling(const AlgorithmArguments& arguments) {
   check_arguments(recursive_doubling(), arguments);
-  if (arguments.collective == Collective::kAllReduce) return RecursiveDoubling(arguments).all_reduce();
-  check_one_node(recursive_doubling(), arguments);  // a barrier has no chunks, and so no messages
-  return RecursiveDoubling(arguments).barrier();
+  const bool is_barrier = arguments.collective == Collective::kBarrier;
+  return is_barrier ? RecursiveDoubling(arguments).barrier() : RecursiveDoubling(arguments).all_reduce();
 }
 
 std::vector<AlgorithmArguments> recursive_doubling_candidates(const AlgorithmArguments& machine) {
-  const bool is_for_them = on_one_node(machine) && machine.reach == Reach::kStaged;
-  if (machine.collective == Collective::kBarrier && !is_for_them) return {};
+  if (machine.collective == Collective::kBarrier && machine.reach == Reach::kPeer) return {};
   return with_parts(machine, {1});
 }
 

@@ -27,7 +27,7 @@ void throw_failure(const Verdict& verdict, size_t rank);
 struct Introduction {
   uint64_t scratch_bytes = 0;
   cpu_set_t cores = {};
-  char algorithm[256] = {};
+  char algorithm[1024] = {};  // one for each collective, with all that it takes
   char launch[64] = {};
   char topology[256] = {};
   int32_t max_sms = 0;

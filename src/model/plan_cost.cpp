@@ -105,6 +105,7 @@ class CriticalPath {
 
   // The crossings of one operation go at the same time; those over the same pair of devices share it.
   double seconds_of(const OperationId& id, const Operation& operation) {
+    if (operation.chunks == 0) return 0;  // a barrier's message
     std::map<std::pair<int, int>, double> busy;
     double longest = 0;
     for (const Transfer& crossing : transfers(plan_, pairing_, id)) {

@@ -89,21 +89,25 @@ void PlanBuilder::wait(const SignalId& signal) {
 }
 
 void PlanBuilder::send_receive(LaneId from, Place source, LaneId to, Place destination, int chunk, int chunks) {
-  int& messages = plan_.ranks.at(to.rank).messages;
-  const int number = messages++;
   Operation send;
-  send.kind = OpKind::kSend;
   send.chunk = chunk;
   send.chunks = chunks;
+  Operation receive = send;
   send.sources = {source};
+  receive.destinations = {destination};
+  send_receive(from, to, std::move(send), std::move(receive));
+}
+
+void PlanBuilder::send_receive_nothing(LaneId from, LaneId to) { send_receive(from, to, {}, {}); }
+
+void PlanBuilder::send_receive(LaneId from, LaneId to, Operation send, Operation receive) {
+  int& messages = plan_.ranks.at(to.rank).messages;
+  const int number = messages++;
+  send.kind = OpKind::kSend;
   send.peer_rank = to.rank;
   send.peer_lane = to.lane;
   send.number = number;
-  Operation receive;
   receive.kind = OpKind::kReceive;
-  receive.chunk = chunk;
-  receive.chunks = chunks;
-  receive.destinations = {destination};
   receive.peer_rank = from.rank;
   receive.peer_lane = from.lane;
   receive.number = number;

@@ -61,6 +61,9 @@ class PlanBuilder {
   // A message over a path without load and store: sends on `from`, receives on `to` at the places they are at now.
   void send_receive(LaneId from, Place source, LaneId to, Place destination, int chunk, int chunks = 1);
 
+  // The same of a barrier: nothing is carried, only that it came.
+  void send_receive_nothing(LaneId from, LaneId to);
+
   // Marks the plan as wrong where input and output share memory (the default is that it is right).
   void not_in_place() { plan_.in_place = false; }
 
@@ -68,6 +71,7 @@ class PlanBuilder {
   Plan finish();
 
  private:
+  void send_receive(LaneId from, LaneId to, Operation send, Operation receive);
   // Throws PlanTooLarge where the plan has too many.
   void append(LaneId lane, Operation operation);
 

@@ -268,8 +268,10 @@ void Execution::send(LaneState& lane, const Operation& operation) {
              operation.chunk, "; split the message");
     }
   }
-  const bool partial = values_.is_partial(message.values[0]);
-  facts_of(lane) = {{partial}, partial, false};
+  if (operation.chunks > 0) {
+    const bool partial = values_.is_partial(message.values[0]);
+    facts_of(lane) = {{partial}, partial, false};
+  }
   report_.chunks_read[lane.rank] += operation.chunks;
   launch(lane, message, pairing_.messages[operation.peer_rank][operation.number].to);
 }
@@ -282,8 +284,10 @@ bool Execution::receive(LaneState& lane, const Operation& operation) {
   for (int offset = 0; offset < operation.chunks; ++offset) {
     memory_.write(actor_of(lane), operation.destinations[0], offset, message.values[offset]);
   }
-  const bool partial = values_.is_partial(message.values[0]);
-  facts_of(lane) = {{partial}, partial, false};
+  if (operation.chunks > 0) {
+    const bool partial = values_.is_partial(message.values[0]);
+    facts_of(lane) = {{partial}, partial, false};
+  }
   message.values = {};
   report_.chunks_written[lane.rank] += operation.chunks;
   count_traffic(lane, operation);

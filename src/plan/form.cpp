@@ -41,9 +41,11 @@ class OperationCheck {
       case OpKind::kFold:
         return fold();
       case OpKind::kSend:
+        if (carries_nothing()) return empty_message();
         if (operation_.sources.size() != 1 || !operation_.destinations.empty()) refuse("a send has one source");
         return message();
       case OpKind::kReceive:
+        if (carries_nothing()) return empty_message();
         if (operation_.destinations.size() != 1 || !operation_.sources.empty()) {
           refuse("a receive has one destination");
         }
@@ -79,9 +81,24 @@ class OperationCheck {
   }
 
   void message() const {
-    if (engine_ == Engine::kSm) refuse("an sm lane cannot send or receive; that takes a net, copy or cpu lane");
+    check_can_carry();
     places();
     peer();
+  }
+
+  // A barrier moves no data, so a message between its ranks only comes.
+  bool carries_nothing() const { return plan_.collective == Collective::kBarrier; }
+  void empty_message() const {
+    check_can_carry();
+    if (!operation_.sources.empty() || !operation_.destinations.empty() || operation_.chunks != 0 ||
+        operation_.chunk != 0) {
+      refuse("a barrier's messages carry nothing, but this one names places or chunks");
+    }
+    peer();
+  }
+
+  void check_can_carry() const {
+    if (engine_ == Engine::kSm) refuse("an sm lane cannot send or receive; that takes a net, copy or cpu lane");
   }
 
   void signal() const {

@@ -47,12 +47,11 @@ class Rewriter {
     after.operations.clear();
     for (const Operation& it : before.operations) {
       if (it.kind == OpKind::kSend) {
-        const Place mailbox = mailboxes_[it.peer_rank][it.number];
-        after.operations.push_back(copy(it, mailbox, it.sources[0]));
+        if (it.chunks > 0) after.operations.push_back(copy(it, mailboxes_[it.peer_rank][it.number], it.sources[0]));
         after.operations.push_back(tell(OpKind::kSignal, it, it.peer_rank));
       } else if (it.kind == OpKind::kReceive) {
         after.operations.push_back(tell(OpKind::kWait, it, rank));
-        after.operations.push_back(copy(it, it.destinations[0], mailboxes_[rank][it.number]));
+        if (it.chunks > 0) after.operations.push_back(copy(it, it.destinations[0], mailboxes_[rank][it.number]));
       } else {
         after.operations.push_back(it);
       }

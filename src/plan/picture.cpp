@@ -306,7 +306,7 @@ class Picture {
       const double wide = lane_width_ - 26, x = lane_center(id.rank, id.lane), y = row_top(layout_.at(id));
       out_ << "<g><title>" << escaped(join(to_text(id), ": ", to_text(o))) << "</title>\n";
       box(x - wide / 2, y, wide, kBoxHeight, o.chunk, stage_of(id));
-      text(x, y + 15.5, join(o.chunks == 1 ? "chunk " : "chunks ", chunk_text(o)),
+      text(x, y + 15.5, o.chunks == 0 ? "no data" : join(o.chunks == 1 ? "chunk " : "chunks ", chunk_text(o)),
            "font-size=\"11.5\" font-weight=\"600\" fill=\"#0f172a\" text-anchor=\"middle\"");
       text(x, y + 30, fitting(o, id.rank, wide - 8),
            "font-size=\"10\" fill=\"#1e293b\" text-anchor=\"middle\" font-family=\"ui-monospace,Menlo,DejaVu Sans "

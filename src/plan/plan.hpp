@@ -64,7 +64,7 @@ struct Place {
 
 enum class OpKind : uint8_t {
   kFold,     // destinations <- sources combined in the listed order; one source: a copy
-  kSend,     // sources[0] to peer_rank, for paths without load and store
+  kSend,     // sources[0] to peer_rank, for paths without load and store; of a barrier nothing, only that it came
   kReceive,  // from peer_rank into destinations[0]
   kSignal,   // tell lane peer_lane of peer_rank that everything this lane did before is visible
   kWait,     // do not go on before signal `number` of this rank came (from peer_lane of peer_rank)

@@ -33,8 +33,9 @@ inline std::string shorthand(const std::vector<Place>& places, int own_rank, con
   return text;
 }
 
-// "3" or "0-3".
+// "3" or "0-3"; "-" for none.
 inline std::string chunk_text(const Operation& operation) {
+  if (operation.chunks == 0) return "-";
   if (operation.chunks == 1) return std::to_string(operation.chunk);
   return join(operation.chunk, "-", operation.chunk + operation.chunks - 1);
 }
@@ -51,6 +52,7 @@ inline std::string chunk_rule(const Plan& plan) {
 // What goes where, without the chunk: "in+s1 > r2.s1", "h0 > net r4", "net r0 > h1".
 inline std::string movement(const Operation& operation, int rank, size_t most, const char* arrow) {
   const std::string net = join("net r", operation.peer_rank);
+  if (operation.chunks == 0) return join(arrow, " ", net);  // or from there
   const bool send = operation.kind == OpKind::kSend, receive = operation.kind == OpKind::kReceive;
   return join(receive ? net : shorthand(operation.sources, rank, "+", most), " ", arrow, " ",
               send ? net : shorthand(operation.destinations, rank, ", ", most));

@@ -15,7 +15,9 @@ void append_places(std::ostream& out, const std::vector<Place>& places, const ch
 }
 
 void append_chunks(std::ostream& out, const Operation& operation) {
-  if (operation.chunks == 1) {
+  if (operation.chunks == 0 && operation.sources.empty() && operation.destinations.empty()) {
+    out << " : no data";  // a barrier's message
+  } else if (operation.chunks == 1) {
     out << " : chunk " << operation.chunk;
   } else {
     out << " : chunks " << operation.chunk << ".." << int64_t{operation.chunk} + operation.chunks - 1;
@@ -43,12 +45,14 @@ std::string to_text(const Operation& operation) {
       break;
     case OpKind::kSend:
       append_places(out, operation.sources, ", ");
-      out << " as message " << operation.number << " to r" << operation.peer_rank << " lane " << operation.peer_lane;
+      out << (operation.sources.empty() ? "" : " ") << "as message " << operation.number << " to r"
+          << operation.peer_rank << " lane " << operation.peer_lane;
       append_chunks(out, operation);
       break;
     case OpKind::kReceive:
       append_places(out, operation.destinations, ", ");
-      out << " as message " << operation.number << " from r" << operation.peer_rank << " lane " << operation.peer_lane;
+      out << (operation.destinations.empty() ? "" : " ") << "as message " << operation.number << " from r"
+          << operation.peer_rank << " lane " << operation.peer_lane;
       append_chunks(out, operation);
       break;
     case OpKind::kSignal:

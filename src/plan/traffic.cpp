@@ -22,7 +22,7 @@ std::vector<Transfer> transfers(const Plan& plan, const Pairing& pairing, const 
     if (from != to) found.push_back({from, to});
   };
   const Operation& operation = operation_at(plan, id);
-  if (operation.kind == OpKind::kReceive) {
+  if (operation.kind == OpKind::kReceive && operation.chunks > 0) {
     const Operation& sent = operation_at(plan, pairing.messages[id.rank][operation.number].from);
     add(endpoint_of(sent.sources[0]), endpoint_of(operation.destinations[0]));
   }

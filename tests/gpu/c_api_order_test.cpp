@@ -181,7 +181,7 @@ class ErrorOutput {
 void test_straight(const std::vector<int>& devices) {
   constexpr const char* kNotStraight = "does not go straight from buffer to buffer";
   setenv("PLAIT_LOG", "info", 1);
-  setenv("PLAIT_ALGORITHM", "all_gather:pull(sm),send_receive:pull(sm)", 1);
+  setenv("PLAIT_ALGORITHM", "all_gather:flat(load, zero_copy, engine=sm),send_receive:pull(sm)", 1);
   {
     const ErrorOutput log;
     World world(devices, made_at_once(devices));
@@ -231,7 +231,7 @@ void test_straight(const std::vector<int>& devices) {
 
 // Where one call of a group is refused when it is issued, no rank of its communicator waits for ever.
 void test_refusal_in_a_group(const std::vector<int>& devices) {
-  for (const char* const algorithm : {"", "all_gather:pull(sm)"}) {
+  for (const char* const algorithm : {"", "all_gather:flat(load, zero_copy, engine=sm)"}) {
     setenv("PLAIT_ALGORITHM", algorithm, 1);
     World world(devices, made_at_once(devices));
     MUST(plaitGroupStart());

@@ -118,23 +118,26 @@ static_assert(std::size(kCollectives) == kCollectiveCount);
 void test_everything(Report& report, int gpus) {
   const Manner manners[] = {
       {"", ""},
-      {"all_reduce:push,reduce:push,broadcast:push", "signals:3x128"},
-      {"all_reduce:push,reduce:push,broadcast:push", "packets:5x96"},
-      {"all_reduce:one_shot_push,reduce:one_shot_push,broadcast:one_shot_push", "packets:2x64"},
-      {"all_reduce:push,reduce:push,broadcast:push", "lines:3x128"},
-      {"all_reduce:one_shot_push,reduce:one_shot_push,broadcast:one_shot_push", "lines:4x512"},
-      {"all_reduce:one_shot_push,reduce:one_shot_push,broadcast:one_shot_push", "signals:2x512"},
-      {"all_reduce:push(2),reduce:push(2),broadcast:push(2),reduce_scatter:push(2),all_gather:push(2)",
+      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "signals:3x128"},
+      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "packets:5x96"},
+      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "packets:2x64"},
+      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "lines:3x128"},
+      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "lines:4x512"},
+      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "signals:2x512"},
+      {"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, "
+       "parts=2),reduce_scatter:flat(store, parts=2),all_gather:flat(store, parts=2)",
        "signals:4x128"},
-      {"all_reduce:one_shot_push(2),reduce:one_shot_push(2),broadcast:one_shot_push(2)", "signals:3x64"},
+      {"all_reduce:one_shot(store, parts=2),reduce:one_shot(store, parts=2),broadcast:one_shot(store, parts=2)",
+       "signals:3x64"},
       {"all_reduce:ring,reduce_scatter:ring,all_gather:ring,broadcast:binomial,reduce:binomial", "signals:2x64"},
-      {"broadcast:chain_push(4),reduce:chain_push(4)", "signals:3x128"},
-      {"all_reduce:push_pull,reduce:push_pull,broadcast:push_pull,reduce_scatter:push_pull,all_gather:push_pull,"
-       "gather:push_pull,scatter:push_pull,all_to_all:push_pull",
+      {"broadcast:chain(store, parts=4),reduce:chain(store, parts=4)", "signals:3x128"},
+      {"all_reduce:flat(both),reduce:flat(both),broadcast:flat(both),reduce_scatter:flat(both),all_gather:flat(both),"
+       "gather:flat(both),scatter:flat(both),all_to_all:flat(both)",
        "signals:2x128"},
-      {"broadcast:chain_push,reduce:chain_push", "lines:2x128"},
+      {"broadcast:chain(store, parts=1),reduce:chain(store, parts=1)", "lines:2x128"},
       {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "signals:4x256"},
-      {"all_reduce:push(2),reduce:push(2),broadcast:push(2),reduce_scatter:push(2),all_gather:push(2)",
+      {"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, "
+       "parts=2),reduce_scatter:flat(store, parts=2),all_gather:flat(store, parts=2)",
        "signals:2x128+2:40%"},
   };
   for (const int ranks : {1, 2, 3, 4, 7}) {
@@ -165,7 +168,8 @@ void test_large(Report& report, int gpus) {
   for (const int ranks : {2, 4}) {
     for (const Manner& manner :
          {Manner{"", ""}, Manner{"", "packets:16x512"}, Manner{"", "lines:32x512"}, Manner{"", "signals:7x512"},
-          Manner{"all_reduce:push(2),reduce:push(2),broadcast:push(2)", "signals:10x256"},
+          Manner{"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, parts=2)",
+                 "signals:10x256"},
           Manner{"", "signals:4x256+4:20%"}}) {
       World world(ranks, gpus, settings_for(manner));
       int variant = 0;

@@ -38,7 +38,8 @@ Settings insisting() {
   settings.launch = launch;
   for (const char* collective :
        {"all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "reduce_scatter", "scatter"}) {
-    settings.algorithm += join(settings.algorithm.empty() ? "" : ",", collective, ":pull(", engine, ")");
+    settings.algorithm +=
+        join(settings.algorithm.empty() ? "" : ",", collective, ":flat(load, zero_copy, engine=", engine, ")");
   }
   return settings;
 }

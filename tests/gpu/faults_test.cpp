@@ -88,10 +88,12 @@ int run_all() {
   for (const Fault& fault : faults) {
     for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) {
       good &= survives(fault, Collective::kAllReduce, count, "");
-      for (const char* const straight : {"all_gather:pull(copy)", "all_gather:pull(sm)"}) {
+      for (const char* const straight :
+           {"all_gather:flat(load, zero_copy, engine=copy)", "all_gather:flat(load, zero_copy, engine=sm)"}) {
         good &= survives(fault, Collective::kAllGather, count, straight);
       }
-      for (const char* const straight : {"all_reduce:pull(copy)", "all_reduce:pull(sm)"}) {
+      for (const char* const straight :
+           {"all_reduce:flat(load, zero_copy, engine=copy)", "all_reduce:flat(load, zero_copy, engine=sm)"}) {
         good &= survives(fault, Collective::kAllReduce, count, straight);
       }
     }

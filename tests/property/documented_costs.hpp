@@ -46,6 +46,8 @@ inline bool equal_sizes(const std::vector<std::vector<int>>& groups) {
 
 inline int floor_log2(int number) { return std::bit_width(static_cast<unsigned>(number)) - 1; }
 
+inline int ceil_log2(int number) { return std::bit_width(static_cast<unsigned>(number - 1)); }
+
 // How costs are told apart: "ring", "flat(store)", "flat(load, zero_copy)".
 inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments& a) {
   AlgorithmSpec spec = spec_of(algorithm, a);
@@ -109,6 +111,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     return {steps};
   }
   if (algorithm == "recursive_doubling") {
+    if (a.collective == Collective::kBarrier) return {ceil_log2(p)};
     const int extras = p - (1 << floor_log2(p));
     return {floor_log2(p) + (extras > 0 ? 1 : 0) + (2 * extras > 1 << floor_log2(p) ? 1 : 0)};
   }
@@ -121,6 +124,17 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   if (algorithm == "flat" || algorithm == "flat(load)" || algorithm == "flat(store, zero_copy)") return {flat_steps(a)};
   if (algorithm == "flat(load, zero_copy)") return {a.collective == Collective::kAllReduce ? 3 : 2};
   if (algorithm.starts_with("chain(")) return {p - 1 + peer, on_one_node(a) || peer == 0};
+  if (algorithm.starts_with("bruck(")) {
+    return {(a.collective == Collective::kAllReduce ? 2 : 1) * ceil_log2(p)};
+  }
+  if (algorithm == "hierarchical_exchange") {
+    AlgorithmArguments by_node = a;
+    by_node.groups.clear();
+    const auto nodes = groups_of(by_node);
+    int largest = 0;
+    for (const auto& node : nodes) largest = std::max(largest, static_cast<int>(node.size()));
+    return {(nodes.size() > 1 ? 1 : 0) + (largest > 64 ? ceil_log2(largest) : largest > 1 ? 1 : 0)};
+  }
   if (algorithm.starts_with("double_binary_tree(")) {
     return {a.collective == Collective::kAllReduce ? 2 * floor_log2(p) : floor_log2(p - 1) + 1};
   }
@@ -151,6 +165,40 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   return {};
 }
 
+// Of a gather or scatter: every block crosses as many edges as its rank is below the root. In a binomial tree that is
+// the number of ones in its position, counted from the root; one tree joins the nodes, one the ranks of each.
+inline int64_t blocks_up_binomial(const AlgorithmArguments& a) {
+  AlgorithmArguments from_root = a;
+  from_root.groups.clear();
+  from_root.node_of.clear();
+  for (int v = 0; v < a.ranks && !a.node_of.empty(); ++v) {
+    from_root.node_of.push_back(a.node_of[(v + a.root) % a.ranks]);
+  }
+  int64_t edges = 0;
+  const auto nodes = groups_of(from_root);
+  for (size_t node = 0; node < nodes.size(); ++node) {
+    for (size_t v = 0; v < nodes[node].size(); ++v) edges += std::popcount(node) + std::popcount(v);
+  }
+  return edges;
+}
+
+// Every block crosses once between ranks of a node; else once to another node, and once there unless it is for the
+// relay.
+inline int64_t blocks_by_way_of_nodes(const AlgorithmArguments& a) {
+  AlgorithmArguments by_node = a;
+  by_node.groups.clear();
+  int64_t blocks = 0;
+  const auto nodes = groups_of(by_node);
+  for (const auto& from : nodes) {
+    for (const auto& to : nodes) {
+      const auto pairs = static_cast<int64_t>(from.size() * to.size());
+      blocks +=
+          &from == &to ? pairs - static_cast<int64_t>(from.size()) : 2 * pairs - static_cast<int64_t>(from.size());
+    }
+  }
+  return blocks;
+}
+
 // Chunks that cross between ranks, all ranks together.
 inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmArguments& a, const Plan& plan) {
   const int64_t p = a.ranks, parts = a.parts;
@@ -178,7 +226,10 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return p - 1;
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
+  if (algorithm.starts_with("binomial(") && has_rank_blocks(a.collective)) return blocks_up_binomial(a);
   if (algorithm.starts_with("chain(") || algorithm.starts_with("binomial(")) return (p - 1) * parts;
+  if (algorithm.starts_with("bruck(")) return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
+  if (algorithm == "hierarchical_exchange") return blocks_by_way_of_nodes(a);
   if (algorithm.starts_with("double_binary_tree(")) {
     return (a.collective == Collective::kAllReduce ? 4 : 2) * (p - 1) * parts;
   }

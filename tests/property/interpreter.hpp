@@ -130,7 +130,7 @@ class Interpreter {
       case OpKind::kWait:
         return;
       case OpKind::kSend:  // the source is read when the message is received: as late as a transport may
-        messages_[operation.peer_rank].at(operation.number) = operation.sources.at(0);
+        messages_[operation.peer_rank].at(operation.number) = operation.chunks == 0 ? Place{} : operation.sources.at(0);
         return;
       case OpKind::kReceive:
         fold(operation, operation.destinations, {*messages_[rank].at(operation.number)});

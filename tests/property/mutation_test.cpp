@@ -48,6 +48,7 @@ bool says_where(const std::string& message) {
   for (const std::string& pattern : {
            where + "(fold|send|receive) .*: chunks? -?[0-9]",
            where + "(signal|wait) ",
+           where + "(send|receive) .*: no data",
            std::string("rank [0-9]+, chunk [0-9]+: its output"),
            std::string("of rank [0-9]+ is counted but neither"),
            std::string("rank [0-9]+ counts "),

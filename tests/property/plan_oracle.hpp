@@ -438,7 +438,9 @@ class PlanOracle {
         if (engine == Engine::kCopy && (sources > 1 || destinations > 1)) hurt(lane, "a copy engine cannot fold");
         if (engine == Engine::kNet) hurt(lane, "a network cannot fold");
       } else {
-        if (sources + destinations != 1) hurt(lane, "a message with several ends");
+        const size_t ends = plan_.collective == Collective::kBarrier ? 0 : 1;  // a barrier's messages carry nothing
+        if (sources + destinations != ends) hurt(lane, "a message with several ends");
+        if (ends == 0 && operation.chunks != 0) hurt(lane, "a barrier's message of something");
         if (engine == Engine::kSm) hurt(lane, "an SM cannot talk to the network");
       }
     }
@@ -539,7 +541,7 @@ class PlanOracle {
         Message message;
         message.values = lane.loaded;
         message.chunks = operation.chunks;
-        message.wide = widths_[lane.rank][lane.lane][lane.next].source.at(0);
+        message.wide = operation.chunks > 0 && widths_[lane.rank][lane.lane][lane.next].source.at(0);
         if (!messages_.emplace(std::pair{operation.peer_rank, operation.number}, message).second) {
           hurt(lane, "sends a message twice");
         }

@@ -88,17 +88,18 @@ bool on_one_node(const AlgorithmArguments& arguments) {
 }
 
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  const Collective collective = arguments.collective;
-  const bool exchange =
-      collective == Collective::kGather || collective == Collective::kScatter || collective == Collective::kAllToAll;
-  const std::string advice =
-      exchange ? join("no algorithm does ", name(collective), " over several nodes yet; use the ranks of one")
-               : "use an algorithm for several nodes, such as ring or recursive_doubling";
-  for (int rank = 1; rank < arguments.ranks; ++rank) {
-    if (node_of(arguments, rank) == node_of(arguments, 0)) continue;
-    refuse(algorithm, "ranks 0 and ", rank, " are on different nodes, but ranks have to reach each other's memory; ",
-           advice);
+  if (on_one_node(arguments)) return;
+  AlgorithmArguments machine = arguments;
+  machine.reach = Reach::kStaged;
+  std::string others;
+  for (const Algorithm& other : algorithms()) {
+    if (!serves(other, machine.collective) || other.candidates(machine).empty()) continue;
+    others += join(others.empty() ? "" : ", ", other.name);
   }
+  int rank = 1;
+  while (node_of(arguments, rank) == node_of(arguments, 0)) ++rank;
+  refuse(algorithm, "ranks 0 and ", rank, " are on different nodes, but ranks have to reach each other's memory; for ",
+         "several nodes use one of: ", others);
 }
 
 void check_lane_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
@@ -115,14 +116,15 @@ bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& ar
 
 PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arguments, int64_t chunks_per_block) {
   const std::string label = to_text(spec_of(algorithm, arguments));
-  const int64_t blocks = std::max<int64_t>(1, block_count(arguments.collective, arguments.ranks));
+  // All that a rank's buffers hold.
+  const int64_t blocks = arguments.collective == Collective::kAllToAll
+                             ? arguments.ranks
+                             : std::max<int64_t>(1, block_count(arguments.collective, arguments.ranks));
   if (chunks_per_block > kMostChunks / blocks) {
     throw PlanTooLarge(ErrorCode::kInvalidArgument, join("plan ", label, " would cut the message into more than ",
                                                          kMostChunks, " chunks; use fewer parts"));
   }
-  // All that a rank's buffers hold.
-  const int64_t chunks =
-      blocks * chunks_per_block / (arguments.collective == Collective::kAllToAll ? arguments.ranks : 1);
+  const int64_t chunks = blocks * chunks_per_block;
   if (chunks > kMostChunksOfAllRanks / arguments.ranks) {
     throw PlanTooLarge(
         ErrorCode::kInvalidArgument,

@@ -18,12 +18,18 @@ LaneId Carrier::in_lane(int rank) {
   return *lane;
 }
 
+void Carrier::release(LaneId from) { builder_.wait(builder_.signal(from, out_lane(from.rank))); }
+
+void Carrier::carry(LaneId from, Place source, LaneId to, Place landing, ChunkRange range) {
+  builder_.send_receive(out_lane(from.rank), source, in_lane(to.rank), landing, range.first, range.count);
+}
+
+SignalId Carrier::announce(LaneId to) { return builder_.signal(in_lane(to.rank), to); }
+
 Arrival Carrier::send(LaneId from, Place source, LaneId to, Place landing, ChunkRange range) {
-  const LaneId out = out_lane(from.rank);
-  const LaneId in = in_lane(to.rank);
-  builder_.wait(builder_.signal(from, out));
-  builder_.send_receive(out, source, in, landing, range.first, range.count);
-  return {landing, builder_.signal(in, to)};
+  release(from);
+  carry(from, source, to, landing, range);
+  return {landing, announce(to)};
 }
 
 Arrival Carrier::push(LaneId from, const std::vector<Place>& sources, const std::vector<Place>& kept, LaneId to,
@@ -49,6 +55,21 @@ Arrival Carrier::push(LaneId from, const std::vector<Place>& sources, const std:
 Arrival Carrier::offer(LaneId from, Place source, LaneId to, ChunkRange range, std::optional<Place> landing) {
   if (together(from.rank, to.rank)) return {source, builder_.signal(from, to)};
   return send(from, source, to, landing ? *landing : builder_.take_scratch(to.rank, range.count), range);
+}
+
+SignalId Carrier::tell(LaneId from, LaneId to) {
+  if (together(from.rank, to.rank)) return builder_.signal(from, to);
+  release(from);
+  builder_.send_receive_nothing(out_lane(from.rank), in_lane(to.rank));
+  return announce(to);
+}
+
+void Carrier::disseminate(const std::vector<LaneId>& lanes) {
+  for (size_t distance = 1; distance < lanes.size(); distance *= 2) {
+    std::vector<SignalId> signals;
+    for (size_t i = 0; i < lanes.size(); ++i) signals.push_back(tell(lanes[i], lanes[(i + distance) % lanes.size()]));
+    for (const SignalId& signal : signals) builder_.wait(signal);
+  }
 }
 
 }  // namespace plait

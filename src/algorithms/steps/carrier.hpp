@@ -34,6 +34,19 @@ class Carrier {
   // Lets `to` read what `from` has at `source`; between nodes it comes to `landing`, or to scratch where none is given.
   Arrival offer(LaneId from, Place source, LaneId to, ChunkRange range, std::optional<Place> landing = {});
 
+  // The same in three, for many messages at once between nodes: what `from` has done so far may be sent; it is sent,
+  // without a word to either lane; and `to` hears that all has come that was sent to it so far.
+  void release(LaneId from);
+  void carry(LaneId from, Place source, LaneId to, Place landing, ChunkRange range);
+  SignalId announce(LaneId to);
+
+  // Tells `to` that everything `from` did so far is over: a signal, or between nodes of a barrier a message of nothing.
+  SignalId tell(LaneId from, LaneId to);
+
+  // Everybody has come this far before anybody goes on, among any list of ranks: in step k every member tells the one
+  // 2^k after it, and hears of the one as far before it, so that it has heard of 2^k - 1 others. Steps: ceil(log2 n).
+  void disseminate(const std::vector<LaneId>& lanes);
+
   // Makes the receiver wait here.
   void await(const Arrival& arrival) { builder_.wait(arrival.signal); }
 

@@ -265,6 +265,7 @@ class Writer {
         if (place.buffer == Buffer::kScratch) heard.insert(writers_.at(static_cast<size_t>(place.slot)));
       }
     }
+    heard.erase(rank_);  // what it has stored at itself
     return static_cast<int>(heard.size()) == plan_.plan().rank_count() - 1;
   }
 

@@ -205,20 +205,17 @@ TEST(SeveralNodes, RefusedWhereLoadAndStoreHaveToReach) {
   arguments.node_of = {0, 0, 1, 1};
   expect_invalid([&] { make_plan("flat", arguments); }, "ranks 0 and 2 are on different nodes");
   expect_invalid([&] { make_plan("one_shot", arguments); }, "ranks 0 and 2 are on different nodes");
-  expect_invalid([&] { make_plan("flat(store)", arguments); }, "use an algorithm for several nodes, such as ring");
+  expect_invalid([&] { make_plan("flat(store)", arguments); }, "for several nodes use one of: bruck");
   arguments.collective = Collective::kAllToAll;
-  expect_invalid([&] { make_plan("flat(store)", arguments); }, "no algorithm does all_to_all over several nodes yet");
+  expect_invalid([&] { make_plan("flat(store)", arguments); }, "for several nodes use one of: hierarchical_exchange");
   arguments.collective = Collective::kAllReduce;
   arguments.groups = {{0, 2}, {1, 3}};
   expect_invalid([&] { make_plan("nvgroup_ring", arguments); }, "ranks 0 and 2 are in one group");
-  arguments.collective = Collective::kBarrier;
-  expect_invalid([&] { make_plan("recursive_doubling", arguments); }, "different nodes");
 }
 
 TEST(SeveralNodes, ServedByTheOthers) {
   for (const Algorithm& algorithm : algorithms()) {
     for (const Collective collective : algorithm.collectives) {
-      if (collective == Collective::kBarrier) continue;
       AlgorithmArguments arguments = four_ranks(collective);
       arguments.node_of = {5, 5, -1, -1};
       const std::vector<AlgorithmArguments> candidates = algorithm.candidates(arguments);
@@ -235,6 +232,75 @@ TEST(SeveralNodes, ServedByTheOthers) {
         }
       }
     }
+  }
+}
+
+TEST(SeveralNodes, EveryCollectiveHasAnAlgorithm) {
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    AlgorithmArguments machine;
+    machine.collective = static_cast<Collective>(i);
+    machine.ranks = 6;
+    machine.root = has_root(machine.collective) ? 4 : 0;
+    machine.node_of = {0, 0, 1, 2, 2, 2};
+    int served = 0;
+    for (const Algorithm& algorithm : algorithms()) {
+      if (!serves(algorithm, machine.collective)) continue;
+      for (const AlgorithmArguments& candidate : algorithm.candidates(machine)) {
+        EXPECT_NO_THROW(verify(algorithm.make(candidate))) << algorithm.name;
+        ++served;
+      }
+    }
+    EXPECT_GT(served, 0) << name(machine.collective);
+  }
+}
+
+int64_t operations_of(const Plan& plan) {
+  int64_t operations = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Lane& lane : rank.lanes) operations += static_cast<int64_t>(lane.operations.size());
+  }
+  return operations;
+}
+
+AlgorithmArguments many_ranks(Collective collective, int ranks, int of_a_node) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.root = has_root(collective) ? ranks / 3 : 0;
+  for (int rank = 0; rank < ranks; ++rank) arguments.node_of.push_back(rank / of_a_node);
+  return arguments;
+}
+
+// Of each collective there is a plan of about p log p operations, or p^2 small ones for p^2 blocks; so that there is a
+// choice at every size that is accepted.
+TEST(Sizes, EveryCollectiveCanBePlannedForThousands) {
+  const std::pair<const char*, Collective> choices[] = {{"recursive_doubling", Collective::kAllReduce},
+                                                        {"binomial", Collective::kReduce},
+                                                        {"binomial", Collective::kBroadcast},
+                                                        {"binomial", Collective::kGather},
+                                                        {"binomial", Collective::kScatter},
+                                                        {"recursive_doubling", Collective::kBarrier},
+                                                        {"bruck", Collective::kReduceScatter},
+                                                        {"bruck", Collective::kAllGather},
+                                                        {"bruck", Collective::kAllReduce},
+                                                        {"double_binary_tree", Collective::kAllReduce}};
+  for (const auto& [algorithm, collective] : choices) {
+    SCOPED_TRACE(join(algorithm, ", ", name(collective)));
+    for (const int of_a_node : {8, 1415}) {
+      Plan plan = make_plan(algorithm, many_ranks(collective, 1415, of_a_node));
+      EXPECT_LT(operations_of(plan), 1415 * 11 * 20);
+      if (plan.chunk_count() > 2) continue;  // it takes a second or two
+      EXPECT_NO_THROW(verify(std::move(plan)));
+    }
+    EXPECT_NO_THROW(verify(make_plan(algorithm, many_ranks(collective, 200, 8))));
+  }
+  EXPECT_LT(operations_of(make_plan("hierarchical_exchange", many_ranks(Collective::kAllToAll, 1415, 8))), 3'000'000);
+  EXPECT_NO_THROW(verify(make_plan("hierarchical_exchange", many_ranks(Collective::kAllToAll, 200, 8))));
+  for (const auto& [algorithm, collective] : {std::pair{"recursive_doubling", Collective::kAllReduce},
+                                              {"binomial", Collective::kReduce},
+                                              {"binomial", Collective::kBroadcast},
+                                              {"recursive_doubling", Collective::kBarrier}}) {
+    EXPECT_LT(operations_of(make_plan(algorithm, many_ranks(collective, 4096, 4096))), 4096 * 12 * 4);
   }
 }
 

@@ -17,7 +17,7 @@ AlgorithmArguments trees_of(int ranks, Collective collective, int root = 0) {
   return arguments;
 }
 
-// How many ranks each rank passes a half to, down one tree: those that wait for its signals on the tree's lanes.
+// How many ranks each rank passes a half to on its way down: of the lane that does so.
 std::map<int, int> children_in(const Plan& plan, int lane) {
   std::map<int, int> children;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
@@ -28,15 +28,23 @@ std::map<int, int> children_in(const Plan& plan, int lane) {
   return children;
 }
 
+// A rank that passes on what came down has one half only to pass on, to one or two ranks.
 TEST(DoubleBinaryTree, InnerNodesOfOneTreeAreLeavesOfTheOther) {
+  constexpr int kDown = 1;
   for (int ranks = 2; ranks <= 70; ++ranks) {
     const Plan plan = make_plan("double_binary_tree", trees_of(ranks, Collective::kAllReduce));
-    const auto first = children_in(plan, 1), second = children_in(plan, 3);  // the lanes that go down
-    for (const auto& [rank, count] : first) {
-      EXPECT_LE(count, 2);
-      EXPECT_FALSE(second.contains(rank)) << "rank " << rank << " of " << ranks;
+    const auto children = children_in(plan, kDown);
+    std::set<int> halves;
+    for (const auto& [rank, count] : children) {
+      EXPECT_LE(count, 2) << "rank " << rank << " of " << ranks;
+      std::set<int> of_rank;
+      for (const Operation& operation : plan.ranks[rank].lanes[kDown].operations) {
+        if (operation.kind == OpKind::kFold) of_rank.insert(operation.chunk);
+      }
+      EXPECT_EQ(of_rank.size(), 1U) << "rank " << rank << " of " << ranks;
+      halves.insert(of_rank.begin(), of_rank.end());
     }
-    for (const auto& [rank, count] : second) EXPECT_LE(count, 2);
+    EXPECT_EQ(halves, (std::set<int>{0, 1}));
   }
 }
 
