@@ -155,8 +155,10 @@ void HostRank::CallWait::examine(bool long_wait) {
 
 void HostRank::CallWait::compare_calls(int peer, bool also_earlier) const {
   const auto log = &RankBoard::calls;
-  const auto difference = also_earlier ? first_difference(*rank_.segment_, log, rank_.rank_, peer)
-                                       : difference_at(*rank_.segment_, log, rank_.rank_, peer, rank_.call_number_);
+  const auto now = difference_at(*rank_.segment_, log, rank_.rank_, peer, rank_.call_number_);
+  if (!now && !also_earlier) return;
+  // What followed a difference may differ for no other reason, so the first one is told.
+  const auto difference = first_difference(*rank_.segment_, log, rank_.rank_, peer);
   if (difference) rank_.watch_.fail_all(ErrorCode::kMismatch, *difference);
 }
 
