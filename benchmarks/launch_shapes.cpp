@@ -1,5 +1,5 @@
 // Times all launch shapes of a collective on the GPUs of this machine, one process driving all of them, calls replayed
-// from a CUDA graph: what src/tuner/cuda_selection.cpp is written from. It checks no results; the tests do.
+// from a CUDA graph: what profiles/hopper.json is written from. It checks no results; the tests do.
 //
 //   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as signals:64x512, or "chosen"] [others]
 //
