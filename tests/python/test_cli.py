@@ -62,7 +62,7 @@ def test_the_page_has_every_command_and_every_option_of_bench():
         ("plait ", " ".join(COMMANDS)),
         ("plait plan --mach", "--machine"),
         ("plait plan --machine dgx1", "dgx1-p100 dgx1-v100"),
-        ("plait plan all_reduce --algorithm hier", "hierarchical_ring"),
+        ("plait plan all_reduce --algorithm hierarchical_r", "hierarchical_ring"),
         ("plait plan all_", "all_reduce all_gather all_to_all"),
         ("plait bench --datatype bf", "bfloat16"),
         ("plait bench --rank-", ""),

@@ -165,8 +165,8 @@ TEST(Mismatch, ARankThatClosesWithoutTheLastCall) {
     communicator.close();
   };
   const Outcomes outcomes = run_processes(2, kLimit, with_communicator(2, fault_settings(), body));
-  expect_error(outcomes, 0, ErrorCode::kMismatch,
-               {"rank 1 (process ", "closed its communicator after 1 call, and rank 0 has made call 2, gather of 50"});
+  // Either rank may be the one that finds out, and tells it from its side.
+  expect_error(outcomes, 0, ErrorCode::kMismatch, {"(process ", "closed its communicator after ", "call 2, gather of 50"});
 }
 
 TEST(Mismatch, ARankThatDiesBeforeTheLastCall) {

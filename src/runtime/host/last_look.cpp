@@ -38,9 +38,10 @@ bool LastLook::is_over(int peer, LogOfBoard log) const {
   const auto fail = [&](ErrorCode code, const auto&... what) {
     watch_.fail_all(code, join(watch_.named(peer), ' ', departure, ' ', what..., "; ", kSameCalls));
   };
-  if (differ(own, other)) watch_.fail_all(ErrorCode::kMismatch, describe_difference(segment_, log, rank_, peer));
   const uint64_t ours = own.entered.load(std::memory_order_acquire);
   const uint64_t theirs = other.entered.load(std::memory_order_acquire);
+  // After the counts: a call that came in between would be counted and not compared.
+  if (differ(own, other)) watch_.fail_all(ErrorCode::kMismatch, describe_difference(segment_, log, rank_, peer));
   if (ours == theirs || (ours < theirs && !has_closed)) return true;
   if (departure == nullptr) return false;
   if (ours < theirs) {
