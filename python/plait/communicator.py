@@ -200,7 +200,7 @@ class Communicator:
 
     @property
     def topology(self) -> Topology:
-        """The machine that plans are chosen for, as all ranks agreed on it; PLAIT_TOPOLOGY puts another in its place."""
+        """The machine that plans are chosen for, as all ranks agreed on it, or the one that PLAIT_TOPOLOGY names."""
         return self._core.topology
 
     @property

@@ -166,7 +166,8 @@ TEST(Mismatch, ARankThatClosesWithoutTheLastCall) {
   };
   const Outcomes outcomes = run_processes(2, kLimit, with_communicator(2, fault_settings(), body));
   // Either rank may be the one that finds out, and tells it from its side.
-  expect_error(outcomes, 0, ErrorCode::kMismatch, {"(process ", "closed its communicator after ", "call 2, gather of 50"});
+  expect_error(outcomes, 0, ErrorCode::kMismatch,
+               {"(process ", "closed its communicator after ", "call 2, gather of 50"});
 }
 
 TEST(Mismatch, ARankThatDiesBeforeTheLastCall) {
