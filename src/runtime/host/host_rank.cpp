@@ -218,7 +218,8 @@ void HostRank::leave(double patience_seconds) {
   // A forked child that ends is not the rank.
   if (has_left_ || fork_mark_.is_in_child()) return;
   has_left_ = true;
-  board_.state.store(RankState::kClosed, std::memory_order_release);
+  // In one order with what others load of it: of two ranks that leave together, one at least sees that the other has.
+  board_.state.store(RankState::kClosed, std::memory_order_seq_cst);
   LastLook look(*segment_, rank_, watch_);
   const Deadline deadline = Deadline::after(patience_seconds);
   Backoff backoff(options_.wait_policy, options_.crowded);

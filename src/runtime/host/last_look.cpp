@@ -8,10 +8,7 @@
 namespace plait {
 
 LastLook::LastLook(const Segment& segment, int rank, const Watch& watch)
-    : segment_(segment), rank_(rank), watch_(watch) {
-  // Of two ranks that leave together, one at least sees that the other has left.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-}
+    : segment_(segment), rank_(rank), watch_(watch) {}
 
 bool LastLook::is_over() {
   const bool has_failed = segment_.failure().is_set();
@@ -32,7 +29,7 @@ bool LastLook::is_news_of_mismatch() const {
 
 bool LastLook::is_over(int peer, LogOfBoard log) const {
   const char* const departure = watch_.departure(peer);  // first: from then on it makes no calls
-  const bool has_closed = segment_.board(peer).state.load(std::memory_order_acquire) == RankState::kClosed;
+  const bool has_closed = segment_.board(peer).state.load(std::memory_order_seq_cst) == RankState::kClosed;
   const CallLog& own = segment_.board(rank_).*log;
   const CallLog& other = segment_.board(peer).*log;
   const auto fail = [&](ErrorCode code, const auto&... what) {

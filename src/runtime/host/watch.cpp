@@ -50,7 +50,7 @@ void Watch::fail_without(int peer, const char* departure, const std::string& wha
 std::string Watch::named(int peer) const { return join("rank ", peer, " (process ", peers_.process(peer), ")"); }
 
 const char* Watch::departure(int peer) const {
-  if (segment_->board(peer).state.load(std::memory_order_acquire) == RankState::kClosed)
+  if (segment_->board(peer).state.load(std::memory_order_seq_cst) == RankState::kClosed)
     return "closed its communicator";
   return peers_.alive(peer) ? nullptr : "has died";
 }
