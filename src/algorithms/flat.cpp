@@ -13,7 +13,7 @@ Algorithm flat();
 
 namespace {
 
-// Chunk q is combined by rank q and shared, or one of the two (DirectExchange), or it goes straight to whoever needs it
+// Chunk q is combined by rank q and shared, or one of the two (PieceExchange), or it goes straight to whoever needs it
 // (moves.hpp):
 //
 //     stage 1: r1, r2, r3 --> r0 combines          stage 2: r0 --> r1, r2, r3          (all chunks at once, all links)
@@ -69,8 +69,8 @@ Plan flat_half(const AlgorithmArguments& arguments) {
   const bool scatters = arguments.collective == Collective::kReduceScatter;
   Flat it(arguments, 1);
   HeldByRank held = all_inputs(it.ranks);
-  DirectExchange exchange(it.builder, it.stages,
-                          {.direction = arguments.direction, .scatters = scatters, .gathers = !scatters});
+  PieceExchange exchange(it.builder, it.stages,
+                         {.direction = arguments.direction, .scatters = scatters, .gathers = !scatters});
   if (scatters) {
     exchange.reduce_scatter(held);
     exchange.store(held, to_outputs());
@@ -86,7 +86,7 @@ Plan flat_half(const AlgorithmArguments& arguments) {
 Plan flat_reduce_by_load(const AlgorithmArguments& arguments) {
   Flat it(arguments, arguments.ranks);
   HeldByRank held = all_inputs(it.ranks);
-  DirectExchange exchange(it.builder, it.stages, {});
+  PieceExchange exchange(it.builder, it.stages, {});
   exchange.reduce_scatter(held);
   for (int rank = 0; rank < it.ranks; ++rank) {
     exchange.await(rank);
@@ -191,7 +191,7 @@ Plan flat_broadcast_by_load(const AlgorithmArguments& arguments) {
     it.builder.wait(it.builder.signal(it.lanes[it.root], others[chunk]));
   }
   Stages stages(it.builder, others, arguments.engine, false);
-  DirectExchange exchange(it.builder, stages, {.scatters = false});
+  PieceExchange exchange(it.builder, stages, {.scatters = false});
   exchange.all_gather(held, to_outputs());
   return it.builder.finish();
 }

@@ -5,7 +5,7 @@
 
 namespace plait {
 
-DirectExchange::DirectExchange(PlanBuilder& builder, Stages& stages, Shape shape)
+PieceExchange::PieceExchange(PlanBuilder& builder, Stages& stages, Shape shape)
     : builder_(builder), stages_(stages), shape_(shape) {
   if (by_store()) {
     if (shape_.scatters) inboxes_ = take_inboxes();
@@ -22,7 +22,7 @@ DirectExchange::DirectExchange(PlanBuilder& builder, Stages& stages, Shape shape
   }
 }
 
-std::vector<std::vector<Held>> DirectExchange::take_inboxes() {
+std::vector<std::vector<Held>> PieceExchange::take_inboxes() {
   std::vector<std::vector<Held>> inboxes(size(), std::vector<Held>(size()));
   for (int to = 0; to < size(); ++to) {
     for (int from = 0; from < size(); ++from) {
@@ -32,7 +32,7 @@ std::vector<std::vector<Held>> DirectExchange::take_inboxes() {
   return inboxes;
 }
 
-void DirectExchange::publish_all_but_own(int x, const std::vector<Held>& held) {
+void PieceExchange::publish_all_but_own(int x, const std::vector<Held>& held) {
   const auto publish = [&](int first, int chunks) {
     if (chunks == 0) return;
     builder_.fold(stages_.lane(x, steps_), {published_[x].at(first)}, places_at(held, first), first, chunks);
@@ -41,7 +41,7 @@ void DirectExchange::publish_all_but_own(int x, const std::vector<Held>& held) {
   publish(piece(x).end(), (size() - x - 1) * shape_.piece_chunks);
 }
 
-void DirectExchange::store_at_others(int x, const std::vector<Held>& held) {
+void PieceExchange::store_at_others(int x, const std::vector<Held>& held) {
   for (int d = 1; d < size(); ++d) {
     const int to = (x + d) % size();
     const ChunkRange it = piece(to);
@@ -50,7 +50,7 @@ void DirectExchange::store_at_others(int x, const std::vector<Held>& held) {
   }
 }
 
-void DirectExchange::reduce_scatter(HeldByRank& held) {
+void PieceExchange::reduce_scatter(HeldByRank& held) {
   for (int x = 0; x < size(); ++x) {
     by_store() ? store_at_others(x, held[rank(x)]) : publish_all_but_own(x, held[rank(x)]);
   }
@@ -69,13 +69,13 @@ void DirectExchange::reduce_scatter(HeldByRank& held) {
   }
 }
 
-void DirectExchange::await(int x) {
+void PieceExchange::await(int x) {
   if (arrivals_.empty() || is_awaited_[x]) return;
   wait_all(builder_, arrivals_, x);
   is_awaited_[x] = true;
 }
 
-void DirectExchange::store(const HeldByRank& held, const Finish& finish) {
+void PieceExchange::store(const HeldByRank& held, const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
     const ChunkRange it = piece(x);
     await(x);
@@ -85,7 +85,7 @@ void DirectExchange::store(const HeldByRank& held, const Finish& finish) {
   }
 }
 
-void DirectExchange::share(const HeldByRank& held, const Finish& finish) {
+void PieceExchange::share(const HeldByRank& held, const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
     const ChunkRange it = piece(x);
     await(x);
@@ -100,7 +100,7 @@ void DirectExchange::share(const HeldByRank& held, const Finish& finish) {
 }
 
 // By store all at once, since a wait for each would cost more than it gains where all come at about the same time.
-void DirectExchange::collect(const Finish& finish) {
+void PieceExchange::collect(const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
     if (by_store()) wait_all(builder_, shares_, x);
     for (int d = 1; d < size(); ++d) {
@@ -116,10 +116,9 @@ void DirectExchange::collect(const Finish& finish) {
 
 void exchange_all_reduce(PlanBuilder& builder, Stages& stages, Direction direction, int parts) {
   const int pieces = stages.members();
-  std::vector<DirectExchange> exchanges;
+  std::vector<PieceExchange> exchanges;
   for (int part = 0; part < parts; ++part) {
-    exchanges.emplace_back(builder, stages,
-                           DirectExchange::Shape{.first_chunk = part * pieces, .direction = direction});
+    exchanges.emplace_back(builder, stages, PieceExchange::Shape{.first_chunk = part * pieces, .direction = direction});
   }
   std::vector<HeldByRank> held(parts, all_inputs(builder.rank_count()));
   for (int turn = 0; turn < parts + 2; ++turn) {

@@ -22,7 +22,7 @@ namespace plait {
 // Steps: one a phase. Bytes: in each phase a member gives and takes all pieces but its own.
 // Scratch, in pieces: by load all P for reduce_scatter(), where the free one serves all_gather(), which alone takes
 // one; by store P-1 for each phase.
-class DirectExchange {
+class PieceExchange {
  public:
   struct Shape {
     int first_chunk = 0;                     // of the message that is exchanged
@@ -33,7 +33,7 @@ class DirectExchange {
   };
 
   // The stages have lanes of the members, on ranks of one node, and must outlive the exchange.
-  DirectExchange(PlanBuilder& builder, Stages& stages, Shape shape);
+  PieceExchange(PlanBuilder& builder, Stages& stages, Shape shape);
 
   // After this, member x finds what all have of piece x in held[rank], in the order of the members, but has not yet
   // waited for it.

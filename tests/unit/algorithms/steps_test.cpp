@@ -48,13 +48,13 @@ TEST_P(TwoLevels, ExchangesAroundRings) {
   HeldByRank held = all_inputs(kRanks), outputs(kRanks);
   for (int rank = 0; rank < kRanks; ++rank) outputs[rank] = {{output_of(rank)}};
   std::deque<Stages> stages;
-  std::vector<DirectExchange> exchanges;
+  std::vector<PieceExchange> exchanges;
   for (int group = 0; group < kGroups; ++group) {
     std::vector<LaneId> members;
     for (const int rank : group_of(group)) members.push_back(lanes[rank]);
     stages.emplace_back(builder, members, Engine::kCpu, false);
     exchanges.emplace_back(builder, stages.back(),
-                           DirectExchange::Shape{.piece_chunks = kGroups, .direction = direction()});
+                           PieceExchange::Shape{.piece_chunks = kGroups, .direction = direction()});
     exchanges.back().reduce_scatter(held);
     for (int x = 0; x < kMembers; ++x) exchanges.back().await(x);
   }
@@ -66,7 +66,7 @@ TEST_P(TwoLevels, ExchangesAroundRings) {
     ring.reduce_scatter(held);
     ring.all_gather(held, to_outputs());
   }
-  for (DirectExchange& exchange : exchanges) exchange.all_gather(outputs, to_outputs());
+  for (PieceExchange& exchange : exchanges) exchange.all_gather(outputs, to_outputs());
   const VerifiedPlan plan = verify(builder.finish());
   EXPECT_LE(plan.report().steps, 1 + 2 * (kGroups - 1) + 1);
 }
@@ -92,7 +92,7 @@ TEST_P(TwoLevels, TreesAroundAnExchange) {
     heads.push_back(shape.lane(0, tree.root()));
   }
   Stages stages(builder, heads, Engine::kCpu, false);
-  DirectExchange exchange(builder, stages, {.direction = direction()});
+  PieceExchange exchange(builder, stages, {.direction = direction()});
   exchange.reduce_scatter(sums);
   exchange.all_gather(sums, to_outputs());
   for (const Tree& tree : trees) broadcast_along(builder, carrier, tree, shape, {output_of(tree.root())});
