@@ -396,12 +396,12 @@ std::optional<Error> Communicator::async_error() const {
 }
 
 const Topology& Communicator::topology() const {
-  const Impl& impl = *impl_;
+  const Impl& impl = held(impl_);
   return (impl.device ? impl.device->machine() : impl.tuner.machine()).topology;
 }
 
 std::vector<std::vector<int>> Communicator::groups() const {
-  const Impl& impl = *impl_;
+  const Impl& impl = held(impl_);
   return groups_or_nodes((impl.device ? impl.device->machine() : impl.tuner.machine()).base);
 }
 

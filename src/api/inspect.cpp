@@ -4,22 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/conditions.hpp"
 
 namespace plait {
 namespace {
-
-std::string digits(double number, const char* form) {
-  char text[48];
-  std::snprintf(text, sizeof text, form, number);
-  return text;
-}
 
 // In the units that --bytes and nccl-tests take: 64M is 64 MiB.
 std::string bytes_text(double bytes) {

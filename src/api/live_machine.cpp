@@ -29,10 +29,6 @@ RankMachine place_on_described(const Topology& topology, int ranks, const Settin
   }
 }
 
-Topology described_or_live(const Settings& settings, bool with_gpus) {
-  return settings.topology.empty() ? live_topology(with_gpus) : described_topology(settings.topology);
-}
-
 // Gives all ranks a text of rank 0, whose length all know.
 std::string text_of_rank_zero(Bootstrap& bootstrap, const std::string& own, size_t length) {
   constexpr size_t kPart = 1 << 14;
@@ -106,18 +102,26 @@ const Topology& live_topology(bool with_gpus) {
   return all;
 }
 
-Topology topology_for(const Settings& settings, bool with_gpus) { return described_or_live(settings, with_gpus); }
+Topology topology_for(const Settings& settings, bool with_gpus) {
+  return settings.topology.empty() ? live_topology(with_gpus) : described_topology(settings.topology);
+}
 
 Topology agree_on_topology(Bootstrap& bootstrap, const Settings& settings, bool with_gpus) {
-  Topology own;
-  const Verdict read = attempt([&] { own = described_or_live(settings, with_gpus); });
-  const std::vector<Verdict> verdicts = bootstrap.all_gather(read);
-  for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
   struct View {
-    uint64_t hash, length;
+    Verdict read;
+    uint64_t hash = 0, length = 0;
   };
-  const std::string text = to_json(own);
-  const std::vector<View> views = bootstrap.all_gather(View{std::hash<std::string>{}(text), text.size()});
+  Topology own;
+  std::string text;
+  View view;
+  view.read = attempt([&] {
+    own = topology_for(settings, with_gpus);
+    text = to_json(own);
+  });
+  view.hash = std::hash<std::string>{}(text);
+  view.length = text.size();
+  const std::vector<View> views = bootstrap.all_gather(view);
+  for (size_t rank = 0; rank < views.size(); ++rank) throw_failure(views[rank].read, rank);
   const auto differs = [&](const View& it) { return it.hash != views[0].hash || it.length != views[0].length; };
   const auto other = std::find_if(views.begin(), views.end(), differs);
   if (other == views.end()) return own;

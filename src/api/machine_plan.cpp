@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <utility>
 
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "model/explain.hpp"
 #include "plan/conditions.hpp"
 
@@ -15,18 +15,6 @@ namespace plait {
 namespace {
 
 constexpr size_t kLongestMessage = size_t{8} << 30;  // in the table
-
-std::string digits(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", number);
-  return text;
-}
-
-std::string seconds_text(double seconds) {
-  if (seconds >= 1) return digits(seconds) + " s";
-  if (seconds >= 1e-3) return digits(seconds * 1e3) + " ms";
-  return digits(seconds * 1e6) + " us";
-}
 
 // In units of 2^10, as sizes are asked for: "64K", or bytes where that would not be whole.
 std::string size_text(size_t bytes) {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "model/link_load.hpp"
 #include "plan/proof_size.hpp"
 
@@ -16,24 +16,12 @@ namespace {
 
 constexpr double kSame = 1.01;  // bounds that differ by less than this factor count as equal
 
-std::string digits(double number, const char* form = "%.3g") {
-  char text[48];
-  std::snprintf(text, sizeof text, form, number);
-  return text;
-}
-
 std::string padded(std::string text, size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;
 }
 
 std::string count(size_t number, const char* what) { return join(number, " ", what, number == 1 ? "" : "s"); }
-
-std::string seconds_text(double seconds) {
-  if (seconds >= 1) return digits(seconds) + " s";
-  if (seconds >= 1e-3) return digits(seconds * 1e3) + " ms";
-  return digits(seconds * 1e6) + " us";
-}
 
 // One algorithm on this machine.
 struct Candidate {

@@ -94,13 +94,6 @@ struct HostPath {
   std::vector<HostPathRule> rules;
 };
 
-// A time that was measured, for tables.
-struct MeasuredTime {
-  Collective collective;
-  int ranks;
-  std::vector<std::pair<size_t, double>> points;  // bytes of the message, seconds; rising
-};
-
 enum class Fabric : uint8_t {
   kAny,
   kCpu,       // ranks on CPUs of one host
@@ -116,7 +109,6 @@ struct Profile {
   std::vector<MeasuredRule> algorithms, zero_copy, endings, protocols;
   std::vector<MeasuredRule> messages;  // straight from buffer to buffer, by which engine
   std::optional<HostPath> host_path;
-  std::vector<MeasuredTime> times;
   int few_sms = 0;  // a limit below this is few
 };
 

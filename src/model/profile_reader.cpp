@@ -172,25 +172,6 @@ std::string read_source(const JsonValue& object) {
   return text;
 }
 
-std::vector<MeasuredTime> read_times(const JsonValue& root) {
-  std::vector<MeasuredTime> times;
-  const auto array = root.find("times");
-  for (size_t i = 0; array && i < array->size(); ++i) {
-    const JsonValue it = array->at(i);
-    it.allow_only({"collective", "ranks", "source", "points"});
-    MeasuredTime& time = times.emplace_back();
-    time.collective = parse_collective(it.at("collective").as_string());
-    time.ranks = static_cast<int>(it.at("ranks").as_integer(1, 1 << 20));
-    const JsonValue points = it.at("points");
-    for (size_t k = 0; k < points.size(); ++k) {
-      const JsonValue point = points.at(k);
-      if (!point.is_array() || point.size() != 2) point.fail_expected("[bytes, microseconds]");
-      time.points.emplace_back(read_bytes(point.at(size_t{0})), point.at(size_t{1}).as_number() * kMicro);
-    }
-  }
-  return times;
-}
-
 }  // namespace
 
 Profile parse_profile(std::string_view text, std::string file) {
@@ -199,7 +180,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   const JsonValue format = root.at("format");
   if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
   root.allow_only({"format", "name", "source", "fits", "costs", "few_sms", "algorithms", "zero_copy", "endings",
-                   "protocols", "messages", "host_path", "times"});
+                   "protocols", "messages", "host_path"});
   Profile profile;
   profile.name = root.at("name").as_name();
   profile.source = read_source(root.at("source"));
@@ -215,7 +196,6 @@ Profile parse_profile(std::string_view text, std::string file) {
   profile.protocols = read_rules(root, "protocols");
   profile.messages = read_rules(root, "messages");
   if (const auto path = root.find("host_path")) profile.host_path = read_host_path(*path);
-  profile.times = read_times(root);
   return profile;
 }
 

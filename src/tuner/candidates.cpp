@@ -2,7 +2,6 @@
 #include "tuner/candidates.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/error.hpp"
@@ -64,9 +63,8 @@ class Finder {
     choice.arguments.most_operations = PlanBuilder::kMaxOperations;
     const LinkLoad load = link_load(*plan, machine_.topology, machine_.placement);
     for (const Protocol protocol : protocols_of(*plan)) {
-      constexpr std::array kFlags = {FlagPlace::kBehindData, FlagPlace::kEvery8Bytes, FlagPlace::kEvery128Bytes};
       Candidate made{choice, protocol, {}, load.lower_bound(1), plan->report().steps};
-      made.cost = cost_curve(*plan, load, routes_, machine_.profile->costs, kFlags[static_cast<size_t>(protocol)]);
+      made.cost = cost_of(*plan, load, routes_, machine_.profile->costs, protocol);
       found_.all.push_back(std::move(made));
     }
   }
@@ -86,6 +84,19 @@ class Finder {
 };
 
 }  // namespace
+
+CostCurve cost_of(const VerifiedPlan& plan, const LinkLoad& load, Routes& routes, const Costs& costs,
+                  Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kPackets:
+      return cost_curve(plan, load, routes, costs, FlagPlace::kEvery8Bytes);
+    case Protocol::kLines:
+      return cost_curve(plan, load, routes, costs, FlagPlace::kEvery128Bytes);
+    case Protocol::kSignals:
+      break;
+  }
+  return cost_curve(plan, load, routes, costs, FlagPlace::kBehindData);
+}
 
 bool PlanLimits::allow(const VerifiedPlan& plan) const {
   const auto fits = [this](const Plan& it) {

@@ -22,6 +22,10 @@ struct PlanLimits {
   bool allow(const VerifiedPlan& plan) const;
 };
 
+// What a plan should take, with a protocol of GPUs; with signals also what it takes on CPUs.
+CostCurve cost_of(const VerifiedPlan& plan, const LinkLoad& load, Routes& routes, const Costs& costs,
+                  Protocol protocol);
+
 struct Candidate {
   PlanChoice choice;
   Protocol protocol = Protocol::kSignals;

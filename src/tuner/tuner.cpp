@@ -9,6 +9,7 @@
 #include "tuner/rules.hpp"
 
 namespace plait {
+
 std::string PlanChoice::text() const {
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
@@ -144,9 +145,7 @@ ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
   const VerifiedPlan& plan = *this->plan(made.choice.plan);
   Routes routes(machine_.topology, machine_.placement);
   const LinkLoad load = link_load(plan, machine_.topology, machine_.placement);
-  constexpr FlagPlace kFlags[] = {FlagPlace::kBehindData, FlagPlace::kEvery8Bytes, FlagPlace::kEvery128Bytes};
-  const CostCurve curve =
-      cost_curve(plan, load, routes, machine_.profile->costs, kFlags[static_cast<size_t>(made.choice.launch.protocol)]);
+  const CostCurve curve = cost_of(plan, load, routes, machine_.profile->costs, made.choice.launch.protocol);
   made.from_seconds = curve.seconds(static_cast<double>(from));
   made.to_seconds = curve.seconds(static_cast<double>(to));
   const double bound = load.lower_bound(1);

@@ -1,0 +1,23 @@
+// Figures in a few digits, for people.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace plait {
+
+// `form` is printf's, for one double.
+inline std::string digits(double number, const char* form = "%.3g") {
+  char text[48];
+  std::snprintf(text, sizeof text, form, number);
+  return text;
+}
+
+// "12.3 us", "4 ms", "2 s".
+inline std::string seconds_text(double seconds) {
+  if (seconds >= 1) return digits(seconds) + " s";
+  if (seconds >= 1e-3) return digits(seconds * 1e3) + " ms";
+  return digits(seconds * 1e6) + " us";
+}
+
+}  // namespace plait
