@@ -13,8 +13,8 @@ CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
 WERROR ?= $(if $(CI),ON,OFF)
 # Seconds that the tests of one sanitizer may take, and the tests in which threads meet.
 SANITIZE_SECONDS ?= 600
-THREAD_TESTS ?= host_rank_test board_test segment_test waiting_test peers_test bootstrap_test collectives_test \
-  channel_test exchange_test messages_test offers_test meetings_test
+THREAD_TESTS ?= host_rank_test rank_status_test segment_test waiting_test peers_test bootstrap_test collectives_test \
+  fifo_test p2p_test messages_test offers_test meetings_test
 
 export PLAIT_CUDA
 VENV := $(CURDIR)/.venv
@@ -80,8 +80,8 @@ kernels:  ## compile the kernels and read their machine code: wide accesses, no 
 	$(PREPARE) kernels
 	@$(CMAKE) -B build/kernels -DCMAKE_BUILD_TYPE=Release -DPLAIT_PYTHON=OFF -DPLAIT_CUDA=$(PLAIT_CUDA) \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(KERNEL_ARCHITECTURES)'
-	@$(COMPILE) build/kernels -j $(JOBS) --target plait_runtime_cuda
-	@$(VENV)/bin/python tools/check_kernels.py build/kernels/src/libplait_runtime_cuda.a
+	@$(COMPILE) build/kernels -j $(JOBS) --target plait_runtime_cuda_rank
+	@$(VENV)/bin/python tools/check_kernels.py
 
 demo: build  ## run examples/demo.py
 	$(PREPARE) demo

@@ -18,8 +18,8 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
-#include "runtime/cuda/copy_kernel.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
+#include "runtime/cuda/zero_copy/copy_kernel.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
@@ -131,15 +131,15 @@ constexpr size_t kMuch = 64 << 10;
 
 // What cannot win is not tried.
 bool is_worth_trying(const std::string& algorithm, const LaunchShape& shape, size_t bytes, int ranks) {
-  const bool lanes = algorithm.ends_with("parts=2)") || algorithm == "flat(both)";
-  const size_t per_thread = bytes / static_cast<size_t>(shape.strands * shape.threads);
-  if (shape.protocol == Protocol::kPackets && bytes > (size_t{1} << 20)) return false;
-  if (shape.protocol == Protocol::kLines && (bytes > (size_t{64} << 20) || bytes < (size_t{16} << 10))) return false;
+  const bool queues = algorithm.ends_with("parts=2)") || algorithm == "flat(both)";
+  const size_t per_thread = bytes / static_cast<size_t>(shape.channels * shape.threads);
+  if (shape.protocol == Protocol::kLl && bytes > (size_t{1} << 20)) return false;
+  if (shape.protocol == Protocol::kLl128 && (bytes > (size_t{64} << 20) || bytes < (size_t{16} << 10))) return false;
   if (algorithm.starts_with("one_shot") && bytes > (size_t{1} << 20) && ranks > 2) return false;
-  if (lanes && (bytes < (size_t{1} << 20) || shape.protocol != Protocol::kSignals)) return false;
-  if (per_thread > 4096 * 4 || (per_thread == 0 && shape.strands > 1)) return false;
+  if (queues && (bytes < (size_t{1} << 20) || shape.protocol != Protocol::kSimple)) return false;
+  if (per_thread > 4096 * 4 || (per_thread == 0 && shape.channels > 1)) return false;
   if (shape.threads < 256 && bytes > (size_t{256} << 10)) return false;
-  return shape.strands >= 16 || bytes <= (size_t{8} << 20);
+  return shape.channels >= 16 || bytes <= (size_t{8} << 20);
 }
 
 struct Sizes {
@@ -215,10 +215,10 @@ int run(int argc, char** argv) {
     if (is_given) time_sizes(algorithm, argv[6], collective, sizes, devices, gpus, others, best);
     if (argc > 6) continue;
     for (const char* protocol : {"packets", "lines", "signals"}) {
-      for (const int strands : {1, 2, 4, 8, 16, 24, 32, 48, 64}) {
+      for (const int channels : {1, 2, 4, 8, 16, 24, 32, 48, 64}) {
         for (const int threads : {64, 128, 256, 512}) {
-          const std::string launch = join(protocol, ":", strands, "x", threads);
-          if (least >= kMuch && (strands < 16 || threads < 256)) continue;
+          const std::string launch = join(protocol, ":", channels, "x", threads);
+          if (least >= kMuch && (channels < 16 || threads < 256)) continue;
           time_sizes(algorithm, launch, collective, sizes, devices, gpus, others, best);
         }
       }

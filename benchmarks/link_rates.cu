@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 
 namespace plait {
 namespace {

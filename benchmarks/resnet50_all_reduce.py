@@ -37,15 +37,15 @@ def start_ranks(arguments):
     os.execv(mpirun, [mpirun, "-n", str(arguments.ranks), "--oversubscribe", *root, *this])
 
 
-def measure_size(communicator, contestants, elements):
-    """Median seconds of an in-place float32 sum for every contestant."""
+def measure_size(communicator, libraries, elements):
+    """Median seconds of an in-place float32 sum for every library."""
     call = _core.Call("all_reduce", elements, "float32", "sum", 0)
     results = _core.measure(
-        communicator._core, contestants, call, iterations=0, warmup=5, cycles=CYCLES, in_place=True, check=True
+        communicator._core, libraries, call, iterations=0, warmup=5, cycles=CYCLES, in_place=True, check=True
     )
-    for contestant, result in zip(contestants, results, strict=True):
+    for library, result in zip(libraries, results, strict=True):
         if result.wrong > 0:
-            raise SystemExit(f"{contestant.name}: {result.wrong} wrong elements of {elements}")
+            raise SystemExit(f"{library.name}: {result.wrong} wrong elements of {elements}")
     return [statistics.median(result.seconds) for result in results]
 
 
@@ -79,18 +79,18 @@ def main():
     if launched is None:
         return start_ranks(arguments)
     with plait.init() as communicator:
-        contestants = [_core.Contestant.plait(communicator._core)]
+        libraries = [_core.PeerLibrary.plait(communicator._core)]
         if launched.launcher in ("Open MPI", "MPICH"):
-            contestants.append(_core.Contestant.mpi(communicator._core))
-        names = [contestant.name for contestant in contestants]
-        rows = [(e, t, measure_size(communicator, contestants, e)) for e, t in resnet50.distinct_sizes()]
+            libraries.append(_core.PeerLibrary.mpi(communicator._core))
+        names = [library.name for library in libraries]
+        rows = [(e, t, measure_size(communicator, libraries, e)) for e, t in resnet50.distinct_sizes()]
         if communicator.rank == 0:
             shown = [*[elements for elements, _, _ in rows][::3], rows[-1][0]]
             print_table(names, rows, shown)
             if arguments.json:
                 with open(arguments.json, "w", encoding="utf-8") as file:
-                    json.dump({"contestants": names, "ranks": communicator.size, "rows": rows}, file, indent=1)
-        del contestants  # MPI ends with its contestant, while the ranks are still together
+                    json.dump({"libraries": names, "ranks": communicator.size, "rows": rows}, file, indent=1)
+        del libraries  # MPI ends with its library, while the ranks are still together
     return 0
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Reads the machine code of the kernels: what only a compiler could break, and no test without a GPU would see.
 
-    tools/check_kernels.py [--cuobjdump PATH] [LIBRARY]
+    tools/check_kernels.py [--cuobjdump PATH] [LIBRARY...]
 
-For every architecture in LIBRARY (default: that of `make kernels`, in build/kernels) and every kernel:
+For every architecture in the libraries (default: those of `make kernels`, in build/kernels) and every kernel:
   - it is one that is known here,
   - data moves 16 bytes at a time (NVG-44),
   - what orders its stores before its signals is there,
   - no register is spilled to local memory,
   - registers allow the threads that a launch may ask for (NVG-51),
   - those that may begin early touch no memory before they have waited for the launch before them.
-Prints one line a violation, then a table; exits with 1 if there was a violation, or if the library has no kernels.
+Prints one line a violation, then a table; exits with 1 if there was a violation, or if there are no kernels.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTERS_OF_SM = 65536
-# kMostThreads in src/runtime/cuda/lane_kernel.hpp, kGatedCopyThreads and kGatedFoldThreads; kMostExchangeThreads in
-# exchange_kernel.hpp, kCopyThreads in copy_kernel.hpp, and a warp for each lane of a GateLaunch in gate_kernel.hpp.
-THREADS = defaultdict(lambda: 512, run_exchange=512 + 32, run_copy=1024, run_gate=15 * 32)
+# Threads as in src/runtime/cuda: kMostThreads, kBarrierCopyThreads and kBarrierReduceThreads;
+# kMostP2pThreads in p2p_kernel.hpp, kCopyThreads in copy_kernel.hpp, and a warp for each queue of a BarrierLaunch.
+THREADS = defaultdict(lambda: 512, run_p2p=512 + 32, run_copy=1024, run_barrier=15 * 32)
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 # What no test on a CPU misses: the fence of a store with release at a peer, and the two that order the stores of all
-# CTAs before the signal of the last one (gated.cuh).
+# CTAs before the signal of the last one (between_barriers.cuh).
 RELEASE = r"MEMBAR\.ALL\.SYS"
 OF_ALL_CTAS = r"(?s)MEMBAR\.SC\.GPU.*MEMBAR\.SC\.GPU"
 # Wide accesses that a kernel of each engine, and that of pre-multiplied sums, must have: plain ones, and those of
 # memory that peers write; and fences. A kernel that moves no data has no accesses.
 MUST_HAVE = {
-    "run_exchange": (r"LDG\.E\.128", r"STG\.E\.128", RELEASE),
-    "run_signals": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE),
-    "PacketEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
-    "ShortPackets": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
-    "ShortLines": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
-    "LineEngine": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+    "run_p2p": (r"LDG\.E\.128", r"STG\.E\.128", RELEASE),
+    "run_simple": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE),
+    "LlPrimitives": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+    "TwoShotLl128": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+    "TwoShotLl": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+    "Ll128Primitives": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
     "scale_elements": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
-    "run_gated_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE),
-    "run_gated_fold": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE, OF_ALL_CTAS),
+    "run_barrier_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE),
+    "run_barrier_reduce": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE, OF_ALL_CTAS),
     "run_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
-    "run_gate": (RELEASE,),
+    "run_barrier": (RELEASE,),
 }
-# Kernels that src/runtime/cuda/early_launch.hpp launches, where GPUs can begin them early.
-EARLY = {"run_exchange", "run_signals", "PacketEngine", "LineEngine", "ShortPackets", "ShortLines"}
-LEAST_EARLY_ARCHITECTURE = 90
+# Kernels that src/runtime/cuda/driver/pdl.hpp launches, where GPUs can begin them early.
+WITH_PDL = {"run_p2p", "run_simple", "LlPrimitives", "Ll128Primitives", "TwoShotLl", "TwoShotLl128"}
+LEAST_PDL_ARCHITECTURE = 90
 
 
 def find_cuobjdump() -> str:
@@ -99,6 +99,14 @@ def registers(usage: str) -> dict[str, int]:
     return found
 
 
+def elves_in(tool: str, library: Path) -> str:
+    """What `cuobjdump -lelf` prints; nothing where the library has no machine code for GPUs."""
+    found = subprocess.run([tool, "-lelf", str(library)], capture_output=True, text=True)
+    if found.returncode != 0 and "does not contain device code" not in found.stderr:
+        sys.exit(f"check_kernels: {tool} -lelf {library}: {found.stderr.strip()}")
+    return found.stdout if found.returncode == 0 else ""
+
+
 def architectures(elves: str) -> list[str]:
     """Those that the library has machine code for, from `cuobjdump -lelf`."""
     found = set(re.findall(r"\.(sm_\d+\w*)\.cubin", elves))
@@ -114,14 +122,16 @@ class Findings:
         self.problems: list[str] = []
 
 
-def examine(tool: str, library: Path, architecture: str) -> Findings:
+def examine(tool: str, libraries: list[Path], architecture: str) -> Findings:
     def dump(option: str) -> str:
-        command = [tool, option, "-arch", architecture, str(library)]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        commands = [[tool, option, "-arch", architecture, str(library)] for library in libraries]
+        return "".join(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout for command in commands
+        )
 
     found = Findings()
     used = registers(dump("-res-usage"))
-    can_begin_early = int(re.sub(r"\D", "", architecture)) >= LEAST_EARLY_ARCHITECTURE
+    can_use_pdl = int(re.sub(r"\D", "", architecture)) >= LEAST_PDL_ARCHITECTURE
     for name, body in functions(dump("-sass")):
         engine = next((engine for engine in MUST_HAVE if engine in name), None)
         where = f"{architecture}, {name}"
@@ -135,7 +145,7 @@ def examine(tool: str, library: Path, architecture: str) -> Findings:
         spills = len(re.findall(r"\b(?:LDL|STL)\b", body))
         if spills:
             found.problems.append(f"{where}: {spills} accesses to local memory")
-        if engine in EARLY and can_begin_early and not waits_first(body):
+        if engine in WITH_PDL and can_use_pdl and not waits_first(body):
             found.problems.append(f"{where}: accesses to memory before it has waited for the launch before it")
         count = used.get(name, 0)
         threads = THREADS[engine]
@@ -149,14 +159,16 @@ def examine(tool: str, library: Path, architecture: str) -> Findings:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cuobjdump", default=None)
-    parser.add_argument("library", nargs="?", default=ROOT / "build" / "kernels" / "src" / "libplait_runtime_cuda.a")
+    parser.add_argument("library", nargs="*", type=Path)
     arguments = parser.parse_args()
     tool = arguments.cuobjdump or find_cuobjdump()
 
-    listing = subprocess.run([tool, "-lelf", str(arguments.library)], check=True, capture_output=True, text=True).stdout
-    names = architectures(listing)
+    built = sorted((ROOT / "build" / "kernels" / "src").glob("libplait_runtime_cuda_*.a"))
+    elves = {library: elves_in(tool, library) for library in arguments.library or built}
+    libraries = [library for library, listing in elves.items() if listing]
+    names = architectures("".join(elves.values()))
     with ProcessPoolExecutor() as processes:  # a listing takes long, of all architectures a minute
-        of_all = list(processes.map(examine, repeat(tool), repeat(arguments.library), names))
+        of_all = list(processes.map(examine, repeat(tool), repeat(libraries), names))
     found = dict(zip(names, of_all, strict=True))
     problems = [problem for one in of_all for problem in one.problems]
     for problem in problems:

@@ -13,30 +13,30 @@
 namespace plait::python {
 namespace {
 
-// A contestant and the communicator that it was made for.
+// A peer and the communicator that it was made for.
 struct Entrant {
   std::shared_ptr<Communicator> communicator;
-  std::unique_ptr<Contestant> contestant;
+  std::unique_ptr<PeerLibrary> peer;
 };
 
-template <std::unique_ptr<Contestant> (*make)(Communicator&)>
+template <std::unique_ptr<PeerLibrary> (*make)(Communicator&)>
 std::unique_ptr<Entrant> enter(CommunicatorHandle& handle) {
   auto communicator = handle.open();
-  auto contestant = handle.use([](Communicator& c) { return make(c); });
-  return std::make_unique<Entrant>(Entrant{std::move(communicator), std::move(contestant)});
+  auto peer = handle.use([](Communicator& c) { return make(c); });
+  return std::make_unique<Entrant>(Entrant{std::move(communicator), std::move(peer)});
 }
 
-std::vector<Contestant*> contestants_of(const std::vector<Entrant*>& entrants) {
-  std::vector<Contestant*> contestants;
-  for (Entrant* entrant : entrants) contestants.push_back(entrant->contestant.get());
-  return contestants;
+std::vector<PeerLibrary*> peers_of(const std::vector<Entrant*>& entrants) {
+  std::vector<PeerLibrary*> peers;
+  for (Entrant* entrant : entrants) peers.push_back(entrant->peer.get());
+  return peers;
 }
 
 std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
                                       const Call& call, int iterations, int warmup, int cycles, bool in_place,
                                       bool check, bool multiplied) {
   const MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check, multiplied);
-  return handle.use([&](Communicator& c) { return measure(c, contestants_of(entrants), call, options); });
+  return handle.use([&](Communicator& c) { return measure(c, peers_of(entrants), call, options); });
 }
 
 std::vector<Measurement> measure_shift(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants, size_t count,
@@ -44,32 +44,31 @@ std::vector<Measurement> measure_shift(CommunicatorHandle& handle, const std::ve
                                        bool check) {
   const MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check);
   const DataType type = data_type_of(dtype);
-  return handle.use(
-      [&](Communicator& c) { return measure_ring_shift(c, contestants_of(entrants), type, count, options); });
+  return handle.use([&](Communicator& c) { return measure_ring_shift(c, peers_of(entrants), type, count, options); });
 }
 
 }  // namespace
 
 void bind_bench(nb::module_& module) {
-  nb::class_<Entrant>(module, "Contestant", "A library that performs calls on the ranks of one communicator.")
-      .def_prop_ro("name", [](const Entrant& entrant) { return entrant.contestant->name(); })
+  nb::class_<Entrant>(module, "PeerLibrary", "A library that performs calls on the ranks of one communicator.")
+      .def_prop_ro("name", [](const Entrant& entrant) { return entrant.peer->name(); })
       .def(
-          "serves", [](const Entrant& entrant, const Call& call) { return entrant.contestant->serves(call); },
+          "serves", [](const Entrant& entrant, const Call& call) { return entrant.peer->serves(call); },
           nb::arg("call"))
-      .def_static("plait", &enter<make_plait_contestant>, nb::arg("communicator"))
-      .def_static("mpi", &enter<make_mpi_contestant>, nb::arg("communicator"))
-      .def_static("gloo", &enter<make_gloo_contestant>, nb::arg("communicator"));
+      .def_static("plait", &enter<make_plait_peer>, nb::arg("communicator"))
+      .def_static("mpi", &enter<make_mpi_peer>, nb::arg("communicator"))
+      .def_static("gloo", &enter<make_gloo_peer>, nb::arg("communicator"));
 
   nb::class_<Measurement>(module, "Measurement")
       .def_ro("seconds", &Measurement::seconds, "of one operation, one figure a cycle")
       .def_ro("wrong", &Measurement::wrong, "wrong elements over all ranks; -1: not checked")
       .def_ro("iterations", &Measurement::iterations)
       .def_ro("host_seconds", &Measurement::host_seconds, "to enqueue one call on a GPU; -1: not measured");
-  module.def("measure", &measure_call, nb::arg("communicator"), nb::arg("contestants"), nb::arg("call"),
+  module.def("measure", &measure_call, nb::arg("communicator"), nb::arg("libraries"), nb::arg("call"),
              nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
              nb::arg("multiplied") = false,
-             "Times one call with each contestant in turn; collective. One Measurement a contestant.");
-  module.def("measure_ring_shift", &measure_shift, nb::arg("communicator"), nb::arg("contestants"), nb::arg("count"),
+             "Times one call with each library in turn; collective. One Measurement a library.");
+  module.def("measure_ring_shift", &measure_shift, nb::arg("communicator"), nb::arg("libraries"), nb::arg("count"),
              nb::arg("dtype"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"),
              nb::arg("check"), "The same for a message from every rank to the next one.");
   module.def(

@@ -24,7 +24,7 @@ class Bench {
   void add_nccl(const std::vector<std::string>& libraries) {
     handle_.use([&](Communicator&) { bench_->add_nccl(libraries); });
   }
-  std::vector<std::string> contestants() const { return bench_->contestants(); }
+  std::vector<std::string> peers() const { return bench_->peers(); }
   std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, int unalign,
                                    bool in_place, bool check, bool multiplied) {
     const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check, multiplied), graph,
@@ -63,10 +63,10 @@ void bind_cuda_bench(nb::module_& module) {
            nb::keep_alive<1, 2>())
       .def("add_nccl", &Bench::add_nccl, nb::arg("libraries"),
            "The first of these libraries that there is. Raises InvalidArgument on all ranks where there is none.")
-      .def_prop_ro("contestants", &Bench::contestants, "names, Plait's first")
+      .def_prop_ro("libraries", &Bench::peers, "names, Plait's first")
       .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
            nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,
-           "One Measurement a contestant.")
+           "One Measurement a peer.")
       .def("measure_ring_shift", &Bench::measure_ring_shift, nb::arg("count"), nb::arg("dtype"), nb::arg("iterations"),
            nb::arg("warmup"), nb::arg("cycles"), nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"),
            nb::arg("check"), "The same for a message from every rank to the next one.")

@@ -87,7 +87,7 @@ Operation operation_of(nb::handle op, const ElementType& type) {
     fail(ErrorCode::kInvalidArgument, "op: truth values are not multiplied; pass numbers, such as ",
          "numpy.asarray(array, 'float32')");
   }
-  return {ReduceOp::kSum, std::visit([&](auto factor) { return make_factor(type.type, factor); }, sum->factor)};
+  return {ReduceOp::kSum, std::visit([&](auto factor) { return make_scalar(type.type, factor); }, sum->factor)};
 }
 
 void bind_operation(nb::module_& module) {

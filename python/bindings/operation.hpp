@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "bindings/element_type.hpp"
-#include "runtime/factor.hpp"
+#include "runtime/premul_scalar.hpp"
 
 namespace plait::python {
 
@@ -23,9 +23,9 @@ struct PremulSum {
 // What a call takes of an operation.
 struct Operation {
   ReduceOp op = ReduceOp::kSum;
-  std::optional<Factor> factor;
+  std::optional<Scalar> factor;
 
-  const Factor* factor_or_null() const { return factor ? &*factor : nullptr; }
+  const Scalar* factor_or_null() const { return factor ? &*factor : nullptr; }
 };
 
 // A text or a PremulSum, for elements of this type. Throws kInvalidArgument, also for what such elements do not have.

@@ -18,15 +18,15 @@
 namespace plait::python {
 namespace {
 
-Reach parse_reach(const std::string& text) {
-  for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
-    if (text == name(reach)) return reach;
+Access parse_access(const std::string& text) {
+  for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
+    if (text == name(access)) return access;
   }
-  fail(ErrorCode::kInvalidArgument, "reach '", text, "' is none of: staged, peer");
+  fail(ErrorCode::kInvalidArgument, "access '", text, "' is none of: staged, zero_copy");
 }
 
 VerifiedPlan make(const std::string& collective, const std::string& algorithm, int ranks, int root,
-                  const std::vector<int>& factors, int parts, const std::string& reach,
+                  const std::vector<int>& factors, int parts, const std::string& access,
                   const std::vector<std::vector<int>>& groups, const std::vector<int>& node_of) {
   AlgorithmArguments arguments;
   arguments.collective = parse_collective(collective);
@@ -36,18 +36,18 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
   if (spec.factors.empty()) spec.factors = factors;
   arguments.ranks = ranks;
   arguments.root = root;
-  arguments.reach = parse_reach(reach);
+  arguments.access = parse_access(access);
   arguments.groups = groups;
   arguments.node_of = node_of;
   return verify(find_algorithm(spec.name, arguments.collective).make(resolve(spec, arguments)));
 }
 
 MachinePlan make_for_machine(const Topology& topology, const std::string& collective, const std::string& algorithm,
-                             int ranks, int root, const std::vector<int>& factors, int parts, const std::string& reach,
+                             int ranks, int root, const std::vector<int>& factors, int parts, const std::string& access,
                              size_t message_bytes, const Settings* settings) {
   return plan_for_machine(
       topology,
-      {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_reach(reach), message_bytes},
+      {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_access(access), message_bytes},
       settings != nullptr ? *settings : Settings{});
 }
 
@@ -103,7 +103,7 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("collective", [](const VerifiedPlan& plan) { return name(plan.plan().collective); })
       .def_prop_ro("ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); })
       .def_prop_ro("root", [](const VerifiedPlan& plan) { return plan.plan().root; })
-      .def_prop_ro("reach", [](const VerifiedPlan& plan) { return name(plan.plan().reach); })
+      .def_prop_ro("access", [](const VerifiedPlan& plan) { return name(plan.plan().access); })
       .def_prop_ro(
           "chunks", [](const VerifiedPlan& plan) { return plan.plan().chunk_count(); },
           "how many parts the message is cut into")
@@ -144,22 +144,23 @@ void bind_plan(nb::module_& module) {
   module.def(
       "plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm") = "",
       nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
-      nb::arg("parts") = 0, nb::arg("reach") = "staged", nb::arg("message_bytes") = 0, nb::arg("settings") = nb::none(),
-      nb::call_guard<nb::gil_scoped_release>(),
+      nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("message_bytes") = 0,
+      nb::arg("settings") = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
       "The plan of an algorithm on a machine, one rank a GPU. Without a name: what a communicator of these ranks "
       "runs for a message of so many bytes (0: a long one), with these settings. Raises InvalidArgument.");
 
   module.def("algorithms", &algorithm_table, "All algorithms.");
-  module.def("make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
-             nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1,
-             nb::arg("reach") = "staged", nb::arg("groups") = std::vector<std::vector<int>>(),
-             nb::arg("node_of") = std::vector<int>(), nb::call_guard<nb::gil_scoped_release>(),
-             "The verified plan of an algorithm, \"ring\" or with more, such as \"flat(store, parts=2)\"; what is left "
-             "open is as "
-             "the algorithm likes it. `factors`: hierarchy, such as [4, 2]; `parts`: of the "
-             "message that are under way at once; `reach`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of "
-             "ranks, the leader first; `node_of`: "
-             "node of each rank. Raises InvalidArgument that says what is legal.");
+  module.def(
+      "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
+      nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1, nb::arg("access") = "staged",
+      nb::arg("groups") = std::vector<std::vector<int>>(), nb::arg("node_of") = std::vector<int>(),
+      nb::call_guard<nb::gil_scoped_release>(),
+      "The verified plan of an algorithm, \"ring\" or with more, such as \"flat(store, parts=2)\"; what is left "
+      "open is as "
+      "the algorithm likes it. `factors`: hierarchy, such as [4, 2]; `parts`: of the "
+      "message that are under way at once; `access`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of "
+      "ranks, the leader first; `node_of`: "
+      "node of each rank. Raises InvalidArgument that says what is legal.");
   module.def(
       "plan_from_json",
       [](const std::string& text, const std::string& file) { return verify(plan_from_json(text, file)); },

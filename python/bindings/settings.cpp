@@ -65,16 +65,17 @@ constexpr Field kFields[] = {
      get_name<&Settings::wait_policy>, "how a host rank waits for a peer"},
     {"algorithm", "a text such as \"all_reduce:ring\", or an empty one", set<&Settings::algorithm>,
      get<&Settings::algorithm>, "pins algorithms; empty: the tuner chooses; the same on all ranks"},
-    {"launch", "a text such as \"packets:32x512\", or an empty one", set<&Settings::launch>, get<&Settings::launch>,
+    {"launch", "a text such as \"LL:32x512\", or an empty one", set<&Settings::launch>, get<&Settings::launch>,
      "pins how collectives are launched on GPUs; empty: the tuner chooses; the same on all ranks"},
     {"topology", "a text such as \"summit\" or \"kesch:nodes=2\", or an empty one", set<&Settings::topology>,
      get<&Settings::topology>, "a machine that stands in for this one when plans are chosen; the same on all ranks"},
     {"max_sms", "a whole number from 8 to 1024, or 0 for no limit", set<&Settings::max_sms>, get<&Settings::max_sms>,
      "SMs of a GPU that a call may keep busy; the same on all ranks"},
-    {"reach", "one of: auto, vmm, ipc, host",
-     set_name<&Settings::reach, ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost>,
-     get_name<&Settings::reach>, "how GPUs reach each other's memory"},
-    {"early_launch", "True or False", set<&Settings::early_launch>, get<&Settings::early_launch>,
+    {"peer_memory", "one of: auto, vmm, ipc, host",
+     set_name<&Settings::peer_memory, PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc,
+              PeerMemoryKind::kHost>,
+     get_name<&Settings::peer_memory>, "how GPUs reach each other's memory"},
+    {"pdl", "True or False", set<&Settings::pdl>, get<&Settings::pdl>,
      "whether kernels may be put on a GPU while those before them on their stream end"},
     {"log_level", "one of: error, warn, info, debug",
      set_name<&Settings::log_level, LogLevel::kError, LogLevel::kWarn, LogLevel::kInfo, LogLevel::kDebug>,
@@ -86,10 +87,16 @@ void set_field(const Field& field, Settings& settings, nb::handle value) {
   fail(ErrorCode::kInvalidArgument, field.name, " is ", text_of(nb::repr(value)), "; expected ", field.expected);
 }
 
+// Former names are taken for one release.
+std::string current_name(const std::string& name) {
+  if (name == "reach") return "peer_memory";
+  return name == "early_launch" ? "pdl" : name;
+}
+
 // By keyword arguments, all of them good.
 Settings changed(Settings settings, const nb::kwargs& fields) {
   for (const auto& [key, value] : fields) {
-    const std::string wanted = text_of(key);
+    const std::string wanted = current_name(text_of(key));
     const auto* const field = std::ranges::find(kFields, wanted, [](const Field& f) { return std::string(f.name); });
     if (field == std::end(kFields)) {
       std::string names;

@@ -20,8 +20,8 @@ class Settings:
         launch: str = ...,
         topology: str = ...,
         max_sms: int = ...,
-        reach: str = ...,
-        early_launch: bool = ...,
+        peer_memory: str = ...,
+        pdl: bool = ...,
         log_level: str = ...,
     ) -> None: ...
     @staticmethod
@@ -36,8 +36,8 @@ class Settings:
         launch: str = ...,
         topology: str = ...,
         max_sms: int = ...,
-        reach: str = ...,
-        early_launch: bool = ...,
+        peer_memory: str = ...,
+        pdl: bool = ...,
         log_level: str = ...,
     ) -> Settings: ...
     def __repr__(self) -> str: ...
@@ -78,13 +78,13 @@ class Settings:
     @max_sms.setter
     def max_sms(self, value: int, /) -> None: ...
     @property
-    def reach(self) -> str: ...
-    @reach.setter
-    def reach(self, value: str, /) -> None: ...
+    def peer_memory(self) -> str: ...
+    @peer_memory.setter
+    def peer_memory(self, value: str, /) -> None: ...
     @property
-    def early_launch(self) -> bool: ...
-    @early_launch.setter
-    def early_launch(self, value: bool, /) -> None: ...
+    def pdl(self) -> bool: ...
+    @pdl.setter
+    def pdl(self, value: bool, /) -> None: ...
     @property
     def log_level(self) -> str: ...
     @log_level.setter
@@ -211,7 +211,7 @@ class Plan:
     @property
     def root(self) -> int: ...
     @property
-    def reach(self) -> str: ...
+    def access(self) -> str: ...
     @property
     def chunks(self) -> int: ...
     @property
@@ -251,7 +251,7 @@ def plan_for_machine(
     root: int = 0,
     factors: Sequence[int] = [],
     parts: int = 0,
-    reach: str = "staged",
+    access: str = "staged",
     message_bytes: int = 0,
     settings: Settings | None = None,
 ) -> MachinePlan: ...
@@ -264,7 +264,7 @@ def make_plan(
     root: int = 0,
     factors: Sequence[int] = [],
     parts: int = 1,
-    reach: str = "staged",
+    access: str = "staged",
     groups: Sequence[Sequence[int]] = [],
     node_of: Sequence[int] = [],
 ) -> Plan: ...
@@ -344,16 +344,16 @@ class Communicator:
     def abort(self, reason: object) -> None: ...
     def close(self) -> None: ...
 
-class Contestant:
+class PeerLibrary:
     @property
     def name(self) -> str: ...
     def serves(self, call: Call) -> bool: ...
     @staticmethod
-    def plait(communicator: Communicator) -> Contestant: ...
+    def plait(communicator: Communicator) -> PeerLibrary: ...
     @staticmethod
-    def mpi(communicator: Communicator) -> Contestant: ...
+    def mpi(communicator: Communicator) -> PeerLibrary: ...
     @staticmethod
-    def gloo(communicator: Communicator) -> Contestant: ...
+    def gloo(communicator: Communicator) -> PeerLibrary: ...
 
 class Measurement:
     @property
@@ -367,7 +367,7 @@ class Measurement:
 
 def measure(
     communicator: Communicator,
-    contestants: Sequence[Contestant],
+    libraries: Sequence[PeerLibrary],
     call: Call,
     iterations: int,
     warmup: int,
@@ -378,7 +378,7 @@ def measure(
 ) -> list[Measurement]: ...
 def measure_ring_shift(
     communicator: Communicator,
-    contestants: Sequence[Contestant],
+    libraries: Sequence[PeerLibrary],
     count: int,
     dtype: object,
     iterations: int,
@@ -409,7 +409,7 @@ class CudaBench:
     def __init__(self, communicator: Communicator, largest_bytes: int) -> None: ...
     def add_nccl(self, libraries: Sequence[str]) -> None: ...
     @property
-    def contestants(self) -> list[str]: ...
+    def libraries(self) -> list[str]: ...
     def measure(
         self,
         call: Call,

@@ -23,9 +23,9 @@ struct AlgorithmArguments {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
   int root = 0;
-  Engine engine = Engine::kCpu;   // of the lanes that move data next to a rank: kSm or kCpu, or kCopy
-  Reach reach = Reach::kStaged;   // kPeer: zero-copy, straight from and to users' buffers
-  std::vector<int> node_of = {};  // node of each rank; empty: one node
+  Engine engine = Engine::kCpu;     // of the queues that move data next to a rank: kSm or kCpu, or kCopy
+  Access access = Access::kStaged;  // kZeroCopy: zero-copy, straight from and to users' buffers
+  std::vector<int> node_of = {};    // node of each rank; empty: one node
   // NVLink groups as lists of ranks, the leader first; empty: the ranks of each node form one.
   std::vector<std::vector<int>> groups = {};
   std::vector<int> factors = {};  // hierarchy p1 x p2 x …; empty: derived from groups and nodes
@@ -43,7 +43,7 @@ struct Uses {
   bool both = false;       // kBoth besides
   bool factors = false;
   bool parts = false;
-  bool zero_copy = false;  // Reach::kPeer
+  bool zero_copy = false;  // Access::kZeroCopy
   bool engine = false;     // Engine::kCopy, in some zero-copy plans: copy engines can perform them
 };
 

@@ -12,7 +12,7 @@ namespace {
 // Position v (counted from the root) hangs below v without its lowest one bit. Eight ranks, root 0:
 //
 //            0                     broadcast: downwards, whole messages; the largest subtree is served first
-//        / / |                     reduce: upwards; a rank combines its own input and all its children in one fold
+//        / / |                     reduce: upwards; a rank combines its own input and all its children in one reduce
 //       4  2  1                     scatter, gather: the same ways with the blocks of whole subtrees
 //      / \  \                      Subtrees are contiguous: 4 {5, 6 {7}}
 //     6   5  3
@@ -24,8 +24,8 @@ namespace {
 //
 // Steps: floor(log2 p), the most one bits in a position, as children fetch at the same time, or are all stored to by
 // one
-//   fold. On N nodes of n ranks floor(log2 N) + floor(log2 n). Zero-copy one more: a call before a broadcast, an answer
-//   after a reduce (to the leaves, whose inputs are read in place).
+//   reduce. On N nodes of n ranks floor(log2 N) + floor(log2 n). Zero-copy one more: a call before a broadcast, an
+//   answer after a reduce (to the leaves, whose inputs are read in place).
 // Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce); scatter and gather move a
 //   subtree's blocks over the edge above it.
 // Scratch slots of M: broadcast 1, by load where a rank has children on its node, by store where its parent is there
@@ -62,7 +62,7 @@ Direction zero_copy_direction(Collective collective) {
 
 Plan make_binomial(const AlgorithmArguments& arguments) {
   check_arguments(binomial(), arguments);
-  const bool zero_copy = arguments.reach == Reach::kPeer;
+  const bool zero_copy = arguments.access == Access::kZeroCopy;
   if (moves_blocks(arguments.collective) && (zero_copy || arguments.parts > 1)) {
     refuse(binomial(), "a ", name(arguments.collective), " takes no parts, and passes through the library's memory");
   }
@@ -73,7 +73,7 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
   PlanBuilder builder = start_plan(binomial(), arguments, arguments.parts);
   Carrier carrier(builder, arguments.node_of);
   TreeShape shape;
-  shape.lanes = {add_lanes(builder, arguments)};
+  shape.queues = {add_queues(builder, arguments)};
   shape.parts = arguments.parts;
   shape.direction = arguments.direction;
   shape.zero_copy = zero_copy;
@@ -91,7 +91,7 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
 }
 
 std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& machine) {
-  const bool zero_copy = machine.reach == Reach::kPeer, in_blocks = moves_blocks(machine.collective);
+  const bool zero_copy = machine.access == Access::kZeroCopy, in_blocks = moves_blocks(machine.collective);
   if (in_blocks && zero_copy) return {};
   std::vector<AlgorithmArguments> all;
   for (const bool second : {false, true}) {

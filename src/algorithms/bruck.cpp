@@ -22,8 +22,8 @@ namespace {
 // all_reduce: the one after the other. Blocks wrap around at rank p-1, where a range of them becomes two.
 //
 // By load, who gets blocks fetches them out of scratch of who has them; by store, they are stored in scratch of who
-// gets them. Reductions are left to the fold that needs them: a rank combines what came for a block when it passes that
-// on.
+// gets them. Reductions are left to the reduce that needs them: a rank combines what came for a block when it passes
+// that on.
 //
 // Steps: ceil(log2 p), all_reduce twice that. Bytes: p-1 blocks in and out of every rank, all_reduce twice that.
 // Scratch slots of a block: all_gather p, by load without those of the last step; reduce_scatter p-1, where blocks go
@@ -37,13 +37,13 @@ class Bruck {
         by_store_(arguments.direction == Direction::kStore),
         builder_(start_plan(bruck(), arguments, arguments.collective == Collective::kAllReduce ? arguments.ranks : 1)),
         carrier_(builder_, arguments.node_of),
-        lanes_(add_lanes(builder_, arguments)),
+        queues_(add_queues(builder_, arguments)),
         came_(ranks_) {}
 
   Plan make(Collective collective) {
     if (collective != Collective::kAllGather) reduce_scatter();
     if (collective == Collective::kReduceScatter) {
-      for (int rank = 0; rank < ranks_; ++rank) fold_own(rank, {output_of(rank)});
+      for (int rank = 0; rank < ranks_; ++rank) reduce_own(rank, {output_of(rank)});
     } else {
       all_gather();
     }
@@ -87,7 +87,7 @@ class Bruck {
       // Slot i is for the block i after the rank's own.
       const int slots = by_store_ ? ranks_ : std::max(last, 1);
       blocks_.push_back(ranks_ == 1 ? output_of(rank) : builder_.take_scratch(rank, slots));
-      fold_own(rank, ranks_ == 1 ? std::vector{output_of(rank)} : std::vector{output_of(rank), blocks_[rank]});
+      reduce_own(rank, ranks_ == 1 ? std::vector{output_of(rank)} : std::vector{output_of(rank), blocks_[rank]});
     }
     for (int distance = 1; distance < ranks_; distance *= 2) {
       std::vector<std::vector<Arrival>> arrivals;
@@ -111,10 +111,10 @@ class Bruck {
       const ChunkRange range = chunks(to, part);
       if (carrier_.together(from, to) && by_store_) {
         const Place landing = slot_after(blocks_[to], part.first);
-        arrivals.push_back(carrier_.push(lanes_[from], {source}, {}, lanes_[to], landing, range));
+        arrivals.push_back(carrier_.push(queues_[from], {source}, {}, queues_[to], landing, range));
       } else {
         const Place landing = passes_on(distance) ? slot_after(blocks_[to], part.first) : output_of(to);
-        arrivals.push_back(carrier_.offer(lanes_[from], source, lanes_[to], range, landing));
+        arrivals.push_back(carrier_.offer(queues_[from], source, queues_[to], range, landing));
       }
     }
     return arrivals;
@@ -128,7 +128,7 @@ class Bruck {
       std::vector<Place> places = {output_of(rank)};
       if (passes_on(distance) && from != mine) places.push_back(mine);
       const ChunkRange range = chunks(rank, parts[i]);
-      builder_.fold(lanes_[rank], places, {from}, range.first, range.count);
+      builder_.reduce(queues_[rank], places, {from}, range.first, range.count);
     }
   }
 
@@ -156,7 +156,7 @@ class Bruck {
     for (const Span& part : parts_of(rank, all, borders_of(rank))) {
       const Place place = slot_after(landing, part.first - distance);
       arrivals[to].push_back(
-          carrier_.push(lanes_[rank], sources(rank, part), {}, lanes_[to], place, chunks(rank, part)));
+          carrier_.push(queues_[rank], sources(rank, part), {}, queues_[to], place, chunks(rank, part)));
       news[to].push_back({{part.first - distance, part.count}, place});
     }
   }
@@ -180,15 +180,15 @@ class Bruck {
     return places;
   }
 
-  void fold_own(int rank, const std::vector<Place>& places) {
-    builder_.fold(lanes_[rank], places, sources(rank, {0, 1}), rank);
+  void reduce_own(int rank, const std::vector<Place>& places) {
+    builder_.reduce(queues_[rank], places, sources(rank, {0, 1}), rank);
   }
 
   const int ranks_;
   const bool by_store_;
   PlanBuilder builder_;
   Carrier carrier_;
-  std::vector<LaneId> lanes_;
+  std::vector<QueueId> queues_;
   std::vector<std::vector<Came>> came_;  // for each rank, on the way to its block
   std::vector<Place> blocks_;            // scratch of each rank for the blocks that it passes on
 };
@@ -199,7 +199,7 @@ Plan make_bruck(const AlgorithmArguments& arguments) {
 }
 
 std::vector<AlgorithmArguments> bruck_candidates(const AlgorithmArguments& machine) {
-  if (machine.reach == Reach::kPeer) return {};
+  if (machine.access == Access::kZeroCopy) return {};
   std::vector<AlgorithmArguments> all = with_parts(machine, {1, 1});
   all[on_gpus(machine) ? 0 : 1].direction = Direction::kStore;
   all[on_gpus(machine) ? 1 : 0].direction = Direction::kLoad;

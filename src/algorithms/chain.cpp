@@ -10,9 +10,9 @@ Algorithm chain();
 
 namespace {
 
-// While one waits for its stores to arrive, another stores. More lanes would not be on a GPU at once with as many
-// strands as links want.
-constexpr int kMostStoringLanes = 2;
+// While one waits for its stores to arrive, another stores. More queues would not be on a GPU at once with as many
+// channels as links want.
+constexpr int kMostStoringQueues = 2;
 
 // A broadcast begins at the root, a reduction ends there; every rank combines what came with its own input. Three
 // ranks, root 0, by store, and a broadcast by load in three parts:
@@ -27,10 +27,10 @@ constexpr int kMostStoringLanes = 2;
 // When: large messages; best k = sqrt((p-2) M / (B t_s)). Several nodes, if their ranks are neighbours. By store on few
 //   GPUs, where with p-2 parts and more the last rank is less than a slice of the message behind the first; not for a
 //   reduction of types that add up in wider ones: partial sums travel wide.
-// By store, parts go in turn on one of two lanes a rank.
+// By store, parts go in turn on one of two queues a rank.
 Plan make_chain(const AlgorithmArguments& arguments) {
   check_arguments(chain(), arguments);
-  const bool by_store = arguments.direction == Direction::kStore, zero_copy = arguments.reach == Reach::kPeer;
+  const bool by_store = arguments.direction == Direction::kStore, zero_copy = arguments.access == Access::kZeroCopy;
   const bool reduces = arguments.collective == Collective::kReduce;
   if (zero_copy && (reduces || !by_store)) {
     refuse(chain(),
@@ -48,8 +48,8 @@ Plan make_chain(const AlgorithmArguments& arguments) {
   shape.parts = arguments.parts;
   shape.direction = arguments.direction;
   shape.zero_copy = zero_copy;
-  const int lanes = by_store && !zero_copy ? std::min(arguments.parts, kMostStoringLanes) : 1;
-  for (int lane = 0; lane < lanes; ++lane) shape.lanes.push_back(add_lanes(builder, arguments));
+  const int queues = by_store && !zero_copy ? std::min(arguments.parts, kMostStoringQueues) : 1;
+  for (int queue = 0; queue < queues; ++queue) shape.queues.push_back(add_queues(builder, arguments));
   if (reduces) {
     reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
   } else {
@@ -59,7 +59,7 @@ Plan make_chain(const AlgorithmArguments& arguments) {
 }
 
 std::vector<AlgorithmArguments> chain_candidates(const AlgorithmArguments& machine) {
-  const bool zero_copy = machine.reach == Reach::kPeer;
+  const bool zero_copy = machine.access == Access::kZeroCopy;
   if (zero_copy && machine.collective == Collective::kReduce) return {};
   const bool stores_first = on_gpus(machine) || zero_copy;
   std::vector<AlgorithmArguments> all = with_parts(machine, {4, 8, 2, 1}), others = all;

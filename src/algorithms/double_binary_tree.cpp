@@ -73,32 +73,32 @@ std::vector<Tree> two_trees(const AlgorithmArguments& arguments) {
   return trees;
 }
 
-// Where the ranks act for one of the trees, up and down. A reduction or a broadcast has a lane for each tree.
+// Where the ranks act for one of the trees, up and down. A reduction or a broadcast has a queue for each tree.
 // All_reduce has one for what a rank does as an inner node on the way up, one for that on the way down, and one for
-// what it does as a leaf, both ways: it begins without waiting for anybody, and three lanes are what GPUs perform.
-struct LanesOfTree {
-  std::vector<LaneId> up, down;
+// what it does as a leaf, both ways: it begins without waiting for anybody, and three queues are what GPUs perform.
+struct QueuesOfTree {
+  std::vector<QueueId> up, down;
 };
 
-std::vector<LanesOfTree> add_lanes_of_trees(PlanBuilder& builder, const AlgorithmArguments& arguments,
-                                            const std::vector<Tree>& trees) {
-  std::vector<LanesOfTree> lanes;
+std::vector<QueuesOfTree> add_queues_of_trees(PlanBuilder& builder, const AlgorithmArguments& arguments,
+                                              const std::vector<Tree>& trees) {
+  std::vector<QueuesOfTree> queues;
   if (arguments.collective != Collective::kAllReduce) {
     for (size_t half = 0; half < trees.size(); ++half) {
-      const std::vector<LaneId> both_ways = add_lanes(builder, arguments);
-      lanes.push_back({both_ways, both_ways});
+      const std::vector<QueueId> both_ways = add_queues(builder, arguments);
+      queues.push_back({both_ways, both_ways});
     }
-    return lanes;
+    return queues;
   }
-  const std::vector<LaneId> up = add_lanes(builder, arguments), down = add_lanes(builder, arguments);
-  const std::vector<LaneId> leaf = add_lanes(builder, arguments);
+  const std::vector<QueueId> up = add_queues(builder, arguments), down = add_queues(builder, arguments);
+  const std::vector<QueueId> leaf = add_queues(builder, arguments);
   for (const Tree& tree : trees) {
-    LanesOfTree& it = lanes.emplace_back(LanesOfTree{up, down});
+    QueuesOfTree& it = queues.emplace_back(QueuesOfTree{up, down});
     for (int rank = 0; rank < arguments.ranks; ++rank) {
       if (tree.children[rank].empty() && tree.parent[rank] >= 0) it.up[rank] = it.down[rank] = leaf[rank];
     }
   }
-  return lanes;
+  return queues;
 }
 
 Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
@@ -107,15 +107,15 @@ Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
   const bool reduces = collective != Collective::kBroadcast, broadcasts = collective != Collective::kReduce;
   const int parts = arguments.parts;
   PlanBuilder builder = start_plan(double_binary_tree(), arguments, int64_t{2} * parts);
-  // Messages have lanes of their own: neither tree, and neither way, waits for the other.
+  // Messages have queues of their own: neither tree, and neither way, waits for the other.
   std::deque<Carrier> carriers;
   for (int i = 0; i < 4; ++i) carriers.emplace_back(builder, arguments.node_of);
   const std::vector<Tree> trees = two_trees(arguments);
-  const std::vector<LanesOfTree> lanes = add_lanes_of_trees(builder, arguments, trees);
+  const std::vector<QueuesOfTree> queues = add_queues_of_trees(builder, arguments, trees);
   std::vector<std::vector<SignalId>> ready(2);  // [tree]: of each part, at the root
-  const auto shape_of = [&](int half, const std::vector<LaneId>& of_ranks) {
+  const auto shape_of = [&](int half, const std::vector<QueueId>& of_ranks) {
     TreeShape shape;
-    shape.lanes = {of_ranks};
+    shape.queues = {of_ranks};
     shape.parts = parts;
     shape.first_chunk = half * parts;
     shape.direction = arguments.direction;
@@ -124,15 +124,15 @@ Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
   // Both trees up before one goes down: leaves begin with what waits for nobody.
   for (int half = 0; half < 2 && reduces; ++half) {
     const int root = trees[half].root();
-    TreeShape shape = shape_of(half, lanes[half].up);
+    TreeShape shape = shape_of(half, queues[half].up);
     shape.after_root = [&](int) {
-      if (broadcasts) ready[half].push_back(builder.signal(lanes[half].up[root], lanes[half].down[root]));
+      if (broadcasts) ready[half].push_back(builder.signal(queues[half].up[root], queues[half].down[root]));
     };
     reduce_along(builder, carriers[half], trees[half], shape, all_inputs(arguments.ranks), {output_of(root)});
   }
   for (int half = 0; half < 2 && broadcasts; ++half) {
     const int root = trees[half].root();
-    TreeShape shape = shape_of(half, lanes[half].down);
+    TreeShape shape = shape_of(half, queues[half].down);
     shape.before_root = [&](int part) {
       if (reduces) builder.wait(ready[half][part]);
     };
@@ -142,7 +142,7 @@ Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
 }
 
 std::vector<AlgorithmArguments> double_binary_tree_candidates(const AlgorithmArguments& machine) {
-  if (machine.ranks < 4 || machine.reach == Reach::kPeer) return {};  // else it is no better than a chain
+  if (machine.ranks < 4 || machine.access == Access::kZeroCopy) return {};  // else it is no better than a chain
   std::vector<AlgorithmArguments> all;
   for (const bool second : {false, true}) {
     for (AlgorithmArguments it : with_parts(machine, {4, 8, 2, 1})) {

@@ -20,14 +20,14 @@ namespace {
 //
 // Steps: all_reduce, reduce and broadcast 2 (over two ranks reduce and broadcast by store 1, and broadcast by load);
 //   the others 1. Zero-copy, where ranks first tell that they were called and in the end that they are done: 2, by load
-//   all_reduce 3. An all_reduce by load in k parts has 2 + floor(2(k-1)/3), as a lane waits for other parts before it
+//   all_reduce 3. An all_reduce by load in k parts has 2 + floor(2(k-1)/3), as a queue waits for other parts before it
 //   signals.
 // Bytes: all_reduce 2(p-1)/p M in and out of every rank; what has blocks of ranks, p-1 of them at whoever gives or gets
 //   all; reduce and broadcast: below.
 // Scratch: below, and in the headers of the steps; zero-copy none.
 // When: medium and large messages where all ranks reach each other directly (NVSwitch, cliques, shared memory): on CPUs
 //   by load, between GPUs by store, and zero-copy from some MiB on, where users' buffers are mapped.
-// parts: of an all_reduce by load, published one ahead of the other (TEM-18); by store 2 have a lane for each step; by
+// parts: of an all_reduce by load, published one ahead of the other (TEM-18); by store 2 have a queue for each step; by
 //   both one part is loaded.
 
 struct Flat {
@@ -36,8 +36,8 @@ struct Flat {
         ranks(arguments.ranks),
         root(arguments.root),
         builder(start_plan(flat(), arguments, chunks_per_block)),
-        lanes(add_lanes(builder, arguments)),
-        stages(builder, lanes, arguments.engine, arguments.direction == Direction::kStore && arguments.parts > 1) {}
+        queues(add_queues(builder, arguments)),
+        stages(builder, queues, arguments.engine, arguments.direction == Direction::kStore && arguments.parts > 1) {}
 
   // Rank r's slot for every other rank: [to][from]. Own entries are never used.
   std::vector<std::vector<Place>> take_inboxes() {
@@ -53,7 +53,7 @@ struct Flat {
   const AlgorithmArguments& arguments;
   const int ranks, root;
   PlanBuilder builder;
-  std::vector<LaneId> lanes;
+  std::vector<QueueId> queues;
   Stages stages;
 };
 
@@ -91,16 +91,16 @@ Plan flat_reduce_by_load(const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < it.ranks; ++rank) {
     exchange.await(rank);
     const Place result = rank == it.root ? output_of(rank) : exchange.shared(rank).at(rank);
-    it.builder.fold(it.lanes[rank], {result}, places_at(held[rank], rank), rank);
+    it.builder.reduce(it.queues[rank], {result}, places_at(held[rank], rank), rank);
   }
   std::vector<SignalId> reduced;
   for (int d = 1; d < it.ranks; ++d) {
-    reduced.push_back(it.builder.signal(it.lanes[(it.root + d) % it.ranks], it.lanes[it.root]));
+    reduced.push_back(it.builder.signal(it.queues[(it.root + d) % it.ranks], it.queues[it.root]));
   }
   for (int d = 1; d < it.ranks; ++d) {
     const int owner = (it.root + d) % it.ranks;
     it.builder.wait(reduced[d - 1]);
-    it.builder.copy(it.lanes[it.root], output_of(it.root), exchange.shared(owner).at(owner), owner);
+    it.builder.copy(it.queues[it.root], output_of(it.root), exchange.shared(owner).at(owner), owner);
   }
   return it.builder.finish();
 }
@@ -113,15 +113,15 @@ std::vector<int> owners_of(int ranks, int root) {
 }
 
 Plan copy_alone(Flat& it) {
-  it.builder.copy(it.lanes[0], output_of(0), input_of(0), 0);
+  it.builder.copy(it.queues[0], output_of(0), input_of(0), 0);
   return it.builder.finish();
 }
 
 // Chunk c goes to its owner, who combines it and stores the result at the root.
 //
-// One lane a rank: everybody owns a chunk, the root too, and the stages follow each other: (p-1)/p M over the busiest
-// link in each. A lane for each step: the stages are under way at once, and the root owns nothing, so that its incoming
-// link carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
+// One queue a rank: everybody owns a chunk, the root too, and the stages follow each other: (p-1)/p M over the busiest
+// link in each. A queue for each step: the stages are under way at once, and the root owns nothing, so that its
+// incoming link carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
 //
 // Bytes: every rank stores up to M. Scratch: up to 2(p-1) slots of M/p on the root, and p-1 on the others.
 Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
@@ -140,12 +140,12 @@ Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
   };
   for (int rank = 0; rank < ranks; ++rank) {
     stores(rank,
-           [&](int chunk) { it.builder.copy(it.lanes[rank], inboxes[owners[chunk]][rank], input_of(rank), chunk); });
+           [&](int chunk) { it.builder.copy(it.queues[rank], inboxes[owners[chunk]][rank], input_of(rank), chunk); });
   }
   std::vector<std::vector<SignalId>> ready(chunks);
   for (int rank = 0; rank < ranks; ++rank) {
     stores(rank, [&](int chunk) {
-      ready[chunk].push_back(it.builder.signal(it.lanes[rank], it.stages.lane(owners[chunk], 1)));
+      ready[chunk].push_back(it.builder.signal(it.queues[rank], it.stages.queue(owners[chunk], 1)));
     });
   }
   std::vector<Place> results(chunks);
@@ -158,12 +158,12 @@ Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
     for (const SignalId& signal : ready[chunk]) it.builder.wait(signal);
     std::vector<Place> contributions = inboxes[owner];
     contributions[owner] = input_of(owner);
-    it.builder.fold(it.stages.lane(owner, 1), {results[chunk]}, contributions, chunk);
+    it.builder.reduce(it.stages.queue(owner, 1), {results[chunk]}, contributions, chunk);
   }
   for (int chunk = 0; chunk < chunks; ++chunk) {
     if (owners[chunk] == root) continue;
-    it.builder.wait(it.builder.signal(it.stages.lane(owners[chunk], 1), it.stages.lane(root, 2)));
-    it.builder.copy(it.stages.lane(root, 2), output_of(root), results[chunk], chunk);
+    it.builder.wait(it.builder.signal(it.stages.queue(owners[chunk], 1), it.stages.queue(root, 2)));
+    it.builder.copy(it.stages.queue(root, 2), output_of(root), results[chunk], chunk);
   }
   return it.builder.finish();
 }
@@ -179,16 +179,16 @@ Plan flat_broadcast_by_load(const AlgorithmArguments& arguments) {
   Flat it(arguments, std::max(1, arguments.ranks - 1));
   if (it.ranks == 1) return copy_alone(it);
   const Place source = it.builder.take_scratch(it.root, static_cast<int>(owners.size()));
-  std::vector<LaneId> others;
+  std::vector<QueueId> others;
   HeldByRank held(it.ranks);
   for (const int owner : owners) {
-    others.push_back(it.lanes[owner]);
+    others.push_back(it.queues[owner]);
     held[owner] = {{source}};
   }
   for (size_t chunk = 0; chunk < others.size(); ++chunk) {
     const int c = static_cast<int>(chunk);
-    it.builder.fold(it.lanes[it.root], {slot_after(source, c), output_of(it.root)}, {input_of(it.root)}, c);
-    it.builder.wait(it.builder.signal(it.lanes[it.root], others[chunk]));
+    it.builder.reduce(it.queues[it.root], {slot_after(source, c), output_of(it.root)}, {input_of(it.root)}, c);
+    it.builder.wait(it.builder.signal(it.queues[it.root], others[chunk]));
   }
   Stages stages(it.builder, others, arguments.engine, false);
   PieceExchange exchange(it.builder, stages, {.scatters = false});
@@ -209,32 +209,32 @@ Plan flat_broadcast_by_store(const AlgorithmArguments& arguments) {
   const auto slot = [&](int rank, int chunk) { return slot_after({rank, Buffer::kScratch, 0}, chunk); };
   for (const int rank : owners) builder.take_scratch(rank, chunks);
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    builder.copy(it.lanes[it.root], slot(owners[chunk], chunk), input_of(it.root), chunk);
+    builder.copy(it.queues[it.root], slot(owners[chunk], chunk), input_of(it.root), chunk);
   }
   std::vector<SignalId> given;
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    given.push_back(builder.signal(it.lanes[it.root], stages.lane(owners[chunk], 1)));
+    given.push_back(builder.signal(it.queues[it.root], stages.queue(owners[chunk], 1)));
   }
-  builder.copy(it.lanes[it.root], output_of(it.root), input_of(it.root), 0, chunks);
+  builder.copy(it.queues[it.root], output_of(it.root), input_of(it.root), 0, chunks);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int owner = owners[chunk];
     builder.wait(given[chunk]);
     std::vector<Place> places = {output_of(owner)};
     for (int d = 1; d < chunks; ++d) places.push_back(slot(owners[(chunk + d) % chunks], chunk));
-    builder.fold(stages.lane(owner, 1), places, {slot(owner, chunk)}, chunk);
+    builder.reduce(stages.queue(owner, 1), places, {slot(owner, chunk)}, chunk);
   }
   std::vector<std::vector<SignalId>> shared(chunks);  // [chunk][d - 1]: to the d-th owner after the chunk's
   for (int d = 1; d < chunks; ++d) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const int to = owners[(chunk + d) % chunks];
-      shared[chunk].push_back(builder.signal(stages.lane(owners[chunk], 1), stages.lane(to, 2)));
+      shared[chunk].push_back(builder.signal(stages.queue(owners[chunk], 1), stages.queue(to, 2)));
     }
   }
   for (int i = 0; i < chunks; ++i) {
     for (int d = 1; d < chunks; ++d) {
       const int chunk = (i + d) % chunks;
       builder.wait(shared[chunk][wrap(i - chunk, chunks) - 1]);
-      builder.copy(stages.lane(owners[i], 2), output_of(owners[i]), slot(owners[i], chunk), chunk);
+      builder.copy(stages.queue(owners[i], 2), output_of(owners[i]), slot(owners[i], chunk), chunk);
     }
   }
   return builder.finish();
@@ -283,25 +283,25 @@ Plan flat_zero_copy_store(const AlgorithmArguments& arguments) {
   const int chunks = broadcasts ? std::max(1, arguments.ranks - 1) : arguments.ranks;
   Flat it(arguments, collective == Collective::kAllGather ? 1 : chunks);
   if (collective == Collective::kAllReduce) {
-    zero_copy_all_reduce(it.builder, it.lanes);
+    zero_copy_all_reduce(it.builder, it.queues);
     return it.builder.finish();
   }
   if (broadcasts && it.ranks == 1) return copy_alone(it);
   // Before the first signals: where input and output are the same memory, nobody may read while this writes.
-  if (broadcasts) it.builder.copy(it.lanes[it.root], output_of(it.root), input_of(it.root), 0, chunks);
-  meet(it.builder, it.lanes);
-  std::vector<LaneId> others;
-  for (const int owner : owners) others.push_back(it.lanes[owner]);
+  if (broadcasts) it.builder.copy(it.queues[it.root], output_of(it.root), input_of(it.root), 0, chunks);
+  meet(it.builder, it.queues);
+  std::vector<QueueId> others;
+  for (const int owner : owners) others.push_back(it.queues[owner]);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     if (broadcasts) {
-      it.builder.fold(others[chunk], outputs_from(others, chunk), {input_of(it.root)}, chunk);
+      it.builder.reduce(others[chunk], outputs_from(others, chunk), {input_of(it.root)}, chunk);
     } else if (collective == Collective::kReduce) {
-      it.builder.fold(it.lanes[chunk], {output_of(it.root)}, inputs_of(it.lanes), chunk);
+      it.builder.reduce(it.queues[chunk], {output_of(it.root)}, inputs_of(it.queues), chunk);
     } else {
-      it.builder.fold(it.lanes[chunk], outputs_from(it.lanes, chunk), {input_of(chunk)}, chunk);
+      it.builder.reduce(it.queues[chunk], outputs_from(it.queues, chunk), {input_of(chunk)}, chunk);
     }
   }
-  meet(it.builder, it.lanes);
+  meet(it.builder, it.queues);
   return it.builder.finish();
 }
 
@@ -326,7 +326,7 @@ Plan flat_zero_copy_load(const AlgorithmArguments& arguments) {
 constexpr int kPartsOfBoth = 4;  // of which one is loaded, where the arguments leave it at 1
 
 Plan flat_both(const AlgorithmArguments& arguments) {
-  if (arguments.reach == Reach::kPeer) refuse(flat(), "has no zero-copy plan by both; use flat(load, zero_copy)");
+  if (arguments.access == Access::kZeroCopy) refuse(flat(), "has no zero-copy plan by both; use flat(load, zero_copy)");
   AlgorithmArguments cut = arguments;
   if (cut.parts == 1) cut.parts = kPartsOfBoth;
   PlanBuilder builder = start_plan(flat(), cut, cut.parts);
@@ -336,15 +336,15 @@ Plan flat_both(const AlgorithmArguments& arguments) {
 
 Plan flat_barrier(const AlgorithmArguments& arguments) {
   Flat it(arguments, 1);
-  meet(it.builder, it.lanes);
+  meet(it.builder, it.queues);
   return it.builder.finish();
 }
 
 void check_flat_parts(const AlgorithmArguments& arguments) {
   const Collective collective = arguments.collective;
-  const bool zero_copy = arguments.reach == Reach::kPeer;
+  const bool zero_copy = arguments.access == Access::kZeroCopy;
   const bool by_load = arguments.direction == Direction::kLoad;
-  if (arguments.direction == Direction::kStore && !zero_copy) check_lane_a_step(flat(), arguments);
+  if (arguments.direction == Direction::kStore && !zero_copy) check_queue_a_step(flat(), arguments);
   if (arguments.parts == 1 || (!zero_copy && (!by_load || collective == Collective::kAllReduce))) return;
   refuse(flat(), "has no parts in ", zero_copy ? "a zero-copy plan" : "a plan by load", " of ", name(collective),
          ", and ", arguments.parts, " are asked for");
@@ -356,7 +356,7 @@ Plan make_flat(const AlgorithmArguments& arguments) {
   if (arguments.collective == Collective::kBarrier) return flat_barrier(arguments);
   check_flat_parts(arguments);
   if (arguments.direction == Direction::kBoth) return flat_both(arguments);
-  if (arguments.reach == Reach::kStaged) return flat_staged(arguments);
+  if (arguments.access == Access::kStaged) return flat_staged(arguments);
   return arguments.direction == Direction::kLoad ? flat_zero_copy_load(arguments) : flat_zero_copy_store(arguments);
 }
 
@@ -383,7 +383,7 @@ std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given)
   if (!on_one_node(given)) return {};
   const AlgorithmArguments machine = with_parts(given, {1})[0];
   const Collective collective = machine.collective;
-  const bool zero_copy = machine.reach == Reach::kPeer;
+  const bool zero_copy = machine.access == Access::kZeroCopy;
   if (collective == Collective::kBarrier) return zero_copy ? std::vector<AlgorithmArguments>{} : std::vector{machine};
   if (zero_copy) return zero_copy_candidates(machine);
   std::vector<AlgorithmArguments> by_load, all;

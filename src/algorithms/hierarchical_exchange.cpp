@@ -37,7 +37,7 @@ class HierarchicalExchange {
       : ranks_(arguments.ranks),
         builder_(start_plan(hierarchical_exchange(), arguments, 1)),
         carrier_(builder_, arguments.node_of),
-        lanes_(add_lanes(builder_, arguments)),
+        queues_(add_queues(builder_, arguments)),
         node_of_rank_(ranks_) {
     std::map<int, int> index_of_node;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -53,16 +53,16 @@ class HierarchicalExchange {
   Plan make() {
     for (int rank = 0; rank < ranks_; ++rank) {
       published_.push_back(builder_.take_scratch(rank, ranks_));
-      builder_.copy(lanes_[rank], published_[rank], input_of(rank), block(rank, 0), ranks_);
+      builder_.copy(queues_[rank], published_[rank], input_of(rank), block(rank, 0), ranks_);
     }
     exchange_messages();
     for (const std::vector<int>& ranks : nodes_) {
-      std::vector<LaneId> lanes;
-      for (const int rank : ranks) lanes.push_back(lanes_[rank]);
-      if (lanes.size() <= kMostMeeting) {
-        meet(builder_, lanes);
+      std::vector<QueueId> queues;
+      for (const int rank : ranks) queues.push_back(queues_[rank]);
+      if (queues.size() <= kMostMeeting) {
+        meet(builder_, queues);
       } else {
-        carrier_.disseminate(lanes);
+        carrier_.disseminate(queues);
       }
     }
     for (int rank = 0; rank < ranks_; ++rank) fetch(rank);
@@ -76,7 +76,7 @@ class HierarchicalExchange {
   void exchange_messages() {
     const int count = static_cast<int>(nodes_.size());
     if (count == 1) return;
-    for (const LaneId& lane : lanes_) carrier_.release(lane);
+    for (const QueueId& queue : queues_) carrier_.release(queue);
     std::vector<bool> is_relay(ranks_);
     for (int d = 1; d < count; ++d) {
       for (int node = 0; node < count; ++node) {
@@ -89,7 +89,7 @@ class HierarchicalExchange {
       }
     }
     for (int rank = 0; rank < ranks_; ++rank) {
-      if (is_relay[rank]) builder_.wait(carrier_.announce(lanes_[rank]));
+      if (is_relay[rank]) builder_.wait(carrier_.announce(queues_[rank]));
     }
   }
 
@@ -101,7 +101,7 @@ class HierarchicalExchange {
       size_t end = i + 1;
       while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
       const ChunkRange range = {block(from, ranks[i]), static_cast<int>(end - i)};
-      carrier_.carry(lanes_[from], slot_after(published_[from], ranks[i]), lanes_[relay],
+      carrier_.carry(queues_[from], slot_after(published_[from], ranks[i]), queues_[relay],
                      slot_after(landing, static_cast<int>(i)), range);
       i = end;
     }
@@ -115,14 +115,14 @@ class HierarchicalExchange {
       const int from = (to + d) % ranks_;
       const Place source = node_of_rank_[from] == node ? slot_after(published_[from], to)
                                                        : slot_after(found_[from][node], static_cast<int>(at));
-      builder_.copy(lanes_[to], output_of(to), source, block(from, to));
+      builder_.copy(queues_[to], output_of(to), source, block(from, to));
     }
   }
 
   const int ranks_;
   PlanBuilder builder_;
   Carrier carrier_;
-  std::vector<LaneId> lanes_;
+  std::vector<QueueId> queues_;
   std::vector<int> node_of_rank_;          // by their order
   std::vector<std::vector<int>> nodes_;    // the ranks of each, in order
   std::vector<Place> published_;           // of each rank: slot = rank that the block is for
@@ -135,7 +135,7 @@ Plan make_hierarchical_exchange(const AlgorithmArguments& arguments) {
 }
 
 std::vector<AlgorithmArguments> hierarchical_exchange_candidates(const AlgorithmArguments& machine) {
-  if (machine.reach == Reach::kPeer) return {};
+  if (machine.access == Access::kZeroCopy) return {};
   return with_parts(machine, {1});
 }
 

@@ -20,12 +20,13 @@ namespace {
 //
 // Each level works on the piece that the level before left to the rank (message sizes n, n/p1, n/(p1 p2), …: UEN-16).
 // After the last reduce-scatter rank (x1, …, xh) has the chunk x1 p/p1 + x2 p/(p1 p2) + … + xh: in pairs on four
-// ranks, ranks 0, 2, 1, 3 hold chunks 0..3 (UEN-13). Reductions are left to the next level's first fold, which reads
+// ranks, ranks 0, 2, 1, 3 hold chunks 0..3 (UEN-13). Reductions are left to the next level's first reduce, which reads
 // all that arrived on the levels before along with the input, so that no sum is stored only to be loaded again.
 //
 // Steps: 2 sum(pi - 1). One factor: ring. All factors 2: Rabenseifner, 2 log2 p.
 // Bytes sent per rank: 2 (p-1)/p M, of which 2 (pi - 1) M/(p1…pi) on level i.
-// Scratch: 1 + 1/p1 + 1/(p1 p2) + … times M (< 2 M) in slots of M/p; with kPeer a pi-th of each term less. Where the
+// Scratch: 1 + 1/p1 + 1/(p1 p2) + … times M (< 2 M) in slots of M/p; with kZeroCopy a pi-th of each term less. Where
+// the
 //   next rank of a ring is on another node, (pi - 2) M/(p1…pi) more for what leaves, and one piece more above level 1.
 // When: several nodes, many ranks: long-distance links carry small pieces, and steps are few.
 // parts: of a piece (UEN-08).
@@ -101,7 +102,7 @@ Plan make_hierarchical_ring(const AlgorithmArguments& given) {
   const int height = static_cast<int>(levels.size());
   PlanBuilder builder = start_plan(hierarchical_ring(), arguments, int64_t{ranks} * arguments.parts);
   Carrier carrier(builder, arguments.node_of);
-  const std::vector<LaneId> lanes = add_lanes(builder, arguments);
+  const std::vector<QueueId> queues = add_queues(builder, arguments);
   HeldByRank held(ranks), outputs(ranks);
   std::vector<int> first_chunk(ranks, 0);  // of the piece that the levels so far left to the rank
   for (int rank = 0; rank < ranks; ++rank) {
@@ -119,11 +120,11 @@ Plan make_hierarchical_ring(const AlgorithmArguments& given) {
     for (int start = 0; start < ranks; ++start) {
       if (start / stride % length != 0) continue;
       RingSteps::Shape shape;
-      for (int x = 0; x < length; ++x) shape.lanes.push_back(lanes[start + x * stride]);
+      for (int x = 0; x < length; ++x) shape.queues.push_back(queues[start + x * stride]);
       shape.first_chunk = first_chunk[start];
       shape.part_chunks = piece_chunks;
       shape.parts = arguments.parts;
-      shape.stores_to_peers = arguments.reach == Reach::kPeer;
+      shape.stores_to_peers = arguments.access == Access::kZeroCopy;
       RingSteps& ring = rings[level].emplace_back(builder, carrier, std::move(shape));
       ring.reduce_scatter(held);
       if (level < height - 1) ring.settle();

@@ -16,12 +16,12 @@ namespace {
 
 // G groups pass chunks of M/G round a ring of their leaders, through host memory next to them. Within a group every
 // rank looks after a slice of each chunk, loads it from all members and stores it itself (NVG-42), over its own link to
-// the host. The leader's `cpu` lane drives: it takes what arrives, tells the group, and passes on what the group made.
+// the host. The leader's `cpu` queue drives: it takes what arrives, tells the group, and passes on what the group made.
 //
 //        group g                                         group g+1
 //     r0  r1  r2                                       r3  r4  r5
 //      \  |  /   TO-CPU: slices of all inputs + host    \  |  /
-//     host(r0): result --- cpu/net lane of r0 ---> host(r3): arrived ... result --->
+//     host(r0): result --- cpu/net queue of r0 ---> host(r3): arrived ... result --->
 //
 // With t counting steps and all numbers modulo G:
 //   0.          TO-CPU(chunk g): the first to leave. While it travels, TO-LOCAL for chunks g-1, g-2, …: the group's
@@ -32,11 +32,12 @@ namespace {
 //               stores them to its outputs (GROUP-BCAST).
 // One group: no ring; TO-GROUP does everything, which is `flat`.
 //
-// Steps with groups of one size n > 1: 4G - 1, with Reach::kPeer 4G (the answer that outputs are complete); each is a
+// Steps with groups of one size n > 1: 4G - 1, with Access::kZeroCopy 4G (the answer that outputs are complete); each
+// is a
 //   signal or message: 3 in a step of the first phase (message, request, answer), 1 in one of the second. n = 1:
 //   2(G-1).
 // Bytes: a leader sends 2(G-1)/G M to the next; a rank reads M/n from each other member, moves M/n to the host and
-//   (G-1)/G M/n of what arrived from it, and at the end reads M/n and stores it to all members (kPeer) or reads M.
+//   (G-1)/G M/n of what arrived from it, and at the end reads M/n and stores it to all members (kZeroCopy) or reads M.
 // Slots: host, at leaders only: 2 M (results of each step, and G places for arrivals). Scratch, where n > 1:
 //   (G-1)/G M/n for the sums; staged M more for the published input.
 // Where groups differ in size, slices are cut so that they differ by little: see slices_of().
@@ -50,11 +51,11 @@ class NvGroupRing {
  private:
   struct Group {
     std::vector<int> ranks;
-    LaneId cpu;                               // at the leader
+    QueueId cpu;                              // at the leader
     Place results;                            // host: of TO-CPU, by step and part
     Place landing;                            // host: of arrivals, by step modulo G and part
     std::vector<Arrival> arrivals;            // by part
-    std::vector<std::vector<SignalId>> done;  // by part: the members' answers to the cpu lane
+    std::vector<std::vector<SignalId>> done;  // by part: the members' answers to the cpu queue
     int leader() const { return ranks[0]; }
     int size() const { return static_cast<int>(ranks.size()); }
   };
@@ -96,7 +97,7 @@ class NvGroupRing {
   const int slices_;  // of each part of a chunk: the granularity of the plan
   PlanBuilder builder_;
   Carrier carrier_;
-  std::vector<LaneId> lanes_;
+  std::vector<QueueId> queues_;
   std::vector<Group> groups_;
   std::vector<std::optional<Place>> published_;  // staged, of each rank in company: slot = chunk
   std::vector<Place> sums_;                      // of each rank: by step and part
@@ -116,12 +117,12 @@ int slices_of(const std::vector<std::vector<int>>& groups) {
 }
 
 NvGroupRing::NvGroupRing(const AlgorithmArguments& arguments, std::vector<std::vector<int>> groups)
-    : peer_(arguments.reach == Reach::kPeer),
+    : peer_(arguments.access == Access::kZeroCopy),
       parts_(arguments.parts),
       slices_(slices_of(groups)),
       builder_(start_plan(nvgroup_ring(), arguments, static_cast<int64_t>(groups.size()) * parts_ * slices_)),
       carrier_(builder_, arguments.node_of),
-      lanes_(add_lanes(builder_, arguments)),
+      queues_(add_queues(builder_, arguments)),
       published_(arguments.ranks),
       sums_(arguments.ranks) {
   const int chunks = builder_.chunk_count();
@@ -129,7 +130,7 @@ NvGroupRing::NvGroupRing(const AlgorithmArguments& arguments, std::vector<std::v
   for (auto& ranks : groups) {
     Group& group = groups_.emplace_back();
     group.ranks = std::move(ranks);
-    group.cpu = builder_.add_lane(group.leader(), Engine::kCpu);
+    group.cpu = builder_.add_queue(group.leader(), Engine::kCpu);
     group.results = builder_.take_host(group.leader(), chunks);
     group.landing = builder_.take_host(group.leader(), chunks);
     group.arrivals.resize(parts_);
@@ -144,16 +145,16 @@ NvGroupRing::NvGroupRing(const AlgorithmArguments& arguments, std::vector<std::v
 
 void NvGroupRing::publish() {
   for (int rank = 0; rank < builder_.rank_count() && !peer_; ++rank) {
-    if (published_[rank]) builder_.copy(lanes_[rank], *published_[rank], input_of(rank), 0, builder_.chunk_count());
+    if (published_[rank]) builder_.copy(queues_[rank], *published_[rank], input_of(rank), 0, builder_.chunk_count());
   }
 }
 
 // All members of a group have come this far before one goes on.
 void NvGroupRing::meet() {
   for (const Group& group : groups_) {
-    std::vector<LaneId> lanes;
-    for (const int rank : group.ranks) lanes.push_back(lanes_[rank]);
-    plait::meet(builder_, lanes);
+    std::vector<QueueId> queues;
+    for (const int rank : group.ranks) queues.push_back(queues_[rank]);
+    plait::meet(builder_, queues);
   }
 }
 
@@ -169,15 +170,15 @@ void NvGroupRing::to_local(Group& group, int chunk, int step, int part) {
   for (int member = 0; member < group.size() && group.size() > 1; ++member) {
     const Slice mine = slice(group, member);
     const int first = range(chunk, part).first + mine.first;
-    builder_.fold(lanes_[group.ranks[member]], {sum(group, member, step, part)}, inputs(group, member, first), first,
-                  mine.count);
+    builder_.reduce(queues_[group.ranks[member]], {sum(group, member, step, part)}, inputs(group, member, first), first,
+                    mine.count);
   }
 }
 
-// What arrived (from step 1 on) and the group's sum, to the host; the cpu lane hears of it.
+// What arrived (from step 1 on) and the group's sum, to the host; the cpu queue hears of it.
 void NvGroupRing::to_cpu(Group& group, int chunk, int step, int part) {
   for (int member = 0; member < group.size(); ++member) {
-    const LaneId lane = lanes_[group.ranks[member]];
+    const QueueId queue = queues_[group.ranks[member]];
     const Slice mine = slice(group, member);
     const int first = range(chunk, part).first + mine.first;
     std::vector<Place> sources;
@@ -188,28 +189,29 @@ void NvGroupRing::to_cpu(Group& group, int chunk, int step, int part) {
     } else {
       sources = inputs(group, member, first);
     }
-    builder_.fold(lane, {slot_after(result(group, step, part), mine.first)}, sources, first, mine.count);
-    group.done[part].push_back(builder_.signal(lane, group.cpu));
+    builder_.reduce(queue, {slot_after(result(group, step, part), mine.first)}, sources, first, mine.count);
+    group.done[part].push_back(builder_.signal(queue, group.cpu));
   }
 }
 
 // Every member takes its slice over its own link and stores it to all, or takes all where it cannot.
 void NvGroupRing::group_broadcast(Group& group, Place source, int chunk, int part) {
   for (int member = 0; member < group.size(); ++member) {
-    const LaneId lane = lanes_[group.ranks[member]];
+    const QueueId queue = queues_[group.ranks[member]];
     const Slice mine = peer_ ? slice(group, member) : Slice{0, slices_};
     std::vector<Place> outputs;
     for (int d = 0; d < (peer_ ? group.size() : 1); ++d) {
       outputs.push_back(output_of(group.ranks[(member + d) % group.size()]));
     }
     tell(group, member);
-    builder_.fold(lane, outputs, {slot_after(source, mine.first)}, range(chunk, part).first + mine.first, mine.count);
+    builder_.reduce(queue, outputs, {slot_after(source, mine.first)}, range(chunk, part).first + mine.first,
+                    mine.count);
   }
 }
 
-// A request of the cpu lane: the member goes on.
+// A request of the cpu queue: the member goes on.
 void NvGroupRing::tell(const Group& group, int member) {
-  builder_.wait(builder_.signal(group.cpu, lanes_[group.ranks[member]]));
+  builder_.wait(builder_.signal(group.cpu, queues_[group.ranks[member]]));
 }
 
 void NvGroupRing::await_group(Group& group, int part) {
@@ -273,15 +275,15 @@ Plan NvGroupRing::make() {
 
 // TO-GROUP does everything.
 Plan one_group(const AlgorithmArguments& arguments) {
-  const bool zero_copy = arguments.reach == Reach::kPeer;
+  const bool zero_copy = arguments.access == Access::kZeroCopy;
   if (arguments.parts > 1 && zero_copy) {
     refuse(nvgroup_ring(), "has no parts in a zero-copy plan of one group, and ", arguments.parts, " are asked for");
   }
   PlanBuilder builder = start_plan(nvgroup_ring(), arguments, int64_t{arguments.ranks} * arguments.parts);
-  const std::vector<LaneId> lanes = add_lanes(builder, arguments);
-  Stages stages(builder, lanes, arguments.engine, false);
+  const std::vector<QueueId> queues = add_queues(builder, arguments);
+  Stages stages(builder, queues, arguments.engine, false);
   if (zero_copy) {
-    zero_copy_all_reduce(builder, lanes);
+    zero_copy_all_reduce(builder, queues);
   } else {
     exchange_all_reduce(builder, stages, Direction::kLoad, arguments.parts);
   }

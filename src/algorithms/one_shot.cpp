@@ -11,12 +11,12 @@ Algorithm one_shot();
 
 namespace {
 
-// By load every rank publishes its input, and after one exchange of signals folds all inputs into its own output; by
+// By load every rank publishes its input, and after one exchange of signals reduces all inputs into its own output; by
 // store it puts its input into a slot of its own on every rank:
 //
-//     load   r0: input --> scratch --+--> fold: output <- s0 + s1 + s2     (its own part straight from its input)
-//            r1: input --> scratch --+--> fold: output <- s0 + s1 + s2
-//     store  r0: input --> slot 0 of r1, r2        then fold: output <- slot 0 + slot 1 + slot 2
+//     load   r0: input --> scratch --+--> reduce: output <- s0 + s1 + s2     (its own part straight from its input)
+//            r1: input --> scratch --+--> reduce: output <- s0 + s1 + s2
+//     store  r0: input --> slot 0 of r1, r2        then reduce: output <- slot 0 + slot 1 + slot 2
 //            r1: input --> slot 1 of r0, r2             (the own input in place of the own slot)
 //
 // That is all_reduce. Of reduce the root alone gets something, and of broadcast it alone gives.
@@ -28,14 +28,14 @@ namespace {
 // When: small messages, where the number of steps is all that counts; one node.
 // There is no zero-copy plan: reading inputs in place would demand a second exchange of signals before anybody may
 // return, which takes longer than copying a small message, and could not run in place.
-// parts, by store: 2 have a lane for each step.
+// parts, by store: 2 have a queue for each step.
 class OneShot {
  public:
   explicit OneShot(const AlgorithmArguments& arguments)
       : arguments_(arguments),
         by_store_(arguments.direction == Direction::kStore),
         builder_(start_plan(one_shot(), arguments, 1)),
-        stages_(builder_, add_lanes(builder_, arguments), arguments.engine, arguments.parts > 1),
+        stages_(builder_, add_queues(builder_, arguments), arguments.engine, arguments.parts > 1),
         boxes_(arguments.ranks, std::vector<Place>(arguments.ranks)) {}
 
   Plan make() {
@@ -44,7 +44,7 @@ class OneShot {
     std::vector<std::vector<SignalId>> ready(arguments_.ranks);
     for (int rank = 0; rank < arguments_.ranks; ++rank) {
       for (const int to : takers(rank)) {
-        ready[to].push_back(builder_.signal(stages_.lane(rank, 0), stages_.lane(to, 1)));
+        ready[to].push_back(builder_.signal(stages_.queue(rank, 0), stages_.queue(to, 1)));
       }
     }
     for (int rank = 0; rank < arguments_.ranks; ++rank) take(rank, std::move(ready[rank]));
@@ -83,23 +83,23 @@ class OneShot {
     for (const int to : takers(rank)) {
       if (places.empty() || by_store_) places.push_back(boxes_[to][rank]);
     }
-    if (!places.empty()) builder_.fold(stages_.lane(rank, 0), places, {input_of(rank)}, 0);
+    if (!places.empty()) builder_.reduce(stages_.queue(rank, 0), places, {input_of(rank)}, 0);
   }
 
   void take(int rank, std::vector<SignalId> ready) {
-    const LaneId lane = stages_.lane(rank, 1);
+    const QueueId queue = stages_.queue(rank, 1);
     if (!by_store_) {  // those of others are read, the next rank's first
       const auto is_before = [&](const SignalId& signal) { return signal.from.rank < rank; };
       std::rotate(ready.begin(), std::find_if_not(ready.begin(), ready.end(), is_before), ready.end());
     }
     // In place the result takes the input's place, so it must have been given.
-    if (lane.lane != 0) ready.push_back(builder_.signal(stages_.lane(rank, 0), lane));
+    if (queue.queue != 0) ready.push_back(builder_.signal(stages_.queue(rank, 0), queue));
     for (const SignalId& signal : ready) builder_.wait(signal);
     std::vector<Place> sources;
     for (int from = 0; from < arguments_.ranks; ++from) {
       if (gives(arguments_, from, rank)) sources.push_back(boxes_[rank][from]);
     }
-    if (!sources.empty()) builder_.fold(lane, {output_of(rank)}, sources, 0);
+    if (!sources.empty()) builder_.reduce(queue, {output_of(rank)}, sources, 0);
   }
 
   const AlgorithmArguments& arguments_;
@@ -112,12 +112,12 @@ class OneShot {
 Plan make_one_shot(const AlgorithmArguments& arguments) {
   check_arguments(one_shot(), arguments);
   check_one_node(one_shot(), arguments);
-  check_lane_a_step(one_shot(), arguments);
+  check_queue_a_step(one_shot(), arguments);
   return OneShot(arguments).make();
 }
 
 std::vector<AlgorithmArguments> one_shot_candidates(const AlgorithmArguments& machine) {
-  if (!on_one_node(machine) || machine.reach == Reach::kPeer) return {};
+  if (!on_one_node(machine) || machine.access == Access::kZeroCopy) return {};
   AlgorithmArguments by_load = machine, by_store = machine;
   by_load.direction = Direction::kLoad;
   by_store.direction = Direction::kStore;

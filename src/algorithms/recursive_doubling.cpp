@@ -17,7 +17,7 @@ namespace {
 //
 //     r0 <------- r4       r0 <--> r1       r0 <--> r2       r0 -------> r4
 //     r1 <------- r5       r2 <--> r3       r1 <--> r3       r1 -------> r5
-//        fold in            distance 1       distance 2         fold out
+//        reduce in            distance 1       distance 2         reduce out
 //
 // The part of the lower ranks comes first on both partners, so both get the same bits.
 //
@@ -33,12 +33,12 @@ class RecursiveDoubling {
       : arguments_(arguments),
         builder_(start_plan(recursive_doubling(), arguments, 1)),
         carrier_(builder_, arguments.node_of),
-        lanes_(add_lanes(builder_, arguments)),
+        queues_(add_queues(builder_, arguments)),
         core_(static_cast<int>(std::bit_floor(static_cast<unsigned>(arguments.ranks)))) {}
 
   Plan all_reduce() {
     if (arguments_.ranks == 1) {
-      builder_.copy(lanes_[0], output_of(0), input_of(0), 0);
+      builder_.copy(queues_[0], output_of(0), input_of(0), 0);
       return builder_.finish();
     }
     fold_in();
@@ -48,7 +48,7 @@ class RecursiveDoubling {
   }
 
   Plan barrier() {
-    carrier_.disseminate(lanes_);
+    carrier_.disseminate(queues_);
     return builder_.finish();
   }
 
@@ -66,21 +66,21 @@ class RecursiveDoubling {
         Place published = input_of(extra);
         if (carrier_.together(extra, rank)) {
           published = builder_.take_scratch(extra);
-          builder_.copy(lanes_[extra], published, input_of(extra), 0);
+          builder_.copy(queues_[extra], published, input_of(extra), 0);
         }
-        const Arrival arrival = carrier_.offer(lanes_[extra], published, lanes_[rank], kWhole);
+        const Arrival arrival = carrier_.offer(queues_[extra], published, queues_[rank], kWhole);
         carrier_.await(arrival);
         sources.push_back(arrival.place);
       }
       sums_.push_back(builder_.take_scratch(rank));
-      builder_.fold(lanes_[rank], {sums_[rank]}, sources, 0);
+      builder_.reduce(queues_[rank], {sums_[rank]}, sources, 0);
     }
   }
 
   void exchange(int distance) {
     std::vector<Arrival> arrivals;  // at the partner of each rank
     for (int rank = 0; rank < core_; ++rank) {
-      arrivals.push_back(carrier_.offer(lanes_[rank], sums_[rank], lanes_[rank ^ distance], kWhole));
+      arrivals.push_back(carrier_.offer(queues_[rank], sums_[rank], queues_[rank ^ distance], kWhole));
     }
     for (int rank = 0; rank < core_; ++rank) {
       const int partner = rank ^ distance;
@@ -89,7 +89,7 @@ class RecursiveDoubling {
       const bool lower = rank < partner;
       const std::vector<Place> sources = {lower ? sums_[rank] : theirs, lower ? theirs : sums_[rank]};
       // Not into the same slot: the partner may still read it.
-      builder_.fold(lanes_[rank], 2 * distance < core_ ? next_sum(rank) : results(rank), sources, 0);
+      builder_.reduce(queues_[rank], 2 * distance < core_ ? next_sum(rank) : results(rank), sources, 0);
     }
     std::swap(sums_, next_sums_);
     next_sums_.clear();
@@ -106,7 +106,7 @@ class RecursiveDoubling {
     handed_on_.push_back(output_of(rank));
     const int extra = rank + core_;
     if (!has_extra(rank) || !carrier_.together(rank, extra)) return places;
-    handed_on_.back() = arguments_.reach == Reach::kPeer ? output_of(extra) : builder_.take_scratch(rank);
+    handed_on_.back() = arguments_.access == Access::kZeroCopy ? output_of(extra) : builder_.take_scratch(rank);
     places.push_back(handed_on_.back());
     return places;
   }
@@ -114,16 +114,16 @@ class RecursiveDoubling {
   void fold_out() {
     for (int extra = core_; extra < arguments_.ranks; ++extra) {
       const int rank = extra - core_;
-      const Arrival arrival = carrier_.offer(lanes_[rank], handed_on_[rank], lanes_[extra], kWhole, output_of(extra));
+      const Arrival arrival = carrier_.offer(queues_[rank], handed_on_[rank], queues_[extra], kWhole, output_of(extra));
       carrier_.await(arrival);
-      if (arrival.place != output_of(extra)) builder_.copy(lanes_[extra], output_of(extra), arrival.place, 0);
+      if (arrival.place != output_of(extra)) builder_.copy(queues_[extra], output_of(extra), arrival.place, 0);
     }
   }
 
   const AlgorithmArguments& arguments_;
   PlanBuilder builder_;
   Carrier carrier_;
-  std::vector<LaneId> lanes_;
+  std::vector<QueueId> queues_;
   const int core_;                       // 2^k
   std::vector<Place> sums_, next_sums_;  // of the ranks of the core
   std::vector<Place> handed_on_;         // the result, for the rank that this one stands in for
@@ -136,7 +136,7 @@ Plan make_recursive_doubling(const AlgorithmArguments& arguments) {
 }
 
 std::vector<AlgorithmArguments> recursive_doubling_candidates(const AlgorithmArguments& machine) {
-  if (machine.collective == Collective::kBarrier && machine.reach == Reach::kPeer) return {};
+  if (machine.collective == Collective::kBarrier && machine.access == Access::kZeroCopy) return {};
   return with_parts(machine, {1});
 }
 

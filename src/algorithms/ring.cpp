@@ -10,13 +10,13 @@ Algorithm ring();
 namespace {
 
 // Every rank lets the previous one, where it is on the same node, store to its output.
-void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vector<LaneId>& lanes) {
-  const int ranks = static_cast<int>(lanes.size());
+void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vector<QueueId>& queues) {
+  const int ranks = static_cast<int>(queues.size());
   std::vector<SignalId> calls;
   for (int rank = 0; rank < ranks; ++rank) {
     const int previous = wrap(rank - 1, ranks);
     if (previous != rank && carrier.together(previous, rank)) {
-      calls.push_back(builder.signal(lanes[rank], lanes[previous]));
+      calls.push_back(builder.signal(queues[rank], queues[previous]));
     }
   }
   for (const SignalId& call : calls) builder.wait(call);
@@ -33,12 +33,14 @@ void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vect
 //
 // The last reduction is fused with the first step of the all-gather, and every forward with its store to the output.
 //
-// Steps: all_reduce 2(p-1); reduce_scatter p-1; all_gather p-1, and one more with Reach::kPeer, where each rank first
+// Steps: all_reduce 2(p-1); reduce_scatter p-1; all_gather p-1, and one more with Access::kZeroCopy, where each rank
+// first
 //   tells the previous one that its output may be stored to (in an all_reduce the first phase says so).
 // Bytes sent per rank: 2(p-1)/p M for an all_reduce; (p-1) blocks for the others. No link carries more.
-// Scratch slots: all_reduce p (p-1 with kPeer or where the previous rank is on another node), each M/p; the others p-1
-//   blocks (all_gather with kPeer or from another node: none). Where the next rank is on another node, p-2 slots more
-//   for what leaves. Every slot comes in `parts` parts.
+// Scratch slots: all_reduce p (p-1 with kZeroCopy or where the previous rank is on another node), each M/p; the others
+// p-1
+//   blocks (all_gather with kZeroCopy or from another node: none). Where the next rank is on another node, p-2 slots
+//   more for what leaves. Every slot comes in `parts` parts.
 // When: large messages, any number of ranks, slow or shared links between neighbours; several nodes.
 // parts: of a chunk (UEN-08).
 Plan make_ring(const AlgorithmArguments& arguments) {
@@ -49,12 +51,12 @@ Plan make_ring(const AlgorithmArguments& arguments) {
   PlanBuilder builder = start_plan(ring(), arguments, pieces * arguments.parts);
   Carrier carrier(builder, arguments.node_of);
   RingSteps::Shape shape;
-  shape.lanes = add_lanes(builder, arguments);
+  shape.queues = add_queues(builder, arguments);
   shape.parts = arguments.parts;
   shape.scatters = collective != Collective::kAllGather;
   shape.gathers = collective != Collective::kReduceScatter;
-  shape.stores_to_peers = arguments.reach == Reach::kPeer;
-  if (collective == Collective::kAllGather && shape.stores_to_peers) tell_previous(builder, carrier, shape.lanes);
+  shape.stores_to_peers = arguments.access == Access::kZeroCopy;
+  if (collective == Collective::kAllGather && shape.stores_to_peers) tell_previous(builder, carrier, shape.queues);
 
   RingSteps steps(builder, carrier, shape);
   HeldByRank held = all_inputs(ranks);

@@ -170,7 +170,8 @@ class SpecReader {
 
 bool agrees(const AlgorithmSpec& spec, const AlgorithmArguments& arguments) {
   return (!spec.direction || *spec.direction == arguments.direction) &&
-         (!spec.engine || *spec.engine == arguments.engine) && (!spec.zero_copy || arguments.reach == Reach::kPeer);
+         (!spec.engine || *spec.engine == arguments.engine) &&
+         (!spec.zero_copy || arguments.access == Access::kZeroCopy);
 }
 
 }  // namespace
@@ -198,7 +199,7 @@ AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& argu
   if (algorithm.uses.direction && arguments.collective != Collective::kBarrier) spec.direction = arguments.direction;
   spec.factors = arguments.factors;
   if (arguments.parts != 1) spec.parts = arguments.parts;
-  spec.zero_copy = arguments.reach == Reach::kPeer;
+  spec.zero_copy = arguments.access == Access::kZeroCopy;
   if (takes_copy_engines(algorithm, arguments) && arguments.engine != Engine::kCpu) spec.engine = arguments.engine;
   return spec;
 }
@@ -207,7 +208,7 @@ AlgorithmArguments apply(const AlgorithmSpec& spec, AlgorithmArguments machine) 
   if (spec.direction) machine.direction = *spec.direction;
   if (!spec.factors.empty()) machine.factors = spec.factors;
   if (spec.parts > 0) machine.parts = spec.parts;
-  if (spec.zero_copy) machine.reach = Reach::kPeer;
+  if (spec.zero_copy) machine.access = Access::kZeroCopy;
   if (spec.engine) machine.engine = *spec.engine;
   return machine;
 }

@@ -16,7 +16,7 @@ struct AlgorithmSpec {
   std::optional<Direction> direction = {};  // empty: left open
   std::vector<int> factors = {};            // empty: left open
   int parts = 0;                            // 0: left open
-  bool zero_copy = false;                   // Reach::kPeer
+  bool zero_copy = false;                   // Access::kZeroCopy
   std::optional<Engine> engine = {};
 
   friend bool operator==(const AlgorithmSpec&, const AlgorithmSpec&) = default;

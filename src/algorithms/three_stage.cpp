@@ -19,14 +19,14 @@ namespace {
 //         +-> L <--> L <-+              +-- L    L --+            leaders: a ring all-reduce of any number of groups
 //     m --+            +-- m        m <-+            +-> m
 //
-// The reduction of stage 1 happens in the folds of stage 2, which read the inputs of the whole group, so that no
+// The reduction of stage 1 happens in the reduces of stage 2, which read the inputs of the whole group, so that no
 // group's sum is stored only to be loaded again. The message goes in `parts` parts of one chunk a group; up to three
-// parts are under way on lanes of their own, so that each stage has something to do (TEM-14).
+// parts are under way on queues of their own, so that each stage has something to do (TEM-14).
 //
 // Steps on one node: 2(L-1) for each round of parts, L groups; and 2 more where groups have members besides the leader.
 // Bytes: every member gives M and takes M; every leader gives 2(L-1)/L M to the next and takes as much.
 // Scratch: a member M (staged); a leader M to pass to its members (staged, members on its node), M/L times L (L-1 with
-//   kPeer) to exchange, and what arrives from or leaves for other nodes.
+//   kZeroCopy) to exchange, and what arrives from or leaves for other nodes.
 // When: large messages where links within groups are much faster than those between them.
 class ThreeStage {
  public:
@@ -34,14 +34,14 @@ class ThreeStage {
       : groups_(groups_or_nodes(arguments)),
         leaders_(static_cast<int>(groups_.size())),
         parts_(arguments.parts),
-        peer_(arguments.reach == Reach::kPeer),
+        peer_(arguments.access == Access::kZeroCopy),
         builder_(start_plan(three_stage(), arguments, int64_t{parts_} * leaders_)),
         carrier_(builder_, arguments.node_of),
         group_of_(arguments.ranks),
         published_(arguments.ranks),
         gathered_(parts_, HeldByRank(arguments.ranks)),
         on_their_way_(parts_) {
-    for (int i = 0; i < std::min(parts_, kStages); ++i) lanes_.push_back(add_lanes(builder_, arguments));
+    for (int i = 0; i < std::min(parts_, kStages); ++i) queues_.push_back(add_queues(builder_, arguments));
     for (int group = 0; group < leaders_; ++group) {
       for (const int rank : groups_[group]) group_of_[rank] = group;
     }
@@ -59,7 +59,7 @@ class ThreeStage {
 
   const std::vector<int>& group(int rank) const { return groups_[group_of_[rank]]; }
   int leader(int rank) const { return group(rank)[0]; }
-  LaneId lane(int part, int rank) const { return lanes_[part % static_cast<int>(lanes_.size())][rank]; }
+  QueueId queue(int part, int rank) const { return queues_[part % static_cast<int>(queues_.size())][rank]; }
   ChunkRange range(int part) const { return {part * leaders_, leaders_}; }
   // A member that its leader can load from and signal to.
   bool near(int member) const { return carrier_.together(member, leader(member)); }
@@ -86,11 +86,11 @@ class ThreeStage {
         Held source = {input_of(member)};
         if (near(member) && !peer_) {
           source = {*published_[member]};
-          builder_.copy(lane(part, member), source.at(range(part).first), input_of(member), range(part).first,
+          builder_.copy(queue(part, member), source.at(range(part).first), input_of(member), range(part).first,
                         range(part).count);
         }
         const Arrival arrival =
-            carrier_.offer(lane(part, member), source.at(range(part).first), lane(part, ranks[0]), range(part));
+            carrier_.offer(queue(part, member), source.at(range(part).first), queue(part, ranks[0]), range(part));
         gathered.push_back({arrival.place, range(part).first});
         on_their_way_[part].push_back(arrival);
       }
@@ -100,7 +100,7 @@ class ThreeStage {
   void exchange(int part) {
     for (const Arrival& arrival : on_their_way_[part]) carrier_.await(arrival);
     RingSteps::Shape shape;
-    for (const auto& ranks : groups_) shape.lanes.push_back(lane(part, ranks[0]));
+    for (const auto& ranks : groups_) shape.queues.push_back(queue(part, ranks[0]));
     shape.first_chunk = range(part).first;
     shape.stores_to_peers = peer_;
     RingSteps ring(builder_, carrier_, std::move(shape));
@@ -127,10 +127,10 @@ class ThreeStage {
       const int member = group(rank)[i];
       if (near(member) && peer_) continue;  // stored there already
       const Place source = near(member) ? slot_after(*published_[rank], stored.first) : output_of(rank);
-      const Arrival arrival = carrier_.offer(lane(part, rank), source, lane(part, member), stored, output_of(member));
+      const Arrival arrival = carrier_.offer(queue(part, rank), source, queue(part, member), stored, output_of(member));
       carrier_.await(arrival);
       if (near(member)) {
-        builder_.copy(lane(part, member), output_of(member), arrival.place, stored.first, stored.count);
+        builder_.copy(queue(part, member), output_of(member), arrival.place, stored.first, stored.count);
       }
     }
   }
@@ -138,7 +138,7 @@ class ThreeStage {
   void tell_members(int part) {
     for (const auto& ranks : groups_) {
       for (size_t i = 1; i < ranks.size(); ++i) {
-        if (near(ranks[i])) builder_.wait(builder_.signal(lane(part, ranks[0]), lane(part, ranks[i])));
+        if (near(ranks[i])) builder_.wait(builder_.signal(queue(part, ranks[0]), queue(part, ranks[i])));
       }
     }
   }
@@ -149,7 +149,7 @@ class ThreeStage {
   const bool peer_;
   PlanBuilder builder_;
   Carrier carrier_;
-  std::vector<std::vector<LaneId>> lanes_;  // [part modulo the number of lanes][rank]
+  std::vector<std::vector<QueueId>> queues_;  // [part modulo the number of queues][rank]
   std::vector<int> group_of_;
   std::vector<std::optional<Place>> published_;     // of each rank, where it has one
   std::vector<HeldByRank> gathered_;                // [part]: what each leader combines

@@ -9,8 +9,8 @@
 #include "algorithms/steps/arguments.hpp"
 #include "api/call_cache.hpp"
 #include "api/cores.hpp"
-#include "api/device_end.hpp"
-#include "api/introduction.hpp"
+#include "api/device_backend.hpp"
+#include "api/handshake.hpp"
 #include "api/live_machine.hpp"
 #include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
@@ -74,13 +74,13 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
-  DeviceEnd& device_end() const;
+  DeviceBackend& device_backend() const;
 
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
   void check_elements(const Call& call, const void* input, const void* output) const;
-  void check_factor(const Call& call, const Factor& factor) const;
+  void check_scalar(const Call& call, const Scalar& scalar) const;
 
   const int rank;
   const int size;
@@ -90,7 +90,7 @@ struct Communicator::Impl {
   const std::shared_ptr<Segment> shared;
   HostRank host;
   Products products;
-  std::unique_ptr<DeviceEnd> device;  // none where buffers are in host memory only
+  std::unique_ptr<DeviceBackend> device;  // none where buffers are in host memory only
 
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // of plans over several nodes, which all are here
@@ -101,19 +101,19 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
                                                                    int device) {
   const int size = bootstrap.size();
   const SegmentShape shape = shape_for(size, settings);
-  Introduction own = introduce(settings, device != kNoDevice);
+  Handshake own = introduce(settings, device != kNoDevice);
   UniqueFd file;
   if (bootstrap.rank() == 0) {
     own.memory = attempt([&] { file = Segment::create(shape, settings.shared_memory_directory); });
   }
-  const std::vector<Introduction> all = bootstrap.all_gather(own);
+  const std::vector<Handshake> all = bootstrap.all_gather(own);
   check_equal_settings(all);
   throw_failure(all[0].memory, 0);
 
   const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
   const Peers peers = meet_peers(bootstrap, own, all);
   std::vector<cpu_set_t> cores;
-  for (const Introduction& rank : all) cores.push_back(rank.cores);
+  for (const Handshake& rank : all) cores.push_back(rank.cores);
   const Topology topology = agree_on_topology(bootstrap, settings, device != kNoDevice);
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
@@ -124,13 +124,13 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
   for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
   if (device != kNoDevice) {
-    impl->device = DeviceEnd::create(bootstrap, device, settings, impl->shared, peers, topology);
+    impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
   return impl;
 }
 
-DeviceEnd& Communicator::Impl::device_end() const {
+DeviceBackend& Communicator::Impl::device_backend() const {
   if (!device) {
     fail(ErrorCode::kInvalidArgument, "rank ", rank,
          ": this communicator was made without a GPU, so it takes no work on streams; name a device when you make it");
@@ -194,12 +194,12 @@ void Communicator::Impl::check_elements(const Call& call, const void* input, con
   check_one(has_output(call, rank), "output", output);
 }
 
-void Communicator::Impl::check_factor(const Call& call, const Factor& factor) const {
+void Communicator::Impl::check_scalar(const Call& call, const Scalar& scalar) const {
   const auto refuse = [&](const auto&... parts) {
     fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
   };
-  if (!reduces(call.collective) || call.op != ReduceOp::kSum) refuse("only inputs of a sum are multiplied by a factor");
-  if (factor.type != call.type) refuse("the factor is ", name(factor.type), "; it must be of the type of the call");
+  if (!reduces(call.collective) || call.op != ReduceOp::kSum) refuse("only inputs of a sum are multiplied by a scalar");
+  if (scalar.type != call.type) refuse("the scalar is ", name(scalar.type), "; it must be of the type of the call");
 }
 
 namespace {
@@ -252,7 +252,7 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
 
 std::vector<Communicator> Communicator::in_process(std::span<const int> devices, const Settings& settings) {
   std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings, true);
-  auto ends = DeviceEnd::in_process(devices, settings, ranks.front().impl_->shared, topology_for(settings, true));
+  auto ends = DeviceBackend::in_process(devices, settings, ranks.front().impl_->shared, topology_for(settings, true));
   for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
   return ranks;
 }
@@ -283,7 +283,7 @@ size_t Communicator::shared_bytes() const { return held(impl_).shared_bytes; }
 int Communicator::device() const { return held(impl_).device ? impl_->device->device() : kNoDevice; }
 size_t Communicator::device_bytes() const { return held(impl_).device ? impl_->device->device_bytes() : 0; }
 
-uint64_t Communicator::direct_calls() const { return held(impl_).device ? impl_->device->direct_calls() : 0; }
+uint64_t Communicator::zero_copy_calls() const { return held(impl_).device ? impl_->device->zero_copy_calls() : 0; }
 size_t Communicator::mapped_buffers() const { return held(impl_).device ? impl_->device->mapped_buffers() : 0; }
 
 void Communicator::all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
@@ -320,19 +320,19 @@ void Communicator::all_to_all(const void* input, void* output, size_t count, Dat
 
 void Communicator::barrier() { run({}, nullptr, nullptr); }
 
-void Communicator::run(const Call& call, const void* input, void* output, const Factor* factor) {
+void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
   impl.check(call, input, output);
-  if (factor == nullptr) return impl.host.run(impl.bound_for(call), call, input, output);
-  impl.check_factor(call, *factor);
-  if (factor->on_device != nullptr) {
+  if (scalar == nullptr) return impl.host.run(impl.bound_for(call), call, input, output);
+  impl.check_scalar(call, *scalar);
+  if (scalar->on_device != nullptr) {
     fail(ErrorCode::kInvalidArgument, "rank ", impl.rank, ", ", to_text(call),
-         ": the factor is on a GPU and the buffers are in host memory; give its value");
+         ": the scalar is on a GPU and the buffers are in host memory; give its value");
   }
   const BoundPlan& bound = impl.bound_for(call);
   impl.host.check_usable();  // before an input in place is multiplied for nothing
   const size_t bytes = message_bytes(call, impl.size);
-  impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *factor, input, output), output);
+  impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
   impl.products.release();
 }
 
@@ -352,34 +352,34 @@ void Communicator::receive(void* data, size_t count, DataType type, int peer) {
   exchange({&message, 1});
 }
 
-void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor) {
-  bool is_enqueued = start_enqueue(call, input, output, stream, factor);
+void Communicator::enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) {
+  bool is_enqueued = start_enqueue(call, input, output, stream, scalar);
   while (!is_enqueued) is_enqueued = advance();
 }
 
-void Communicator::enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
-  bool is_enqueued = start_exchange(messages, streams);
+void Communicator::enqueue_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+  bool is_enqueued = start_p2p(messages, streams);
   while (!is_enqueued) is_enqueued = advance();
 }
 
 bool Communicator::start_enqueue(const Call& call, const void* input, void* output, void* stream,
-                                 const Factor* factor) {
+                                 const Scalar* scalar) {
   Impl& impl = held(impl_);
-  DeviceEnd& device = impl.device_end();
+  DeviceBackend& device = impl.device_backend();
   impl.check(call, input, output);
   impl.check_elements(call, input, output);
-  if (factor != nullptr) impl.check_factor(call, *factor);
-  return device.start(call, input, output, stream, factor);
+  if (scalar != nullptr) impl.check_scalar(call, *scalar);
+  return device.start(call, input, output, stream, scalar);
 }
 
-bool Communicator::start_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams) {
+bool Communicator::start_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams) {
   Impl& impl = held(impl_);
-  DeviceEnd& device = impl.device_end();
+  DeviceBackend& device = impl.device_backend();
   check_messages(messages, impl.rank, impl.size);
   return messages.empty() || device.start(messages, streams);
 }
 
-bool Communicator::advance() { return held(impl_).device_end().advance(); }
+bool Communicator::advance() { return held(impl_).device_backend().advance(); }
 
 void Communicator::finish() {
   if (held(impl_).device) impl_->device->finish();
@@ -420,7 +420,7 @@ std::string Communicator::reason_for(const Call& call) {
 }
 
 std::string Communicator::launch_for(const Call& call) {
-  const Choice choice = held(impl_).device_end().choose(call);
+  const Choice choice = held(impl_).device_backend().choose(call);
   const std::string kernels = to_text(choice.launch) + choice.ending_text();
   if (!choice.zero_copy) return kernels;
   const bool on_sms = choice.zero_copy->arguments.engine == Engine::kSm;

@@ -14,8 +14,8 @@
 #include "base/types.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/call.hpp"
-#include "runtime/factor.hpp"
 #include "runtime/peer_message.hpp"
+#include "runtime/premul_scalar.hpp"
 #include "runtime/segment_identity.hpp"
 #include "runtime/unique_id.hpp"
 #include "topology/topology.hpp"
@@ -50,7 +50,7 @@ class Communicator {
                                        InterruptCheck interrupt_check = {});
   // All ranks in this process, one for each thread to come.
   static std::vector<Communicator> in_process(int size, const Settings& settings);
-  // The same with GPUs: rank r on devices[r]. One thread may drive several of them by enqueue() and enqueue_exchange(),
+  // The same with GPUs: rank r on devices[r]. One thread may drive several of them by enqueue() and enqueue_p2p(),
   // or in steps (start_enqueue()), without which long calls of ranks that share a thread do not go straight.
   static std::vector<Communicator> in_process(std::span<const int> devices, const Settings& settings);
 
@@ -84,10 +84,10 @@ class Communicator {
   // Returns when every rank has called it.
   void barrier();
 
-  // Any of the above. `factor`, for sums: this rank's input is multiplied by it first (a pre-multiplied sum). Every
+  // Any of the above. `scalar`, for sums: this rank's input is multiplied by it first (a pre-multiplied sum). Every
   // rank has its own, and one without counts as 1. Only in place is the input written: products that may not lie in the
   // output need memory, and where there is none the call throws kResources before anything happened on this rank.
-  void run(const Call& call, const void* input, void* output, const Factor* factor = nullptr);
+  void run(const Call& call, const void* input, void* output, const Scalar* scalar = nullptr);
 
   // Sends and receives together (see runtime/peer_message.hpp): returns when what is sent has been taken out of its
   // buffer and what is received is there. Only the ranks that are named take part. Those of one exchange do not wait
@@ -104,17 +104,17 @@ class Communicator {
   // stream): returns when it is enqueued, for which long calls that go straight from buffer to buffer may wait a little
   // for other ranks to come (docs/gpu.md). Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error()
   // and in the next call. The calls of one communicator on several streams run one after the other. Any thread, one at
-  // a time. A factor on the GPU is read when the call runs.
-  void enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
+  // a time. A scalar on the GPU is read when the call runs.
+  void enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
   // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
   // come to it, and all go on when it is done.
-  void enqueue_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
+  void enqueue_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams);
   // The same two in steps, for who makes calls of several ranks on one thread. True: it is enqueued. Else advance() is
   // to be called until it is, or throws, and everything that was given to this stays where it is. All ranks of the
   // thread take each step before any takes the next, so that none waits for another that its own thread has not come
   // to.
-  bool start_enqueue(const Call& call, const void* input, void* output, void* stream, const Factor* factor = nullptr);
-  bool start_exchange(std::span<const PeerMessage> messages, std::span<void* const> streams);
+  bool start_enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
+  bool start_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams);
   bool advance();
   // Waits until this rank's GPU is done with all calls but those of graphs; what they fail of is then in async_error().
   // Throws kSystem where the GPU itself has failed.
@@ -151,7 +151,7 @@ class Communicator {
 
   // Calls so far whose data went straight from buffer to buffer, and how many allocations of other
   // processes this rank has mapped for them at the moment.
-  uint64_t direct_calls() const;
+  uint64_t zero_copy_calls() const;
   size_t mapped_buffers() const;
 
   // Bytes of shared memory that the whole communicator uses.

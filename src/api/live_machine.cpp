@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "api/introduction.hpp"
+#include "api/handshake.hpp"
 #include "base/error.hpp"
 #include "topology/live.hpp"
 #include "topology/readers.hpp"

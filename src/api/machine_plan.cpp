@@ -55,9 +55,9 @@ PlanChoice asked_for(const RankMachine& machine, const MachinePlanRequest& reque
   AlgorithmSpec spec = parse_spec(request.algorithm, request.collective);
   if (spec.factors.empty()) spec.factors = request.factors;
   if (spec.parts == 0) spec.parts = request.parts;
-  spec.zero_copy |= request.reach == Reach::kPeer;
+  spec.zero_copy |= request.access == Access::kZeroCopy;
   AlgorithmArguments arguments = machine.arguments(request.collective, request.root);
-  arguments.reach = spec.zero_copy ? Reach::kPeer : Reach::kStaged;
+  arguments.access = spec.zero_copy ? Access::kZeroCopy : Access::kStaged;
   const AlgorithmSpec checked = parse_spec(to_text(spec), request.collective);  // which refuses what it does not use
   return {spec.name, resolve(checked, arguments), join("asked for as '", request.algorithm, "'")};
 }
@@ -74,9 +74,9 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
   if (!has_root(request.collective) && request.root != 0) {
     fail(ErrorCode::kInvalidArgument, name(request.collective), " has no root; leave root ", request.root, " out");
   }
-  const bool names_arguments = !request.factors.empty() || request.parts != 0 || request.reach != Reach::kStaged;
+  const bool names_arguments = !request.factors.empty() || request.parts != 0 || request.access != Access::kStaged;
   if (request.algorithm.empty() && names_arguments) {
-    fail(ErrorCode::kInvalidArgument, "factors, parts and reach are for an algorithm; name one (--algorithm NAME)");
+    fail(ErrorCode::kInvalidArgument, "factors, parts and access are for an algorithm; name one (--algorithm NAME)");
   }
 }
 

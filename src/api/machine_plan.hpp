@@ -18,7 +18,7 @@ struct MachinePlanRequest {
   int root = 0;              // rooted collectives only
   std::vector<int> factors;  // as in AlgorithmArguments, unless `algorithm` has them in parentheses
   int parts = 0;             // the same; 0: left open
-  Reach reach = Reach::kStaged;
+  Access access = Access::kStaged;
   size_t bytes = 0;  // of the message; 0: a long one
 };
 

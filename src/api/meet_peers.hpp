@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "api/introduction.hpp"
+#include "api/handshake.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/host/peers.hpp"
 
 namespace plait {
 
 // All ranks call it together.
-Peers meet_peers(Bootstrap& bootstrap, const Introduction& own, const std::vector<Introduction>& all);
+Peers meet_peers(Bootstrap& bootstrap, const Handshake& own, const std::vector<Handshake>& all);
 
 }  // namespace plait

@@ -26,11 +26,11 @@ inline PlanLimits host_plan_limits(const Settings& settings) {
   return limits;
 }
 
-// Of kernels: what a launch has room for (runtime/cuda/lane_kernel.hpp), where the program of a whole slice and that of
-// the last one share it.
+// Of kernels: what a launch has room for (runtime/cuda/kernels/queue_kernel.hpp), where the program of a whole slice
+// and that of the last one share it.
 inline PlanLimits gpu_plan_limits() {
   PlanLimits limits;
-  limits.lanes = 3;
+  limits.queues = 3;
   limits.operations = 80;
   limits.places = 160;
   limits.signals = 80;

@@ -35,7 +35,7 @@ struct Offer {
 template <class T>
 std::vector<T> gather(Communicator& communicator, const T& mine) {
   Call division{Collective::kAllGather, DataType::kUint8, ReduceOp::kSum, 0, sizeof(T)};
-  division.is_division = true;
+  division.is_split = true;
   std::vector<T> all(static_cast<size_t>(communicator.size()));
   communicator.run(division, &mine, all.data());
   return all;

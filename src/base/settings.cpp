@@ -51,10 +51,11 @@ bool read_wait_policy(std::string_view text, WaitPolicy& policy) {
   return false;
 }
 
-bool read_reach(std::string_view text, Settings& settings) {
-  for (const auto candidate : {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
+bool read_peer_memory(std::string_view text, Settings& settings) {
+  for (const auto candidate :
+       {PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc, PeerMemoryKind::kHost}) {
     if (text != name(candidate)) continue;
-    settings.reach = candidate;
+    settings.peer_memory = candidate;
     return true;
   }
   return false;
@@ -74,9 +75,9 @@ bool read_max_sms(std::string_view text, Settings& settings) {
   return true;
 }
 
-bool read_early_launch(std::string_view text, Settings& settings) {
+bool read_pdl(std::string_view text, Settings& settings) {
   if (text != "0" && text != "1") return false;
-  settings.early_launch = text == "1";
+  settings.pdl = text == "1";
   return true;
 }
 
@@ -127,20 +128,20 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.topology; },
      "a machine that stands in for this one when plans are chosen, such as summit, machine.json or kesch:nodes=2"},
-    {"PLAIT_LAUNCH", "<signals|packets|lines>:<CTAs>x<threads>[+<CTAs>:<share>%]",
+    {"PLAIT_LAUNCH", "<Simple|LL|LL128>:<CTAs>x<threads>[+<CTAs>:<share>%]",
      [](std::string_view text, Settings& settings) {
        settings.launch = text;
        return true;
      },
      [](const Settings& settings) { return settings.launch; },
-     "pins how collectives are launched on GPUs, such as packets:32x512 or, with 8% through host memory, "
-     "signals:62x512+4:8%; unset: the tuner chooses"},
+     "pins how collectives are launched on GPUs, such as LL:32x512 or, with 8% through host memory, "
+     "Simple:62x512+4:8%; unset: the tuner chooses"},
     {"PLAIT_MAX_SMS", kMaxSms, read_max_sms, [](const Settings& settings) { return join(settings.max_sms); },
      "SMs of a GPU that a call may keep busy; 0: as many as make it fast; the same on all ranks"},
-    {"PLAIT_REACH", "auto, vmm, ipc or host", read_reach,
-     [](const Settings& settings) { return std::string(name(settings.reach)); }, "how GPUs reach each other's memory"},
-    {"PLAIT_EARLY_LAUNCH", "0 or 1", read_early_launch,
-     [](const Settings& settings) { return std::string(settings.early_launch ? "1" : "0"); },
+    {"PLAIT_PEER_MEMORY", "auto, vmm, ipc or host", read_peer_memory,
+     [](const Settings& settings) { return std::string(name(settings.peer_memory)); },
+     "how GPUs reach each other's memory"},
+    {"PLAIT_PDL", "0 or 1", read_pdl, [](const Settings& settings) { return std::string(settings.pdl ? "1" : "0"); },
      "whether kernels may be put on a GPU while those before them on their stream end (programmatic dependent launch)"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
      [](const Settings& settings) { return std::string(name(settings.log_level)); }, "what is written to stderr"},
@@ -156,6 +157,21 @@ constexpr Setting kSettings[] = {
     {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
 
+// Former names: taken for one release, with a warning.
+struct Renamed {
+  std::string_view old_name;
+  std::string_view name;
+};
+constexpr Renamed kRenamed[] = {{"PLAIT_REACH", "PLAIT_PEER_MEMORY"}, {"PLAIT_EARLY_LAUNCH", "PLAIT_PDL"}};
+
+// The variable of this environment that sets `name`: its own, or else its old one.
+Environment::const_iterator find_setting(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  if (found != environment.end()) return found;
+  const auto renamed = std::ranges::find(kRenamed, name, &Renamed::name);
+  return renamed == std::end(kRenamed) ? environment.end() : environment.find(renamed->old_name);
+}
+
 // "; did you mean PLAIT_LOG?", or nothing.
 std::string guess(std::string_view name) {
   std::vector<std::string_view> known;
@@ -165,11 +181,11 @@ std::string guess(std::string_view name) {
 }
 
 void read_setting(const Setting& setting, const Environment& environment, Settings& settings) {
-  const auto found = environment.find(setting.name);
+  const auto found = find_setting(environment, setting.name);
   // An empty value is how a shell line unsets a variable for one command.
   if (setting.read == nullptr || found == environment.end() || found->second.empty()) return;
   if (!setting.read(found->second, settings)) {
-    fail(ErrorCode::kInvalidInput, "environment variable ", setting.name, " is \"", found->second, "\"; expected ",
+    fail(ErrorCode::kInvalidInput, "environment variable ", found->first, " is \"", found->second, "\"; expected ",
          setting.expected);
   }
 }
@@ -191,7 +207,7 @@ const char* name(WaitPolicy policy) {
   return kNames[static_cast<size_t>(policy)];
 }
 
-const char* name(ReachKind kind) {
+const char* name(PeerMemoryKind kind) {
   constexpr const char* kNames[] = {"auto", "vmm", "ipc", "host"};
   return kNames[static_cast<size_t>(kind)];
 }
@@ -233,6 +249,11 @@ std::vector<std::string> unknown_settings(const Environment& environment) {
   for (auto at = environment.lower_bound(kPrefix); at != environment.end() && at->first.starts_with(kPrefix); ++at) {
     const std::string& name = at->first;
     if (std::ranges::any_of(kSettings, [&](const Setting& setting) { return name == setting.name; })) continue;
+    const auto renamed = std::ranges::find(kRenamed, name, &Renamed::old_name);
+    if (renamed != std::end(kRenamed)) {
+      warnings.push_back(join("environment variable ", name, " is called ", renamed->name, " now"));
+      continue;
+    }
     warnings.push_back(join("environment variable ", name, " is unknown and has no effect", guess(name)));
   }
   return warnings;

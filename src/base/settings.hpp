@@ -31,14 +31,14 @@ enum class WaitPolicy {
 const char* name(WaitPolicy policy);  // "auto", "spin", "yield", "sleep"
 
 // How GPUs reach each other's memory.
-enum class ReachKind {
+enum class PeerMemoryKind {
   kAuto,  // the first of these that works for all ranks
   kVmm,   // the driver's handles, passed as file descriptors
   kIpc,   // CUDA's older handles, passed as bytes
   kHost,  // pinned host memory, for GPUs that cannot reach each other
 };
 
-const char* name(ReachKind kind);  // "auto", "vmm", "ipc", "host"
+const char* name(PeerMemoryKind kind);  // "auto", "vmm", "ipc", "host"
 
 // Whether Settings::max_sms may be that: fewer would not do even for what a rank copies to itself.
 constexpr bool is_max_sms(int64_t sms) { return sms == 0 || (sms >= 8 && sms <= 1024); }
@@ -53,10 +53,10 @@ struct Settings {
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
   std::string topology;   // "summit", "machine.json" or "kesch:nodes=2" stands in for the machine; empty: what there is
-  std::string launch;     // "packets:32x512" pins how GPUs are used; empty: the tuner chooses
+  std::string launch;     // "LL:32x512" pins how GPUs are used; empty: the tuner chooses
   int max_sms = 0;        // SMs of a GPU that a call may keep busy; 0: as many as make it fast
-  ReachKind reach = ReachKind::kAuto;
-  bool early_launch = true;  // whether kernels may be put on a GPU while those before them end
+  PeerMemoryKind peer_memory = PeerMemoryKind::kAuto;
+  bool pdl = true;  // whether kernels may be put on a GPU while those before them end
   LogLevel log_level = LogLevel::kWarn;
 
   // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "bench/cuda_contestant.hpp"
 #include "bench/cuda_handles.hpp"
+#include "bench/cuda_peer_library.hpp"
 #include "bench/exact_input.hpp"
 #include "bench/pages.hpp"
 #include "bench/ranks.hpp"
@@ -17,7 +17,7 @@
 namespace plait {
 namespace {
 
-// Loops between which contestants alternate. The most calls of one stay below what CUDA queues, about 1000 launches:
+// Loops between which peers alternate. The most calls of one stay below what CUDA queues, about 1000 launches:
 // beyond it, enqueuing waits for the GPU.
 constexpr double kFewestCalls = 20, kMostCalls = 400;
 constexpr double kFewestReplays = 1, kMostReplays = 200;
@@ -28,7 +28,7 @@ constexpr int kEagerVariant = 1, kGraphVariant = 2;
 // What outputs hold before they are checked.
 constexpr int kStaleByte = 0xee;
 
-class PlaitOnCuda : public CudaContestant {
+class PlaitOnCuda : public CudaPeerLibrary {
  public:
   explicit PlaitOnCuda(Communicator& communicator) : communicator_(communicator) {}
   std::string name() const override { return "Plait"; }
@@ -38,10 +38,10 @@ class PlaitOnCuda : public CudaContestant {
   }
   bool serves(const RingShift&) const override { return true; }
   void enqueue(const RingShift& shift, const void* input, void* output, void* stream) override {
-    communicator_.enqueue_exchange(shift.messages(input, output), {&stream, 1});
+    communicator_.enqueue_p2p(shift.messages(input, output), {&stream, 1});
   }
   bool multiplies() const override { return true; }
-  void enqueue_multiplied(const Call& call, const Factor& factor, const void* input, void* output,
+  void enqueue_multiplied(const Call& call, const Scalar& factor, const void* input, void* output,
                           void* stream) override {
     communicator_.enqueue(call, input, output, stream, &factor);
   }
@@ -63,7 +63,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// What is measured: something that every contestant may do, on this rank's buffers.
+// What is measured: something that every peer may do, on this rank's buffers.
 class Task {
  public:
   virtual ~Task() = default;
@@ -71,8 +71,8 @@ class Task {
   virtual size_t message_bytes() const = 0;
   virtual size_t element_bytes() const = 0;
   virtual BufferPlacement place(const BufferPair& buffers) const = 0;
-  virtual bool is_served_by(const CudaContestant& contestant) const = 0;
-  virtual void enqueue(CudaContestant& contestant, const BufferPlacement& at, cudaStream_t stream) const = 0;
+  virtual bool is_served_by(const CudaPeerLibrary& peer) const = 0;
+  virtual void enqueue(CudaPeerLibrary& peer, const BufferPlacement& at, cudaStream_t stream) const = 0;
   // Whether there is an exact result to check.
   virtual bool is_exact() const { return true; }
   virtual size_t input_bytes() const = 0;
@@ -89,7 +89,7 @@ class CallTask final : public Task {
         call_(call),
         in_place_(options.in_place),
         multiplied_(options.multiplied),
-        factor_(exact_factor(call.type, rank_)) {}
+        factor_(exact_scalar(call.type, rank_)) {}
 
   std::string text() const override { return to_text(call_); }
   size_t message_bytes() const override { return plait::message_bytes(call_, ranks_); }
@@ -97,14 +97,14 @@ class CallTask final : public Task {
   BufferPlacement place(const BufferPair& buffers) const override {
     return plait::place(call_, rank_, buffers, in_place_);
   }
-  bool is_served_by(const CudaContestant& contestant) const override {
-    return contestant.serves(call_, in_place_) && (!multiplied_ || contestant.multiplies());
+  bool is_served_by(const CudaPeerLibrary& peer) const override {
+    return peer.serves(call_, in_place_) && (!multiplied_ || peer.multiplies());
   }
-  void enqueue(CudaContestant& contestant, const BufferPlacement& at, cudaStream_t stream) const override {
+  void enqueue(CudaPeerLibrary& peer, const BufferPlacement& at, cudaStream_t stream) const override {
     if (multiplied_) {
-      contestant.enqueue_multiplied(call_, factor_, at.input, at.output, stream);
+      peer.enqueue_multiplied(call_, factor_, at.input, at.output, stream);
     } else {
-      contestant.enqueue(call_, at.input, at.output, stream);
+      peer.enqueue(call_, at.input, at.output, stream);
     }
   }
   size_t input_bytes() const override { return input_elements(call_, ranks_, rank_) * size_of(call_.type); }
@@ -118,7 +118,7 @@ class CallTask final : public Task {
   const int rank_, ranks_;
   const Call call_;
   const bool in_place_, multiplied_;
-  const Factor factor_;
+  const Scalar factor_;
 };
 
 class ShiftTask final : public Task {
@@ -135,9 +135,9 @@ class ShiftTask final : public Task {
   BufferPlacement place(const BufferPair& buffers) const override {
     return {buffers.first, in_place_ ? buffers.first : buffers.second};
   }
-  bool is_served_by(const CudaContestant& contestant) const override { return contestant.serves(shift_); }
-  void enqueue(CudaContestant& contestant, const BufferPlacement& at, cudaStream_t stream) const override {
-    contestant.enqueue(shift_, at.input, at.output, stream);
+  bool is_served_by(const CudaPeerLibrary& peer) const override { return peer.serves(shift_); }
+  void enqueue(CudaPeerLibrary& peer, const BufferPlacement& at, cudaStream_t stream) const override {
+    peer.enqueue(shift_, at.input, at.output, stream);
   }
   bool is_exact() const override { return !in_place_; }
   size_t input_bytes() const override { return shift_.bytes(); }
@@ -157,7 +157,7 @@ class ShiftTask final : public Task {
 
 }  // namespace
 
-std::unique_ptr<CudaContestant> make_cuda_plait_contestant(Communicator& communicator) {
+std::unique_ptr<CudaPeerLibrary> make_cuda_plait_peer(Communicator& communicator) {
   return std::make_unique<PlaitOnCuda>(communicator);
 }
 
@@ -174,13 +174,13 @@ struct CudaBench::Impl {
       check_cuda(cudaMemsetAsync(buffer, 0, largest_bytes, stream.get()), "clearing the benchmark's buffers");
     }
     check_cuda(cudaStreamSynchronize(stream.get()), "clearing the benchmark's buffers");
-    contestants.push_back(make_cuda_plait_contestant(communicator));
+    peers.push_back(make_cuda_plait_peer(communicator));
   }
 
   ~Impl() {
     int before = -1;
     if (cudaGetDevice(&before) == cudaSuccess) cudaSetDevice(device);
-    contestants.clear();  // first: NCCL ends kernels that still wait
+    peers.clear();  // first: NCCL ends kernels that still wait
     first.reset();
     second.reset();
     start.reset();
@@ -197,12 +197,12 @@ struct CudaBench::Impl {
   DeviceMemory first, second;
   std::vector<Measurement> measure(const Task& task, const CudaMeasureOptions& options);
 
-  std::vector<std::unique_ptr<CudaContestant>> contestants;
+  std::vector<std::unique_ptr<CudaPeerLibrary>> peers;
 };
 
 namespace {
 
-// One contestant with one task: everything that is done to it.
+// One peer with one task: everything that is done to it.
 class Trial {
  public:
   struct Place {
@@ -213,8 +213,8 @@ class Trial {
     std::byte* host;  // of the message's size, to and from the GPU
   };
 
-  Trial(CudaContestant& contestant, const Task& task, const CudaMeasureOptions& options, const Place& place_of)
-      : contestant_(contestant), task_(task), options_(options), at_(place_of), placed_(task.place(place_of.buffers)) {}
+  Trial(CudaPeerLibrary& peer, const Task& task, const CudaMeasureOptions& options, const Place& place_of)
+      : peer_(peer), task_(task), options_(options), at_(place_of), placed_(task.place(place_of.buffers)) {}
 
   // Checks, warms up, and decides how long a loop is.
   Measurement prepare() {
@@ -256,7 +256,7 @@ class Trial {
   }
 
   void enqueue(int calls) {
-    for (int i = 0; i < calls; ++i) task_.enqueue(contestant_, placed_, at_.stream);
+    for (int i = 0; i < calls; ++i) task_.enqueue(peer_, placed_, at_.stream);
   }
 
   void replay(cudaGraphExec_t graph) { check_cuda(cudaGraphLaunch(graph, at_.stream), "replaying a graph"); }
@@ -289,8 +289,8 @@ class Trial {
   // Waits for this rank's GPU, and throws what went wrong there.
   void synchronize() {
     const cudaError_t error = cudaStreamSynchronize(at_.stream);
-    contestant_.check();  // before CUDA's own error: it knows more
-    check_cuda(error, "waiting for ", task_.text(), " by ", contestant_.name());
+    peer_.check();  // before CUDA's own error: it knows more
+    check_cuda(error, "waiting for ", task_.text(), " by ", peer_.name());
   }
 
   void clear_output() {
@@ -352,7 +352,7 @@ class Trial {
     return slowest(at_.communicator, median(std::move(each)));
   }
 
-  CudaContestant& contestant_;
+  CudaPeerLibrary& peer_;
   const Task& task_;
   const CudaMeasureOptions& options_;
   const Place at_;
@@ -374,15 +374,15 @@ CudaBench::~CudaBench() = default;
 
 void CudaBench::add_nccl(const std::vector<std::string>& libraries) {
   const DeviceGuard guard(impl_->device);
-  for (auto& contestant : make_nccl_contestants(impl_->communicator, impl_->largest_bytes, libraries)) {
-    impl_->contestants.push_back(std::move(contestant));
+  for (auto& peer : make_nccl_peers(impl_->communicator, impl_->largest_bytes, libraries)) {
+    impl_->peers.push_back(std::move(peer));
   }
 }
 
-std::vector<std::string> CudaBench::contestants() const {
+std::vector<std::string> CudaBench::peers() const {
   std::vector<std::string> names;
   if (impl_ == nullptr) return names;
-  for (const auto& contestant : impl_->contestants) names.push_back(contestant->name());
+  for (const auto& peer : impl_->peers) names.push_back(peer->name());
   return names;
 }
 
@@ -407,17 +407,16 @@ std::vector<Measurement> CudaBench::Impl::measure(const Task& task, const CudaMe
   }
   const DeviceGuard guard(device);
   const Pages host(options.check ? bytes : 0);
-  std::vector<Measurement> results(contestants.size());
+  std::vector<Measurement> results(peers.size());
   std::vector<std::pair<std::unique_ptr<Trial>, Measurement*>> trials;
   for (size_t c = 0; c < results.size(); ++c) {
-    CudaContestant& contestant = *contestants[c];
-    if (!task.is_served_by(contestant)) continue;
-    BufferPair buffers = contestant.own_buffers();
+    CudaPeerLibrary& peer = *peers[c];
+    if (!task.is_served_by(peer)) continue;
+    BufferPair buffers = peer.own_buffers();
     if (buffers.first == nullptr) buffers = {first.get(), second.get()};
     buffers = {buffers.first + begin, buffers.second + begin};
-    auto trial =
-        std::make_unique<Trial>(contestant, task, options,
-                                Trial::Place{communicator, stream.get(), start.get(), stop.get(), buffers, host.get()});
+    auto trial = std::make_unique<Trial>(
+        peer, task, options, Trial::Place{communicator, stream.get(), start.get(), stop.get(), buffers, host.get()});
     results[c] = trial->prepare();
     trials.emplace_back(std::move(trial), &results[c]);
   }

@@ -33,10 +33,10 @@ class CudaBench {
   CudaBench(const CudaBench&) = delete;
   CudaBench& operator=(const CudaBench&) = delete;
 
-  // Adds NCCL as make_nccl_contestants() does.
+  // Adds NCCL as make_nccl_peers() does.
   void add_nccl(const std::vector<std::string>& libraries);
   // Plait first.
-  std::vector<std::string> contestants() const;
+  std::vector<std::string> peers() const;
 
   // As measure() of measure.hpp. Throws kInvalidArgument where the message is larger than the buffers, and what
   // Communicator::enqueue and async_error give.

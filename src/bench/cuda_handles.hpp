@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 
 namespace plait {
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 
 namespace plait {
 namespace {

@@ -72,14 +72,14 @@ int contribution(const Call& call, int ranks, int rank, size_t i) {
 
 // Ranks that add alternate with ranks that take away, so that sums grow no larger than without factors; those of the
 // 8-bit types have no room for a factor of 2.
-int factor_number(DataType type, int rank) {
+int scalar_number(DataType type, int rank) {
   const bool tiny = type == DataType::kFloat8E4M3 || type == DataType::kFloat8E5M2;
   return rank % 2 == 1 ? -1 : tiny ? 1 : 2;
 }
 
 int reduced(const Call& call, int ranks, size_t i, bool multiplied) {
   const auto given = [&](int rank) {
-    return contribution(call, ranks, rank, i) * (multiplied ? factor_number(call.type, rank) : 1);
+    return contribution(call, ranks, rank, i) * (multiplied ? scalar_number(call.type, rank) : 1);
   };
   int result = given(0);
   for (int rank = 1; rank < ranks; ++rank) {
@@ -219,10 +219,10 @@ size_t count_wrong(const Call& call, int ranks, int rank, int variant, const voi
   return wrong;
 }
 
-Factor exact_factor(DataType type, int rank) {
-  Factor factor;
+Scalar exact_scalar(DataType type, int rank) {
+  Scalar factor;
   factor.type = type;
-  const uint64_t code = encode(type, factor_number(type, rank));
+  const uint64_t code = encode(type, scalar_number(type, rank));
   std::memcpy(factor.value.data(), &code, sizeof(code));
   return factor;
 }

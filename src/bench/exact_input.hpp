@@ -5,17 +5,17 @@
 #include <cstddef>
 
 #include "runtime/call.hpp"
-#include "runtime/factor.hpp"
+#include "runtime/premul_scalar.hpp"
 
 namespace plait {
 
 // Fills the input of `rank`. `variant` changes the values from one call to the next, so that stale data shows.
 void fill_input(const Call& call, int ranks, int rank, int variant, void* input);
 
-// How many elements of the output of `rank` are not what they must be. `multiplied`: every rank had its exact_factor().
+// How many elements of the output of `rank` are not what they must be. `multiplied`: every rank had its exact_scalar().
 size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output, bool multiplied = false);
 
 // What `rank` may multiply its input of a sum by so that all stays exact: small, and not the same on all ranks.
-Factor exact_factor(DataType type, int rank);
+Scalar exact_scalar(DataType type, int rank);
 
 }  // namespace plait

@@ -17,14 +17,14 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What is measured: something that every contestant may do, on buffers of this rank.
+// What is measured: something that every peer may do, on buffers of this rank.
 class Stage {
  public:
   virtual ~Stage() = default;
-  virtual bool served_by(const Contestant& contestant) const = 0;
+  virtual bool served_by(const PeerLibrary& peer) const = 0;
   virtual bool has_exact_result() const = 0;
   virtual void fill(int variant) = 0;
-  virtual void run(Contestant& contestant) = 0;
+  virtual void run(PeerLibrary& peer) = 0;
   virtual size_t count_wrong(int variant) const = 0;
 };
 
@@ -33,23 +33,23 @@ class CallStage final : public Stage {
   CallStage(const Communicator& communicator, const Call& call, bool in_place, bool multiplied)
       : call_(call),
         multiplied_(multiplied),
-        factor_(exact_factor(call.type, communicator.rank())),
+        factor_(exact_scalar(call.type, communicator.rank())),
         ranks_(communicator.size()),
         rank_(communicator.rank()),
         first_(message_bytes(call, ranks_)),
         second_(in_place ? 1 : message_bytes(call, ranks_)),
         placed_(place(call, rank_, {first_.get(), second_.get()}, in_place)) {}
 
-  bool served_by(const Contestant& contestant) const override {
-    return contestant.serves(call_) && (!multiplied_ || contestant.multiplies());
+  bool served_by(const PeerLibrary& peer) const override {
+    return peer.serves(call_) && (!multiplied_ || peer.multiplies());
   }
   bool has_exact_result() const override { return true; }
   void fill(int variant) override { fill_input(call_, ranks_, rank_, variant, placed_.input); }
-  void run(Contestant& contestant) override {
+  void run(PeerLibrary& peer) override {
     if (multiplied_) {
-      contestant.run_multiplied(call_, factor_, placed_.input, placed_.output);
+      peer.run_multiplied(call_, factor_, placed_.input, placed_.output);
     } else {
-      contestant.run(call_, placed_.input, placed_.output);
+      peer.run(call_, placed_.input, placed_.output);
     }
   }
   size_t count_wrong(int variant) const override {
@@ -62,7 +62,7 @@ class CallStage final : public Stage {
  private:
   const Call call_;
   const bool multiplied_;
-  const Factor factor_;
+  const Scalar factor_;
   const int ranks_;
   const int rank_;
   const Pages first_, second_;
@@ -80,12 +80,10 @@ class ShiftStage final : public Stage {
         output_(in_place ? 1 : shift_.bytes()),
         in_place_(in_place) {}
 
-  bool served_by(const Contestant& contestant) const override { return contestant.serves(shift_); }
+  bool served_by(const PeerLibrary& peer) const override { return peer.serves(shift_); }
   bool has_exact_result() const override { return !in_place_; }
   void fill(int variant) override { fill_input(shift_.broadcast_of(rank_), ranks_, rank_, variant, input_.get()); }
-  void run(Contestant& contestant) override {
-    contestant.run(shift_, input_.get(), in_place_ ? input_.get() : output_.get());
-  }
+  void run(PeerLibrary& peer) override { peer.run(shift_, input_.get(), in_place_ ? input_.get() : output_.get()); }
   size_t count_wrong(int variant) const override {
     return plait::count_wrong(shift_.broadcast_of(shift_.from), ranks_, rank_, variant, output_.get());
   }
@@ -98,52 +96,52 @@ class ShiftStage final : public Stage {
   const bool in_place_;
 };
 
-long count_wrong_after(Communicator& communicator, Stage& stage, Contestant& contestant, int variant) {
+long count_wrong_after(Communicator& communicator, Stage& stage, PeerLibrary& peer, int variant) {
   stage.fill(variant);
-  stage.run(contestant);
+  stage.run(peer);
   const auto wrong = static_cast<int64_t>(stage.count_wrong(variant));
   return static_cast<long>(over_ranks(communicator, wrong, DataType::kInt64, ReduceOp::kSum));
 }
 
-double time_loop(Communicator& communicator, Stage& stage, Contestant& contestant, int iterations) {
+double time_loop(Communicator& communicator, Stage& stage, PeerLibrary& peer, int iterations) {
   communicator.barrier();
   const double start = seconds_now();
-  for (int i = 0; i < iterations; ++i) stage.run(contestant);
+  for (int i = 0; i < iterations; ++i) stage.run(peer);
   const double elapsed = seconds_now() - start;
   return over_ranks(communicator, elapsed / iterations, DataType::kFloat64, ReduceOp::kMax);
 }
 
-std::vector<Measurement> measure_stage(Communicator& communicator, const std::vector<Contestant*>& contestants,
-                                       Stage& stage, const MeasureOptions& options) {
-  std::vector<Measurement> results(contestants.size());
-  for (size_t c = 0; c < contestants.size(); ++c) {
-    Contestant& contestant = *contestants[c];
-    if (!stage.served_by(contestant)) continue;
+std::vector<Measurement> measure_stage(Communicator& communicator, const std::vector<PeerLibrary*>& peers, Stage& stage,
+                                       const MeasureOptions& options) {
+  std::vector<Measurement> results(peers.size());
+  for (size_t c = 0; c < peers.size(); ++c) {
+    PeerLibrary& peer = *peers[c];
+    if (!stage.served_by(peer)) continue;
     if (options.check && stage.has_exact_result()) {
-      results[c].wrong = count_wrong_after(communicator, stage, contestant, static_cast<int>(c));
+      results[c].wrong = count_wrong_after(communicator, stage, peer, static_cast<int>(c));
     }
-    const double estimate = time_loop(communicator, stage, contestant, std::max(1, options.warmup));
+    const double estimate = time_loop(communicator, stage, peer, std::max(1, options.warmup));
     const double fitting = options.loop_seconds / std::max(estimate, 1e-9);
     results[c].iterations =
         options.iterations > 0 ? options.iterations : static_cast<int>(std::clamp(fitting, 20.0, 1e6));
   }
   for (int cycle = 0; cycle < std::max(1, options.cycles); ++cycle) {
-    for (size_t c = 0; c < contestants.size(); ++c) {
+    for (size_t c = 0; c < peers.size(); ++c) {
       if (results[c].iterations == 0) continue;
-      results[c].seconds.push_back(time_loop(communicator, stage, *contestants[c], results[c].iterations));
+      results[c].seconds.push_back(time_loop(communicator, stage, *peers[c], results[c].iterations));
     }
   }
   return results;
 }
 
-class PlaitContestant : public Contestant {
+class PlaitPeerLibrary : public PeerLibrary {
  public:
-  explicit PlaitContestant(Communicator& communicator) : communicator_(communicator) {}
+  explicit PlaitPeerLibrary(Communicator& communicator) : communicator_(communicator) {}
   std::string name() const override { return "Plait"; }
   bool serves(const Call&) const override { return true; }
   void run(const Call& call, const void* input, void* output) override { communicator_.run(call, input, output); }
   bool multiplies() const override { return true; }
-  void run_multiplied(const Call& call, const Factor& factor, const void* input, void* output) override {
+  void run_multiplied(const Call& call, const Scalar& factor, const void* input, void* output) override {
     communicator_.run(call, input, output, &factor);
   }
 
@@ -158,28 +156,28 @@ class PlaitContestant : public Contestant {
 
 }  // namespace
 
-std::unique_ptr<Contestant> make_plait_contestant(Communicator& communicator) {
-  return std::make_unique<PlaitContestant>(communicator);
+std::unique_ptr<PeerLibrary> make_plait_peer(Communicator& communicator) {
+  return std::make_unique<PlaitPeerLibrary>(communicator);
 }
 
-void Contestant::run_multiplied(const Call&, const Factor&, const void*, void*) {
+void PeerLibrary::run_multiplied(const Call&, const Scalar&, const void*, void*) {
   fail(ErrorCode::kInvalidArgument, name(), " has no pre-multiplied sums");
 }
 
-void Contestant::run(const RingShift&, const void*, void*) {
+void PeerLibrary::run(const RingShift&, const void*, void*) {
   fail(ErrorCode::kInvalidArgument, name(), " has no messages between two ranks here");
 }
 
-std::vector<Measurement> measure(Communicator& communicator, const std::vector<Contestant*>& contestants,
-                                 const Call& call, const MeasureOptions& options) {
+std::vector<Measurement> measure(Communicator& communicator, const std::vector<PeerLibrary*>& peers, const Call& call,
+                                 const MeasureOptions& options) {
   CallStage stage(communicator, call, options.in_place, options.multiplied);
-  return measure_stage(communicator, contestants, stage, options);
+  return measure_stage(communicator, peers, stage, options);
 }
 
-std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<Contestant*>& contestants,
+std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<PeerLibrary*>& peers,
                                             DataType type, size_t count, const MeasureOptions& options) {
   ShiftStage stage(communicator, type, count, options.in_place);
-  return measure_stage(communicator, contestants, stage, options);
+  return measure_stage(communicator, peers, stage, options);
 }
 
 double measure_copy_bandwidth(Communicator& communicator, size_t bytes) {

@@ -1,20 +1,20 @@
-// Times one call: correctness before time, contestants in turn within one run, the slowest rank's time.
+// Times one call: correctness before time, peers in turn within one run, the slowest rank's time.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "bench/contestant.hpp"
+#include "bench/peer_library.hpp"
 
 namespace plait {
 
 struct MeasureOptions {
   int iterations = 0;  // of one timed loop; 0: as many as fill about loop_seconds, at least 20
   int warmup = 5;
-  int cycles = 1;  // timed loops of each contestant, in turn: A B A B …
+  int cycles = 1;  // timed loops of each peer, in turn: A B A B …
   bool in_place = false;
   bool check = true;
-  bool multiplied = false;  // of a sum: every rank's input is multiplied by its exact_factor() before
+  bool multiplied = false;  // of a sum: every rank's input is multiplied by its exact_scalar() before
   double loop_seconds = 0.02;
 };
 
@@ -25,14 +25,14 @@ struct Measurement {
   double host_seconds = -1;  // to enqueue one call, the median on the slowest rank; -1: not measured
 };
 
-// Collective over the ranks of `communicator`; every rank gets the same figures. One entry a contestant; a contestant
+// Collective over the ranks of `communicator`; every rank gets the same figures. One entry a peer; a peer
 // that does not serve the call gets no seconds.
-std::vector<Measurement> measure(Communicator& communicator, const std::vector<Contestant*>& contestants,
-                                 const Call& call, const MeasureOptions& options);
+std::vector<Measurement> measure(Communicator& communicator, const std::vector<PeerLibrary*>& peers, const Call& call,
+                                 const MeasureOptions& options);
 
 // The same for a message of `count` elements from every rank to the next one. In place, what is received overwrites
 // what is sent, and is not checked, as in nccl-tests.
-std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<Contestant*>& contestants,
+std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<PeerLibrary*>& peers,
                                             DataType type, size_t count, const MeasureOptions& options);
 
 // Bytes a second that this machine copies while `communicator`'s ranks all copy at once, each between two buffers of

@@ -22,7 +22,7 @@ struct CudaBench::Impl {};
 CudaBench::CudaBench(Communicator&, size_t) { refuse(); }
 CudaBench::~CudaBench() = default;
 void CudaBench::add_nccl(const std::vector<std::string>&) { refuse(); }
-std::vector<std::string> CudaBench::contestants() const { refuse(); }
+std::vector<std::string> CudaBench::peers() const { refuse(); }
 std::vector<Measurement> CudaBench::measure(const Call&, const CudaMeasureOptions&) { refuse(); }
 std::vector<Measurement> CudaBench::measure_ring_shift(DataType, size_t, const CudaMeasureOptions&) { refuse(); }
 CudaBench::Impl& CudaBench::open() const { refuse(); }

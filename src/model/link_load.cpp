@@ -38,7 +38,7 @@ void check_host_reach(const Plan& plan, const Topology& topology, const Routes& 
   if (from.node == to.node || by_message) return;
   fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, ": ranks ", traffic.from.rank, " and ", traffic.to.rank,
        " share host memory, but ", from.name, " and ", to.name, " of ", topology.name,
-       " are on different hosts, between which load and store reach only GPUs");
+       " are on different hosts, between which load and store access only GPUs");
 }
 
 // The link of a CPU socket to its memory, in the direction of writing or of reading; nothing where it has none.

@@ -16,15 +16,15 @@ namespace {
 
 Line operator+(const Line& a, const Line& b) { return {a.start + b.start, a.per_byte + b.per_byte}; }
 
-// When each lane would be done if every operation had its paths for itself.
+// When each queue would be done if every operation had its paths for itself.
 class CriticalPath {
  public:
   CriticalPath(const Plan& plan, Routes& routes, const StepCosts& costs, double bytes)
       : plan_(plan), routes_(routes), costs_(costs), bytes_(bytes), pairing_(check_form(plan)) {
     for (int rank = 0; rank < plan.rank_count(); ++rank) {
-      first_lane_.push_back(lanes_.size());
-      for (size_t lane = 0; lane < plan.ranks[rank].lanes.size(); ++lane) {
-        lanes_.push_back({rank, static_cast<int>(lane), 0, {}});
+      first_queue_.push_back(queues_.size());
+      for (size_t queue = 0; queue < plan.ranks[rank].queues.size(); ++queue) {
+        queues_.push_back({rank, static_cast<int>(queue), 0, {}});
       }
       signals_.emplace_back(plan.ranks[rank].signals, kNotYet);
       messages_.emplace_back(plan.ranks[rank].messages, kNotYet);
@@ -33,63 +33,64 @@ class CriticalPath {
 
   Line longest() {
     std::deque<size_t> ready;
-    for (size_t i = 0; i < lanes_.size(); ++i) ready.push_back(i);
+    for (size_t i = 0; i < queues_.size(); ++i) ready.push_back(i);
     Line last;
     while (!ready.empty()) {
-      LaneTime& lane = lanes_[ready.front()];
+      QueueTime& queue = queues_[ready.front()];
       ready.pop_front();
-      const auto& operations = plan_.ranks[lane.rank].lanes[lane.lane].operations;
-      while (lane.next < static_cast<int>(operations.size()) && step(lane, operations[lane.next], ready)) ++lane.next;
-      last = later(last, lane.now);
+      const auto& operations = plan_.ranks[queue.rank].queues[queue.queue].operations;
+      while (queue.next < static_cast<int>(operations.size()) && step(queue, operations[queue.next], ready))
+        ++queue.next;
+      last = later(last, queue.now);
     }
     return last;
   }
 
  private:
   static constexpr Line kNotYet = {-1, 0};
-  struct LaneTime {
-    int rank = 0, lane = 0;
+  struct QueueTime {
+    int rank = 0, queue = 0;
     int next = 0;
     Line now;
   };
 
   const Line& later(const Line& a, const Line& b) const { return a.at(bytes_) < b.at(bytes_) ? b : a; }
 
-  bool step(LaneTime& lane, const Operation& operation, std::deque<size_t>& ready) {
-    lane.now.start += costs_.operation_seconds;
+  bool step(QueueTime& queue, const Operation& operation, std::deque<size_t>& ready) {
+    queue.now.start += costs_.operation_seconds;
     switch (operation.kind) {
       case OpKind::kSignal:
-        return tell(lane, signals_, pairing_.signals, operation, ready);
+        return tell(queue, signals_, pairing_.signals, operation, ready);
       case OpKind::kSend:
-        return tell(lane, messages_, pairing_.messages, operation, ready);
+        return tell(queue, messages_, pairing_.messages, operation, ready);
       case OpKind::kWait:
-        if (hear(lane, signals_[lane.rank][operation.number], operation.peer_rank)) return true;
-        lane.now.start -= costs_.operation_seconds;  // it is looked at again
+        if (hear(queue, signals_[queue.rank][operation.number], operation.peer_rank)) return true;
+        queue.now.start -= costs_.operation_seconds;  // it is looked at again
         return false;
       case OpKind::kReceive:
-        if (!hear(lane, messages_[lane.rank][operation.number], operation.peer_rank)) {
-          lane.now.start -= costs_.operation_seconds;
+        if (!hear(queue, messages_[queue.rank][operation.number], operation.peer_rank)) {
+          queue.now.start -= costs_.operation_seconds;
           return false;
         }
         break;
-      case OpKind::kFold:
+      case OpKind::kReduce:
         break;
     }
-    lane.now.per_byte += seconds_of({lane.rank, lane.lane, lane.next}, operation);
+    queue.now.per_byte += seconds_of({queue.rank, queue.queue, queue.next}, operation);
     return true;
   }
 
-  bool tell(const LaneTime& lane, std::vector<std::vector<Line>>& times, const std::vector<std::vector<Pair>>& pairs,
+  bool tell(const QueueTime& queue, std::vector<std::vector<Line>>& times, const std::vector<std::vector<Pair>>& pairs,
             const Operation& operation, std::deque<size_t>& ready) {
-    times[operation.peer_rank][operation.number] = lane.now;
+    times[operation.peer_rank][operation.number] = queue.now;
     const OperationId& to = pairs[operation.peer_rank][operation.number].to;
-    ready.push_back(first_lane_[to.rank] + to.lane);
+    ready.push_back(first_queue_[to.rank] + to.queue);
     return true;
   }
 
-  bool hear(LaneTime& lane, const Line& sent, int sender) {
+  bool hear(QueueTime& queue, const Line& sent, int sender) {
     if (sent.start < 0) return false;
-    lane.now = later(lane.now, sent + Line{signal_seconds(sender, lane.rank), 0});
+    queue.now = later(queue.now, sent + Line{signal_seconds(sender, queue.rank), 0});
     return true;
   }
 
@@ -121,8 +122,8 @@ class CriticalPath {
   const StepCosts& costs_;
   const double bytes_;
   const Pairing pairing_;
-  std::vector<LaneTime> lanes_;
-  std::vector<size_t> first_lane_;
+  std::vector<QueueTime> queues_;
+  std::vector<size_t> first_queue_;
   std::vector<std::vector<Line>> signals_, messages_;  // when they were sent
   std::map<std::pair<int, int>, double> signal_seconds_;
 };

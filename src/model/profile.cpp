@@ -77,7 +77,7 @@ const Profile& profile_for(const Topology& topology, const std::vector<int>& dev
   fail(ErrorCode::kInternal, "no profile fits ", topology.name, "; profiles/default.json is missing");
 }
 
-bool suits(const HostPath& path, const Topology& topology, const std::vector<int>& device_of_rank) {
+bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank) {
   const auto ranks = static_cast<int>(device_of_rank.size());
   return std::find(path.ranks.begin(), path.ranks.end(), ranks) != path.ranks.end() &&
          is_one_of(device_at(topology, device_of_rank[0]).model, path.gpus) &&

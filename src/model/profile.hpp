@@ -87,7 +87,7 @@ struct HostPathRule {
   bool in_place_of_others = false;       // its CTAs are taken from those of the links
 };
 
-struct HostPath {
+struct HostPathProfile {
   std::vector<std::string> gpus;  // parts of their models' names, as Profile::gpus
   std::vector<int> ranks;         // how many were measured to gain by it
   double least_share = 1;         // less of a message is not worth it
@@ -108,7 +108,7 @@ struct Profile {
   Costs costs;
   std::vector<MeasuredRule> algorithms, zero_copy, endings, protocols;
   std::vector<MeasuredRule> messages;  // straight from buffer to buffer, by which engine
-  std::optional<HostPath> host_path;
+  std::optional<HostPathProfile> host_path;
   int few_sms = 0;  // a limit below this is few
 };
 
@@ -121,7 +121,7 @@ const std::vector<Profile>& profiles();
 const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank);
 
 // Whether the host path was measured to help these ranks.
-bool suits(const HostPath& path, const Topology& topology, const std::vector<int>& device_of_rank);
+bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank);
 
 namespace internal {
 struct ProfileText {

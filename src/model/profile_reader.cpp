@@ -112,9 +112,9 @@ std::vector<MeasuredRule> read_rules(const JsonValue& root, const char* member) 
   return rules;
 }
 
-HostPath read_host_path(const JsonValue& object) {
+HostPathProfile read_host_path(const JsonValue& object) {
   object.allow_only({"gpus", "ranks", "least_share", "rules"});
-  HostPath path;
+  HostPathProfile path;
   path.gpus = read_texts(object.at("gpus"));
   const JsonValue ranks = object.at("ranks"), rules = object.at("rules");
   for (size_t i = 0; i < ranks.size(); ++i) path.ranks.push_back(static_cast<int>(ranks.at(i).as_integer(1, 1 << 20)));

@@ -16,7 +16,7 @@ PlanBuilder::PlanBuilder(Shape shape)
   }
   plan_.algorithm = std::move(shape.algorithm);
   plan_.collective = shape.collective;
-  plan_.reach = shape.reach;
+  plan_.access = shape.access;
   plan_.root = has_root(shape.collective) ? shape.root : 0;
   const bool barrier = shape.collective == Collective::kBarrier;
   plan_.blocks = static_cast<int>(block_count(shape.collective, shape.ranks));
@@ -26,10 +26,10 @@ PlanBuilder::PlanBuilder(Shape shape)
   check_shape(plan_);
 }
 
-LaneId PlanBuilder::add_lane(int rank, Engine engine) {
-  auto& lanes = plan_.ranks.at(rank).lanes;
-  lanes.push_back({engine, {}});
-  return {rank, static_cast<int>(lanes.size()) - 1};
+QueueId PlanBuilder::add_queue(int rank, Engine engine) {
+  auto& queues = plan_.ranks.at(rank).queues;
+  queues.push_back({engine, {}});
+  return {rank, static_cast<int>(queues.size()) - 1};
 }
 
 Place PlanBuilder::take_scratch(int rank, int count) {
@@ -42,38 +42,38 @@ Place PlanBuilder::take_host(int rank, int count) {
   return {rank, Buffer::kHost, std::exchange(slots, slots + count)};
 }
 
-void PlanBuilder::append(LaneId lane, Operation operation) {
+void PlanBuilder::append(QueueId queue, Operation operation) {
   if (operations_left_ == 0) {
     throw PlanTooLarge(ErrorCode::kInvalidArgument,
                        join("plan ", plan_.algorithm, " over ", plan_.rank_count(), " ranks would have more than ",
                             most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
   }
-  plan_.ranks.at(lane.rank).lanes.at(lane.lane).operations.push_back(std::move(operation));
+  plan_.ranks.at(queue.rank).queues.at(queue.queue).operations.push_back(std::move(operation));
   --operations_left_;
 }
 
-void PlanBuilder::fold(LaneId lane, std::vector<Place> destinations, std::vector<Place> sources, int chunk,
-                       int chunks) {
+void PlanBuilder::reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk,
+                         int chunks) {
   Operation operation;
-  operation.kind = OpKind::kFold;
+  operation.kind = OpKind::kReduce;
   operation.chunk = chunk;
   operation.chunks = chunks;
   operation.destinations = std::move(destinations);
   operation.sources = std::move(sources);
-  append(lane, std::move(operation));
+  append(queue, std::move(operation));
 }
 
-void PlanBuilder::copy(LaneId lane, Place destination, Place source, int chunk, int chunks) {
-  fold(lane, {destination}, {source}, chunk, chunks);
+void PlanBuilder::copy(QueueId queue, Place destination, Place source, int chunk, int chunks) {
+  reduce(queue, {destination}, {source}, chunk, chunks);
 }
 
-SignalId PlanBuilder::signal(LaneId from, LaneId to) {
+SignalId PlanBuilder::signal(QueueId from, QueueId to) {
   int& signals = plan_.ranks.at(to.rank).signals;
   const SignalId id{from, to, signals++};
   Operation operation;
   operation.kind = OpKind::kSignal;
   operation.peer_rank = to.rank;
-  operation.peer_lane = to.lane;
+  operation.peer_queue = to.queue;
   operation.number = id.number;
   append(from, std::move(operation));
   return id;
@@ -83,12 +83,12 @@ void PlanBuilder::wait(const SignalId& signal) {
   Operation operation;
   operation.kind = OpKind::kWait;
   operation.peer_rank = signal.from.rank;
-  operation.peer_lane = signal.from.lane;
+  operation.peer_queue = signal.from.queue;
   operation.number = signal.number;
   append(signal.to, std::move(operation));
 }
 
-void PlanBuilder::send_receive(LaneId from, Place source, LaneId to, Place destination, int chunk, int chunks) {
+void PlanBuilder::send_receive(QueueId from, Place source, QueueId to, Place destination, int chunk, int chunks) {
   Operation send;
   send.chunk = chunk;
   send.chunks = chunks;
@@ -98,18 +98,18 @@ void PlanBuilder::send_receive(LaneId from, Place source, LaneId to, Place desti
   send_receive(from, to, std::move(send), std::move(receive));
 }
 
-void PlanBuilder::send_receive_nothing(LaneId from, LaneId to) { send_receive(from, to, {}, {}); }
+void PlanBuilder::send_receive_nothing(QueueId from, QueueId to) { send_receive(from, to, {}, {}); }
 
-void PlanBuilder::send_receive(LaneId from, LaneId to, Operation send, Operation receive) {
+void PlanBuilder::send_receive(QueueId from, QueueId to, Operation send, Operation receive) {
   int& messages = plan_.ranks.at(to.rank).messages;
   const int number = messages++;
   send.kind = OpKind::kSend;
   send.peer_rank = to.rank;
-  send.peer_lane = to.lane;
+  send.peer_queue = to.queue;
   send.number = number;
   receive.kind = OpKind::kReceive;
   receive.peer_rank = from.rank;
-  receive.peer_lane = from.lane;
+  receive.peer_queue = from.queue;
   receive.number = number;
   append(from, std::move(send));
   append(to, std::move(receive));

@@ -1,4 +1,4 @@
-// Writes a plan: algorithms say what each lane does, the builder numbers slots, signals and messages.
+// Writes a plan: algorithms say what each queue does, the builder numbers slots, signals and messages.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace plait {
 
-// One lane of one rank of the plan under construction.
-struct LaneId {
+// One queue of one rank of the plan under construction.
+struct QueueId {
   int rank = 0;
-  int lane = 0;
+  int queue = 0;
 };
 
 // A signal that was sent and not yet waited for.
 struct SignalId {
-  LaneId from;
-  LaneId to;
+  QueueId from;
+  QueueId to;
   int number = -1;
 };
 
@@ -32,7 +32,7 @@ class PlanBuilder {
     int ranks = 1;
     int root = 0;
     int chunks_per_block = 1;  // ignored for a barrier
-    Reach reach = Reach::kStaged;
+    Access access = Access::kStaged;
     std::vector<int> node_of = {};  // empty: all ranks on one node
     int most_operations = kMaxOperations;
   };
@@ -43,26 +43,26 @@ class PlanBuilder {
   int rank_count() const { return plan_.rank_count(); }
   int chunk_count() const { return plan_.chunk_count(); }
 
-  // Adds a lane to `rank`.
-  LaneId add_lane(int rank, Engine engine);
+  // Adds a queue to `rank`.
+  QueueId add_queue(int rank, Engine engine);
   // Takes `count` neighbouring slots of the rank's scratch or host buffer; returns the first.
   Place take_scratch(int rank, int count = 1);
   Place take_host(int rank, int count = 1);
 
   // Combines `sources` in the listed order into every destination, for `chunks` chunks from `chunk` on.
-  void fold(LaneId lane, std::vector<Place> destinations, std::vector<Place> sources, int chunk, int chunks = 1);
-  void copy(LaneId lane, Place destination, Place source, int chunk, int chunks = 1);
+  void reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk, int chunks = 1);
+  void copy(QueueId queue, Place destination, Place source, int chunk, int chunks = 1);
 
-  // Tells lane `to` that everything `from` did so far is visible. Give the result to wait().
-  [[nodiscard]] SignalId signal(LaneId from, LaneId to);
-  // Makes the signalled lane wait here.
+  // Tells queue `to` that everything `from` did so far is visible. Give the result to wait().
+  [[nodiscard]] SignalId signal(QueueId from, QueueId to);
+  // Makes the signalled queue wait here.
   void wait(const SignalId& signal);
 
   // A message over a path without load and store: sends on `from`, receives on `to` at the places they are at now.
-  void send_receive(LaneId from, Place source, LaneId to, Place destination, int chunk, int chunks = 1);
+  void send_receive(QueueId from, Place source, QueueId to, Place destination, int chunk, int chunks = 1);
 
   // The same of a barrier: nothing is carried, only that it came.
-  void send_receive_nothing(LaneId from, LaneId to);
+  void send_receive_nothing(QueueId from, QueueId to);
 
   // Marks the plan as wrong where input and output share memory (the default is that it is right).
   void not_in_place() { plan_.in_place = false; }
@@ -71,9 +71,9 @@ class PlanBuilder {
   Plan finish();
 
  private:
-  void send_receive(LaneId from, LaneId to, Operation send, Operation receive);
+  void send_receive(QueueId from, QueueId to, Operation send, Operation receive);
   // Throws PlanTooLarge where the plan has too many.
-  void append(LaneId lane, Operation operation);
+  void append(QueueId queue, Operation operation);
 
   Plan plan_;
   int most_operations_, operations_left_;

@@ -11,7 +11,7 @@ Clock::Knowledge::Knowledge(ClockStore& from) : store(from) {
   const size_t all = store.spare_.size() + store.held_ + 1;
   if (store.spare_.capacity() < all) store.spare_.reserve(2 * all);
   if (store.spare_.empty()) {
-    words.resize(ClockStore::words(store.ranks_, store.lanes_));
+    words.resize(ClockStore::words(store.ranks_, store.queues_));
   } else {
     words = std::move(store.spare_.back());
     store.spare_.pop_back();
@@ -26,13 +26,13 @@ Clock::Knowledge::~Knowledge() {
 }
 
 void Clock::Knowledge::merge(const Knowledge& other) {
-  const size_t lanes = store.lanes_;
-  for (size_t i = 0; i < lanes; ++i) words[i] = std::max(words[i], other.words[i]);
-  for (size_t i = lanes; i < words.size(); ++i) words[i] |= other.words[i];
+  const size_t queues = store.queues_;
+  for (size_t i = 0; i < queues; ++i) words[i] = std::max(words[i], other.words[i]);
+  for (size_t i = queues; i < words.size(); ++i) words[i] |= other.words[i];
 }
 
 void Clock::Knowledge::add_rank(size_t rank) {
-  words[store.lanes_ + rank / 32] = static_cast<int32_t>(word_of(rank) | uint32_t{1} << rank % 32);
+  words[store.queues_ + rank / 32] = static_cast<int32_t>(word_of(rank) | uint32_t{1} << rank % 32);
 }
 
 bool Clock::knows(int component, int32_t time) const {
@@ -44,7 +44,7 @@ bool Clock::knows(int component, int32_t time) const {
 }
 
 void Clock::hear(Clock other) {
-  // Whoever has heard of an operation has heard of all that its lane had heard of by then.
+  // Whoever has heard of an operation has heard of all that its queue had heard of by then.
   if (knows(other.component_, other.time_)) return;
   // What others share must stay as it is; what nobody shares can grow.
   if (heard_.use_count() != 1) std::swap(heard_, other.heard_);
@@ -55,8 +55,8 @@ void Clock::hear(Clock other) {
   }
   if (other.heard_) heard_->merge(*other.heard_);
   heard_->add_rank(static_cast<size_t>(other.rank_));
-  int32_t& lane = heard_->words[static_cast<size_t>(other.component_) - store_->ranks_];
-  lane = std::max(lane, other.time_);
+  int32_t& queue = heard_->words[static_cast<size_t>(other.component_) - store_->ranks_];
+  queue = std::max(queue, other.time_);
 }
 
 }  // namespace plait

@@ -1,9 +1,9 @@
-// Vector clocks: what each lane, and each signal or message under way, has heard of.
+// Vector clocks: what each queue, and each signal or message under way, has heard of.
 //
-// Time has one component a rank and, behind those, one a lane. A rank's is 1 from its call on; a lane's counts its
+// Time has one component a rank and, behind those, one a queue. A rank's is 1 from its call on; a queue's counts its
 // operations. What happened at (component, time) is known to whoever's clock is at least there.
 //
-// Plans have thousands of lanes and millions of signals, so a signal does not copy the knowledge of its sender: it
+// Plans have thousands of queues and millions of signals, so a signal does not copy the knowledge of its sender: it
 // shares it until the sender hears more.
 #pragma once
 
@@ -17,11 +17,11 @@ namespace plait {
 // Where the clocks of one execution keep what they know; outlives them.
 class ClockStore {
  public:
-  ClockStore(size_t ranks, size_t lanes) : ranks_(ranks), lanes_(lanes) {}
+  ClockStore(size_t ranks, size_t queues) : ranks_(ranks), queues_(queues) {}
 
   // Memory for what one clock knows.
-  static double bytes_each(size_t ranks, size_t lanes) {
-    return static_cast<double>(words(ranks, lanes) * sizeof(int32_t) + kExtraBytes);
+  static double bytes_each(size_t ranks, size_t queues) {
+    return static_cast<double>(words(ranks, queues) * sizeof(int32_t) + kExtraBytes);
   }
   // How many are held at the moment, those that are shared counted once.
   size_t held() const { return held_; }
@@ -29,10 +29,10 @@ class ClockStore {
  private:
   friend class Clock;
   static constexpr size_t kExtraBytes = 128;  // what C++ and its allocator add
-  // The time of each lane, then one bit a rank.
-  static size_t words(size_t ranks, size_t lanes) { return lanes + (ranks + 31) / 32; }
+  // The time of each queue, then one bit a rank.
+  static size_t words(size_t ranks, size_t queues) { return queues + (ranks + 31) / 32; }
 
-  size_t ranks_, lanes_;
+  size_t ranks_, queues_;
   size_t held_ = 0;
   std::vector<std::vector<int32_t>> spare_;  // kept, since asking the system for pages costs more than all merging
 };
@@ -40,11 +40,11 @@ class ClockStore {
 class Clock {
  public:
   Clock() = default;
-  // The clock of a lane of `rank`, or of the rank's caller (component -1): it knows of that rank's call.
+  // The clock of a queue of `rank`, or of the rank's caller (component -1): it knows of that rank's call.
   Clock(ClockStore& store, int rank, int component) : store_(&store), rank_(rank), component_(component) {}
 
   int component() const { return component_; }
-  // The time of the lane itself.
+  // The time of the queue itself.
   int32_t time() const { return time_; }
   void set_time(int32_t time) { time_ = time; }
 
@@ -68,7 +68,7 @@ class Clock {
     std::vector<int32_t> words;
 
    private:
-    uint32_t word_of(size_t rank) const { return static_cast<uint32_t>(words[store.lanes_ + rank / 32]); }
+    uint32_t word_of(size_t rank) const { return static_cast<uint32_t>(words[store.queues_ + rank / 32]); }
   };
 
   ClockStore* store_ = nullptr;

@@ -68,8 +68,8 @@ void check_shape(const Plan& plan) {
   const auto refuse = [&](const auto&... parts) {
     fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, " (", name(plan.collective), "): ", parts...);
   };
-  if (plan.collective > Collective::kBarrier || plan.reach > Reach::kPeer) {
-    fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, ": unknown collective or reach");
+  if (plan.collective > Collective::kBarrier || plan.access > Access::kZeroCopy) {
+    fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, ": unknown collective or access");
   }
   if (ranks < 1) refuse("has no ranks");
   if (plan.ranks.size() > static_cast<size_t>(kMaxRanks)) {

@@ -9,23 +9,23 @@
 
 namespace plait {
 
-// One operation of one lane of one rank. Lane -1: the rank's caller.
+// One operation of one queue of one rank. Queue -1: the rank's caller.
 struct OperationId {
   int rank = -1;
-  int lane = -1;
+  int queue = -1;
   int operation = -1;
 
   friend bool operator==(const OperationId&, const OperationId&) = default;
 };
 
-// "rank 2 lane 0 operation 5", "the caller of rank 2".
+// "rank 2 queue 0 operation 5", "the caller of rank 2".
 inline std::string to_text(const OperationId& id) {
-  if (id.lane < 0) return join("the caller of rank ", id.rank);
-  return join("rank ", id.rank, " lane ", id.lane, " operation ", id.operation);
+  if (id.queue < 0) return join("the caller of rank ", id.rank);
+  return join("rank ", id.rank, " queue ", id.queue, " operation ", id.operation);
 }
 
 inline const Operation& operation_at(const Plan& plan, const OperationId& id) {
-  return plan.ranks[id.rank].lanes[id.lane].operations[id.operation];
+  return plan.ranks[id.rank].queues[id.queue].operations[id.operation];
 }
 
 // Throws kInvalidPlan about the plan as a whole, or about a rank of it.
@@ -37,8 +37,8 @@ template <class... Parts>
 // Throws kInvalidPlan about one operation; `in_place` tells which of the two executions found the fault.
 template <class... Parts>
 [[noreturn]] void refuse_operation(const Plan& plan, bool in_place, const OperationId& at, const Parts&... parts) {
-  fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, in_place ? " (in place)" : "", ", rank ", at.rank, ", lane ",
-       at.lane, " (", name(plan.ranks[at.rank].lanes[at.lane].engine), "), operation ", at.operation, " `",
+  fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, in_place ? " (in place)" : "", ", rank ", at.rank, ", queue ",
+       at.queue, " (", name(plan.ranks[at.rank].queues[at.queue].engine), "), operation ", at.operation, " `",
        to_text(operation_at(plan, at)), "`: ", parts...);
 }
 

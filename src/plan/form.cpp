@@ -16,10 +16,10 @@ namespace {
 template <class Visit>
 void for_each_operation(const Plan& plan, Visit visit) {
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    const auto& lanes = plan.ranks[rank].lanes;
-    for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      for (size_t i = 0; i < lanes[lane].operations.size(); ++i) {
-        visit(OperationId{rank, static_cast<int>(lane), static_cast<int>(i)}, lanes[lane].operations[i]);
+    const auto& queues = plan.ranks[rank].queues;
+    for (size_t queue = 0; queue < queues.size(); ++queue) {
+      for (size_t i = 0; i < queues[queue].operations.size(); ++i) {
+        visit(OperationId{rank, static_cast<int>(queue), static_cast<int>(i)}, queues[queue].operations[i]);
       }
     }
   }
@@ -29,7 +29,10 @@ void for_each_operation(const Plan& plan, Visit visit) {
 class OperationCheck {
  public:
   OperationCheck(const Plan& plan, const OperationId& at)
-      : plan_(plan), at_(at), operation_(operation_at(plan, at)), engine_(plan.ranks[at.rank].lanes[at.lane].engine) {}
+      : plan_(plan),
+        at_(at),
+        operation_(operation_at(plan, at)),
+        engine_(plan.ranks[at.rank].queues[at.queue].engine) {}
 
   void run() const {
     for (const auto* places : {&operation_.sources, &operation_.destinations}) {
@@ -38,8 +41,8 @@ class OperationCheck {
       }
     }
     switch (operation_.kind) {
-      case OpKind::kFold:
-        return fold();
+      case OpKind::kReduce:
+        return reduce();
       case OpKind::kSend:
         if (carries_nothing()) return empty_message();
         if (operation_.sources.size() != 1 || !operation_.destinations.empty()) refuse("a send has one source");
@@ -65,11 +68,11 @@ class OperationCheck {
   // For what has no text form.
   [[noreturn]] void refuse_nameless(const char* what) const { refuse_plan(plan_, to_text(at_), ": ", what); }
 
-  void fold() const {
+  void reduce() const {
     if (operation_.sources.empty() || operation_.destinations.empty()) {
-      refuse("a fold needs at least one source and one destination");
+      refuse("a reduce needs at least one source and one destination");
     }
-    if (engine_ == Engine::kNet) refuse("a net lane only sends, receives, signals and waits");
+    if (engine_ == Engine::kNet) refuse("a net queue only sends, receives, signals and waits");
     if (engine_ == Engine::kCopy && (operation_.sources.size() != 1 || operation_.destinations.size() != 1)) {
       refuse("a copy engine copies from one place to one place");
     }
@@ -98,7 +101,7 @@ class OperationCheck {
   }
 
   void check_can_carry() const {
-    if (engine_ == Engine::kSm) refuse("an sm lane cannot send or receive; that takes a net, copy or cpu lane");
+    if (engine_ == Engine::kSm) refuse("an sm queue cannot send or receive; that takes a net, copy or cpu queue");
   }
 
   void signal() const {
@@ -130,11 +133,11 @@ class OperationCheck {
       window(place, store);
     }
     if (plan_.node_of[place.rank] != plan_.node_of[at_.rank]) {
-      refuse(to_text(place), " is on node ", plan_.node_of[place.rank], ", out of load and store reach of node ",
+      refuse(to_text(place), " is on node ", plan_.node_of[place.rank], ", out of load and store access of node ",
              plan_.node_of[at_.rank], "; use send and receive");
     }
-    if (!has_slots(place.buffer) && plan_.reach == Reach::kStaged && place.rank != at_.rank) {
-      refuse(to_text(place), " belongs to another rank's caller, out of reach in a staged plan");
+    if (!has_slots(place.buffer) && plan_.access == Access::kStaged && place.rank != at_.rank) {
+      refuse(to_text(place), " belongs to another rank's caller, out of access in a staged plan");
     }
   }
 
@@ -165,7 +168,7 @@ class OperationCheck {
     if (missing >= 0) refuse("chunk ", missing, " is not in ", to_text(place), ", which holds ", text(window));
   }
 
-  // The elements of a fold are worked on in any order, so each may share memory only with itself: the same place may
+  // The elements of a reduce are worked on in any order, so each may share memory only with itself: the same place may
   // be source and destination, but places that overlap in part would be read after they were written.
   void overlaps() const {
     std::vector<Place> stores = operation_.destinations;
@@ -198,9 +201,9 @@ class OperationCheck {
   void peer() const {
     const int rank = operation_.peer_rank;
     if (rank < 0 || rank >= plan_.rank_count()) refuse("its peer, rank ", rank, ", does not exist");
-    const int lanes = static_cast<int>(plan_.ranks[rank].lanes.size());
-    if (operation_.peer_lane < 0 || operation_.peer_lane >= lanes) {
-      refuse("lane ", operation_.peer_lane, " of rank ", rank, " does not exist");
+    const int queues = static_cast<int>(plan_.ranks[rank].queues.size());
+    if (operation_.peer_queue < 0 || operation_.peer_queue >= queues) {
+      refuse("queue ", operation_.peer_queue, " of rank ", rank, " does not exist");
     }
   }
 
@@ -223,8 +226,8 @@ void check_counts(const Plan& plan, int64_t operations) {
       refuse_plan(plan, "rank ", rank, " counts ", it.signals, " signals and ", it.messages,
                   " messages, more than there are operations in the plan (", operations, ")");
     }
-    for (const Lane& lane : it.lanes) {
-      if (lane.engine > Engine::kNet) refuse_plan(plan, "rank ", rank, " has a lane of an unknown engine");
+    for (const Queue& queue : it.queues) {
+      if (queue.engine > Engine::kNet) refuse_plan(plan, "rank ", rank, " has a queue of an unknown engine");
     }
   }
 }
@@ -262,13 +265,13 @@ void check_pair(const Plan& plan, const Pair& pair, int receiver, size_t number,
   }
   const Operation& sent = operation_at(plan, pair.from);
   const Operation& taken = operation_at(plan, pair.to);
-  if (sent.peer_lane != pair.to.lane) {
-    refuse_operation(plan, false, pair.from, what, " ", number, " is for lane ", sent.peer_lane, " of rank ", receiver,
-                     ", but ", to_text(pair.to), " awaits it");
+  if (sent.peer_queue != pair.to.queue) {
+    refuse_operation(plan, false, pair.from, what, " ", number, " is for queue ", sent.peer_queue, " of rank ",
+                     receiver, ", but ", to_text(pair.to), " awaits it");
   }
-  if (taken.peer_rank != pair.from.rank || taken.peer_lane != pair.from.lane) {
+  if (taken.peer_rank != pair.from.rank || taken.peer_queue != pair.from.queue) {
     refuse_operation(plan, false, pair.to, what, " ", number, " comes from ", to_text(pair.from), ", not from rank ",
-                     taken.peer_rank, " lane ", taken.peer_lane);
+                     taken.peer_rank, " queue ", taken.peer_queue);
   }
   if (taken.kind == OpKind::kReceive && (sent.chunk != taken.chunk || sent.chunks != taken.chunks)) {
     refuse_operation(plan, false, pair.to, what, " ", number, ", from ", to_text(pair.from), ", carries ", sent.chunks,
@@ -285,7 +288,7 @@ Pairing match(const Plan& plan) {
   for_each_operation(plan, [&](const OperationId& at, const Operation& operation) {
     const bool signal = operation.kind == OpKind::kSignal || operation.kind == OpKind::kWait;
     if (signal) enter(plan, at, pairing.signals, "signal");
-    if (!signal && operation.kind != OpKind::kFold) enter(plan, at, pairing.messages, "message");
+    if (!signal && operation.kind != OpKind::kReduce) enter(plan, at, pairing.messages, "message");
   });
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const auto& signals = pairing.signals[rank];
@@ -302,7 +305,7 @@ Pairing check_form(const Plan& plan) {
   check_shape(plan);
   int64_t operations = 0;
   for (const RankPlan& rank : plan.ranks) {
-    for (const Lane& lane : rank.lanes) operations += static_cast<int64_t>(lane.operations.size());
+    for (const Queue& queue : rank.queues) operations += static_cast<int64_t>(queue.operations.size());
   }
   if (operations > std::numeric_limits<int>::max()) refuse_plan(plan, "has more than 2^31 operations");
   check_counts(plan, operations);

@@ -47,7 +47,7 @@ void append_places(std::string& out, const char* key, const std::vector<Place>& 
 // Members that the kind has no use for are written where they are set all the same, so that nothing gets lost.
 void append_operation(std::string& out, const Operation& operation) {
   const bool moves = operation.kind != OpKind::kSignal && operation.kind != OpKind::kWait;
-  const bool peer = operation.kind != OpKind::kFold;
+  const bool peer = operation.kind != OpKind::kReduce;
   out += "{\"op\": \"";
   out += name(operation.kind);
   out += "\"";
@@ -57,7 +57,7 @@ void append_operation(std::string& out, const Operation& operation) {
   };
   if (peer || operation.number != -1) append("number", operation.number);
   if (peer || operation.peer_rank != -1) append("rank", operation.peer_rank);
-  if (peer || operation.peer_lane != -1) append("lane", operation.peer_lane);
+  if (peer || operation.peer_queue != -1) append("queue", operation.peer_queue);
   if (!operation.destinations.empty()) append_places(out, "to", operation.destinations);
   if (!operation.sources.empty()) append_places(out, "from", operation.sources);
   if (moves || operation.chunk != 0) append("chunk", operation.chunk);
@@ -74,11 +74,11 @@ void append_rank(std::string& out, const RankPlan& rank) {
   append_member(out, "signals", rank.signals);
   out += ", ";
   append_member(out, "messages", rank.messages);
-  out += ", \"lanes\": [";
-  for (size_t lane = 0; lane < rank.lanes.size(); ++lane) {
-    out +=
-        join(lane == 0 ? "\n" : ",\n", "      {\"engine\": \"", name(rank.lanes[lane].engine), "\", \"operations\": [");
-    const auto& operations = rank.lanes[lane].operations;
+  out += ", \"queues\": [";
+  for (size_t queue = 0; queue < rank.queues.size(); ++queue) {
+    out += join(queue == 0 ? "\n" : ",\n", "      {\"engine\": \"", name(rank.queues[queue].engine),
+                "\", \"operations\": [");
+    const auto& operations = rank.queues[queue].operations;
     for (size_t i = 0; i < operations.size(); ++i) {
       out += i == 0 ? "\n        " : ",\n        ";
       append_operation(out, operations[i]);
@@ -163,18 +163,18 @@ std::vector<Place> read_places(const std::optional<JsonValue>& list) {
 }
 
 Operation read_operation(const JsonValue& value) {
-  value.allow_only({"op", "number", "rank", "lane", "to", "from", "chunk", "chunks"});
+  value.allow_only({"op", "number", "rank", "queue", "to", "from", "chunk", "chunks"});
   Operation operation;
   operation.kind = read_name<OpKind>(value.at("op"), 5, "a kind of operation");
   const bool moves = operation.kind != OpKind::kSignal && operation.kind != OpKind::kWait;
-  const bool peer = operation.kind != OpKind::kFold;
+  const bool peer = operation.kind != OpKind::kReduce;
   const auto optional_int = [&](const char* key, int otherwise) {
     const auto member = value.find(key);
     return member ? read_int(*member) : otherwise;
   };
   operation.number = peer ? read_int(value.at("number")) : optional_int("number", -1);
   operation.peer_rank = peer ? read_int(value.at("rank")) : optional_int("rank", -1);
-  operation.peer_lane = peer ? read_int(value.at("lane")) : optional_int("lane", -1);
+  operation.peer_queue = peer ? read_int(value.at("queue")) : optional_int("queue", -1);
   operation.destinations = read_places(value.find("to"));
   operation.sources = read_places(value.find("from"));
   operation.chunk = moves ? read_int(value.at("chunk")) : optional_int("chunk", 0);
@@ -183,20 +183,20 @@ Operation read_operation(const JsonValue& value) {
 }
 
 RankPlan read_rank(const JsonValue& value) {
-  value.allow_only({"scratch_slots", "host_slots", "signals", "messages", "lanes"});
+  value.allow_only({"scratch_slots", "host_slots", "signals", "messages", "queues"});
   RankPlan rank;
   rank.scratch_slots = read_int(value.at("scratch_slots"));
   rank.host_slots = read_int(value.at("host_slots"));
   rank.signals = read_int(value.at("signals"));
   rank.messages = read_int(value.at("messages"));
-  const JsonValue lanes = value.at("lanes");
-  if (!lanes.is_array()) lanes.fail_expected("an array of lanes");
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    const JsonValue lane = lanes.at(i);
-    lane.allow_only({"engine", "operations"});
-    Lane& read = rank.lanes.emplace_back();
-    read.engine = read_name<Engine>(lane.at("engine"), 4, "an engine");
-    const JsonValue operations = lane.at("operations");
+  const JsonValue queues = value.at("queues");
+  if (!queues.is_array()) queues.fail_expected("an array of queues");
+  for (size_t i = 0; i < queues.size(); ++i) {
+    const JsonValue queue = queues.at(i);
+    queue.allow_only({"engine", "operations"});
+    Queue& read = rank.queues.emplace_back();
+    read.engine = read_name<Engine>(queue.at("engine"), 4, "an engine");
+    const JsonValue operations = queue.at("operations");
     if (!operations.is_array()) operations.fail_expected("an array of operations");
     read.operations.reserve(operations.size());
     for (size_t j = 0; j < operations.size(); ++j) read.operations.push_back(read_operation(operations.at(j)));
@@ -208,7 +208,7 @@ RankPlan read_rank(const JsonValue& value) {
 
 std::string to_json(const Plan& plan) {
   std::string out = join("{\n  \"plait_plan\": ", kPlanJsonVersion, ",\n  \"algorithm\": ", quoted(plan.algorithm),
-                         ",\n  \"collective\": \"", name(plan.collective), "\",\n  \"reach\": \"", name(plan.reach),
+                         ",\n  \"collective\": \"", name(plan.collective), "\",\n  \"access\": \"", name(plan.access),
                          "\",\n  \"root\": ", plan.root, ",\n  \"blocks\": ", plan.blocks,
                          ",\n  \"chunks_per_block\": ", plan.chunks_per_block,
                          ",\n  \"in_place\": ", plan.in_place ? "true" : "false", ",\n  \"node_of\": [");
@@ -230,12 +230,12 @@ Plan plan_from_json(std::string_view text, const std::string& file) {
   }
   const JsonValue version = root.at("plait_plan");
   if (version.as_number() != kPlanJsonVersion) version.fail_expected(join("version ", kPlanJsonVersion, " of plans"));
-  root.allow_only({"plait_plan", "algorithm", "collective", "reach", "root", "blocks", "chunks_per_block", "in_place",
+  root.allow_only({"plait_plan", "algorithm", "collective", "access", "root", "blocks", "chunks_per_block", "in_place",
                    "node_of", "ranks"});
   Plan plan;
   plan.algorithm = root.at("algorithm").as_name();
   plan.collective = read_name<Collective>(root.at("collective"), kCollectiveCount, "a collective");
-  plan.reach = read_name<Reach>(root.at("reach"), 2, "a reach");
+  plan.access = read_name<Access>(root.at("access"), 2, "an access");
   plan.root = read_int(root.at("root"));
   // chunk_count(), the product of the two, has to be a number before anybody verifies the plan.
   plan.blocks = static_cast<int>(root.at("blocks").as_integer(0, kMaxChunks));

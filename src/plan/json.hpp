@@ -1,17 +1,17 @@
 // Plans as JSON: for files, for other programs and for people who write a plan by hand. One operation a line:
 //
-//   {"plait_plan": 1, "algorithm": "pair", "collective": "broadcast", "reach": "staged", "root": 0, "blocks": 1,
+//   {"plait_plan": 2, "algorithm": "pair", "collective": "broadcast", "access": "staged", "root": 0, "blocks": 1,
 //    "chunks_per_block": 1, "in_place": true, "node_of": [0, 0], "ranks": [
-//     {"scratch_slots": 0, "host_slots": 0, "signals": 0, "messages": 0, "lanes": [
+//     {"scratch_slots": 0, "host_slots": 0, "signals": 0, "messages": 0, "queues": [
 //       {"engine": "cpu", "operations": [
-//         {"op": "fold", "to": ["r0.output", "r1.scratch[0]"], "from": ["r0.input"], "chunk": 0},
-//         {"op": "signal", "number": 0, "rank": 1, "lane": 0}]}]},
-//     {"scratch_slots": 1, "host_slots": 0, "signals": 1, "messages": 0, "lanes": [
+//         {"op": "reduce", "to": ["r0.output", "r1.scratch[0]"], "from": ["r0.input"], "chunk": 0},
+//         {"op": "signal", "number": 0, "rank": 1, "queue": 0}]}]},
+//     {"scratch_slots": 1, "host_slots": 0, "signals": 1, "messages": 0, "queues": [
 //       {"engine": "cpu", "operations": [
-//         {"op": "wait", "number": 0, "rank": 0, "lane": 0},
-//         {"op": "fold", "to": ["r1.output"], "from": ["r1.scratch[0]"], "chunk": 0}]}]}]}
+//         {"op": "wait", "number": 0, "rank": 0, "queue": 0},
+//         {"op": "reduce", "to": ["r1.output"], "from": ["r1.scratch[0]"], "chunk": 0}]}]}]}
 //
-// "rank" and "lane" are the peer's. "chunk" and "chunks" are the range; "chunks" is 1 where it is left out.
+// "rank" and "queue" are the peer's. "chunk" and "chunks" are the range; "chunks" is 1 where it is left out.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@
 
 namespace plait {
 
-inline constexpr int kPlanJsonVersion = 1;
+inline constexpr int kPlanJsonVersion = 2;
 
 // Any plan, right or wrong. The same plan always gives the same text.
 std::string to_json(const Plan& plan);

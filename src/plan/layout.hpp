@@ -1,7 +1,7 @@
 // When, at the earliest, things happen in a plan, counted in rows: for pictures.
 //
-// A row holds at most one fold, send or receive of each lane. Signals run in the gaps between rows: gap g is above row
-// g. What a lane does after a wait is below the gap in which the signal came.
+// A row holds at most one reduce, send or receive of each queue. Signals run in the gaps between rows: gap g is above
+// row g. What a queue does after a wait is below the gap in which the signal came.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,14 @@ struct PlanLayout {
   Pairing pairing;
   int rows = 0;
   int gaps = 0;  // at least rows
-  // [rank][lane][operation]: the row of folds, sends and receives; the gap of signals and waits. The gap of a wait is
-  // the one that the lane has reached when it goes on.
+  // [rank][queue][operation]: the row of reduces, sends and receives; the gap of signals and waits. The gap of a wait
+  // is the one that the queue has reached when it goes on.
   std::vector<std::vector<std::vector<int>>> position;
 
-  int at(const OperationId& id) const { return position[id.rank][id.lane][id.operation]; }
+  int at(const OperationId& id) const { return position[id.rank][id.queue][id.operation]; }
 };
 
-// Throws kInvalidPlan where the form of the plan is wrong or its lanes wait for ever.
+// Throws kInvalidPlan where the form of the plan is wrong or its queues wait for ever.
 PlanLayout lay_out(const Plan& plan);
 
 }  // namespace plait

@@ -17,8 +17,8 @@ double Memory::most_bytes(const Plan& plan, double reads) {
          2.0 * sizeof(ChunkWindow) * plan.rank_count();
 }
 
-Memory::Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& lane_of)
-    : plan_(plan), values_(values), lane_of_(lane_of) {
+Memory::Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& queue_of)
+    : plan_(plan), values_(values), queue_of_(queue_of) {
   size_t cells = 0;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     inputs_.push_back(input_window(plan, rank));
@@ -32,7 +32,7 @@ Memory::Memory(const Plan& plan, ValueTable& values, const std::vector<Operation
 
 void Memory::give_inputs() {
   for (int rank = 0; rank < plan_.rank_count(); ++rank) {
-    const Access call{rank, 1, -1};
+    const AccessRecord call{rank, 1, -1};
     // Both buffers belong to the caller until the call: whoever touches them has to know that the call was made.
     for (int position = 0; position < outputs_[rank].count(); ++position) {
       cells_[outputs(rank) + position].writer = call;
@@ -74,14 +74,14 @@ const Memory::Cell& Memory::output_cell(int rank, int chunk) const {
   return cells_[outputs(rank) + outputs_[rank].position_of(chunk)];
 }
 
-Memory::Access Memory::access_by(const Actor& actor) const {
+Memory::AccessRecord Memory::access_by(const Actor& actor) const {
   return {actor.clock->component(), actor.clock->time(), actor.id.operation};
 }
 
-OperationId Memory::id_of(const Access& access) const {
+OperationId Memory::id_of(const AccessRecord& access) const {
   if (access.component < plan_.rank_count()) return {access.component, -1, -1};
-  const OperationId& lane = lane_of_[access.component - plan_.rank_count()];
-  return {lane.rank, lane.lane, access.operation};
+  const OperationId& queue = queue_of_[access.component - plan_.rank_count()];
+  return {queue.rank, queue.queue, access.operation};
 }
 
 ValueTable::Id Memory::read(const Actor& actor, const Place& place, int offset) {
@@ -124,9 +124,9 @@ void Memory::write(const Actor& actor, const Place& place, int offset, ValueTabl
 
 bool Memory::is_left_out(const Actor& actor, const Cell& destination, int chunk) {
   const Operation& operation = operation_at(plan_, actor.id);
-  const Engine engine = plan_.ranks[actor.id.rank].lanes[actor.id.lane].engine;
-  const bool copies = operation.kind == OpKind::kFold && operation.sources.size() == 1;
-  return plan_.reach == Reach::kPeer && (engine == Engine::kCopy || engine == Engine::kSm) && copies &&
+  const Engine engine = plan_.ranks[actor.id.rank].queues[actor.id.queue].engine;
+  const bool copies = operation.kind == OpKind::kReduce && operation.sources.size() == 1;
+  return plan_.access == Access::kZeroCopy && (engine == Engine::kCopy || engine == Engine::kSm) && copies &&
          shared_cell(operation.sources[0], chunk) == &destination;
 }
 
@@ -136,7 +136,7 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
     refuse(actor, it, "writes chunk ", it.chunk, " to ", to_text(it.place), " without having heard of ",
            cell.writer.operation < 0 ? "the call by " : "the earlier write by ", to_text(id_of(cell.writer)));
   }
-  for (const Access& reader : cell.readers) {
+  for (const AccessRecord& reader : cell.readers) {
     if (!before(reader, *actor.clock)) {
       refuse(actor, it, "writes chunk ", it.chunk, " to ", to_text(it.place), " while ", to_text(id_of(reader)),
              " may still read it");
@@ -166,11 +166,11 @@ void Memory::check_buffer(int rank, size_t first_cell, const ChunkWindow& window
                           const Clock& end) const {
   for (int position = 0; position < window.count(); ++position) {
     const Cell& cell = cells_[first_cell + position];
-    const auto refuse_early = [&](const Access& late, const char* verb) {
+    const auto refuse_early = [&](const AccessRecord& late, const char* verb) {
       refuse_operation(plan_, in_place, id_of(late), "rank ", rank, " may return before this ", verb, " chunk ",
                        window.chunk_at(position), " of its ", buffer);
     };
-    for (const Access& reader : cell.readers) {
+    for (const AccessRecord& reader : cell.readers) {
       if (!before(reader, end)) refuse_early(reader, "reads");
     }
     if (cell.writer.component >= 0 && !before(cell.writer, end)) refuse_early(cell.writer, "writes");

@@ -17,7 +17,7 @@
 
 namespace plait {
 
-// Who touches memory: one operation, and all that its lane has heard of.
+// Who touches memory: one operation, and all that its queue has heard of.
 struct Actor {
   OperationId id;
   const Clock* clock = nullptr;
@@ -25,8 +25,8 @@ struct Actor {
 
 class Memory {
  public:
-  // `lane_of` names the lane of each component of the clock behind those of the ranks. Keeps references to all three.
-  Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& lane_of);
+  // `queue_of` names the queue of each component of the clock behind those of the ranks. Keeps references to all three.
+  Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& queue_of);
 
   // An upper bound on its memory, where so many chunks are read from places.
   static double most_bytes(const Plan& plan, double reads);
@@ -41,7 +41,7 @@ class Memory {
   void check_end(int rank, const Clock& end) const;
 
  private:
-  struct Access {
+  struct AccessRecord {
     int32_t component = -1;
     int32_t time = 0;
     int32_t operation = -1;
@@ -49,8 +49,8 @@ class Memory {
   struct Cell {
     ValueTable::Id value = ValueTable::kNothing;
     bool written = false;
-    Access writer;
-    std::vector<Access> readers;  // since the last write
+    AccessRecord writer;
+    std::vector<AccessRecord> readers;  // since the last write
   };
 
   // Judges and makes the accesses to one cell, in one of the two ways the buffers may lie.
@@ -77,9 +77,11 @@ class Memory {
   void check_buffer(int rank, size_t first_cell, const ChunkWindow& window, const char* buffer, bool in_place,
                     const Clock& end) const;
   void check_output(int rank, int chunk) const;
-  bool before(const Access& access, const Clock& clock) const { return clock.knows(access.component, access.time); }
-  Access access_by(const Actor& actor) const;
-  OperationId id_of(const Access& access) const;
+  bool before(const AccessRecord& access, const Clock& clock) const {
+    return clock.knows(access.component, access.time);
+  }
+  AccessRecord access_by(const Actor& actor) const;
+  OperationId id_of(const AccessRecord& access) const;
   const Cell& output_cell(int rank, int chunk) const;
 
   template <class... Parts>
@@ -89,7 +91,7 @@ class Memory {
 
   const Plan& plan_;
   ValueTable& values_;
-  const std::vector<OperationId>& lane_of_;
+  const std::vector<OperationId>& queue_of_;
   std::vector<ChunkWindow> inputs_, outputs_;  // what the caller's buffers of each rank hold
   std::vector<size_t> first_cell_;             // of each rank: input, output, scratch, host, and in place the shared
   std::vector<Cell> cells_;

@@ -21,8 +21,8 @@ class Rewriter {
   Plan rewrite() {
     for (int rank = 0; rank < plan_.rank_count(); ++rank) {
       const RankPlan& before = plan_.ranks[rank];
-      for (size_t lane = 0; lane < before.lanes.size(); ++lane) {
-        rewrite_lane(rank, before.lanes[lane], result_.ranks[rank].lanes[lane]);
+      for (size_t queue = 0; queue < before.queues.size(); ++queue) {
+        rewrite_queue(rank, before.queues[queue], result_.ranks[rank].queues[queue]);
       }
     }
     return std::move(result_);
@@ -42,7 +42,7 @@ class Rewriter {
     receiver.messages = 0;
   }
 
-  void rewrite_lane(int rank, const Lane& before, Lane& after) const {
+  void rewrite_queue(int rank, const Queue& before, Queue& after) const {
     if (before.engine == Engine::kNet) after.engine = Engine::kCpu;
     after.operations.clear();
     for (const Operation& it : before.operations) {
@@ -71,7 +71,7 @@ class Rewriter {
     Operation signal;
     signal.kind = kind;
     signal.peer_rank = message.peer_rank;
-    signal.peer_lane = message.peer_lane;
+    signal.peer_queue = message.peer_queue;
     signal.number = first_signal_[receiver] + message.number;
     return signal;
   }

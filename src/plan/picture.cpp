@@ -98,15 +98,15 @@ class Picture {
   // --- geometry ---
 
   void place_columns() {
-    int lanes = 0;
+    int queues = 0;
     for (int rank = 0; rank < shown_ranks_; ++rank) {
-      lanes += std::max<int>(1, static_cast<int>(plan_.ranks[rank].lanes.size()));
+      queues += std::max<int>(1, static_cast<int>(plan_.ranks[rank].queues.size()));
     }
-    lane_width_ = lanes <= 6 ? 170 : lanes <= 10 ? 138 : lanes <= 18 ? 112 : 92;
+    queue_width_ = queues <= 6 ? 170 : queues <= 10 ? 138 : queues <= 18 ? 112 : 92;
     double x = kMargin;
     for (int rank = 0; rank < shown_ranks_; ++rank) {
       rank_left_.push_back(x);
-      x += lane_width_ * static_cast<double>(std::max<size_t>(1, plan_.ranks[rank].lanes.size())) + kRankGap;
+      x += queue_width_ * static_cast<double>(std::max<size_t>(1, plan_.ranks[rank].queues.size())) + kRankGap;
     }
     rank_left_.push_back(x);
     width_ = std::max(x - kRankGap + kMargin, 760.0);
@@ -115,10 +115,10 @@ class Picture {
   void place_rows() {
     std::vector<bool> used(shown_gaps_, false);
     for (int rank = 0; rank < shown_ranks_; ++rank) {
-      for (size_t lane = 0; lane < plan_.ranks[rank].lanes.size(); ++lane) {
-        const auto& operations = plan_.ranks[rank].lanes[lane].operations;
+      for (size_t queue = 0; queue < plan_.ranks[rank].queues.size(); ++queue) {
+        const auto& operations = plan_.ranks[rank].queues[queue].operations;
         for (size_t i = 0; i < operations.size(); ++i) {
-          const int row = layout_.position[rank][lane][i];
+          const int row = layout_.position[rank][queue][i];
           if (is_box(operations[i]) && row < shown_gaps_) used[row] = true;
         }
       }
@@ -135,24 +135,24 @@ class Picture {
   double row_top(int row) const { return row_top_[std::min<size_t>(row, row_top_.size() - 1)]; }
   double gap_top(int gap) const { return row_top(gap) - kGap; }
   bool shown(int rank, int row) const { return rank < shown_ranks_ && row < shown_gaps_; }
-  double lane_center(int rank, int lane) const { return rank_left_[rank] + lane_width_ * (lane + 0.5); }
+  double queue_center(int rank, int queue) const { return rank_left_[rank] + queue_width_ * (queue + 0.5); }
 
-  // Where data lands at another rank below `row`: at the lane of that rank that reads it first, else at lane 0.
+  // Where data lands at another rank below `row`: at the queue of that rank that reads it first, else at queue 0.
   double landing(const Place& place, int row) const {
-    int lane = 0, first = layout_.gaps;
-    const auto& lanes = plan_.ranks[place.rank].lanes;
-    for (size_t l = 0; l < lanes.size(); ++l) {
-      const auto& operations = lanes[l].operations;
+    int queue = 0, first = layout_.gaps;
+    const auto& queues = plan_.ranks[place.rank].queues;
+    for (size_t l = 0; l < queues.size(); ++l) {
+      const auto& operations = queues[l].operations;
       for (size_t i = 0; i < operations.size(); ++i) {
         const int read_at = layout_.position[place.rank][l][i];
         if (read_at <= row || read_at >= first) continue;
         const auto& sources = operations[i].sources;
         if (std::find(sources.begin(), sources.end(), place) == sources.end()) continue;
         first = read_at;
-        lane = static_cast<int>(l);
+        queue = static_cast<int>(l);
       }
     }
-    return lane_center(place.rank, lane);
+    return queue_center(place.rank, queue);
   }
 
   // --- parts ---
@@ -181,8 +181,8 @@ class Picture {
     if (has_root(plan_.collective)) facts += join(", root ", plan_.root);
     if (plan_.chunk_count() > 0)
       facts += join(", ", plan_.chunk_count(), plan_.chunk_count() == 1 ? " chunk" : " chunks");
-    facts += join(", ", report_.steps, report_.steps == 1 ? " step" : " steps", " between ranks, reach ",
-                  name(plan_.reach), plan_.in_place ? ", in place or not" : ", never in place");
+    facts += join(", ", report_.steps, report_.steps == 1 ? " step" : " steps", " between ranks, access ",
+                  name(plan_.access), plan_.in_place ? ", in place or not" : ", never in place");
     if (shown_ranks_ < plan_.rank_count()) {
       facts += join("; ranks ", shown_ranks_, " to ", plan_.rank_count() - 1, " are not drawn");
     }
@@ -201,11 +201,11 @@ class Picture {
       text(left + wide / 2, top + 19,
            nodes ? join("rank ", rank, " · node ", plan_.node_of[rank]) : join("rank ", rank),
            "font-size=\"13\" font-weight=\"600\" fill=\"#0f172a\" text-anchor=\"middle\"");
-      const auto& lanes = plan_.ranks[rank].lanes;
-      for (size_t lane = 0; lane < lanes.size(); ++lane) {
-        const double x = lane_center(rank, static_cast<int>(lane));
+      const auto& queues = plan_.ranks[rank].queues;
+      for (size_t queue = 0; queue < queues.size(); ++queue) {
+        const double x = queue_center(rank, static_cast<int>(queue));
         text(x, top + 35,
-             lanes.size() == 1 ? name(lanes[lane].engine) : join("lane ", lane, " · ", name(lanes[lane].engine)),
+             queues.size() == 1 ? name(queues[queue].engine) : join("queue ", queue, " · ", name(queues[queue].engine)),
              "font-size=\"10.5\" fill=\"#64748b\" text-anchor=\"middle\"");
         out_ << "<path d=\"M" << px(x) << " " << px(top + kHeaderHeight) << "V" << px(bottom - 8)
              << "\" stroke=\"#cbd5e1\" stroke-width=\"1\"/>\n";
@@ -219,11 +219,11 @@ class Picture {
          << px(y1 - bend) << " " << px(x1) << " " << px(y1) << "\" fill=\"none\" " << style << "/>\n";
   }
 
-  // From the gap `from` of one lane to the gap `to` of another: across in the first gap, then down beside the boxes.
+  // From the gap `from` of one queue to the gap `to` of another: across in the first gap, then down beside the boxes.
   void hop(const OperationId& a, int from, const OperationId& b, int to, double offset, const char* style) {
-    const double x0 = lane_center(a.rank, a.lane) + offset, x1 = lane_center(b.rank, b.lane) + offset;
+    const double x0 = queue_center(a.rank, a.queue) + offset, x1 = queue_center(b.rank, b.queue) + offset;
     if (from == to) return line(x0, gap_top(from), x1, row_top(to) - 1, style);
-    const double side = lane_center(b.rank, b.lane) + lane_width_ / 2 - 5;
+    const double side = queue_center(b.rank, b.queue) + queue_width_ / 2 - 5;
     const double turn = row_top(from), y0 = gap_top(from), last = gap_top(to), y1 = row_top(to) - 1;
     out_ << "<path d=\"M" << px(x0) << " " << px(y0) << "C" << px(x0) << " " << px((y0 + turn) / 2) << " " << px(side)
          << " " << px((y0 + turn) / 2) << " " << px(side) << " " << px(turn) << "V" << px(last) << "C" << px(side)
@@ -234,10 +234,10 @@ class Picture {
   template <class Visit>
   void for_each_shown(Visit visit) const {
     for (int rank = 0; rank < shown_ranks_; ++rank) {
-      for (size_t lane = 0; lane < plan_.ranks[rank].lanes.size(); ++lane) {
-        const auto& operations = plan_.ranks[rank].lanes[lane].operations;
+      for (size_t queue = 0; queue < plan_.ranks[rank].queues.size(); ++queue) {
+        const auto& operations = plan_.ranks[rank].queues[queue].operations;
         for (size_t i = 0; i < operations.size(); ++i) {
-          const OperationId id{rank, static_cast<int>(lane), static_cast<int>(i)};
+          const OperationId id{rank, static_cast<int>(queue), static_cast<int>(i)};
           if (layout_.at(id) < shown_gaps_) visit(id, operations[i]);
         }
       }
@@ -262,7 +262,7 @@ class Picture {
     for_each_shown([&](const OperationId& id, const Operation& o) {
       if (!is_box(o)) return;
       const int row = layout_.at(id);
-      const double x = lane_center(id.rank, id.lane) - 6, top = row_top(row), bottom = top + kBoxHeight;
+      const double x = queue_center(id.rank, id.queue) - 6, top = row_top(row), bottom = top + kBoxHeight;
       if (o.kind == OpKind::kSend) {
         const OperationId& to = layout_.pairing.messages[o.peer_rank][o.number].to;
         if (shown(to.rank, layout_.at(to))) {
@@ -272,7 +272,7 @@ class Picture {
       }
       for (const Place& place : o.sources) {
         if (place.rank == id.rank || place.rank >= shown_ranks_) continue;
-        const double from = lane_center(place.rank, 0) - 6;
+        const double from = queue_center(place.rank, 0) - 6;
         dot(from, top - kGap + 8);
         line(from, top - kGap + 8, x, top - 1, style);
       }
@@ -288,7 +288,7 @@ class Picture {
   }
 
   Stage stage_of(const OperationId& id) const {
-    const FoldFacts& facts = report_.facts[id.rank][id.lane][id.operation];
+    const ReduceFacts& facts = report_.facts[id.rank][id.queue][id.operation];
     if (facts.result_is_partial) return Stage::kUnfinished;
     return facts.finishes ? Stage::kFinished : Stage::kRaw;
   }
@@ -303,7 +303,7 @@ class Picture {
   void draw_boxes() {
     for_each_shown([&](const OperationId& id, const Operation& o) {
       if (!is_box(o)) return;
-      const double wide = lane_width_ - 26, x = lane_center(id.rank, id.lane), y = row_top(layout_.at(id));
+      const double wide = queue_width_ - 26, x = queue_center(id.rank, id.queue), y = row_top(layout_.at(id));
       out_ << "<g><title>" << escaped(join(to_text(id), ": ", to_text(o))) << "</title>\n";
       box(x - wide / 2, y, wide, kBoxHeight, o.chunk, stage_of(id));
       text(x, y + 15.5, o.chunks == 0 ? "no data" : join(o.chunks == 1 ? "chunk " : "chunks ", chunk_text(o)),
@@ -379,7 +379,7 @@ class Picture {
   const PlanReport& report_;
   const PlanLayout layout_;
   int shown_ranks_ = 0, shown_gaps_ = 0;
-  double lane_width_ = 0, width_ = 0;
+  double queue_width_ = 0, width_ = 0;
   std::vector<double> rank_left_, row_top_;
   std::ostringstream out_;
 };

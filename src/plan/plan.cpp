@@ -17,8 +17,8 @@ constexpr std::pair<std::string_view, Collective> kCollectiveAliases[] = {
     {"bcast", Collective::kBroadcast}, {"reducescatterblock", Collective::kReduceScatter}};
 constexpr std::array<const char*, 4> kEngines = {"sm", "copy", "cpu", "net"};
 constexpr std::array<const char*, 4> kBuffers = {"input", "output", "scratch", "host"};
-constexpr std::array<const char*, 5> kOpKinds = {"fold", "send", "receive", "signal", "wait"};
-constexpr std::array<const char*, 2> kReaches = {"staged", "peer"};
+constexpr std::array<const char*, 5> kOpKinds = {"reduce", "send", "receive", "signal", "wait"};
+constexpr std::array<const char*, 2> kAccesses = {"staged", "zero_copy"};
 
 }  // namespace
 
@@ -26,7 +26,7 @@ const char* name(Collective collective) { return kCollectives.at(static_cast<siz
 const char* name(Engine engine) { return kEngines.at(static_cast<size_t>(engine)); }
 const char* name(Buffer buffer) { return kBuffers.at(static_cast<size_t>(buffer)); }
 const char* name(OpKind kind) { return kOpKinds.at(static_cast<size_t>(kind)); }
-const char* name(Reach reach) { return kReaches.at(static_cast<size_t>(reach)); }
+const char* name(Access access) { return kAccesses.at(static_cast<size_t>(access)); }
 
 Collective parse_collective(std::string_view text) {
   std::string known;

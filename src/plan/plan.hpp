@@ -1,6 +1,6 @@
 // The plan: who moves what where, in which order. The same object is verified, costed, simulated, drawn and run.
 //
-// A plan lists, for every rank, a few lanes; a lane is a sequence of operations that one engine performs in order.
+// A plan lists, for every rank, a few queues; a queue is a sequence of operations that one engine performs in order.
 // Sizes are fractions of the message until launch: the message has `blocks` equal blocks (one a rank for collectives
 // that scatter or gather, one for each pair of ranks for all_to_all, else one), each cut into `chunks_per_block`
 // chunks. Chunks are numbered through the message, and that number is the index of a place in the input and in the
@@ -30,7 +30,7 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectiveCount = 9;
 
-// Who performs a lane.
+// Who performs a queue.
 enum class Engine : uint8_t {
   kSm,    // a set of CTAs of the rank's GPU
   kCopy,  // a copy engine of the rank's GPU
@@ -49,9 +49,9 @@ enum class Buffer : uint8_t {
 constexpr bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
 
 // Which memory an engine may load from and store to.
-enum class Reach : uint8_t {
-  kStaged,  // its own rank's input and output; scratch and host buffers of every rank of its node
-  kPeer,    // every buffer of every rank of its node. On GPUs, copies of memory onto itself are left out then
+enum class Access : uint8_t {
+  kStaged,    // its own rank's input and output; scratch and host buffers of every rank of its node
+  kZeroCopy,  // every buffer of every rank of its node. On GPUs, copies of memory onto itself are left out then
 };
 
 struct Place {
@@ -63,21 +63,21 @@ struct Place {
 };
 
 enum class OpKind : uint8_t {
-  kFold,     // destinations <- sources combined in the listed order; one source: a copy
+  kReduce,   // destinations <- sources combined in the listed order; one source: a copy
   kSend,     // sources[0] to peer_rank, for paths without load and store; of a barrier nothing, only that it came
   kReceive,  // from peer_rank into destinations[0]
-  kSignal,   // tell lane peer_lane of peer_rank that everything this lane did before is visible
-  kWait,     // do not go on before signal `number` of this rank came (from peer_lane of peer_rank)
+  kSignal,   // tell queue peer_queue of peer_rank that everything this queue did before is visible
+  kWait,     // do not go on before signal `number` of this rank came (from peer_queue of peer_rank)
 };
 
 struct Operation {
-  OpKind kind = OpKind::kFold;
-  int chunk = 0;  // fold, send, receive: the chunks [chunk, chunk + chunks) of the message
+  OpKind kind = OpKind::kReduce;
+  int chunk = 0;  // reduce, send, receive: the chunks [chunk, chunk + chunks) of the message
   int chunks = 0;
   std::vector<Place> destinations;
   std::vector<Place> sources;
   int peer_rank = -1;
-  int peer_lane = -1;
+  int peer_queue = -1;
   // signal and wait: which signal of the waiting rank; send and receive: which message of the receiving rank.
   // Every number is used by one sender and one receiver, once in a plan.
   int number = -1;
@@ -85,19 +85,19 @@ struct Operation {
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
-struct Lane {
+struct Queue {
   Engine engine = Engine::kCpu;
   std::vector<Operation> operations;
 
-  friend bool operator==(const Lane&, const Lane&) = default;
+  friend bool operator==(const Queue&, const Queue&) = default;
 };
 
 struct RankPlan {
-  std::vector<Lane> lanes;
+  std::vector<Queue> queues;
   int scratch_slots = 0;
   int host_slots = 0;
-  int signals = 0;   // signals that lanes of this rank wait for
-  int messages = 0;  // messages that lanes of this rank receive
+  int signals = 0;   // signals that queues of this rank wait for
+  int messages = 0;  // messages that queues of this rank receive
 
   friend bool operator==(const RankPlan&, const RankPlan&) = default;
 };
@@ -105,7 +105,7 @@ struct RankPlan {
 struct Plan {
   std::string algorithm;  // registered name and parameters, such as "hierarchical_ring(4x2)"
   Collective collective = Collective::kAllReduce;
-  Reach reach = Reach::kStaged;
+  Access access = Access::kStaged;
   int root = 0;  // broadcast, reduce, gather and scatter
   int blocks = 1;
   int chunks_per_block = 1;
@@ -129,12 +129,12 @@ struct ChunkRange {
   friend bool operator==(const ChunkRange&, const ChunkRange&) = default;
 };
 
-// "all_reduce", "fold", "scratch", …: the names used in text, JSON and on the command line.
+// "all_reduce", "reduce", "scratch", …: the names used in text, JSON and on the command line.
 const char* name(Collective collective);
 const char* name(Engine engine);
 const char* name(Buffer buffer);
 const char* name(OpKind kind);
-const char* name(Reach reach);
+const char* name(Access access);
 // The reverse, which also takes NCCL's and MPI's ways to write a name, in any case: "allreduce", "AllReduce", "bcast".
 // Throws kInvalidArgument with the known names.
 Collective parse_collective(std::string_view text);

@@ -14,9 +14,9 @@
 namespace plait {
 namespace {
 
-// With what the allocator adds: the facts of one operation; one lane; one signal or message and its two ends; one pair
+// With what the allocator adds: the facts of one operation; one queue; one signal or message and its two ends; one pair
 // of endpoints between which there is traffic; all that does not grow.
-constexpr double kOperationBytes = 96, kSignalBytes = 192, kLaneBytes = 256, kTrafficBytes = 192, kBytes = 8192;
+constexpr double kOperationBytes = 96, kSignalBytes = 192, kQueueBytes = 256, kTrafficBytes = 192, kBytes = 8192;
 
 template <class... Parts>
 [[noreturn]] void refuse_size(const Plan& plan, const Parts&... parts) {
@@ -34,9 +34,9 @@ bool listens(const Operation& operation) {
   return operation.kind == OpKind::kWait || operation.kind == OpKind::kReceive;
 }
 
-// Sums over all lanes and operations.
+// Sums over all queues and operations.
 struct Sums {
-  double lanes = 0, listening_lanes = 0, listening = 0, operations = 0, places = 0;
+  double queues = 0, listening_queues = 0, listening = 0, operations = 0, places = 0;
   double reads = 0, writes = 0;  // of one chunk in one place
   double message_chunks = 0;
 };
@@ -44,9 +44,9 @@ struct Sums {
 Sums sums_of(const Plan& plan) {
   Sums sums;
   for (const RankPlan& rank : plan.ranks) {
-    for (const Lane& lane : rank.lanes) {
+    for (const Queue& queue : rank.queues) {
       const double listened = sums.listening;
-      for (const Operation& it : lane.operations) {
+      for (const Operation& it : queue.operations) {
         const double sources = static_cast<double>(it.sources.size());
         sums.listening += listens(it);
         sums.places += sources + static_cast<double>(it.destinations.size());
@@ -54,9 +54,9 @@ Sums sums_of(const Plan& plan) {
         sums.writes += it.chunks * static_cast<double>(it.destinations.size());
         if (it.kind == OpKind::kSend) sums.message_chunks += it.chunks;
       }
-      sums.lanes += 1;
-      sums.listening_lanes += sums.listening > listened;
-      sums.operations += static_cast<double>(lane.operations.size());
+      sums.queues += 1;
+      sums.listening_queues += sums.listening > listened;
+      sums.operations += static_cast<double>(queue.operations.size());
     }
   }
   return sums;
@@ -78,8 +78,8 @@ double most_values(const Plan& plan) {
   double values = 0;
   for (int rank = 0; rank < plan.rank_count(); ++rank) values += input_window(plan, rank).count();
   for (const RankPlan& rank : plan.ranks) {
-    for (const Lane& lane : rank.lanes) {
-      for (const Operation& it : lane.operations) {
+    for (const Queue& queue : rank.queues) {
+      for (const Operation& it : queue.operations) {
         values += it.chunks * std::max(0.0, static_cast<double>(it.sources.size()) - 1);
       }
     }
@@ -93,12 +93,12 @@ ProofSize proof_size(const Plan& plan) {
   double ends = 0;  // signals and messages
   for (const RankPlan& rank : plan.ranks) ends += static_cast<double>(rank.signals) + rank.messages;
   ProofSize size;
-  size.bytes = kBytes + kOperationBytes * sums.operations + 4 * sums.places + kLaneBytes * (sums.lanes + ranks) +
+  size.bytes = kBytes + kOperationBytes * sums.operations + 4 * sums.places + kQueueBytes * (sums.queues + ranks) +
                kSignalBytes * ends + 16 * sums.message_chunks + kTrafficBytes * most_pairs(plan, sums) +
                Memory::most_bytes(plan, sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
-  size.clock_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.lanes));
-  size.clocks = sums.listening_lanes + 1;  // and that of a rank's return
-  size.merged_bytes = size.clock_bytes * (sums.listening + sums.lanes);
+  size.clock_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.queues));
+  size.clocks = sums.listening_queues + 1;  // and that of a rank's return
+  size.merged_bytes = size.clock_bytes * (sums.listening + sums.queues);
   size.accesses = (plan.in_place ? 2 : 1) * (sums.reads + sums.writes);
   return size;
 }
@@ -108,12 +108,12 @@ void check_proof_size(const Plan& plan) {
   const double bytes = size.bytes + size.clocks * size.clock_bytes;
   if (bytes > kMaxProofBytes) {
     refuse_size(plan, "its proof would take about ", gigabytes(bytes), " of memory; the limit is ",
-                gigabytes(kMaxProofBytes), ". Use fewer ranks, slots, chunks or lanes");
+                gigabytes(kMaxProofBytes), ". Use fewer ranks, slots, chunks or queues");
   }
   if (size.merged_bytes > kMaxMergedBytes) {
     refuse_size(plan, "its proof would have to follow up to ", gigabytes(size.merged_bytes),
-                " of what lanes hear of each other; the limit is ", gigabytes(kMaxMergedBytes),
-                ". Use fewer ranks, lanes, signals or messages");
+                " of what queues hear of each other; the limit is ", gigabytes(kMaxMergedBytes),
+                ". Use fewer ranks, queues, signals or messages");
   }
   if (size.accesses > kMaxAccesses) {
     refuse_size(plan, "its proof would have to follow ", billions(size.accesses), " accesses to chunks; the limit is ",
@@ -131,7 +131,7 @@ void refuse_clocks(const Plan& plan, size_t clocks) {
   refuse_size(
       plan, "its proof takes more than ", gigabytes(kMaxProofBytes), " of memory: ", clocks, " clocks of ",
       size.clock_bytes, " bytes, of ", size.clocks - 1,
-      " lanes and of signals and messages that are sent but not yet awaited. Use fewer ranks or lanes, or await ",
+      " queues and of signals and messages that are sent but not yet awaited. Use fewer ranks or queues, or await ",
       "signals sooner");
 }
 

@@ -25,7 +25,7 @@ class PlanTooLarge : public Error {
 struct ProofSize {
   double bytes = 0;         // an upper bound of what is held beside clocks
   double clock_bytes = 0;   // of one clock
-  double clocks = 0;        // the most that lanes hold; signals and messages under way may hold more
+  double clocks = 0;        // the most that queues hold; signals and messages under way may hold more
   double merged_bytes = 0;  // an upper bound
   double accesses = 0;      // of one chunk in one place, in both ways that the buffers may lie
 };

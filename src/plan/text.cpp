@@ -37,7 +37,7 @@ std::string to_text(const Operation& operation) {
   std::ostringstream out;
   out << name(operation.kind) << " ";
   switch (operation.kind) {
-    case OpKind::kFold:
+    case OpKind::kReduce:
       append_places(out, operation.destinations, ", ");
       out << " <- ";
       append_places(out, operation.sources, " + ");
@@ -46,20 +46,20 @@ std::string to_text(const Operation& operation) {
     case OpKind::kSend:
       append_places(out, operation.sources, ", ");
       out << (operation.sources.empty() ? "" : " ") << "as message " << operation.number << " to r"
-          << operation.peer_rank << " lane " << operation.peer_lane;
+          << operation.peer_rank << " queue " << operation.peer_queue;
       append_chunks(out, operation);
       break;
     case OpKind::kReceive:
       append_places(out, operation.destinations, ", ");
       out << (operation.destinations.empty() ? "" : " ") << "as message " << operation.number << " from r"
-          << operation.peer_rank << " lane " << operation.peer_lane;
+          << operation.peer_rank << " queue " << operation.peer_queue;
       append_chunks(out, operation);
       break;
     case OpKind::kSignal:
-      out << operation.number << " of r" << operation.peer_rank << " lane " << operation.peer_lane;
+      out << operation.number << " of r" << operation.peer_rank << " queue " << operation.peer_queue;
       break;
     case OpKind::kWait:
-      out << operation.number << " from r" << operation.peer_rank << " lane " << operation.peer_lane;
+      out << operation.number << " from r" << operation.peer_rank << " queue " << operation.peer_queue;
       break;
   }
   return out.str();
@@ -69,7 +69,7 @@ std::string to_text(const Plan& plan) {
   std::ostringstream out;
   out << "plan " << plan.algorithm << ": " << name(plan.collective) << " over " << counted(plan.rank_count(), "rank");
   if (has_root(plan.collective)) out << ", root " << plan.root;
-  out << ", " << counted(plan.chunk_count(), "chunk") << ", reach " << name(plan.reach)
+  out << ", " << counted(plan.chunk_count(), "chunk") << ", access " << name(plan.access)
       << (plan.in_place ? ", in place or not" : ", never in place") << "\n";
   if (const std::string rule = chunk_rule(plan); !rule.empty()) out << rule << "\n";
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
@@ -77,9 +77,9 @@ std::string to_text(const Plan& plan) {
     out << "rank " << rank << " (node " << plan.node_of.at(rank) << ", "
         << counted(rank_plan.scratch_slots, "scratch slot") << ", " << counted(rank_plan.host_slots, "host slot")
         << ", " << counted(rank_plan.signals, "signal") << ")\n";
-    for (size_t lane = 0; lane < rank_plan.lanes.size(); ++lane) {
-      out << "  lane " << lane << " (" << name(rank_plan.lanes[lane].engine) << ")\n";
-      const auto& operations = rank_plan.lanes[lane].operations;
+    for (size_t queue = 0; queue < rank_plan.queues.size(); ++queue) {
+      out << "  queue " << queue << " (" << name(rank_plan.queues[queue].engine) << ")\n";
+      const auto& operations = rank_plan.queues[queue].operations;
       for (size_t i = 0; i < operations.size(); ++i) out << "    " << i << ": " << to_text(operations[i]) << "\n";
     }
   }

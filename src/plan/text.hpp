@@ -9,9 +9,9 @@ namespace plait {
 
 // "r2.scratch[3]", "r0.input": slots only where the buffer has them.
 std::string to_text(const Place& place);
-// "fold r2.output <- r2.input + r1.scratch[0] : chunk 5", "signal 3 of r1 lane 0", …
+// "reduce r2.output <- r2.input + r1.scratch[0] : chunk 5", "signal 3 of r1 queue 0", …
 std::string to_text(const Operation& operation);
-// The whole plan: a header, then rank by rank and lane by lane.
+// The whole plan: a header, then rank by rank and queue by queue.
 std::string to_text(const Plan& plan);
 
 }  // namespace plait

@@ -20,7 +20,7 @@ class TextPicture {
     shown_rows_ = std::min(signals_only() ? layout_.gaps : layout_.rows, kMaxPictureRows);
     cells_.assign(shown_rows_, std::vector<Lines>(shown_ranks_));
     for (int rank = 0; rank < shown_ranks_; ++rank) {
-      for (size_t lane = 0; lane < plan.ranks[rank].lanes.size(); ++lane) fill(rank, static_cast<int>(lane));
+      for (size_t queue = 0; queue < plan.ranks[rank].queues.size(); ++queue) fill(rank, static_cast<int>(queue));
     }
   }
 
@@ -47,10 +47,10 @@ class TextPicture {
  private:
   bool signals_only() const { return layout_.rows == 0; }
 
-  void fill(int rank, int lane) {
-    const auto& operations = plan_.ranks[rank].lanes[lane].operations;
+  void fill(int rank, int queue) {
+    const auto& operations = plan_.ranks[rank].queues[queue].operations;
     for (size_t i = 0; i < operations.size(); ++i) {
-      const int row = layout_.position[rank][lane][i];
+      const int row = layout_.position[rank][queue][i];
       if (row >= shown_rows_) continue;
       const Operation& o = operations[i];
       const bool signal = o.kind == OpKind::kSignal, wait = o.kind == OpKind::kWait;

@@ -6,12 +6,12 @@
 namespace plait {
 namespace {
 
-// Which memory the lane's processor sits next to. A `cpu` lane of a rank with a GPU works from the host.
+// Which memory the queue's processor sits next to. A `cpu` queue of a rank with a GPU works from the host.
 Endpoint processor_of(const Plan& plan, const OperationId& id) {
-  const auto& lanes = plan.ranks[id.rank].lanes;
-  const bool cpu = lanes[id.lane].engine == Engine::kCpu;
-  const auto on_gpu = [](const Lane& lane) { return lane.engine == Engine::kSm || lane.engine == Engine::kCopy; };
-  return {id.rank, cpu && std::any_of(lanes.begin(), lanes.end(), on_gpu)};
+  const auto& queues = plan.ranks[id.rank].queues;
+  const bool cpu = queues[id.queue].engine == Engine::kCpu;
+  const auto on_gpu = [](const Queue& queue) { return queue.engine == Engine::kSm || queue.engine == Engine::kCopy; };
+  return {id.rank, cpu && std::any_of(queues.begin(), queues.end(), on_gpu)};
 }
 
 }  // namespace
@@ -26,8 +26,8 @@ std::vector<Transfer> transfers(const Plan& plan, const Pairing& pairing, const 
     const Operation& sent = operation_at(plan, pairing.messages[id.rank][operation.number].from);
     add(endpoint_of(sent.sources[0]), endpoint_of(operation.destinations[0]));
   }
-  if (operation.kind != OpKind::kFold) return found;
-  if (plan.ranks[id.rank].lanes[id.lane].engine == Engine::kCopy) {
+  if (operation.kind != OpKind::kReduce) return found;
+  if (plan.ranks[id.rank].queues[id.queue].engine == Engine::kCopy) {
     add(endpoint_of(operation.sources[0]), endpoint_of(operation.destinations[0]));
     return found;
   }

@@ -27,9 +27,9 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// The crossings between different memories that an operation makes. A fold loads its sources into the lane's processor
-// and stores from there: the rank's own, or the host's for the `cpu` lane of a rank that has `sm` or `copy` lanes too.
-// What a copy engine moves goes straight. Messages cross where they are received.
+// The crossings between different memories that an operation makes. A reduce loads its sources into the queue's
+// processor and stores from there: the rank's own, or the host's for the `cpu` queue of a rank that has `sm` or `copy`
+// queues too. What a copy engine moves goes straight. Messages cross where they are received.
 std::vector<Transfer> transfers(const Plan& plan, const Pairing& pairing, const OperationId& id);
 
 }  // namespace plait

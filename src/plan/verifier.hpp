@@ -1,14 +1,14 @@
 // Proves a plan right before anything runs it.
 //
 // The verifier executes the plan symbolically. Each place holds a value: which chunk it is, whose contributions it
-// sums up, and the expression that combined them. Happens-before comes from lanes, signals and messages (vector
+// sums up, and the expression that combined them. Happens-before comes from queues, signals and messages (vector
 // clocks); since every signal has one sender and one waiter, one execution stands for all interleavings. A plan passes
 // only if
 //  - every output chunk ends with exactly the contributions the collective demands, each once, combined by the same
 //    expression on every rank (so results are equal bit for bit);
 //  - nothing is read before it was written, or written while it may be read or written elsewhere; the input and output
 //    of a rank are touched by others only between that rank's call and its return;
-//  - every wait is met, every signal and message is awaited, no lane waits for ever;
+//  - every wait is met, every signal and message is awaited, no queue waits for ever;
 //  - all places are in bounds and in reach of the engine; unfinished reductions stay out of the caller's buffers (they
 //    may be wider than the caller's type);
 //  - places of one operation share memory wholly or not at all, and wholly only where their elements are of one width;
@@ -28,13 +28,13 @@
 
 namespace plait {
 
-// What the verifier learned about one fold, for whoever lowers it. Empty for other operations.
-struct FoldFacts {
+// What the verifier learned about one reduce, for whoever lowers it. Empty for other operations.
+struct ReduceFacts {
   std::vector<uint8_t> source_is_partial;  // source i holds an unfinished reduction
   bool result_is_partial = false;
   bool finishes = false;  // the result has all contributions and no source had
 
-  friend bool operator==(const FoldFacts&, const FoldFacts&) = default;
+  friend bool operator==(const ReduceFacts&, const ReduceFacts&) = default;
 };
 
 // Chunks that cross from one memory (or engine) to another in one execution of the plan.
@@ -50,7 +50,7 @@ struct PlanReport {
   std::vector<Traffic> traffic;      // between different endpoints, sorted
   std::vector<int64_t> chunks_read;  // of each rank's engines, in chunks
   std::vector<int64_t> chunks_written;
-  std::vector<std::vector<std::vector<FoldFacts>>> facts;  // [rank][lane][operation]
+  std::vector<std::vector<std::vector<ReduceFacts>>> facts;  // [rank][queue][operation]
 };
 
 // A plan that passed. Only verify() makes one, so whatever takes a VerifiedPlan cannot be given a wrong plan.
@@ -67,8 +67,8 @@ class VerifiedPlan {
   PlanReport report_;
 };
 
-// Throws Error(kInvalidPlan) that names rank, lane, operation and chunk of the first fault; PlanTooLarge, which is one,
-// where the plan is too large to prove.
+// Throws Error(kInvalidPlan) that names rank, queue, operation and chunk of the first fault; PlanTooLarge, which is
+// one, where the plan is too large to prove.
 VerifiedPlan verify(Plan plan);
 
 }  // namespace plait

@@ -20,8 +20,8 @@ class Binder {
   // In slices of so many elements of a block, but for the last. 0: there are none.
   BoundPlan bind_slices(size_t elements);
   BoundSlice bind_slice(const SliceLayout& layout);
-  void bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout, BoundSlice& slice,
-                 std::vector<BoundOperation>& lane) const;
+  void bind_reduce(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout, BoundSlice& slice,
+                   std::vector<BoundOperation>& queue) const;
   BoundPlace bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const;
   bool is_streamed(const Place& place, size_t elements) const;
   size_t largest_slice() const;
@@ -61,9 +61,9 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
            " sends messages between nodes; the host runtime serves one node");
     }
   }
-  for (const auto& lanes : verified.report().facts) {
-    for (const auto& lane : lanes) {
-      for (const FoldFacts& facts : lane) {
+  for (const auto& queues : verified.report().facts) {
+    for (const auto& queue : queues) {
+      for (const ReduceFacts& facts : queue) {
         if (is_wide(facts.result_is_partial)) slot_element_bytes_ = accumulator_size_of(call.type);
       }
     }
@@ -94,15 +94,15 @@ SliceLayout Binder::layout_for(size_t block_elements) const {
           plan_.chunks_per_block};
 }
 
-// Slices of even size, cut where an element of the accumulator is aligned; every strand gets equally many.
+// Slices of even size, cut where an element of the accumulator is aligned; every channel gets equally many.
 BoundPlan Binder::bind() {
   if (plan_.blocks == 0 || part_.count == 0) return bind_slices(0);
   const auto divide = [](size_t a, size_t b) { return (a + b - 1) / b; };
   const size_t largest = largest_slice();
-  const size_t rounds = divide(part_.count, largest * limits_.strands);
+  const size_t rounds = divide(part_.count, largest * limits_.channels);
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
   const size_t even =
-      std::max(divide(part_.count, rounds * limits_.strands), limits_.least_slice_bytes / element_bytes_);
+      std::max(divide(part_.count, rounds * limits_.channels), limits_.least_slice_bytes / element_bytes_);
   return bind_slices(std::min(largest, divide(std::max<size_t>(even, 1), granule) * granule));
 }
 
@@ -135,14 +135,14 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   slice.layout = layout;
   const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * slot_element_bytes_;
   data_in_signals_ = chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && publishes_once(plan_);
-  const auto& lanes = plan_.ranks[rank_].lanes;
-  for (size_t l = 0; l < lanes.size(); ++l) {
-    auto& bound = slice.lanes.emplace_back();
-    for (size_t i = 0; i < lanes[l].operations.size(); ++i) {
-      const Operation& operation = lanes[l].operations[i];
-      if (operation.kind == OpKind::kFold) {
+  const auto& queues = plan_.ranks[rank_].queues;
+  for (size_t l = 0; l < queues.size(); ++l) {
+    auto& bound = slice.queues.emplace_back();
+    for (size_t i = 0; i < queues[l].operations.size(); ++i) {
+      const Operation& operation = queues[l].operations[i];
+      if (operation.kind == OpKind::kReduce) {
         const size_t before = bound.size();
-        bind_fold(operation, verified_.report().facts[rank_][l][i], layout, slice, bound);
+        bind_reduce(operation, verified_.report().facts[rank_][l][i], layout, slice, bound);
         for (size_t b = before; b < bound.size(); ++b) bound[b].operation = static_cast<int>(i);
         continue;
       }
@@ -164,8 +164,8 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) {
 
 // One operation of the plan may become several: a piece must be contiguous in every place. Blocks are apart in the
 // caller's buffers, and slots are apart where they are wider than what they hold.
-void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const SliceLayout& layout, BoundSlice& slice,
-                       std::vector<BoundOperation>& lane) const {
+void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout,
+                         BoundSlice& slice, std::vector<BoundOperation>& queue) const {
   const bool slots_apart = slot_element_bytes_ != element_bytes_ || limits_.chunk_by_chunk;
   int chunk = operation.chunk;
   const int end = operation.chunk + operation.chunks;
@@ -175,7 +175,7 @@ void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const
     const size_t elements = layout.elements(chunk, piece_end - chunk);
     if (elements > 0) {
       BoundOperation it;
-      it.kind = OpKind::kFold;
+      it.kind = OpKind::kReduce;
       it.result_is_wide = is_wide(facts.result_is_partial);
       it.divisor = facts.finishes && call_.op == ReduceOp::kAverage ? plan_.rank_count() : 0;
       it.destination_count = static_cast<int>(operation.destinations.size());
@@ -196,7 +196,7 @@ void Binder::bind_fold(const Operation& operation, const FoldFacts& facts, const
       }
       slice.most_places = std::max(slice.most_places, it.destination_count + it.source_count);
       slice.streams_scratch |= it.streaming_scratch != 0;
-      lane.push_back(it);
+      queue.push_back(it);
     }
     chunk = piece_end;
   }
@@ -221,7 +221,7 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
   const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
   if (callers && place.rank != rank_) {
     fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " reaches into the ", name(place.buffer), " of rank ",
-         place.rank, "; ranks that are processes need a plan with reach ", name(Reach::kStaged));
+         place.rank, "; ranks that are processes need a plan with access ", name(Access::kStaged));
   }
   switch (place.buffer) {
     case Buffer::kInput:

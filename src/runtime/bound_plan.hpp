@@ -25,7 +25,7 @@ struct BoundPlace {
 };
 
 struct BoundOperation {
-  OpKind kind = OpKind::kFold;
+  OpKind kind = OpKind::kReduce;
   bool result_is_wide = false;
   bool has_wide_source = false;
   int divisor = 0;
@@ -39,12 +39,12 @@ struct BoundOperation {
   int peer_rank = -1;         // signal: whose word; wait: whom to blame
   size_t word_offset = 0;     // signal and wait: bytes into the waiting rank's signals
   bool carries_data = false;  // signal: with what lies at places[first_place], see BindLimits::signal_payload
-  int operation = 0;          // index in the plan's lane, for messages
+  int operation = 0;          // index in the plan's queue, for messages
 };
 
 // One run of the plan, for slices of one size.
 struct BoundSlice {
-  std::vector<std::vector<BoundOperation>> lanes;
+  std::vector<std::vector<BoundOperation>> queues;
   std::vector<BoundPlace> places;
   std::vector<uint8_t> source_is_wide;
   int most_places = 0;           // of any operation
@@ -61,7 +61,7 @@ struct BoundPlan {
 
 struct BindLimits {
   size_t signal_stride = 64;             // bytes from one signal word to the next
-  size_t scratch_bytes = 0;              // per rank (or strand) and epoch parity
+  size_t scratch_bytes = 0;              // per rank (or channel) and epoch parity
   int signals = 0;                       // per rank and epoch parity
   size_t streaming_scratch_bytes = 512;  // pieces from this size on are written to scratch past the caches
   size_t streaming_output_bytes = 0;  // messages from this size on are written to the output past the caches; 0: none
@@ -69,9 +69,9 @@ struct BindLimits {
   // signals, so that word and data cross between cores in one cache line: half the latency of a small message.
   size_t signal_payload = 0;
   bool chunk_by_chunk = false;  // never join neighbouring chunks into one operation
-  // How many slices are under way at once (cuda/lane_kernel.hpp), each with scratch of its own: the message is cut into
-  // as many, or a multiple of it, as far as slices stay as large as `least_slice_bytes`.
-  size_t strands = 1;
+  // How many slices are under way at once (cuda/queue_kernel.hpp), each with scratch of its own: the message is cut
+  // into as many, or a multiple of it, as far as slices stay as large as `least_slice_bytes`.
+  size_t channels = 1;
   size_t least_slice_bytes = 1;  // of a block
 };
 

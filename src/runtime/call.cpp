@@ -32,7 +32,7 @@ std::optional<uint32_t> pack_axis_order(std::span<const size_t> axes) {
 
 std::string to_text(const Call& call) {
   if (call.collective == Collective::kBarrier) return "barrier";
-  if (call.is_division) return "division of the communicator";
+  if (call.is_split) return "division of the communicator";
   std::string text = join(name(call.collective), " of ", call.count, " ", name(call.type));
   if (reduces(call.collective)) text += join(" (", name(call.op), ")");
   if (has_root(call.collective)) text += join(", root ", call.root);
@@ -53,13 +53,13 @@ size_t output_elements(const Call& call, int ranks, int rank) {
 uint32_t signature(const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << 8 |
                          static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24 |
-                         static_cast<uint64_t>(call.is_division) << 63;
+                         static_cast<uint64_t>(call.is_split) << 63;
   uint64_t x = (facts * 0x9e3779b97f4a7c15ULL) ^ (call.count + 0x632be59bd9b4e019ULL);
   x += call.order * 0xd6e8feb86659fd93ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  const uint32_t folded = static_cast<uint32_t>(x ^ (x >> 32));
-  return folded == 0 ? 1 : folded;
+  const uint32_t reduced = static_cast<uint32_t>(x ^ (x >> 32));
+  return reduced == 0 ? 1 : reduced;
 }
 
 }  // namespace plait

@@ -17,10 +17,10 @@ struct Call {
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;  // reducing collectives only
   int root = 0;                  // rooted collectives only
-  size_t count = 0;          // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
-                             // the whole message
-  bool is_division = false;  // the library's own, in which ranks agree on how to divide their communicator
-  uint32_t order = 0;        // of the axes of all buffers in memory (pack_axis_order()), for callers who know axes
+  size_t count = 0;       // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
+                          // the whole message
+  bool is_split = false;  // the library's own, in which ranks agree on how to divide their communicator
+  uint32_t order = 0;     // of the axes of all buffers in memory (pack_axis_order()), for callers who know axes
 
   friend bool operator==(const Call&, const Call&) = default;
 };

@@ -31,8 +31,8 @@ bool Meetings::propose(const Proposal& ours) {
 
 // Every rank looks at what all others say, so that all find the same; only what it can is one rank's to know. It
 // always answers: others wait for that.
-bool Meetings::meet(std::chrono::nanoseconds patience, const std::function<bool(std::span<const Proposal>)>& can) {
-  if (!offers().all_put(patience)) return false;
+bool Meetings::meet(std::chrono::nanoseconds timeout, const std::function<bool(std::span<const Proposal>)>& can) {
+  if (!offers().all_put(timeout)) return false;
   std::vector<Proposal> proposals;
   bool all_willing = true;
   for (int rank = 0; rank < ranks_; ++rank) {

@@ -39,11 +39,11 @@ class Meetings {
   // The next call, which may be captured in a graph. False: nothing is agreed on any more, and the rest is not for it.
   bool begin_call(bool captured);
   // For that call, in three steps, as who is in several meetings at a time has to come to all before it waits in one.
-  // Each step only after the one before it was true. The others are waited for for `patience` at most. The outcome is
+  // Each step only after the one before it was true. The others are waited for for `timeout` at most. The outcome is
   // kAgreed on all ranks or on none, and then they are all in the same call. `can` is asked with the proposals of all
   // ranks where these are willing and make the same call; it must not throw. `look`: see Offers::all_can().
   bool propose(const Proposal& ours);  // never waits; false: kNotTried
-  bool meet(std::chrono::nanoseconds patience, const std::function<bool(std::span<const Proposal>)>& can);  // kLate
+  bool meet(std::chrono::nanoseconds timeout, const std::function<bool(std::span<const Proposal>)>& can);  // kLate
   Outcome conclude(const std::function<void()>& look);
   // Of the last call that was agreed on: the same on all ranks, and different for all such calls.
   uint64_t agreement() const { return agreement_; }

@@ -103,9 +103,9 @@ void Offers::join() {
   }
 }
 
-bool Offers::all_put(std::chrono::nanoseconds patience) {
+bool Offers::all_put(std::chrono::nanoseconds timeout) {
   expect(Stage::kPut, "all_put()");
-  if (wait_for_all(patience)) {
+  if (wait_for_all(timeout)) {
     stage_ = Stage::kMet;
     return true;
   }
@@ -119,7 +119,7 @@ void Offers::end(bool in_vain) {
   next_skips_ = in_vain ? std::min(2 * next_skips_, kMostSkips) : 1;
 }
 
-bool Offers::wait_for_all(std::chrono::nanoseconds patience) {
+bool Offers::wait_for_all(std::chrono::nanoseconds timeout) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   backoff_.reset();
@@ -127,7 +127,7 @@ bool Offers::wait_for_all(std::chrono::nanoseconds patience) {
   for (;;) {
     if (meeting_of(seen) != meeting_ || (seen & kClosed) != 0) return false;
     if (arrived(seen) == ranks_) return true;
-    if (Clock::now() - begin >= patience) {
+    if (Clock::now() - begin >= timeout) {
       // Whoever comes at this moment makes it fail, and is looked at.
       if (swap(table_->arrivals, seen, seen | kClosed)) return false;
       continue;

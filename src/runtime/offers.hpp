@@ -2,7 +2,7 @@
 //
 // That pays only where all ranks are in the call at the same time, and nobody shall wait long to find that out. So each
 // call has a meeting on the host: a rank puts what it offers on the table and waits for the others, as long as it has
-// patience. The first one that has no more closes the meeting, for all: ranks that come later find it closed. Where all
+// timeout. The first one that has no more closes the meeting, for all: ranks that come later find it closed. Where all
 // have come, each looks at all offers and says whether it can do with them.
 #pragma once
 
@@ -33,12 +33,12 @@ class Offers {
   Offers(std::byte* memory, int rank, int ranks, Backoff backoff = {WaitPolicy::kAuto, false});
 
   // Puts this rank's offer for its next call on the table; never waits. False: the call is not to be tried at all. A
-  // meeting in vain costs patience, so the 1, 2, 4, ... and at most 64 calls after one are not tried; a meeting that
+  // meeting in vain costs timeout, so the 1, 2, 4, ... and at most 64 calls after one are not tried; a meeting that
   // all came to sets that back. How a meeting ended is the same for all ranks, so all leave out the same calls.
   bool put(const Offer& offer);
-  // After a put() that was true, before the next one: waits until every rank has put its own, for `patience` at most.
+  // After a put() that was true, before the next one: waits until every rank has put its own, for `timeout` at most.
   // False: one came too late, or never. Then it is false on every rank, also on those that come later.
-  bool all_put(std::chrono::nanoseconds patience);
+  bool all_put(std::chrono::nanoseconds timeout);
 
   // The number of the last meeting, counted from 1: the same on all ranks that were there.
   uint64_t meeting() const { return meeting_; }
@@ -57,7 +57,7 @@ class Offers {
   void expect(Stage stage, const char* what) const;
   Offer& row(int rank) const;
   void join();
-  bool wait_for_all(std::chrono::nanoseconds patience);
+  bool wait_for_all(std::chrono::nanoseconds timeout);
   void end(bool in_vain);
 
   OfferTable* table_;

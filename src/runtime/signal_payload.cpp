@@ -8,16 +8,16 @@ namespace {
 
 bool rank_publishes_once(const Plan& plan, int rank) {
   const RankPlan& own = plan.ranks[rank];
-  if (own.lanes.size() != 1 || own.scratch_slots != 1 || own.host_slots != 0 || own.messages != 0) return false;
+  if (own.queues.size() != 1 || own.scratch_slots != 1 || own.host_slots != 0 || own.messages != 0) return false;
   std::vector<bool> heard(plan.ranks.size(), false), told(plan.ranks.size(), false);
   bool published = false, signalled = false;
-  for (const Operation& operation : own.lanes[0].operations) {
+  for (const Operation& operation : own.queues[0].operations) {
     if (operation.kind == OpKind::kWait) heard[operation.peer_rank] = true;
     if (operation.kind == OpKind::kSignal) {
       if (!published || told[operation.peer_rank]) return false;
       told[operation.peer_rank] = signalled = true;
     }
-    if (operation.kind != OpKind::kFold) continue;
+    if (operation.kind != OpKind::kReduce) continue;
     if (operation.chunks != 1) return false;
     for (const Place& place : operation.destinations) {
       if (place.buffer != Buffer::kScratch) continue;
@@ -41,7 +41,7 @@ bool publishes_once(const Plan& plan) {
 }
 
 int signal_from(const Plan& plan, int rank, int peer) {
-  for (const Operation& operation : plan.ranks[rank].lanes[0].operations) {
+  for (const Operation& operation : plan.ranks[rank].queues[0].operations) {
     if (operation.kind == OpKind::kWait && operation.peer_rank == peer) return operation.number;
   }
   return -1;

@@ -17,11 +17,11 @@ constexpr int kFewOperations = 300'000;
 
 bool rank_fits(const RankPlan& rank, const PlanLimits& limits) {
   size_t operations = 0, places = 0;
-  for (const Lane& lane : rank.lanes) {
-    operations += lane.operations.size();
-    for (const Operation& it : lane.operations) places += it.destinations.size() + it.sources.size();
+  for (const Queue& queue : rank.queues) {
+    operations += queue.operations.size();
+    for (const Operation& it : queue.operations) places += it.destinations.size() + it.sources.size();
   }
-  return rank.lanes.size() <= static_cast<size_t>(limits.lanes) &&
+  return rank.queues.size() <= static_cast<size_t>(limits.queues) &&
          operations <= static_cast<size_t>(limits.operations) && places <= static_cast<size_t>(limits.places) &&
          rank.signals <= limits.signals && rank.scratch_slots + rank.host_slots <= limits.slots &&
          (limits.host_memory || rank.host_slots == 0) && (limits.messages || rank.messages == 0);
@@ -70,9 +70,9 @@ class Finder {
   }
 
   std::vector<Protocol> protocols_of(const VerifiedPlan& plan) const {
-    if (!machine_.gpus || !can_carry_flags(plan, DataType::kFloat32)) return {Protocol::kSignals};
-    if (!machine_.gpus->lines) return {Protocol::kSignals, Protocol::kPackets};
-    return {Protocol::kSignals, Protocol::kPackets, Protocol::kLines};
+    if (!machine_.gpus || !can_carry_flags(plan, DataType::kFloat32)) return {Protocol::kSimple};
+    if (!machine_.gpus->lines) return {Protocol::kSimple, Protocol::kLl};
+    return {Protocol::kSimple, Protocol::kLl, Protocol::kLl128};
   }
 
   void refuse(const std::string& why) { found_.refusals += join("\n  ", why); }
@@ -88,11 +88,11 @@ class Finder {
 CostCurve cost_of(const VerifiedPlan& plan, const LinkLoad& load, Routes& routes, const Costs& costs,
                   Protocol protocol) {
   switch (protocol) {
-    case Protocol::kPackets:
+    case Protocol::kLl:
       return cost_curve(plan, load, routes, costs, FlagPlace::kEvery8Bytes);
-    case Protocol::kLines:
+    case Protocol::kLl128:
       return cost_curve(plan, load, routes, costs, FlagPlace::kEvery128Bytes);
-    case Protocol::kSignals:
+    case Protocol::kSimple:
       break;
   }
   return cost_curve(plan, load, routes, costs, FlagPlace::kBehindData);

@@ -12,11 +12,11 @@ namespace plait {
 
 // What a runtime can perform, of every rank.
 struct PlanLimits {
-  int lanes = 1 << 20;
+  int queues = 1 << 20;
   int operations = 1 << 30, places = 1 << 30;
   int signals = 512;
   int slots = 1 << 20;      // of scratch and host memory
-  bool host_memory = true;  // slots there, and lanes of the CPU beside those of the GPU
+  bool host_memory = true;  // slots there, and queues of the CPU beside those of the GPU
   bool messages = true;     // between nodes
 
   bool allow(const VerifiedPlan& plan) const;
@@ -28,7 +28,7 @@ CostCurve cost_of(const VerifiedPlan& plan, const LinkLoad& load, Routes& routes
 
 struct Candidate {
   PlanChoice choice;
-  Protocol protocol = Protocol::kSignals;
+  Protocol protocol = Protocol::kSimple;
   CostCurve cost;
   double bound_seconds_per_byte = 0;  // no run can be faster: link_load.hpp
   int steps = 0;

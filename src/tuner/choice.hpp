@@ -36,7 +36,7 @@ inline constexpr int kOwnCopySms = 8;  // what a rank copies to itself while cop
 inline constexpr int kPullSms = 48;
 // What they combine straight out of all inputs: over 4 H200 8 of them take in 325 GB/s, as many as all, and over two
 // 304, where 16 take 334.
-inline constexpr int kFoldSms = 16;
+inline constexpr int kReduceSms = 16;
 
 struct Choice {
   PlanChoice plan;
@@ -44,14 +44,14 @@ struct Choice {
 
   // The rest is for ranks on GPUs.
   LaunchShape launch;
-  // The plan for the last slice of each strand, where another one than `plan` is done sooner there. Only with signals.
+  // The plan for the last slice of each channel, where another one than `plan` is done sooner there. Only with signals.
   std::optional<PlanChoice> ending;
   // Better than that, where every rank's buffers can be mapped by the others: data goes straight from buffer to buffer,
   // by copy engines or, where their starts would last too long, by SMs.
   std::optional<PlanChoice> zero_copy;
   bool insists_on_zero_copy = false;  // the user does
 
-  std::string ending_text() const;  // ", the last slice of each strand as flat(both)", or nothing
+  std::string ending_text() const;  // ", the last slice of each channel as flat(both)", or nothing
 };
 
 }  // namespace plait

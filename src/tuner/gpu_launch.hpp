@@ -11,7 +11,7 @@ namespace plait {
 // What is known of a launch beforehand.
 struct LaunchWish {
   std::optional<Protocol> protocol = {};  // that the model found cheapest
-  int threads = 0;                        // of a strand with signals; 0: as the plan suggests
+  int threads = 0;                        // of a channel with signals; 0: as the plan suggests
 };
 
 class GpuLaunch {
@@ -32,7 +32,7 @@ class GpuLaunch {
  private:
   Protocol protocol_for(const VerifiedPlan& plan, size_t piece) const;
   LaunchShape spread(Protocol protocol, size_t threads) const;
-  size_t most_strands(int lanes) const;
+  size_t most_channels(int queues) const;
 
   const RankMachine& machine_;
   const GpuFacts& gpus_;
@@ -40,6 +40,6 @@ class GpuLaunch {
 };
 
 // Of every rank.
-int lanes_of(const VerifiedPlan& plan);
+int queues_of(const VerifiedPlan& plan);
 
 }  // namespace plait

@@ -25,9 +25,9 @@ GpuFacts facts_of(const RankMachine& machine, const Settings& settings) {
   for (const int device : machine.placement.device_of_rank) {
     gpus.ranks_per_device = std::max(gpus.ranks_per_device, ++ranks_of_device[device]);
   }
-  const bool reach_each_other = settings.reach != ReachKind::kHost;
+  const bool reach_each_other = settings.peer_memory != PeerMemoryKind::kHost;
   gpus.lines = reach_each_other && machine.base.groups.size() <= 1;
-  gpus.set_reach(settings.reach, false);
+  gpus.set_peer_memory(settings.peer_memory, false);
   if (const GpuModel* model = find_gpu_model(device_of(machine, 0).model)) gpus.processors = model->processors;
   gpus.most_sms = settings.max_sms < gpus.processors ? settings.max_sms : 0;
   return gpus;
@@ -35,9 +35,9 @@ GpuFacts facts_of(const RankMachine& machine, const Settings& settings) {
 
 }  // namespace
 
-void GpuFacts::set_reach(ReachKind reach, bool in_one_process) {
-  maps_buffers = reach != ReachKind::kHost;
-  blocks_stay = reach != ReachKind::kIpc || in_one_process;
+void GpuFacts::set_peer_memory(PeerMemoryKind peer_memory, bool in_one_process) {
+  maps_buffers = peer_memory != PeerMemoryKind::kHost;
+  blocks_stay = peer_memory != PeerMemoryKind::kIpc || in_one_process;
 }
 
 AlgorithmArguments RankMachine::arguments(Collective collective, int root) const {
@@ -57,7 +57,7 @@ RankMachine place_on(const Topology& topology, const std::vector<int>& device_of
   machine.gpus = facts_of(machine, settings);
   std::optional<LaunchShape> launch;
   if (!settings.launch.empty()) launch = parse_launch_shape(settings.launch);
-  machine.gpus->host_path = settings.reach != ReachKind::kHost && wants_host_path(machine, launch);
+  machine.gpus->host_path = settings.peer_memory != PeerMemoryKind::kHost && wants_host_path(machine, launch);
   return machine;
 }
 
@@ -87,7 +87,7 @@ Topology described_topology(std::string_view text) {
 }
 
 bool wants_host_path(const RankMachine& machine, const std::optional<LaunchShape>& launch) {
-  if (launch) return launch->host.strands > 0;
+  if (launch) return launch->host.channels > 0;
   return machine.gpus && machine.gpus->lines && machine.profile->host_path &&
          suits(*machine.profile->host_path, machine.topology, machine.placement.device_of_rank);
 }

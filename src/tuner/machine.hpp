@@ -24,7 +24,7 @@ struct GpuFacts {
 
   // How GPUs reach each other's memory, ranks of one process or of several: where they do not, they do not reach
   // buffers either.
-  void set_reach(ReachKind reach, bool in_one_process);
+  void set_peer_memory(PeerMemoryKind peer_memory, bool in_one_process);
 };
 
 struct RankMachine {

@@ -14,7 +14,9 @@ std::string PlanChoice::text() const {
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
 
-std::string Choice::ending_text() const { return ending ? ", the last slice of each strand as " + ending->text() : ""; }
+std::string Choice::ending_text() const {
+  return ending ? ", the last slice of each channel as " + ending->text() : "";
+}
 
 Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
     : machine_(std::move(machine)), limits_(limits), overrides_(AlgorithmOverrides::parse(settings.algorithm)) {
@@ -41,7 +43,7 @@ void Tuner::check_overrides(bool is_for_gpus) {
 
 PlanChoice Tuner::made_of(const AlgorithmSpec& spec, const Query& query, const std::string& reason) const {
   AlgorithmArguments arguments = machine_.arguments(query.collective, query.root);
-  if (spec.zero_copy) arguments.reach = Reach::kPeer;
+  if (spec.zero_copy) arguments.access = Access::kZeroCopy;
   return {spec.name, resolve(spec, arguments), reason};
 }
 
@@ -96,18 +98,17 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   choice.zero_copy = zero_copy(query, forced);
   choice.insists_on_zero_copy = forced != nullptr && forced->spec.zero_copy;
   const bool is_free = forced == nullptr || forced->spec.zero_copy;
-  // Flags inside the data need one lane, so whoever insists on them gets it.
-  if (is_free && launch_ && launch_->protocol != Protocol::kSignals) choice.plan.arguments.parts = 1;
+  // Flags inside the data need one queue, so whoever insists on them gets it.
+  if (is_free && launch_ && launch_->protocol != Protocol::kSimple) choice.plan.arguments.parts = 1;
   const VerifiedPlan& plan = *this->plan(choice.plan);
   const GpuLaunch launches(machine_, query);
   if (launch_) {
     choice.launch = *launch_;
     if (!machine_.gpus->host_path) choice.launch.host = {};
-    if (choice.launch.host.strands > 0) choice.launch.host.bytes_per_second = launches.host_pace();
+    if (choice.launch.host.channels > 0) choice.launch.host.bytes_per_second = launches.host_pace();
   } else {
     choice.launch = launches.shape(plan, wish);
-    if (is_free && choice.launch.protocol == Protocol::kSignals)
-      launches.add_host_part(choice.launch, choice.zero_copy);
+    if (is_free && choice.launch.protocol == Protocol::kSimple) launches.add_host_part(choice.launch, choice.zero_copy);
     choice.launch = launches.fit(choice.launch, plan);
     const MeasuredRule* const rule = first_match(machine_.profile->endings, subject_of(machine_, query));
     if (is_free && rule != nullptr && choice.plan.arguments.parts != 1) {
@@ -116,8 +117,8 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   }
   // Signals where the plan or the machine is not for the protocol: users insist on algorithms and launches that know
   // nothing of each other, and a barrier has no data.
-  const bool tears = choice.launch.protocol == Protocol::kLines && !machine_.gpus->lines;
-  if (tears || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSignals;
+  const bool tears = choice.launch.protocol == Protocol::kLl128 && !machine_.gpus->lines;
+  if (tears || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
 }
 
 MessageChoice Tuner::choose_message(size_t bytes) const {

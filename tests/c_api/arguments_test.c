@@ -109,8 +109,8 @@ static void test_config(void) {
   config.algorithm = "all_reduce:nonsense";
   try_config(&config, "nonsense");
   config = fresh;
-  config.launch = "packets";  // also where no GPU needs it
-  try_config(&config, "PLAIT_LAUNCH is 'packets'");
+  config.launch = "LL";  // also where no GPU needs it
+  try_config(&config, "PLAIT_LAUNCH is 'LL'");
 
   // A header of the future: a field that this library does not know may be there as long as it is not set.
   struct {

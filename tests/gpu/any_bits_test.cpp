@@ -1,4 +1,4 @@
-// Reductions of random bits on GPUs, to the bit as the oracle of the host's folds has them: infinities, NaN, -0,
+// Reductions of random bits on GPUs, to the bit as the oracle of the host's reduces has them: infinities, NaN, -0,
 // denormals, sums that wrap or saturate. A program without a test framework, as collectives_test is. Exit status 77: no
 // GPU, nothing was tested. Argument: seed.
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "unit/runtime/host/fold_oracle.hpp"
+#include "unit/runtime/host/reduce_oracle.hpp"
 #include "world.hpp"
 
 namespace plait {
@@ -47,7 +47,7 @@ long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& rando
     world.rank(r).enqueue(call, world.input(r) + offset, world.output(r) + offset, world.stream(r));
   }
   world.synchronize();
-  const Bytes expected = oracle::fold(problem);
+  const Bytes expected = oracle::reduce(problem);
   long count = 0;
   for (int r = 0; r < world.size(); ++r) {
     Bytes output(bytes);
@@ -62,7 +62,7 @@ long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& rando
 void test_any_bits(Report& report, int gpus, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (const int ranks : {2, 4, 5}) {
-    for (const char* const launch : {"", "signals:3x128", "packets:3x128", "lines:3x128"}) {
+    for (const char* const launch : {"", "Simple:3x128", "LL:3x128", "LL128:3x128"}) {
       Settings settings;
       settings.launch = launch;
       settings.timeout_seconds = 10;

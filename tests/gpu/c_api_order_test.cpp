@@ -72,7 +72,7 @@ void test_order(World& world) {
 // Calls that come after several things at once: after calls of another communicator, and a copy, on streams that theirs
 // has waited for, and after a call of which a part goes through host memory. Launched and captured.
 void test_joins(const std::vector<int>& devices) {
-  setenv("PLAIT_LAUNCH", "signals:4x128+4:20%", 1);
+  setenv("PLAIT_LAUNCH", "Simple:4x128+4:20%", 1);
   World parted(devices, made_at_once(devices));
   unsetenv("PLAIT_LAUNCH");
   World world(devices, made_at_once(devices)), other(devices, made_at_once(devices));

@@ -17,7 +17,7 @@
 #include "api/communicator.hpp"
 #include "base/error.hpp"
 #include "bench/exact_input.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 #include "world.hpp"
 
 namespace plait {
@@ -118,27 +118,27 @@ static_assert(std::size(kCollectives) == kCollectiveCount);
 void test_everything(Report& report, int gpus) {
   const Manner manners[] = {
       {"", ""},
-      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "signals:3x128"},
-      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "packets:5x96"},
-      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "packets:2x64"},
-      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "lines:3x128"},
-      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "lines:4x512"},
-      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "signals:2x512"},
+      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "Simple:3x128"},
+      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "LL:5x96"},
+      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "LL:2x64"},
+      {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "LL128:3x128"},
+      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "LL128:4x512"},
+      {"all_reduce:one_shot(store),reduce:one_shot(store),broadcast:one_shot(store)", "Simple:2x512"},
       {"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, "
        "parts=2),reduce_scatter:flat(store, parts=2),all_gather:flat(store, parts=2)",
-       "signals:4x128"},
+       "Simple:4x128"},
       {"all_reduce:one_shot(store, parts=2),reduce:one_shot(store, parts=2),broadcast:one_shot(store, parts=2)",
-       "signals:3x64"},
-      {"all_reduce:ring,reduce_scatter:ring,all_gather:ring,broadcast:binomial,reduce:binomial", "signals:2x64"},
-      {"broadcast:chain(store, parts=4),reduce:chain(store, parts=4)", "signals:3x128"},
+       "Simple:3x64"},
+      {"all_reduce:ring,reduce_scatter:ring,all_gather:ring,broadcast:binomial,reduce:binomial", "Simple:2x64"},
+      {"broadcast:chain(store, parts=4),reduce:chain(store, parts=4)", "Simple:3x128"},
       {"all_reduce:flat(both),reduce:flat(both),broadcast:flat(both),reduce_scatter:flat(both),all_gather:flat(both),"
        "gather:flat(both),scatter:flat(both),all_to_all:flat(both)",
-       "signals:2x128"},
-      {"broadcast:chain(store, parts=1),reduce:chain(store, parts=1)", "lines:2x128"},
-      {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "signals:4x256"},
+       "Simple:2x128"},
+      {"broadcast:chain(store, parts=1),reduce:chain(store, parts=1)", "LL128:2x128"},
+      {"all_reduce:flat,reduce_scatter:flat,all_gather:flat,broadcast:flat,reduce:flat", "Simple:4x256"},
       {"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, "
        "parts=2),reduce_scatter:flat(store, parts=2),all_gather:flat(store, parts=2)",
-       "signals:2x128+2:40%"},
+       "Simple:2x128+2:40%"},
   };
   for (const int ranks : {1, 2, 3, 4, 7}) {
     for (const Manner& manner : manners) {
@@ -167,10 +167,10 @@ void test_everything(Report& report, int gpus) {
 void test_large(Report& report, int gpus) {
   for (const int ranks : {2, 4}) {
     for (const Manner& manner :
-         {Manner{"", ""}, Manner{"", "packets:16x512"}, Manner{"", "lines:32x512"}, Manner{"", "signals:7x512"},
+         {Manner{"", ""}, Manner{"", "LL:16x512"}, Manner{"", "LL128:32x512"}, Manner{"", "Simple:7x512"},
           Manner{"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, parts=2)",
-                 "signals:10x256"},
-          Manner{"", "signals:4x256+4:20%"}}) {
+                 "Simple:10x256"},
+          Manner{"", "Simple:4x256+4:20%"}}) {
       World world(ranks, gpus, settings_for(manner));
       int variant = 0;
       for (const Collective collective : kCollectives) {
@@ -203,7 +203,7 @@ Call random_call(std::mt19937& random, int ranks) {
 // Calls of all kinds one after the other, without a pause between some of them.
 void test_random(Report& report, int gpus, int calls, unsigned seed) {
   std::mt19937 random(seed);
-  const Manner manners[] = {{"", ""}, {"", "signals:6x128+3:35%"}};
+  const Manner manners[] = {{"", ""}, {"", "Simple:6x128+3:35%"}};
   for (const int ranks : {2, 4}) {
     for (const Manner& manner : manners) {
       World world(ranks, gpus, settings_for(manner));
@@ -253,7 +253,7 @@ void test_graphs(Report& report, int gpus, int ranks, const Manner& manner) {
 
 // A capture that something else has spoiled fails the call, of which no part runs: the communicator goes on.
 void test_spoiled_capture(Report& report, int gpus) {
-  for (const char* const launch : {"", "signals:4x128+2:25%"}) {
+  for (const char* const launch : {"", "Simple:4x128+2:25%"}) {
     World world(2, gpus, settings_for({"", launch}));
     const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 300'000};
     for (int r = 0; r < world.size(); ++r) {
@@ -306,13 +306,13 @@ class DeviceFactors {
   void set(DataType type) {
     for (int r = 0; r < world_.size(); ++r) {
       const DeviceGuard guard(world_.device(r));
-      const Factor factor = exact_factor(type, r);
+      const Scalar factor = exact_scalar(type, r);
       check_cuda(cudaMemcpy(memory_[r], factor.value.data(), kBytes, cudaMemcpyHostToDevice), "setting factors");
     }
   }
   // One that names the memory, with a value that must not be looked at.
-  Factor on(int r, DataType type) const {
-    Factor factor;
+  Scalar on(int r, DataType type) const {
+    Scalar factor;
     factor.type = type;
     factor.value.fill(std::byte{0x77});
     factor.on_device = memory_[r];
@@ -327,7 +327,7 @@ class DeviceFactors {
 
 void enqueue_multiplied(World& world, const Call& call, const Buffers& buffers, const DeviceFactors* on_device) {
   for (int r = 0; r < world.size(); ++r) {
-    const Factor factor = on_device != nullptr ? on_device->on(r, call.type) : exact_factor(call.type, r);
+    const Scalar factor = on_device != nullptr ? on_device->on(r, call.type) : exact_scalar(call.type, r);
     world.rank(r).enqueue(call, input_of(world, call, r, buffers), output_of(world, call, r, buffers), world.stream(r),
                           &factor);
   }
@@ -391,7 +391,7 @@ void test_premultiplied_graphs(Report& report, int gpus) {
       const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
       factors.clear();
       const std::vector<Graph> graphs = captured_in_turn(world, [&](int r) {
-        const Factor factor = factors.on(r, call.type);
+        const Scalar factor = factors.on(r, call.type);
         for (int i = 0; i < 2; ++i) {
           world.rank(r).enqueue(call, input_of(world, call, r, {}), output_of(world, call, r, {}), world.stream(r),
                                 &factor);
@@ -569,18 +569,18 @@ int run_all(int calls, unsigned seed, const std::string& only) {
   part("random calls", [&] { test_random(report, gpus, calls, seed); });
   part("graphs", [&] {
     for (const int ranks : {2, 3}) test_graphs(report, gpus, ranks, {"", ""});
-    test_graphs(report, gpus, 3, {"", "signals:4x128+2:25%"});
+    test_graphs(report, gpus, 3, {"", "Simple:4x128+2:25%"});
     test_spoiled_capture(report, gpus);
   });
   part("pre-multiplied sums", [&] { test_premultiplied(report, gpus); });
   part("graphs of pre-multiplied sums", [&] { test_premultiplied_graphs(report, gpus); });
   part("streams", [&] {
     test_streams(report, gpus, {"", ""});
-    test_streams(report, gpus, {"", "signals:8x256+2:25%"});
+    test_streams(report, gpus, {"", "Simple:8x256+2:25%"});
   });
   part("threads", [&] {
     test_streams_of_threads(report, gpus, {"", ""});
-    test_streams_of_threads(report, gpus, {"", "signals:8x256+2:25%"});
+    test_streams_of_threads(report, gpus, {"", "Simple:8x256+2:25%"});
   });
   part("failures", [&] {
     test_failures(report, gpus);

@@ -9,7 +9,7 @@
 
 #include "api/communicator.hpp"
 #include "machine.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 #include "support/outcome.hpp"
 #include "support/rank_processes.hpp"
 

@@ -15,7 +15,7 @@
 #include "api/communicator.hpp"
 #include "base/error.hpp"
 #include "machine.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 #include "support/rank_processes.hpp"
 #include "world.hpp"
 
@@ -134,11 +134,11 @@ std::vector<UniqueId> new_ids(size_t count) {
 
 int run_all(int gpus) {
   Report report;
-  for (const ReachKind kind : {ReachKind::kAuto, ReachKind::kIpc, ReachKind::kHost}) {
+  for (const PeerMemoryKind kind : {PeerMemoryKind::kAuto, PeerMemoryKind::kIpc, PeerMemoryKind::kHost}) {
     Settings settings;
     settings.timeout_seconds = 10;
     settings.bootstrap_timeout_seconds = 20;
-    settings.reach = kind;
+    settings.peer_memory = kind;
     for (const int ranks : {2, 3}) {
       const UniqueId one = new_id();
       const std::vector<UniqueId> few = new_ids(3), some = new_ids(6), others = new_ids(6);

@@ -11,7 +11,7 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 #include "support/rank_processes.hpp"
 #include "world.hpp"
 
@@ -84,8 +84,8 @@ inline size_t free_bytes() {
   return free;
 }
 
-inline void expect_direct(const Communicator& communicator, uint64_t calls) {
-  const uint64_t direct = communicator.direct_calls();
+inline void expect_zero_copy(const Communicator& communicator, uint64_t calls) {
+  const uint64_t direct = communicator.zero_copy_calls();
   if (direct != calls) fail(ErrorCode::kInternal, direct, " direct calls, and should be ", calls);
 }
 

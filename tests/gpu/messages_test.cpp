@@ -16,7 +16,7 @@
 #include "api/communicator.hpp"
 #include "base/error.hpp"
 #include "machine.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 #include "support/rank_processes.hpp"
 #include "world.hpp"
 
@@ -96,7 +96,7 @@ void upload(World& world, const Exchange& exchange) {
 void enqueue(World& world, const Exchange& exchange) {
   for (int r = 0; r < world.size(); ++r) {
     void* const stream = world.stream(r);
-    world.rank(r).enqueue_exchange(exchange.messages[static_cast<size_t>(r)], {&stream, 1});
+    world.rank(r).enqueue_p2p(exchange.messages[static_cast<size_t>(r)], {&stream, 1});
   }
 }
 
@@ -153,7 +153,7 @@ void test_many(Report& report, int gpus) {
   }
 }
 
-// Longer than all slots of a channel together.
+// Longer than all slots of a fifo together.
 void test_large(Report& report, int gpus) {
   World world(2, gpus, with_timeout(10));
   const size_t bytes = kBufferBytes - 64;
@@ -165,7 +165,7 @@ void test_large(Report& report, int gpus) {
       const PeerMessage both[] = {{Kind::kReceive, 1 - r, DataType::kUint8, bytes, world.output(r) + offset},
                                   {Kind::kSend, 1 - r, DataType::kUint8, bytes, world.input(r) + offset}};
       void* const stream = world.stream(r);
-      world.rank(r).enqueue_exchange(both, {&stream, 1});
+      world.rank(r).enqueue_p2p(both, {&stream, 1});
     }
     world.synchronize();
     for (int r = 0; r < 2; ++r) {
@@ -195,7 +195,7 @@ void test_graphs(Report& report, int gpus) {
     check_cuda(cudaEventRecord(event, world.stream(r)), "fork");
     check_cuda(cudaStreamWaitEvent(other, event, 0), "fork");
     void* const streams[] = {world.stream(r), other};
-    world.rank(r).enqueue_exchange(exchange.messages[static_cast<size_t>(r)], streams);
+    world.rank(r).enqueue_p2p(exchange.messages[static_cast<size_t>(r)], streams);
     check_cuda(cudaEventRecord(event, other), "join");
     check_cuda(cudaStreamWaitEvent(world.stream(r), event, 0), "join");
   });
@@ -227,7 +227,7 @@ void expect_failure(Report& report, World& world, int heard_by, ErrorCode code, 
 void test_failures(Report& report, int gpus) {
   const auto post = [](World& world, int rank, const PeerMessage& message) {
     void* const stream = world.stream(rank);
-    world.rank(rank).enqueue_exchange({&message, 1}, {&stream, 1});
+    world.rank(rank).enqueue_p2p({&message, 1}, {&stream, 1});
   };
   {
     World world(2, gpus, with_timeout(20));
@@ -269,7 +269,7 @@ bool survives_processes(int gpus) {
       const PeerMessage both[] = {{Kind::kSend, next, DataType::kUint8, bytes, buffer},
                                   {Kind::kReceive, before, DataType::kUint8, bytes, buffer + kMost}};
       void* const s = stream;
-      communicator.enqueue_exchange(both, {&s, 1});
+      communicator.enqueue_p2p(both, {&s, 1});
       check_cuda(cudaStreamSynchronize(stream), "an exchange");
       if (const auto error = communicator.async_error()) throw *error;
       Bytes got(bytes);

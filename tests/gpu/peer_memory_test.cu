@@ -27,8 +27,8 @@
 
 #include "base/error.hpp"
 #include "runtime/bootstrap.hpp"
-#include "runtime/cuda/driver.hpp"
-#include "runtime/cuda/peer_memory.hpp"
+#include "runtime/cuda/driver/driver.hpp"
+#include "runtime/cuda/memory/peer_memory.hpp"
 
 namespace plait {
 namespace {
@@ -36,7 +36,8 @@ namespace {
 constexpr int kSkipped = 77;
 constexpr unsigned kLongestSeconds = 120;
 constexpr size_t kBytes = (size_t{3} << 20) + 512;  // no whole number of pages
-constexpr ReachKind kKinds[] = {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost};
+constexpr PeerMemoryKind kKinds[] = {PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc,
+                                     PeerMemoryKind::kHost};
 
 // What this process has seen. Its threads share it.
 class Report {
@@ -165,7 +166,7 @@ void expect_no_growth(Report& report, const std::string& what, size_t before, si
 
 // ---- all ranks in this process, without a bootstrap ----
 
-void check_in_process(Report& report, const std::vector<int>& devices, ReachKind kind) {
+void check_in_process(Report& report, const std::vector<int>& devices, PeerMemoryKind kind) {
   const int ranks = static_cast<int>(devices.size());
   const std::string what = join(name(kind), ", ", ranks, " ranks");
   try {
@@ -175,7 +176,7 @@ void check_in_process(Report& report, const std::vector<int>& devices, ReachKind
     for (int rank = 0; rank < ranks; ++rank) {
       const PeerMemory& memory = memories[rank];
       report.expect(memory.device() == devices[rank] && memory.bytes() == kBytes, what + ": device and bytes");
-      report.expect(kind == ReachKind::kAuto ? memory.kind() != kind : memory.kind() == kind, what + ": kind");
+      report.expect(kind == PeerMemoryKind::kAuto ? memory.kind() != kind : memory.kind() == kind, what + ": kind");
       report.expect(kernels[rank].wrong_words_of(rank, 0) == 0, what + ": memory is zero");
     }
     for (const uint32_t round : {1u, 2u}) {
@@ -185,7 +186,7 @@ void check_in_process(Report& report, const std::vector<int>& devices, ReachKind
       }
     }
   } catch (const Error& error) {
-    if (kind == ReachKind::kAuto || !is_missing_feature(error)) {
+    if (kind == PeerMemoryKind::kAuto || !is_missing_feature(error)) {
       report.expect(false, join(what, ": ", error.what()));
     } else {
       report.note(join(what, " is not to be had here: ", error.what()));
@@ -197,7 +198,7 @@ void check_in_process(Report& report, const std::vector<int>& devices, ReachKind
 void expect_in_process_error(Report& report, const std::vector<int>& devices, size_t bytes, ErrorCode code,
                              const std::string& part) {
   try {
-    PeerMemory::in_process(devices, bytes, ReachKind::kVmm);
+    PeerMemory::in_process(devices, bytes, PeerMemoryKind::kVmm);
     report.expect(false, "no error that says " + part);
   } catch (const Error& error) {
     const bool right = error.code() == code && std::string(error.what()).find(part) != std::string::npos;
@@ -209,7 +210,7 @@ void expect_in_process_error(Report& report, const std::vector<int>& devices, si
 int run_in_process(int gpus) {
   Report report("in one process");
   report.guard("in one process", [&] {
-    for (const ReachKind kind : kKinds) {
+    for (const PeerMemoryKind kind : kKinds) {
       for (int ranks = 1; ranks <= 4; ++ranks) {
         std::vector<int> devices(static_cast<size_t>(ranks), 0);
         check_in_process(report, devices, kind);
@@ -218,7 +219,7 @@ int run_in_process(int gpus) {
         check_in_process(report, devices, kind);
       }
     }
-    for (const ReachKind kind : {ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
+    for (const PeerMemoryKind kind : {PeerMemoryKind::kVmm, PeerMemoryKind::kIpc, PeerMemoryKind::kHost}) {
       size_t before = 0;
       for (int i = 0; i < 53; ++i) {
         if (i == 3) before = free_bytes(0);
@@ -227,7 +228,7 @@ int run_in_process(int gpus) {
       expect_no_growth(report, join("50 times ", name(kind)), before, free_bytes(0), kBytes);
     }
     // The last of the ranks keeps the memory, whichever it is.
-    std::vector<PeerMemory> memories = PeerMemory::in_process(std::vector<int>{0, 0, 0}, kBytes, ReachKind::kAuto);
+    std::vector<PeerMemory> memories = PeerMemory::in_process(std::vector<int>{0, 0, 0}, kBytes, PeerMemoryKind::kAuto);
     memories.erase(memories.begin());
     memories.pop_back();
     Kernels(memories[0], 1, 3).store_everywhere(1);
@@ -238,7 +239,7 @@ int run_in_process(int gpus) {
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
     std::thread([&] {
       report.guard("while a stream is captured",
-                   [] { PeerMemory::in_process(std::vector<int>{0}, kBytes, ReachKind::kIpc); });
+                   [] { PeerMemory::in_process(std::vector<int>{0}, kBytes, PeerMemoryKind::kIpc); });
     }).join();
     report.expect(cudaStreamEndCapture(stream, &graph) == cudaSuccess, "the capture is not lost");
     if (graph != nullptr) cudaGraphDestroy(graph);
@@ -246,8 +247,10 @@ int run_in_process(int gpus) {
 
     expect_in_process_error(report, {0, 9999}, kBytes, ErrorCode::kSystem, "device 9999");
     expect_in_process_error(report, {0}, 0, ErrorCode::kInvalidArgument, "0 bytes");
-    expect_in_process_error(report, {0}, size_t{1} << 50, ErrorCode::kResources, "PLAIT_REACH=vmm): vmm: rank 0 on");
-    report.expect(PeerMemory::in_process(std::vector<int>{}, kBytes, ReachKind::kAuto).empty(), "no ranks, no memory");
+    expect_in_process_error(report, {0}, size_t{1} << 50, ErrorCode::kResources,
+                            "PLAIT_PEER_MEMORY=vmm): vmm: rank 0 on");
+    report.expect(PeerMemory::in_process(std::vector<int>{}, kBytes, PeerMemoryKind::kAuto).empty(),
+                  "no ranks, no memory");
   });
   return report.finish();
 }
@@ -261,15 +264,15 @@ BootstrapOptions within(double seconds) {
 }
 
 // Everything about one kind that works everywhere.
-void check_memory(Report& report, Bootstrap& bootstrap, int device, ReachKind kind) {
+void check_memory(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKind kind) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const std::string what = join(name(kind), ", rank ", rank, " of ", ranks);
   PeerMemory memory = PeerMemory::create(bootstrap, device, kBytes, kind);
-  report.expect(kind == ReachKind::kAuto ? memory.kind() != kind : memory.kind() == kind, what + ": kind");
-  for (const ReachKind other : bootstrap.all_gather(memory.kind())) {
+  report.expect(kind == PeerMemoryKind::kAuto ? memory.kind() != kind : memory.kind() == kind, what + ": kind");
+  for (const PeerMemoryKind other : bootstrap.all_gather(memory.kind())) {
     report.expect(other == memory.kind(), what + ": the kind of all");
   }
-  if (kind == ReachKind::kAuto && rank == 0) report.note(join("auto took ", name(memory.kind())));
+  if (kind == PeerMemoryKind::kAuto && rank == 0) report.note(join("auto took ", name(memory.kind())));
   const Kernels kernels(memory, rank, ranks);
   report.expect(kernels.wrong_words_of(rank, 0) == 0, what + ": memory is zero");
   bootstrap.barrier();
@@ -282,12 +285,12 @@ void check_memory(Report& report, Bootstrap& bootstrap, int device, ReachKind ki
 }
 
 // Either all ranks have the kind, or all have the same error.
-bool check_kind(Report& report, Bootstrap& bootstrap, int device, ReachKind kind) {
+bool check_kind(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKind kind) {
   try {
     check_memory(report, bootstrap, device, kind);
     return true;
   } catch (const Error& error) {
-    if (kind == ReachKind::kAuto || !is_missing_feature(error)) {
+    if (kind == PeerMemoryKind::kAuto || !is_missing_feature(error)) {
       report.expect(false, join(name(kind), ", rank ", bootstrap.rank(), ": ", error.what()));
     } else {
       report.note(join(name(kind), " is not to be had here: ", error.what()));
@@ -296,7 +299,7 @@ bool check_kind(Report& report, Bootstrap& bootstrap, int device, ReachKind kind
   }
 }
 
-void check_growth(Report& report, Bootstrap& bootstrap, int device, ReachKind kind) {
+void check_growth(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKind kind) {
   size_t before = 0;
   int descriptors = 0;
   for (int i = 0; i < 53; ++i) {
@@ -316,12 +319,12 @@ void check_growth(Report& report, Bootstrap& bootstrap, int device, ReachKind ki
 
 // Ranks that go while others still use their memory. CUDA leaves open what becomes of memory whose exporter frees it
 // before its kIpc handle is closed, so processes that share that way do not use it any more.
-void check_early_exporter(Report& report, Bootstrap& bootstrap, int device, ReachKind kind, bool one_process) {
+void check_early_exporter(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKind kind, bool one_process) {
   std::optional<PeerMemory> memory = PeerMemory::create(bootstrap, device, kBytes, kind);
   bootstrap.barrier();
   if (bootstrap.rank() == 0) memory.reset();
   bootstrap.barrier();
-  if (memory && (one_process || kind != ReachKind::kIpc)) {
+  if (memory && (one_process || kind != PeerMemoryKind::kIpc)) {
     report.guard("the memory of a rank that has gone",
                  [&] { Kernels(*memory, bootstrap.rank(), bootstrap.size()).store_everywhere(1); });
   }
@@ -352,27 +355,27 @@ void expect_error(Report& report, const Bootstrap& bootstrap, ErrorCode code, co
 
 void check_errors(Report& report, Bootstrap& bootstrap, int device) {
   const bool odd = bootstrap.rank() == 1;
-  const auto create = [&](int on, size_t bytes, ReachKind kind) {
+  const auto create = [&](int on, size_t bytes, PeerMemoryKind kind) {
     return [&bootstrap, on, bytes, kind] { PeerMemory::create(bootstrap, on, bytes, kind); };
   };
   expect_error(report, bootstrap, ErrorCode::kSystem, "rank 1 on device 9999",
-               create(odd ? 9999 : device, kBytes, ReachKind::kAuto));
-  expect_error(report, bootstrap, ErrorCode::kMismatch, "rank 1 has PLAIT_REACH=host",
-               create(device, kBytes, odd ? ReachKind::kHost : ReachKind::kAuto));
+               create(odd ? 9999 : device, kBytes, PeerMemoryKind::kAuto));
+  expect_error(report, bootstrap, ErrorCode::kMismatch, "rank 1 has PLAIT_PEER_MEMORY=host",
+               create(device, kBytes, odd ? PeerMemoryKind::kHost : PeerMemoryKind::kAuto));
   expect_error(report, bootstrap, ErrorCode::kMismatch, "give all ranks the same settings",
-               create(device, odd ? 2 * kBytes : kBytes, ReachKind::kHost));
-  expect_error(report, bootstrap, ErrorCode::kInvalidArgument, "0 bytes", create(device, 0, ReachKind::kAuto));
-  for (const ReachKind kind : kKinds) {
-    expect_error(report, bootstrap, ErrorCode::kResources, join("(PLAIT_REACH=", name(kind), "): "),
+               create(device, odd ? 2 * kBytes : kBytes, PeerMemoryKind::kHost));
+  expect_error(report, bootstrap, ErrorCode::kInvalidArgument, "0 bytes", create(device, 0, PeerMemoryKind::kAuto));
+  for (const PeerMemoryKind kind : kKinds) {
+    expect_error(report, bootstrap, ErrorCode::kResources, join("(PLAIT_PEER_MEMORY=", name(kind), "): "),
                  create(device, size_t{1} << 50, kind));
   }
   // The bootstrap is as good as before.
-  check_kind(report, bootstrap, device, ReachKind::kAuto);
+  check_kind(report, bootstrap, device, PeerMemoryKind::kAuto);
 }
 
 // One rank can open no more files.
 void check_refused_file(Report& report, Bootstrap& bootstrap, int device) {
-  PeerMemory::create(bootstrap, device, kBytes, ReachKind::kHost);  // what CUDA opens once is open
+  PeerMemory::create(bootstrap, device, kBytes, PeerMemoryKind::kHost);  // what CUDA opens once is open
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   if (bootstrap.rank() == 1) {
@@ -382,7 +385,7 @@ void check_refused_file(Report& report, Bootstrap& bootstrap, int device) {
     ::setrlimit(RLIMIT_NOFILE, &none_left);
   }
   expect_error(report, bootstrap, ErrorCode::kResources, "rank 1 on device",
-               [&] { PeerMemory::create(bootstrap, device, kBytes, ReachKind::kHost); });
+               [&] { PeerMemory::create(bootstrap, device, kBytes, PeerMemoryKind::kHost); });
   ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
@@ -471,8 +474,8 @@ int run_ranks_as_processes(const char* what, int ranks, View view, int gpus) {
     Report report(join(what, ", rank ", rank));
     report.guard(what, [&] {
       Bootstrap bootstrap = Bootstrap::create(id, rank, ranks, within(30));
-      for (const ReachKind kind : kKinds) {
-        if (!check_kind(report, bootstrap, device, kind) || kind == ReachKind::kAuto) continue;
+      for (const PeerMemoryKind kind : kKinds) {
+        if (!check_kind(report, bootstrap, device, kind) || kind == PeerMemoryKind::kAuto) continue;
         check_early_exporter(report, bootstrap, device, kind, false);
         if (ranks == 2) check_growth(report, bootstrap, device, kind);
       }
@@ -500,9 +503,9 @@ int run_ranks_as_threads(const char* what, int processes, int threads, bool one_
           Bootstrap bootstrap = Bootstrap::create(id, rank, ranks, within(30));
           // One context of a process may open a kIpc handle, so several devices of one process cannot share that way
           // with other processes.
-          for (const ReachKind kind : kKinds) {
-            if (kind == ReachKind::kIpc && !one_device && processes > 1) continue;
-            if (!check_kind(report, bootstrap, device, kind) || kind == ReachKind::kAuto) continue;
+          for (const PeerMemoryKind kind : kKinds) {
+            if (kind == PeerMemoryKind::kIpc && !one_device && processes > 1) continue;
+            if (!check_kind(report, bootstrap, device, kind) || kind == PeerMemoryKind::kAuto) continue;
             check_early_exporter(report, bootstrap, device, kind, processes == 1);
           }
         });
@@ -529,10 +532,10 @@ int run_with_a_dead_rank(const char* what, bool has_memory) {
           const size_t before = free_bytes(0);
           bootstrap.barrier();
           std::optional<PeerMemory> memory;
-          if (has_memory) memory = PeerMemory::create(bootstrap, 0, 64 << 20, ReachKind::kAuto);
+          if (has_memory) memory = PeerMemory::create(bootstrap, 0, 64 << 20, PeerMemoryKind::kAuto);
           if (rank == 1) ::raise(SIGKILL);
           expect_error(report, bootstrap, ErrorCode::kPeerFailed, "rank 1",
-                       [&] { PeerMemory::create(bootstrap, 0, 64 << 20, ReachKind::kAuto); });
+                       [&] { PeerMemory::create(bootstrap, 0, 64 << 20, PeerMemoryKind::kAuto); });
           memory.reset();
           size_t after = 0;  // the driver takes its time to bury a process
           for (int i = 0; i < 50 && after + (32 << 20) < before; ++i) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/communicator.hpp"
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 
 namespace plait::test {
 

@@ -83,7 +83,7 @@ Element any_of(Random& random, const std::vector<Element>& from) {
 }
 
 Engine random_engine(Random& random, const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  if (algorithm.uses.engine && arguments.reach == Reach::kPeer && coin(random)) return Engine::kCopy;
+  if (algorithm.uses.engine && arguments.access == Access::kZeroCopy && coin(random)) return Engine::kCopy;
   return coin(random) ? Engine::kSm : Engine::kCpu;
 }
 
@@ -95,7 +95,7 @@ AlgorithmArguments drawn_arguments(Random& random, const Algorithm& algorithm, C
   arguments.ranks = pick(random, 1, most_ranks);
   arguments.root = pick(random, 0, arguments.ranks - 1);
   arguments.direction = any_of(random, test::directions_of(algorithm, collective));
-  if (uses.zero_copy && coin(random)) arguments.reach = Reach::kPeer;
+  if (uses.zero_copy && coin(random)) arguments.access = Access::kZeroCopy;
   arguments.engine = random_engine(random, algorithm, arguments);
   if (uses.parts && coin(random)) arguments.parts = pick(random, 1, 7);
   if (coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
@@ -124,7 +124,7 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   std::string groups;
   for (const auto& group : a.groups) groups += list(group);
   return join(algorithm.name, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ", name(a.engine), " ",
-              name(a.reach), " nodes=", list(a.node_of), " groups=", groups, " factors=", list(a.factors), " ",
+              name(a.access), " nodes=", list(a.node_of), " groups=", groups, " factors=", list(a.factors), " ",
               name(a.direction), " parts=", a.parts);
 }
 
@@ -199,7 +199,7 @@ void expect_same_plan_by_its_name(const Plan& plan, const AlgorithmArguments& ar
   EXPECT_EQ(to_text(spec), plan.algorithm);
   AlgorithmArguments machine = arguments;
   machine.direction = Direction::kLoad;
-  machine.reach = Reach::kStaged;
+  machine.access = Access::kStaged;
   machine.parts = 1;
   machine.factors.clear();
   if (machine.engine == Engine::kCopy) machine.engine = Engine::kSm;
@@ -211,7 +211,7 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   const Plan plan = algorithm.make(arguments);
   EXPECT_EQ(plan, algorithm.make(arguments)) << "not a pure function";
   EXPECT_EQ(plan.collective, arguments.collective);
-  EXPECT_EQ(plan.reach, arguments.reach);
+  EXPECT_EQ(plan.access, arguments.access);
   EXPECT_EQ(plan.in_place, documented_in_place(test::form_of(algorithm, arguments), arguments));
   const VerifiedPlan verified = verify(plan);
   const test::Steps steps = documented_steps(test::form_of(algorithm, arguments), arguments, plan);
@@ -273,16 +273,16 @@ TEST_P(EveryAlgorithm, CandidatesOfEveryNumberOfRanks) {
   for (const Collective collective : algorithm.collectives) {
     for (int ranks = 1; ranks <= 64; ranks += ranks < 20 ? 1 : 11) {
       for (AlgorithmArguments machine : machines_of(ranks)) {
-        for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+        for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
           machine.collective = collective;
-          machine.reach = reach;
+          machine.access = access;
           const std::vector<AlgorithmArguments> candidates = algorithm.candidates(machine);
           EXPECT_LE(candidates.size(), 8U) << describe(algorithm, machine);
           for (const AlgorithmArguments& candidate : candidates) {
             if (ranks > 8 && &candidate != &candidates.front() && &candidate != &candidates.back()) continue;
             SCOPED_TRACE(describe(algorithm, candidate));
             EXPECT_EQ(std::count(candidates.begin(), candidates.end(), candidate), 1);
-            EXPECT_EQ(candidate.reach, reach);
+            EXPECT_EQ(candidate.access, access);
             ASSERT_NO_THROW(algorithm.make(candidate));
             const VerifiedPlan plan = verify(algorithm.make(candidate));
             EXPECT_LE(plan.report().steps,
@@ -321,8 +321,8 @@ TEST(Interpreter, NoticesMissingWaits) {
     arguments.groups = {{0, 1, 2}, {3, 4, 5}};
     Plan plan = make_plan(algorithm, arguments);
     for (RankPlan& rank : plan.ranks) {
-      for (Lane& lane : rank.lanes) {
-        std::erase_if(lane.operations, [](const Operation& o) { return o.kind == OpKind::kWait; });
+      for (Queue& queue : rank.queues) {
+        std::erase_if(queue.operations, [](const Operation& o) { return o.kind == OpKind::kWait; });
       }
     }
     Random random(3);
@@ -337,7 +337,7 @@ TEST(Interpreter, NoticesDeadlock) {
   AlgorithmArguments arguments;
   arguments.ranks = 2;
   Plan plan = make_plan("one_shot", arguments);
-  std::erase_if(plan.ranks[0].lanes[0].operations, [](const Operation& o) { return o.kind == OpKind::kSignal; });
+  std::erase_if(plan.ranks[0].queues[0].operations, [](const Operation& o) { return o.kind == OpKind::kSignal; });
   Random random(3);
   EXPECT_THROW((void)executes<int64_t>(plan, false, random), std::runtime_error);
 }

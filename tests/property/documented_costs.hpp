@@ -72,7 +72,7 @@ inline std::vector<int> factors_in(const std::string& label) {
 }
 
 inline int flat_steps(const AlgorithmArguments& a) {
-  const bool peer = a.reach == Reach::kPeer;
+  const bool peer = a.access == Access::kZeroCopy;
   switch (a.collective) {
     case Collective::kAllReduce:
       return peer ? 2 : 2 + 2 * (a.parts - 1) / 3;
@@ -97,7 +97,7 @@ struct Steps {
 
 inline Steps documented_steps(std::string_view algorithm, const AlgorithmArguments& a, const Plan& plan) {
   const int p = a.ranks;
-  const int peer = a.reach == Reach::kPeer ? 1 : 0;
+  const int peer = a.access == Access::kZeroCopy ? 1 : 0;
   if (p == 1) return {0};
   if (algorithm == "ring") {
     if (a.collective == Collective::kAllReduce) return {2 * (p - 1)};
@@ -202,7 +202,7 @@ inline int64_t blocks_by_way_of_nodes(const AlgorithmArguments& a) {
 // Chunks that cross between ranks, all ranks together.
 inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmArguments& a, const Plan& plan) {
   const int64_t p = a.ranks, parts = a.parts;
-  const bool peer = a.reach == Reach::kPeer;
+  const bool peer = a.access == Access::kZeroCopy;
   if (algorithm == "ring") return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1) * parts;
   if (algorithm == "hierarchical_ring") {
     int64_t chunks = 0, piece = p;
@@ -276,7 +276,7 @@ inline void check_nvgroup_traffic(const AlgorithmArguments& a, const VerifiedPla
   const auto groups = groups_of(a);
   const int64_t count = static_cast<int64_t>(groups.size());
   const int64_t all = plan.plan().chunk_count();
-  const int64_t peer = a.reach == Reach::kPeer ? 1 : 0;
+  const int64_t peer = a.access == Access::kZeroCopy ? 1 : 0;
   if (count == 1) {
     EXPECT_EQ(crossings(plan.report()), documented_crossings("flat(load)", a, plan.plan()));
     return;

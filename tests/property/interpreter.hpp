@@ -1,4 +1,4 @@
-// Executes plans on real numbers, one operation of a random lane at a time. It shares no code with the verifier, so
+// Executes plans on real numbers, one operation of a random queue at a time. It shares no code with the verifier, so
 // that each can find the other's mistakes.
 #pragma once
 
@@ -31,7 +31,7 @@ class Interpreter {
       memories_.push_back(std::move(memory));
       signals_.emplace_back(rank_plan.signals, false);
       messages_.emplace_back(rank_plan.messages);
-      next_.emplace_back(rank_plan.lanes.size(), 0);
+      next_.emplace_back(rank_plan.queues.size(), 0);
     }
   }
 
@@ -39,20 +39,20 @@ class Interpreter {
   T& input(int rank, int chunk, int i) { return at({rank, Buffer::kInput, 0}, chunk, 0)[i]; }
   T& output(int rank, int chunk, int i) { return at({rank, Buffer::kOutput, 0}, chunk, 0)[i]; }
 
-  // Runs all lanes to their ends in a random order; throws where no lane can go on.
+  // Runs all queues to their ends in a random order; throws where no queue can go on.
   void run(std::mt19937_64& random) {
     std::vector<std::pair<int, int>> alive;
     for (int rank = 0; rank < plan_.rank_count(); ++rank) {
-      for (size_t lane = 0; lane < plan_.ranks[rank].lanes.size(); ++lane) alive.emplace_back(rank, lane);
+      for (size_t queue = 0; queue < plan_.ranks[rank].queues.size(); ++queue) alive.emplace_back(rank, queue);
     }
-    // Some runs favour a few lanes, so that they get far ahead of the others.
+    // Some runs favour a few queues, so that they get far ahead of the others.
     const bool bursts = random() % 2 == 0;
     while (!alive.empty()) {
       std::shuffle(alive.begin(), alive.end(), random);
       bool moved = false;
-      for (const auto& [rank, lane] : alive) {
+      for (const auto& [rank, queue] : alive) {
         int turns = bursts ? static_cast<int>(random() % 64) : 1;
-        while (turns-- > 0 && step(rank, lane)) moved = true;
+        while (turns-- > 0 && step(rank, queue)) moved = true;
         if (moved && !bursts) break;
       }
       const bool none_could =
@@ -67,8 +67,8 @@ class Interpreter {
     std::vector<T> input, output, scratch, host;
   };
 
-  bool finished(int rank, int lane) const {
-    return next_[rank][lane] == plan_.ranks[rank].lanes[lane].operations.size();
+  bool finished(int rank, int queue) const {
+    return next_[rank][queue] == plan_.ranks[rank].queues[queue].operations.size();
   }
 
   bool has_output(int rank, int chunk) const {
@@ -111,14 +111,14 @@ class Interpreter {
     throw std::logic_error("no such buffer");
   }
 
-  // Performs the lane's next operation; false where it has to wait or is at its end.
-  bool step(int rank, int lane) {
-    if (finished(rank, lane)) return false;
-    const Operation& operation = plan_.ranks[rank].lanes[lane].operations[next_[rank][lane]];
+  // Performs the queue's next operation; false where it has to wait or is at its end.
+  bool step(int rank, int queue) {
+    if (finished(rank, queue)) return false;
+    const Operation& operation = plan_.ranks[rank].queues[queue].operations[next_[rank][queue]];
     if (operation.kind == OpKind::kWait && !signals_[rank].at(operation.number)) return false;
     if (operation.kind == OpKind::kReceive && !messages_[rank].at(operation.number)) return false;
     perform(rank, operation);
-    ++next_[rank][lane];
+    ++next_[rank][queue];
     return true;
   }
 
@@ -133,15 +133,15 @@ class Interpreter {
         messages_[operation.peer_rank].at(operation.number) = operation.chunks == 0 ? Place{} : operation.sources.at(0);
         return;
       case OpKind::kReceive:
-        fold(operation, operation.destinations, {*messages_[rank].at(operation.number)});
+        reduce(operation, operation.destinations, {*messages_[rank].at(operation.number)});
         return;
-      case OpKind::kFold:
-        fold(operation, operation.destinations, operation.sources);
+      case OpKind::kReduce:
+        reduce(operation, operation.destinations, operation.sources);
         return;
     }
   }
 
-  void fold(const Operation& operation, const std::vector<Place>& destinations, const std::vector<Place>& sources) {
+  void reduce(const Operation& operation, const std::vector<Place>& destinations, const std::vector<Place>& sources) {
     for (int offset = 0; offset < operation.chunks; ++offset) {
       for (int i = 0; i < kWidth; ++i) {
         T sum = at(sources.at(0), operation.chunk, offset)[i];
@@ -156,7 +156,7 @@ class Interpreter {
   std::vector<Memory> memories_;
   std::vector<std::vector<bool>> signals_;                   // [receiver][number]: sent
   std::vector<std::vector<std::optional<Place>>> messages_;  // [receiver][number]: the source, once sent
-  std::vector<std::vector<size_t>> next_;                    // [rank][lane]
+  std::vector<std::vector<size_t>> next_;                    // [rank][queue]
 };
 
 }  // namespace plait::test

@@ -41,12 +41,12 @@ std::optional<std::string> refusal_of(const Plan& plan) {
   }
 }
 
-// A refusal says which operation of which lane of which rank and, where it is about data, which chunk; or which chunk
+// A refusal says which operation of which queue of which rank and, where it is about data, which chunk; or which chunk
 // of which rank's output; or, where a count does not fit, which rank.
 bool says_where(const std::string& message) {
-  const std::string where = "rank [0-9]+, lane [0-9]+ \\((sm|copy|cpu|net)\\), operation [0-9]+ `";
+  const std::string where = "rank [0-9]+, queue [0-9]+ \\((sm|copy|cpu|net)\\), operation [0-9]+ `";
   for (const std::string& pattern : {
-           where + "(fold|send|receive) .*: chunks? -?[0-9]",
+           where + "(reduce|send|receive) .*: chunks? -?[0-9]",
            where + "(signal|wait) ",
            where + "(send|receive) .*: no data",
            std::string("rank [0-9]+, chunk [0-9]+: its output"),
@@ -69,7 +69,7 @@ std::vector<Plan> registered_plans() {
   machines[1].parts = 2;
   machines[2].ranks = 4;
   machines[2].engine = Engine::kSm;
-  machines[2].reach = Reach::kPeer;
+  machines[2].access = Access::kZeroCopy;
   machines[3].ranks = 4;
   machines[3].groups = {{0, 1}, {2, 3}};
   machines[4].ranks = 4;
@@ -79,7 +79,7 @@ std::vector<Plan> registered_plans() {
   machines[5].parts = 2;
   machines[6].ranks = 3;
   machines[6].engine = Engine::kCopy;
-  machines[6].reach = Reach::kPeer;
+  machines[6].access = Access::kZeroCopy;
   std::vector<Plan> plans;
   for (const Algorithm& algorithm : algorithms()) {
     for (const Collective collective : algorithm.collectives) {

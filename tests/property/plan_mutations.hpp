@@ -16,22 +16,22 @@ inline int pick(Random& random, size_t count) { return static_cast<int>(random()
 
 // Where an operation is; found by walking, so that every operation is equally likely.
 struct Spot {
-  int rank = 0, lane = 0, operation = 0;
+  int rank = 0, queue = 0, operation = 0;
 };
 
-inline Operation& at(Plan& plan, const Spot& s) { return plan.ranks[s.rank].lanes[s.lane].operations[s.operation]; }
-inline std::vector<Operation>& lane_at(Plan& plan, const Spot& s) {
-  return plan.ranks[s.rank].lanes[s.lane].operations;
+inline Operation& at(Plan& plan, const Spot& s) { return plan.ranks[s.rank].queues[s.queue].operations[s.operation]; }
+inline std::vector<Operation>& queue_at(Plan& plan, const Spot& s) {
+  return plan.ranks[s.rank].queues[s.queue].operations;
 }
 
 template <class Wanted>
 bool find_spot(Plan& plan, Random& random, Spot& spot, Wanted wanted) {
   std::vector<Spot> spots;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    for (size_t lane = 0; lane < plan.ranks[rank].lanes.size(); ++lane) {
-      const auto& operations = plan.ranks[rank].lanes[lane].operations;
+    for (size_t queue = 0; queue < plan.ranks[rank].queues.size(); ++queue) {
+      const auto& operations = plan.ranks[rank].queues[queue].operations;
       for (size_t i = 0; i < operations.size(); ++i) {
-        if (wanted(operations[i])) spots.push_back({rank, static_cast<int>(lane), static_cast<int>(i)});
+        if (wanted(operations[i])) spots.push_back({rank, static_cast<int>(queue), static_cast<int>(i)});
       }
     }
   }
@@ -41,7 +41,7 @@ bool find_spot(Plan& plan, Random& random, Spot& spot, Wanted wanted) {
 }
 
 inline bool moves_data(const Operation& o) { return o.kind != OpKind::kSignal && o.kind != OpKind::kWait; }
-inline bool is_fold(const Operation& o) { return o.kind == OpKind::kFold; }
+inline bool is_reduce(const Operation& o) { return o.kind == OpKind::kReduce; }
 inline bool is_signal(const Operation& o) { return o.kind == OpKind::kSignal; }
 inline bool is_wait(const Operation& o) { return o.kind == OpKind::kWait; }
 inline bool has_slots(const Place& p) { return p.buffer == Buffer::kScratch || p.buffer == Buffer::kHost; }
@@ -51,8 +51,8 @@ template <class Wanted>
 Place* find_place(Plan& plan, Random& random, Wanted wanted) {
   std::vector<Place*> places;
   for (RankPlan& rank : plan.ranks) {
-    for (Lane& lane : rank.lanes) {
-      for (Operation& operation : lane.operations) {
+    for (Queue& queue : rank.queues) {
+      for (Operation& operation : queue.operations) {
         for (Place& place : operation.sources) places.push_back(&place);
         for (Place& place : operation.destinations) places.push_back(&place);
       }
@@ -62,7 +62,7 @@ Place* find_place(Plan& plan, Random& random, Wanted wanted) {
   return places.empty() ? nullptr : places[pick(random, places.size())];
 }
 
-inline void erase(Plan& plan, const Spot& s) { lane_at(plan, s).erase(lane_at(plan, s).begin() + s.operation); }
+inline void erase(Plan& plan, const Spot& s) { queue_at(plan, s).erase(queue_at(plan, s).begin() + s.operation); }
 
 // The other end of a signal or message; false where there is none.
 inline bool find_partner(Plan& plan, Random& random, const Operation& o, int rank, Spot& partner) {
@@ -83,8 +83,8 @@ inline bool find_partner(Plan& plan, Random& random, const Operation& o, int ran
 // Removes signal `number` of `rank` from the numbering.
 inline void close_gap(Plan& plan, int rank, int number) {
   for (int r = 0; r < plan.rank_count(); ++r) {
-    for (Lane& lane : plan.ranks[r].lanes) {
-      for (Operation& o : lane.operations) {
+    for (Queue& queue : plan.ranks[r].queues) {
+      for (Operation& o : queue.operations) {
         const bool concerns = (is_signal(o) && o.peer_rank == rank) || (is_wait(o) && r == rank);
         if (concerns && o.number > number) --o.number;
       }
@@ -113,12 +113,12 @@ inline bool drop_signal_and_wait(Plan& plan, Random& random) {
   if (!find_spot(plan, random, w, is_wait)) return false;
   const Operation wait = at(plan, w);
   if (wait.peer_rank >= plan.rank_count() || plan.ranks[w.rank].signals == 0) return false;
-  for (int lane = 0; lane < static_cast<int>(plan.ranks[wait.peer_rank].lanes.size()); ++lane) {
-    auto& operations = plan.ranks[wait.peer_rank].lanes[lane].operations;
+  for (int queue = 0; queue < static_cast<int>(plan.ranks[wait.peer_rank].queues.size()); ++queue) {
+    auto& operations = plan.ranks[wait.peer_rank].queues[queue].operations;
     std::erase_if(operations,
                   [&](const Operation& o) { return is_signal(o) && o.peer_rank == w.rank && o.number == wait.number; });
   }
-  auto& operations = plan.ranks[w.rank].lanes[w.lane].operations;
+  auto& operations = plan.ranks[w.rank].queues[w.queue].operations;
   std::erase_if(operations, [&](const Operation& o) { return is_wait(o) && o.number == wait.number; });
   close_gap(plan, w.rank, wait.number);
   return true;
@@ -128,7 +128,7 @@ bool duplicate(Plan& plan, Random& random, Wanted wanted) {
   Spot s;
   if (!find_spot(plan, random, s, wanted)) return false;
   const Operation copy = at(plan, s);
-  auto& operations = lane_at(plan, s);
+  auto& operations = queue_at(plan, s);
   operations.insert(operations.begin() + s.operation + pick(random, operations.size() - s.operation + 1), copy);
   return true;
 }
@@ -145,15 +145,15 @@ inline bool swap_signals(Plan& plan, Random& random) {
     return false;
   }
   std::swap(at(plan, a).number, at(plan, b).number);
-  std::swap(at(plan, a).peer_lane, at(plan, b).peer_lane);
+  std::swap(at(plan, a).peer_queue, at(plan, b).peer_queue);
   if (pick(random, 2) == 0) return true;
-  for (Lane& lane : plan.ranks[receiver].lanes) {  // and the waits know
-    for (Operation& o : lane.operations) {
+  for (Queue& queue : plan.ranks[receiver].queues) {  // and the waits know
+    for (Operation& o : queue.operations) {
       if (!is_wait(o)) continue;
       for (const Spot& s : {a, b}) {
         if (o.number == at(plan, s).number) {
           o.peer_rank = s.rank;
-          o.peer_lane = s.lane;
+          o.peer_queue = s.queue;
         }
       }
     }
@@ -162,40 +162,40 @@ inline bool swap_signals(Plan& plan, Random& random) {
 }
 inline bool retarget_peer(Plan& plan, Random& random) {
   Spot s;
-  if (!find_spot(plan, random, s, [](const Operation& o) { return o.kind != OpKind::kFold; })) return false;
+  if (!find_spot(plan, random, s, [](const Operation& o) { return o.kind != OpKind::kReduce; })) return false;
   Operation& o = at(plan, s);
   switch (pick(random, 3)) {
     case 0:
       o.peer_rank = pick(random, plan.ranks.size() + 1);
       break;
     case 1:
-      o.peer_lane = pick(random, 3);
+      o.peer_queue = pick(random, 3);
       break;
     default:
       o.number = pick(random, 8) - 1;
   }
   return true;
 }
-// The wait moves to another lane of its rank, and the signal knows.
-inline bool wait_in_other_lane(Plan& plan, Random& random) {
+// The wait moves to another queue of its rank, and the signal knows.
+inline bool wait_in_other_queue(Plan& plan, Random& random) {
   Spot w, s;
   if (!find_spot(plan, random, w, is_wait)) return false;
   const Operation wait = at(plan, w);
-  auto& lanes = plan.ranks[w.rank].lanes;
-  if (lanes.size() < 2 || !find_partner(plan, random, wait, w.rank, s)) return false;
-  const int to = (w.lane + 1 + pick(random, lanes.size() - 1)) % static_cast<int>(lanes.size());
-  at(plan, s).peer_lane = to;
+  auto& queues = plan.ranks[w.rank].queues;
+  if (queues.size() < 2 || !find_partner(plan, random, wait, w.rank, s)) return false;
+  const int to = (w.queue + 1 + pick(random, queues.size() - 1)) % static_cast<int>(queues.size());
+  at(plan, s).peer_queue = to;
   erase(plan, w);
-  auto& operations = lanes[to].operations;
+  auto& operations = queues[to].operations;
   operations.insert(operations.begin() + pick(random, operations.size() + 1), wait);
   return true;
 }
-// Within its lane, to any other position.
+// Within its queue, to any other position.
 template <class Wanted>
-bool move_within_lane(Plan& plan, Random& random, Wanted wanted) {
+bool move_within_queue(Plan& plan, Random& random, Wanted wanted) {
   Spot s;
   if (!find_spot(plan, random, s, wanted)) return false;
-  auto& operations = lane_at(plan, s);
+  auto& operations = queue_at(plan, s);
   if (operations.size() < 2) return false;
   const Operation moved = at(plan, s);
   erase(plan, s);
@@ -204,8 +204,8 @@ bool move_within_lane(Plan& plan, Random& random, Wanted wanted) {
   operations.insert(operations.begin() + to, moved);
   return true;
 }
-inline bool move_signal(Plan& plan, Random& random) { return move_within_lane(plan, random, is_signal); }
-inline bool move_wait(Plan& plan, Random& random) { return move_within_lane(plan, random, is_wait); }
+inline bool move_signal(Plan& plan, Random& random) { return move_within_queue(plan, random, is_signal); }
+inline bool move_wait(Plan& plan, Random& random) { return move_within_queue(plan, random, is_wait); }
 
 // --- operations ---
 
@@ -216,24 +216,24 @@ inline bool drop_operation(Plan& plan, Random& random) {
   return true;
 }
 inline bool duplicate_operation(Plan& plan, Random& random) { return duplicate(plan, random, moves_data); }
-inline bool move_operation(Plan& plan, Random& random) { return move_within_lane(plan, random, moves_data); }
+inline bool move_operation(Plan& plan, Random& random) { return move_within_queue(plan, random, moves_data); }
 inline bool swap_neighbours(Plan& plan, Random& random) {
   Spot s;
   if (!find_spot(plan, random, s, [](const Operation&) { return true; })) return false;
-  auto& operations = lane_at(plan, s);
+  auto& operations = queue_at(plan, s);
   if (s.operation + 1 == static_cast<int>(operations.size())) return false;
   std::swap(operations[s.operation], operations[s.operation + 1]);
   return true;
 }
-inline bool operation_in_other_lane(Plan& plan, Random& random) {
+inline bool operation_in_other_queue(Plan& plan, Random& random) {
   Spot s;
-  if (!find_spot(plan, random, s, is_fold)) return false;
+  if (!find_spot(plan, random, s, is_reduce)) return false;
   const int rank = pick(random, 2) == 0 ? s.rank : pick(random, plan.ranks.size());
-  auto& lanes = plan.ranks[rank].lanes;
-  if (lanes.empty()) return false;
+  auto& queues = plan.ranks[rank].queues;
+  if (queues.empty()) return false;
   const Operation moved = at(plan, s);
   erase(plan, s);
-  auto& operations = lanes[pick(random, lanes.size())].operations;
+  auto& operations = queues[pick(random, queues.size())].operations;
   operations.insert(operations.begin() + pick(random, operations.size() + 1), moved);
   return true;
 }
@@ -244,7 +244,7 @@ inline bool several_sources(const Operation& o) { return o.sources.size() > 1; }
 
 inline bool duplicate_source(Plan& plan, Random& random) {
   Spot s;
-  if (!find_spot(plan, random, s, is_fold)) return false;
+  if (!find_spot(plan, random, s, is_reduce)) return false;
   auto& sources = at(plan, s).sources;
   if (sources.empty()) return false;
   const Place again = sources[pick(random, sources.size())];
@@ -283,7 +283,7 @@ inline bool lose_destination(Plan& plan, Random& random) {
 }
 inline bool add_destination(Plan& plan, Random& random) {
   Spot s;
-  if (!find_spot(plan, random, s, is_fold)) return false;
+  if (!find_spot(plan, random, s, is_reduce)) return false;
   const Place* other = find_place(plan, random, [](const Place& p) { return p.buffer != Buffer::kInput; });
   if (other == nullptr) return false;
   const Place added = *other;
@@ -321,8 +321,8 @@ inline bool alias_slots(Plan& plan, Random& random) {
   if (slots < 1) return false;
   const int to = pick(random, slots);
   for (RankPlan& rank : plan.ranks) {
-    for (Lane& lane : rank.lanes) {
-      for (Operation& operation : lane.operations) {
+    for (Queue& queue : rank.queues) {
+      for (Operation& operation : queue.operations) {
         for (Place& place : operation.sources)
           if (place == from) place.slot = to;
         for (Place& place : operation.destinations)
@@ -338,8 +338,8 @@ inline bool close_slot(Plan& plan, Random& random) {
   if (found == nullptr) return false;
   const Place gone = *found;
   for (RankPlan& rank : plan.ranks) {
-    for (Lane& lane : rank.lanes) {
-      for (Operation& operation : lane.operations) {
+    for (Queue& queue : rank.queues) {
+      for (Operation& operation : queue.operations) {
         for (auto* places : {&operation.sources, &operation.destinations}) {
           for (Place& place : *places) {
             if (place.rank == gone.rank && place.buffer == gone.buffer && place.slot > gone.slot) --place.slot;
@@ -377,9 +377,9 @@ inline bool shrink_signals(Plan& plan, Random& random) {
   return true;
 }
 inline bool other_engine(Plan& plan, Random& random) {
-  auto& lanes = plan.ranks[pick(random, plan.ranks.size())].lanes;
-  if (lanes.empty()) return false;
-  lanes[pick(random, lanes.size())].engine = static_cast<Engine>(pick(random, 4));
+  auto& queues = plan.ranks[pick(random, plan.ranks.size())].queues;
+  if (queues.empty()) return false;
+  queues[pick(random, queues.size())].engine = static_cast<Engine>(pick(random, 4));
   return true;
 }
 inline bool claim_in_place(Plan& plan, Random&) { return !std::exchange(plan.in_place, true); }
@@ -397,14 +397,14 @@ inline constexpr Mutation kMutations[] = {
     {"duplicate wait", duplicate_wait},
     {"swap signals", swap_signals},
     {"retarget peer", retarget_peer},
-    {"wait in other lane", wait_in_other_lane},
+    {"wait in other queue", wait_in_other_queue},
     {"move signal", move_signal},
     {"move wait", move_wait},
     {"drop operation", drop_operation},
     {"duplicate operation", duplicate_operation},
     {"move operation", move_operation},
     {"swap neighbours", swap_neighbours},
-    {"operation in other lane", operation_in_other_lane},
+    {"operation in other queue", operation_in_other_queue},
     {"duplicate source", duplicate_source},
     {"lose source", lose_source},
     {"swap sources", swap_sources},

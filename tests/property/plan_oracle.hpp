@@ -1,8 +1,8 @@
 // A second opinion on plans, which shares nothing with the verifier: it runs a plan on data, many times, each time with
-// another unlucky interleaving of its lanes, and says what went wrong.
+// another unlucky interleaving of its queues, and says what went wrong.
 //
 // The machine it plays is as unkind as a real one may be:
-//  - every chunk has two elements; a fold loads and stores them in any order, and other lanes work in between;
+//  - every chunk has two elements; a reduce loads and stores them in any order, and other queues work in between;
 //  - places that nothing was written to hold garbage;
 //  - unfinished reductions take twice the width, so element 1 of one is where the end of a chunk of the caller's type
 //  is;
@@ -140,7 +140,7 @@ class PlanOracle {
 
   class Run {
    public:
-    // `first` is the run with the fair schedule: lanes are lowered for the widths seen there, and results must equal
+    // `first` is the run with the fair schedule: queues are lowered for the widths seen there, and results must equal
     // its results.
     Run(PlanOracle& oracle, bool in_place, const Run* first)
         : oracle_(oracle), plan_(oracle.plan_), random_(oracle.random_), in_place_(in_place), first_(first) {
@@ -150,35 +150,35 @@ class PlanOracle {
         memory_.push_back({make(oracle.chunks()), make(oracle.chunks()), make(it.scratch_slots), make(it.host_slots)});
         flags_.emplace_back(it.signals, false);
         widths_.emplace_back();
-        for (size_t lane = 0; lane < it.lanes.size(); ++lane) {
-          lanes_.push_back({rank, static_cast<int>(lane)});
-          widths_.back().emplace_back(it.lanes[lane].operations.size());
+        for (size_t queue = 0; queue < it.queues.size(); ++queue) {
+          queues_.push_back({rank, static_cast<int>(queue)});
+          widths_.back().emplace_back(it.queues[queue].operations.size());
         }
       }
       called_.assign(ranks, false);
       returned_.assign(ranks, false);
       unfinished_.assign(ranks, 0);
-      for (const LaneRun& lane : lanes_) ++unfinished_[lane.rank];
+      for (const QueueRun& queue : queues_) ++unfinished_[queue.rank];
       results_.resize(ranks);
     }
 
     std::optional<std::string> play(Schedule schedule) {
-      Scheduler scheduler(schedule, static_cast<int>(lanes_.size()) + plan_.rank_count(), random_);
+      Scheduler scheduler(schedule, static_cast<int>(queues_.size()) + plan_.rank_count(), random_);
       std::vector<int> enabled;
       for (;;) {
         enabled.clear();
         for (int rank = 0; rank < plan_.rank_count(); ++rank) {
           if (!called_[rank]) enabled.push_back(rank);
         }
-        for (size_t i = 0; i < lanes_.size(); ++i) {
-          if (can_go_on(lanes_[i])) enabled.push_back(plan_.rank_count() + static_cast<int>(i));
+        for (size_t i = 0; i < queues_.size(); ++i) {
+          if (can_go_on(queues_[i])) enabled.push_back(plan_.rank_count() + static_cast<int>(i));
         }
         if (enabled.empty()) break;
         const int actor = scheduler.choose(enabled);
         if (actor < plan_.rank_count()) {
           call(actor);
         } else {
-          step(lanes_[actor - plan_.rank_count()]);
+          step(queues_[actor - plan_.rank_count()]);
         }
         if (harm_) return harm_;
       }
@@ -194,9 +194,9 @@ class PlanOracle {
       int place = 0;
       bool store = false;
     };
-    struct LaneRun {
+    struct QueueRun {
       int rank = 0;
-      int lane = 0;
+      int queue = 0;
       size_t next = 0;
       std::vector<Micro> todo = {};  // of the operation under way, last first
       bool under_way = false;
@@ -262,14 +262,14 @@ class PlanOracle {
         cell[q] = {garbage(++salt_), static_cast<int8_t>(q < 2 ? q : -1), 0, false};
       }
     }
-    const Operation& operation_of(const LaneRun& lane) const {
-      return plan_.ranks[lane.rank].lanes[lane.lane].operations[lane.next];
+    const Operation& operation_of(const QueueRun& queue) const {
+      return plan_.ranks[queue.rank].queues[queue.queue].operations[queue.next];
     }
     template <class... Parts>
-    void hurt(const LaneRun& lane, const Parts&... parts) {
+    void hurt(const QueueRun& queue, const Parts&... parts) {
       if (harm_) return;
-      harm_ = "rank " + std::to_string(lane.rank) + " lane " + std::to_string(lane.lane) + " operation " +
-              std::to_string(lane.next) + ": ";
+      harm_ = "rank " + std::to_string(queue.rank) + " queue " + std::to_string(queue.queue) + " operation " +
+              std::to_string(queue.next) + ": ";
       (*harm_ += ... += parts);
     }
 
@@ -285,13 +285,14 @@ class PlanOracle {
         }
       }
       if (unfinished_[rank] == 0) give_back(rank);
-      for (LaneRun& lane : lanes_) {
-        if (lane.rank == rank && lane.next == plan_.ranks[rank].lanes[lane.lane].operations.size()) finish_lane(lane);
+      for (QueueRun& queue : queues_) {
+        if (queue.rank == rank && queue.next == plan_.ranks[rank].queues[queue.queue].operations.size())
+          finish_queue(queue);
       }
     }
 
-    void finish_lane(LaneRun& lane) {
-      if (--unfinished_[lane.rank] == 0) give_back(lane.rank);
+    void finish_queue(QueueRun& queue) {
+      if (--unfinished_[queue.rank] == 0) give_back(queue.rank);
     }
 
     // The rank returns: its output is looked at, and from now on its buffers are the caller's again.
@@ -314,8 +315,8 @@ class PlanOracle {
     }
 
     void check_all_over() {
-      for (const LaneRun& lane : lanes_) {
-        if (lane.next < plan_.ranks[lane.rank].lanes[lane.lane].operations.size()) hurt(lane, "waits for ever");
+      for (const QueueRun& queue : queues_) {
+        if (queue.next < plan_.ranks[queue.rank].queues[queue.queue].operations.size()) hurt(queue, "waits for ever");
       }
       for (const auto& [key, message] : messages_) {
         if (!message.taken && !harm_) harm_ = "a message is never received";
@@ -338,76 +339,76 @@ class PlanOracle {
       }
     }
 
-    // --- the lanes ---
+    // --- the queues ---
 
-    bool can_go_on(const LaneRun& lane) const {
-      const auto& operations = plan_.ranks[lane.rank].lanes[lane.lane].operations;
-      if (!called_[lane.rank] || lane.next >= operations.size()) return false;
-      if (lane.under_way) return true;
-      const Operation& operation = operations[lane.next];
+    bool can_go_on(const QueueRun& queue) const {
+      const auto& operations = plan_.ranks[queue.rank].queues[queue.queue].operations;
+      if (!called_[queue.rank] || queue.next >= operations.size()) return false;
+      if (queue.under_way) return true;
+      const Operation& operation = operations[queue.next];
       if (operation.kind == OpKind::kWait) {
-        const auto& flags = flags_[lane.rank];
+        const auto& flags = flags_[queue.rank];
         // A wait for what does not exist goes on, and step() complains.
         return operation.number < 0 || operation.number >= static_cast<int>(flags.size()) || flags[operation.number];
       }
       if (operation.kind == OpKind::kReceive) {
-        const auto it = messages_.find({lane.rank, operation.number});
+        const auto it = messages_.find({queue.rank, operation.number});
         return it != messages_.end();
       }
       return true;
     }
 
-    void step(LaneRun& lane) {
-      const Operation& operation = operation_of(lane);
-      if (operation.kind == OpKind::kSignal) return signal(lane, operation);
+    void step(QueueRun& queue) {
+      const Operation& operation = operation_of(queue);
+      if (operation.kind == OpKind::kSignal) return signal(queue, operation);
       if (operation.kind == OpKind::kWait) {
-        if (operation.number < 0 || operation.number >= static_cast<int>(flags_[lane.rank].size())) {
-          hurt(lane, "waits for a signal that does not exist");
+        if (operation.number < 0 || operation.number >= static_cast<int>(flags_[queue.rank].size())) {
+          hurt(queue, "waits for a signal that does not exist");
         }
-        return next(lane);
+        return next(queue);
       }
-      if (!lane.under_way) return begin(lane, operation);
-      if (!lane.todo.empty()) {
-        const Micro micro = lane.todo.back();
-        lane.todo.pop_back();
-        micro.store ? store(lane, operation, micro) : load(lane, operation, micro);
+      if (!queue.under_way) return begin(queue, operation);
+      if (!queue.todo.empty()) {
+        const Micro micro = queue.todo.back();
+        queue.todo.pop_back();
+        micro.store ? store(queue, operation, micro) : load(queue, operation, micro);
       }
-      if (lane.todo.empty() && !harm_) end(lane, operation);
+      if (queue.todo.empty() && !harm_) end(queue, operation);
     }
 
-    void next(LaneRun& lane) {
-      lane.under_way = false;
-      ++lane.next;
-      if (lane.next == plan_.ranks[lane.rank].lanes[lane.lane].operations.size()) finish_lane(lane);
+    void next(QueueRun& queue) {
+      queue.under_way = false;
+      ++queue.next;
+      if (queue.next == plan_.ranks[queue.rank].queues[queue.queue].operations.size()) finish_queue(queue);
     }
 
-    void signal(LaneRun& lane, const Operation& operation) {
+    void signal(QueueRun& queue, const Operation& operation) {
       const int peer = operation.peer_rank;
       if (peer < 0 || peer >= plan_.rank_count() || operation.number < 0 ||
           operation.number >= static_cast<int>(flags_[peer].size())) {
-        return hurt(lane, "signals what does not exist");
+        return hurt(queue, "signals what does not exist");
       }
-      if (plan_.node_of[peer] != plan_.node_of[lane.rank]) return hurt(lane, "signals another node");
+      if (plan_.node_of[peer] != plan_.node_of[queue.rank]) return hurt(queue, "signals another node");
       flags_[peer][operation.number] = true;
-      next(lane);
+      next(queue);
     }
 
-    void begin(LaneRun& lane, const Operation& operation) {
-      check_engine(lane, operation);
-      for (const Place& place : operation.sources) check_place(lane, operation, place, false);
-      for (const Place& place : operation.destinations) check_place(lane, operation, place, true);
+    void begin(QueueRun& queue, const Operation& operation) {
+      check_engine(queue, operation);
+      for (const Place& place : operation.sources) check_place(queue, operation, place, false);
+      for (const Place& place : operation.destinations) check_place(queue, operation, place, true);
       if (harm_) return;
-      lane.under_way = true;
-      lane.loaded.assign(2 * static_cast<size_t>(operation.chunks), {});
-      Widths& widths = widths_[lane.rank][lane.lane][lane.next];
-      if (first_ != nullptr) widths = first_->widths_[lane.rank][lane.lane][lane.next];
-      if (operation.kind == OpKind::kReceive) take(lane, operation);
+      queue.under_way = true;
+      queue.loaded.assign(2 * static_cast<size_t>(operation.chunks), {});
+      Widths& widths = widths_[queue.rank][queue.queue][queue.next];
+      if (first_ != nullptr) widths = first_->widths_[queue.rank][queue.queue][queue.next];
+      if (operation.kind == OpKind::kReceive) take(queue, operation);
       if (harm_) return;
-      plan_micros(lane, operation);
+      plan_micros(queue, operation);
     }
 
     // Elements in any order, but of each element the loads before the stores.
-    void plan_micros(LaneRun& lane, const Operation& operation) {
+    void plan_micros(QueueRun& queue, const Operation& operation) {
       std::vector<std::vector<Micro>> per_element;
       for (int offset = 0; offset < operation.chunks; ++offset) {
         for (int e = 0; e < 2; ++e) {
@@ -418,51 +419,52 @@ class PlanOracle {
           for (size_t s = operation.sources.size(); s-- > 0;) micros.push_back({offset, e, static_cast<int>(s), false});
         }
       }
-      lane.todo.clear();
+      queue.todo.clear();
       const int style = first_ == nullptr ? 0 : static_cast<int>(random_() % 3);
       while (!per_element.empty()) {
         const size_t i = style == 0 ? 0 : style == 1 ? per_element.size() - 1 : random_() % per_element.size();
-        lane.todo.push_back(per_element[i].back());
+        queue.todo.push_back(per_element[i].back());
         per_element[i].pop_back();
         if (per_element[i].empty()) per_element.erase(per_element.begin() + static_cast<std::ptrdiff_t>(i));
       }
       // todo is taken from its end.
-      for (size_t i = 0, j = lane.todo.size(); i + 1 < j; ++i) std::swap(lane.todo[i], lane.todo[--j]);
+      for (size_t i = 0, j = queue.todo.size(); i + 1 < j; ++i) std::swap(queue.todo[i], queue.todo[--j]);
     }
 
-    void check_engine(LaneRun& lane, const Operation& operation) {
-      const Engine engine = plan_.ranks[lane.rank].lanes[lane.lane].engine;
+    void check_engine(QueueRun& queue, const Operation& operation) {
+      const Engine engine = plan_.ranks[queue.rank].queues[queue.queue].engine;
       const size_t sources = operation.sources.size(), destinations = operation.destinations.size();
-      if (operation.kind == OpKind::kFold) {
-        if (sources == 0 || destinations == 0) hurt(lane, "a fold from or to nowhere");
-        if (engine == Engine::kCopy && (sources > 1 || destinations > 1)) hurt(lane, "a copy engine cannot fold");
-        if (engine == Engine::kNet) hurt(lane, "a network cannot fold");
+      if (operation.kind == OpKind::kReduce) {
+        if (sources == 0 || destinations == 0) hurt(queue, "a reduce from or to nowhere");
+        if (engine == Engine::kCopy && (sources > 1 || destinations > 1)) hurt(queue, "a copy engine cannot reduce");
+        if (engine == Engine::kNet) hurt(queue, "a network cannot reduce");
       } else {
         const size_t ends = plan_.collective == Collective::kBarrier ? 0 : 1;  // a barrier's messages carry nothing
-        if (sources + destinations != ends) hurt(lane, "a message with several ends");
-        if (ends == 0 && operation.chunks != 0) hurt(lane, "a barrier's message of something");
-        if (engine == Engine::kSm) hurt(lane, "an SM cannot talk to the network");
+        if (sources + destinations != ends) hurt(queue, "a message with several ends");
+        if (ends == 0 && operation.chunks != 0) hurt(queue, "a barrier's message of something");
+        if (engine == Engine::kSm) hurt(queue, "an SM cannot talk to the network");
       }
     }
 
-    void check_place(LaneRun& lane, const Operation& operation, const Place& place, bool store) {
-      if (place.rank < 0 || place.rank >= plan_.rank_count()) return hurt(lane, "segmentation fault: no such rank");
+    void check_place(QueueRun& queue, const Operation& operation, const Place& place, bool store) {
+      if (place.rank < 0 || place.rank >= plan_.rank_count()) return hurt(queue, "segmentation fault: no such rank");
       if (operation.chunks < 1 || operation.chunk < 0 || operation.chunk + operation.chunks > oracle_.chunks()) {
-        return hurt(lane, "segmentation fault: no such chunk");
+        return hurt(queue, "segmentation fault: no such chunk");
       }
-      if (plan_.node_of[place.rank] != plan_.node_of[lane.rank]) return hurt(lane, "segmentation fault: another node");
+      if (plan_.node_of[place.rank] != plan_.node_of[queue.rank])
+        return hurt(queue, "segmentation fault: another node");
       if (place.buffer == Buffer::kScratch || place.buffer == Buffer::kHost) {
         const int slots = static_cast<int>(memory_[place.rank][static_cast<int>(place.buffer)].size());
-        if (place.slot < 0 || place.slot + operation.chunks > slots) hurt(lane, "segmentation fault: no such slot");
+        if (place.slot < 0 || place.slot + operation.chunks > slots) hurt(queue, "segmentation fault: no such slot");
         return;
       }
-      if (place.slot != 0) return hurt(lane, "segmentation fault: a slot of a caller's buffer");
-      if (plan_.reach == Reach::kStaged && place.rank != lane.rank) hurt(lane, "segmentation fault: out of reach");
-      if (store && place.buffer == Buffer::kInput) hurt(lane, "overwrites an input");
+      if (place.slot != 0) return hurt(queue, "segmentation fault: a slot of a caller's buffer");
+      if (plan_.access == Access::kStaged && place.rank != queue.rank) hurt(queue, "segmentation fault: out of access");
+      if (store && place.buffer == Buffer::kInput) hurt(queue, "overwrites an input");
       for (int chunk = operation.chunk; chunk < operation.chunk + operation.chunks; ++chunk) {
         const bool there =
             place.buffer == Buffer::kInput ? oracle_.gives(place.rank, chunk) : oracle_.gets(place.rank, chunk);
-        if (!there) hurt(lane, "segmentation fault: outside of the caller's buffer");
+        if (!there) hurt(queue, "segmentation fault: outside of the caller's buffer");
       }
     }
 
@@ -472,16 +474,16 @@ class PlanOracle {
       if (in_place_ && buffer == Buffer::kInput && oracle_.gets(rank, other)) return memory_[rank][1][other];
       return memory_[rank][buffer == Buffer::kOutput ? 1 : 0][chunk];
     }
-    Cell& touch(LaneRun& lane, const Operation& operation, const Place& place, int offset) {
+    Cell& touch(QueueRun& queue, const Operation& operation, const Place& place, int offset) {
       const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
-      if (callers && !called_[place.rank]) hurt(lane, "touches a buffer before its rank called");
-      if (callers && returned_[place.rank]) hurt(lane, "touches a buffer after its rank returned");
+      if (callers && !called_[place.rank]) hurt(queue, "touches a buffer before its rank called");
+      if (callers && returned_[place.rank]) hurt(queue, "touches a buffer after its rank returned");
       return cell_at(place.rank, place.buffer, operation.chunk + offset, place.slot + offset);
     }
 
-    void load(LaneRun& lane, const Operation& operation, const Micro& micro) {
-      const Cell& cell = touch(lane, operation, operation.sources[micro.place], micro.chunk_offset);
-      Widths& widths = widths_[lane.rank][lane.lane][lane.next];
+    void load(QueueRun& queue, const Operation& operation, const Micro& micro) {
+      const Cell& cell = touch(queue, operation, operation.sources[micro.place], micro.chunk_offset);
+      Widths& widths = widths_[queue.rank][queue.queue][queue.next];
       if (!widths.known) {  // in the fair run, the first load of each source tells the width
         if (micro.chunk_offset == 0 && micro.element == 0) widths.source.push_back(cell[0].wide);
       }
@@ -496,21 +498,21 @@ class PlanOracle {
       } else if (!cell[e].wide && cell[e].element == e) {
         value = cell[e].value;
       }
-      lane.loaded[2 * micro.chunk_offset + e].push_back(value);
+      queue.loaded[2 * micro.chunk_offset + e].push_back(value);
     }
 
-    Value folded(LaneRun& lane, const Micro& micro) {
-      const auto& values = lane.loaded[2 * micro.chunk_offset + micro.element];
+    Value reduced(QueueRun& queue, const Micro& micro) {
+      const auto& values = queue.loaded[2 * micro.chunk_offset + micro.element];
       Value result = values[0];
       for (size_t i = 1; i < values.size(); ++i) result = combine(result, values[i]);
       return result;
     }
 
-    void store(LaneRun& lane, const Operation& operation, const Micro& micro) {
+    void store(QueueRun& queue, const Operation& operation, const Micro& micro) {
       const Place& place = operation.destinations[micro.place];
-      Cell& cell = touch(lane, operation, place, micro.chunk_offset);
-      const Value value = folded(lane, micro);
-      Widths& widths = widths_[lane.rank][lane.lane][lane.next];
+      Cell& cell = touch(queue, operation, place, micro.chunk_offset);
+      const Value value = reduced(queue, micro);
+      Widths& widths = widths_[queue.rank][queue.queue][queue.next];
       if (!widths.known) {
         widths.known = true;
         widths.result = oracle_.is_wide(value);
@@ -520,33 +522,33 @@ class PlanOracle {
         cell[e] = {value, e, 0, false};
         return;
       }
-      if (place.buffer == Buffer::kOutput) return hurt(lane, "a wide store overflows a caller's buffer");
+      if (place.buffer == Buffer::kOutput) return hurt(queue, "a wide store overflows a caller's buffer");
       cell[2 * e] = {value, e, 0, true};
       cell[2 * e + 1] = {value, e, 1, true};
     }
 
-    void take(LaneRun& lane, const Operation& operation) {
-      Message& message = messages_[{lane.rank, operation.number}];
-      if (message.taken) return hurt(lane, "receives a message twice");
-      if (message.chunks != operation.chunks) return hurt(lane, "a message of another size");
+    void take(QueueRun& queue, const Operation& operation) {
+      Message& message = messages_[{queue.rank, operation.number}];
+      if (message.taken) return hurt(queue, "receives a message twice");
+      if (message.chunks != operation.chunks) return hurt(queue, "a message of another size");
       message.taken = true;
-      lane.loaded = message.values;
-      Widths& widths = widths_[lane.rank][lane.lane][lane.next];
+      queue.loaded = message.values;
+      Widths& widths = widths_[queue.rank][queue.queue][queue.next];
       widths.known = true;
       widths.result = message.wide;
     }
 
-    void end(LaneRun& lane, const Operation& operation) {
+    void end(QueueRun& queue, const Operation& operation) {
       if (operation.kind == OpKind::kSend) {
         Message message;
-        message.values = lane.loaded;
+        message.values = queue.loaded;
         message.chunks = operation.chunks;
-        message.wide = operation.chunks > 0 && widths_[lane.rank][lane.lane][lane.next].source.at(0);
+        message.wide = operation.chunks > 0 && widths_[queue.rank][queue.queue][queue.next].source.at(0);
         if (!messages_.emplace(std::pair{operation.peer_rank, operation.number}, message).second) {
-          hurt(lane, "sends a message twice");
+          hurt(queue, "sends a message twice");
         }
       }
-      next(lane);
+      next(queue);
     }
 
     PlanOracle& oracle_;
@@ -558,10 +560,10 @@ class PlanOracle {
     std::vector<std::array<std::vector<Cell>, 4>> memory_;  // [rank][buffer]
     std::vector<std::vector<bool>> flags_;                  // [rank][signal]
     std::map<std::pair<int, int>, Message> messages_;       // by (receiver, number)
-    std::vector<std::vector<std::vector<Widths>>> widths_;  // [rank][lane][operation]
-    std::vector<LaneRun> lanes_;
+    std::vector<std::vector<std::vector<Widths>>> widths_;  // [rank][queue][operation]
+    std::vector<QueueRun> queues_;
     std::vector<bool> called_, returned_;
-    std::vector<int> unfinished_;              // lanes of each rank
+    std::vector<int> unfinished_;              // queues of each rank
     std::vector<std::vector<Value>> results_;  // of each rank, in the order of its output
     std::optional<std::string> harm_;
   };

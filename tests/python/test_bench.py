@@ -238,7 +238,7 @@ def test_beside_mpi(tmp_path):
     assert all(len(row) == 13 for row in rows(result.stdout)) and len(rows(result.stdout)) == 2
     assert "# Beside " in result.stdout and "Geometric mean of ratios" in result.stdout
     report = json.loads(file.read_text())
-    assert len(report["contestants"]) == 2
+    assert len(report["libraries"]) == 2
     (peer,) = report["results"][0]["in_place"]["peers"].values()
     assert len(peer["cycles_us"]) == 2 and peer["nwrong"] == 0
     ratio = peer["ratio"]

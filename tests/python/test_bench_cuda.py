@@ -13,7 +13,7 @@ from plait.errors import InvalidArgument
 from ranks import cli, command
 
 PLAIN, REGISTERED = "NCCL 2.28.3", "NCCL 2.28.3 registered"
-# Seconds by cycle of each contestant: the median of Plait's is 2 us.
+# Seconds by cycle of each library: the median of Plait's is 2 us.
 TIMES = {"Plait": [1e-6, 2e-6, 9e-6], PLAIN: [8e-6, 9e-6, 9e-6], REGISTERED: [3e-6, 3e-6, 4e-6]}
 
 
@@ -41,14 +41,14 @@ class FakeBench:
 
     def __init__(self, communicator, largest_bytes):
         FakeBench.made = self
-        self.contestants = ["Plait"]
+        self.libraries = ["Plait"]
         self.largest_bytes, self.calls, self.closed = largest_bytes, [], False
 
     def add_nccl(self, libraries):
         if self.missing:
             raise InvalidArgument(self.missing)
-        self.libraries = libraries
-        self.contestants += [name for name in self.times if name != "Plait"]
+        self.nccl = libraries
+        self.libraries += [name for name in self.times if name != "Plait"]
 
     def measure(self, call, **options):
         self.calls.append(options)
@@ -59,7 +59,7 @@ class FakeBench:
                 iterations=40,
                 host_seconds=3.25e-6,
             )
-            for name in self.contestants
+            for name in self.libraries
         ]
 
     def close(self):
@@ -88,7 +88,7 @@ def on_fake_gpus(monkeypatch, capsys):
         communicator._core = SimpleNamespace(
             plan_for=core.plan_for,
             reason_for=core.reason_for,
-            launch_for=lambda call: "16 CTAs of 512 threads, packets",
+            launch_for=lambda call: "16 CTAs of 512 threads, LL",
             **{name: getattr(core, name) for name in ("rank", "size", "closed", "run", "abort", "close")},
         )
         return communicator
@@ -204,7 +204,7 @@ def test_ratios_are_those_of_the_better_mode(on_fake_gpus, tmp_path):
     assert place["peers"][PLAIN]["ratio"]["median"] == pytest.approx(4.5)
     assert place["host_us"] == pytest.approx(3.25)
     assert report["geometric_mean_of_ratios"][PLAIN]["in_place"] == pytest.approx(4.5)
-    assert report["results"][0]["launch"] == "16 CTAs of 512 threads, packets"
+    assert report["results"][0]["launch"] == "16 CTAs of 512 threads, LL"
     assert report["env"]["NCCL_NVLS_ENABLE"] == "0"
     machine = report["machine"]
     assert (machine["gpu"], machine["gpus"], machine["driver"]) == ("NVIDIA H200", 2, "580.95.05")

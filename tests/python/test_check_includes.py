@@ -17,7 +17,7 @@ GOOD = {
     "src/tuner/tuner.hpp": '#include "model/cost.hpp"\n',
     "src/runtime/communicator.hpp": '#include "tuner/tuner.hpp"\n',
     "src/runtime/host/ranks.cpp": '#include "runtime/communicator.hpp"\n',
-    "src/runtime/cuda/kernels.cu": '#include <cuda_runtime.h>\n#include "runtime/communicator.hpp"\n',
+    "src/runtime/cuda/kernels/ring.cu": '#include <cuda_runtime.h>\n#include "runtime/communicator.hpp"\n',
     "src/api/c/plait.cpp": '#include <plait/plait.h>\n\n#include "runtime/communicator.hpp"\n',
 }
 

@@ -7,9 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 COPY = "_ZN5plait12_GLOBAL__N_18run_copyENS_10CopyLaunchE"
-GATE = "_ZN5plait12_GLOBAL__N_18run_gateENS_10GateLaunchE"
-FOLD = "_ZN5plait14run_gated_foldILNS_8DataTypeE7ELb1EEEvNS_15GatedFoldLaunchE"
-EXCHANGE = "_ZN5plait12_GLOBAL__N_112run_exchangeENS_14ExchangeLaunchE"
+GATE = "_ZN5plait12_GLOBAL__N_111run_barrierENS_13BarrierLaunchE"
+FOLD = "_ZN5plait18run_barrier_reduceILNS_8DataTypeE7ELb1EEEvNS_19BarrierReduceLaunchE"
+EXCHANGE = "_ZN5plait12_GLOBAL__N_17run_p2pENS_9P2pLaunchE"
 GOOD = {
     COPY: (64, "@!P0 LDG.E.128 R4, desc[UR4][R2.64] ;\n@!P0 STG.E.128 desc[UR4][R2.64], R4 ;"),
     GATE: (25, "LD.E.64.STRONG.SYS R4, desc[UR4][R2.64] ;\nMEMBAR.ALL.SYS ;"),
@@ -37,7 +37,7 @@ def check(tmp_path: Path, kernels: dict[str, tuple[int, str]], architectures=ARC
 def test_good_kernels_pass(tmp_path):
     result = check(tmp_path, GOOD)
     assert result.returncode == 0, result.stdout
-    assert "sm_90: 1 run_copy, 1 run_gate; at most 64 registers" in result.stdout
+    assert "sm_90: 1 run_barrier, 1 run_copy; at most 64 registers" in result.stdout
 
 
 def objections(tmp_path, name, registers, body):

@@ -96,11 +96,11 @@ FIELDS = {
     "shared_memory_directory": "/dev/shm",
     "wait_policy": "sleep",
     "algorithm": "all_reduce:ring",
-    "launch": "packets:32x512",
+    "launch": "LL:32x512",
     "topology": "kesch",
     "max_sms": 8,
-    "reach": "host",
-    "early_launch": False,
+    "peer_memory": "host",
+    "pdl": False,
     "log_level": "debug",
 }
 
@@ -132,8 +132,8 @@ BAD_FIELDS = [
     ({"max_sms": 1 << 40}, "max_sms is 1099511627776; expected a whole number from 8"),
     ({"algorithm": None}, "algorithm is None; expected a text such as"),
     ({"launch": "\ud800"}, r"launch is '\\ud800'; expected a text such as"),
-    ({"reach": "ipv6"}, "reach is 'ipv6'; expected one of: auto, vmm, ipc, host"),
-    ({"early_launch": "yes"}, "early_launch is 'yes'; expected True or False"),
+    ({"peer_memory": "ipv6"}, "peer_memory is 'ipv6'; expected one of: auto, vmm, ipc, host"),
+    ({"pdl": "yes"}, "pdl is 'yes'; expected True or False"),
     ({"wait_policy": 3}, "wait_policy is 3; expected one of: auto, spin, yield, sleep"),
 ]
 

@@ -134,7 +134,7 @@ class DLTensor(ctypes.Structure):
         ("dimensions", ctypes.c_int32),
         ("code", ctypes.c_uint8),
         ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
+        ("queues", ctypes.c_uint16),
     )
 
 
@@ -146,7 +146,7 @@ UNKNOWN = [
     {"code": 10, "bits": 16},  # float8_e4m3fn of 16 bits
     {"code": 0, "bits": 4},
     {"code": 0, "bits": 12},
-    {"code": 0, "bits": 32, "lanes": 2},
+    {"code": 0, "bits": 32, "queues": 2},
     {"code": 4},  # bfloat16 of 64 bits
     {"code": 5, "bits": 32},  # complex32
     {"code": 6},  # truth values of 64 bits

@@ -31,7 +31,7 @@ def run(capsys):
 
 def test_make():
     plan = plans.make("all_reduce", "ring", 4)
-    assert (plan.algorithm, plan.collective, plan.ranks, plan.reach) == ("ring", "all_reduce", 4, "staged")
+    assert (plan.algorithm, plan.collective, plan.ranks, plan.access) == ("ring", "all_reduce", 4, "staged")
     assert plan.steps == 6
     assert str(plan).startswith("plan ring: all_reduce over 4 ranks")
     assert len(plan.chunks_read) == len(plan.chunks_written) == 4
@@ -59,7 +59,7 @@ def test_make():
         (("broadcast", "chain", 4), {"root": 4}, "root 4 does not exist"),
         (("all_reduce", "hierarchical_ring", 8), {"factors": [3, 2]}, "product of the factors"),
         (("broadcast", "chain", 4), {"parts": 0}, "parts is 0"),
-        (("all_reduce", "ring", 4), {"reach": "far"}, "staged, peer"),
+        (("all_reduce", "ring", 4), {"access": "far"}, "staged, zero_copy"),
         (("all_reduce", "three_stage", 4), {"groups": [[0, 1], [1, 2]]}, "rank 1 is in 2 groups"),
     ],
 )
@@ -82,8 +82,8 @@ def test_names_of_nccl_and_mpi(run):
         assert plans.make(name, "ring", 3) == plans.make("all_reduce", "ring", 3)
     status, out, _ = run("plan", "bcast", "--machine", "summit", "--algorithm", "Chain")
     assert status == 0 and out.startswith("verified chain(store, parts=4): broadcast over 6 ranks")
-    assert plans.for_machine(topology.machine("summit"), "alltoall", "Pull", reach="peer").plan == (
-        plans.for_machine(topology.machine("summit"), "all_to_all", "pull", reach="peer").plan
+    assert plans.for_machine(topology.machine("summit"), "alltoall", "Pull", access="zero_copy").plan == (
+        plans.for_machine(topology.machine("summit"), "all_to_all", "pull", access="zero_copy").plan
     )
     with pytest.raises(plait.InvalidArgument, match="did you mean 'ring'"):
         plans.make("all_reduce", "rng", 4)
@@ -132,7 +132,7 @@ def test_plan_text_says_verified(run):
     lines = out.splitlines()
     assert lines[0] == "verified ring: all_reduce over 4 ranks of dgx1-v100 in 4 chunks"
     assert lines[1].startswith("steps    6")
-    assert "plan ring: all_reduce over 4 ranks, 4 chunks, reach staged, in place or not" in lines
+    assert "plan ring: all_reduce over 4 ranks, 4 chunks, access staged, in place or not" in lines
 
 
 def test_plan_chooses_and_says_why(run):
@@ -146,9 +146,9 @@ def test_plan_explains(run):
     status, out, _ = run("plan", "reduce_scatter", "--machine", "summit", "--explain", "--bytes", "64M")
     assert status == 0
     assert "verified " in out and "by link" in out and "choices" in out
-    assert "lane 0" not in out  # the plan itself was not asked for
+    assert "queue 0" not in out  # the plan itself was not asked for
     status, out, _ = run("plan", "reduce_scatter", "--machine", "summit", "--explain", "--format", "text")
-    assert "by link" in out and "lane 0" in out
+    assert "by link" in out and "queue 0" in out
 
 
 def test_plan_json_goes_through_verify(run, tmp_path):
@@ -174,9 +174,20 @@ def test_plan_svg(run):
 
 def test_plan_peer_reach_and_root(run):
     status, out, _ = run(
-        "plan", "reduce", "--machine", "dgx2", "--root", 3, "--reach", "peer", "--algorithm", "flat", "--format", "text"
+        "plan",
+        "reduce",
+        "--machine",
+        "dgx2",
+        "--root",
+        3,
+        "--access",
+        "zero_copy",
+        "--algorithm",
+        "flat",
+        "--format",
+        "text",
     )
-    assert status == 0 and "root 3" in out and "reach peer" in out
+    assert status == 0 and "root 3" in out and "access zero_copy" in out
 
 
 @pytest.mark.parametrize("collective", ["gather", "scatter", "all_to_all"])
@@ -217,7 +228,7 @@ def test_plan_json_is_a_summary_alone(run, tmp_path):
     assert (status, err) == (0, "")
     summary = json.loads(out)
     made = plans.for_machine(topology.machine("summit"), "broadcast", root=2)
-    for name in ("algorithm", "collective", "ranks", "root", "reach", "chunks", "steps", "chunks_read"):
+    for name in ("algorithm", "collective", "ranks", "root", "access", "chunks", "steps", "chunks_read"):
         assert summary[name] == getattr(made.plan, name), name
     assert (summary["machine"], summary["nodes"], summary["reason"]) == ("summit", 1, made.reason)
     assert summary["ranges"][0]["from_bytes"] == 1 and summary["profile"]
@@ -244,15 +255,15 @@ def test_verify_json(run, tmp_path):
 def without_a_wait(plan: plait.Plan) -> str:
     """Its JSON, no longer right."""
     fields = json.loads(plan.to_json())
-    lane = fields["ranks"][1]["lanes"][0]["operations"]
-    del lane[next(number for number, operation in enumerate(lane) if operation["op"] == "wait")]
+    queue = fields["ranks"][1]["queues"][0]["operations"]
+    del queue[next(number for number, operation in enumerate(queue) if operation["op"] == "wait")]
     return json.dumps(fields)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["all_reduce", "--factors", "4x4"], "factors, parts and reach are for an algorithm; name one"),
+        (["all_reduce", "--factors", "4x4"], "factors, parts and access are for an algorithm; name one"),
         (["all_reduce", "--factors", "3x2", "--algorithm", "ring"], "ring takes"),
         (["all_reduce", "--parts", 4, "--algorithm", "one_shot"], "one_shot"),
         (["all_reduce", "--root", 3], "all_reduce has no root"),
@@ -317,7 +328,7 @@ def test_verify_refuses_a_wrong_plan(run, tmp_path):
         plans.from_json(file.read_text())
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"plait_plan": 1}', "\x00", '{"plait_plan": 99}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"plait_plan": 2}', "\x00", '{"plait_plan": 99}'])
 def test_verify_refuses_what_is_no_plan(text, tmp_path, run):
     file = tmp_path / "no-plan.json"
     file.write_text(text)
@@ -396,7 +407,7 @@ def test_ranges_follow_each_other():
 def test_says_what_a_communicator_runs():
     of_four, of_two = ranges("all_reduce"), ranges("all_reduce", gpus=(0, 1))
     assert row_at(of_four, 8)["algorithm"] == "one_shot(store)"
-    assert row_at(of_four, 8)["protocol"] == "packets" and row_at(of_four, 8)["measured"]
+    assert row_at(of_four, 8)["protocol"] == "LL" and row_at(of_four, 8)["measured"]
     assert row_at(of_two, 16 << 20)["algorithm"] == "one_shot(store, parts=2)"
     assert row_at(of_two, 16 << 20)["ending"] == "flat(both, parts=4)"
     gathered = ranges("all_gather")
@@ -411,7 +422,7 @@ def test_what_a_communicator_runs_follows_the_settings(capsys, monkeypatch):
     assert row_at(pinned, 60 << 10)["reason"] == "asked for as 'one_shot'"
     assert not row_at(pinned, 100 << 10)["reason"].startswith("asked")
     assert row_at(pinned, 1 << 30)["algorithm"] == "ring(parts=2)"
-    assert all(row["protocol"] == "signals" for row in ranges("all_reduce", algorithm="all_reduce:ring"))
+    assert all(row["protocol"] == "Simple" for row in ranges("all_reduce", algorithm="all_reduce:ring"))
     monkeypatch.setenv("PLAIT_ALGORITHM", "all_reduce:ring")
     assert main(["plan", "all_reduce", "--machine", "hgx-h200-4"]) == 0
     assert "hgx-h200-4 with PLAIT_ALGORITHM=all_reduce:ring, float32" in capsys.readouterr().out

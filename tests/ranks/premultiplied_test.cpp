@@ -26,7 +26,7 @@ Settings settings() {
 
 void perform(Communicator& communicator, const Call& call, const BufferLayout& layout, int variant) {
   const int rank = communicator.rank(), ranks = communicator.size();
-  const Factor factor = exact_factor(call.type, rank);
+  const Scalar factor = exact_scalar(call.type, rank);
   CallBuffers buffers(call, ranks, rank, layout);
   fill_input(call, ranks, rank, variant, buffers.input());
   buffers.remember();
@@ -60,7 +60,7 @@ TEST(Premultiplied, EveryCollectiveTypeAndPlace) {
 TEST(Premultiplied, MixesWithPlainSums) {
   expect_all_well(run_threads(3, settings(), [](Communicator& communicator) {
     const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1};
-    const Factor half = make_factor(DataType::kFloat32, 0.5);
+    const Scalar half = make_scalar(DataType::kFloat32, 0.5);
     const float input = 2;
     float output = 0;
     communicator.run(call, &input, &output, communicator.rank() == 1 ? &half : nullptr);
@@ -82,15 +82,15 @@ void expect_refusal(const char* words, const Body& body) {
 TEST(Premultiplied, RefusesWhatItCannotDo) {
   Communicator alone = std::move(Communicator::in_process(1, settings()).front());
   float value = 3;
-  Factor factor = make_factor(DataType::kFloat32, 2.0);
+  Scalar factor = make_scalar(DataType::kFloat32, 2.0);
   const auto run = [&](Collective collective, DataType type, ReduceOp op) {
     alone.run({collective, type, op, 0, 1}, &value, &value, &factor);
   };
   expect_refusal("only inputs of a sum", [&] { run(Collective::kAllReduce, DataType::kFloat32, ReduceOp::kMax); });
   expect_refusal("only inputs of a sum", [&] { run(Collective::kBroadcast, DataType::kFloat32, ReduceOp::kSum); });
-  expect_refusal("the factor is float32", [&] { run(Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum); });
+  expect_refusal("the scalar is float32", [&] { run(Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum); });
   factor.on_device = &value;
-  expect_refusal("the factor is on a GPU", [&] { run(Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum); });
+  expect_refusal("the scalar is on a GPU", [&] { run(Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum); });
   EXPECT_EQ(value, 3);
   factor.on_device = nullptr;
   run(Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum);
@@ -102,7 +102,7 @@ TEST(Premultiplied, LeavesTheInputAloneAfterAFailure) {
   Communicator alone = std::move(Communicator::in_process(1, settings()).front());
   alone.abort("a test");
   float value = 3;
-  const Factor factor = make_factor(DataType::kFloat32, 2.0);
+  const Scalar factor = make_scalar(DataType::kFloat32, 2.0);
   EXPECT_THROW(alone.run({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1}, &value, &value, &factor),
                Error);
   EXPECT_EQ(value, 3);
@@ -111,7 +111,7 @@ TEST(Premultiplied, LeavesTheInputAloneAfterAFailure) {
 TEST(Premultiplied, LeavesTheInputAloneInAForkedChild) {
   Communicator alone = std::move(Communicator::in_process(1, settings()).front());
   float value = 3;
-  const Factor factor = make_factor(DataType::kFloat32, 2.0);
+  const Scalar factor = make_scalar(DataType::kFloat32, 2.0);
   const pid_t child = ::fork();
   if (child == 0) {
     bool refused = false;

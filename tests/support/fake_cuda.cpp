@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "runtime/cuda/peer_block.hpp"
+#include "runtime/cuda/memory/peer_block.hpp"
 
 namespace plait {
 

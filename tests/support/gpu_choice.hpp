@@ -20,8 +20,8 @@ struct GpuQuery : GpuFacts {
 };
 
 inline std::string settings_text(const LaunchShape& shape) {
-  std::string text = join(name(shape.protocol), ':', shape.strands, 'x', shape.threads);
-  if (shape.host.strands > 0) text += join('+', shape.host.strands, ':', shape.host.share * 100, '%');
+  std::string text = join(name(shape.protocol), ':', shape.channels, 'x', shape.threads);
+  if (shape.host.channels > 0) text += join('+', shape.host.channels, ':', shape.host.share * 100, '%');
   return text;
 }
 

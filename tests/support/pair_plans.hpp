@@ -26,16 +26,16 @@ inline void expect_refused(Plan plan, const std::vector<std::string>& words) {
   }
 }
 
-inline Operation& operation(Plan& plan, int rank, int lane, int index) {
-  return plan.ranks[rank].lanes[lane].operations[index];
+inline Operation& operation(Plan& plan, int rank, int queue, int index) {
+  return plan.ranks[rank].queues[queue].operations[index];
 }
 
-// Two ranks in peer reach; the body fills the lanes.
-inline Plan two_ranks(Collective collective, const std::function<void(PlanBuilder&, LaneId, LaneId)>& body,
-                      int chunks = 1, Reach reach = Reach::kPeer) {
-  PlanBuilder b({"pair", collective, 2, 0, chunks, reach});
-  const LaneId lane0 = b.add_lane(0, Engine::kCpu), lane1 = b.add_lane(1, Engine::kCpu);
-  body(b, lane0, lane1);
+// Two ranks in peer reach; the body fills the queues.
+inline Plan two_ranks(Collective collective, const std::function<void(PlanBuilder&, QueueId, QueueId)>& body,
+                      int chunks = 1, Access access = Access::kZeroCopy) {
+  PlanBuilder b({"pair", collective, 2, 0, chunks, access});
+  const QueueId queue0 = b.add_queue(0, Engine::kCpu), queue1 = b.add_queue(1, Engine::kCpu);
+  body(b, queue0, queue1);
   return b.finish();
 }
 
@@ -43,13 +43,13 @@ inline Plan two_ranks(Collective collective, const std::function<void(PlanBuilde
 inline Plan pair_broadcast(int chunks = 1) {
   return two_ranks(
       Collective::kBroadcast,
-      [&](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+      [&](PlanBuilder& b, QueueId queue0, QueueId queue1) {
         const Place scratch = b.take_scratch(1, chunks);
-        b.fold(lane0, {output_of(0), scratch}, {input_of(0)}, 0, chunks);  // rank 0, operation 0
-        b.wait(b.signal(lane0, lane1));                                    // rank 0, operation 1; rank 1, operation 0
-        b.copy(lane1, output_of(1), scratch, 0, chunks);                   // rank 1, operation 1
+        b.reduce(queue0, {output_of(0), scratch}, {input_of(0)}, 0, chunks);  // rank 0, operation 0
+        b.wait(b.signal(queue0, queue1));                  // rank 0, operation 1; rank 1, operation 0
+        b.copy(queue1, output_of(1), scratch, 0, chunks);  // rank 1, operation 1
       },
-      chunks, Reach::kStaged);
+      chunks, Access::kStaged);
 }
 
 }  // namespace plait::test

@@ -2,11 +2,11 @@
 // order, so that on a GPU either may come first, whatever came of them here.
 //
 // What is in an order follows from happens-before, as vector clocks keep it (FastTrack, Flanagan and Freund), by the
-// rules that kernels go by (runtime/cuda/machine.cuh): barriers, release and acquire, fences, and ends of launches put
-// everything in an order. A relaxed store that another thread has seen, and a vote or a shuffle, only what was loaded
-// before it: that may be overwritten then, but what was stored may not be read. Nor may it be overwritten, but for what
-// was released earlier. Atomic accesses do not race with each other, not even stores of one word that may come in
-// either order.
+// rules that kernels go by (runtime/cuda/device/ptx.cuh): barriers, release and acquire, fences, and ends of launches
+// put everything in an order. A relaxed store that another thread has seen, and a vote or a shuffle, only what was
+// loaded before it: that may be overwritten then, but what was stored may not be read. Nor may it be overwritten, but
+// for what was released earlier. Atomic accesses do not race with each other, not even stores of one word that may come
+// in either order.
 //
 // Compilers say what is accessed: with -fsanitize=thread they call a function at each access, which here is this
 // detector's and not that sanitizer's. So a program is compiled with that, and not linked with it. Of memcpy() gcc says

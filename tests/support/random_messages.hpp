@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/communicator.hpp"
-#include "runtime/host/channel.hpp"
+#include "runtime/host/fifo.hpp"
 #include "support/forbidden_memory.hpp"
 #include "support/outcome.hpp"
 #include "support/seed.hpp"
@@ -65,8 +65,8 @@ class LetterBuffer {
 
 // Sizes around those where something changes, and any.
 inline size_t random_letter_bytes(Random& random, size_t most) {
-  const size_t slot = Channel::data_bytes_for(1);
-  const std::array<size_t, 8> edges = {0, 1, 8, Channel::kFirstLineData, 4096, slot, 2 * slot, kChannelSlots * slot};
+  const size_t slot = Fifo::data_bytes_for(1);
+  const std::array<size_t, 8> edges = {0, 1, 8, Fifo::kFirstLineData, 4096, slot, 2 * slot, kFifoSlots * slot};
   if (one_in(random, 3)) return between(random, 0, 100);
   if (one_in(random, 2)) return std::min(most, any_of(random, edges) + between(random, 0, 2));
   return between(random, 0, most);

@@ -1,5 +1,5 @@
 // What a reducing plan must give to the bit: the plan is executed on expressions instead of numbers, and those are
-// then evaluated element by element with the obvious arithmetic of the fold's oracle. Nothing of src/runtime/host is
+// then evaluated element by element with the obvious arithmetic of the reduce's oracle. Nothing of src/runtime/host is
 // used.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "base/types.hpp"
 #include "property/interpreter.hpp"
-#include "unit/runtime/host/fold_oracle.hpp"
+#include "unit/runtime/host/reduce_oracle.hpp"
 
 namespace plait::test {
 

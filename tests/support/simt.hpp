@@ -20,7 +20,7 @@
 // ---- The language
 
 // As static functions kernels have other names than those that the library launches. A variable cannot be __shared__
-// here, so that does not compile: what a CTA shares is a machine::shared_array().
+// here, so that does not compile: what a CTA shares is a ptx::shared_array().
 #undef __global__
 #undef __device__
 #undef __launch_bounds__
@@ -61,17 +61,17 @@ inline bool __any_sync(unsigned mask, bool value, PLAIT_HERE) { return __ballot_
 template <class T>
 T __shfl_up_sync(unsigned, T value, unsigned by, PLAIT_HERE) {
   const auto& votes = plait::test::Simt::meet_warp(value, at);
-  const unsigned lane = plait::test::Simt::lane();
-  return static_cast<T>(votes.values[lane < by ? lane : lane - by]);
+  const unsigned queue = plait::test::Simt::queue();
+  return static_cast<T>(votes.values[queue < by ? queue : queue - by]);
 }
 template <class T>
 T __shfl_down_sync(unsigned, T value, unsigned by, PLAIT_HERE) {
   const auto& votes = plait::test::Simt::meet_warp(value, at);
-  const unsigned lane = plait::test::Simt::lane();
-  return static_cast<T>(votes.values[lane + by < 32 ? lane + by : lane]);
+  const unsigned queue = plait::test::Simt::queue();
+  return static_cast<T>(votes.values[queue + by < 32 ? queue + by : queue]);
 }
 inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width, PLAIT_HERE) {
-  const unsigned first = plait::test::Simt::lane() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
+  const unsigned first = plait::test::Simt::queue() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
   return plait::test::Simt::meet_warp(value, at).values[first + static_cast<unsigned>(from % width)];
 }
 inline void __syncwarp(PLAIT_HERE) { plait::test::Simt::sync_warp(at); }
@@ -88,9 +88,9 @@ inline unsigned atomicAdd(unsigned* address, unsigned value) {
   return std::atomic_ref(*address).fetch_add(value, std::memory_order_relaxed);
 }
 
-// ---- What runtime/cuda/machine.cuh is on a GPU
+// ---- What runtime/cuda/device/ptx.cuh is on a GPU
 
-namespace plait::machine {
+namespace plait::ptx {
 
 inline auto word_at(const void* address) {
   return std::atomic_ref(*static_cast<uint64_t*>(const_cast<void*>(address)));
@@ -120,13 +120,13 @@ inline void load_whole(const void* from, uint64_t& low, uint64_t& high) {
 }
 // What a line's last thread has is stored last and loaded first.
 inline void store_line(void* to, uint64_t low, uint64_t high, PLAIT_HERE) {
-  const bool is_last = test::Simt::lane() % 8 == 7;
+  const bool is_last = test::Simt::queue() % 8 == 7;
   if (!is_last) store_whole(to, low, high);
   test::Simt::meet_eight(at);
   if (is_last) store_whole(to, low, high);
 }
 inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HERE) {
-  const bool is_last = test::Simt::lane() % 8 == 7;
+  const bool is_last = test::Simt::queue() % 8 == 7;
   if (is_last) load_whole(from, low, high);
   test::Simt::meet_eight(at);
   if (!is_last) load_whole(from, low, high);
@@ -154,4 +154,4 @@ T* shared_array() {
   return test::Simt::shared_array<T, count>();
 }
 
-}  // namespace plait::machine
+}  // namespace plait::ptx

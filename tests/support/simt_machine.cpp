@@ -125,7 +125,7 @@ void Simt::perform() {
   self.body();
   self.cta->grid.order.come();
   if (current_->finds_races_) current_->races_.end(self.memory);
-  self.warp->leave(lane());
+  self.warp->leave(queue());
   self.cta->barrier.leave();
   self.is_done = true;
 }
@@ -155,7 +155,7 @@ void Simt::await_launch_before() {
 void Simt::let_next_launch_begin() {
   Cta& cta = *current_->self_->cta;
   if (cta.grid.is_early && !current_->self_->has_awaited) {
-    current_->divergence_ = "an early launch lets the next one begin before the one before it is over";
+    current_->divergence_ = "an PDL lets the next one begin before the one before it is over";
   }
   cta.lets_next_begin = true;
 }
@@ -163,7 +163,7 @@ void Simt::let_next_launch_begin() {
 const Simt::Votes& Simt::meet_warp(uint64_t value, const Location& at) {
   Warp& warp = *current_->self_->warp;
   warp.order.come();
-  const Votes& votes = warp.meet(lane(), value, at);
+  const Votes& votes = warp.meet(queue(), value, at);
   warp.order.leave_after_loads();
   return votes;
 }
@@ -192,7 +192,7 @@ bool Simt::meet_at(uint32_t barrier, uint32_t threads, bool value) {
 
 void Simt::arrive_at(uint32_t barrier, uint32_t threads) { current_->self_->cta->named[barrier].arrive(threads, true); }
 
-void Simt::meet_eight(const Location& at) { current_->self_->warp->eights[lane() / 8].meet(true, at); }
+void Simt::meet_eight(const Location& at) { current_->self_->warp->eights[queue() / 8].meet(true, at); }
 
 void Simt::Order::come() {
   if (current_->finds_races_) meeting.come(current_->self_->memory);
@@ -255,22 +255,22 @@ void Simt::NamedBarrier::arrive(uint32_t its_threads, bool value) {
   order.complete();
 }
 
-const Simt::Votes& Simt::Warp::meet(unsigned lane, uint64_t value, const Location& at) {
+const Simt::Votes& Simt::Warp::meet(unsigned queue, uint64_t value, const Location& at) {
   place.come(arrived == 0, at);
-  values[lane] = value;
-  arrived |= 1u << lane;
+  values[queue] = value;
+  arrived |= 1u << queue;
   const uint64_t mine = generation;
   go_on_if_complete();
   await_next(generation, mine);
   return votes;
 }
-void Simt::Warp::enter(unsigned lane) {
-  alive |= 1u << lane;
-  ++eights[lane / 8].alive;
+void Simt::Warp::enter(unsigned queue) {
+  alive |= 1u << queue;
+  ++eights[queue / 8].alive;
 }
-void Simt::Warp::leave(unsigned lane) {
-  eights[lane / 8].leave();
-  alive &= ~(1u << lane);
+void Simt::Warp::leave(unsigned queue) {
+  eights[queue / 8].leave();
+  alive &= ~(1u << queue);
   go_on_if_complete();
 }
 void Simt::Warp::go_on_if_complete() {

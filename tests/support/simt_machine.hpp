@@ -81,7 +81,7 @@ class Simt {
   static const Votes& meet_warp(uint64_t value, const Location& at);
   // That orders all that its threads access, and not only what they have loaded, and said.
   static void sync_warp(const Location& at);
-  static unsigned lane() { return current_->self_->indices.thread.x % 32; }
+  static unsigned queue() { return current_->self_->indices.thread.x % 32; }
   // Whether all threads of the CTA say so.
   static bool meet_cta(bool value, const Location& at);
   // One of the CTA's named barriers, of so many threads: whether all that come say so.
@@ -178,9 +178,9 @@ class Simt {
     MeetingPlace place;
     Order order;
 
-    const Votes& meet(unsigned lane, uint64_t value, const Location& at);
-    void enter(unsigned lane);
-    void leave(unsigned lane);
+    const Votes& meet(unsigned queue, uint64_t value, const Location& at);
+    void enter(unsigned queue);
+    void leave(unsigned queue);
     void go_on_if_complete();
   };
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cuda/lane_kernel.hpp"
+#include "runtime/cuda/kernels/queue_kernel.hpp"
 #include "support/call_buffers.hpp"
 #include "support/seed.hpp"
 #include "support/simt.hpp"
@@ -29,12 +29,12 @@ class SimtWorld {
           static_cast<std::byte*>(std::calloc(1, BlockLayout::total_bytes())), &std::free));
       host_blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
           static_cast<std::byte*>(std::calloc(1, HostBlockLayout::total_bytes())), &std::free));
-      states_.emplace_back(kAllStrands * kMostLanes);
-      failures_.emplace_back(kAllStrands * kMostLanes);
+      states_.emplace_back(kAllChannels * kMostQueues);
+      failures_.emplace_back(kAllChannels * kMostQueues);
       const std::string of_rank = " of rank " + std::to_string(rank);
       machine_.watch(blocks_.back().get(), BlockLayout::total_bytes(), "the block" + of_rank);
       machine_.watch(host_blocks_.back().get(), HostBlockLayout::total_bytes(), "the block in host memory" + of_rank);
-      machine_.watch(states_.back().data(), sizeof(StrandState) * states_.back().size(), "the states" + of_rank);
+      machine_.watch(states_.back().data(), sizeof(ChannelState) * states_.back().size(), "the states" + of_rank);
     }
   }
   SimtWorld(const SimtWorld&) = delete;
@@ -43,12 +43,12 @@ class SimtWorld {
   int pick(int low, int high) {
     return static_cast<int>(between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
   }
-  // As if every strand had completed so many epochs, whose memory nobody has needed.
+  // As if every channel had completed so many epochs, whose memory nobody has needed.
   void begin_epochs_after(uint64_t epoch) {
     for (size_t rank = 0; rank < blocks_.size(); ++rank) {
-      for (StrandState& state : states_[rank]) state.epoch = state.everyone_completed = epoch;
+      for (ChannelState& state : states_[rank]) state.epoch = state.everyone_completed = epoch;
       auto* const completed = reinterpret_cast<uint64_t*>(blocks_[rank].get() + BlockLayout::completed_at(0, 0, 0));
-      std::fill(completed, completed + kAllStrands * kMostDeviceRanks * kMostLanes, epoch);
+      std::fill(completed, completed + kAllChannels * kMostDeviceRanks * kMostQueues, epoch);
     }
   }
   // So many turns from the start, the host says that the communicator has failed: whoever waits gives up.
@@ -68,10 +68,10 @@ class SimtWorld {
     return {block, block + BlockLayout::total_bytes()};
   }
   // Waits that gave up.
-  std::vector<StrandFailure> reports_of(size_t rank) const {
-    std::vector<StrandFailure> reports;
+  std::vector<ChannelFailure> reports_of(size_t rank) const {
+    std::vector<ChannelFailure> reports;
     std::copy_if(failures_[rank].begin(), failures_[rank].end(), std::back_inserter(reports),
-                 [](const auto& it) { return it.state != StrandFailure::kNone; });
+                 [](const auto& it) { return it.state != ChannelFailure::kNone; });
     return reports;
   }
   int failures_of(size_t rank) const { return static_cast<int>(reports_of(rank).size()); }
@@ -110,8 +110,8 @@ class SimtWorld {
  private:
   const uint64_t wait_nanoseconds_;
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> blocks_, host_blocks_;
-  std::vector<std::vector<StrandState>> states_;
-  std::vector<std::vector<StrandFailure>> failures_;
+  std::vector<std::vector<ChannelState>> states_;
+  std::vector<std::vector<ChannelFailure>> failures_;
   uint32_t aborted_ = 0;
 };
 

@@ -38,7 +38,7 @@ def _check_gloo(_: _core.LaunchEnvironment | None) -> None:
     """Makes one for a world of one rank."""
     (communicator,) = _core.Communicator.in_process(1, _core.Settings())
     try:
-        _core.Contestant.gloo(communicator)
+        _core.PeerLibrary.gloo(communicator)
     except InvalidArgument as error:
         raise usage.UsageError(f"bench: --vs gloo: {error}") from None
     finally:

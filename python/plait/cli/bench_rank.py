@@ -40,7 +40,7 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
             if speaks:
                 screen.complain(f"error: bench: {error}")
             return EXIT_USAGE
-        run.contestants, run.peers = bench.contestants, bench.peers
+        run.libraries, run.peers = bench.libraries, bench.peers
         for case in (Case(*case) for case in cases):
             show(bench_table.preamble(case), end="", flush=True)
             places = []
@@ -108,12 +108,12 @@ class HostBench:
     def __init__(self, communicator: Communicator, options: argparse.Namespace) -> None:
         self._core = communicator._core
         self._options = options
-        self._entrants = [_core.Contestant.plait(self._core)]
+        self._entrants = [_core.PeerLibrary.plait(self._core)]
         for peer in dict.fromkeys(options.vs):
-            make = getattr(_core.Contestant, peer)
+            make = getattr(_core.PeerLibrary, peer)
             self._entrants.append(_enter(peer, lambda make=make: make(self._core)))
-        self.contestants = [entrant.name for entrant in self._entrants]
-        self.peers = {name: {"peer": index} for index, name in enumerate(self.contestants) if index > 0}
+        self.libraries = [entrant.name for entrant in self._entrants]
+        self.peers = {name: {"peer": index} for index, name in enumerate(self.libraries) if index > 0}
 
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
@@ -145,7 +145,7 @@ class HostBench:
         return row
 
     def close(self) -> None:
-        self._entrants.clear()  # before the communicator: MPI ends with its contestant
+        self._entrants.clear()  # before the communicator: MPI ends with its library
 
 
 class CudaBench:
@@ -160,11 +160,11 @@ class CudaBench:
             # Plait does not use NVLink's multicast: beside it, NCCL shall not either, unless its user wants so.
             os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
             _enter("nccl", lambda: self._bench.add_nccl(bench_cuda.nccl_libraries()))
-        self.contestants = self._bench.contestants
+        self.libraries = self._bench.libraries
         self.peers = {}
-        if len(self.contestants) > 1:
-            title = self.contestants[1]
-            modes = {"reg" if name.endswith(REGISTERED) else "plain": i for i, name in enumerate(self.contestants) if i}
+        if len(self.libraries) > 1:
+            title = self.libraries[1]
+            modes = {"reg" if name.endswith(REGISTERED) else "plain": i for i, name in enumerate(self.libraries) if i}
             self.peers = {f"{title}, better mode" if len(modes) > 1 else title: modes}
 
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:

@@ -54,7 +54,7 @@ class Case:
 
 @dataclass
 class Row:
-    """The figures of one case: of each contestant, Plait first, out of place and in place."""
+    """The figures of one case: of each library, Plait first, out of place and in place."""
 
     case: Case
     out_of_place: list[_core.Measurement]
@@ -117,8 +117,8 @@ def ratio(peer: _core.Measurement, ours: _core.Measurement) -> Ratio | None:
 
 
 def fastest(place: list[_core.Measurement], modes: dict[str, int]) -> str | None:
-    """The mode of a peer with the least median; None where the peer lacks the call. `modes` are contestants by name."""
-    timed = [mode for mode, contestant in modes.items() if place[contestant].seconds]
+    """The mode of a peer with the least median; None where the peer lacks the call. `modes` are libraries by name."""
+    timed = [mode for mode, library in modes.items() if place[library].seconds]
     return min(timed, key=lambda mode: seconds(place[modes[mode]]), default=None)
 
 
@@ -140,8 +140,8 @@ class Run:
     communicator: Communicator
     place: Place  # of this rank
     machine: _core.CudaMachine | None = None  # None on the host
-    contestants: list[str] = field(default_factory=list)  # Plait first
-    peers: dict[str, dict[str, int]] = field(default_factory=dict)  # the others by what they are: mode -> contestant
+    libraries: list[str] = field(default_factory=list)  # Plait first
+    peers: dict[str, dict[str, int]] = field(default_factory=dict)  # the others by what they are: mode -> library
     rows: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -167,7 +167,7 @@ class Run:
         return geometric_mean([found.median for found in ratios if found])
 
     def _mean_ratios(self) -> dict[str, dict[str, float | None]]:
-        each = {name: {"alone": index} for index, name in enumerate(self.contestants) if index > 0}
+        each = {name: {"alone": index} for index, name in enumerate(self.libraries) if index > 0}
         return {
             name: {"out_of_place": self.mean_ratio(modes, 0), "in_place": self.mean_ratio(modes, 1)}
             for name, modes in (each | self.peers).items()
@@ -180,7 +180,7 @@ class Run:
         graph_calls, loop_calls = bench_cuda.calls_of(options)
         return {
             "version": f"plait {__version__}",
-            "contestants": self.contestants,
+            "libraries": self.libraries,
             "start_time": self.start,
             "end_time": _now(),
             "command": shlex.join(["plait", *options.arguments]),
@@ -235,7 +235,7 @@ class Run:
             cells[f"{title}_busbw_GBps"] = case.bus_bandwidth(seconds(ours))
             cells[f"{title}_wrong"] = ours.wrong if ours.wrong >= 0 else ""
         for title, place in zip(("out_of_place", "in_place"), row.places(), strict=True):
-            for name, peer in zip(self.contestants[1:], place[1:], strict=True):
+            for name, peer in zip(self.libraries[1:], place[1:], strict=True):
                 cells[f"{name} {title}_time_us"] = seconds(peer) * 1e6 if peer.seconds else ""
         return cells | {"ranks": case.ranks, "plan": row.plan or ""}
 
@@ -244,7 +244,7 @@ class Run:
         if self.machine is None:
             found["words"] += "; ranks are processes on shared memory"
             return found
-        found |= bench_cuda.describe(self.machine) | {"nccl": next(iter(self.contestants[1:]), None)}
+        found |= bench_cuda.describe(self.machine) | {"nccl": next(iter(self.libraries[1:]), None)}
         found["words"] = (
             f"{found['gpus']} x {found['gpu']}, driver {found['driver'] or 'unknown'}, CUDA {found['cuda_runtime']}; "
             f"{found['words']}; one process a rank"
@@ -280,7 +280,7 @@ class Run:
         if len(place) > 1:
             result["peers"] = {
                 name: _times_as_json(peer) | {"ratio": vars(found) if (found := ratio(peer, ours)) else None}
-                for name, peer in zip(self.contestants[1:], place[1:], strict=True)
+                for name, peer in zip(self.libraries[1:], place[1:], strict=True)
             }
             result["ratios"] = {
                 title: vars(found) | {"mode": fastest(place, modes)} if (found := best_ratio(place, modes)) else None

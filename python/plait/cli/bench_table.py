@@ -105,7 +105,7 @@ def footer(run: Run) -> Iterator[str]:
 
 
 def _beside(run: Run, title: str, modes: dict[str, int]) -> Iterator[str]:
-    names = " and ".join(run.contestants[contestant] for contestant in modes.values())
+    names = " and ".join(run.libraries[library] for library in modes.values())
     yield f"# Beside {names}, in turn in the same processes: medians of {counted(run.options.cycles, 'cycle')}."
     its = "its time" if len(modes) == 1 else "the lesser of its times"
     yield f"# ratio = {its} / Plait's: above 1, Plait is faster. least..most: over cycles."

@@ -15,14 +15,14 @@ from .screen import show, show_json, show_wrapped
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 _HANGING = len("verified ")  # columns before the words of a line
-_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_REACH")
+_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_PEER_MEMORY")
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
 Shows what a communicator over the ranks of a machine, one a GPU, runs for messages of every size: a table of ranges
 with algorithm, protocol, time, the bound that links set, and the reason. Times are predicted by the costs of the
-machine's profile, not measured. PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_REACH count as they do for a
-communicator.
+machine's profile, not measured. PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_PEER_MEMORY count as they do
+for a communicator.
 
 Below the table: the plan for a long message (or for --bytes, or of --algorithm), which is proved right, and what it
 moves. --format prints the plan itself: as text, one line an operation; as JSON, which `plait verify` reads; or as a
@@ -63,7 +63,12 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
     add("--parts", "--pipeline", type=usage.positive, default=0, metavar="K", help="parts under way at once")
-    add("--reach", choices=("staged", "peer"), default="staged", help="what engines load and store (default staged)")
+    add(
+        "--access",
+        choices=("staged", "zero_copy"),
+        default="staged",
+        help="what engines load and store (default staged)",
+    )
     add("--format", choices=FORMATS, help="print the plan")
     add("-o", "--output", metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")
@@ -119,7 +124,7 @@ def _make(options: argparse.Namespace) -> plans.MachinePlan:
         root=options.root,
         factors=options.factors,
         parts=options.parts,
-        reach=options.reach,
+        access=options.access,
         message_bytes=options.bytes,
         settings=Settings.from_environment(),
     )

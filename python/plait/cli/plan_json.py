@@ -17,7 +17,7 @@ def figures_of(plan: plans.Plan) -> dict[str, Any]:
         "collective": plan.collective,
         "ranks": plan.ranks,
         "root": plan.root if plan.collective in ROOTED else None,
-        "reach": plan.reach,
+        "access": plan.access,
         "chunks": plan.chunks,
         "steps": plan.steps,
         "chunks_read": plan.chunks_read,

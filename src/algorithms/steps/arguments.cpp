@@ -20,7 +20,7 @@ void check_engine(const Algorithm& algorithm, const AlgorithmArguments& argument
   const Engine engine = arguments.engine;
   if (engine == Engine::kSm || engine == Engine::kCpu) return;
   if (engine == Engine::kCopy && takes_copy_engines(algorithm, arguments)) return;
-  refuse(algorithm, "lanes of engine ", name(engine), " cannot perform this plan; use ", name(Engine::kSm), " or ",
+  refuse(algorithm, "queues of engine ", name(engine), " cannot perform this plan; use ", name(Engine::kSm), " or ",
          name(Engine::kCpu), algorithm.uses.engine ? ", or copy for zero-copy plans by load" : "");
 }
 
@@ -38,8 +38,8 @@ void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments)
            uses.direction ? ", or take load or store" : "");
   }
   if (!arguments.factors.empty() && !uses.factors) refuse(algorithm, "has no factors", why, "; leave them out");
-  if (arguments.reach == Reach::kPeer && !uses.zero_copy) {
-    refuse(algorithm, "has no zero-copy plan", why, "; it takes reach ", name(Reach::kStaged));
+  if (arguments.access == Access::kZeroCopy && !uses.zero_copy) {
+    refuse(algorithm, "has no zero-copy plan", why, "; it takes access ", name(Access::kStaged));
   }
 }
 
@@ -90,7 +90,7 @@ bool on_one_node(const AlgorithmArguments& arguments) {
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   if (on_one_node(arguments)) return;
   AlgorithmArguments machine = arguments;
-  machine.reach = Reach::kStaged;
+  machine.access = Access::kStaged;
   std::string others;
   for (const Algorithm& other : algorithms()) {
     if (!serves(other, machine.collective) || other.candidates(machine).empty()) continue;
@@ -98,20 +98,20 @@ void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& argume
   }
   int rank = 1;
   while (node_of(arguments, rank) == node_of(arguments, 0)) ++rank;
-  refuse(algorithm, "ranks 0 and ", rank, " are on different nodes, but ranks have to reach each other's memory; for ",
+  refuse(algorithm, "ranks 0 and ", rank, " are on different nodes, but ranks have to access each other's memory; for ",
          "several nodes use one of: ", others);
 }
 
-void check_lane_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+void check_queue_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const bool by_store = arguments.direction == Direction::kStore;
   if (arguments.parts == 1 || (by_store && arguments.parts == 2)) return;
   if (!by_store) refuse(algorithm, "has no parts by load, and ", arguments.parts, " are asked for");
-  refuse(algorithm, "by store it takes parts 1, which is one lane a rank, or 2, a lane for each step, not ",
+  refuse(algorithm, "by store it takes parts 1, which is one queue a rank, or 2, a queue for each step, not ",
          arguments.parts);
 }
 
 bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
-  return algorithm.uses.engine && arguments.reach == Reach::kPeer && arguments.direction == Direction::kLoad;
+  return algorithm.uses.engine && arguments.access == Access::kZeroCopy && arguments.direction == Direction::kLoad;
 }
 
 PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arguments, int64_t chunks_per_block) {
@@ -132,13 +132,13 @@ PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arg
              kMostChunksOfAllRanks, ". Use fewer ranks", arguments.parts > 1 ? " or parts" : ""));
   }
   return PlanBuilder({label, arguments.collective, arguments.ranks, arguments.root, static_cast<int>(chunks_per_block),
-                      arguments.reach, arguments.node_of, arguments.most_operations});
+                      arguments.access, arguments.node_of, arguments.most_operations});
 }
 
-std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
-  std::vector<LaneId> lanes;
-  for (int rank = 0; rank < arguments.ranks; ++rank) lanes.push_back(builder.add_lane(rank, arguments.engine));
-  return lanes;
+std::vector<QueueId> add_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+  std::vector<QueueId> queues;
+  for (int rank = 0; rank < arguments.ranks; ++rank) queues.push_back(builder.add_queue(rank, arguments.engine));
+  return queues;
 }
 
 std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, const std::vector<int>& parts) {

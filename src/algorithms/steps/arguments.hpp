@@ -22,8 +22,8 @@ template <class... Parts>
 void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 // Refuses ranks on several nodes.
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments);
-// Refuses parts where each is a lane that acts after a step, of which there are two at most; by load there is one.
-void check_lane_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments);
+// Refuses parts where each is a queue that acts after a step, of which there are two at most; by load there is one.
+void check_queue_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 bool on_one_node(const AlgorithmArguments& arguments);
 
 // Whether copy engines may perform the plan: a zero-copy plan by load of an algorithm that says so.
@@ -32,8 +32,8 @@ bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& ar
 // A builder of a plan with checked arguments, which is called what spec_of() says; refuses plans of more chunks than
 // anybody can want or prove.
 PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arguments, int64_t chunks_per_block);
-// One lane a rank, of the engine that the arguments name.
-std::vector<LaneId> add_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments);
+// One queue a rank, of the engine that the arguments name.
+std::vector<QueueId> add_queues(PlanBuilder& builder, const AlgorithmArguments& arguments);
 
 // Candidates: the machine with so many parts each. Its GPUs perform them by SMs.
 std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, const std::vector<int>& parts);

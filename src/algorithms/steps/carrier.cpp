@@ -4,70 +4,71 @@
 namespace plait {
 
 Carrier::Carrier(PlanBuilder& builder, const std::vector<int>& node_of)
-    : builder_(builder), node_of_(node_of), net_lanes_(builder.rank_count()) {}
+    : builder_(builder), node_of_(node_of), net_queues_(builder.rank_count()) {}
 
-LaneId Carrier::out_lane(int rank) {
-  auto& lane = net_lanes_[rank].out;
-  if (!lane) lane = builder_.add_lane(rank, Engine::kNet);
-  return *lane;
+QueueId Carrier::out_queue(int rank) {
+  auto& queue = net_queues_[rank].out;
+  if (!queue) queue = builder_.add_queue(rank, Engine::kNet);
+  return *queue;
 }
 
-LaneId Carrier::in_lane(int rank) {
-  auto& lane = net_lanes_[rank].in;
-  if (!lane) lane = builder_.add_lane(rank, Engine::kNet);
-  return *lane;
+QueueId Carrier::in_queue(int rank) {
+  auto& queue = net_queues_[rank].in;
+  if (!queue) queue = builder_.add_queue(rank, Engine::kNet);
+  return *queue;
 }
 
-void Carrier::release(LaneId from) { builder_.wait(builder_.signal(from, out_lane(from.rank))); }
+void Carrier::release(QueueId from) { builder_.wait(builder_.signal(from, out_queue(from.rank))); }
 
-void Carrier::carry(LaneId from, Place source, LaneId to, Place landing, ChunkRange range) {
-  builder_.send_receive(out_lane(from.rank), source, in_lane(to.rank), landing, range.first, range.count);
+void Carrier::carry(QueueId from, Place source, QueueId to, Place landing, ChunkRange range) {
+  builder_.send_receive(out_queue(from.rank), source, in_queue(to.rank), landing, range.first, range.count);
 }
 
-SignalId Carrier::announce(LaneId to) { return builder_.signal(in_lane(to.rank), to); }
+SignalId Carrier::announce(QueueId to) { return builder_.signal(in_queue(to.rank), to); }
 
-Arrival Carrier::send(LaneId from, Place source, LaneId to, Place landing, ChunkRange range) {
+Arrival Carrier::send(QueueId from, Place source, QueueId to, Place landing, ChunkRange range) {
   release(from);
   carry(from, source, to, landing, range);
   return {landing, announce(to)};
 }
 
-Arrival Carrier::push(LaneId from, const std::vector<Place>& sources, const std::vector<Place>& kept, LaneId to,
+Arrival Carrier::push(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
                       Place landing, ChunkRange range) {
   if (together(from.rank, to.rank)) {
     std::vector<Place> destinations = {landing};
     destinations.insert(destinations.end(), kept.begin(), kept.end());
-    builder_.fold(from, destinations, sources, range.first, range.count);
+    builder_.reduce(from, destinations, sources, range.first, range.count);
     return {landing, builder_.signal(from, to)};
   }
   // Off it goes, if possible, so that what is kept is stored while it travels. Not so an input: a store to the output
   // beside it may be a store to the same memory.
   if (sources.size() == 1 && (kept.empty() || sources[0].buffer != Buffer::kInput)) {
     const Arrival arrival = send(from, sources[0], to, landing, range);
-    if (!kept.empty()) builder_.fold(from, kept, sources, range.first, range.count);
+    if (!kept.empty()) builder_.reduce(from, kept, sources, range.first, range.count);
     return arrival;
   }
   const std::vector<Place> results = kept.empty() ? std::vector{builder_.take_scratch(from.rank, range.count)} : kept;
-  builder_.fold(from, results, sources, range.first, range.count);
+  builder_.reduce(from, results, sources, range.first, range.count);
   return send(from, results[0], to, landing, range);
 }
 
-Arrival Carrier::offer(LaneId from, Place source, LaneId to, ChunkRange range, std::optional<Place> landing) {
+Arrival Carrier::offer(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing) {
   if (together(from.rank, to.rank)) return {source, builder_.signal(from, to)};
   return send(from, source, to, landing ? *landing : builder_.take_scratch(to.rank, range.count), range);
 }
 
-SignalId Carrier::tell(LaneId from, LaneId to) {
+SignalId Carrier::tell(QueueId from, QueueId to) {
   if (together(from.rank, to.rank)) return builder_.signal(from, to);
   release(from);
-  builder_.send_receive_nothing(out_lane(from.rank), in_lane(to.rank));
+  builder_.send_receive_nothing(out_queue(from.rank), in_queue(to.rank));
   return announce(to);
 }
 
-void Carrier::disseminate(const std::vector<LaneId>& lanes) {
-  for (size_t distance = 1; distance < lanes.size(); distance *= 2) {
+void Carrier::disseminate(const std::vector<QueueId>& queues) {
+  for (size_t distance = 1; distance < queues.size(); distance *= 2) {
     std::vector<SignalId> signals;
-    for (size_t i = 0; i < lanes.size(); ++i) signals.push_back(tell(lanes[i], lanes[(i + distance) % lanes.size()]));
+    for (size_t i = 0; i < queues.size(); ++i)
+      signals.push_back(tell(queues[i], queues[(i + distance) % queues.size()]));
     for (const SignalId& signal : signals) builder_.wait(signal);
   }
 }

@@ -14,7 +14,7 @@ struct Arrival {
   SignalId signal;
 };
 
-// Between nodes a rank gets two network lanes, one that sends and one that receives: with a single lane a ring of
+// Between nodes a rank gets two network queues, one that sends and one that receives: with a single queue a ring of
 // transports that wait for the receiver would run one rank after the other. Every message is written down on both
 // sides at once, so the order in which algorithms make them is an order in which they can happen.
 class Carrier {
@@ -28,40 +28,40 @@ class Carrier {
   // `from` combines the sources and stores the result at `landing`, a place of the rank of `to`, and at `kept`, places
   // within its own reach. Between nodes the result leaves from the only source or from the first kept place, which
   // must be its own, or passes a scratch place of its own.
-  Arrival push(LaneId from, const std::vector<Place>& sources, const std::vector<Place>& kept, LaneId to, Place landing,
-               ChunkRange range);
+  Arrival push(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
+               Place landing, ChunkRange range);
 
   // Lets `to` read what `from` has at `source`; between nodes it comes to `landing`, or to scratch where none is given.
-  Arrival offer(LaneId from, Place source, LaneId to, ChunkRange range, std::optional<Place> landing = {});
+  Arrival offer(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing = {});
 
   // The same in three, for many messages at once between nodes: what `from` has done so far may be sent; it is sent,
-  // without a word to either lane; and `to` hears that all has come that was sent to it so far.
-  void release(LaneId from);
-  void carry(LaneId from, Place source, LaneId to, Place landing, ChunkRange range);
-  SignalId announce(LaneId to);
+  // without a word to either queue; and `to` hears that all has come that was sent to it so far.
+  void release(QueueId from);
+  void carry(QueueId from, Place source, QueueId to, Place landing, ChunkRange range);
+  SignalId announce(QueueId to);
 
   // Tells `to` that everything `from` did so far is over: a signal, or between nodes of a barrier a message of nothing.
-  SignalId tell(LaneId from, LaneId to);
+  SignalId tell(QueueId from, QueueId to);
 
   // Everybody has come this far before anybody goes on, among any list of ranks: in step k every member tells the one
   // 2^k after it, and hears of the one as far before it, so that it has heard of 2^k - 1 others. Steps: ceil(log2 n).
-  void disseminate(const std::vector<LaneId>& lanes);
+  void disseminate(const std::vector<QueueId>& queues);
 
   // Makes the receiver wait here.
   void await(const Arrival& arrival) { builder_.wait(arrival.signal); }
 
  private:
-  struct NetLanes {
-    std::optional<LaneId> out, in;
+  struct NetQueues {
+    std::optional<QueueId> out, in;
   };
-  LaneId out_lane(int rank);
-  LaneId in_lane(int rank);
+  QueueId out_queue(int rank);
+  QueueId in_queue(int rank);
   // The message itself: handed to the network by `from`, announced to `to` on arrival.
-  Arrival send(LaneId from, Place source, LaneId to, Place landing, ChunkRange range);
+  Arrival send(QueueId from, Place source, QueueId to, Place landing, ChunkRange range);
 
   PlanBuilder& builder_;
   const std::vector<int>& node_of_;
-  std::vector<NetLanes> net_lanes_;
+  std::vector<NetQueues> net_queues_;
 };
 
 }  // namespace plait

@@ -35,7 +35,7 @@ std::vector<std::vector<Held>> PieceExchange::take_inboxes() {
 void PieceExchange::publish_all_but_own(int x, const std::vector<Held>& held) {
   const auto publish = [&](int first, int chunks) {
     if (chunks == 0) return;
-    builder_.fold(stages_.lane(x, steps_), {published_[x].at(first)}, places_at(held, first), first, chunks);
+    builder_.reduce(stages_.queue(x, steps_), {published_[x].at(first)}, places_at(held, first), first, chunks);
   };
   publish(shape_.first_chunk, x * shape_.piece_chunks);
   publish(piece(x).end(), (size() - x - 1) * shape_.piece_chunks);
@@ -46,7 +46,7 @@ void PieceExchange::store_at_others(int x, const std::vector<Held>& held) {
     const int to = (x + d) % size();
     const ChunkRange it = piece(to);
     inboxes_[to][x].first = it.first;
-    builder_.fold(stages_.lane(x, steps_), {inboxes_[to][x].place}, places_at(held, it.first), it.first, it.count);
+    builder_.reduce(stages_.queue(x, steps_), {inboxes_[to][x].place}, places_at(held, it.first), it.first, it.count);
   }
 }
 
@@ -79,8 +79,8 @@ void PieceExchange::store(const HeldByRank& held, const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
     const ChunkRange it = piece(x);
     await(x);
-    builder_.fold(stages_.lane(x, steps_), places_at(finish.places(rank(x)), it.first),
-                  places_at(held[rank(x)], it.first), it.first, it.count);
+    builder_.reduce(stages_.queue(x, steps_), places_at(finish.places(rank(x)), it.first),
+                    places_at(held[rank(x)], it.first), it.first, it.count);
     if (finish.stored) finish.stored(rank(x), it);
   }
 }
@@ -93,7 +93,7 @@ void PieceExchange::share(const HeldByRank& held, const Finish& finish) {
     std::vector<Place> places = beside(sources, places_at(finish.places(rank(x)), it.first));
     if (!by_store() && size() > 1) places.push_back(shared_[x].at(it.first));
     for (int d = 1; d < size() && by_store(); ++d) places.push_back(results_[(x + d) % size()][x].place);
-    if (!places.empty()) builder_.fold(stages_.lane(x, steps_), places, sources, it.first, it.count);
+    if (!places.empty()) builder_.reduce(stages_.queue(x, steps_), places, sources, it.first, it.count);
     if (finish.stored) finish.stored(rank(x), it);
   }
   shares_ = stages_.tell_all(steps_++);
@@ -108,7 +108,8 @@ void PieceExchange::collect(const Finish& finish) {
       const ChunkRange it = piece(from);
       if (!by_store()) wait_one(builder_, shares_, x, from);
       const Place source = by_store() ? results_[x][from].place : shared_[from].at(it.first);
-      builder_.fold(stages_.lane(x, steps_), places_at(finish.places(rank(x)), it.first), {source}, it.first, it.count);
+      builder_.reduce(stages_.queue(x, steps_), places_at(finish.places(rank(x)), it.first), {source}, it.first,
+                      it.count);
       if (finish.stored) finish.stored(rank(x), it);
     }
   }
@@ -128,24 +129,24 @@ void exchange_all_reduce(PlanBuilder& builder, Stages& stages, Direction directi
   }
 }
 
-std::vector<Place> inputs_of(const std::vector<LaneId>& lanes) {
+std::vector<Place> inputs_of(const std::vector<QueueId>& queues) {
   std::vector<Place> places;
-  for (const LaneId& lane : lanes) places.push_back(input_of(lane.rank));
+  for (const QueueId& queue : queues) places.push_back(input_of(queue.rank));
   return places;
 }
 
-std::vector<Place> outputs_from(const std::vector<LaneId>& lanes, int x) {
+std::vector<Place> outputs_from(const std::vector<QueueId>& queues, int x) {
   std::vector<Place> places;
-  for (size_t d = 0; d < lanes.size(); ++d) places.push_back(output_of(lanes[(x + d) % lanes.size()].rank));
+  for (size_t d = 0; d < queues.size(); ++d) places.push_back(output_of(queues[(x + d) % queues.size()].rank));
   return places;
 }
 
-void zero_copy_all_reduce(PlanBuilder& builder, const std::vector<LaneId>& lanes) {
-  meet(builder, lanes);
-  for (int x = 0; x < static_cast<int>(lanes.size()); ++x) {
-    builder.fold(lanes[x], outputs_from(lanes, x), inputs_of(lanes), x);
+void zero_copy_all_reduce(PlanBuilder& builder, const std::vector<QueueId>& queues) {
+  meet(builder, queues);
+  for (int x = 0; x < static_cast<int>(queues.size()); ++x) {
+    builder.reduce(queues[x], outputs_from(queues, x), inputs_of(queues), x);
   }
-  meet(builder, lanes);
+  meet(builder, queues);
 }
 
 }  // namespace plait

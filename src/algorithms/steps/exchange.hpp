@@ -17,7 +17,7 @@ namespace plait {
 // By load, members put what others need into scratch of their own, where those fetch it. By store, members put it into
 // scratch of those, which load from their own memory only: a store over a link is posted and needs no answer, while a
 // load waits for one, and costs the other direction of the link as well. Every slot is written once, by one member, so
-// that a small message can carry its flags inside the data instead of signals (runtime/cuda/packets.cuh).
+// that a small message can carry its flags inside the data instead of signals (runtime/cuda/device/ll.cuh).
 //
 // Steps: one a phase. Bytes: in each phase a member gives and takes all pieces but its own.
 // Scratch, in pieces: by load all P for reduce_scatter(), where the free one serves all_gather(), which alone takes
@@ -32,7 +32,7 @@ class PieceExchange {
     bool gathers = true;                     // all_gather() will be called
   };
 
-  // The stages have lanes of the members, on ranks of one node, and must outlive the exchange.
+  // The stages have queues of the members, on ranks of one node, and must outlive the exchange.
   PieceExchange(PlanBuilder& builder, Stages& stages, Shape shape);
 
   // After this, member x finds what all have of piece x in held[rank], in the order of the members, but has not yet
@@ -56,7 +56,7 @@ class PieceExchange {
 
  private:
   int size() const { return stages_.members(); }
-  int rank(int x) { return stages_.lane(x, 0).rank; }
+  int rank(int x) { return stages_.queue(x, 0).rank; }
   bool by_store() const { return shape_.direction == Direction::kStore; }
   ChunkRange piece(int x) const { return {shape_.first_chunk + x * shape_.piece_chunks, shape_.piece_chunks}; }
   std::vector<std::vector<Held>> take_inboxes();
@@ -79,12 +79,12 @@ class PieceExchange {
 // published before the one before it is reduced (TEM-18). By store there is one part.
 void exchange_all_reduce(PlanBuilder& builder, Stages& stages, Direction direction, int parts);
 
-// The same where everybody reaches everybody's buffers: one fold {all outputs} <- {all inputs} a member, between two
+// The same where everybody reaches everybody's buffers: one reduce {all outputs} <- {all inputs} a member, between two
 // rounds of signals. No scratch, no copies.
-void zero_copy_all_reduce(PlanBuilder& builder, const std::vector<LaneId>& lanes);
+void zero_copy_all_reduce(PlanBuilder& builder, const std::vector<QueueId>& queues);
 
 // All inputs in the order of the members, and all outputs, that of member x first.
-std::vector<Place> inputs_of(const std::vector<LaneId>& lanes);
-std::vector<Place> outputs_from(const std::vector<LaneId>& lanes, int x);
+std::vector<Place> inputs_of(const std::vector<QueueId>& queues);
+std::vector<Place> outputs_from(const std::vector<QueueId>& queues, int x);
 
 }  // namespace plait

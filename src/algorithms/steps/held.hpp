@@ -16,7 +16,7 @@ struct Held {
   Place at(int chunk) const { return has_slots(place.buffer) ? slot_after(place, chunk - first) : place; }
 };
 
-// What of each rank has to be combined, in this order: reductions are left to the fold that needs them.
+// What of each rank has to be combined, in this order: reductions are left to the reduce that needs them.
 using HeldByRank = std::vector<std::vector<Held>>;
 
 inline std::vector<Place> places_at(const std::vector<Held>& held, int chunk) {

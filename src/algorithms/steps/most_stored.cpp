@@ -14,8 +14,8 @@ class MostStored {
         ranks_(arguments.ranks),
         parts_(arguments.parts),
         builder_(builder),
-        stores_(add_lanes(builder_, arguments)),
-        combines_(add_lanes(builder_, arguments)),
+        stores_(add_queues(builder_, arguments)),
+        combines_(add_queues(builder_, arguments)),
         to_fetch_(arguments.ranks),
         to_combine_(arguments.ranks) {}
 
@@ -25,7 +25,7 @@ class MostStored {
     for (int rank = 0; rank < ranks_; ++rank) {
       give(combines_[rank], offers_, last, 1);
       tell(combines_[rank], stores_, to_fetch_);
-      if (!keeps(rank) || gives_all_alike()) continue;  // this lane has time until something comes
+      if (!keeps(rank) || gives_all_alike()) continue;  // this queue has time until something comes
       builder_.copy(combines_[rank], output_of(rank), input_of(rank), chunk(rank, rank, 0), parts_);
     }
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -71,9 +71,10 @@ class MostStored {
     }
   }
 
-  // Copies these parts of what the lane's rank gives others to their places, and to its output where it keeps the same.
-  void give(LaneId lane, const Table& places, int part, int parts) {
-    const int from = lane.rank;
+  // Copies these parts of what the queue's rank gives others to their places, and to its output where it keeps the
+  // same.
+  void give(QueueId queue, const Table& places, int part, int parts) {
+    const int from = queue.rank;
     std::vector<Place> alike;
     if (gives_all_alike() && keeps(from)) alike.push_back(output_of(from));
     for (int d = 1; d < ranks_; ++d) {
@@ -81,44 +82,44 @@ class MostStored {
       if (!gives(from, to)) continue;
       const Place place = places[to][from];
       if (!gives_all_alike()) {
-        builder_.copy(lane, place, input_of(from), chunk(from, to, part), parts);
+        builder_.copy(queue, place, input_of(from), chunk(from, to, part), parts);
       } else if (alike.empty() || place != alike.back()) {  // the same offer is for all
         alike.push_back(place);
       }
     }
-    if (!alike.empty()) builder_.fold(lane, alike, {input_of(from)}, chunk(from, from, part), parts);
+    if (!alike.empty()) builder_.reduce(queue, alike, {input_of(from)}, chunk(from, from, part), parts);
   }
 
-  // Those that the lane's rank gives something, and where it writes over what it gives, its own other lane.
-  void tell(LaneId from, const std::vector<LaneId>& lanes, std::vector<std::vector<SignalId>>& signals) {
+  // Those that the queue's rank gives something, and where it writes over what it gives, its own other queue.
+  void tell(QueueId from, const std::vector<QueueId>& queues, std::vector<std::vector<SignalId>>& signals) {
     for (int d = 0; d < ranks_; ++d) {
       const int to = (from.rank + d) % ranks_;
       const bool is_needed = d == 0 ? overwrites_what_it_gives() : gives(from.rank, to);
-      if (is_needed) signals[to].push_back(builder_.signal(from, lanes[to]));
+      if (is_needed) signals[to].push_back(builder_.signal(from, queues[to]));
     }
   }
 
-  // Combines, or copies, what others gave the lane's rank.
-  void get(LaneId lane, const std::vector<SignalId>& signals, const Table& places, int part, int parts) {
-    const int to = lane.rank;
+  // Combines, or copies, what others gave the queue's rank.
+  void get(QueueId queue, const std::vector<SignalId>& signals, const Table& places, int part, int parts) {
+    const int to = queue.rank;
     for (const SignalId& signal : signals) builder_.wait(signal);
     if (reduces(arguments_.collective)) {
       if (!gives(to, to)) return;
       std::vector<Place> contributions = places[to];
       contributions[to] = input_of(to);
-      builder_.fold(lane, {output_of(to)}, contributions, chunk(to, to, part), parts);
+      builder_.reduce(queue, {output_of(to)}, contributions, chunk(to, to, part), parts);
       return;
     }
     for (int d = 1; d < ranks_; ++d) {
       const int from = (to + d) % ranks_;
-      if (gives(from, to)) builder_.copy(lane, output_of(to), places[to][from], chunk(from, to, part), parts);
+      if (gives(from, to)) builder_.copy(queue, output_of(to), places[to][from], chunk(from, to, part), parts);
     }
   }
 
   const AlgorithmArguments& arguments_;
   const int ranks_, parts_;
   PlanBuilder& builder_;
-  std::vector<LaneId> stores_, combines_;                     // [rank]: its lanes 0 and 1
+  std::vector<QueueId> stores_, combines_;                    // [rank]: its queues 0 and 1
   Table inboxes_, offers_;                                    // what is stored at `to`, and what `from` keeps for it
   std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: that it waits for
 };

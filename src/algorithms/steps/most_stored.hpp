@@ -10,8 +10,8 @@ namespace plait {
 // the beginning on, and the others fetch it while they combine what was stored. All_reduce of two ranks in four parts,
 // of which rank 0 does
 //
-//     lane 0:  parts 0..2: input --> slots of r1         part 3: output <- input + scratch of r1
-//     lane 1:  part 3: input --> own scratch              parts 0..2: output <- input + own slots
+//     queue 0:  parts 0..2: input --> slots of r1         part 3: output <- input + scratch of r1
+//     queue 1:  part 3: input --> own scratch              parts 0..2: output <- input + own slots
 //
 // A load over a link takes longer than a store, and costs the other direction as well: this is for the end of a long
 // message, of which another plan carries the rest.

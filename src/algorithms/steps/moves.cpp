@@ -38,20 +38,20 @@ std::vector<Move> moves_by_giver(const AlgorithmArguments& arguments) {
   return moves;
 }
 
-using PairLanes = std::vector<std::vector<LaneId>>;  // [rank][other]
+using PairQueues = std::vector<std::vector<QueueId>>;  // [rank][other]
 
-// A lane on every rank for every other that it gives to or takes from, the next rank's first.
-PairLanes add_pair_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+// A queue on every rank for every other that it gives to or takes from, the next rank's first.
+PairQueues add_pair_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   const int ranks = arguments.ranks;
-  PairLanes lanes(ranks, std::vector<LaneId>(ranks));
+  PairQueues queues(ranks, std::vector<QueueId>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     for (int d = 1; d < ranks; ++d) {
       const int other = (rank + d) % ranks;
       if (!gives(arguments, rank, other) && !gives(arguments, other, rank)) continue;
-      lanes[rank][other] = builder.add_lane(rank, arguments.engine);
+      queues[rank][other] = builder.add_queue(rank, arguments.engine);
     }
   }
-  return lanes;
+  return queues;
 }
 
 // What copy engines cannot do, or should not: they are for links, and within a GPU a few SMs are faster.
@@ -59,26 +59,26 @@ Engine beside_copies(const AlgorithmArguments& arguments) {
   return arguments.engine == Engine::kCopy ? Engine::kSm : arguments.engine;
 }
 
-// On every rank that has something for itself one more lane, which copies it and does nothing else.
-void add_own_lanes(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+// On every rank that has something for itself one more queue, which copies it and does nothing else.
+void add_own_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < arguments.ranks; ++rank) {
     if (!gives(arguments, rank, rank)) continue;
-    const LaneId lane = builder.add_lane(rank, beside_copies(arguments));
-    builder.copy(lane, output_of(rank), input_of(rank), chunk_between(arguments, rank, rank));
+    const QueueId queue = builder.add_queue(rank, beside_copies(arguments));
+    builder.copy(queue, output_of(rank), input_of(rank), chunk_between(arguments, rank, rank));
   }
 }
 
 // Moves what lies at source(rank): for each move the taker waits for its signal of `ready`, copies, and tells the
 // giver, who waits for that in the end.
-void fetch(PlanBuilder& builder, const AlgorithmArguments& arguments, const PairLanes& lanes,
+void fetch(PlanBuilder& builder, const AlgorithmArguments& arguments, const PairQueues& queues,
            const std::vector<Move>& moves, const std::vector<SignalId>& ready, Place (*source)(int rank)) {
   std::vector<SignalId> done;
   for (size_t i = 0; i < moves.size(); ++i) {
     const Move& it = moves[i];
-    const LaneId lane = lanes[it.to][it.from];
+    const QueueId queue = queues[it.to][it.from];
     builder.wait(ready[i]);
-    builder.copy(lane, output_of(it.to), source(it.from), chunk_between(arguments, it.from, it.to));
-    done.push_back(builder.signal(lane, lanes[it.from][it.to]));
+    builder.copy(queue, output_of(it.to), source(it.from), chunk_between(arguments, it.from, it.to));
+    done.push_back(builder.signal(queue, queues[it.from][it.to]));
   }
   for (const SignalId& signal : done) builder.wait(signal);
 }
@@ -116,20 +116,20 @@ void move_by_store(PlanBuilder& builder, const AlgorithmArguments& arguments, St
   std::vector<std::vector<Place>> slots(ranks, std::vector<Place>(ranks));  // [to][from]
   for (const auto& [from, to] : moves) {
     slots[to][from] = builder.take_scratch(to);
-    builder.copy(stages.lane(from, 0), slots[to][from], input_of(from), chunk(from, to));
+    builder.copy(stages.queue(from, 0), slots[to][from], input_of(from), chunk(from, to));
   }
   std::vector<std::vector<SignalId>> given(ranks, std::vector<SignalId>(ranks));
-  for (const auto& [from, to] : moves) given[to][from] = builder.signal(stages.lane(from, 0), stages.lane(to, 1));
-  // What a rank has for itself it copies while it has time: who gives nothing, as a gather's root, in its first lane;
+  for (const auto& [from, to] : moves) given[to][from] = builder.signal(stages.queue(from, 0), stages.queue(to, 1));
+  // What a rank has for itself it copies while it has time: who gives nothing, as a gather's root, in its first queue;
   // others in their last, until something comes.
   const int own_stage = arguments.collective == Collective::kGather ? 0 : 1;
   for (int to = 0; to < ranks; ++to) {
     if (gives(arguments, to, to)) {
-      builder.copy(stages.lane(to, own_stage), output_of(to), input_of(to), chunk(to, to));
+      builder.copy(stages.queue(to, own_stage), output_of(to), input_of(to), chunk(to, to));
     }
     // In place the results of all_to_all take the input's place, so it must have been given.
-    if (arguments.collective == Collective::kAllToAll && stages.lane(to, 1).lane != 0) {
-      builder.wait(builder.signal(stages.lane(to, 0), stages.lane(to, 1)));
+    if (arguments.collective == Collective::kAllToAll && stages.queue(to, 1).queue != 0) {
+      builder.wait(builder.signal(stages.queue(to, 0), stages.queue(to, 1)));
     }
     for (int d = 1; d < ranks; ++d) {
       const int from = (to + d) % ranks;
@@ -137,41 +137,42 @@ void move_by_store(PlanBuilder& builder, const AlgorithmArguments& arguments, St
     }
     for (int d = 1; d < ranks; ++d) {
       const int from = (to + d) % ranks;
-      if (gives(arguments, from, to)) builder.copy(stages.lane(to, 1), output_of(to), slots[to][from], chunk(from, to));
+      if (gives(arguments, from, to))
+        builder.copy(stages.queue(to, 1), output_of(to), slots[to][from], chunk(from, to));
     }
   }
 }
 
 void move_by_zero_copy_load(PlanBuilder& builder, const AlgorithmArguments& arguments) {
-  const auto lanes = add_pair_lanes(builder, arguments);
-  add_own_lanes(builder, arguments);
+  const auto queues = add_pair_queues(builder, arguments);
+  add_own_queues(builder, arguments);
   const std::vector<Move> moves = moves_by_receiver(arguments);
   std::vector<SignalId> ready;
-  for (const Move& it : moves) ready.push_back(builder.signal(lanes[it.from][it.to], lanes[it.to][it.from]));
-  fetch(builder, arguments, lanes, moves, ready, input_of);
+  for (const Move& it : moves) ready.push_back(builder.signal(queues[it.from][it.to], queues[it.to][it.from]));
+  fetch(builder, arguments, queues, moves, ready, input_of);
   if (!is_right_in_place(arguments)) builder.not_in_place();
 }
 
 void combine_by_zero_copy_load(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   const bool shares = arguments.collective == Collective::kAllReduce;
   const int ranks = arguments.ranks;
-  std::vector<LaneId> folds;
+  std::vector<QueueId> reduces;
   std::vector<Place> inputs;
   for (int rank = 0; rank < ranks; ++rank) {
-    folds.push_back(builder.add_lane(rank, beside_copies(arguments)));
+    reduces.push_back(builder.add_queue(rank, beside_copies(arguments)));
     inputs.push_back(input_of(rank));
   }
-  meet(builder, folds);
-  for (int rank = 0; rank < ranks; ++rank) builder.fold(folds[rank], {output_of(rank)}, inputs, rank);
+  meet(builder, reduces);
+  for (int rank = 0; rank < ranks; ++rank) builder.reduce(reduces[rank], {output_of(rank)}, inputs, rank);
   if (!shares) {
-    meet(builder, folds);
+    meet(builder, reduces);
     return;
   }
-  const auto lanes = add_pair_lanes(builder, arguments);
+  const auto queues = add_pair_queues(builder, arguments);
   const std::vector<Move> moves = moves_by_receiver(arguments);
   std::vector<SignalId> combined;
-  for (const Move& it : moves) combined.push_back(builder.signal(folds[it.from], lanes[it.to][it.from]));
-  fetch(builder, arguments, lanes, moves, combined, output_of);
+  for (const Move& it : moves) combined.push_back(builder.signal(reduces[it.from], queues[it.to][it.from]));
+  fetch(builder, arguments, queues, moves, combined, output_of);
 }
 
 }  // namespace plait

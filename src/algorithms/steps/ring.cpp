@@ -14,7 +14,7 @@ RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
   for (int x = 0; x < size(); ++x) {
     const int phases = (shape_.scatters ? 1 : 0) + (shape_.gathers && lands_in_scratch(x) ? 1 : 0);
     const int pieces = std::min(phases * (size() - 1), size());
-    if (pieces > 0) landing_[x] = builder_.take_scratch(shape_.lanes[x].rank, pieces * piece_chunks());
+    if (pieces > 0) landing_[x] = builder_.take_scratch(shape_.queues[x].rank, pieces * piece_chunks());
   }
 }
 
@@ -23,8 +23,8 @@ ChunkRange RingSteps::range(int piece, int part) const {
 }
 
 bool RingSteps::lands_in_scratch(int x) const {
-  const int rank = shape_.lanes[x].rank;
-  const int previous = shape_.lanes[wrap(x - 1, size())].rank;
+  const int rank = shape_.queues[x].rank;
+  const int previous = shape_.queues[wrap(x - 1, size())].rank;
   // A message is stored by the receiving rank itself, which may always store to its own output.
   return !shape_.stores_to_peers && carrier_.together(previous, rank);
 }
@@ -34,19 +34,20 @@ void RingSteps::reduce_scatter(HeldByRank& held) {
     for (int part = 0; part < shape_.parts; ++part) {
       for (int x = 0; x < size(); ++x) {
         const ChunkRange it = range(wrap(x - 1 - step, size()), part);
-        std::vector<Place> sources = places_at(held[shape_.lanes[x].rank], it.first);
+        std::vector<Place> sources = places_at(held[shape_.queues[x].rank], it.first);
         await(x, part);
         if (arrivals_[x][part]) sources.insert(sources.begin(), arrivals_[x][part]->place);
         const Place landing =
             slot_after(landing_[next(x)], steps_done_ % size() * piece_chunks() + part * shape_.part_chunks);
-        next_arrivals_[next(x)][part] = carrier_.push(shape_.lanes[x], sources, {}, shape_.lanes[next(x)], landing, it);
+        next_arrivals_[next(x)][part] =
+            carrier_.push(shape_.queues[x], sources, {}, shape_.queues[next(x)], landing, it);
       }
     }
     std::swap(arrivals_, next_arrivals_);
   }
   if (size() == 1) return;
   for (int x = 0; x < size(); ++x) {
-    auto& mine = held[shape_.lanes[x].rank];
+    auto& mine = held[shape_.queues[x].rank];
     mine.insert(mine.begin(), {arrivals_[x][0]->place, range(x, 0).first});
   }
 }
@@ -66,13 +67,13 @@ void RingSteps::settle() {
 
 void RingSteps::store(const HeldByRank& held, const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
-    const LaneId lane = shape_.lanes[x];
+    const QueueId queue = shape_.queues[x];
     for (int part = 0; part < shape_.parts; ++part) {
       const ChunkRange it = range(x, part);
       await(x, part);
-      builder_.fold(lane, places_at(finish.places(lane.rank), it.first), places_at(held[lane.rank], it.first), it.first,
-                    it.count);
-      if (finish.stored) finish.stored(lane.rank, it);
+      builder_.reduce(queue, places_at(finish.places(queue.rank), it.first), places_at(held[queue.rank], it.first),
+                      it.first, it.count);
+      if (finish.stored) finish.stored(queue.rank, it);
     }
   }
 }
@@ -84,7 +85,7 @@ void RingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
         await(x, part);
         const int chunk = range(wrap(x - step, size()), part).first;
         spread(x, step, part,
-               step == 0 ? places_at(held[shape_.lanes[x].rank], chunk) : std::vector{arrivals_[x][part]->place},
+               step == 0 ? places_at(held[shape_.queues[x].rank], chunk) : std::vector{arrivals_[x][part]->place},
                finish);
       }
     }
@@ -94,18 +95,18 @@ void RingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
 }
 
 void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sources, const Finish& finish) {
-  const LaneId lane = shape_.lanes[x];
+  const QueueId queue = shape_.queues[x];
   const ChunkRange it = range(wrap(x - step, size()), part);
-  const std::vector<Place> kept = beside(sources, places_at(finish.places(lane.rank), it.first));
+  const std::vector<Place> kept = beside(sources, places_at(finish.places(queue.rank), it.first));
   if (step < size() - 1) {
-    const LaneId receiver = shape_.lanes[next(x)];
+    const QueueId receiver = shape_.queues[next(x)];
     const int slot = steps_done_ % size() * piece_chunks() + part * shape_.part_chunks;
     const Place landing = lands_in_scratch(next(x)) ? slot_after(landing_[next(x)], slot) : output_of(receiver.rank);
-    next_arrivals_[next(x)][part] = carrier_.push(lane, sources, kept, receiver, landing, it);
+    next_arrivals_[next(x)][part] = carrier_.push(queue, sources, kept, receiver, landing, it);
   } else if (!kept.empty()) {
-    builder_.fold(lane, kept, sources, it.first, it.count);
+    builder_.reduce(queue, kept, sources, it.first, it.count);
   }
-  if (finish.stored) finish.stored(lane.rank, it);
+  if (finish.stored) finish.stored(queue.rank, it);
 }
 
 }  // namespace plait

@@ -9,42 +9,42 @@
 
 namespace plait {
 
-// A ring of P lanes around a message of P pieces, neighbours in the message too. Every step moves one piece from each
-// lane to the next, in `parts` parts, so that one part is reduced while the next is on its way (UEN-08).
+// A ring of P queues around a message of P pieces, neighbours in the message too. Every step moves one piece from each
+// queue to the next, in `parts` parts, so that one part is reduced while the next is on its way (UEN-08).
 //
-// Landing places are used again after P steps without any further signal: when a lane starts step t + P, news of step
-// t + 1 of the lane after it, which read the landing place of step t, has come all the way round.
+// Landing places are used again after P steps without any further signal: when a queue starts step t + P, news of step
+// t + 1 of the queue after it, which read the landing place of step t, has come all the way round.
 class RingSteps {
  public:
   struct Shape {
-    std::vector<LaneId> lanes;  // in the order of the ring
-    int first_chunk = 0;        // of the message that goes round
+    std::vector<QueueId> queues;  // in the order of the ring
+    int first_chunk = 0;          // of the message that goes round
     int part_chunks = 1;
     int parts = 1;                 // a piece has parts * part_chunks chunks
     bool scatters = true;          // reduce_scatter() will be called
     bool gathers = true;           // all_gather() will be called
-    bool stores_to_peers = false;  // all_gather() may store to the next rank's output (Reach::kPeer)
+    bool stores_to_peers = false;  // all_gather() may store to the next rank's output (Access::kZeroCopy)
   };
 
   RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
 
-  // P - 1 steps after which lane x has all that its ring contributes to piece x: the arrivals come first in
+  // P - 1 steps after which queue x has all that its ring contributes to piece x: the arrivals come first in
   // held[rank], but are not yet awaited.
   void reduce_scatter(HeldByRank& held);
   // Awaits what reduce_scatter() left on its way.
   void settle();
 
-  // Ends after reduce_scatter(): lane x stores piece x where it belongs.
+  // Ends after reduce_scatter(): queue x stores piece x where it belongs.
   void store(const HeldByRank& held, const Finish& finish);
-  // P - 1 steps after which every lane has stored every piece; lane x starts with piece x, made from held[rank].
+  // P - 1 steps after which every queue has stored every piece; queue x starts with piece x, made from held[rank].
   void all_gather(const HeldByRank& held, const Finish& finish);
 
  private:
-  int size() const { return static_cast<int>(shape_.lanes.size()); }
+  int size() const { return static_cast<int>(shape_.queues.size()); }
   int next(int x) const { return (x + 1) % size(); }
   int piece_chunks() const { return shape_.parts * shape_.part_chunks; }
   ChunkRange range(int piece, int part) const;
-  // Does the last phase use scratch to pass pieces to lane x?
+  // Does the last phase use scratch to pass pieces to queue x?
   bool lands_in_scratch(int x) const;
   void await(int x, int part);
   // Stores what lies at the sources and, but in the last step, passes it on.
@@ -53,9 +53,9 @@ class RingSteps {
   PlanBuilder& builder_;
   Carrier& carrier_;
   Shape shape_;
-  std::vector<Place> landing_;  // of each lane
+  std::vector<Place> landing_;  // of each queue
   int steps_done_ = 0;          // for the number of the landing place
-  // [lane][part]
+  // [queue][part]
   std::vector<std::vector<std::optional<Arrival>>> arrivals_, next_arrivals_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace plait {
 
-SignalTable signal_all(PlanBuilder& builder, const std::vector<LaneId>& from, const std::vector<LaneId>& to) {
+SignalTable signal_all(PlanBuilder& builder, const std::vector<QueueId>& from, const std::vector<QueueId>& to) {
   const size_t count = from.size();
   SignalTable signals(count, std::vector<SignalId>(count));
   for (size_t i = 0; i < count; ++i) {
@@ -24,23 +24,23 @@ void wait_one(PlanBuilder& builder, const SignalTable& signals, int index, int o
   builder.wait(signals[other][(index - other + count) % count]);
 }
 
-void meet(PlanBuilder& builder, const std::vector<LaneId>& lanes) {
-  const SignalTable signals = signal_all(builder, lanes);
-  for (size_t i = 0; i < lanes.size(); ++i) wait_all(builder, signals, static_cast<int>(i));
+void meet(PlanBuilder& builder, const std::vector<QueueId>& queues) {
+  const SignalTable signals = signal_all(builder, queues);
+  for (size_t i = 0; i < queues.size(); ++i) wait_all(builder, signals, static_cast<int>(i));
 }
 
-Stages::Stages(PlanBuilder& builder, std::vector<LaneId> first, Engine engine, bool lane_a_step)
-    : builder_(builder), engine_(engine), lane_a_step_(lane_a_step) {
-  lanes_.push_back(std::move(first));
+Stages::Stages(PlanBuilder& builder, std::vector<QueueId> first, Engine engine, bool queue_a_step)
+    : builder_(builder), engine_(engine), queue_a_step_(queue_a_step) {
+  queues_.push_back(std::move(first));
 }
 
-const std::vector<LaneId>& Stages::after(int steps) {
-  if (!lane_a_step_) return lanes_[0];
-  while (static_cast<int>(lanes_.size()) <= steps) {
-    auto& stage = lanes_.emplace_back();
-    for (const LaneId& first : lanes_[0]) stage.push_back(builder_.add_lane(first.rank, engine_));
+const std::vector<QueueId>& Stages::after(int steps) {
+  if (!queue_a_step_) return queues_[0];
+  while (static_cast<int>(queues_.size()) <= steps) {
+    auto& stage = queues_.emplace_back();
+    for (const QueueId& first : queues_[0]) stage.push_back(builder_.add_queue(first.rank, engine_));
   }
-  return lanes_[static_cast<size_t>(steps)];
+  return queues_[static_cast<size_t>(steps)];
 }
 
 SignalTable Stages::tell_all(int steps) {

@@ -39,12 +39,12 @@ class AlongTree {
   }
   void take_box(int rank, int owner) { boxes_[rank] = builder_.take_scratch(owner, shape_.parts * shape_.part_chunks); }
   Place box(int rank, int part) const { return slot_after(*boxes_[rank], part * shape_.part_chunks); }
-  void fold(int part, int rank, const std::vector<Place>& destinations, const std::vector<Place>& sources) {
+  void reduce(int part, int rank, const std::vector<Place>& destinations, const std::vector<Place>& sources) {
     const ChunkRange it = shape_.range(part);
-    builder_.fold(shape_.lane(part, rank), destinations, sources, it.first, it.count);
+    builder_.reduce(shape_.queue(part, rank), destinations, sources, it.first, it.count);
   }
   SignalId signal(int part, int from, int to) {
-    return builder_.signal(shape_.lane(part, from), shape_.lane(part, to));
+    return builder_.signal(shape_.queue(part, from), shape_.queue(part, to));
   }
   static void call(const std::function<void(int)>& hook, int part) {
     if (hook) hook(part);
@@ -86,12 +86,12 @@ class Broadcast : AlongTree {
     for (const int child : tree_.children[rank]) {
       if (by_store() && boxes_[child]) places.push_back(box(child, part));
     }
-    if (!places.empty()) fold(part, rank, places, {mine});
+    if (!places.empty()) reduce(part, rank, places, {mine});
     for (const int child : tree_.children[rank]) arrivals_[child] = hand_to(child, part, rank, mine);
   }
 
   Arrival hand_to(int child, int part, int rank, Place mine) {
-    const LaneId from = shape_.lane(part, rank), to = shape_.lane(part, child);
+    const QueueId from = shape_.queue(part, rank), to = shape_.queue(part, child);
     if (calls_[child]) {
       if (part == 0) builder_.wait(*calls_[child]);
       return carrier_.push(from, {mine}, {}, to, output_of(child), shape_.range(part));
@@ -124,7 +124,8 @@ class Reduction : AlongTree {
     // Who was read by its parent must not return before that is over.
     for (const int rank : tree_.order) {
       if (!has_near_parent(rank) || !is_read_in_place(rank) || has_slots(held_[rank][0].place.buffer)) continue;
-      for (int lane = 0; lane < shape_.lanes_in_use(); ++lane) builder_.wait(signal(lane, tree_.parent[rank], rank));
+      for (int queue = 0; queue < shape_.queues_in_use(); ++queue)
+        builder_.wait(signal(queue, tree_.parent[rank], rank));
     }
   }
 
@@ -149,12 +150,12 @@ class Reduction : AlongTree {
     }
     sources.insert(by_store() ? sources.begin() : sources.end(), arrived.begin(), arrived.end());
     if (parent < 0) {
-      fold(part, rank, {result_.at(first)}, sources);
+      reduce(part, rank, {result_.at(first)}, sources);
       return;
     }
-    const LaneId from = shape_.lane(part, rank), to = shape_.lane(part, parent);
+    const QueueId from = shape_.queue(part, rank), to = shape_.queue(part, parent);
     const Place result = is_read_in_place(rank) ? sources[0] : box(rank, part);
-    if (!is_read_in_place(rank)) fold(part, rank, {result}, sources);
+    if (!is_read_in_place(rank)) reduce(part, rank, {result}, sources);
     if (is_stored_at_parent(rank)) {
       arrivals_[rank] = {result, builder_.signal(from, to)};
     } else {

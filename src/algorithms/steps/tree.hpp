@@ -27,7 +27,7 @@ void add_binomial(Tree& tree, const std::vector<int>& ranks);
 
 // How parts of the message, of so many chunks each, travel along a tree, one after the other.
 struct TreeShape {
-  std::vector<std::vector<LaneId>> lanes;  // [part modulo their number][rank]
+  std::vector<std::vector<QueueId>> queues;  // [part modulo their number][rank]
   int first_chunk = 0;
   int part_chunks = 1;
   int parts = 1;
@@ -40,8 +40,8 @@ struct TreeShape {
   // Called with a part when the root has it; may be empty.
   std::function<void(int part)> after_root = {};
 
-  int lanes_in_use() const { return std::min(parts, static_cast<int>(lanes.size())); }
-  LaneId lane(int part, int rank) const { return lanes[part % lanes.size()][rank]; }
+  int queues_in_use() const { return std::min(parts, static_cast<int>(queues.size())); }
+  QueueId queue(int part, int rank) const { return queues[part % queues.size()][rank]; }
   ChunkRange range(int part) const { return {first_chunk + part * part_chunks, part_chunks}; }
 };
 

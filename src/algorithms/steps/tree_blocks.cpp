@@ -51,7 +51,7 @@ class BlocksAlongTree {
   bool is_leaf(int rank) const { return tree_.children[rank].empty(); }
   bool is_root(int rank) const { return tree_.parent[rank] < 0; }
   bool is_near(int child) const { return carrier_.together(tree_.parent[child], child); }
-  LaneId lane(int rank) const { return shape_.lane(0, rank); }
+  QueueId queue(int rank) const { return shape_.queue(0, rank); }
   std::vector<ChunkRange> ranges(int child) const { return ranges_of(below_[child]); }
 
   void take_store(int rank, std::vector<int> blocks) {
@@ -69,7 +69,7 @@ class BlocksAlongTree {
     return blocks;
   }
   void copy(int rank, Place to, Place from, ChunkRange range) {
-    builder_.copy(lane(rank), to, from, range.first, range.count);
+    builder_.copy(queue(rank), to, from, range.first, range.count);
   }
   void copy_own(int rank, Place to, Place from) { copy(rank, to, from, {rank, 1}); }
 
@@ -128,12 +128,12 @@ class Gather : BlocksAlongTree {
     for (const ChunkRange& range : ranges(rank)) {
       const Place from = source(rank, range.first);
       if (!is_near(rank)) {
-        arrivals.push_back(carrier_.offer(lane(rank), from, lane(parent), range, landing(parent, range.first)));
+        arrivals.push_back(carrier_.offer(queue(rank), from, queue(parent), range, landing(parent, range.first)));
       } else if (by_store()) {
         copy(rank, stores_[parent]->at(range.first), from, range);
       }
     }
-    if (is_near(rank)) arrivals.push_back({{}, builder_.signal(lane(rank), lane(parent))});
+    if (is_near(rank)) arrivals.push_back({{}, builder_.signal(queue(rank), queue(parent))});
     return arrivals;
   }
 };
@@ -179,14 +179,14 @@ class Scatter : BlocksAlongTree {
     for (const ChunkRange& range : ranges(child)) {
       const Place from = source(rank, range.first);
       if (!is_near(child)) {
-        arrivals.push_back(carrier_.offer(lane(rank), from, lane(child), range, landing(child, range.first)));
+        arrivals.push_back(carrier_.offer(queue(rank), from, queue(child), range, landing(child, range.first)));
       } else if (by_store()) {
         copy(rank, stores_[child]->at(range.first), from, range);
       } else if (is_root(rank)) {
         copy(rank, stores_[rank]->at(range.first), from, range);
       }
     }
-    if (is_near(child)) arrivals.push_back({{}, builder_.signal(lane(rank), lane(child))});
+    if (is_near(child)) arrivals.push_back({{}, builder_.signal(queue(rank), queue(child))});
     return arrivals;
   }
 };

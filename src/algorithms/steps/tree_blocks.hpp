@@ -9,7 +9,7 @@ namespace plait {
 // as one range, so that there are few operations, however many ranks there are.
 //
 // By load, who needs blocks fetches them from scratch of who has them; by store, who has them stores them in scratch of
-// who needs them. Between nodes there are messages. Of `shape`, lanes and direction count.
+// who needs them. Between nodes there are messages. Of `shape`, queues and direction count.
 //
 // Bytes: every edge carries the blocks of what is below it. Scratch: a slot for each block of its subtree on ranks that
 // have children; on leaves one, or none where messages come and go. On the root as many as come by store or go by load.

@@ -10,25 +10,25 @@ namespace {
 
 ReduceOp reduce_op(plaitRedOp_t op) {
   const int number = static_cast<int>(op);
-  if (is_made(op)) return ReduceOp::kSum;
+  if (is_user_defined(op)) return ReduceOp::kSum;
   if (number < 0 || number >= plaitNumOps) {
     refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
   }
   return static_cast<ReduceOp>(number);
 }
 
-// The factor of an operation that a user made.
-std::optional<Factor> factor_of(plaitRedOp_t op, const Call& call, plaitComm_t comm) {
-  if (!is_made(op)) return std::nullopt;
-  const std::optional<Factor> factor = comm->operations.find(op);
-  if (!factor) {
+// The scalar of an operation that a user made.
+std::optional<Scalar> scalar_of(plaitRedOp_t op, const Call& call, plaitComm_t comm) {
+  if (!is_user_defined(op)) return std::nullopt;
+  const std::optional<Scalar> scalar = comm->operations.find(op);
+  if (!scalar) {
     refuse(plaitInvalidArgument, "op is ", static_cast<int>(op),
            "; comm has no such operation: it was destroyed, or made for another communicator, or never made");
   }
-  if (factor->type != call.type) {
-    refuse(plaitInvalidArgument, "op was made for ", name(factor->type), ", and datatype is ", name(call.type));
+  if (scalar->type != call.type) {
+    refuse(plaitInvalidArgument, "op was made for ", name(scalar->type), ", and datatype is ", name(call.type));
   }
-  return factor;
+  return scalar;
 }
 
 static_assert(static_cast<int>(ReduceOp::kSum) == plaitSum && static_cast<int>(ReduceOp::kProduct) == plaitProd &&
@@ -54,7 +54,7 @@ plaitResult_t issue(const char* function, plaitComm_t comm, const void* input, v
   return Group::at_edge(function, [&] {
     check_handle(comm);
     CollectiveCall call{function, comm, describe(), input, output, stream};
-    call.factor = factor_of(op, call.call, comm);
+    call.scalar = scalar_of(op, call.call, comm);
     check(call);
     Group::of_this_thread().issue(call);
   });

@@ -4,7 +4,7 @@
 
 #include "api/c/result.hpp"
 #ifdef PLAIT_HAVE_CUDA
-#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 #endif
 
 namespace plait::c {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "api/c/turns.hpp"
+#include "api/c/batches.hpp"
 
 namespace plait::c {
 namespace {
@@ -61,7 +61,7 @@ void run_together(const std::vector<Job>& jobs, FirstFailure& failure) {
   for (std::thread& helper : helpers) helper.join();
 }
 
-const Factor* factor_of(const CollectiveCall& call) { return call.factor ? &*call.factor : nullptr; }
+const Scalar* scalar_of(const CollectiveCall& call) { return call.scalar ? &*call.scalar : nullptr; }
 
 // The system that an enqueueing call deals with is CUDA.
 template <class Body>
@@ -91,11 +91,11 @@ struct Exchange {
 // False: it needs more steps, see Communicator::start_enqueue().
 bool start(Communicator& communicator, const CollectiveCall& call) {
   if (communicator.device() == kNoDevice) {
-    communicator.run(call.call, call.input, call.output, factor_of(call));
+    communicator.run(call.call, call.input, call.output, scalar_of(call));
     return true;
   }
   return enqueueing(
-      [&] { return communicator.start_enqueue(call.call, call.input, call.output, call.stream, factor_of(call)); });
+      [&] { return communicator.start_enqueue(call.call, call.input, call.output, call.stream, scalar_of(call)); });
 }
 
 bool start(Communicator& communicator, const Exchange& exchange) {
@@ -103,7 +103,7 @@ bool start(Communicator& communicator, const Exchange& exchange) {
     communicator.exchange(exchange.messages);
     return true;
   }
-  return enqueueing([&] { return communicator.start_exchange(exchange.messages, exchange.streams); });
+  return enqueueing([&] { return communicator.start_p2p(exchange.messages, exchange.streams); });
 }
 
 bool advance(Communicator& communicator) {

@@ -8,8 +8,8 @@
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 #include "runtime/call.hpp"
-#include "runtime/factor.hpp"
 #include "runtime/peer_message.hpp"
+#include "runtime/premul_scalar.hpp"
 
 namespace plait::c {
 
@@ -21,7 +21,7 @@ struct CollectiveCall {
   const void* input;
   void* output;
   plaitStream_t stream;
-  std::optional<Factor> factor = std::nullopt;  // of this rank, in a pre-multiplied sum
+  std::optional<Scalar> scalar = std::nullopt;  // of this rank, in a pre-multiplied sum
 };
 
 // A send or a receive as it was called.

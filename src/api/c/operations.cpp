@@ -21,22 +21,22 @@ int next_number() {
   return kFirst + static_cast<int>(numbers_used++ % (static_cast<uint32_t>(plaitMaxRedOp) - kFirst));
 }
 
-Factor factor_from(void* scalar, plaitDataType_t datatype, plaitScalarResidence_t residence, bool on_host) {
-  Factor factor;
-  factor.type = data_type(datatype);
+Scalar scalar_from(void* scalar, plaitDataType_t datatype, plaitScalarResidence_t residence, bool on_host) {
+  Scalar read;
+  read.type = data_type(datatype);
   require(scalar, "scalar");
   switch (static_cast<int>(residence)) {
     case plaitScalarHostImmediate:
-      std::memcpy(factor.value.data(), scalar, size_of(factor.type));
-      return factor;
+      std::memcpy(read.value.data(), scalar, size_of(read.type));
+      return read;
     case plaitScalarDevice:
       if (on_host) {
         refuse(plaitInvalidArgument,
-               "residence is plaitScalarDevice, but comm was made without a CUDA device, so its factors are read from "
+               "residence is plaitScalarDevice, but comm was made without a CUDA device, so its scalars are read from "
                "host memory: pass plaitScalarHostImmediate");
       }
-      factor.on_device = scalar;
-      return factor;
+      read.on_device = scalar;
+      return read;
     default:
       refuse(plaitInvalidArgument, "residence is ", static_cast<int>(residence),
              "; it is none of plaitScalarResidence_t");
@@ -45,34 +45,34 @@ Factor factor_from(void* scalar, plaitDataType_t datatype, plaitScalarResidence_
 
 }  // namespace
 
-bool is_made(plaitRedOp_t op) { return static_cast<int>(op) >= kFirst; }
+bool is_user_defined(plaitRedOp_t op) { return static_cast<int>(op) >= kFirst; }
 
-plaitRedOp_t Operations::add(const Factor& factor) {
+plaitRedOp_t Operations::add(const Scalar& scalar) {
   const std::lock_guard lock(mutex_);
-  if (factors_.size() >= kMostOperations) {
+  if (scalars_.size() >= kMostOperations) {
     refuse(plaitInvalidUsage, "comm already has ", kMostOperations,
            " operations; destroy those that are no longer needed with plaitRedOpDestroy");
   }
   int number = next_number();
-  while (factors_.contains(number)) number = next_number();
-  factors_[number] = factor;
+  while (scalars_.contains(number)) number = next_number();
+  scalars_[number] = scalar;
   return static_cast<plaitRedOp_t>(number);
 }
 
 bool Operations::remove(plaitRedOp_t op) {
   const std::lock_guard lock(mutex_);
-  return factors_.erase(static_cast<int>(op)) > 0;
+  return scalars_.erase(static_cast<int>(op)) > 0;
 }
 
-std::optional<Factor> Operations::find(plaitRedOp_t op) const {
+std::optional<Scalar> Operations::find(plaitRedOp_t op) const {
   const std::lock_guard lock(mutex_);
-  const auto found = factors_.find(static_cast<int>(op));
-  return found == factors_.end() ? std::nullopt : std::optional(found->second);
+  const auto found = scalars_.find(static_cast<int>(op));
+  return found == scalars_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Operations::clear() {
   const std::lock_guard lock(mutex_);
-  factors_.clear();
+  scalars_.clear();
 }
 
 }  // namespace plait::c
@@ -84,7 +84,7 @@ extern "C" plaitResult_t plaitRedOpCreatePreMulSum(plaitRedOp_t* op, void* scala
   return at_edge("plaitRedOpCreatePreMulSum", [&] {
     check_handle(comm);
     require(op, "op");
-    *op = comm->operations.add(factor_from(scalar, datatype, residence, comm->device == PLAIT_DEVICE_HOST));
+    *op = comm->operations.add(scalar_from(scalar, datatype, residence, comm->device == PLAIT_DEVICE_HOST));
   });
 }
 

@@ -1,4 +1,4 @@
-// Operations that users make: sums of products with a factor.
+// Operations that users make: sums of products with a scalar.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "plait/plait.h"
-#include "runtime/factor.hpp"
+#include "runtime/premul_scalar.hpp"
 
 namespace plait::c {
 
@@ -14,18 +14,18 @@ namespace plait::c {
 class Operations {
  public:
   // Refuses more than a communicator may have.
-  plaitRedOp_t add(const Factor& factor);
+  plaitRedOp_t add(const Scalar& scalar);
   // False where there is none of this number.
   bool remove(plaitRedOp_t op);
-  std::optional<Factor> find(plaitRedOp_t op) const;
+  std::optional<Scalar> find(plaitRedOp_t op) const;
   void clear();
 
  private:
   mutable std::mutex mutex_;
-  std::map<int, Factor> factors_;
+  std::map<int, Scalar> scalars_;
 };
 
 // Whether it is a number that plaitRedOpCreatePreMulSum may have given.
-bool is_made(plaitRedOp_t op);
+bool is_user_defined(plaitRedOp_t op);
 
 }  // namespace plait::c

@@ -7,8 +7,8 @@
 
 namespace plait {
 
-std::optional<std::string> first_difference(const Segment& segment, LogOfBoard log, int rank, int peer) {
-  const uint64_t entered = (segment.board(rank).*log).entered.load(std::memory_order_acquire);
+std::optional<std::string> first_difference(const Segment& segment, LogOfStatus log, int rank, int peer) {
+  const uint64_t entered = (segment.status(rank).*log).entered.load(std::memory_order_acquire);
   // Oldest first: what followed a difference may differ for no other reason.
   for (uint64_t age = std::min<uint64_t>(kCallHistory, entered); age-- > 0;) {
     if (auto text = difference_at(segment, log, rank, peer, entered - age)) return text;
@@ -16,9 +16,9 @@ std::optional<std::string> first_difference(const Segment& segment, LogOfBoard l
   return std::nullopt;
 }
 
-std::optional<std::string> difference_at(const Segment& segment, LogOfBoard log, int rank, int peer, uint64_t number) {
+std::optional<std::string> difference_at(const Segment& segment, LogOfStatus log, int rank, int peer, uint64_t number) {
   Call own, theirs;
-  if (!look_up(segment.board(rank).*log, number, own) || !look_up(segment.board(peer).*log, number, theirs)) {
+  if (!look_up(segment.status(rank).*log, number, own) || !look_up(segment.status(peer).*log, number, theirs)) {
     return std::nullopt;
   }
   if (own == theirs) return std::nullopt;
@@ -26,11 +26,11 @@ std::optional<std::string> difference_at(const Segment& segment, LogOfBoard log,
               " called ", to_text(theirs), "; ", kSameCalls);
 }
 
-std::string describe_difference(const Segment& segment, LogOfBoard log, int rank, int peer) {
+std::string describe_difference(const Segment& segment, LogOfStatus log, int rank, int peer) {
   if (auto text = first_difference(segment, log, rank, peer)) return *text;
   return join("rank ", rank, " and rank ", peer, " made different calls some time ago; ", kSameCalls, "; rank ", rank,
-              " last made ", last_call(segment.board(rank).*log), "; rank ", peer, " last made ",
-              last_call(segment.board(peer).*log));
+              " last made ", last_call(segment.status(rank).*log), "; rank ", peer, " last made ",
+              last_call(segment.status(peer).*log));
 }
 
 std::string last_call(const CallLog& log) {

@@ -23,26 +23,26 @@ ProcessSharing DeviceCalls::process_sharing() const {
 }
 
 void DeviceCalls::announce(const Call& call) {
-  CallLog& log = segment_->board(rank_).device_calls;
+  CallLog& log = segment_->status(rank_).device_calls;
   publish(log, log.entered.load(std::memory_order_relaxed) + 1, call);
 }
 
 void DeviceCalls::compare_calls() {
-  const CallLog& own = segment_->board(rank_).device_calls;
+  const CallLog& own = segment_->status(rank_).device_calls;
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank_ || !differ(own, segment_->board(peer).device_calls) || has_failed()) continue;
-    abort(ErrorCode::kMismatch, describe_difference(*segment_, &RankBoard::device_calls, rank_, peer));
+    if (peer == rank_ || !differ(own, segment_->status(peer).device_calls) || has_failed()) continue;
+    abort(ErrorCode::kMismatch, describe_difference(*segment_, &RankStatus::device_calls, rank_, peer));
   }
 }
 
 void DeviceCalls::look_after_peers() {
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank_) continue;
-    const RankBoard& board = segment_->board(peer);
-    if (board.state.load(std::memory_order_acquire) == RankState::kClosed) {
+    const RankStatus& status = segment_->status(peer);
+    if (status.state.load(std::memory_order_acquire) == RankState::kClosed) {
       // It finished its calls before it closed; who has made more waits in vain.
-      const uint64_t theirs = board.device_calls.entered.load(std::memory_order_acquire);
-      const uint64_t ours = segment_->board(rank_).device_calls.entered.load(std::memory_order_acquire);
+      const uint64_t theirs = status.device_calls.entered.load(std::memory_order_acquire);
+      const uint64_t ours = segment_->status(rank_).device_calls.entered.load(std::memory_order_acquire);
       if (theirs >= ours) continue;
       abort(ErrorCode::kPeerFailed,
             join("rank ", peer, " (process ", peers_.process(peer), ") has closed its communicator ", "after ", theirs,
@@ -55,7 +55,7 @@ void DeviceCalls::look_after_peers() {
 
 std::optional<uint64_t> DeviceCalls::awaited_call() const {
   const auto made_by = [&](int rank) {
-    return segment_->board(rank).device_calls.entered.load(std::memory_order_acquire);
+    return segment_->status(rank).device_calls.entered.load(std::memory_order_acquire);
   };
   const uint64_t own = made_by(rank_);
   uint64_t least = own;
@@ -64,7 +64,7 @@ std::optional<uint64_t> DeviceCalls::awaited_call() const {
 }
 
 std::string DeviceCalls::last_act(int rank) const {
-  const CallLog& log = segment_->board(rank).device_calls;
+  const CallLog& log = segment_->status(rank).device_calls;
   const std::string who = join("rank ", rank, " (process ", peers_.process(rank), ", ", peers_.state(rank), ")");
   if (log.entered.load(std::memory_order_acquire) == 0) return who + " has made no call";
   return join(who, " last made ", last_call(log));
@@ -74,7 +74,7 @@ std::string DeviceCalls::describe() const {
   std::string text = last_act(rank_);
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank_) continue;
-    if (const auto difference = first_difference(*segment_, &RankBoard::device_calls, rank_, peer)) return *difference;
+    if (const auto difference = first_difference(*segment_, &RankStatus::device_calls, rank_, peer)) return *difference;
     text += "; " + last_act(peer);
   }
   return text;

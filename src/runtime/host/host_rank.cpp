@@ -14,7 +14,7 @@
 #include "plan/text.hpp"
 #include "runtime/host/call_difference.hpp"
 #include "runtime/host/last_look.hpp"
-#include "runtime/lane_loop.hpp"
+#include "runtime/queue_loop.hpp"
 
 namespace plait {
 namespace {
@@ -38,61 +38,64 @@ class HostRank::CallWait : public Wait {
   void examine_peer(int peer);
   void compare_calls(int peer, bool also_earlier) const;
   bool has_completed(int peer) const {
-    return board(peer).completed_call.load(std::memory_order_acquire) >= rank_.call_number_;
+    return status(peer).completed_call.load(std::memory_order_acquire) >= rank_.call_number_;
   }
-  const RankBoard& board(int peer) const { return rank_.segment_->board(peer); }
+  const RankStatus& status(int peer) const { return rank_.segment_->status(peer); }
 
   const HostRank& rank_;
   const Call& call_;
 };
 
-// The wait at an operation of a lane.
-class HostRank::LaneWait final : public CallWait {
+// The wait at an operation of a queue.
+class HostRank::QueueWait final : public CallWait {
  public:
-  LaneWait(const HostRank& rank, const Call& call, const BoundPlan& bound, const BoundSlice& slice, size_t blocked_lane)
+  QueueWait(const HostRank& rank, const Call& call, const BoundPlan& bound, const BoundSlice& slice,
+            size_t blocked_queue)
       : CallWait(rank, call),
         own_rank_(rank.rank_),
         bound_(bound),
         slice_(slice),
         next_(rank.next_),
-        lane_(blocked_lane) {}
+        queue_(blocked_queue) {}
 
-  void publish(RankBoard& board) const override {
-    board.waiting.store(static_cast<int64_t>(lane_) << 32 | operation(), std::memory_order_relaxed);
+  void publish(RankStatus& status) const override {
+    status.waiting.store(static_cast<int64_t>(queue_) << 32 | operation(), std::memory_order_relaxed);
   }
   std::string where() const override {
     const Plan& plan = bound_.plan->plan();
-    return join("plan ", plan.algorithm, ", lane ", lane_, ", operation ", operation(), " `",
-                to_text(plan.ranks[own_rank_].lanes[lane_].operations[operation()]), "`");
+    return join("plan ", plan.algorithm, ", queue ", queue_, ", operation ", operation(), " `",
+                to_text(plan.ranks[own_rank_].queues[queue_].operations[operation()]), "`");
   }
 
  private:
-  int operation() const { return slice_.lanes[lane_][next_[lane_]].operation; }
+  int operation() const { return slice_.queues[queue_][next_[queue_]].operation; }
 
   const int own_rank_;
   const BoundPlan& bound_;
   const BoundSlice& slice_;
   const std::vector<int>& next_;
-  const size_t lane_;
+  const size_t queue_;
 };
 
 // The wait for a rank to be done with an earlier call.
 class HostRank::ScratchWait final : public CallWait {
  public:
   ScratchWait(const HostRank& rank, const Call& call, int peer) : CallWait(rank, call), peer_(peer) {}
-  void publish(RankBoard& board) const override { board.waiting.store(kWaitingForScratch, std::memory_order_relaxed); }
+  void publish(RankStatus& status) const override {
+    status.waiting.store(kWaitingForScratch, std::memory_order_relaxed);
+  }
   std::string where() const override { return join("the wait for rank ", peer_, " to be done with an earlier call"); }
 
  private:
   const int peer_;
 };
 
-// What advance_lane needs to perform one slice on this rank.
-class HostRank::LaneEngine {
+// What advance_queue needs to perform one slice on this rank.
+class HostRank::QueueEngine {
  public:
-  LaneEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch)
+  QueueEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch)
       : slice_(slice),
-        fold_(find_fold(call.type, call.op)),
+        reduce_(find_reduce(call.type, call.op)),
         bases_(rank.bases_[epoch & 1].data()),
         signals_(rank.signals_[epoch & 1].data()),
         own_signals_(rank.signals_[epoch & 1][rank.rank_]),
@@ -100,11 +103,11 @@ class HostRank::LaneEngine {
         streaming_scratch_(rank.one_core_ ? 0 : ~0u),
         stamp_(stamp_of(rank.calls_, epoch)) {}
 
-  void fold(const BoundOperation& operation) {
+  void reduce(const BoundOperation& operation) {
     const BoundPlace* places = slice_.places.data() + operation.first_place;
     const int count = operation.destination_count + operation.source_count;
     for (int i = 0; i < count; ++i) pointers_[i] = bases_[places[i].base] + places[i].offset;
-    FoldArguments arguments;
+    ReduceArguments arguments;
     arguments.destinations = pointers_;
     arguments.destination_count = operation.destination_count;
     arguments.sources = pointers_ + operation.destination_count;
@@ -116,7 +119,7 @@ class HostRank::LaneEngine {
     if (operation.has_wide_source) arguments.source_is_wide = slice_.source_is_wide.data() + operation.first_flag;
     // In place, an own chunk may already be where it belongs.
     if (count == 2 && pointers_[0] == pointers_[1] && operation.divisor == 0) return;
-    fold_(arguments);
+    reduce_(arguments);
   }
 
   void signal(const BoundOperation& operation) {
@@ -134,7 +137,7 @@ class HostRank::LaneEngine {
 
  private:
   const BoundSlice& slice_;
-  const FoldFunction fold_;
+  const ReduceFunction reduce_;
   std::byte* const* bases_;
   std::byte* const* signals_;
   std::byte* own_signals_;
@@ -154,7 +157,7 @@ void HostRank::CallWait::examine(bool long_wait) {
 }
 
 void HostRank::CallWait::compare_calls(int peer, bool also_earlier) const {
-  const auto log = &RankBoard::calls;
+  const auto log = &RankStatus::calls;
   const auto now = difference_at(*rank_.segment_, log, rank_.rank_, peer, rank_.call_number_);
   if (!now && !also_earlier) return;
   // What followed a difference may differ for no other reason, so the first one is told.
@@ -175,9 +178,9 @@ std::vector<int> HostRank::CallWait::culprits() const {
   std::vector<int> absent, busy, late;
   for (int peer = 0; peer < rank_.ranks_; ++peer) {
     if (peer == rank_.rank_ || has_completed(peer)) continue;
-    const bool entered = board(peer).calls.entered.load(std::memory_order_acquire) >= rank_.call_number_;
+    const bool entered = status(peer).calls.entered.load(std::memory_order_acquire) >= rank_.call_number_;
     if (!entered || rank_.watch_.is_stopped(peer)) absent.push_back(peer);
-    if (board(peer).waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
+    if (status(peer).waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
     late.push_back(peer);
   }
   return !absent.empty() ? absent : !busy.empty() ? busy : late;
@@ -188,9 +191,9 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       rank_(rank),
       ranks_(segment_->shape().ranks),
       options_(options),
-      board_(segment_->board(rank)),
+      status_(segment_->status(rank)),
       watch_(segment_, rank, std::move(peers), options.waits),
-      exchange_(*segment_, rank, watch_) {
+      p2p_(*segment_, rank, watch_) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
     bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);
     bases_[parity].back() = segment_->signals(rank_, parity);
@@ -199,9 +202,9 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       signals_[parity].push_back(segment_->signals(r, parity));
     }
   }
-  board_.pid.store(getpid(), std::memory_order_relaxed);
-  board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
-  board_.state.store(RankState::kPresent, std::memory_order_release);
+  status_.pid.store(getpid(), std::memory_order_relaxed);
+  status_.waiting.store(kNotWaiting, std::memory_order_relaxed);
+  status_.state.store(RankState::kPresent, std::memory_order_release);
 }
 
 HostRank::~HostRank() {
@@ -212,16 +215,16 @@ HostRank::~HostRank() {
   }
 }
 
-void HostRank::close() { leave(std::min(LastLook::kPatienceSeconds, options_.waits.timeout_seconds)); }
+void HostRank::close() { leave(std::min(LastLook::kTimeoutSeconds, options_.waits.timeout_seconds)); }
 
-void HostRank::leave(double patience_seconds) {
+void HostRank::leave(double timeout_seconds) {
   // A forked child that ends is not the rank.
   if (has_left_ || fork_mark_.is_in_child()) return;
   has_left_ = true;
   // In one order with what others load of it: of two ranks that leave together, one at least sees that the other has.
-  board_.state.store(RankState::kClosed, std::memory_order_seq_cst);
+  status_.state.store(RankState::kClosed, std::memory_order_seq_cst);
   LastLook look(*segment_, rank_, watch_);
-  const Deadline deadline = Deadline::after(patience_seconds);
+  const Deadline deadline = Deadline::after(timeout_seconds);
   Backoff backoff(options_.wait_policy, options_.crowded);
   while (!look.is_over() && !deadline.passed()) {
     if (backoff.pause()) watch_.hear_interrupts();
@@ -231,7 +234,7 @@ void HostRank::leave(double patience_seconds) {
 void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
   check_usable();
   ++call_number_;
-  calls_ = publish(board_.calls, call_number_, call);
+  calls_ = publish(status_.calls, call_number_, call);
   look_at_cores(bound.full.streams_scratch || bound.last.streams_scratch);
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
@@ -240,7 +243,7 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
     run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in == nullptr ? in : in + offset,
               out == nullptr ? out : out + offset);
   }
-  board_.completed_call.store(call_number_, std::memory_order_release);
+  status_.completed_call.store(call_number_, std::memory_order_release);
 }
 
 void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
@@ -253,32 +256,32 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   bases[kOutputBase] = output;
   pointers_.resize(std::max<size_t>(pointers_.size(), slice.most_places));
 
-  const size_t lanes = slice.lanes.size();
-  next_.assign(lanes, 0);
-  LaneEngine engine(*this, slice, call, epoch);
+  const size_t queues = slice.queues.size();
+  next_.assign(queues, 0);
+  QueueEngine engine(*this, slice, call, epoch);
   size_t blocked = 0;
   wait_for(
       [&] {
         size_t done = 0;
         bool moved = false;
-        for (size_t lane = 0; lane < lanes; ++lane) {
-          const auto& operations = slice.lanes[lane];
-          const int before = next_[lane];
-          const LaneState state =
-              advance_lane(operations.data(), static_cast<int>(operations.size()), next_[lane], engine);
-          moved |= next_[lane] != before;
-          if (state == LaneState::kDone) {
+        for (size_t queue = 0; queue < queues; ++queue) {
+          const auto& operations = slice.queues[queue];
+          const int before = next_[queue];
+          const QueueState state =
+              advance_queue(operations.data(), static_cast<int>(operations.size()), next_[queue], engine);
+          moved |= next_[queue] != before;
+          if (state == QueueState::kDone) {
             ++done;
           } else {
-            blocked = lane;
+            blocked = queue;
           }
         }
-        return done == lanes ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+        return done == queues ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
       },
-      [&] { return LaneWait(*this, call, bound, slice, blocked); });
+      [&] { return QueueWait(*this, call, bound, slice, blocked); });
   const uint64_t stamp = stamp_of(calls_, epoch);
   stamps_[epoch % std::size(stamps_)] = stamp;
-  board_.completed.store(stamp, std::memory_order_release);
+  status_.completed.store(stamp, std::memory_order_release);
   // Whoever has entered an epoch is done with the one before.
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
 }
@@ -286,11 +289,11 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
 // The kernel may run ranks on one core although there are others, which something else keeps busy. Then spinning keeps
 // the peer from running that is waited for. And where all ranks are on one core, no other core's cache holds lines of
 // scratch, and ordinary stores to it are the faster ones (docs/benchmarks.md, "Stores to shared memory"). A rank that
-// has moved meanwhile loses some time, nothing else. Others' boards are not looked at without need: they lie in the
+// has moved meanwhile loses some time, nothing else. Others' statuses are not looked at without need: they lie in the
 // caches of other cores.
 void HostRank::look_at_cores(bool streams) {
   const int core = sched_getcpu();
-  if (core != core_) board_.core.store(core_ = core, std::memory_order_relaxed);
+  if (core != core_) status_.core.store(core_ = core, std::memory_order_relaxed);
   if (shares_core_) shares_core_ = peers_on_this_core() > 0;
   one_core_ = streams && peers_on_this_core() == ranks_ - 1;
 }
@@ -298,7 +301,7 @@ void HostRank::look_at_cores(bool streams) {
 int HostRank::peers_on_this_core() const {
   int count = 0;
   for (int peer = 0; peer < ranks_; ++peer) {
-    count += peer != rank_ && segment_->board(peer).core.load(std::memory_order_relaxed) == core_;
+    count += peer != rank_ && segment_->status(peer).core.load(std::memory_order_relaxed) == core_;
   }
   return count;
 }
@@ -308,7 +311,7 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
   wait_for(
       [&] {
         for (; peer < ranks_; ++peer) {
-          const uint64_t stamp = segment_->board(peer).completed.load(std::memory_order_acquire);
+          const uint64_t stamp = segment_->status(peer).completed.load(std::memory_order_acquire);
           if (epochs_after(stamp, epoch) < 0) return Progress::kNone;
           compare_calls(peer, stamp);
         }
@@ -322,25 +325,25 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
 void HostRank::compare_calls(int peer, uint64_t stamp) const {
   const uint64_t own = stamps_[stamp % std::size(stamps_)];
   if (own == stamp || epochs_after(stamp, own) != 0) return;
-  watch_.fail_all(ErrorCode::kMismatch, describe_difference(*segment_, &RankBoard::calls, rank_, peer));
+  watch_.fail_all(ErrorCode::kMismatch, describe_difference(*segment_, &RankStatus::calls, rank_, peer));
 }
 
 void HostRank::exchange(std::span<const PeerMessage> messages) {
   check_usable();
   if (messages.empty()) return;
   look_at_cores(false);
-  exchange_.begin(messages);
-  ExchangeLog& log = board_.exchanges;
+  p2p_.begin(messages);
+  P2pLog& log = status_.exchanges;
   const uint64_t number = log.entered.load(std::memory_order_relaxed) + 1;
-  plait::publish(log, exchange_.first());
+  plait::publish(log, p2p_.first());
   log.after_call.store(call_number_, std::memory_order_relaxed);
   log.entered.store(number, std::memory_order_release);
   wait_for(
       [&] {
-        const bool moved = exchange_.advance();
-        return exchange_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+        const bool moved = p2p_.advance();
+        return p2p_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
       },
-      [&]() -> Wait& { return exchange_; });
+      [&]() -> Wait& { return p2p_; });
   log.completed.store(number, std::memory_order_release);
 }
 
@@ -349,7 +352,7 @@ void HostRank::wait_for(Step step, Reason reason) {
   Backoff backoff(options_.wait_policy, options_.crowded || shares_core_);
   WaitClock clock;
   const auto stop_waiting = [&] {
-    if (clock.is_running()) board_.waiting.store(kNotWaiting, std::memory_order_relaxed);
+    if (clock.is_running()) status_.waiting.store(kNotWaiting, std::memory_order_relaxed);
     clock.reset();
   };
   for (;;) {
@@ -364,7 +367,7 @@ void HostRank::wait_for(Step step, Reason reason) {
     if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
     if (!long_wait) continue;
     auto&& wait = reason();
-    wait.publish(board_);
+    wait.publish(status_);
     watch_.look(clock, wait);
   }
 }

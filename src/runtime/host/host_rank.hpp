@@ -12,10 +12,10 @@
 #include "base/wait_limits.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
-#include "runtime/host/exchange.hpp"
-#include "runtime/host/fold.hpp"
 #include "runtime/host/fork_mark.hpp"
+#include "runtime/host/p2p.hpp"
 #include "runtime/host/peers.hpp"
+#include "runtime/host/reduce.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/host/watch.hpp"
 #include "runtime/waiting.hpp"
@@ -61,10 +61,10 @@ class HostRank {
   void abort(ErrorCode code, const std::string& message);
 
  private:
-  class LaneEngine;
-  friend class LaneEngine;
+  class QueueEngine;
+  friend class QueueEngine;
   class CallWait;
-  class LaneWait;
+  class QueueWait;
   class ScratchWait;
   enum class Progress { kNone, kSome, kDone };
 
@@ -75,7 +75,7 @@ class HostRank {
   void await_completion(uint64_t epoch, const Call& call);
   // Throws kMismatch where `peer`, which has completed what the stamp says, has made other calls than this rank.
   void compare_calls(int peer, uint64_t stamp) const;
-  void leave(double patience_seconds);
+  void leave(double timeout_seconds);
 
   // Calls step() until it says that all is done. As long as it says that nothing moved, waits, and now and then looks
   // for the reason, with the Wait that reason() gives.
@@ -86,9 +86,9 @@ class HostRank {
   const int rank_;
   const int ranks_;
   Options options_;
-  RankBoard& board_;
+  RankStatus& status_;
   Watch watch_;
-  Exchange exchange_;
+  P2p p2p_;
   const ForkMark fork_mark_;
   uint64_t call_number_ = 0;
   uint64_t calls_ = 0;  // a fingerprint of all calls so far
@@ -98,11 +98,11 @@ class HostRank {
   uint64_t everyone_completed_ = 0;   // the last epoch that every rank is known to be done with
   std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
   std::vector<std::byte*> signals_[2];
-  std::vector<void*> pointers_;  // of the fold at hand
+  std::vector<void*> pointers_;  // of the reduce at hand
   int core_ = -1;                // where this rank ran when its last call began
   bool shares_core_ = false;     // with a peer, as far as this rank has noticed
   bool one_core_ = false;        // all ranks ran on one core when this call began, which streams
-  std::vector<int> next_;        // of every lane: its next operation
+  std::vector<int> next_;        // of every queue: its next operation
 };
 
 }  // namespace plait

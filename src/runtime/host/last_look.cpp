@@ -16,22 +16,22 @@ bool LastLook::is_over() {
   bool over = true;
   for (int peer = 0; peer < segment_.shape().ranks; ++peer) {
     if (peer == rank_) continue;
-    for (const LogOfBoard log : {&RankBoard::calls, &RankBoard::device_calls}) over = is_over(peer, log) && over;
+    for (const LogOfStatus log : {&RankStatus::calls, &RankStatus::device_calls}) over = is_over(peer, log) && over;
   }
   return over || has_failed;
 }
 
 // Where ranks differ, this one may have heard nothing of it yet. Other failures are of calls that others make later.
 bool LastLook::is_news_of_mismatch() const {
-  return !segment_.board(rank_).knows_failure.load(std::memory_order_relaxed) &&
+  return !segment_.status(rank_).knows_failure.load(std::memory_order_relaxed) &&
          failure_in(segment_.failure(), rank_)->code() == ErrorCode::kMismatch;
 }
 
-bool LastLook::is_over(int peer, LogOfBoard log) const {
+bool LastLook::is_over(int peer, LogOfStatus log) const {
   const char* const departure = watch_.departure(peer);  // first: from then on it makes no calls
-  const bool has_closed = segment_.board(peer).state.load(std::memory_order_seq_cst) == RankState::kClosed;
-  const CallLog& own = segment_.board(rank_).*log;
-  const CallLog& other = segment_.board(peer).*log;
+  const bool has_closed = segment_.status(peer).state.load(std::memory_order_seq_cst) == RankState::kClosed;
+  const CallLog& own = segment_.status(rank_).*log;
+  const CallLog& other = segment_.status(peer).*log;
   const auto fail = [&](ErrorCode code, const auto&... what) {
     watch_.fail_all(code, join(watch_.named(peer), ' ', departure, ' ', what..., "; ", kSameCalls));
   };

@@ -2,7 +2,7 @@
 //
 // A rank may be done with a broadcast, a reduction, a gather or a scatter before others have come to it. So when it
 // leaves it waits a little for them. Where they do not come it leaves all the same: who computes for longer is not
-// wrong. Its board stays, so that of two ranks the later one sees all calls of both.
+// wrong. Its status stays, so that of two ranks the later one sees all calls of both.
 #pragma once
 
 #include "runtime/host/call_difference.hpp"
@@ -14,9 +14,9 @@ namespace plait {
 class LastLook {
  public:
   // How long a rank waits at most for others to come to its calls.
-  static constexpr double kPatienceSeconds = 1;
+  static constexpr double kTimeoutSeconds = 1;
 
-  // Of a rank whose board says that it has left. All three outlive this.
+  // Of a rank whose status says that it has left. All three outlive this.
   LastLook(const Segment& segment, int rank, const Watch& watch);
 
   // Whether this rank knows that all others have made the calls that it has made, or that the communicator has failed
@@ -25,7 +25,7 @@ class LastLook {
   bool is_over();
 
  private:
-  bool is_over(int peer, LogOfBoard log) const;
+  bool is_over(int peer, LogOfStatus log) const;
   bool is_news_of_mismatch() const;
 
   const Segment& segment_;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "runtime/host/fold_lanes.hpp"
+#include "runtime/host/simd.hpp"
 
 namespace plait {
 namespace {

@@ -10,36 +10,36 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "runtime/host/fold.hpp"
+#include "runtime/host/reduce.hpp"
 
 namespace plait {
 namespace {
 
-// Factors that lie side by side, so that a fold takes them for a second source; they stay in the first-level cache.
+// Scalars that lie side by side, so that a reduce takes them for a second source; they stay in the first-level cache.
 constexpr size_t kScaledBytes = 8192;
 // Memory that a rank keeps from call to call: making it anew would cost more than the products.
 constexpr size_t kMostKeptBytes = size_t{64} << 20;
 
-void multiply(FoldFunction product, const void* first, const void* second, void* to, size_t elements) {
+void multiply(ReduceFunction product, const void* first, const void* second, void* to, size_t elements) {
   const void* const sources[] = {first, second};
   product({.destinations = &to, .destination_count = 1, .sources = sources, .source_count = 2, .elements = elements});
 }
 
 template <class T>
-Factor factor_of(DataType type, T value) {
-  Factor factor;
-  factor.type = type;
-  std::memcpy(factor.value.data(), &value, sizeof(value));
-  return factor;
+Scalar scalar_of(DataType type, T value) {
+  Scalar scalar;
+  scalar.type = type;
+  std::memcpy(scalar.value.data(), &value, sizeof(value));
+  return scalar;
 }
 
 template <class Number>
 [[noreturn]] void refuse(DataType type, Number number, const char* why) {
-  fail(ErrorCode::kInvalidArgument, "the factor ", number, " is no ", name(type), ": ", why);
+  fail(ErrorCode::kInvalidArgument, "the scalar ", number, " is no ", name(type), ": ", why);
 }
 
 template <class T, class Number>
-Factor integer_factor(DataType type, Number number) {
+Scalar integer_scalar(DataType type, Number number) {
   if constexpr (std::is_floating_point_v<Number>) {
     if (std::isnan(number)) refuse(type, number, "it is not a number");
     if (std::trunc(number) != number) refuse(type, number, "it is not whole");
@@ -49,7 +49,7 @@ Factor integer_factor(DataType type, Number number) {
   } else {
     if (!std::in_range<T>(number)) refuse(type, number, "it does not fit");
   }
-  return factor_of(type, static_cast<T>(number));
+  return scalar_of(type, static_cast<T>(number));
 }
 
 // Rounded so that another rounding, to fewer bits, gives what one rounding would have: where it is not exact, toward
@@ -75,31 +75,31 @@ float largest_of(DataType type) {
   }
 }
 
-Factor narrow_factor(DataType type, double number) {
+Scalar narrow_scalar(DataType type, double number) {
   const bool infinity = std::isinf(number) && type != DataType::kFloat8E4M3;  // which has none
   if (!infinity && std::abs(number) > largest_of(type)) refuse(type, number, "it is too large");
   const float wide = round_to_odd(number);
-  Factor factor = factor_of(type, uint64_t{0});
+  Scalar scalar = scalar_of(type, uint64_t{0});
   const void* source = &wide;
-  void* to = factor.value.data();
+  void* to = scalar.value.data();
   const uint8_t is_wide = 1;
-  find_fold(type, ReduceOp::kSum)({.destinations = &to,
-                                   .destination_count = 1,
-                                   .sources = &source,
-                                   .source_count = 1,
-                                   .source_is_wide = &is_wide,
-                                   .elements = 1});
-  return factor;
+  find_reduce(type, ReduceOp::kSum)({.destinations = &to,
+                                     .destination_count = 1,
+                                     .sources = &source,
+                                     .source_count = 1,
+                                     .source_is_wide = &is_wide,
+                                     .elements = 1});
+  return scalar;
 }
 
-Factor float_factor(DataType type, double number) {
-  if (type == DataType::kFloat64) return factor_of(type, number);
+Scalar float_scalar(DataType type, double number) {
+  if (type == DataType::kFloat64) return scalar_of(type, number);
   if (type == DataType::kFloat32) {
     const auto rounded = static_cast<float>(number);
     if (std::isinf(rounded) && !std::isinf(number)) refuse(type, number, "it is too large");
-    return factor_of(type, rounded);
+    return scalar_of(type, rounded);
   }
-  return narrow_factor(type, number);
+  return narrow_scalar(type, number);
 }
 
 // For types that are narrower than float64, of which a rounding gives what one of the number itself would have: the low
@@ -116,56 +116,56 @@ double wide_enough(Number number) {
 }
 
 template <class Number>
-Factor any_factor(DataType type, Number number) {
+Scalar any_scalar(DataType type, Number number) {
   switch (type) {
     case DataType::kInt8:
-      return integer_factor<int8_t>(type, number);
+      return integer_scalar<int8_t>(type, number);
     case DataType::kUint8:
-      return integer_factor<uint8_t>(type, number);
+      return integer_scalar<uint8_t>(type, number);
     case DataType::kInt16:
-      return integer_factor<int16_t>(type, number);
+      return integer_scalar<int16_t>(type, number);
     case DataType::kUint16:
-      return integer_factor<uint16_t>(type, number);
+      return integer_scalar<uint16_t>(type, number);
     case DataType::kInt32:
-      return integer_factor<int32_t>(type, number);
+      return integer_scalar<int32_t>(type, number);
     case DataType::kUint32:
-      return integer_factor<uint32_t>(type, number);
+      return integer_scalar<uint32_t>(type, number);
     case DataType::kInt64:
-      return integer_factor<int64_t>(type, number);
+      return integer_scalar<int64_t>(type, number);
     case DataType::kUint64:
-      return integer_factor<uint64_t>(type, number);
+      return integer_scalar<uint64_t>(type, number);
     default:
-      return float_factor(type, type == DataType::kFloat64 ? static_cast<double>(number) : wide_enough(number));
+      return float_scalar(type, type == DataType::kFloat64 ? static_cast<double>(number) : wide_enough(number));
   }
 }
 
 }  // namespace
 
-Factor make_factor(DataType type, double number) { return any_factor(type, number); }
-Factor make_factor(DataType type, int64_t number) { return any_factor(type, number); }
-Factor make_factor(DataType type, uint64_t number) { return any_factor(type, number); }
+Scalar make_scalar(DataType type, double number) { return any_scalar(type, number); }
+Scalar make_scalar(DataType type, int64_t number) { return any_scalar(type, number); }
+Scalar make_scalar(DataType type, uint64_t number) { return any_scalar(type, number); }
 
-void scale(const void* input, void* output, size_t elements, const Factor& factor) {
-  const size_t bytes = size_of(factor.type);
+void scale(const void* input, void* output, size_t elements, const Scalar& scalar) {
+  const size_t bytes = size_of(scalar.type);
   const size_t at_once = std::min(elements, kScaledBytes / bytes);
-  std::array<std::byte, kScaledBytes> factors;
-  std::memcpy(factors.data(), factor.value.data(), bytes);
+  std::array<std::byte, kScaledBytes> scalars;
+  std::memcpy(scalars.data(), scalar.value.data(), bytes);
   for (size_t made = 1; made < at_once; made *= 2) {
-    std::memcpy(factors.data() + made * bytes, factors.data(), std::min(made, at_once - made) * bytes);
+    std::memcpy(scalars.data() + made * bytes, scalars.data(), std::min(made, at_once - made) * bytes);
   }
-  const FoldFunction product = find_fold(factor.type, ReduceOp::kProduct);
+  const ReduceFunction product = find_reduce(scalar.type, ReduceOp::kProduct);
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
   for (size_t done = 0; done < elements; done += at_once) {
-    multiply(product, from + done * bytes, factors.data(), to + done * bytes, std::min(at_once, elements - done));
+    multiply(product, from + done * bytes, scalars.data(), to + done * bytes, std::min(at_once, elements - done));
   }
 }
 
-const void* Products::make(const Call& call, int rank, size_t bytes, const Factor& factor, const void* input,
+const void* Products::make(const Call& call, int rank, size_t bytes, const Scalar& scalar, const void* input,
                            void* output) {
   if (bytes == 0) return input;
   void* const to = holds_products(call.collective, call.root, rank) ? output : memory_of(bytes);
-  scale(input, to, bytes / size_of(call.type), factor);
+  scale(input, to, bytes / size_of(call.type), scalar);
   return to;
 }
 

@@ -30,17 +30,17 @@ size_t offers_of_pair_at(const SegmentShape& shape, int from, int to) {
 size_t offer_bytes(const SegmentShape& shape) {
   return shape.ranks <= kMostOfferingRanks ? round_to_page(offers_of_pair_at(shape, shape.ranks, 0)) : 0;
 }
-// A rank's exports begin behind its board, which is of whole lines.
-size_t board_bytes() { return round_to_page(sizeof(RankBoard) + sizeof(Exports)); }
+// A rank's exports begin behind its status, which is of whole lines.
+size_t status_bytes() { return round_to_page(sizeof(RankStatus) + sizeof(Exports)); }
 size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
 size_t senders(const SegmentShape& shape) { return static_cast<size_t>(shape.ranks) - 1; }  // to one rank
-size_t slot_data_bytes(const SegmentShape& shape) { return Channel::data_bytes_for(shape.ranks - 1); }
+size_t slot_data_bytes(const SegmentShape& shape) { return Fifo::data_bytes_for(shape.ranks - 1); }
 size_t inbox_bytes(const SegmentShape& shape) {
-  return round_to_page(senders(shape) * Channel::bytes_for(slot_data_bytes(shape)));
+  return round_to_page(senders(shape) * Fifo::bytes_for(slot_data_bytes(shape)));
 }
 size_t rank_bytes(const SegmentShape& shape) {
-  return board_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape) + inbox_bytes(shape);
+  return status_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape) + inbox_bytes(shape);
 }
 
 size_t mebibytes(const SegmentShape& shape) { return (shape.total_bytes() + (1 << 20) - 1) >> 20; }
@@ -164,7 +164,7 @@ Segment::~Segment() { munmap(base_, shape_.total_bytes()); }
 
 std::optional<Error> Segment::failure_for(int rank) const {
   std::optional<Error> failure = failure_in(this->failure(), rank);
-  if (failure) board(rank).knows_failure.store(true, std::memory_order_relaxed);
+  if (failure) status(rank).knows_failure.store(true, std::memory_order_relaxed);
   return failure;
 }
 
@@ -178,17 +178,17 @@ std::byte* Segment::message_offers(int from, int to) const {
 }
 
 std::byte* Segment::signals(int rank, uint32_t parity) const {
-  return rank_base(rank) + board_bytes() + parity * signal_bytes(shape_);
+  return rank_base(rank) + status_bytes() + parity * signal_bytes(shape_);
 }
 
 std::byte* Segment::scratch(int rank, uint32_t parity) const {
-  return rank_base(rank) + board_bytes() + 2 * signal_bytes(shape_) + parity * scratch_bytes(shape_);
+  return rank_base(rank) + status_bytes() + 2 * signal_bytes(shape_) + parity * scratch_bytes(shape_);
 }
 
-Channel Segment::channel(int from, int to) const {
+Fifo Segment::fifo(int from, int to) const {
   const size_t bytes = slot_data_bytes(shape_);
-  const auto place = static_cast<size_t>(from < to ? from : from - 1);  // a rank has no channel to itself
-  return {rank_base(to) + rank_bytes(shape_) - inbox_bytes(shape_) + place * Channel::bytes_for(bytes), bytes};
+  const auto place = static_cast<size_t>(from < to ? from : from - 1);  // a rank has no fifo to itself
+  return {rank_base(to) + rank_bytes(shape_) - inbox_bytes(shape_) + place * Fifo::bytes_for(bytes), bytes};
 }
 
 }  // namespace plait

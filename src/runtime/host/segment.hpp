@@ -1,7 +1,7 @@
 // The memory that the ranks of a communicator share.
 //
 // One block, made by rank 0 and mapped by all: a header with the failure record, the offers where few ranks are, then
-// for every rank its board, its exports, its signals, its scratch and the channels to it. Signals and scratch exist
+// for every rank its status, its exports, its signals, its scratch and the fifos to it. Signals and scratch exist
 // twice, for even and odd epochs (an epoch is one run of a plan over one slice of a message): epoch e may use its half
 // as soon as every rank is done with epoch e
 // - 2.
@@ -19,9 +19,9 @@
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
 #include "runtime/exports.hpp"
-#include "runtime/host/board.hpp"
-#include "runtime/host/channel.hpp"
 #include "runtime/host/failure.hpp"
+#include "runtime/host/fifo.hpp"
+#include "runtime/host/rank_status.hpp"
 #include "runtime/segment_identity.hpp"
 
 namespace plait {
@@ -53,17 +53,17 @@ class Segment {
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(base_); }
   // What ended the communicator, if anything did, for the user of `rank`, who then knows of it.
   std::optional<Error> failure_for(int rank) const;
-  RankBoard& board(int rank) const { return *reinterpret_cast<RankBoard*>(rank_base(rank)); }
+  RankStatus& status(int rank) const { return *reinterpret_cast<RankStatus*>(rank_base(rank)); }
   // For `Meetings` of all ranks, and of two of them about messages from one to the other; none where there are more
   // than kMostOfferingRanks.
   std::byte* offers() const;
   std::byte* message_offers(int from, int to) const;
-  Exports& exports(int rank) const { return *reinterpret_cast<Exports*>(rank_base(rank) + sizeof(RankBoard)); }
+  Exports& exports(int rank) const { return *reinterpret_cast<Exports*>(rank_base(rank) + sizeof(RankStatus)); }
   // Signal words, kSignalStride bytes apart.
   std::byte* signals(int rank, uint32_t parity) const;
   std::byte* scratch(int rank, uint32_t parity) const;
   // For messages from one rank to another one.
-  Channel channel(int from, int to) const;
+  Fifo fifo(int from, int to) const;
 
   // One writer and one reader a word: each has a cache line of its own.
   static constexpr size_t kSignalStride = 64;

@@ -50,7 +50,7 @@ void Watch::fail_without(int peer, const char* departure, const std::string& wha
 std::string Watch::named(int peer) const { return join("rank ", peer, " (process ", peers_.process(peer), ")"); }
 
 const char* Watch::departure(int peer) const {
-  if (segment_->board(peer).state.load(std::memory_order_seq_cst) == RankState::kClosed)
+  if (segment_->status(peer).state.load(std::memory_order_seq_cst) == RankState::kClosed)
     return "closed its communicator";
   return peers_.alive(peer) ? nullptr : "has died";
 }
@@ -90,47 +90,47 @@ void Watch::follow_waits(std::vector<int>& culprits) const {
     if (peer != rank_ && std::find(culprits.begin(), culprits.end(), peer) == culprits.end()) culprits.push_back(peer);
   };
   for (size_t i = 0; i < culprits.size(); ++i) {
-    const RankBoard& board = segment_->board(culprits[i]);
-    const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
+    const RankStatus& status = segment_->status(culprits[i]);
+    const int64_t waiting = status.waiting.load(std::memory_order_relaxed);
     NumberedMessage awaited;
-    if (waiting == kWaitingForMessage && look_up(board.exchanges, awaited)) add(awaited.message.peer);
+    if (waiting == kWaitingForMessage && look_up(status.exchanges, awaited)) add(awaited.message.peer);
     if (waiting < 0) continue;
-    const uint64_t call = board.calls.entered.load(std::memory_order_acquire);
+    const uint64_t call = status.calls.entered.load(std::memory_order_acquire);
     for (int peer = 0; peer < ranks_; ++peer) {
-      if (segment_->board(peer).calls.entered.load(std::memory_order_acquire) < call) add(peer);
+      if (segment_->status(peer).calls.entered.load(std::memory_order_acquire) < call) add(peer);
     }
   }
 }
 
 std::string Watch::last_act(int peer) const {
-  const RankBoard& board = segment_->board(peer);
-  const uint64_t entered = board.calls.entered.load(std::memory_order_acquire);
-  const uint64_t completed = board.completed_call.load(std::memory_order_acquire);
-  if (board.exchanges.entered.load(std::memory_order_acquire) > 0 &&
-      board.exchanges.after_call.load(std::memory_order_relaxed) >= entered) {
+  const RankStatus& status = segment_->status(peer);
+  const uint64_t entered = status.calls.entered.load(std::memory_order_acquire);
+  const uint64_t completed = status.completed_call.load(std::memory_order_acquire);
+  if (status.exchanges.entered.load(std::memory_order_acquire) > 0 &&
+      status.exchanges.after_call.load(std::memory_order_relaxed) >= entered) {
     return last_exchange(peer);
   }
   if (entered == 0) return "never made a call";
   Call call;
-  const std::string text = look_up(board.calls, entered, call) ? join(", ", to_text(call)) : "";
+  const std::string text = look_up(status.calls, entered, call) ? join(", ", to_text(call)) : "";
   if (completed >= entered) return join("last completed call ", entered, text, ", and has called nothing since");
-  const int64_t waiting = board.waiting.load(std::memory_order_relaxed);
+  const int64_t waiting = status.waiting.load(std::memory_order_relaxed);
   return join("entered call ", entered, text,
-              waiting >= 0 ? join(" and waits there (lane ", waiting >> 32, ", operation ", waiting & 0xffffffff, ")")
+              waiting >= 0 ? join(" and waits there (queue ", waiting >> 32, ", operation ", waiting & 0xffffffff, ")")
               : waiting == kWaitingForScratch
                   ? std::string(" and waits there for others to be done with an earlier call")
                   : std::string(" and has not finished it"));
 }
 
 std::string Watch::last_exchange(int peer) const {
-  const RankBoard& board = segment_->board(peer);
-  const ExchangeLog& log = board.exchanges;
+  const RankStatus& status = segment_->status(peer);
+  const P2pLog& log = status.exchanges;
   NumberedMessage message;
   const std::string text = look_up(log, message) ? to_text(message, peer) : "message";
   if (log.completed.load(std::memory_order_acquire) >= log.entered.load(std::memory_order_acquire)) {
     return join("last completed a ", text, ", and has called nothing since");
   }
-  const bool waits = board.waiting.load(std::memory_order_relaxed) == kWaitingForMessage;
+  const bool waits = status.waiting.load(std::memory_order_relaxed) == kWaitingForMessage;
   return join(waits ? "waits in a " : "is in a ", text);
 }
 

@@ -18,8 +18,8 @@ namespace plait {
 class Wait {
  public:
   virtual ~Wait() = default;
-  // Says on the own board what is waited for.
-  virtual void publish(RankBoard& board) const = 0;
+  // Says on the own status what is waited for.
+  virtual void publish(RankStatus& status) const = 0;
   // Throws where one of the others will never do what is waited for. `long_wait`: long enough to look more closely.
   virtual void examine(bool long_wait) = 0;
   // In what this rank waits: "call 7, barrier".

@@ -10,7 +10,7 @@
 // clang-format off: ahead of all kernels
 #include "support/simt.hpp"
 // clang-format on
-#include "runtime/cuda/combine_vectors.cuh"
+#include "runtime/cuda/device/combine_vectors.cuh"
 #include "support/seed.hpp"
 
 namespace plait::test {

@@ -9,8 +9,8 @@
 
 #include "algorithms/algorithm.hpp"
 #include "base/error.hpp"
-#include "runtime/cuda/cuda_rank.hpp"
-#include "runtime/cuda/prepared_launch.hpp"
+#include "runtime/cuda/kernels/prepared_launch.hpp"
+#include "runtime/cuda/rank/cuda_rank.hpp"
 #include "support/gpu_choice.hpp"
 #include "support/seed.hpp"
 
@@ -28,7 +28,7 @@ class Calls {
     }
   }
 
-  // Of how many slices a strand, at most, where flags are inside the data; 0 with signals.
+  // Of how many slices a channel, at most, where flags are inside the data; 0 with signals.
   uint64_t prepare(const Call& call, int most_processors) {
     test::GpuQuery query;
     query.collective = call.collective;
@@ -54,17 +54,17 @@ class Calls {
         ++endings_;
       }
       EXPECT_NO_THROW(PreparedLaunch(bound, call, choice.launch, self_, 0, end ? &*end : nullptr)) << what;
-      if (choice.launch.host.strands > 0) {
+      if (choice.launch.host.channels > 0) {
         EXPECT_NO_THROW(prepare_host(plan, call, choice.launch)) << what;
-        ++through_host_;
+        ++host_path_;
       }
-      const auto strands = static_cast<uint64_t>(choice.launch.strands);
-      if (choice.launch.protocol != Protocol::kSignals) most = std::max(most, (bound.slices + strands - 1) / strands);
+      const auto channels = static_cast<uint64_t>(choice.launch.channels);
+      if (choice.launch.protocol != Protocol::kSimple) most = std::max(most, (bound.slices + channels - 1) / channels);
     }
     return most;
   }
-  int through_host() const { return through_host_; }  // launches, of a part of a call
-  int endings() const { return endings_; }            // launches
+  int host_path() const { return host_path_; }  // launches, of a part of a call
+  int endings() const { return endings_; }      // launches
 
  private:
   // The last part of each block.
@@ -72,19 +72,18 @@ class Calls {
     const auto rest = static_cast<size_t>(static_cast<double>(call.count) * shape.host.share) + 1;
     const BlockPart part{call.count - rest, rest};
     const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::host_limits(shape, plan.plan()), part);
-    const ThroughHost through_host;
-    PreparedLaunch(bound, call, {Protocol::kSignals, shape.host.strands, shape.threads}, self_, 0, nullptr,
-                   &through_host);
+    const HostPathLaunch host_path;
+    PreparedLaunch(bound, call, {Protocol::kSimple, shape.host.channels, shape.threads}, self_, 0, nullptr, &host_path);
   }
 
   const int ranks_;
   DeviceRank self_;
-  int through_host_ = 0, endings_ = 0;
+  int host_path_ = 0, endings_ = 0;
 };
 
 TEST(DefaultLaunches, CanBePreparedByEveryRank) {
   test::Random random(1);
-  int through_host = 0, endings = 0;
+  int host_path = 0, endings = 0;
   for (int ranks = 2; ranks <= kMostDeviceRanks; ++ranks) {
     Calls calls(ranks);
     calls.prepare({}, 0);  // a barrier
@@ -106,10 +105,10 @@ TEST(DefaultLaunches, CanBePreparedByEveryRank) {
         }
       }
     }
-    through_host += calls.through_host();
+    host_path += calls.host_path();
     endings += calls.endings();
   }
-  EXPECT_GT(through_host, 100);
+  EXPECT_GT(host_path, 100);
   EXPECT_GT(endings, 100);
 }
 

@@ -1,6 +1,6 @@
 // Conversions of 8-bit floats, run on a CPU: by instructions, of which CUDA's headers have a likeness for hosts, and in
 // few operations. They give what CUDA's headers give, which are made otherwise, but that infinity stays infinity; and
-// elements that are combined are what the oracle of the host's folds says.
+// elements that are combined are what the oracle of the host's reduces says.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,9 +11,9 @@
 // clang-format off: ahead of all kernels
 #include "support/simt.hpp"
 // clang-format on
-#include "runtime/cuda/combine_vectors.cuh"
-#include "runtime/cuda/float8.cuh"
-#include "unit/runtime/host/fold_oracle.hpp"
+#include "runtime/cuda/device/combine_vectors.cuh"
+#include "runtime/cuda/device/float8.cuh"
+#include "unit/runtime/host/reduce_oracle.hpp"
 
 namespace plait {
 namespace {

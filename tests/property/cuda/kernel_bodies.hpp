@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/cuda/lane_kernel.cuh"
-#include "runtime/cuda/short_kernel.cuh"
+#include "runtime/cuda/kernels/queue_kernel.cuh"
+#include "runtime/cuda/kernels/two_shot_kernel.cuh"
 
 namespace plait::test {
 
@@ -25,33 +25,33 @@ Launch copy_of(const void* argument) {
 // A kernel of ours, to be performed with the argument of the library's.
 template <DataType type, bool is_aligned>
 std::function<void()> signals(const void* argument) {
-  return [launch = copy_of<SignalLaunch>(argument)] { run_signals<type, is_aligned>(launch); };
+  return [launch = copy_of<SimpleLaunch>(argument)] { run_simple<type, is_aligned>(launch); };
 }
 template <class Engine>
-std::function<void()> flagged(const void* argument) {
-  return [launch = copy_of<FlaggedLaunch>(argument)] { run_flagged<Engine>(launch); };
+std::function<void()> ll(const void* argument) {
+  return [launch = copy_of<LlLaunch>(argument)] { run_ll<Engine>(launch); };
 }
 template <class Engine>
-std::function<void()> short_call(const void* argument) {
-  return [launch = copy_of<ShortLaunch>(argument)] { run_short<Engine>(launch); };
+std::function<void()> two_shot_call(const void* argument) {
+  return [launch = copy_of<TwoShotLaunch>(argument)] { run_two_shot<Engine>(launch); };
 }
 
 template <DataType type, bool is_whole>
-std::function<void()> short_body_of(const void* function, const void* argument) {
-  if (function == short_packets(type, 1, is_whole)) return short_call<ShortPackets<type, 1, is_whole>>(argument);
-  if (is_whole && function == short_packets(type, 2, true)) return short_call<ShortPackets<type, 2, true>>(argument);
-  if (function == short_packets(type, 4, is_whole)) return short_call<ShortPackets<type, 4, is_whole>>(argument);
-  if (function == short_lines(type, 0, is_whole)) {
-    return short_call<typename LinesOf<type, 0, is_whole>::Engine>(argument);
+std::function<void()> two_shot_body_of(const void* function, const void* argument) {
+  if (function == two_shot_ll(type, 1, is_whole)) return two_shot_call<TwoShotLl<type, 1, is_whole>>(argument);
+  if (is_whole && function == two_shot_ll(type, 2, true)) return two_shot_call<TwoShotLl<type, 2, true>>(argument);
+  if (function == two_shot_ll(type, 4, is_whole)) return two_shot_call<TwoShotLl<type, 4, is_whole>>(argument);
+  if (function == two_shot_ll128(type, 0, is_whole)) {
+    return two_shot_call<typename LinesOf<type, 0, is_whole>::Engine>(argument);
   }
-  if (function == short_lines(type, 1, is_whole)) {
-    return short_call<typename LinesOf<type, 1, is_whole>::Engine>(argument);
+  if (function == two_shot_ll128(type, 1, is_whole)) {
+    return two_shot_call<typename LinesOf<type, 1, is_whole>::Engine>(argument);
   }
-  if (function == short_lines(type, 2, is_whole)) {
-    return short_call<typename LinesOf<type, 2, is_whole>::Engine>(argument);
+  if (function == two_shot_ll128(type, 2, is_whole)) {
+    return two_shot_call<typename LinesOf<type, 2, is_whole>::Engine>(argument);
   }
-  if (function == short_lines(type, 3, is_whole)) {
-    return short_call<typename LinesOf<type, 3, is_whole>::Engine>(argument);
+  if (function == two_shot_ll128(type, 3, is_whole)) {
+    return two_shot_call<typename LinesOf<type, 3, is_whole>::Engine>(argument);
   }
   return nullptr;
 }
@@ -59,12 +59,12 @@ std::function<void()> short_body_of(const void* function, const void* argument) 
 // The one with the source of the library's kernel `function`.
 template <DataType type>
 std::function<void()> body_of(const void* function, const void* argument) {
-  if (function == lane_kernel(Protocol::kSignals, type)) return signals<type, true>(argument);
+  if (function == queue_kernel(Protocol::kSimple, type)) return signals<type, true>(argument);
   if (function == unaligned_kernel(type)) return signals<type, false>(argument);
-  if (function == lane_kernel(Protocol::kPackets, type)) return flagged<PacketEngine<type>>(argument);
-  if (function == lane_kernel(Protocol::kLines, type)) return flagged<LineEngine<type>>(argument);
-  if (const auto body = short_body_of<type, true>(function, argument)) return body;
-  if (const auto body = short_body_of<type, false>(function, argument)) return body;
+  if (function == queue_kernel(Protocol::kLl, type)) return ll<LlPrimitives<type>>(argument);
+  if (function == queue_kernel(Protocol::kLl128, type)) return ll<Ll128Primitives<type>>(argument);
+  if (const auto body = two_shot_body_of<type, true>(function, argument)) return body;
+  if (const auto body = two_shot_body_of<type, false>(function, argument)) return body;
   throw std::logic_error("a kernel that this test does not know");
 }
 
@@ -83,35 +83,35 @@ inline std::function<void()> body_of(DataType type, const void* function, const 
   }
 }
 
-inline bool is_short(DataType type, const void* function) {
-  return function != lane_kernel(Protocol::kSignals, type) && function != unaligned_kernel(type) &&
-         function != lane_kernel(Protocol::kPackets, type) && function != lane_kernel(Protocol::kLines, type);
+inline bool is_two_shot(DataType type, const void* function) {
+  return function != queue_kernel(Protocol::kSimple, type) && function != unaligned_kernel(type) &&
+         function != queue_kernel(Protocol::kLl, type) && function != queue_kernel(Protocol::kLl128, type);
 }
 
-// How often each kernel was launched, with so many lanes a rank.
+// How often each kernel was launched, with so many queues a rank.
 using Uses = std::map<std::pair<const void*, unsigned>, int>;
 
 // The kernels that `uses` lacks, a line for each.
 inline std::string never_launched(const Uses& uses) {
   std::string names;
   for (const DataType type : kTypes) {
-    const auto look_for = [&](const void* kernel, unsigned lanes, const std::string& what) {
-      if (!uses.contains({kernel, lanes})) names += std::string(name(type)) + ", " + what + "\n";
+    const auto look_for = [&](const void* kernel, unsigned queues, const std::string& what) {
+      if (!uses.contains({kernel, queues})) names += std::string(name(type)) + ", " + what + "\n";
     };
-    for (const unsigned lanes : {1u, 2u, 3u}) {
-      look_for(lane_kernel(Protocol::kSignals, type), lanes, "signals, lanes: " + std::to_string(lanes));
-      look_for(unaligned_kernel(type), lanes, "unaligned signals, lanes: " + std::to_string(lanes));
+    for (const unsigned queues : {1u, 2u, 3u}) {
+      look_for(queue_kernel(Protocol::kSimple, type), queues, "signals, queues: " + std::to_string(queues));
+      look_for(unaligned_kernel(type), queues, "unaligned signals, queues: " + std::to_string(queues));
     }
-    look_for(lane_kernel(Protocol::kPackets, type), 1, "packets of any plan");
-    look_for(lane_kernel(Protocol::kLines, type), 1, "lines of any plan");
+    look_for(queue_kernel(Protocol::kLl, type), 1, "packets of any plan");
+    look_for(queue_kernel(Protocol::kLl128, type), 1, "lines of any plan");
     for (const bool is_whole : {true, false}) {
       const std::string rest = is_whole ? "" : ", not whole";
       for (const int words : {1, 2, 4}) {
-        look_for(short_packets(type, words, is_whole), 1,
-                 "packets of short calls, words of a thread: " + std::to_string(words) + rest);
+        look_for(two_shot_ll(type, words, is_whole), 1,
+                 "packets of two-shot calls, words of a thread: " + std::to_string(words) + rest);
       }
       for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
-        look_for(short_lines(type, i, is_whole), 1, "lines of short calls, number: " + std::to_string(i) + rest);
+        look_for(two_shot_ll128(type, i, is_whole), 1, "lines of two-shot calls, number: " + std::to_string(i) + rest);
       }
     }
   }

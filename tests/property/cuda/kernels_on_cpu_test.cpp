@@ -20,8 +20,8 @@
 #include "bench/exact_input.hpp"
 #include "plan/builder.hpp"
 #include "plan/verifier.hpp"
-#include "runtime/cuda/cuda_rank.hpp"
-#include "runtime/cuda/prepared_launch.hpp"
+#include "runtime/cuda/kernels/prepared_launch.hpp"
+#include "runtime/cuda/rank/cuda_rank.hpp"
 #include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
 #include "tuner/carried_flags.hpp"
@@ -33,12 +33,12 @@
 namespace plait {
 namespace {
 
-constexpr size_t kMostSlices = 12;  // of a strand with signals
+constexpr size_t kMostSlices = 12;  // of a channel with signals
 using test::kTypes, test::Simt, test::Uses;
 
-bool has_two_steps(const ShortSteps::Slice& slice) {
-  const bool hands_on = std::any_of(std::begin(slice.places[0]), std::end(slice.places[0]), [](const ShortPlace& it) {
-    return is_flagged(it.addresses[ShortPlace::kTakenTo]);
+bool has_two_steps(const TwoShotSteps::Slice& slice) {
+  const bool hands_on = std::any_of(std::begin(slice.places[0]), std::end(slice.places[0]), [](const TwoShotPlace& it) {
+    return is_flagged(it.addresses[TwoShotPlace::kTakenTo]);
   });
   return hands_on || slice.takings == 2;
 }
@@ -79,7 +79,7 @@ class World : public test::SimtWorld {
               DataType type) {
     Call call{collective, type};
     if (has_root(collective)) call.root = pick(0, ranks_ - 1);
-    const bool has_signals = protocol == Protocol::kSignals;
+    const bool has_signals = protocol == Protocol::kSimple;
     auto forms = test::forms_of(algorithm, machine_of(call), has_signals ? std::vector{1, 2, 3} : std::vector{1});
     std::erase_if(forms, [&](const AlgorithmArguments& form) { return form.direction != direction; });
     if (forms.empty()) return false;
@@ -92,7 +92,7 @@ class World : public test::SimtWorld {
     return true;
   }
 
-  // An all_reduce by one strand, on all ranks but those from `missing` on.
+  // An all_reduce by one channel, on all ranks but those from `missing` on.
   void add_all_reduce(int missing, Protocol protocol, int parts, size_t count = 100) {
     Made& made = calls_.emplace_back();
     made.call = {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
@@ -124,7 +124,7 @@ class World : public test::SimtWorld {
   void add_by(const VerifiedPlan& plan, size_t count) {
     Made& made = calls_.emplace_back();
     made.call = {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
-    const LaunchShape shape{Protocol::kSignals, 1, kLeastThreads};
+    const LaunchShape shape{Protocol::kSimple, 1, kLeastThreads};
     make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(ranks_));
   }
 
@@ -138,7 +138,7 @@ class World : public test::SimtWorld {
     // Else one rank has all of it. So all have something for one warp, or for both.
     if (pick(0, 7) > 0) made.call.count = static_cast<size_t>(ranks_ * (pick(0, 1) == 0 ? 32 : 100));
     const bool is_one_shot = has_one_shot(made.call) && pick(0, 5) == 0;
-    const int parts = protocol == Protocol::kSignals ? pick(1, 2) : 1;
+    const int parts = protocol == Protocol::kSimple ? pick(1, 2) : 1;
     const VerifiedPlan& plan = plan_of(is_one_shot ? "one_shot(store)" : "flat(store)", made.call, parts);
     const LaunchShape shape{protocol, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
@@ -169,7 +169,7 @@ class World : public test::SimtWorld {
     Made& different = calls_.emplace_back();
     made.call = any_call_with_data();
     Way way = with_signals(made.call);
-    if (alike) way.through_host = 0;
+    if (alike) way.host_path = 0;
     make(made, way, others);
     if (alike) {
       different.call = made.call;
@@ -226,8 +226,8 @@ class World : public test::SimtWorld {
   int reports_of_different_calls(bool alike) const {
     int found = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
-      for (const StrandFailure& report : reports_of(static_cast<size_t>(rank))) {
-        if (report.state != StrandFailure::kOtherCall) continue;
+      for (const ChannelFailure& report : reports_of(static_cast<size_t>(rank))) {
+        if (report.state != ChannelFailure::kOtherCall) continue;
         ++found;
         const std::vector<int> accused = alike ? std::vector<int>{report.peer} : first_ranks(ranks_);
         EXPECT_TRUE(std::any_of(accused.begin(), accused.end(),
@@ -244,10 +244,10 @@ class World : public test::SimtWorld {
   }
 
   const Uses& uses() const { return uses_; }
-  // Launches of short calls in two steps, of each collective.
+  // Launches of two-shot calls in two steps, of each collective.
   const std::map<Collective, int>& two_steps() const { return two_steps_; }
   // Launches.
-  int through_host() const { return through_host_; }
+  int host_path() const { return host_path_; }
   int endings() const { return endings_; }        // behind slices of another plan
   int unfinished() const { return unfinished_; }  // that store sums in float32 of a narrower type
 
@@ -257,7 +257,7 @@ class World : public test::SimtWorld {
     const VerifiedPlan& plan;
     LaunchShape shape;
     BindLimits limits;
-    size_t through_host = 0;               // elements of each block, the last ones
+    size_t host_path = 0;                  // elements of each block, the last ones
     const VerifiedPlan* ending = nullptr;  // of what does not go there
   };
 
@@ -308,7 +308,7 @@ class World : public test::SimtWorld {
     take_size_for_flags(call);
     const VerifiedPlan& plan =
         plan_of(has_one_shot(call) && pick(0, 3) == 0 ? "one_shot(store)" : "flat(store)", call, 1);
-    return with_flags(plan, pick(0, 1) == 0 ? Protocol::kPackets : Protocol::kLines);
+    return with_flags(plan, pick(0, 1) == 0 ? Protocol::kLl : Protocol::kLl128);
   }
   Way with_flags(const VerifiedPlan& plan, Protocol protocol) {
     const LaunchShape shape{protocol, pick(1, 3), 64 * pick(1, 2)};
@@ -318,7 +318,7 @@ class World : public test::SimtWorld {
   // Decides the size as well: with so little scratch that a short message has many slices.
   Way with_signals(Call& call) { return with_signals(call, plan_of(any_algorithm(call), call, 1)); }
   Way with_signals(Call& call, const VerifiedPlan& plan) {
-    const LaunchShape shape{Protocol::kSignals, pick(1, 2), kLeastThreads};
+    const LaunchShape shape{Protocol::kSimple, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
     const size_t widest = accumulator_size_of(call.type);
     const auto granules = static_cast<size_t>(pick(0, 5) == 0 ? pick(20, 40) : pick(1, 4));
@@ -329,24 +329,24 @@ class World : public test::SimtWorld {
     limits.least_slice_bytes = 1;
     if (call.collective == Collective::kBarrier) return {plan, shape, limits};
     const size_t slice = slot_bytes / widest * static_cast<size_t>(plan.plan().chunks_per_block);
-    call.count = static_cast<size_t>(pick(1, static_cast<int>(slice * limits.strands * kMostSlices)));
-    const size_t through_host = pick(0, 2) == 0 ? static_cast<size_t>(pick(0, static_cast<int>(call.count))) : 0;
-    return {plan, shape, limits, through_host, orders_() % 2 == 0 ? any_ending(call, plan) : nullptr};
+    call.count = static_cast<size_t>(pick(1, static_cast<int>(slice * limits.channels * kMostSlices)));
+    const size_t host_path = pick(0, 2) == 0 ? static_cast<size_t>(pick(0, static_cast<int>(call.count))) : 0;
+    return {plan, shape, limits, host_path, orders_() % 2 == 0 ? any_ending(call, plan) : nullptr};
   }
 
-  // Another plan with as many lanes, if there is one.
+  // Another plan with as many queues, if there is one.
   const VerifiedPlan* any_ending(const Call& call, const VerifiedPlan& plan) {
     std::vector<const VerifiedPlan*> others;
     for (const std::string& text : texts_for(call)) {
       const VerifiedPlan& other = plan_of(text, call, 1);
       const bool fits = std::equal(plan.plan().ranks.begin(), plan.plan().ranks.end(), other.plan().ranks.begin(),
-                                   [](const auto& a, const auto& b) { return a.lanes.size() == b.lanes.size(); });
+                                   [](const auto& a, const auto& b) { return a.queues.size() == b.queues.size(); });
       if (fits && &other != &plan) others.push_back(&other);
     }
     return others.empty() ? nullptr : others[orders_() % others.size()];
   }
 
-  // Most often one of those that GPUs use, some of which have several lanes a rank; but few of them leave anything
+  // Most often one of those that GPUs use, some of which have several queues a rank; but few of them leave anything
   // unfinished.
   std::string any_algorithm(const Call& call) {
     const int times = reduces(call.collective) && accumulates_in_float32(call.type) ? 1 : 4;
@@ -421,7 +421,7 @@ class World : public test::SimtWorld {
 
   void add_launch(Made& made, const Way& way, int rank) {
     const auto r = static_cast<size_t>(rank);
-    const size_t over_links = made.call.count - way.through_host;
+    const size_t over_links = made.call.count - way.host_path;
     const BoundPlan bound = bind(way.plan, made.call, rank, way.limits, {0, over_links});
     std::optional<BoundPlan> ending;
     if (way.ending != nullptr) {  // for which there is more scratch
@@ -433,21 +433,21 @@ class World : public test::SimtWorld {
         std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0, ending ? &*ending : nullptr));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
     ++uses_[{kernel.function, kernel.grid.y}];
-    if (test::is_short(made.call.type, kernel.function) &&
-        has_two_steps(static_cast<const ShortLaunch*>(argument)->steps.last)) {
+    if (test::is_two_shot(made.call.type, kernel.function) &&
+        has_two_steps(static_cast<const TwoShotLaunch*>(argument)->steps.last)) {
       ++two_steps_[made.call.collective];
     }
-    if (way.shape.protocol == Protocol::kSignals) {
-      auto& launch = *static_cast<SignalLaunch*>(argument);
+    if (way.shape.protocol == Protocol::kSimple) {
+      auto& launch = *static_cast<SimpleLaunch*>(argument);
       if (bound.slices <= kernel.grid.x) std::fill(std::begin(launch.full), std::end(launch.full), SliceProgram{});
       if (bound.slices == 1) std::fill(std::begin(launch.ending), std::end(launch.ending), SliceProgram{});
       const auto& operations = launch.operations;
       unfinished_ +=
           std::any_of(std::begin(operations), std::end(operations), [](auto& it) { return it.result_is_wide; });
     }
-    const bool early = way.through_host == 0 && orders_() % 4 > 0;
+    const bool early = way.host_path == 0 && orders_() % 4 > 0;
     machine_.launch(r, kernel.grid, kernel.block, test::body_of(made.call.type, kernel.function, argument), early);
-    if (way.through_host > 0) return add_host_launch(made, way, rank);
+    if (way.host_path > 0) return add_host_launch(made, way, rank);
     if (made.is_in_vain) {
       machine_.launch(r, {1}, {1}, [this, rank, r] { found_behind_[rank] = failures_of(r); }, true);
       return;
@@ -461,14 +461,14 @@ class World : public test::SimtWorld {
   // The rest of the message, on a stream of its own, so that it may also run beside calls before and after.
   void add_host_launch(Made& made, const Way& way, int rank) {
     const auto r = static_cast<size_t>(rank);
-    const BlockPart rest{made.call.count - way.through_host, way.through_host};
+    const BlockPart rest{made.call.count - way.host_path, way.host_path};
     const BoundPlan bound = bind(way.plan, made.call, rank, way.limits, rest);
-    const ThroughHost through_host{host_blocks()};
+    const HostPathLaunch host_path{host_blocks()};
     made.launches.push_back(
-        std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0, nullptr, &through_host));
+        std::make_unique<PreparedLaunch>(bound, made.call, way.shape, end_of(rank), 0, nullptr, &host_path));
     const auto [kernel, argument] = made.launches.back()->launch(made.buffers[r]->input(), made.buffers[r]->output());
-    static_cast<SignalLaunch*>(argument)->pace = rest.count % 2;
-    ++through_host_;
+    static_cast<SimpleLaunch*>(argument)->rate_limit = rest.count % 2;
+    ++host_path_;
     machine_.launch(static_cast<size_t>(ranks_) + r, kernel.grid, kernel.block,
                     test::body_of(made.call.type, kernel.function, argument));
   }
@@ -480,7 +480,7 @@ class World : public test::SimtWorld {
   std::minstd_rand orders_;  // of launches: other ones shall not make other calls
   Uses uses_;
   std::map<Collective, int> two_steps_;
-  int through_host_ = 0, endings_ = 0, unfinished_ = 0;
+  int host_path_ = 0, endings_ = 0, unfinished_ = 0;
   int kept_quiet_ = 0;
   std::map<int, int> found_behind_;  // behind a call in vain: a rank's failures until then
 };
@@ -488,7 +488,7 @@ class World : public test::SimtWorld {
 TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   Uses uses;
   std::map<Collective, int> two_steps;
-  int through_host = 0, endings = 0;
+  int host_path = 0, endings = 0;
   for (uint64_t seed = 1; seed <= 75; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -500,10 +500,10 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
     for (const auto& [kernel, times] : world.uses()) uses[kernel] += times;
     for (const auto& [collective, times] : world.two_steps()) two_steps[collective] += times;
-    through_host += world.through_host();
+    host_path += world.host_path();
     endings += world.endings();
   }
-  EXPECT_GT(through_host, 100);
+  EXPECT_GT(host_path, 100);
   EXPECT_GT(endings, 100);
   // Whoever draws once more from pick() makes other calls, of which fewer kernels may be: so there have to be more
   // seeds, or what is drawn has to come from `orders_`.
@@ -532,8 +532,8 @@ TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
   };
   for (const Algorithm& algorithm : algorithms()) {
     for (const Collective collective : algorithm.collectives) {
-      for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
-        if (protocol != Protocol::kSignals && collective == Collective::kBarrier) continue;  // no data
+      for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
+        if (protocol != Protocol::kSimple && collective == Collective::kBarrier) continue;  // no data
         for (const Direction direction : test::directions_of(algorithm, collective)) {
           for (const int ranks : {3, 4}) add_calls(algorithm, direction, collective, protocol, ranks);
         }
@@ -575,7 +575,7 @@ TEST(KernelsOnCpu, TheSameCallOverAndOver) {
   for (int number = 0; number < kCollectiveCount; ++number) {
     const auto collective = static_cast<Collective>(number);
     if (collective == Collective::kBarrier) continue;  // which has no data to carry flags
-    for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+    for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
       for (int time = 0; time < 4; ++time) call_in_a_row(collective, protocol);
     }
   }
@@ -585,11 +585,11 @@ TEST(KernelsOnCpu, TheSameCallOverAndOver) {
 // be.
 TEST(KernelsOnCpu, CopiesOfWhatWasJustWritten) {
   PlanBuilder builder({"test", Collective::kAllReduce, 1, 0, 2});
-  const LaneId lane = builder.add_lane(0, Engine::kSm);
+  const QueueId queue = builder.add_queue(0, Engine::kSm);
   const Place slot = builder.take_scratch(0, 2);
-  builder.copy(lane, slot, input_of(0), 0, 2);
-  builder.copy(lane, output_of(0), slot, 0);
-  builder.copy(lane, output_of(0), slot_after(slot, 1), 1);
+  builder.copy(queue, slot, input_of(0), 0, 2);
+  builder.copy(queue, output_of(0), slot, 0);
+  builder.copy(queue, output_of(0), slot_after(slot, 1), 1);
   const VerifiedPlan plan = verify(builder.finish());
   for (const size_t count : {100, 300, 1000}) {
     SCOPED_TRACE(count);
@@ -629,7 +629,7 @@ TEST(KernelsOnCpu, NothingBeginsWhileTheLaunchBeforeItWaitsForOneThatHasNot) {
     const auto collective = static_cast<Collective>(number);
     if (collective == Collective::kBarrier) continue;  // which has no data to carry flags
     const int rounds = collective == Collective::kBroadcast ? 6 * kRounds : kRounds;
-    for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+    for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
       for (int round = 0; round < rounds; ++round) call_in_vain(round, collective, protocol);
       EXPECT_GT((gave_up[{collective, protocol}]), 0) << name(collective) << ", " << name(protocol);
     }
@@ -666,7 +666,7 @@ TEST(KernelsOnCpu, AnAbortEndsAllWaits) {
 
 // The epoch of what came last: of data, what was in its place before. And who stores there.
 TEST(KernelsOnCpu, WhatCameLastIsReported) {
-  for (const Protocol protocol : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+  for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
     for (const size_t in_chunk : {25, 26}) {  // with flags whole words are for kernels of their own
       SCOPED_TRACE(join(name(protocol), ", ", in_chunk, " elements in a chunk"));
       World world(4, 1, 1'000'000'000'000);
@@ -675,31 +675,31 @@ TEST(KernelsOnCpu, WhatCameLastIsReported) {
       ASSERT_NO_THROW(world.run());
       for (size_t rank = 0; rank < 3; ++rank) {
         ASSERT_EQ(world.failures_of(rank), 1);
-        const StrandFailure report = world.reports_of(rank).front();
-        EXPECT_EQ(report.state, StrandFailure::kTimedOut);
+        const ChannelFailure report = world.reports_of(rank).front();
+        EXPECT_EQ(report.state, ChannelFailure::kTimedOut);
         EXPECT_EQ(report.expected_epoch, 5u);
         EXPECT_EQ(report.seen_epoch, 3u);
         EXPECT_EQ(report.peer, 3);
-        if (protocol == Protocol::kSignals) {
+        if (protocol == Protocol::kSimple) {
           EXPECT_GE(report.operation, 0);
         } else {
-          EXPECT_EQ(report.operation, StrandFailure::kData);
+          EXPECT_EQ(report.operation, ChannelFailure::kData);
         }
       }
     }
   }
 }
 
-// In whatever kernel; nor does a lane that the first call did not have.
+// In whatever kernel; nor does a queue that the first call did not have.
 TEST(KernelsOnCpu, WhoGaveUpBeginsNothingMore) {
-  for (const Protocol first : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+  for (const Protocol first : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
     SCOPED_TRACE(name(first));
     World world(3, 1, 1'000'000'000'000);
     world.add_all_reduce(2, first, 1);
     ASSERT_NO_THROW(world.run());
     const auto stored = world.memory_of(2);
-    for (const Protocol next : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
-      world.add_all_reduce(2, next, next == Protocol::kSignals ? 2 : 1);
+    for (const Protocol next : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
+      world.add_all_reduce(2, next, next == Protocol::kSimple ? 2 : 1);
     }
     ASSERT_NO_THROW(world.run());
     for (const size_t rank : {0, 1}) EXPECT_EQ(world.failures_of(rank), 1);
@@ -707,7 +707,7 @@ TEST(KernelsOnCpu, WhoGaveUpBeginsNothingMore) {
   }
 }
 
-// A rank that comes when the others are about to give up: some strands may have given up, and others gone on.
+// A rank that comes when the others are about to give up: some channels may have given up, and others gone on.
 TEST(KernelsOnCpu, WhoseOutputIsWrongHasSaidSo) {
   int gave_up = 0, went_well = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {

@@ -1,18 +1,18 @@
 // Which kernel a call gets, by where its buffers and the pieces of its message begin.
-#include "runtime/cuda/prepared_launch.hpp"
+#include "runtime/cuda/kernels/prepared_launch.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 
 #include "algorithms/algorithm.hpp"
-#include "runtime/cuda/cuda_rank.hpp"
+#include "runtime/cuda/rank/cuda_rank.hpp"
 
 namespace plait {
 namespace {
 
 constexpr DataType kType = DataType::kFloat32;
-constexpr LaunchShape kSignals{Protocol::kSignals, 8, 256}, kPackets{Protocol::kPackets, 64, 512};
+constexpr LaunchShape kSignals{Protocol::kSimple, 8, 256}, kPackets{Protocol::kLl, 64, 512};
 
 // Of rank 0 of two, for buffers so many bytes after multiples of everything.
 const void* kernel_for(Collective collective, size_t count, const LaunchShape& shape, size_t input_at,
@@ -22,7 +22,7 @@ const void* kernel_for(Collective collective, size_t count, const LaunchShape& s
   arguments.collective = collective;
   arguments.ranks = 2;
   arguments.engine = Engine::kSm;
-  arguments.reach = Reach::kStaged;
+  arguments.access = Access::kStaged;
   const VerifiedPlan plan = verify(make_plan("flat(store)", arguments));
   DeviceRank self;
   self.ranks = 2;
@@ -34,7 +34,7 @@ const void* kernel_for(Collective collective, size_t count, const LaunchShape& s
 }
 
 TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
-  const void* const aligned = lane_kernel(Protocol::kSignals, kType);
+  const void* const aligned = queue_kernel(Protocol::kSimple, kType);
   const void* const unaligned = unaligned_kernel(kType);
   ASSERT_NE(aligned, unaligned);
   for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
@@ -54,15 +54,15 @@ TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
   }
 }
 
-TEST(PreparedLaunch, ShortCallsTakeWordsWhereAllAreWhole) {
-  for (const LaunchShape& shape : {kPackets, LaunchShape{Protocol::kLines, 64, 512}}) {
+TEST(PreparedLaunch, TwoShotCallsTakeWordsWhereAllAreWhole) {
+  for (const LaunchShape& shape : {kPackets, LaunchShape{Protocol::kLl128, 64, 512}}) {
     const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
       return kernel_for(Collective::kAllGather, count, shape, input_at, output_at);
     };
-    const auto short_kernel = [&](bool is_whole) {
-      return shape.protocol == Protocol::kPackets ? short_packets(kType, 1, is_whole) : short_lines(kType, 0, is_whole);
+    const auto two_shot_kernel = [&](bool is_whole) {
+      return shape.protocol == Protocol::kLl ? two_shot_ll(kType, 1, is_whole) : two_shot_ll128(kType, 0, is_whole);
     };
-    const void *const whole = short_kernel(true), *const any = short_kernel(false);
+    const void *const whole = two_shot_kernel(true), *const any = two_shot_kernel(false);
     ASSERT_NE(whole, any);
     EXPECT_EQ(kernel(64, 0, 0), whole);
     EXPECT_EQ(kernel(64, 8, 24), whole);

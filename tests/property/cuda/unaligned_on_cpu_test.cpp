@@ -13,10 +13,10 @@
 // clang-format off: ahead of all kernels
 #include "support/simt.hpp"
 // clang-format on
-#include "runtime/cuda/callers_share.cuh"
-#include "runtime/cuda/copy_bytes.cuh"
-#include "runtime/cuda/elements.cuh"
-#include "runtime/cuda/unaligned.cuh"
+#include "runtime/cuda/device/copy_bytes.cuh"
+#include "runtime/cuda/device/elements.cuh"
+#include "runtime/cuda/device/unaligned.cuh"
+#include "runtime/cuda/kernels/user_share.cuh"
 
 namespace plait {
 namespace {
@@ -151,12 +151,12 @@ void move_vectors(size_t from_distance, size_t to_distance, uint32_t vectors) {
   const std::byte* const in = from.get();
   std::byte* const out = to.get();
   machine.launch(0, {1}, {kThreads}, [=] {
-    const uint32_t lane = threadIdx.x % kWarpThreads, last = vectors - 1;
-    for (uint32_t warp = 1 + threadIdx.x - lane; warp < last; warp += kThreads * kAtOnce) {
+    const uint32_t queue = threadIdx.x % kWarpThreads, last = vectors - 1;
+    for (uint32_t warp = 1 + threadIdx.x - queue; warp < last; warp += kThreads * kAtOnce) {
       Pack<type, uint4> values[kAtOnce];
-      load_vectors<false>(in, warp + lane, kThreads, last, values);
-      complete_vectors<false>(in, warp + lane, kThreads, last, values);
-      store_vectors<false>(out, warp + lane, kThreads, last, values);
+      load_vectors<false>(in, warp + queue, kThreads, last, values);
+      complete_vectors<false>(in, warp + queue, kThreads, last, values);
+      store_vectors<false>(out, warp + queue, kThreads, last, values);
     }
   });
   ASSERT_NO_THROW(machine.run());
@@ -183,20 +183,20 @@ TEST(UnalignedOnCpu, VectorsAtAnyDistance) {
 template <DataType type>
 void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
   using Share = ShiftedShare<Pack<type, uint64_t>>;
-  constexpr unsigned kThreads = 64, kOfWarp = kWarpThreads / lines::kThreads, kRound = 2 * kOfWarp;
+  constexpr unsigned kThreads = 64, kOfWarp = kWarpThreads / ll128::kThreads, kRound = 2 * kOfWarp;
   const Source from(from_distance, bytes);
   Memory to(to_distance, bytes, std::byte{0xff});
   Simt machine(bytes * 64 + from_distance * 8 + to_distance);
   auto* const in = const_cast<std::byte*>(from.get());
   std::byte* const out = to.get();
-  const ShortSteps::Extent extent = {(bytes + 7) / 8, (bytes + 7) / 8 * 8 - bytes};
+  const TwoShotSteps::Extent extent = {(bytes + 7) / 8, (bytes + 7) / 8 * 8 - bytes};
   machine.launch(0, {1}, {kThreads}, [=] {
-    const uint32_t in_warp = threadIdx.x % kWarpThreads / lines::kThreads;
+    const uint32_t in_warp = threadIdx.x % kWarpThreads / ll128::kThreads;
     for (uint32_t line = threadIdx.x / kWarpThreads * kRound; line * kLineData < bytes;
          line += kThreads / kWarpThreads * kRound) {
-      lines::Pair pairs[2];
+      ll128::Pair pairs[2];
       const auto first = [&](uint32_t l) {
-        return (line + l * kOfWarp + in_warp) * lines::kWords + 2 * lines::place();
+        return (line + l * kOfWarp + in_warp) * ll128::kWords + 2 * ll128::place();
       };
       for (uint32_t l = 0; l < 2; ++l) pairs[l] = Share(in, first(l), extent).load();
       for (uint32_t l = 0; l < 2; ++l) Share(in, first(l), extent).load_ends(pairs[l]);

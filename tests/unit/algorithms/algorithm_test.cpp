@@ -167,14 +167,14 @@ TEST_P(EveryAlgorithm, RefusesWhatItDoesNotUse) {
     arguments.factors = {2, 2};
     if (!uses.factors || !moves) expect_refused(arguments, "has no factors");
     arguments = plain;
-    arguments.reach = Reach::kPeer;
+    arguments.access = Access::kZeroCopy;
     if (!uses.zero_copy || !moves) expect_refused(arguments, "has no zero-copy plan");
     arguments.engine = Engine::kCopy;
     if (!uses.engine || !moves) expect_invalid([&] { algorithm().make(arguments); }, "algorithm");
   }
 }
 
-// Whatever limits them: that they cost too much, or that there are two lanes.
+// Whatever limits them: that they cost too much, or that there are two queues.
 TEST_P(EveryAlgorithm, RefusesPartsWithoutEnd) {
   if (!algorithm().uses.parts) return;
   for (AlgorithmArguments arguments : test::forms_of(algorithm(), four_ranks(algorithm().collectives[0]))) {
@@ -189,7 +189,7 @@ TEST_P(EveryAlgorithm, BuildsNoMoreOperationsThanItIsAllowed) {
   const Plan plan = algorithm().make(arguments);
   int operations = 0;
   for (const RankPlan& rank : plan.ranks) {
-    for (const Lane& lane : rank.lanes) operations += static_cast<int>(lane.operations.size());
+    for (const Queue& queue : rank.queues) operations += static_cast<int>(queue.operations.size());
   }
   arguments.most_operations = operations;
   EXPECT_EQ(algorithm().make(arguments), plan);
@@ -222,12 +222,12 @@ TEST(SeveralNodes, ServedByTheOthers) {
       if (candidates.empty()) continue;
       const VerifiedPlan plan = verify(algorithm.make(candidates[0]));
       EXPECT_GT(test::count(plan.plan(), OpKind::kSend), 0) << algorithm.name;
-      for (const RankPlan& rank : plan.plan().ranks) {  // messages have lanes of their own
-        for (const Lane& lane : rank.lanes) {
-          for (const Operation& operation : lane.operations) {
+      for (const RankPlan& rank : plan.plan().ranks) {  // messages have queues of their own
+        for (const Queue& queue : rank.queues) {
+          for (const Operation& operation : queue.operations) {
             const bool message = operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive;
-            EXPECT_EQ(message && lane.engine != Engine::kNet, false) << algorithm.name;
-            EXPECT_EQ(operation.kind == OpKind::kFold && lane.engine == Engine::kNet, false) << algorithm.name;
+            EXPECT_EQ(message && queue.engine != Engine::kNet, false) << algorithm.name;
+            EXPECT_EQ(operation.kind == OpKind::kReduce && queue.engine == Engine::kNet, false) << algorithm.name;
           }
         }
       }
@@ -257,7 +257,7 @@ TEST(SeveralNodes, EveryCollectiveHasAnAlgorithm) {
 int64_t operations_of(const Plan& plan) {
   int64_t operations = 0;
   for (const RankPlan& rank : plan.ranks) {
-    for (const Lane& lane : rank.lanes) operations += static_cast<int64_t>(lane.operations.size());
+    for (const Queue& queue : rank.queues) operations += static_cast<int64_t>(queue.operations.size());
   }
   return operations;
 }

@@ -44,7 +44,7 @@ TEST(Bruck, FewestStepsAndLeastBytesOfEveryRank) {
 TEST(Bruck, OperationsStayFew) {
   for (const int ranks : {64, 100, 255}) {
     const Plan plan = make_plan("bruck", bruck_of(ranks, Collective::kAllGather));
-    EXPECT_LE(test::count(plan, OpKind::kFold), ranks * (1 + 8) + ranks);  // those that wrap around are two
+    EXPECT_LE(test::count(plan, OpKind::kReduce), ranks * (1 + 8) + ranks);  // those that wrap around are two
   }
 }
 
@@ -56,8 +56,8 @@ TEST(Bruck, ScratchAndReach) {
   const Plan by_store = make_plan("bruck", bruck_of(11, Collective::kAllReduce, Direction::kStore));
   for (int rank = 0; rank < 11; ++rank) {
     EXPECT_EQ(by_store.ranks[rank].scratch_slots, 10 + 11);
-    for (const Operation& fold : test::operations(by_store, rank, OpKind::kFold)) {
-      for (const Place& source : fold.sources) EXPECT_EQ(source.rank, rank);
+    for (const Operation& reduce : test::operations(by_store, rank, OpKind::kReduce)) {
+      for (const Place& source : reduce.sources) EXPECT_EQ(source.rank, rank);
     }
   }
 }

@@ -17,11 +17,11 @@ AlgorithmArguments trees_of(int ranks, Collective collective, int root = 0) {
   return arguments;
 }
 
-// How many ranks each rank passes a half to on its way down: of the lane that does so.
-std::map<int, int> children_in(const Plan& plan, int lane) {
+// How many ranks each rank passes a half to on its way down: of the queue that does so.
+std::map<int, int> children_in(const Plan& plan, int queue) {
   std::map<int, int> children;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    for (const Operation& operation : plan.ranks[rank].lanes[lane].operations) {
+    for (const Operation& operation : plan.ranks[rank].queues[queue].operations) {
       if (operation.kind == OpKind::kSignal && operation.peer_rank != rank) ++children[rank];
     }
   }
@@ -38,8 +38,8 @@ TEST(DoubleBinaryTree, InnerNodesOfOneTreeAreLeavesOfTheOther) {
     for (const auto& [rank, count] : children) {
       EXPECT_LE(count, 2) << "rank " << rank << " of " << ranks;
       std::set<int> of_rank;
-      for (const Operation& operation : plan.ranks[rank].lanes[kDown].operations) {
-        if (operation.kind == OpKind::kFold) of_rank.insert(operation.chunk);
+      for (const Operation& operation : plan.ranks[rank].queues[kDown].operations) {
+        if (operation.kind == OpKind::kReduce) of_rank.insert(operation.chunk);
       }
       EXPECT_EQ(of_rank.size(), 1U) << "rank " << rank << " of " << ranks;
       halves.insert(of_rank.begin(), of_rank.end());

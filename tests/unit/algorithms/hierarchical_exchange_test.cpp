@@ -70,7 +70,7 @@ TEST(BinomialBlocks, OperationsStayFewFromAnyRoot) {
   for (const int root : {0, 31, 63}) {
     for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
       const VerifiedPlan plan = test::verified("binomial", on_nodes(64, 64, collective, root));
-      EXPECT_LE(test::count(plan.plan(), OpKind::kFold), 2 * 64 + 2 * 7);
+      EXPECT_LE(test::count(plan.plan(), OpKind::kReduce), 2 * 64 + 2 * 7);
       EXPECT_EQ(plan.report().steps, 6);
     }
   }
@@ -81,7 +81,7 @@ TEST(BinomialBlocks, RefuseWhatTheyDoNotUse) {
   arguments.parts = 2;
   test::expect_invalid([&] { make_plan("binomial", arguments); }, "a gather takes no parts");
   arguments.parts = 1;
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   test::expect_invalid([&] { make_plan("binomial", arguments); }, "passes through the library's memory");
 }
 

@@ -22,9 +22,9 @@ AlgorithmArguments rings(const std::vector<int>& factors) {
 // To whom a rank stores, and how many chunks, in its order of operations.
 std::vector<std::pair<int, int>> stores(const Plan& plan, int rank) {
   std::vector<std::pair<int, int>> found;
-  for (const Operation& fold : test::operations(plan, rank, OpKind::kFold)) {
-    for (const Place& place : fold.destinations) {
-      if (place.rank != rank) found.emplace_back(place.rank, fold.chunks);
+  for (const Operation& reduce : test::operations(plan, rank, OpKind::kReduce)) {
+    for (const Place& place : reduce.destinations) {
+      if (place.rank != rank) found.emplace_back(place.rank, reduce.chunks);
     }
   }
   return found;
@@ -43,8 +43,8 @@ TEST(HierarchicalRing, InPairsIsRabenseifner) {
   for (int chunk = 0; chunk < 4; ++chunk) {
     int completed_by = -1;
     for (int rank = 0; rank < 4; ++rank) {
-      for (size_t i = 0; i < plan.plan().ranks[rank].lanes[0].operations.size(); ++i) {
-        const Operation& operation = plan.plan().ranks[rank].lanes[0].operations[i];
+      for (size_t i = 0; i < plan.plan().ranks[rank].queues[0].operations.size(); ++i) {
+        const Operation& operation = plan.plan().ranks[rank].queues[0].operations[i];
         if (plan.report().facts[rank][0][i].finishes && operation.chunk == chunk) completed_by = rank;
       }
     }
@@ -111,7 +111,7 @@ TEST(HierarchicalRing, EveryOrderedFactorisationUpTo64) {
     std::vector<int> factors;
     for_each_factorisation(ranks, factors, [&] {
       AlgorithmArguments arguments = rings(factors);
-      arguments.reach = ++plans % 2 == 0 ? Reach::kPeer : Reach::kStaged;
+      arguments.access = ++plans % 2 == 0 ? Access::kZeroCopy : Access::kStaged;
       const VerifiedPlan plan = test::verified("hierarchical_ring", arguments);
       int steps = 0;
       for (const int factor : factors) steps += 2 * (factor - 1);

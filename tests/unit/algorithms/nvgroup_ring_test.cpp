@@ -12,18 +12,18 @@ AlgorithmArguments equal_groups(int groups, int size) {
   AlgorithmArguments arguments;
   arguments.ranks = groups * size;
   arguments.engine = Engine::kSm;
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   arguments.groups.resize(groups);
   for (int rank = 0; rank < arguments.ranks; ++rank) arguments.groups[rank / size].push_back(rank);
   return arguments;
 }
 
 TEST(NvGroupRing, OneGroupIsFlat) {
-  for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+  for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
     AlgorithmArguments arguments = equal_groups(1, 6);
-    arguments.reach = reach;
+    arguments.access = access;
     Plan plan = make_plan("nvgroup_ring", arguments);
-    const Plan flat = make_plan(reach == Reach::kPeer ? "flat(store)" : "flat(load)", arguments);
+    const Plan flat = make_plan(access == Access::kZeroCopy ? "flat(store)" : "flat(load)", arguments);
     plan.algorithm = flat.algorithm;
     EXPECT_EQ(plan, flat);
   }
@@ -35,21 +35,21 @@ TEST(NvGroupRing, SummitNodeUsesEveryLinkToTheHostAlike) {
   EXPECT_EQ(plan.plan().chunk_count(), 2 * 3);
   for (int rank = 0; rank < 6; ++rank) {
     const int leader = rank / 3 * 3;
-    // Its slice of M to the host; of M/2 (arrived) and of M (complete) from it. What the leader's cpu lane passes on is
-    // in host memory already.
+    // Its slice of M to the host; of M/2 (arrived) and of M (complete) from it. What the leader's cpu queue passes on
+    // is in host memory already.
     EXPECT_EQ(test::traffic_between(plan.report(), {rank}, {leader, true}), 2);
     EXPECT_EQ(test::traffic_between(plan.report(), {leader, true}, {rank}), 1 + 2);
   }
 }
 
-TEST(NvGroupRing, CpuLanesAtLeadersOnly) {
+TEST(NvGroupRing, CpuQueuesAtLeadersOnly) {
   const Plan plan = make_plan("nvgroup_ring", equal_groups(3, 4));
   for (int rank = 0; rank < 12; ++rank) {
-    const auto& lanes = plan.ranks[rank].lanes;
-    ASSERT_EQ(lanes.size(), rank % 4 == 0 ? 2U : 1U);
-    EXPECT_EQ(lanes[0].engine, Engine::kSm);
+    const auto& queues = plan.ranks[rank].queues;
+    ASSERT_EQ(queues.size(), rank % 4 == 0 ? 2U : 1U);
+    EXPECT_EQ(queues[0].engine, Engine::kSm);
     if (rank % 4 == 0) {
-      EXPECT_EQ(lanes[1].engine, Engine::kCpu);
+      EXPECT_EQ(queues[1].engine, Engine::kCpu);
     }
     EXPECT_EQ(plan.ranks[rank].host_slots, rank % 4 == 0 ? 2 * plan.chunk_count() : 0);
     EXPECT_EQ(plan.ranks[rank].scratch_slots, 2);  // sums of two chunks, one slice each
@@ -61,14 +61,14 @@ TEST(NvGroupRing, FillsThePipeFirst) {
   const Plan plan = make_plan("nvgroup_ring", equal_groups(4, 2));
   for (int rank = 0; rank < 8; ++rank) {
     const int group = rank / 2;
-    const auto folds = test::operations(plan, rank, OpKind::kFold);
-    ASSERT_GE(folds.size(), 4U);
-    EXPECT_EQ(folds[0].destinations[0].buffer, Buffer::kHost);
-    EXPECT_EQ(folds[0].chunk / 2, group);
+    const auto reduces = test::operations(plan, rank, OpKind::kReduce);
+    ASSERT_GE(reduces.size(), 4U);
+    EXPECT_EQ(reduces[0].destinations[0].buffer, Buffer::kHost);
+    EXPECT_EQ(reduces[0].chunk / 2, group);
     for (int t = 1; t < 4; ++t) {
-      EXPECT_EQ(folds[t].destinations[0].buffer, Buffer::kScratch);
-      EXPECT_EQ(folds[t].chunk / 2, (group - t + 4) % 4);
-      EXPECT_EQ(folds[t].chunks, 1);
+      EXPECT_EQ(reduces[t].destinations[0].buffer, Buffer::kScratch);
+      EXPECT_EQ(reduces[t].chunk / 2, (group - t + 4) % 4);
+      EXPECT_EQ(reduces[t].chunks, 1);
     }
   }
 }
@@ -79,12 +79,12 @@ TEST(NvGroupRing, UnequalGroups) {
            {{5}, {4, 3, 2, 1, 0}},
            {{0, 1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11}, {12, 13, 14}, {15, 16, 17, 18}},
        }) {
-    for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+    for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
       AlgorithmArguments arguments;
       for (const auto& group : groups) arguments.ranks += static_cast<int>(group.size());
       arguments.ranks -= 1;  // the default is one
       arguments.groups = groups;
-      arguments.reach = reach;
+      arguments.access = access;
       arguments.parts = 2;
       EXPECT_NO_THROW(test::verified("nvgroup_ring", arguments));
     }

@@ -17,11 +17,11 @@ inline VerifiedPlan verified(std::string_view algorithm, const AlgorithmArgument
   return verify(make_plan(algorithm, arguments));
 }
 
-// All operations of a kind of one rank, lane by lane.
+// All operations of a kind of one rank, queue by queue.
 inline std::vector<Operation> operations(const Plan& plan, int rank, OpKind kind) {
   std::vector<Operation> found;
-  for (const Lane& lane : plan.ranks.at(rank).lanes) {
-    for (const Operation& operation : lane.operations) {
+  for (const Queue& queue : plan.ranks.at(rank).queues) {
+    for (const Operation& operation : queue.operations) {
       if (operation.kind == kind) found.push_back(operation);
     }
   }

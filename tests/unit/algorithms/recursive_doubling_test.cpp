@@ -30,9 +30,9 @@ TEST(RecursiveDoubling, PartnersAtDoubledDistances) {
 TEST(RecursiveDoubling, LowerPartFirst) {
   const Plan plan = make_plan("recursive_doubling", doubling_of(8));
   for (int rank = 0; rank < 8; ++rank) {
-    for (const Operation& fold : test::operations(plan, rank, OpKind::kFold)) {
-      if (fold.sources.size() == 2) {
-        EXPECT_LT(fold.sources[0].rank, fold.sources[1].rank);
+    for (const Operation& reduce : test::operations(plan, rank, OpKind::kReduce)) {
+      if (reduce.sources.size() == 2) {
+        EXPECT_LT(reduce.sources[0].rank, reduce.sources[1].rank);
       }
     }
   }

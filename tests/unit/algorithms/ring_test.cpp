@@ -31,7 +31,7 @@ TEST(Ring, ReadsWritesAndSlotsAreAsDocumented) {
     AlgorithmArguments arguments = ring_of(ranks);
     arguments.parts = 2;
     const VerifiedPlan staged = test::verified("ring", arguments);
-    arguments.reach = Reach::kPeer;
+    arguments.access = Access::kZeroCopy;
     const VerifiedPlan peer = test::verified("ring", arguments);
     for (int rank = 0; rank < ranks; ++rank) {
       EXPECT_EQ(staged.plan().ranks[rank].scratch_slots, 2 * ranks);
@@ -49,10 +49,10 @@ TEST(Ring, RankCompletesItsOwnChunk) {
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
     const VerifiedPlan plan = test::verified("ring", ring_of(5, collective));
     for (int rank = 0; rank < 5; ++rank) {
-      for (const Operation& fold : test::operations(plan.plan(), rank, OpKind::kFold)) {
-        const auto& to = fold.destinations;
-        if (fold.sources.size() > 1 && std::find(to.begin(), to.end(), Place{rank, Buffer::kOutput, 0}) != to.end()) {
-          EXPECT_EQ(fold.chunk, rank);
+      for (const Operation& reduce : test::operations(plan.plan(), rank, OpKind::kReduce)) {
+        const auto& to = reduce.destinations;
+        if (reduce.sources.size() > 1 && std::find(to.begin(), to.end(), Place{rank, Buffer::kOutput, 0}) != to.end()) {
+          EXPECT_EQ(reduce.chunk, rank);
         }
       }
     }
@@ -66,7 +66,7 @@ TEST(Ring, AcrossNodesOnlyNeighboursAtTheEdgeSendMessages) {
   for (int rank = 0; rank < 6; ++rank) {
     const bool edge = rank == 2 || rank == 5;
     EXPECT_EQ(test::operations(plan.plan(), rank, OpKind::kSend).size(), edge ? 10U : 0U);
-    EXPECT_EQ(plan.plan().ranks[rank].lanes.size(), edge || rank == 0 || rank == 3 ? 2U : 1U);
+    EXPECT_EQ(plan.plan().ranks[rank].queues.size(), edge || rank == 0 || rank == 3 ? 2U : 1U);
     // The first rank of a node lands finished chunks in its output; the last stages p - 2 pieces that leave.
     EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, rank % 3 == 0 ? 5 : edge ? 6 + 4 : 6);
   }
@@ -78,11 +78,11 @@ TEST(Ring, PartsOfAStepFollowOneAnother) {
   const VerifiedPlan plan = test::verified("ring", arguments);
   EXPECT_EQ(plan.report().steps, 4);
   EXPECT_EQ(plan.plan().chunk_count(), 12);
-  // Between two waits of a lane there is exactly one part, so its send overlaps the wait for the next.
-  int folds_since_wait = 0, most = 0;
-  for (const Operation& operation : plan.plan().ranks[0].lanes[0].operations) {
-    if (operation.kind == OpKind::kWait) folds_since_wait = 0;
-    if (operation.kind == OpKind::kFold) most = std::max(most, ++folds_since_wait);
+  // Between two waits of a queue there is exactly one part, so its send overlaps the wait for the next.
+  int reduces_since_wait = 0, most = 0;
+  for (const Operation& operation : plan.plan().ranks[0].queues[0].operations) {
+    if (operation.kind == OpKind::kWait) reduces_since_wait = 0;
+    if (operation.kind == OpKind::kReduce) most = std::max(most, ++reduces_since_wait);
   }
   EXPECT_EQ(most, 4);  // before the first wait: all parts of step 0
 }

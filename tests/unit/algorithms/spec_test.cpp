@@ -85,7 +85,7 @@ TEST(Spec, WhatIsGivenWinsOverTheMachine) {
   const AlgorithmArguments given =
       apply(parse_spec("flat(store, zero_copy, engine=copy)", Collective::kAllReduce), machine);
   EXPECT_EQ(given.direction, Direction::kStore);
-  EXPECT_EQ(given.reach, Reach::kPeer);
+  EXPECT_EQ(given.access, Access::kZeroCopy);
   EXPECT_EQ(given.engine, Engine::kCopy);
   EXPECT_EQ(given.parts, 3);
   EXPECT_EQ(given.ranks, 6);

@@ -30,12 +30,12 @@ class TwoLevels : public ::testing::TestWithParam<std::tuple<Direction, bool>> {
     return nodes;
   }
   PlanBuilder builder_of(int chunks) const {
-    return PlanBuilder({"two levels", Collective::kAllReduce, kRanks, 0, chunks, Reach::kStaged, nodes()});
+    return PlanBuilder({"two levels", Collective::kAllReduce, kRanks, 0, chunks, Access::kStaged, nodes()});
   }
-  std::vector<LaneId> add_a_lane_a_rank(PlanBuilder& builder) const {
-    std::vector<LaneId> lanes;
-    for (int rank = 0; rank < kRanks; ++rank) lanes.push_back(builder.add_lane(rank, Engine::kCpu));
-    return lanes;
+  std::vector<QueueId> add_a_queue_a_rank(PlanBuilder& builder) const {
+    std::vector<QueueId> queues;
+    for (int rank = 0; rank < kRanks; ++rank) queues.push_back(builder.add_queue(rank, Engine::kCpu));
+    return queues;
   }
 };
 
@@ -44,14 +44,14 @@ TEST_P(TwoLevels, ExchangesAroundRings) {
   PlanBuilder builder = builder_of(kMembers * kGroups);
   const std::vector<int> node_of = nodes();
   Carrier carrier(builder, node_of);
-  const std::vector<LaneId> lanes = add_a_lane_a_rank(builder);
+  const std::vector<QueueId> queues = add_a_queue_a_rank(builder);
   HeldByRank held = all_inputs(kRanks), outputs(kRanks);
   for (int rank = 0; rank < kRanks; ++rank) outputs[rank] = {{output_of(rank)}};
   std::deque<Stages> stages;
   std::vector<PieceExchange> exchanges;
   for (int group = 0; group < kGroups; ++group) {
-    std::vector<LaneId> members;
-    for (const int rank : group_of(group)) members.push_back(lanes[rank]);
+    std::vector<QueueId> members;
+    for (const int rank : group_of(group)) members.push_back(queues[rank]);
     stages.emplace_back(builder, members, Engine::kCpu, false);
     exchanges.emplace_back(builder, stages.back(),
                            PieceExchange::Shape{.piece_chunks = kGroups, .direction = direction()});
@@ -60,7 +60,7 @@ TEST_P(TwoLevels, ExchangesAroundRings) {
   }
   for (int x = 0; x < kMembers; ++x) {
     RingSteps::Shape shape;
-    for (int group = 0; group < kGroups; ++group) shape.lanes.push_back(lanes[group * kMembers + x]);
+    for (int group = 0; group < kGroups; ++group) shape.queues.push_back(queues[group * kMembers + x]);
     shape.first_chunk = x * kGroups;
     RingSteps ring(builder, carrier, shape);
     ring.reduce_scatter(held);
@@ -78,18 +78,18 @@ TEST_P(TwoLevels, TreesAroundAnExchange) {
   const std::vector<int> node_of;
   Carrier carrier(builder, node_of);
   TreeShape shape;
-  shape.lanes = {add_a_lane_a_rank(builder)};
+  shape.queues = {add_a_queue_a_rank(builder)};
   shape.part_chunks = kGroups;
   shape.direction = direction();
   std::vector<Tree> trees;
-  std::vector<LaneId> heads;
+  std::vector<QueueId> heads;
   HeldByRank sums(kRanks);
   for (int group = 0; group < kGroups; ++group) {
     const Tree& tree = trees.emplace_back(group * kMembers, kRanks);
     add_binomial(trees.back(), group_of(group));
     sums[tree.root()] = {{builder.take_scratch(tree.root(), kGroups)}};
     reduce_along(builder, carrier, tree, shape, all_inputs(kRanks), sums[tree.root()][0]);
-    heads.push_back(shape.lane(0, tree.root()));
+    heads.push_back(shape.queue(0, tree.root()));
   }
   Stages stages(builder, heads, Engine::kCpu, false);
   PieceExchange exchange(builder, stages, {.direction = direction()});

@@ -16,9 +16,9 @@ AlgorithmArguments two_sockets(int gpus) {
 
 TEST(ThreeStage, TwoSocketsOfOneToFourGpus) {
   for (int gpus = 1; gpus <= 4; ++gpus) {
-    for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+    for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
       AlgorithmArguments arguments = two_sockets(gpus);
-      arguments.reach = reach;
+      arguments.access = access;
       const VerifiedPlan plan = test::verified("three_stage", arguments);
       EXPECT_EQ(plan.report().steps, 2 + (gpus > 1 ? 2 : 0));
       // Only leaders cross the sockets, with M each way.
@@ -33,21 +33,21 @@ TEST(ThreeStage, TwoSocketsOfOneToFourGpus) {
 
 TEST(ThreeStage, PeerMembersDoNothingButSignalAndWait) {
   AlgorithmArguments arguments = two_sockets(3);
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   const Plan plan = make_plan("three_stage", arguments);
   for (const int member : {1, 2, 4, 5}) {
-    EXPECT_EQ(test::operations(plan, member, OpKind::kFold).size(), 0U);
+    EXPECT_EQ(test::operations(plan, member, OpKind::kReduce).size(), 0U);
     EXPECT_EQ(plan.ranks[member].scratch_slots, 0);
   }
 }
 
-TEST(ThreeStage, PartsHaveLanesOfTheirOwn) {
+TEST(ThreeStage, PartsHaveQueuesOfTheirOwn) {
   AlgorithmArguments arguments = two_sockets(2);
   for (int parts = 1; parts <= 7; ++parts) {
     arguments.parts = parts;
     const VerifiedPlan plan = test::verified("three_stage", arguments);
     for (const RankPlan& rank : plan.plan().ranks) {
-      EXPECT_EQ(rank.lanes.size(), static_cast<size_t>(std::min(parts, 3)));
+      EXPECT_EQ(rank.queues.size(), static_cast<size_t>(std::min(parts, 3)));
     }
     // Three parts take the time of one in steps.
     EXPECT_EQ(plan.report().steps, 2 + 2 * ((parts + 2) / 3));
@@ -67,8 +67,8 @@ TEST(ThreeStage, LeaderIsTheFirstOfItsGroup) {
 TEST(ThreeStage, MembersOnOtherNodesGetMessages) {
   AlgorithmArguments arguments = two_sockets(2);
   arguments.node_of = {0, 1, 2, 3};
-  for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
-    arguments.reach = reach;
+  for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
+    arguments.access = access;
     EXPECT_GT(test::count(test::verified("three_stage", arguments).plan(), OpKind::kSend), 0);
   }
 }

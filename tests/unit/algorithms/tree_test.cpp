@@ -47,11 +47,12 @@ TEST(Tree, BinomialOfAnySize) {
 }
 
 TEST(Binomial, EveryRankReceivesOnceFromAnyRoot) {
-  for (const Reach reach : {Reach::kStaged, Reach::kPeer}) {
+  for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
     for (int root = 0; root < 11; ++root) {
       AlgorithmArguments arguments = tree_of(11, Collective::kBroadcast, root);
-      arguments.reach = reach;
-      const VerifiedPlan plan = test::verified(reach == Reach::kPeer ? "binomial(store)" : "binomial(load)", arguments);
+      arguments.access = access;
+      const VerifiedPlan plan =
+          test::verified(access == Access::kZeroCopy ? "binomial(store)" : "binomial(load)", arguments);
       std::vector<int64_t> received(11, 0);
       for (const Traffic& traffic : plan.report().traffic) received[traffic.to.rank] += traffic.chunks;
       for (int rank = 0; rank < 11; ++rank) EXPECT_EQ(received[rank], rank == root ? 0 : 1);
@@ -73,18 +74,18 @@ TEST(Binomial, EntersEveryNodeOnce) {
   }
 }
 
-TEST(Binomial, ReduceCombinesAllChildrenInOneFold) {
+TEST(Binomial, ReduceCombinesAllChildrenInOneReduce) {
   const VerifiedPlan plan = test::verified("binomial", tree_of(8, Collective::kReduce));
-  const auto folds = test::operations(plan.plan(), 0, OpKind::kFold);
-  ASSERT_EQ(folds.size(), 1U);
-  EXPECT_EQ(folds[0].sources.size(), 4U);
+  const auto reduces = test::operations(plan.plan(), 0, OpKind::kReduce);
+  ASSERT_EQ(reduces.size(), 1U);
+  EXPECT_EQ(reduces[0].sources.size(), 4U);
   for (int rank = 1; rank < 8; ++rank) EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, 1);
   EXPECT_EQ(plan.plan().ranks[0].scratch_slots, 0);
 }
 
 TEST(Binomial, PeerReadsLeavesInPlace) {
   AlgorithmArguments arguments = tree_of(8, Collective::kReduce);
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   const VerifiedPlan plan = test::verified("binomial", arguments);
   for (int rank = 0; rank < 8; ++rank) {
     const bool sums_up = rank == 2 || rank == 4 || rank == 6;
@@ -98,7 +99,7 @@ TEST(Chain, PartsFollowOneAnother) {
   arguments.parts = 5;
   const VerifiedPlan plan = test::verified("chain", arguments);
   EXPECT_EQ(plan.report().steps, 3);
-  const auto& operations = plan.plan().ranks[3].lanes[0].operations;
+  const auto& operations = plan.plan().ranks[3].queues[0].operations;
   ASSERT_EQ(operations.size(), 15U);
   for (int part = 0; part < 5; ++part) {
     EXPECT_EQ(operations[3 * part].kind, OpKind::kWait);
@@ -113,13 +114,13 @@ TEST(Chain, PartsFollowOneAnother) {
 
 TEST(Chain, PeerStoresStraightToOutputs) {
   AlgorithmArguments arguments = tree_of(5, Collective::kBroadcast);
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   test::expect_invalid([&] { make_plan("chain(load)", arguments); }, "use chain(store, zero_copy)");
   test::expect_invalid([&] { make_plan("binomial(load)", arguments); }, "a zero-copy broadcast goes by store");
   const VerifiedPlan plan = test::verified("chain(store)", arguments);
   EXPECT_EQ(plan.report().steps, 5);
   for (const RankPlan& rank : plan.plan().ranks) EXPECT_EQ(rank.scratch_slots, 0);
-  EXPECT_EQ(test::count(plan.plan(), OpKind::kFold), 5);
+  EXPECT_EQ(test::count(plan.plan(), OpKind::kReduce), 5);
 }
 
 }  // namespace

@@ -21,33 +21,33 @@ AlgorithmArguments arguments_for(Collective collective, int ranks, Engine engine
   arguments.ranks = ranks;
   arguments.root = has_root(collective) ? ranks / 2 : 0;
   arguments.engine = engine;
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   return arguments;
 }
 
-// The kinds of a lane's operations, such as "signal wait fold signal wait".
-std::string kinds(const Lane& lane) {
+// The kinds of a queue's operations, such as "signal wait reduce signal wait".
+std::string kinds(const Queue& queue) {
   std::string text;
-  for (const Operation& operation : lane.operations)
+  for (const Operation& operation : queue.operations)
     text += (text.empty() ? "" : " ") + std::string(name(operation.kind));
   return text;
 }
 
-// The peer of all signals and waits of a lane; -1 where it has none.
-int only_peer(const Lane& lane) {
+// The peer of all signals and waits of a queue; -1 where it has none.
+int only_peer(const Queue& queue) {
   std::set<std::pair<int, int>> peers;
-  for (const Operation& operation : lane.operations) {
-    if (operation.peer_rank >= 0) peers.insert({operation.peer_rank, operation.peer_lane});
+  for (const Operation& operation : queue.operations) {
+    if (operation.peer_rank >= 0) peers.insert({operation.peer_rank, operation.peer_queue});
   }
   EXPECT_LE(peers.size(), 1U);
   return peers.empty() ? -1 : peers.begin()->first;
 }
 
-// The others whose chunks the lane copies into its own rank's output.
-std::set<int> copied_from(const Lane& lane, int rank) {
+// The others whose chunks the queue copies into its own rank's output.
+std::set<int> copied_from(const Queue& queue, int rank) {
   std::set<int> ranks;
-  for (const Operation& operation : lane.operations) {
-    if (operation.kind != OpKind::kFold) continue;
+  for (const Operation& operation : queue.operations) {
+    if (operation.kind != OpKind::kReduce) continue;
     EXPECT_EQ(operation.destinations, std::vector<Place>{output_of(rank)});
     EXPECT_EQ(operation.sources.at(0).buffer, Buffer::kInput);
     ranks.insert(operation.sources.at(0).rank);
@@ -56,14 +56,14 @@ std::set<int> copied_from(const Lane& lane, int rank) {
 }
 
 constexpr const char* kGives = "signal wait";
-constexpr const char* kTakes = "wait fold signal";
-constexpr const char* kBoth = "signal wait fold signal wait";
+constexpr const char* kTakes = "wait reduce signal";
+constexpr const char* kBoth = "signal wait reduce signal wait";
 
 void expect_shape(const Plan& plan, Collective collective, int root) {
   const int ranks = plan.rank_count();
   for (int rank = 0; rank < ranks; ++rank) {
     SCOPED_TRACE(join(name(collective), ", rank ", rank));
-    const auto& lanes = plan.ranks[rank].lanes;
+    const auto& queues = plan.ranks[rank].queues;
     EXPECT_EQ(plan.ranks[rank].scratch_slots, 0);
     size_t next = 0;
     for (int d = 1; d < ranks; ++d) {
@@ -71,26 +71,26 @@ void expect_shape(const Plan& plan, Collective collective, int root) {
       if (has_root(collective) && rank != root && other != root) continue;
       const bool takes = !has_root(collective) || (collective == Collective::kGather ? rank : other) == root;
       const bool gives = !has_root(collective) || !takes;
-      ASSERT_LT(next, lanes.size());
-      const Lane& lane = lanes[next++];
-      EXPECT_EQ(kinds(lane), takes && gives ? kBoth : takes ? kTakes : kGives);
-      EXPECT_EQ(only_peer(lane), other);
-      EXPECT_EQ(copied_from(lane, rank), takes ? std::set<int>{other} : std::set<int>{});
+      ASSERT_LT(next, queues.size());
+      const Queue& queue = queues[next++];
+      EXPECT_EQ(kinds(queue), takes && gives ? kBoth : takes ? kTakes : kGives);
+      EXPECT_EQ(only_peer(queue), other);
+      EXPECT_EQ(copied_from(queue, rank), takes ? std::set<int>{other} : std::set<int>{});
     }
     if (has_root(collective) && rank != root) {
-      EXPECT_EQ(lanes.size(), next);
+      EXPECT_EQ(queues.size(), next);
       continue;
     }
-    ASSERT_EQ(lanes.size(), next + 1);
-    EXPECT_EQ(kinds(lanes[next]), "fold");
-    EXPECT_EQ(copied_from(lanes[next], rank), std::set<int>{rank});
+    ASSERT_EQ(queues.size(), next + 1);
+    EXPECT_EQ(kinds(queues[next]), "reduce");
+    EXPECT_EQ(copied_from(queues[next], rank), std::set<int>{rank});
   }
 }
 
 const std::vector<Collective> kServed = {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
                                          Collective::kScatter, Collective::kAllToAll};
 
-TEST(ZeroCopyLoad, ALaneForEveryPeerAndOneForTheRankItself) {
+TEST(ZeroCopyLoad, AQueueForEveryPeerAndOneForTheRankItself) {
   for (const Collective collective : kServed) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
       const AlgorithmArguments arguments = arguments_for(collective, ranks);
@@ -138,8 +138,8 @@ TEST(ZeroCopyLoad, RefusesWhatItCannotUse) {
   arguments.parts = 7;
   expect_invalid([&] { make_plan("flat(load)", arguments); }, "no parts in a zero-copy plan of all_gather");
   arguments = arguments_for(Collective::kAllGather, 4);
-  arguments.reach = Reach::kStaged;
-  expect_invalid([&] { make_plan("flat(load)", arguments); }, "lanes of engine copy cannot perform this plan");
+  arguments.access = Access::kStaged;
+  expect_invalid([&] { make_plan("flat(load)", arguments); }, "queues of engine copy cannot perform this plan");
   arguments = arguments_for(Collective::kAllGather, 4);
   arguments.node_of = {0, 0, 1, 1};
   expect_invalid([&] { make_plan("flat(load)", arguments); }, "ranks 0 and 2 are on different nodes");
@@ -148,7 +148,7 @@ TEST(ZeroCopyLoad, RefusesWhatItCannotUse) {
   expect_invalid([&] { make_plan("flat(load)", arguments); }, "use sm or cpu, or copy for zero-copy plans by load");
 }
 
-TEST(ZeroCopyLoad, CopyLanesAreWrittenAndDrawn) {
+TEST(ZeroCopyLoad, CopyQueuesAreWrittenAndDrawn) {
   for (const Collective collective : kServed) {
     const VerifiedPlan verified = test::verified("flat(load, zero_copy)", arguments_for(collective, 3));
     EXPECT_EQ(plan_from_json(to_json(verified.plan()), "plan.json"), verified.plan());

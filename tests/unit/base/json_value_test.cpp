@@ -277,7 +277,7 @@ TEST(Json, RandomValuesSurviveARoundTrip) {
 TEST(Json, ReadsTensOfMegabytesQuickly) {
   std::string text = "[";
   while (text.size() < (20u << 20))
-    text += "{\"op\": \"fold\", \"rank\": 12, \"chunk\": [0.25, 0.5], \"name\": \"scratch\"},\n";
+    text += "{\"op\": \"reduce\", \"rank\": 12, \"chunk\": [0.25, 0.5], \"name\": \"scratch\"},\n";
   text += "0]";
   const auto start = std::chrono::steady_clock::now();
   const JsonDocument document = parse(text);

@@ -40,7 +40,7 @@ TEST(Settings, AnEmptyEnvironmentGivesTheDefaults) {
   EXPECT_EQ(settings.shared_memory_directory, "");
   EXPECT_EQ(settings.wait_policy, WaitPolicy::kAuto);
   EXPECT_EQ(settings.algorithm, "");
-  EXPECT_EQ(settings.reach, ReachKind::kAuto);
+  EXPECT_EQ(settings.peer_memory, PeerMemoryKind::kAuto);
   EXPECT_EQ(settings.log_level, LogLevel::kWarn);
 }
 
@@ -52,8 +52,8 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
                                                         {"PLAIT_WAIT", "sleep"},
                                                         {"PLAIT_ALGORITHM", "all_reduce:ring"},
                                                         {"PLAIT_MAX_SMS", "8"},
-                                                        {"PLAIT_REACH", "ipc"},
-                                                        {"PLAIT_EARLY_LAUNCH", "0"},
+                                                        {"PLAIT_PEER_MEMORY", "ipc"},
+                                                        {"PLAIT_PDL", "0"},
                                                         {"PLAIT_LOG", "debug"}});
   EXPECT_EQ(settings.timeout_seconds, 2.5);
   EXPECT_EQ(settings.bootstrap_timeout_seconds, 7);
@@ -62,17 +62,31 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
   EXPECT_EQ(settings.wait_policy, WaitPolicy::kSleep);
   EXPECT_EQ(settings.algorithm, "all_reduce:ring");
   EXPECT_EQ(settings.max_sms, 8);
-  EXPECT_EQ(settings.reach, ReachKind::kIpc);
-  EXPECT_FALSE(settings.early_launch);
+  EXPECT_EQ(settings.peer_memory, PeerMemoryKind::kIpc);
+  EXPECT_FALSE(settings.pdl);
   EXPECT_EQ(settings.log_level, LogLevel::kDebug);
+}
+
+TEST(Settings, OldNamesAreTakenWithAWarning) {
+  const Environment old = {{"PLAIT_REACH", "ipc"}, {"PLAIT_EARLY_LAUNCH", "0"}};
+  const Settings settings = Settings::from_environment(old);
+  EXPECT_EQ(settings.peer_memory, PeerMemoryKind::kIpc);
+  EXPECT_FALSE(settings.pdl);
+  EXPECT_EQ(unknown_settings(old),
+            (std::vector<std::string>{"environment variable PLAIT_EARLY_LAUNCH is called PLAIT_PDL now",
+                                      "environment variable PLAIT_REACH is called PLAIT_PEER_MEMORY now"}));
+  EXPECT_EQ(Settings::from_environment({{"PLAIT_REACH", "ipc"}, {"PLAIT_PEER_MEMORY", "host"}}).peer_memory,
+            PeerMemoryKind::kHost)
+      << "the new name goes first";
+  EXPECT_TRUE(has(error_of({{"PLAIT_REACH", "nvlink"}}), "PLAIT_REACH"));
 }
 
 TEST(Settings, EveryNamedChoiceReadsBack) {
   for (const auto policy : {WaitPolicy::kAuto, WaitPolicy::kSpin, WaitPolicy::kYield, WaitPolicy::kSleep}) {
     EXPECT_EQ(Settings::from_environment({{"PLAIT_WAIT", name(policy)}}).wait_policy, policy);
   }
-  for (const auto kind : {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
-    EXPECT_EQ(Settings::from_environment({{"PLAIT_REACH", name(kind)}}).reach, kind);
+  for (const auto kind : {PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc, PeerMemoryKind::kHost}) {
+    EXPECT_EQ(Settings::from_environment({{"PLAIT_PEER_MEMORY", name(kind)}}).peer_memory, kind);
   }
   for (const auto level : {LogLevel::kError, LogLevel::kWarn, LogLevel::kInfo, LogLevel::kDebug}) {
     EXPECT_EQ(Settings::from_environment({{"PLAIT_LOG", name(level)}}).log_level, level);
@@ -105,9 +119,9 @@ TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
   EXPECT_EQ(Settings::from_environment({{"PLAIT_MAX_SMS", "0"}}).max_sms, 0);
   EXPECT_NE(error_of({{"PLAIT_WAIT", "Spin"}}), "");
   EXPECT_NE(error_of({{"PLAIT_LOG", "trace"}}), "");
-  EXPECT_TRUE(has(error_of({{"PLAIT_REACH", "nvlink"}}), "expected auto, vmm, ipc or host"));
-  EXPECT_TRUE(has(error_of({{"PLAIT_EARLY_LAUNCH", "yes"}}), "expected 0 or 1"));
-  EXPECT_TRUE(Settings::from_environment({{"PLAIT_EARLY_LAUNCH", "1"}}).early_launch);
+  EXPECT_TRUE(has(error_of({{"PLAIT_PEER_MEMORY", "nvlink"}}), "expected auto, vmm, ipc or host"));
+  EXPECT_TRUE(has(error_of({{"PLAIT_PDL", "yes"}}), "expected 0 or 1"));
+  EXPECT_TRUE(Settings::from_environment({{"PLAIT_PDL", "1"}}).pdl);
   EXPECT_NE(error_of({{"PLAIT_SHM_DIR", "dev/shm"}}), "");
 }
 
@@ -134,8 +148,8 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   changed.algorithm = "all_gather:ring";
   changed.max_sms = 16;
   changed.shared_memory_directory = "/tmp";
-  changed.reach = ReachKind::kHost;
-  changed.early_launch = false;
+  changed.peer_memory = PeerMemoryKind::kHost;
+  changed.pdl = false;
   changed.log_level = LogLevel::kInfo;
   Environment environment;
   std::set<std::string> names;
@@ -153,8 +167,8 @@ TEST(Settings, TheTableShowsDefaultsAndValuesThatReadBack) {
   EXPECT_EQ(read.algorithm, "all_gather:ring");
   EXPECT_EQ(read.max_sms, 16);
   EXPECT_EQ(read.shared_memory_directory, "/tmp");
-  EXPECT_EQ(read.reach, ReachKind::kHost);
-  EXPECT_FALSE(read.early_launch);
+  EXPECT_EQ(read.peer_memory, PeerMemoryKind::kHost);
+  EXPECT_FALSE(read.pdl);
   EXPECT_EQ(read.log_level, LogLevel::kInfo);
   EXPECT_EQ(settings_table()[0].default_value, "600");
   EXPECT_EQ(settings_table(changed)[0].default_value, "600");

@@ -82,7 +82,7 @@ TEST(ExactInput, ReductionsAreExact) {
 }
 
 template <class T>
-T number_of(const Factor& factor) {
+T number_of(const Scalar& factor) {
   T number;
   std::memcpy(&number, factor.value.data(), sizeof(number));
   return number;
@@ -93,8 +93,8 @@ TEST(ExactInput, SumsOfProductsAreExact) {
     const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, kCount};
     std::vector<float> sums(kCount);
     for (int rank = 0; rank < ranks; ++rank) {
-      const auto factor = number_of<float>(exact_factor(call.type, rank));
-      EXPECT_NE(factor, rank % 2 == 0 ? 1.0f : number_of<float>(exact_factor(call.type, rank - 1)));
+      const auto factor = number_of<float>(exact_scalar(call.type, rank));
+      EXPECT_NE(factor, rank % 2 == 0 ? 1.0f : number_of<float>(exact_scalar(call.type, rank - 1)));
       const std::vector<std::byte> bytes = input_of(call, ranks, rank, ranks);
       for (size_t i = 0; i < kCount; ++i) {
         float value;

@@ -67,7 +67,7 @@ TEST(Explain, CopyEngines) {
   const Placement placement = place_ranks(topology, 4);
   AlgorithmArguments arguments = arguments_for(topology, placement, Collective::kAllGather);
   arguments.engine = Engine::kCopy;
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   const std::string text =
       explain(verify(make_plan("flat(load, zero_copy)", arguments)), topology, placement, arguments, 0);
   expect_part(text, "flat(load, zero_copy, engine=copy): all_gather over 4 ranks of dgx2, 2 steps\n");

@@ -87,10 +87,10 @@ TEST(LinkLoad, SwitchesShareEvenly) {
     if (dgx2.topology.links[i].kind != LinkKind::kNvlink) continue;
     for (const double bytes : load.bytes[i]) amounts.insert(bytes);
   }
-  EXPECT_EQ(amounts.size(), 1u);  // a ring asks the same of every lane
+  EXPECT_EQ(amounts.size(), 1u);  // a ring asks the same of every queue
   EXPECT_GT(*amounts.begin(), 0);
   EXPECT_TRUE(dgx2.unused(load, LinkKind::kNvlink).empty());
-  // All that leaves a GPU: 2 (p - 1) / p of the message, over all its lanes together.
+  // All that leaves a GPU: 2 (p - 1) / p of the message, over all its queues together.
   double out = 0, gbps = 0;
   for (const Link& link : dgx2.topology.links) {
     if (link.kind != LinkKind::kNvlink) continue;
@@ -214,7 +214,7 @@ TEST(LinkLoad, ChainsOfWaits) {
   EXPECT_NEAR(parts.chain_seconds, 1.1 / 50e9, 1e-20);  // they overlap but for one part
 }
 
-// Two loads over one link in one fold take the sum of their times, over two links the longer one.
+// Two loads over one link in one reduce take the sum of their times, over two links the longer one.
 TEST(LinkLoad, CrossingsOfOneOperation) {
   const OnMachine summit(machine("summit"), 3);
   const LinkLoad load = summit.load(test::one_shot_all_reduce(3, 1));

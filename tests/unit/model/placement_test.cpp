@@ -99,7 +99,7 @@ TEST(Placement, AListInAnyOrder) {
   EXPECT_EQ(arguments.groups, (std::vector<std::vector<int>>{{0, 2}, {1}}));
   EXPECT_EQ(arguments.ranks, 3);
   EXPECT_EQ(arguments.engine, Engine::kSm);
-  EXPECT_EQ(arguments.reach, Reach::kStaged);
+  EXPECT_EQ(arguments.access, Access::kStaged);
   EXPECT_EQ(arguments.collective, Collective::kReduce);
 }
 

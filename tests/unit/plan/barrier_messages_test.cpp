@@ -14,11 +14,11 @@ using test::operation;
 
 // Two ranks on two nodes tell each other that they have come.
 Plan barrier_of_two_nodes() {
-  PlanBuilder b({"pair", Collective::kBarrier, 2, 0, 1, Reach::kStaged, {0, 1}});
-  LaneId out[2], in[2];
+  PlanBuilder b({"pair", Collective::kBarrier, 2, 0, 1, Access::kStaged, {0, 1}});
+  QueueId out[2], in[2];
   for (int rank = 0; rank < 2; ++rank) {
-    out[rank] = b.add_lane(rank, Engine::kNet);
-    in[rank] = b.add_lane(rank, Engine::kNet);
+    out[rank] = b.add_queue(rank, Engine::kNet);
+    in[rank] = b.add_queue(rank, Engine::kNet);
   }
   for (int rank = 0; rank < 2; ++rank) b.send_receive_nothing(out[rank], in[1 - rank]);
   return b.finish();
@@ -34,8 +34,8 @@ TEST(BarrierMessages, AreNewsOfThoseWhoHaveCome) {
 
 TEST(BarrierMessages, AreNeeded) {
   Plan lost = barrier_of_two_nodes();
-  lost.ranks[0].lanes[0].operations.clear();
-  lost.ranks[1].lanes[1].operations.clear();
+  lost.ranks[0].queues[0].operations.clear();
+  lost.ranks[1].queues[1].operations.clear();
   lost.ranks[1].messages = 0;
   expect_refused(lost, {"rank 1 may leave the barrier before rank 0 has come"});
 }
@@ -46,17 +46,17 @@ TEST(BarrierMessages, CarryNothing) {
         +[](Operation& it) { it.sources = {input_of(0)}; }, +[](Operation& it) { it.destinations = {output_of(0)}; }}) {
     Plan plan = barrier_of_two_nodes();
     change(operation(plan, 0, 0, 0));
-    expect_refused(plan, {"rank 0, lane 0 (net), operation 0", "a barrier's messages carry nothing"});
+    expect_refused(plan, {"rank 0, queue 0 (net), operation 0", "a barrier's messages carry nothing"});
   }
   Plan plan = barrier_of_two_nodes();
-  plan.ranks[0].lanes[0].engine = Engine::kSm;
-  expect_refused(plan, {"an sm lane cannot send or receive"});
+  plan.ranks[0].queues[0].engine = Engine::kSm;
+  expect_refused(plan, {"an sm queue cannot send or receive"});
 }
 
 // Elsewhere a message that carries nothing is a mistake.
 TEST(BarrierMessages, AreOfBarriersOnly) {
-  PlanBuilder b({"x", Collective::kAllReduce, 2, 0, 1, Reach::kStaged, {0, 1}});
-  const LaneId out = b.add_lane(0, Engine::kNet), in = b.add_lane(1, Engine::kNet);
+  PlanBuilder b({"x", Collective::kAllReduce, 2, 0, 1, Access::kStaged, {0, 1}});
+  const QueueId out = b.add_queue(0, Engine::kNet), in = b.add_queue(1, Engine::kNet);
   b.send_receive_nothing(out, in);
   expect_refused(b.finish(), {"a send has one source"});
 }
@@ -64,8 +64,8 @@ TEST(BarrierMessages, AreOfBarriersOnly) {
 TEST(BarrierMessages, AreWrittenReadAndDrawn) {
   const VerifiedPlan plan = verify(barrier_of_two_nodes());
   EXPECT_EQ(plan_from_json(to_json(plan.plan()), "plan.json"), plan.plan());
-  EXPECT_NE(to_text(plan.plan()).find("send as message 0 to r1 lane 1 : no data"), std::string::npos);
-  EXPECT_NE(to_text(plan.plan()).find("receive as message 0 from r0 lane 0 : no data"), std::string::npos);
+  EXPECT_NE(to_text(plan.plan()).find("send as message 0 to r1 queue 1 : no data"), std::string::npos);
+  EXPECT_NE(to_text(plan.plan()).find("receive as message 0 from r0 queue 0 : no data"), std::string::npos);
   EXPECT_NE(to_svg(plan).find("no data"), std::string::npos);
   EXPECT_NE(to_text_picture(plan.plan()).find("net r1"), std::string::npos);
 }

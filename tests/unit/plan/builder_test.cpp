@@ -40,10 +40,11 @@ TEST(PlanBuilder, WindowsOfTheBuffers) {
 
 TEST(PlanBuilder, NumbersSlotsSignalsAndMessages) {
   PlanBuilder b({"x", Collective::kAllReduce, 2});
-  const LaneId a = b.add_lane(0, Engine::kCpu), second = b.add_lane(0, Engine::kNet), c = b.add_lane(1, Engine::kNet);
-  EXPECT_EQ(a.lane, 0);
-  EXPECT_EQ(second.lane, 1);
-  EXPECT_EQ(c.lane, 0);
+  const QueueId a = b.add_queue(0, Engine::kCpu), second = b.add_queue(0, Engine::kNet),
+                c = b.add_queue(1, Engine::kNet);
+  EXPECT_EQ(a.queue, 0);
+  EXPECT_EQ(second.queue, 1);
+  EXPECT_EQ(c.queue, 0);
   EXPECT_EQ(b.take_scratch(0, 3).slot, 0);
   EXPECT_EQ(b.take_scratch(0).slot, 3);
   EXPECT_EQ(b.take_scratch(1).slot, 0);
@@ -60,7 +61,7 @@ TEST(PlanBuilder, NumbersSlotsSignalsAndMessages) {
   EXPECT_EQ(plan.ranks[1].signals, 2);
   EXPECT_EQ(plan.ranks[0].signals, 1);
   EXPECT_EQ(plan.ranks[1].messages, 2);
-  EXPECT_EQ(plan.ranks[1].lanes[0].operations[2].number, 1);
+  EXPECT_EQ(plan.ranks[1].queues[0].operations[2].number, 1);
 }
 
 TEST(PlanBuilder, RefusesImpossibleShapes) {
@@ -79,15 +80,15 @@ TEST(PlanBuilder, RefusesImpossibleShapes) {
   EXPECT_EQ(code({"x", Collective::kBroadcast, 2, -1}), ErrorCode::kInvalidPlan);
   EXPECT_EQ(code({"x", Collective::kAllReduce, 2, 0, 0}), ErrorCode::kInvalidPlan);
   EXPECT_EQ(code({"x", Collective::kAllGather, 1000, 0, 2147483647}), ErrorCode::kInvalidPlan);
-  EXPECT_EQ(code({"x", Collective::kAllReduce, 2, 0, 1, Reach::kStaged, {0}}), ErrorCode::kInvalidPlan);
+  EXPECT_EQ(code({"x", Collective::kAllReduce, 2, 0, 1, Access::kStaged, {0}}), ErrorCode::kInvalidPlan);
 }
 
 TEST(PlanBuilder, RefusesMoreOperationsThanCanBeProved) {
   PlanBuilder b({.algorithm = "endless", .collective = Collective::kBarrier, .most_operations = 100});
-  const LaneId lane = b.add_lane(0, Engine::kCpu);
-  for (int i = 0; i < 50; ++i) b.wait(b.signal(lane, lane));
+  const QueueId queue = b.add_queue(0, Engine::kCpu);
+  for (int i = 0; i < 50; ++i) b.wait(b.signal(queue, queue));
   try {
-    b.wait({lane, lane, 50});
+    b.wait({queue, queue, 50});
     FAIL() << "taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
@@ -95,7 +96,7 @@ TEST(PlanBuilder, RefusesMoreOperationsThanCanBeProved) {
                  "plan endless over 1 ranks would have more than 100 operations; use fewer ranks or parts, or another "
                  "algorithm");
   }
-  EXPECT_EQ(b.finish().ranks[0].lanes[0].operations.size(), 100u);
+  EXPECT_EQ(b.finish().ranks[0].queues[0].operations.size(), 100u);
 }
 
 TEST(ChunkWindow, TheFirstChunkThatIsNotHeld) {

@@ -15,24 +15,24 @@ namespace {
 
 // A small valid plan, into which the tests below put one fault each.
 const std::string kPair = R"({
-  "plait_plan": 1,
+  "plait_plan": 2,
   "algorithm": "pair",
   "collective": "broadcast",
-  "reach": "staged",
+  "access": "staged",
   "root": 0,
   "blocks": 1,
   "chunks_per_block": 1,
   "in_place": true,
   "node_of": [0, 0],
   "ranks": [
-    {"scratch_slots": 0, "host_slots": 0, "signals": 0, "messages": 0, "lanes": [
+    {"scratch_slots": 0, "host_slots": 0, "signals": 0, "messages": 0, "queues": [
       {"engine": "cpu", "operations": [
-        {"op": "fold", "to": ["r0.output", "r1.scratch[0]"], "from": ["r0.input"], "chunk": 0},
-        {"op": "signal", "number": 0, "rank": 1, "lane": 0}]}]},
-    {"scratch_slots": 1, "host_slots": 0, "signals": 1, "messages": 0, "lanes": [
+        {"op": "reduce", "to": ["r0.output", "r1.scratch[0]"], "from": ["r0.input"], "chunk": 0},
+        {"op": "signal", "number": 0, "rank": 1, "queue": 0}]}]},
+    {"scratch_slots": 1, "host_slots": 0, "signals": 1, "messages": 0, "queues": [
       {"engine": "cpu", "operations": [
-        {"op": "wait", "number": 0, "rank": 0, "lane": 0},
-        {"op": "fold", "to": ["r1.output"], "from": ["r1.scratch[0]"], "chunk": 0}]}]}]
+        {"op": "wait", "number": 0, "rank": 0, "queue": 0},
+        {"op": "reduce", "to": ["r1.output"], "from": ["r1.scratch[0]"], "chunk": 0}]}]}]
 }
 )";
 
@@ -67,15 +67,15 @@ TEST(PlanJson, RoundTripIsExact) {
 TEST(PlanJson, RoundTripKeepsWhatMakesNoSense) {
   Plan plan = test::ring_all_reduce(2);
   plan.algorithm = "quotes \" back\\slash";
-  Operation& fold = plan.ranks[0].lanes[0].operations[0];
-  fold.number = 7;
-  fold.peer_rank = -3;
-  fold.peer_lane = 2147483647;
-  fold.chunk = -2147483647 - 1;
-  fold.chunks = 0;
-  fold.sources[0] = {-1, Buffer::kInput, -5};
-  fold.destinations.clear();
-  Operation& signal = plan.ranks[0].lanes[0].operations[1];
+  Operation& reduce = plan.ranks[0].queues[0].operations[0];
+  reduce.number = 7;
+  reduce.peer_rank = -3;
+  reduce.peer_queue = 2147483647;
+  reduce.chunk = -2147483647 - 1;
+  reduce.chunks = 0;
+  reduce.sources[0] = {-1, Buffer::kInput, -5};
+  reduce.destinations.clear();
+  Operation& signal = plan.ranks[0].queues[0].operations[1];
   signal.chunk = 3;
   signal.chunks = 9;
   signal.sources.push_back({0, Buffer::kHost, 0});
@@ -86,29 +86,28 @@ TEST(PlanJson, RoundTripKeepsWhatMakesNoSense) {
 TEST(PlanJson, ReadsWhatPeopleWrite) {
   const Plan plan = plan_from_json(kPair, "pair.json");
   EXPECT_EQ(plan.algorithm, "pair");
-  EXPECT_EQ(plan.ranks[0].lanes[0].operations[0].destinations[1], (Place{1, Buffer::kScratch, 0}));
+  EXPECT_EQ(plan.ranks[0].queues[0].operations[0].destinations[1], (Place{1, Buffer::kScratch, 0}));
   EXPECT_EQ(to_json(plan), kPair);
   EXPECT_NO_THROW(verify(plan));
 }
 
 TEST(PlanJson, OneOperationALine) {
-  EXPECT_NE(
-      to_json(test::ring_all_reduce(3))
-          .find(
-              "\n        {\"op\": \"fold\", \"to\": [\"r1.scratch[1]\"], \"from\": [\"r0.scratch[0]\", \"r0.input\"], "
-              "\"chunk\": 2},\n"),
-      std::string::npos);
+  EXPECT_NE(to_json(test::ring_all_reduce(3))
+                .find("\n        {\"op\": \"reduce\", \"to\": [\"r1.scratch[1]\"], \"from\": [\"r0.scratch[0]\", "
+                      "\"r0.input\"], "
+                      "\"chunk\": 2},\n"),
+            std::string::npos);
 }
 
 TEST(PlanJson, FaultsNameFileLineAndWhatWasExpected) {
   expect_fault("[]", "1", "a plan: an object with \"plait_plan\"");
   expect_fault("{}", "1", "a plan: an object with \"plait_plan\", as `plait plan --format json` writes it");
   expect_fault("", "1", "expected");
-  expect_fault(replaced(kPair, "\"plait_plan\": 1", "\"plait_plan\": 2"), "2", "version 1 of plans");
+  expect_fault(replaced(kPair, "\"plait_plan\": 2", "\"plait_plan\": 1"), "2", "version 2 of plans");
   expect_fault(
       replaced(kPair, "\"broadcast\"", "\"bcast\""), "4",
       "a collective (all_reduce, reduce, broadcast, reduce_scatter, all_gather, gather, scatter, all_to_all, barrier)");
-  expect_fault(replaced(kPair, "\"staged\"", "\"far\""), "5", "a reach (staged, peer)");
+  expect_fault(replaced(kPair, "\"staged\"", "\"far\""), "5", "an access (staged, zero_copy)");
   expect_fault(replaced(kPair, "\"root\": 0,", "\"root\": 0.5,"), "6", "found the number 0.5");
   expect_fault(replaced(kPair, "\"blocks\": 1", "\"blocks\": -1"), "7", "found the number -1");
   expect_fault(replaced(kPair, "\"chunks_per_block\": 1", "\"chunks_per_block\": 2147483648"), "8", "expected");
@@ -117,8 +116,8 @@ TEST(PlanJson, FaultsNameFileLineAndWhatWasExpected) {
   expect_fault(replaced(kPair, "\"host_slots\": 0, ", ""), "12", "host_slots");
   expect_fault(replaced(kPair, "\"host_slots\": 0", "\"host_slot\": 0"), "12", "host_slot");
   expect_fault(replaced(kPair, "\"cpu\"", "\"dpu\""), "13", "an engine (sm, copy, cpu, net)");
-  expect_fault(replaced(kPair, "\"op\": \"fold\"", "\"op\": \"fuse\""), "14",
-               "a kind of operation (fold, send, receive, signal, wait)");
+  expect_fault(replaced(kPair, "\"op\": \"reduce\"", "\"op\": \"fuse\""), "14",
+               "a kind of operation (reduce, send, receive, signal, wait)");
   expect_fault(replaced(kPair, ", \"chunk\": 0", ""), "14", "chunk");
   expect_fault(replaced(kPair, "\"number\": 0, \"rank\": 1", "\"number\": 0, \"rank\": 99999999999"), "15", "expected");
   expect_fault(replaced(kPair, "\"number\": 0, ", ""), "15", "number");

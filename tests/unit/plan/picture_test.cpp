@@ -45,8 +45,8 @@ void expect_well_formed(const std::string& svg) {
 int boxes(const Plan& plan) {
   int boxes = 0;
   for (const RankPlan& rank : plan.ranks) {
-    for (const Lane& lane : rank.lanes) {
-      for (const Operation& o : lane.operations) boxes += o.kind != OpKind::kSignal && o.kind != OpKind::kWait;
+    for (const Queue& queue : rank.queues) {
+      for (const Operation& o : queue.operations) boxes += o.kind != OpKind::kSignal && o.kind != OpKind::kWait;
     }
   }
   return boxes;
@@ -69,7 +69,8 @@ TEST(Picture, EveryPlanOfTheZooIsDrawnWhole) {
 TEST(Picture, BoxesTellTheirOperation) {
   const std::string svg = to_svg(verify(test::ring_all_reduce(3)));
   EXPECT_NE(
-      svg.find("<title>rank 0 lane 0 operation 3: fold r1.scratch[1] &lt;- r0.scratch[0] + r0.input : chunk 2</title>"),
+      svg.find(
+          "<title>rank 0 queue 0 operation 3: reduce r1.scratch[1] &lt;- r0.scratch[0] + r0.input : chunk 2</title>"),
       std::string::npos);
   EXPECT_NE(svg.find(">s0+in → r1.s1</text>"), std::string::npos);
   EXPECT_EQ(count(svg, "stroke-width=\"1.8\" marker-end=\"url(#data)\""), 3 * 4 + 1);  // and the legend's
@@ -140,15 +141,15 @@ TEST(TextPicture, AnExchangeSaysWhichChunkGoesWhere) {
             "   3 | 2: s1 > out   | 3: s1 > out\n");
 }
 
-TEST(TextPicture, MessagesAndSeveralLanes) {
+TEST(TextPicture, MessagesAndSeveralQueues) {
   const std::string text = to_text_picture(test::two_node_all_reduce(1, 1));
   EXPECT_NE(text.find("0: h0 > net r1"), std::string::npos) << text;
   EXPECT_NE(text.find("0: net r0 > h1"), std::string::npos) << text;
-  const std::string lanes = to_text_picture(test::ring_all_reduce(2, 2));
+  const std::string queues = to_text_picture(test::ring_all_reduce(2, 2));
   EXPECT_NE(
-      lanes.find("\n   0 | 0: in > r1.s0         | 1: in > r0.s0\n     | 2: in > r1.s2         | 3: in > r0.s2\n"),
+      queues.find("\n   0 | 0: in > r1.s0         | 1: in > r0.s0\n     | 2: in > r1.s2         | 3: in > r0.s2\n"),
       std::string::npos)
-      << lanes;
+      << queues;
 }
 
 TEST(TextPicture, LargePlansAreAbbreviated) {
@@ -159,10 +160,10 @@ TEST(TextPicture, LargePlansAreAbbreviated) {
 
 TEST(TextPicture, DrawsPlansThatAreWrongButNotThoseThatStandStill) {
   Plan plan = test::ring_all_reduce(2);
-  plan.ranks[0].lanes[0].operations.erase(plan.ranks[0].lanes[0].operations.begin());  // the first copy
+  plan.ranks[0].queues[0].operations.erase(plan.ranks[0].queues[0].operations.begin());  // the first copy
   EXPECT_NO_THROW(to_text_picture(plan));
   Plan stuck = test::dissemination_barrier(2);
-  for (RankPlan& rank : stuck.ranks) std::swap(rank.lanes[0].operations[0], rank.lanes[0].operations[1]);
+  for (RankPlan& rank : stuck.ranks) std::swap(rank.queues[0].operations[0], rank.queues[0].operations[1]);
   EXPECT_THROW(to_text_picture(stuck), Error);
 }
 

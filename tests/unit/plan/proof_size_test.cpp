@@ -66,12 +66,12 @@ size_t clocks_of(const Plan& plan) {
   return enough;
 }
 
-// Two lanes that hear of each other again and again, and tell a third each time; it listens only when they are done.
-// `idle` lanes make the clocks longer.
+// Two queues that hear of each other again and again, and tell a third each time; it listens only when they are done.
+// `idle` queues make the clocks longer.
 Plan gossip(int rounds, int idle) {
   PlanBuilder b({"gossip", Collective::kBarrier, 1});
-  const LaneId a = b.add_lane(0, Engine::kCpu), c = b.add_lane(0, Engine::kCpu), last = b.add_lane(0, Engine::kCpu);
-  for (int i = 0; i < idle; ++i) b.add_lane(0, Engine::kCpu);
+  const QueueId a = b.add_queue(0, Engine::kCpu), c = b.add_queue(0, Engine::kCpu), last = b.add_queue(0, Engine::kCpu);
+  for (int i = 0; i < idle; ++i) b.add_queue(0, Engine::kCpu);
   std::vector<SignalId> told;
   for (int i = 0; i < rounds; ++i) {
     b.wait(b.signal(a, c));
@@ -103,8 +103,8 @@ TEST(ProofSize, IsNotExceeded) {
 
 TEST(ProofSize, ASignalSharesTheClockOfItsSender) {
   PlanBuilder b({"many signals", Collective::kBarrier, 1});
-  const LaneId first = b.add_lane(0, Engine::kCpu), second = b.add_lane(0, Engine::kCpu),
-               third = b.add_lane(0, Engine::kCpu);
+  const QueueId first = b.add_queue(0, Engine::kCpu), second = b.add_queue(0, Engine::kCpu),
+                third = b.add_queue(0, Engine::kCpu);
   b.wait(b.signal(first, second));
   for (int i = 0; i < 1000; ++i) b.wait(b.signal(second, third));
   EXPECT_LE(clocks_of(b.finish()), 3u);
@@ -124,21 +124,21 @@ TEST(ProofSize, ClocksUnderWayAreRefusedWhereTheyDoNotFit) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidPlan);
     const std::string text = error.what();
     for (const char* part : {"plan gossip (barrier): its proof takes more than 4 GB of memory: 101 clocks of ",
-                             " bytes, of 3 lanes and of signals and messages", "await signals sooner"}) {
+                             " bytes, of 3 queues and of signals and messages", "await signals sooner"}) {
       EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks: " << part;
     }
   }
 }
 
 TEST(ProofSize, TheLimitsAreThoseOfVerify) {
-  // 20,000 lanes that all hear of each other: 1.6 GB of clocks. 40,000: four times that.
-  const auto chain = [](int lanes) {
+  // 20,000 queues that all hear of each other: 1.6 GB of clocks. 40,000: four times that.
+  const auto chain = [](int queues) {
     PlanBuilder b({"chain", Collective::kBarrier, 1});
-    LaneId previous = b.add_lane(0, Engine::kCpu);
-    for (int i = 1; i < lanes; ++i) {
-      const LaneId lane = b.add_lane(0, Engine::kCpu);
-      b.wait(b.signal(previous, lane));
-      previous = lane;
+    QueueId previous = b.add_queue(0, Engine::kCpu);
+    for (int i = 1; i < queues; ++i) {
+      const QueueId queue = b.add_queue(0, Engine::kCpu);
+      b.wait(b.signal(previous, queue));
+      previous = queue;
     }
     return b.finish();
   };
@@ -153,18 +153,18 @@ TEST(ProofSize, TheLimitsAreThoseOfVerify) {
 // Operations on as many chunks as a message may have. To look at every chunk of each would take hours.
 TEST(ProofSize, LongOperationsAreRefusedAtOnce) {
   PlanBuilder b({"long", Collective::kBroadcast, 1, 0, kMaxChunks});
-  const LaneId lane = b.add_lane(0, Engine::kCpu);
-  for (int i = 0; i < 100'000; ++i) b.copy(lane, output_of(0), input_of(0), 0, kMaxChunks);
+  const QueueId queue = b.add_queue(0, Engine::kCpu);
+  for (int i = 0; i < 100'000; ++i) b.copy(queue, output_of(0), input_of(0), 0, kMaxChunks);
   EXPECT_THROW(verify(b.finish()), PlanTooLarge);
 }
 
 TEST(ProofSize, WritingForEverIsRefused) {
   PlanBuilder b({"writes", Collective::kBroadcast, 1, 0, 10'000});
-  const LaneId lane = b.add_lane(0, Engine::kCpu);
+  const QueueId queue = b.add_queue(0, Engine::kCpu);
   std::vector<Place> places;
   for (int i = 0; i < 1000; ++i) places.push_back(b.take_scratch(0, 10'000));
-  for (int i = 0; i < 1000; ++i) b.fold(lane, places, {input_of(0)}, 0, 10'000);
-  b.copy(lane, output_of(0), input_of(0), 0, 10'000);
+  for (int i = 0; i < 1000; ++i) b.reduce(queue, places, {input_of(0)}, 0, 10'000);
+  b.copy(queue, output_of(0), input_of(0), 0, 10'000);
   try {
     verify(b.finish());
     FAIL() << "accepted";
@@ -181,7 +181,7 @@ TEST(ProofSize, MergingClocksForEverIsRefused) {
     verify(plan);
     FAIL() << "accepted";
   } catch (const PlanTooLarge& error) {
-    EXPECT_NE(std::string(error.what()).find("what lanes hear of each other; the limit is 200 GB"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("what queues hear of each other; the limit is 200 GB"), std::string::npos)
         << error.what();
   }
 }

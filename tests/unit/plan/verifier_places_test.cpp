@@ -27,7 +27,7 @@ using test::two_ranks;
 TEST(VerifierBounds, PlacesExist) {
   Plan plan = pair_broadcast();
   operation(plan, 0, 0, 0).destinations[1].rank = 2;
-  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 0", "rank 2 of r2.scratch[0] does not exist"});
+  expect_refused(plan, {"rank 0, queue 0 (cpu), operation 0", "rank 2 of r2.scratch[0] does not exist"});
   plan = pair_broadcast();
   operation(plan, 0, 0, 0).chunk = 1;
   expect_refused(plan, {"operation 0", "chunks 1..1 are not within the 1 chunks of the message"});
@@ -45,7 +45,7 @@ TEST(VerifierBounds, PlacesExist) {
 TEST(VerifierBounds, BuffersCoverTheirChunksOnly) {
   Plan plan = pair_broadcast();
   operation(plan, 1, 0, 1).sources[0] = input_of(1);
-  expect_refused(plan, {"rank 1, lane 0 (cpu), operation 1", "chunk 0 is not in r1.input, which holds none"});
+  expect_refused(plan, {"rank 1, queue 0 (cpu), operation 1", "chunk 0 is not in r1.input, which holds none"});
   plan = test::pull_all_gather(2, 2, Engine::kCpu);
   operation(plan, 0, 0, 0).chunk = 1;
   expect_refused(plan, {"chunk 2 is not in r0.input, which holds chunks 0..1"});
@@ -54,13 +54,13 @@ TEST(VerifierBounds, BuffersCoverTheirChunksOnly) {
   expect_refused(plan, {"stores to r0.input, which is only ever read"});
 }
 
-TEST(VerifierBounds, Reach) {
+TEST(VerifierBounds, Access) {
   Plan plan = test::direct_all_reduce(2);
-  plan.reach = Reach::kStaged;
-  expect_refused(plan, {"belongs to another rank's caller, out of reach in a staged plan"});
+  plan.access = Access::kStaged;
+  expect_refused(plan, {"belongs to another rank's caller, out of access in a staged plan"});
   plan = pair_broadcast();
   plan.node_of = {0, 1};
-  expect_refused(plan, {"r1.scratch[0] is on node 1, out of load and store reach of node 0; use send and receive"});
+  expect_refused(plan, {"r1.scratch[0] is on node 1, out of load and store access of node 0; use send and receive"});
   plan = test::dissemination_barrier(2);
   plan.node_of = {0, 1};
   expect_refused(plan, {"rank 1 is on another node; a message signals there"});
@@ -68,20 +68,20 @@ TEST(VerifierBounds, Reach) {
 
 TEST(VerifierBounds, Engines) {
   Plan plan = pair_broadcast();
-  plan.ranks[0].lanes[0].engine = Engine::kCopy;
-  expect_refused(plan, {"rank 0, lane 0 (copy), operation 0", "a copy engine copies from one place to one place"});
-  plan.ranks[0].lanes[0].engine = Engine::kNet;
-  expect_refused(plan, {"a net lane only sends, receives, signals and waits"});
+  plan.ranks[0].queues[0].engine = Engine::kCopy;
+  expect_refused(plan, {"rank 0, queue 0 (copy), operation 0", "a copy engine copies from one place to one place"});
+  plan.ranks[0].queues[0].engine = Engine::kNet;
+  expect_refused(plan, {"a net queue only sends, receives, signals and waits"});
   plan = test::two_node_all_reduce(2, 1);
-  plan.ranks[0].lanes[1].engine = Engine::kSm;
-  expect_refused(plan, {"an sm lane cannot send or receive"});
-  plan.ranks[0].lanes[1].engine = Engine::kCpu;
+  plan.ranks[0].queues[1].engine = Engine::kSm;
+  expect_refused(plan, {"an sm queue cannot send or receive"});
+  plan.ranks[0].queues[1].engine = Engine::kCpu;
   EXPECT_NO_THROW(verify(plan));
   plan = pair_broadcast();
   operation(plan, 0, 0, 0).sources.push_back(input_of(0));
   expect_refused(plan, {"combines 2 sources, but broadcast reduces nothing"});
   operation(plan, 0, 0, 0).sources.clear();
-  expect_refused(plan, {"a fold needs at least one source and one destination"});
+  expect_refused(plan, {"a reduce needs at least one source and one destination"});
   plan = pair_broadcast();
   operation(plan, 0, 0, 1).sources.push_back(input_of(0));
   expect_refused(plan, {"operation 1", "moves no data, but names places"});
@@ -89,12 +89,12 @@ TEST(VerifierBounds, Engines) {
 
 TEST(VerifierBounds, UnfinishedReductionsStayOutOfOutputs) {
   PlanBuilder b({"x", Collective::kReduce, 3, 0, 1});
-  const LaneId lane0 = b.add_lane(0, Engine::kCpu), lane1 = b.add_lane(1, Engine::kCpu);
+  const QueueId queue0 = b.add_queue(0, Engine::kCpu), queue1 = b.add_queue(1, Engine::kCpu);
   const Place slot = b.take_scratch(0);
-  b.copy(lane1, slot, input_of(1), 0);
-  b.wait(b.signal(lane1, lane0));
-  b.fold(lane0, {output_of(0)}, {input_of(0), slot}, 0);
-  expect_refused(b.finish(), {"rank 0, lane 0 (cpu), operation 1",
+  b.copy(queue1, slot, input_of(1), 0);
+  b.wait(b.signal(queue1, queue0));
+  b.reduce(queue0, {output_of(0)}, {input_of(0), slot}, 0);
+  expect_refused(b.finish(), {"rank 0, queue 0 (cpu), operation 1",
                               "puts an unfinished reduction of chunk 0 (2 of 3 ranks) "
                               "into r0.output"});
 }
@@ -116,46 +116,46 @@ TEST(VerifierOverlap, SourceAndDestinationOverlapWhollyOrNotAtAll) {
   const auto shifted = [](int from, int to, int chunks) {
     return two_ranks(
         Collective::kBroadcast,
-        [&](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+        [&](PlanBuilder& b, QueueId queue0, QueueId queue1) {
           const Place slots = b.take_scratch(0, 8);
-          b.copy(lane0, output_of(0), input_of(0), 0, chunks);
-          b.copy(lane0, slot_after(slots, from), input_of(0), 0, chunks);
-          b.copy(lane0, slot_after(slots, to), slot_after(slots, from), 0, chunks);
-          b.wait(b.signal(lane0, lane1));
-          b.copy(lane1, output_of(1), slot_after(slots, to), 0, chunks);
+          b.copy(queue0, output_of(0), input_of(0), 0, chunks);
+          b.copy(queue0, slot_after(slots, from), input_of(0), 0, chunks);
+          b.copy(queue0, slot_after(slots, to), slot_after(slots, from), 0, chunks);
+          b.wait(b.signal(queue0, queue1));
+          b.copy(queue1, output_of(1), slot_after(slots, to), 0, chunks);
         },
         chunks);
   };
   EXPECT_NO_THROW(verify(shifted(0, 3, 3)));
   EXPECT_NO_THROW(verify(shifted(3, 0, 3)));
   EXPECT_NO_THROW(verify(shifted(2, 2, 3)));  // each element onto itself
-  // Downwards and one by one this would even work; a fold that works on many elements at once breaks it.
+  // Downwards and one by one this would even work; a reduce that works on many elements at once breaks it.
   expect_refused(shifted(3, 1, 3), {"operation 2",
                                     "source r0.scratch[3] and destination r0.scratch[1] overlap in part for "
                                     "the 3 chunks from chunk 0 on"});
   expect_refused(shifted(1, 3, 3), {"source r0.scratch[1] and destination r0.scratch[3] overlap in part"});
 }
 
-TEST(VerifierOverlap, AFoldOntoItsSourceKeepsTheWidth) {
+TEST(VerifierOverlap, AReduceOntoItsSourceKeepsTheWidth) {
   // p ranks add up in one slot of rank 0, one after the other.
   const auto accumulate = [](int ranks) {
     PlanBuilder b({"x", Collective::kReduce, ranks, 0, 1});
-    std::vector<LaneId> lanes;
-    for (int r = 0; r < ranks; ++r) lanes.push_back(b.add_lane(r, Engine::kCpu));
+    std::vector<QueueId> queues;
+    for (int r = 0; r < ranks; ++r) queues.push_back(b.add_queue(r, Engine::kCpu));
     const Place sum = b.take_scratch(0);
-    b.copy(lanes[0], sum, input_of(0), 0);
+    b.copy(queues[0], sum, input_of(0), 0);
     for (int r = 1; r < ranks; ++r) {
-      b.wait(b.signal(lanes[r - 1], lanes[r]));
-      b.fold(lanes[r], {sum}, {sum, input_of(r)}, 0);
+      b.wait(b.signal(queues[r - 1], queues[r]));
+      b.reduce(queues[r], {sum}, {sum, input_of(r)}, 0);
     }
-    b.wait(b.signal(lanes[ranks - 1], lanes[0]));
-    b.copy(lanes[0], output_of(0), sum, 0);
+    b.wait(b.signal(queues[ranks - 1], queues[0]));
+    b.copy(queues[0], output_of(0), sum, 0);
     return b.finish();
   };
   EXPECT_NO_THROW(verify(accumulate(2)));  // never unfinished
-  expect_refused(accumulate(3), {"rank 1, lane 0 (cpu), operation 1", "writes chunk 0 onto its source r0.scratch[0]",
+  expect_refused(accumulate(3), {"rank 1, queue 0 (cpu), operation 1", "writes chunk 0 onto its source r0.scratch[0]",
                                  "may differ in width"});
-  // From one unfinished reduction to the next is fine: 5 ranks, where ranks 2 and 3 fold in place.
+  // From one unfinished reduction to the next is fine: 5 ranks, where ranks 2 and 3 reduce in place.
   Plan plan = accumulate(5);
   plan.ranks[0].scratch_slots = 3;
   const auto move_to = [&](int rank, int index, int slot, bool source) {
@@ -179,7 +179,7 @@ TEST(VerifierInPlace, InputIsOverwrittenWhereItSharesMemoryWithTheOutput) {
   Plan plan = test::swap_all_reduce(1);
   EXPECT_NO_THROW(verify(plan));
   plan.in_place = true;
-  expect_refused(plan, {"(in place), rank", "lane 0 (sm), operation 2", "chunk 0"});
+  expect_refused(plan, {"(in place), rank", "queue 0 (sm), operation 2", "chunk 0"});
   // A reduce has no output but the root's, so other inputs are never overwritten.
   Plan tree = test::tree_reduce(4, 1);
   ASSERT_TRUE(tree.in_place);
@@ -189,7 +189,7 @@ TEST(VerifierInPlace, InputIsOverwrittenWhereItSharesMemoryWithTheOutput) {
 TEST(VerifierInPlace, SelfCopyWhileOthersRead) {
   // With buffers apart, rank 0 may fill its output while rank 1 reads its input; in place it stores to what is read.
   Plan plan = test::pull_all_gather(2, 1, Engine::kCpu);
-  auto& operations = plan.ranks[0].lanes[0].operations;
+  auto& operations = plan.ranks[0].queues[0].operations;
   std::swap(operations[0], operations[1]);  // signals before it copies
   expect_refused(plan, {"(in place)", "rank 0", "r0."});
   plan.in_place = false;
@@ -198,21 +198,21 @@ TEST(VerifierInPlace, SelfCopyWhileOthersRead) {
 
 TEST(VerifierInPlace, CopyEnginesLeaveOutCopiesOntoThemselves) {
   Plan plan = test::pull_all_gather(2, 1, Engine::kCopy);
-  auto& operations = plan.ranks[0].lanes[0].operations;
+  auto& operations = plan.ranks[0].queues[0].operations;
   std::swap(operations[0], operations[1]);  // signals before it copies
   EXPECT_NO_THROW(verify(plan));
 }
 
 // Only those: in place, rank 0 stores block 1 where its own input for rank 1 lies, while rank 1 may read that.
 TEST(VerifierInPlace, CopyEnginesStoreWhatComesFromElsewhere) {
-  PlanBuilder builder({"exchange", Collective::kAllToAll, 2, 0, 1, Reach::kPeer});
-  const LaneId a = builder.add_lane(0, Engine::kCopy), b = builder.add_lane(1, Engine::kCopy);
+  PlanBuilder builder({"exchange", Collective::kAllToAll, 2, 0, 1, Access::kZeroCopy});
+  const QueueId a = builder.add_queue(0, Engine::kCopy), b = builder.add_queue(1, Engine::kCopy);
   const SignalId to_b = builder.signal(a, b), to_a = builder.signal(b, a);
   builder.wait(to_a);
   builder.wait(to_b);
-  for (const auto& [lane, chunk] : {std::pair{a, 2}, std::pair{b, 1}}) {
-    builder.copy(lane, output_of(lane.rank), input_of(1 - lane.rank), chunk);
-    builder.copy(lane, output_of(lane.rank), input_of(lane.rank), 3 * lane.rank);
+  for (const auto& [queue, chunk] : {std::pair{a, 2}, std::pair{b, 1}}) {
+    builder.copy(queue, output_of(queue.rank), input_of(1 - queue.rank), chunk);
+    builder.copy(queue, output_of(queue.rank), input_of(queue.rank), 3 * queue.rank);
   }
   const SignalId read_b = builder.signal(a, b), read_a = builder.signal(b, a);
   builder.wait(read_a);
@@ -226,12 +226,12 @@ TEST(VerifierInPlace, CopyEnginesStoreWhatComesFromElsewhere) {
 TEST(VerifierInPlace, InputIsReadBeforeTheOutputIsWrittenOverIt) {
   Plan plan = test::one_shot_all_reduce(2);
   ASSERT_TRUE(plan.in_place);
-  Operation late = plan.ranks[0].lanes[0].operations.back();
+  Operation late = plan.ranks[0].queues[0].operations.back();
   late.chunks = 1;
   late.sources = {input_of(0)};
   late.destinations = {{0, Buffer::kScratch, plan.ranks[0].scratch_slots++}};
-  plan.ranks[0].lanes[0].operations.push_back(late);
-  expect_refused(plan, {"(in place), rank 0, lane 0", "reads chunk 0 from r0.input after rank 0 lane 0 operation",
+  plan.ranks[0].queues[0].operations.push_back(late);
+  expect_refused(plan, {"(in place), rank 0, queue 0", "reads chunk 0 from r0.input after rank 0 queue 0 operation",
                         "wrote the output over it"});
   plan.in_place = false;
   EXPECT_NO_THROW(verify(plan));
@@ -252,26 +252,26 @@ TEST(VerifierShape, Collectives) {
   expect_refused(with([](Plan& p) { p.chunks_per_block = 0; }), {"needs at least one chunk a block, has 0"});
   expect_refused(with([](Plan& p) { p.chunks_per_block = kMaxChunks + 1; }), {"the limit is 16777216"});
   expect_refused(with([](Plan& p) { p.collective = static_cast<Collective>(77); }), {"unknown collective"});
-  expect_refused(with([](Plan& p) { p.reach = static_cast<Reach>(77); }), {"unknown collective or reach"});
-  expect_refused(with([](Plan& p) { p.ranks[1].lanes[0].engine = static_cast<Engine>(9); }),
-                 {"rank 1 has a lane of an unknown engine"});
+  expect_refused(with([](Plan& p) { p.access = static_cast<Access>(77); }), {"unknown collective or access"});
+  expect_refused(with([](Plan& p) { p.ranks[1].queues[0].engine = static_cast<Engine>(9); }),
+                 {"rank 1 has a queue of an unknown engine"});
   expect_refused(with([](Plan& p) { operation(p, 1, 0, 1).kind = static_cast<OpKind>(9); }),
-                 {"rank 1 lane 0 operation 1", "unknown kind of operation"});
+                 {"rank 1 queue 0 operation 1", "unknown kind of operation"});
   expect_refused(with([](Plan& p) { operation(p, 1, 0, 1).sources[0].buffer = static_cast<Buffer>(9); }),
-                 {"rank 1 lane 0 operation 1", "unknown buffer"});
+                 {"rank 1 queue 0 operation 1", "unknown buffer"});
   Plan barrier = test::dissemination_barrier(2);
   barrier.chunks_per_block = 4;
   expect_refused(barrier, {"a barrier moves no data, but the plan has 0 blocks of 4 chunks"});
 }
 
-TEST(VerifierShape, RanksWithoutLanes) {
+TEST(VerifierShape, RanksWithoutQueues) {
   Plan plan = pair_broadcast();
-  plan.ranks[1].lanes.clear();
-  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 1", "lane 0 of rank 1 does not exist"});
-  plan.ranks[0].lanes[0].operations.pop_back();
+  plan.ranks[1].queues.clear();
+  expect_refused(plan, {"rank 0, queue 0 (cpu), operation 1", "queue 0 of rank 1 does not exist"});
+  plan.ranks[0].queues[0].operations.pop_back();
   plan.ranks[1].signals = 0;
   expect_refused(plan, {"rank 1, chunk 0: its output was never written"});
-  plan.ranks[0].lanes.clear();
+  plan.ranks[0].queues.clear();
   expect_refused(plan, {"rank 0, chunk 0: its output was never written"});
 }
 
@@ -289,11 +289,11 @@ TEST(VerifierShape, HugeCountsAreRefusedBeforeAnythingIsAllocated) {
                  {"2147483647 messages, more than there are operations"});
   expect_refused(with([](RankPlan& r) { r.scratch_slots = -1; }), {"rank 1 counts -1 scratch slots"});
   expect_refused(with([](RankPlan& r) { r.signals = -1; }), {"rank 1 counts -1 signals"});
-  Plan lanes = test::dissemination_barrier(2);
-  lanes.ranks[0].lanes.resize(100000);
-  EXPECT_NO_THROW(verify(lanes));  // lanes that hear of nobody hold no clocks
-  for (Lane& lane : lanes.ranks[0].lanes) lane.operations.push_back(operation(lanes, 0, 0, 1));
-  expect_refused(lanes, {"its proof would take about 40", " GB", "Use fewer ranks, slots, chunks or lanes"});
+  Plan queues = test::dissemination_barrier(2);
+  queues.ranks[0].queues.resize(100000);
+  EXPECT_NO_THROW(verify(queues));  // queues that hear of nobody hold no clocks
+  for (Queue& queue : queues.ranks[0].queues) queue.operations.push_back(operation(queues, 0, 0, 1));
+  expect_refused(queues, {"its proof would take about 40", " GB", "Use fewer ranks, slots, chunks or queues"});
 }
 
 // Every number of a plan, one after the other, becomes an absurd one: the verifier says no (or, where the number means
@@ -305,9 +305,9 @@ TEST(VerifierShape, AbsurdNumbers) {
     for (int& node : plan.node_of) numbers.push_back(&node);
     for (RankPlan& rank : plan.ranks) {
       for (int* n : {&rank.scratch_slots, &rank.host_slots, &rank.signals, &rank.messages}) numbers.push_back(n);
-      for (Lane& lane : rank.lanes) {
-        for (Operation& o : lane.operations) {
-          for (int* n : {&o.chunk, &o.chunks, &o.peer_rank, &o.peer_lane, &o.number}) numbers.push_back(n);
+      for (Queue& queue : rank.queues) {
+        for (Operation& o : queue.operations) {
+          for (int* n : {&o.chunk, &o.chunks, &o.peer_rank, &o.peer_queue, &o.number}) numbers.push_back(n);
           for (auto* places : {&o.sources, &o.destinations}) {
             for (Place& place : *places) {
               numbers.push_back(&place.rank);

@@ -27,7 +27,7 @@ TEST(Verifier, AcceptsValidPlans) {
 
 TEST(Verifier, OneRankNeedsOnlyACopy) {
   PlanBuilder b({"alone", Collective::kAllReduce, 1});
-  b.copy(b.add_lane(0, Engine::kCpu), output_of(0), input_of(0), 0);
+  b.copy(b.add_queue(0, Engine::kCpu), output_of(0), input_of(0), 0);
   const VerifiedPlan plan = verify(b.finish());
   EXPECT_EQ(plan.report().steps, 0);
   EXPECT_TRUE(plan.report().synchronizes);
@@ -56,15 +56,15 @@ TEST(VerifierReport, TrafficOfARing) {
     EXPECT_EQ(report.traffic[r].to, (Endpoint{(r + 1) % 4, false}));
     EXPECT_EQ(report.traffic[r].chunks, 6);  // of 4: 2 (p - 1) / p messages
   }
-  EXPECT_EQ(report.chunks_read[0], 6 + 3 + 1);     // each of 6 steps one, 3 folds one more, the last copy
+  EXPECT_EQ(report.chunks_read[0], 6 + 3 + 1);     // each of 6 steps one, 3 reduces one more, the last copy
   EXPECT_EQ(report.chunks_written[0], 6 + 3 + 1);  // to the neighbour, 3 to the own output, the last copy
 }
 
 TEST(VerifierReport, TrafficOfCopyEnginesAndMessages) {
   // A copy engine of rank 1 that pulls from rank 0 into rank 2 moves nothing through rank 1.
-  PlanBuilder b({"third", Collective::kBroadcast, 3, 0, 1, Reach::kPeer});
-  const LaneId root = b.add_lane(0, Engine::kCpu), copy = b.add_lane(1, Engine::kCopy),
-               last = b.add_lane(2, Engine::kCpu);
+  PlanBuilder b({"third", Collective::kBroadcast, 3, 0, 1, Access::kZeroCopy});
+  const QueueId root = b.add_queue(0, Engine::kCpu), copy = b.add_queue(1, Engine::kCopy),
+                last = b.add_queue(2, Engine::kCpu);
   b.copy(root, output_of(0), input_of(0), 0);
   b.wait(b.signal(root, copy));
   b.wait(b.signal(last, copy));
@@ -90,16 +90,16 @@ TEST(VerifierReport, TrafficOfCopyEnginesAndMessages) {
   EXPECT_EQ(between, 6);
 }
 
-TEST(VerifierReport, TrafficOfACpuLaneNextToAGpu) {
+TEST(VerifierReport, TrafficOfACpuQueueNextToAGpu) {
   const auto copied = [](bool gpu) {
     return verify(two_ranks(Collective::kBroadcast,
-                            [&](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+                            [&](PlanBuilder& b, QueueId queue0, QueueId queue1) {
                               const Place here = b.take_host(0), there = b.take_host(1);
-                              if (gpu) b.add_lane(0, Engine::kSm);
-                              b.fold(lane0, {output_of(0), here}, {input_of(0)}, 0);
-                              b.copy(lane0, there, here, 0);
-                              b.wait(b.signal(lane0, lane1));
-                              b.copy(lane1, output_of(1), there, 0);
+                              if (gpu) b.add_queue(0, Engine::kSm);
+                              b.reduce(queue0, {output_of(0), here}, {input_of(0)}, 0);
+                              b.copy(queue0, there, here, 0);
+                              b.wait(b.signal(queue0, queue1));
+                              b.copy(queue1, output_of(1), there, 0);
                             }))
         .report()
         .traffic;
@@ -108,7 +108,7 @@ TEST(VerifierReport, TrafficOfACpuLaneNextToAGpu) {
   const auto has = [](const std::vector<Traffic>& all, const Endpoint& from, const Endpoint& to) {
     return std::count_if(all.begin(), all.end(), [&](const Traffic& t) { return t.from == from && t.to == to; }) == 1;
   };
-  // On a rank without a GPU its own memory is where the lane works.
+  // On a rank without a GPU its own memory is where the queue works.
   EXPECT_TRUE(has(copied(false), own0, host0) && has(copied(false), host0, own0) && has(copied(false), own0, host1));
   // Next to a GPU it works from the host: from there straight to the other host, and the GPU's memory is a crossing
   // away.
@@ -119,44 +119,44 @@ TEST(VerifierReport, TrafficOfACpuLaneNextToAGpu) {
 
 TEST(VerifierReport, FactsForLowering) {
   const PlanReport report = verify(test::ring_all_reduce(4)).report();
-  const auto& facts = report.facts[0][0];  // copy, signal, wait, fold, signal, …
-  EXPECT_EQ(facts[0], (FoldFacts{{0}, false, false}));
-  EXPECT_EQ(facts[1], FoldFacts{});
-  EXPECT_EQ(facts[3], (FoldFacts{{0, 0}, true, false}));
-  EXPECT_EQ(facts[6], (FoldFacts{{1, 0}, true, false}));
-  EXPECT_EQ(facts[9], (FoldFacts{{1, 0}, false, true}));  // the last contribution
-  EXPECT_EQ(facts[12], (FoldFacts{{0}, false, false}));   // what is finished is only passed on
+  const auto& facts = report.facts[0][0];  // copy, signal, wait, reduce, signal, …
+  EXPECT_EQ(facts[0], (ReduceFacts{{0}, false, false}));
+  EXPECT_EQ(facts[1], ReduceFacts{});
+  EXPECT_EQ(facts[3], (ReduceFacts{{0, 0}, true, false}));
+  EXPECT_EQ(facts[6], (ReduceFacts{{1, 0}, true, false}));
+  EXPECT_EQ(facts[9], (ReduceFacts{{1, 0}, false, true}));  // the last contribution
+  EXPECT_EQ(facts[12], (ReduceFacts{{0}, false, false}));   // what is finished is only passed on
 }
 
 // --- every output chunk ends with exactly the contributions, each once, in one order ---
 
 TEST(VerifierResult, EveryContributionOnce) {
   Plan lost = test::one_shot_all_reduce(3);
-  auto& last = lost.ranks[1].lanes[0].operations.back();
+  auto& last = lost.ranks[1].queues[0].operations.back();
   last.sources.erase(last.sources.begin() + 2);
   // Two of three: an unfinished reduction that went to the output.
-  expect_refused(lost, {"rank 1, lane 0 (sm), operation 5", "unfinished reduction of chunk 0 (2 of 3 ranks)"});
+  expect_refused(lost, {"rank 1, queue 0 (sm), operation 5", "unfinished reduction of chunk 0 (2 of 3 ranks)"});
 
   Plan only_one = test::one_shot_all_reduce(3);
-  only_one.ranks[1].lanes[0].operations.back().sources.resize(1);
-  expect_refused(only_one, {"rank 1, chunk 0: its output, last written by rank 1 lane 0 operation 5, lacks the "
+  only_one.ranks[1].queues[0].operations.back().sources.resize(1);
+  expect_refused(only_one, {"rank 1, chunk 0: its output, last written by rank 1 queue 0 operation 5, lacks the "
                             "contribution of rank 1"});
 
   Plan twice = test::one_shot_all_reduce(3);
-  twice.ranks[2].lanes[0].operations.back().sources[1] = {2, Buffer::kScratch, 0};
-  expect_refused(twice, {"rank 2, lane 0 (sm), operation 5", "adds the contribution of rank 0 to chunk 0 twice",
+  twice.ranks[2].queues[0].operations.back().sources[1] = {2, Buffer::kScratch, 0};
+  expect_refused(twice, {"rank 2, queue 0 (sm), operation 5", "adds the contribution of rank 0 to chunk 0 twice",
                          "again from r2.scratch[0]"});
 }
 
 TEST(VerifierResult, TheSameOrderOnAllRanks) {
   Plan plan = test::one_shot_all_reduce(3);
-  auto& sources = plan.ranks[2].lanes[0].operations.back().sources;
+  auto& sources = plan.ranks[2].queues[0].operations.back().sources;
   std::swap(sources[0], sources[1]);
-  expect_refused(plan, {"rank 2, chunk 0: its output, last written by rank 2 lane 0 operation 5",
+  expect_refused(plan, {"rank 2, chunk 0: its output, last written by rank 2 queue 0 operation 5",
                         "combined in another "
-                        "order than that of rank 0 (by rank 0 lane 0 operation 5)"});
+                        "order than that of rank 0 (by rank 0 queue 0 operation 5)"});
   for (RankPlan& rank : plan.ranks) {
-    auto& all = rank.lanes[0].operations.back().sources;
+    auto& all = rank.queues[0].operations.back().sources;
     if (&rank != &plan.ranks[2]) std::swap(all[0], all[1]);
   }
   EXPECT_NO_THROW(verify(plan));
@@ -165,140 +165,140 @@ TEST(VerifierResult, TheSameOrderOnAllRanks) {
 TEST(VerifierResult, TheRightChunk) {
   expect_refused(two_ranks(
                      Collective::kBroadcast,
-                     [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+                     [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
                        const Place scratch = b.take_scratch(1, 2);
-                       b.copy(lane0, output_of(0), input_of(0), 0, 2);
-                       b.copy(lane0, slot_after(scratch, 1), input_of(0), 0);
-                       b.copy(lane0, scratch, input_of(0), 1);
-                       b.wait(b.signal(lane0, lane1));
-                       b.copy(lane1, output_of(1), scratch, 0, 2);
+                       b.copy(queue0, output_of(0), input_of(0), 0, 2);
+                       b.copy(queue0, slot_after(scratch, 1), input_of(0), 0);
+                       b.copy(queue0, scratch, input_of(0), 1);
+                       b.wait(b.signal(queue0, queue1));
+                       b.copy(queue1, output_of(1), scratch, 0, 2);
                      },
                      2),
-                 {"rank 1, lane 0 (cpu), operation 1", "takes r1.scratch[0] for chunk 0, but it holds chunk 1"});
+                 {"rank 1, queue 0 (cpu), operation 1", "takes r1.scratch[0] for chunk 0, but it holds chunk 1"});
 }
 
 TEST(VerifierResult, ChunksOfOneOperationAreAtOneStage) {
   PlanBuilder b({"mixed", Collective::kAllReduce, 3, 0, 2});
-  const LaneId lane = b.add_lane(0, Engine::kCpu), other = b.add_lane(1, Engine::kCpu);
+  const QueueId queue = b.add_queue(0, Engine::kCpu), other = b.add_queue(1, Engine::kCpu);
   const Place theirs = b.take_scratch(0, 2), mine = b.take_scratch(0, 2);
   b.copy(other, theirs, input_of(1), 0, 2);
-  b.wait(b.signal(other, lane));
-  b.fold(lane, {mine}, {input_of(0), theirs}, 0);
-  b.copy(lane, slot_after(mine, 1), input_of(0), 1);
-  b.copy(lane, b.take_scratch(0, 2), mine, 0, 2);
-  expect_refused(b.finish(), {"rank 0, lane 0 (cpu), operation 3",
+  b.wait(b.signal(other, queue));
+  b.reduce(queue, {mine}, {input_of(0), theirs}, 0);
+  b.copy(queue, slot_after(mine, 1), input_of(0), 1);
+  b.copy(queue, b.take_scratch(0, 2), mine, 0, 2);
+  expect_refused(b.finish(), {"rank 0, queue 0 (cpu), operation 3",
                               "chunk 1 is at another stage of its reduction than chunk 0; split the operation"});
 }
 
 // --- nothing is read before it was written, or written while it may be read ---
 
 TEST(VerifierMemory, ReadBeforeWrite) {
-  expect_refused(two_ranks(Collective::kBroadcast, [](PlanBuilder& b, LaneId lane0,
-                                                      LaneId) { b.copy(lane0, output_of(0), b.take_scratch(0), 0); }),
+  expect_refused(two_ranks(Collective::kBroadcast, [](PlanBuilder& b, QueueId queue0,
+                                                      QueueId) { b.copy(queue0, output_of(0), b.take_scratch(0), 0); }),
                  {"operation 0", "reads chunk 0 from r0.scratch[0] before anything was written there"});
 }
 
 TEST(VerifierMemory, ReadWithoutASignal) {
   Plan plan = pair_broadcast(2);
-  auto& operations = plan.ranks[1].lanes[0].operations;
+  auto& operations = plan.ranks[1].queues[0].operations;
   std::swap(operations[0], operations[1]);
   expect_refused(plan,
-                 {"rank 1, lane 0 (cpu), operation 0",
-                  "reads chunk 0 from r1.scratch[0] without having heard of the write by rank 0 lane 0 operation 0"});
+                 {"rank 1, queue 0 (cpu), operation 0",
+                  "reads chunk 0 from r1.scratch[0] without having heard of the write by rank 0 queue 0 operation 0"});
 }
 
 TEST(VerifierMemory, WriteWithoutHavingHeardOfAWrite) {
   Plan plan = pair_broadcast();
-  plan.ranks[1].lanes[0].operations.insert(plan.ranks[1].lanes[0].operations.begin(), operation(plan, 0, 0, 0));
+  plan.ranks[1].queues[0].operations.insert(plan.ranks[1].queues[0].operations.begin(), operation(plan, 0, 0, 0));
   operation(plan, 1, 0, 0).destinations = {{1, Buffer::kScratch, 0}};
   operation(plan, 1, 0, 0).sources = {{1, Buffer::kScratch, 0}};
   // Rank 1 copies the slot to itself: it reads first.
-  expect_refused(plan, {"rank 1, lane 0 (cpu), operation 0", "without having heard of the write"});
+  expect_refused(plan, {"rank 1, queue 0 (cpu), operation 0", "without having heard of the write"});
 
   expect_refused(
       two_ranks(Collective::kAllReduce,
-                [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+                [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
                   const Place slot = b.take_scratch(0);
-                  b.copy(lane0, slot, input_of(0), 0);
-                  b.copy(lane1, slot, input_of(1), 0);
+                  b.copy(queue0, slot, input_of(0), 0);
+                  b.copy(queue1, slot, input_of(1), 0);
                 }),
-      {"rank 1, lane 0 (cpu), operation 0",
-       "writes chunk 0 to r0.scratch[0] without having heard of the earlier write by rank 0 lane 0 operation 0"});
+      {"rank 1, queue 0 (cpu), operation 0",
+       "writes chunk 0 to r0.scratch[0] without having heard of the earlier write by rank 0 queue 0 operation 0"});
 }
 
 TEST(VerifierMemory, WriteWhileItMayBeRead) {
   // A slot is used again without word that its reader is done.
   expect_refused(two_ranks(
                      Collective::kBroadcast,
-                     [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+                     [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
                        const Place scratch = b.take_scratch(1);
                        for (int chunk = 0; chunk < 2; ++chunk) {
-                         b.fold(lane0, {output_of(0), scratch}, {input_of(0)}, chunk);
-                         b.wait(b.signal(lane0, lane1));
-                         b.copy(lane1, output_of(1), scratch, chunk);
+                         b.reduce(queue0, {output_of(0), scratch}, {input_of(0)}, chunk);
+                         b.wait(b.signal(queue0, queue1));
+                         b.copy(queue1, output_of(1), scratch, chunk);
                        }
                      },
                      2),
-                 {"rank 1, lane 0 (cpu), operation 1",
+                 {"rank 1, queue 0 (cpu), operation 1",
                   "reads chunk 0 from r1.scratch[0] without having heard of the write by "
-                  "rank 0 lane 0 operation 2"});
+                  "rank 0 queue 0 operation 2"});
   expect_refused(two_ranks(Collective::kAllReduce,
-                           [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
+                           [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
                              const Place slot = b.take_scratch(1), copy = b.take_scratch(1);
-                             b.copy(lane1, slot, input_of(1), 0);
-                             b.wait(b.signal(lane1, lane0));
-                             b.copy(lane1, copy, slot, 0);
-                             b.copy(lane0, slot, input_of(0), 0);
+                             b.copy(queue1, slot, input_of(1), 0);
+                             b.wait(b.signal(queue1, queue0));
+                             b.copy(queue1, copy, slot, 0);
+                             b.copy(queue0, slot, input_of(0), 0);
                            }),
                  {"may still read it"});
 }
 
 TEST(VerifierMemory, CallersBuffersBeforeTheCall) {
   expect_refused(two_ranks(Collective::kBroadcast,
-                           [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
-                             b.copy(lane0, output_of(0), input_of(0), 0);
-                             b.copy(lane0, output_of(1), input_of(0), 0);
-                             b.wait(b.signal(lane0, lane1));
+                           [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
+                             b.copy(queue0, output_of(0), input_of(0), 0);
+                             b.copy(queue0, output_of(1), input_of(0), 0);
+                             b.wait(b.signal(queue0, queue1));
                            }),
-                 {"rank 0, lane 0 (cpu), operation 1",
+                 {"rank 0, queue 0 (cpu), operation 1",
                   "writes chunk 0 to r1.output without having heard of the call by the caller "
                   "of rank 1"});
   expect_refused(two_ranks(Collective::kBroadcast,
-                           [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
-                             b.copy(lane0, output_of(0), input_of(0), 0);
-                             b.copy(lane1, output_of(1), input_of(0), 0);
-                             b.wait(b.signal(lane1, lane0));
+                           [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
+                             b.copy(queue0, output_of(0), input_of(0), 0);
+                             b.copy(queue1, output_of(1), input_of(0), 0);
+                             b.wait(b.signal(queue1, queue0));
                            }),
-                 {"rank 1, lane 0 (cpu), operation 0",
+                 {"rank 1, queue 0 (cpu), operation 0",
                   "reads chunk 0 from r0.input without having heard of the call by the caller "
                   "of rank 0"});
 }
 
 TEST(VerifierMemory, CallersBuffersAfterTheReturn) {
   expect_refused(two_ranks(Collective::kBroadcast,
-                           [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
-                             b.copy(lane0, output_of(0), input_of(0), 0);
-                             b.wait(b.signal(lane0, lane1));
-                             b.copy(lane1, output_of(1), input_of(0), 0);
+                           [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
+                             b.copy(queue0, output_of(0), input_of(0), 0);
+                             b.wait(b.signal(queue0, queue1));
+                             b.copy(queue1, output_of(1), input_of(0), 0);
                            }),
-                 {"rank 1, lane 0 (cpu), operation 1", "rank 0 may return before this reads chunk 0 of its input"});
+                 {"rank 1, queue 0 (cpu), operation 1", "rank 0 may return before this reads chunk 0 of its input"});
   expect_refused(two_ranks(Collective::kBroadcast,
-                           [](PlanBuilder& b, LaneId lane0, LaneId lane1) {
-                             b.wait(b.signal(lane1, lane0));
-                             b.fold(lane0, {output_of(0), output_of(1)}, {input_of(0)}, 0);
+                           [](PlanBuilder& b, QueueId queue0, QueueId queue1) {
+                             b.wait(b.signal(queue1, queue0));
+                             b.reduce(queue0, {output_of(0), output_of(1)}, {input_of(0)}, 0);
                            }),
-                 {"rank 0, lane 0 (cpu), operation 1", "rank 1 may return before this writes chunk 0 of its output"});
+                 {"rank 0, queue 0 (cpu), operation 1", "rank 1 may return before this writes chunk 0 of its output"});
 }
 
 // --- every wait is met ---
 
 TEST(VerifierSignals, NeverSentNeverAwaited) {
   Plan plan = pair_broadcast();
-  plan.ranks[0].lanes[0].operations.pop_back();
-  expect_refused(plan, {"rank 1, lane 0 (cpu), operation 0", "waits for ever: signal 0 of rank 1 is never sent"});
+  plan.ranks[0].queues[0].operations.pop_back();
+  expect_refused(plan, {"rank 1, queue 0 (cpu), operation 0", "waits for ever: signal 0 of rank 1 is never sent"});
   plan = pair_broadcast();
-  plan.ranks[1].lanes[0].operations.erase(plan.ranks[1].lanes[0].operations.begin());
-  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 1", "signal 0 of rank 1 is never awaited"});
+  plan.ranks[1].queues[0].operations.erase(plan.ranks[1].queues[0].operations.begin());
+  expect_refused(plan, {"rank 0, queue 0 (cpu), operation 1", "signal 0 of rank 1 is never awaited"});
   plan = pair_broadcast();
   plan.ranks[1].signals = 2;
   expect_refused(plan, {"signal 1 of rank 1 is counted but neither sent nor awaited"});
@@ -306,62 +306,62 @@ TEST(VerifierSignals, NeverSentNeverAwaited) {
 
 TEST(VerifierSignals, SentOrAwaitedTwice) {
   Plan plan = pair_broadcast();
-  plan.ranks[0].lanes[0].operations.push_back(operation(plan, 0, 0, 1));
-  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 2",
-                        "signal 0 of rank 1 is already sent by rank 0 lane 0 "
+  plan.ranks[0].queues[0].operations.push_back(operation(plan, 0, 0, 1));
+  expect_refused(plan, {"rank 0, queue 0 (cpu), operation 2",
+                        "signal 0 of rank 1 is already sent by rank 0 queue 0 "
                         "operation 1"});
   plan = pair_broadcast();
-  plan.ranks[1].lanes[0].operations.push_back(operation(plan, 1, 0, 0));
-  expect_refused(plan, {"rank 1, lane 0 (cpu), operation 2", "already awaited by rank 1 lane 0 operation 0"});
+  plan.ranks[1].queues[0].operations.push_back(operation(plan, 1, 0, 0));
+  expect_refused(plan, {"rank 1, queue 0 (cpu), operation 2", "already awaited by rank 1 queue 0 operation 0"});
 }
 
 TEST(VerifierSignals, BothEndsNameEachOther) {
   PlanBuilder b({"x", Collective::kBarrier, 2});
-  const LaneId lane0 = b.add_lane(0, Engine::kCpu), lane1 = b.add_lane(1, Engine::kCpu);
-  b.add_lane(0, Engine::kCpu);
-  b.add_lane(1, Engine::kCpu);
-  test::meet(b, {lane0, lane1});
+  const QueueId queue0 = b.add_queue(0, Engine::kCpu), queue1 = b.add_queue(1, Engine::kCpu);
+  b.add_queue(0, Engine::kCpu);
+  b.add_queue(1, Engine::kCpu);
+  test::meet(b, {queue0, queue1});
   const Plan good = b.finish();
   EXPECT_NO_THROW(verify(good));
   Plan plan = good;
-  operation(plan, 0, 0, 0).peer_lane = 1;
-  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 0",
-                        "is for lane 1 of rank 1, but rank 1 lane 0 operation 1 "
+  operation(plan, 0, 0, 0).peer_queue = 1;
+  expect_refused(plan, {"rank 0, queue 0 (cpu), operation 0",
+                        "is for queue 1 of rank 1, but rank 1 queue 0 operation 1 "
                         "awaits it"});
   plan = good;
-  operation(plan, 1, 0, 1).peer_lane = 1;
-  expect_refused(plan, {"rank 1, lane 0 (cpu), operation 1",
-                        "comes from rank 0 lane 0 operation 0, not from rank 0 "
-                        "lane 1"});
+  operation(plan, 1, 0, 1).peer_queue = 1;
+  expect_refused(plan, {"rank 1, queue 0 (cpu), operation 1",
+                        "comes from rank 0 queue 0 operation 0, not from rank 0 "
+                        "queue 1"});
 }
 
 TEST(VerifierSignals, CirclesOfWaits) {
   Plan plan = test::dissemination_barrier(2);  // each: signal, wait
-  for (RankPlan& rank : plan.ranks) std::swap(rank.lanes[0].operations[0], rank.lanes[0].operations[1]);
-  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 0",
-                        "waits for ever: what it waits for comes from rank 1 lane 0 "
-                        "operation 1, whose lane waits for ever at `wait 0 from r0 lane 0`, operation 0"});
+  for (RankPlan& rank : plan.ranks) std::swap(rank.queues[0].operations[0], rank.queues[0].operations[1]);
+  expect_refused(plan, {"rank 0, queue 0 (cpu), operation 0",
+                        "waits for ever: what it waits for comes from rank 1 queue 0 "
+                        "operation 1, whose queue waits for ever at `wait 0 from r0 queue 0`, operation 0"});
 
   PlanBuilder b({"self", Collective::kBarrier, 1});
-  const LaneId lane = b.add_lane(0, Engine::kCpu);
-  b.wait(b.signal(lane, lane));
+  const QueueId queue = b.add_queue(0, Engine::kCpu);
+  b.wait(b.signal(queue, queue));
   plan = b.finish();
   EXPECT_NO_THROW(verify(plan));
-  std::swap(plan.ranks[0].lanes[0].operations[0], plan.ranks[0].lanes[0].operations[1]);
-  expect_refused(plan, {"rank 0, lane 0 (cpu), operation 0", "comes only later, from rank 0 lane 0 operation 1"});
+  std::swap(plan.ranks[0].queues[0].operations[0], plan.ranks[0].queues[0].operations[1]);
+  expect_refused(plan, {"rank 0, queue 0 (cpu), operation 0", "comes only later, from rank 0 queue 0 operation 1"});
 }
 
 TEST(VerifierSignals, MessagesMatch) {
   const Plan good = test::two_node_all_reduce(2, 2);
   const auto receive_of = [](Plan& plan) -> Operation& {
-    for (Operation& o : plan.ranks[0].lanes[1].operations) {
+    for (Operation& o : plan.ranks[0].queues[1].operations) {
       if (o.kind == OpKind::kReceive) return o;
     }
     throw std::logic_error("no receive");
   };
   Plan plan = good;
   receive_of(plan).chunks = 1;
-  expect_refused(plan, {"rank 0, lane 1 (net), operation", "carries 2 chunks from chunk 0 on, not 1 from chunk 0 on"});
+  expect_refused(plan, {"rank 0, queue 1 (net), operation", "carries 2 chunks from chunk 0 on, not 1 from chunk 0 on"});
   plan = good;
   receive_of(plan).number = 1;
   expect_refused(plan, {"message 1 is not one of the 1 that rank 0 counts"});
@@ -373,7 +373,7 @@ TEST(VerifierSignals, MessagesMatch) {
 TEST(VerifierSignals, ABarrierHoldsEverybody) {
   EXPECT_NO_THROW(verify(test::dissemination_barrier(7)));
   expect_refused(two_ranks(Collective::kBarrier,
-                           [](PlanBuilder& b, LaneId lane0, LaneId lane1) { b.wait(b.signal(lane0, lane1)); }),
+                           [](PlanBuilder& b, QueueId queue0, QueueId queue1) { b.wait(b.signal(queue0, queue1)); }),
                  {"rank 0 may leave the barrier before rank 1 has come"});
 }
 

@@ -42,9 +42,9 @@ class Expected {
     chunk_ = (slice + parts - 1) / parts;
     chunk_ = (chunk_ + granule - 1) / granule * granule;
     bool wide = false;
-    for (const auto& lanes : verified.report().facts) {
-      for (const auto& lane : lanes) {
-        for (const FoldFacts& facts : lane) wide |= facts.result_is_partial;
+    for (const auto& queues : verified.report().facts) {
+      for (const auto& queue : queues) {
+        for (const ReduceFacts& facts : queue) wide |= facts.result_is_partial;
       }
     }
     slot_bytes_ = chunk_ * (wide ? accumulator_size_of(call.type) : element());
@@ -73,14 +73,14 @@ class Expected {
             static_cast<size_t>(before + place.slot + chunk - first) * slot_bytes_};
   }
 
-  // The bound operations of a lane must be the plan's, in order, each fold cut into contiguous pieces.
-  void expect_lane(const BoundSlice& slice, size_t lane, bool chunk_by_chunk) const {
-    const std::vector<BoundOperation>& bound = slice.lanes.at(lane);
-    const auto& operations = plan_.ranks[rank_].lanes.at(lane).operations;
+  // The bound operations of a queue must be the plan's, in order, each reduce cut into contiguous pieces.
+  void expect_queue(const BoundSlice& slice, size_t queue, bool chunk_by_chunk) const {
+    const std::vector<BoundOperation>& bound = slice.queues.at(queue);
+    const auto& operations = plan_.ranks[rank_].queues.at(queue).operations;
     size_t next = 0;
     for (size_t i = 0; i < operations.size(); ++i) {
-      if (operations[i].kind == OpKind::kFold) {
-        expect_fold(slice, lane, i, chunk_by_chunk, next);
+      if (operations[i].kind == OpKind::kReduce) {
+        expect_reduce(slice, queue, i, chunk_by_chunk, next);
         continue;
       }
       ASSERT_LT(next, bound.size());
@@ -96,17 +96,17 @@ class Expected {
  private:
   size_t within_block(int chunk) const { return static_cast<size_t>(chunk % plan_.chunks_per_block); }
 
-  void expect_fold(const BoundSlice& slice, size_t lane, size_t i, bool chunk_by_chunk, size_t& next) const {
-    const Operation& operation = plan_.ranks[rank_].lanes[lane].operations[i];
-    const FoldFacts& facts = verified_.report().facts[rank_][lane][i];
+  void expect_reduce(const BoundSlice& slice, size_t queue, size_t i, bool chunk_by_chunk, size_t& next) const {
+    const Operation& operation = plan_.ranks[rank_].queues[queue].operations[i];
+    const ReduceFacts& facts = verified_.report().facts[rank_][queue][i];
     for (int chunk = operation.chunk; chunk < operation.chunk + operation.chunks;) {
       if (elements(chunk) == 0) {
         ++chunk;
         continue;
       }
-      ASSERT_LT(next, slice.lanes[lane].size());
-      const BoundOperation& bound = slice.lanes[lane][next++];
-      ASSERT_EQ(bound.kind, OpKind::kFold);
+      ASSERT_LT(next, slice.queues[queue].size());
+      const BoundOperation& bound = slice.queues[queue][next++];
+      ASSERT_EQ(bound.kind, OpKind::kReduce);
       EXPECT_EQ(bound.operation, static_cast<int>(i));
       expect_facts(slice, bound, facts);
       const int first = chunk;
@@ -120,7 +120,7 @@ class Expected {
     }
   }
 
-  void expect_facts(const BoundSlice& slice, const BoundOperation& bound, const FoldFacts& facts) const {
+  void expect_facts(const BoundSlice& slice, const BoundOperation& bound, const ReduceFacts& facts) const {
     const bool narrow = accumulates_in_float32(call_.type);
     EXPECT_EQ(bound.result_is_wide, narrow && facts.result_is_partial);
     EXPECT_EQ(bound.divisor, call_.op == ReduceOp::kAverage && facts.finishes ? plan_.rank_count() : 0);
@@ -166,8 +166,9 @@ class Expected {
 void expect_slice(const VerifiedPlan& plan, const Call& call, int rank, const BoundSlice& slice, size_t elements,
                   const BindLimits& limits) {
   const Expected expected(plan, call, rank, elements);
-  ASSERT_EQ(slice.lanes.size(), plan.plan().ranks[static_cast<size_t>(rank)].lanes.size());
-  for (size_t lane = 0; lane < slice.lanes.size(); ++lane) expected.expect_lane(slice, lane, limits.chunk_by_chunk);
+  ASSERT_EQ(slice.queues.size(), plan.plan().ranks[static_cast<size_t>(rank)].queues.size());
+  for (size_t queue = 0; queue < slice.queues.size(); ++queue)
+    expected.expect_queue(slice, queue, limits.chunk_by_chunk);
   for (const RankPlan& ranks : plan.plan().ranks) {
     EXPECT_LE(static_cast<size_t>(ranks.scratch_slots + ranks.host_slots) * expected.slot_bytes(),
               limits.scratch_bytes);
@@ -317,12 +318,12 @@ TEST(BoundPlan, NothingToMoveLeavesTheSignals) {
     const BoundPlan bound = bind(plan, call, rank, limits_of(4096));
     EXPECT_EQ(bound.slices, 1u);
     size_t signals = 0, expected = 0;
-    for (const BoundOperation& operation : bound.last.lanes[0]) {
-      EXPECT_NE(operation.kind, OpKind::kFold);
+    for (const BoundOperation& operation : bound.last.queues[0]) {
+      EXPECT_NE(operation.kind, OpKind::kReduce);
       ++signals;
     }
-    for (const Operation& operation : plan.plan().ranks[static_cast<size_t>(rank)].lanes[0].operations) {
-      expected += operation.kind != OpKind::kFold;
+    for (const Operation& operation : plan.plan().ranks[static_cast<size_t>(rank)].queues[0].operations) {
+      expected += operation.kind != OpKind::kReduce;
     }
     EXPECT_EQ(signals, expected);
   }
@@ -336,8 +337,8 @@ TEST(BoundPlan, LargeMessagesGoPastTheCachesToTheOutput) {
   for (const size_t count : {size_t{999}, size_t{1000}}) {
     const BoundPlan bound = bind(plan, {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count}, 0, limits);
     size_t to_output = 0, streamed = 0;
-    for (const BoundOperation& operation : bound.last.lanes[0]) {
-      for (int d = 0; operation.kind == OpKind::kFold && d < operation.destination_count; ++d) {
+    for (const BoundOperation& operation : bound.last.queues[0]) {
+      for (int d = 0; operation.kind == OpKind::kReduce && d < operation.destination_count; ++d) {
         const bool output = bound.last.places[operation.first_place + static_cast<size_t>(d)].base == kOutputBase;
         const bool streams = (operation.streaming_outputs >> d & 1) != 0;
         to_output += output;
@@ -362,7 +363,7 @@ BindLimits with_payload(size_t bytes) {
 bool carries_data(const VerifiedPlan& plan, const Call& call, int rank) {
   bool carries = false;
   const BoundPlan bound = bind(plan, call, rank, with_payload(56));
-  for (const BoundOperation& operation : bound.last.lanes[0]) carries |= operation.carries_data;
+  for (const BoundOperation& operation : bound.last.queues[0]) carries |= operation.carries_data;
   return carries;
 }
 
@@ -374,7 +375,7 @@ TEST(BoundPlan, SmallMessagesTravelInTheirSignals) {
     const BoundPlan bound = bind(plan, call, rank, with_payload(56));
     size_t signals = 0, read = 0;
     std::vector<size_t> awaited;
-    for (const BoundOperation& operation : bound.last.lanes[0]) {
+    for (const BoundOperation& operation : bound.last.queues[0]) {
       if (operation.kind == OpKind::kWait) awaited.push_back(operation.word_offset);
       if (operation.kind == OpKind::kSignal) {
         ++signals;
@@ -382,7 +383,7 @@ TEST(BoundPlan, SmallMessagesTravelInTheirSignals) {
         EXPECT_EQ(bound.last.places.at(operation.first_place).base, kFirstScratchBase + static_cast<uint32_t>(rank));
         EXPECT_EQ(bound.last.places.at(operation.first_place).offset, 0u);
       }
-      for (int p = 0; operation.kind == OpKind::kFold && p < operation.destination_count + operation.source_count;
+      for (int p = 0; operation.kind == OpKind::kReduce && p < operation.destination_count + operation.source_count;
            ++p) {
         const BoundPlace& place = bound.last.places.at(operation.first_place + static_cast<size_t>(p));
         if (place.base != kFirstScratchBase + kRanks) continue;
@@ -415,25 +416,25 @@ TEST(BoundPlan, OnlyWhatFitsTravelsInSignals) {
 // Rank 1 publishes an unfinished sum, whose elements are wider than the caller's.
 VerifiedPlan plan_that_publishes_a_sum() {
   PlanBuilder b({"sum in the middle", Collective::kAllReduce, 3, 0, 1});
-  std::vector<LaneId> lanes;
+  std::vector<QueueId> queues;
   std::vector<Place> published;
   for (int rank = 0; rank < 3; ++rank) {
-    lanes.push_back(b.add_lane(rank, Engine::kCpu));
+    queues.push_back(b.add_queue(rank, Engine::kCpu));
     published.push_back(b.take_scratch(rank));
   }
-  b.copy(lanes[0], published[0], input_of(0), 0);
-  b.copy(lanes[2], published[2], input_of(2), 0);
-  b.wait(b.signal(lanes[0], lanes[1]));
-  b.fold(lanes[1], {published[1]}, {published[0], input_of(1)}, 0);
-  const SignalId from_two[] = {b.signal(lanes[2], lanes[0]), b.signal(lanes[2], lanes[1])};
-  const SignalId from_one[] = {b.signal(lanes[1], lanes[0]), b.signal(lanes[1], lanes[2])};
+  b.copy(queues[0], published[0], input_of(0), 0);
+  b.copy(queues[2], published[2], input_of(2), 0);
+  b.wait(b.signal(queues[0], queues[1]));
+  b.reduce(queues[1], {published[1]}, {published[0], input_of(1)}, 0);
+  const SignalId from_two[] = {b.signal(queues[2], queues[0]), b.signal(queues[2], queues[1])};
+  const SignalId from_one[] = {b.signal(queues[1], queues[0]), b.signal(queues[1], queues[2])};
   b.wait(from_one[0]);
   b.wait(from_two[0]);
   b.wait(from_two[1]);
   b.wait(from_one[1]);
-  b.fold(lanes[0], {output_of(0)}, {published[1], published[2]}, 0);
-  b.fold(lanes[1], {output_of(1)}, {published[1], published[2]}, 0);
-  b.fold(lanes[2], {output_of(2)}, {published[1], input_of(2)}, 0);
+  b.reduce(queues[0], {output_of(0)}, {published[1], published[2]}, 0);
+  b.reduce(queues[1], {output_of(1)}, {published[1], published[2]}, 0);
+  b.reduce(queues[2], {output_of(2)}, {published[1], input_of(2)}, 0);
   return verify(b.finish());
 }
 
@@ -476,8 +477,8 @@ TEST(BoundPlan, PlansForOtherMachinesAreRefused) {
   const Call call{Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 1000};
   expect_refused(verify(make_plan("ring", arguments)), call, limits_of(1 << 16), ErrorCode::kInvalidPlan, {"node"});
   arguments.node_of.clear();
-  arguments.reach = Reach::kPeer;
-  expect_refused(verify(make_plan("ring", arguments)), call, limits_of(1 << 16), ErrorCode::kInvalidPlan, {"reach"});
+  arguments.access = Access::kZeroCopy;
+  expect_refused(verify(make_plan("ring", arguments)), call, limits_of(1 << 16), ErrorCode::kInvalidPlan, {"access"});
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST(Call, EveryFieldCountsForTheSignature) {
   call.count = 1001;
   signatures.insert(signature(call));
   call = kCall;
-  call.is_division = true;
+  call.is_split = true;
   signatures.insert(signature(call));
   call = kCall;
   call.order = 1;

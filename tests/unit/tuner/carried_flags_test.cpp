@@ -30,7 +30,7 @@ TEST(CarriedFlags, NotOfPartialSumsThatAreWiderThanTheType) {
   EXPECT_FALSE(carries("ring", Collective::kReduceScatter, DataType::kBfloat16));
 }
 
-TEST(CarriedFlags, NotOfSeveralLanesNorWhereOthersAreReadNorWithoutData) {
+TEST(CarriedFlags, NotOfSeveralQueuesNorWhereOthersAreReadNorWithoutData) {
   EXPECT_FALSE(carries("flat(store)", Collective::kAllReduce, DataType::kFloat32, 2));
   EXPECT_FALSE(carries("flat", Collective::kAllReduce));
   EXPECT_FALSE(carries("flat", Collective::kBarrier));
@@ -39,7 +39,7 @@ TEST(CarriedFlags, NotOfSeveralLanesNorWhereOthersAreReadNorWithoutData) {
 // Two parts of a message from rank 0, perhaps by way of its host memory, to rank 1, through `places` of that.
 VerifiedPlan broadcast_through(int places, bool host = false) {
   PlanBuilder builder({"test", Collective::kBroadcast, 2, 0, 2});
-  const LaneId from = builder.add_lane(0, Engine::kSm), to = builder.add_lane(1, Engine::kSm);
+  const QueueId from = builder.add_queue(0, Engine::kSm), to = builder.add_queue(1, Engine::kSm);
   const Place first = builder.take_scratch(1, places);
   for (int part = 0; part < 2; ++part) {
     Place source = input_of(0), place = first;
@@ -70,13 +70,13 @@ TEST(CarriedFlags, ProtocolsThatDoNotFitBecomeSignals) {
   const auto protocol = [&query](Protocol wanted, const std::string& algorithm) {
     return test::choose_on_gpus(query, "all_reduce:" + algorithm, LaunchShape{wanted, 8, 256}).launch.protocol;
   };
-  for (const Protocol it : {Protocol::kSignals, Protocol::kPackets, Protocol::kLines}) {
+  for (const Protocol it : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
     EXPECT_EQ(protocol(it, "flat(store)"), it);
-    EXPECT_EQ(protocol(it, "flat(load)"), Protocol::kSignals);
+    EXPECT_EQ(protocol(it, "flat(load)"), Protocol::kSimple);
   }
   query.lines = false;
-  EXPECT_EQ(protocol(Protocol::kLines, "flat(store)"), Protocol::kSignals);
-  EXPECT_EQ(protocol(Protocol::kPackets, "flat(store)"), Protocol::kPackets);
+  EXPECT_EQ(protocol(Protocol::kLl128, "flat(store)"), Protocol::kSimple);
+  EXPECT_EQ(protocol(Protocol::kLl, "flat(store)"), Protocol::kLl);
 }
 
 }  // namespace

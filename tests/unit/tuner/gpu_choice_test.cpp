@@ -25,40 +25,44 @@ GpuQuery query_of(Collective collective, size_t bytes, int ranks) {
 }
 
 TEST(LaunchShape, ReadsWhatItWrites) {
-  const LaunchShape shape = parse_launch_shape("lines:48x256");
-  EXPECT_EQ(shape, (LaunchShape{Protocol::kLines, 48, 256}));
-  EXPECT_EQ(to_text(shape), "48 CTAs of 256 threads, lines");
-  EXPECT_EQ(to_text(parse_launch_shape("signals:1x64")), "1 CTA of 64 threads, signals");
-  const LaunchShape with_host = parse_launch_shape("signals:62x512+4:8.25%");
-  EXPECT_EQ(with_host, (LaunchShape{Protocol::kSignals, 62, 512, {4, 0.0825}}));
-  EXPECT_EQ(to_text(with_host), "62 CTAs of 512 threads, signals, and 4 for 8.3% through host memory");
+  const LaunchShape shape = parse_launch_shape("LL128:48x256");
+  EXPECT_EQ(shape, (LaunchShape{Protocol::kLl128, 48, 256}));
+  EXPECT_EQ(to_text(shape), "48 CTAs of 256 threads, LL128");
+  EXPECT_EQ(to_text(parse_launch_shape("Simple:1x64")), "1 CTA of 64 threads, Simple");
+  const LaunchShape with_host = parse_launch_shape("Simple:62x512+4:8.25%");
+  EXPECT_EQ(with_host, (LaunchShape{Protocol::kSimple, 62, 512, {4, 0.0825}}));
+  EXPECT_EQ(to_text(with_host), "62 CTAs of 512 threads, Simple, and 4 for 8.3% through host memory");
+  // In any case, and by its former name.
+  for (const char* spelling : {"LL128:48x256", "ll128:48x256", "lines:48x256"}) {
+    EXPECT_EQ(parse_launch_shape(spelling), shape) << spelling;
+  }
   for (const char* wrong : {"",
-                            "lines",
-                            "lines:",
-                            "lines:8",
-                            "lines:8x",
-                            "lines:8x65",
-                            "lines:8x32",
-                            "lines:0x64",
-                            "lines:-1x64",
-                            "lines:8x64 ",
-                            "ll:8x64",
+                            "LL128",
+                            "LL128:",
+                            "LL128:8",
+                            "LL128:8x",
+                            "LL128:8x65",
+                            "LL128:8x32",
+                            "LL128:0x64",
+                            "LL128:-1x64",
+                            "LL128:8x64 ",
+                            "l:8x64",
                             ":8x64",
-                            "packets:8:64",
-                            "lines:8x64+4:8%",
-                            "signals:65x512",
-                            "signals:8x544",
-                            "signals:8x64+",
-                            "signals:8x64+4",
-                            "signals:8x64+4:8",
-                            "signals:8x64+0:8%",
-                            "signals:8x64+5:8%",
-                            "signals:8x64+4:0%",
-                            "signals:8x64+4:100%",
-                            "signals:8x64+4:nan%",
-                            "signals:8x64+4:8%%"}) {
+                            "LL:8:64",
+                            "LL128:8x64+4:8%",
+                            "Simple:65x512",
+                            "Simple:8x544",
+                            "Simple:8x64+",
+                            "Simple:8x64+4",
+                            "Simple:8x64+4:8",
+                            "Simple:8x64+0:8%",
+                            "Simple:8x64+5:8%",
+                            "Simple:8x64+4:0%",
+                            "Simple:8x64+4:100%",
+                            "Simple:8x64+4:nan%",
+                            "Simple:8x64+4:8%%"}) {
     const test::Outcome outcome = test::outcome_of([&](int) { parse_launch_shape(wrong); }, 0);
-    EXPECT_EQ(test::objection(outcome, ErrorCode::kInvalidArgument, {"PLAIT_LAUNCH", "signals:16x512"}), "") << wrong;
+    EXPECT_EQ(test::objection(outcome, ErrorCode::kInvalidArgument, {"PLAIT_LAUNCH", "Simple:16x512"}), "") << wrong;
   }
 }
 
@@ -74,8 +78,8 @@ TEST(GpuChoice, EveryChoiceVerifiesAndCanBeLaunched) {
           const Choice choice = choose_on_gpus(query);
           const VerifiedPlan plan = made(choice.plan);
           const LaunchShape& launch = choice.launch;
-          EXPECT_GE(launch.strands, 1);
-          EXPECT_LE(launch.strands, 64);
+          EXPECT_GE(launch.channels, 1);
+          EXPECT_LE(launch.channels, 64);
           EXPECT_GE(launch.threads, 64);
           EXPECT_LE(launch.threads, 512);
           EXPECT_EQ(launch.threads % 32, 0);
@@ -84,12 +88,12 @@ TEST(GpuChoice, EveryChoiceVerifiesAndCanBeLaunched) {
             EXPECT_NO_THROW(made(*choice.ending));
             EXPECT_FALSE(choice.ending->reason.empty());
           }
-          const int lanes = static_cast<int>(plan.plan().ranks[0].lanes.size());
-          EXPECT_LE(lanes, 3);
-          EXPECT_TRUE(launch.protocol == Protocol::kSignals || lanes == 1);
+          const int queues = static_cast<int>(plan.plan().ranks[0].queues.size());
+          EXPECT_LE(queues, 3);
+          EXPECT_TRUE(launch.protocol == Protocol::kSimple || queues == 1);
           // CTAs that wait for each other fit: one of 512 threads on an SM, or two of 256.
-          if (lanes > 1 || (sharing > 1 && launch.strands > 1)) {
-            EXPECT_LE(launch.strands * lanes * sharing, query.processors * (launch.threads > 256 ? 1 : 2))
+          if (queues > 1 || (sharing > 1 && launch.channels > 1)) {
+            EXPECT_LE(launch.channels * queues * sharing, query.processors * (launch.threads > 256 ? 1 : 2))
                 << to_text(launch) << " for " << bytes << " bytes, " << ranks << " ranks";
           }
         }
@@ -109,27 +113,27 @@ TEST(GpuChoice, KeepsNoMoreSmsBusyThanItMay) {
           const Choice choice = choose_on_gpus(query);
           const Plan plan = made(choice.plan).plan();
           for (const RankPlan& rank : plan.ranks) {
-            EXPECT_LE(choice.launch.strands * static_cast<int>(rank.lanes.size()), most)
+            EXPECT_LE(choice.launch.channels * static_cast<int>(rank.queues.size()), most)
                 << plan.algorithm << ", " << to_text(choice.launch) << ", " << name(query.collective) << " of " << bytes
                 << " bytes over " << ranks << " ranks";
           }
-          EXPECT_EQ(choice.launch.host.strands, 0);
+          EXPECT_EQ(choice.launch.host.channels, 0);
         }
       }
     }
   }
 }
 
-TEST(GpuChoice, FlagsForSmallMessagesAndLanesForLongOnes) {
+TEST(GpuChoice, FlagsForSmallMessagesAndQueuesForLongOnes) {
   const auto choose = [](size_t bytes, bool lines = true) {
     GpuQuery query = query_of(Collective::kAllReduce, bytes, 4);
     query.lines = lines;
     return choose_on_gpus(query);
   };
   EXPECT_EQ(choose(8).plan.algorithm, "one_shot");
-  EXPECT_EQ(choose(8).launch, (LaunchShape{Protocol::kPackets, 1, 64}));
-  EXPECT_EQ(choose(256 << 10).launch.protocol, Protocol::kLines);
-  EXPECT_EQ(choose(256 << 10, false).launch.protocol, Protocol::kSignals);
+  EXPECT_EQ(choose(8).launch, (LaunchShape{Protocol::kLl, 1, 64}));
+  EXPECT_EQ(choose(256 << 10).launch.protocol, Protocol::kLl128);
+  EXPECT_EQ(choose(256 << 10, false).launch.protocol, Protocol::kSimple);
   EXPECT_EQ(choose(4 << 20).plan.algorithm, "flat");
   EXPECT_EQ(choose(4 << 20).plan.arguments.parts, 1);
   const GpuQuery huge = query_of(Collective::kAllReduce, size_t{1} << 63, 3);  // twice that is 0
@@ -155,9 +159,9 @@ TEST(GpuChoice, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
     if (!fetches) return false;
     EXPECT_EQ(choice.plan.arguments.parts, 2);
     EXPECT_EQ(choice.ending->text(), "flat(both, parts=4)");
-    EXPECT_EQ(choice.launch.protocol, Protocol::kSignals);
-    const auto lanes = [](const PlanChoice& it) { return made(it).plan().ranks[0].lanes.size(); };
-    EXPECT_EQ(lanes(*choice.ending), lanes(choice.plan));
+    EXPECT_EQ(choice.launch.protocol, Protocol::kSimple);
+    const auto queues = [](const PlanChoice& it) { return made(it).plan().ranks[0].queues.size(); };
+    EXPECT_EQ(queues(*choice.ending), queues(choice.plan));
     return true;
   };
   for (int c = 0; c < kCollectiveCount; ++c) {
@@ -173,10 +177,10 @@ TEST(GpuChoice, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
   }
   GpuQuery query = query_of(Collective::kAllReduce, 16 << 20, 2);
   EXPECT_FALSE(choose_on_gpus(query, "all_reduce:one_shot_push(2)").ending);
-  EXPECT_FALSE(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 64, 512}).ending);
+  EXPECT_FALSE(choose_on_gpus(query, "", LaunchShape{Protocol::kSimple, 64, 512}).ending);
   EXPECT_FALSE(choose_on_gpus(query, "all_reduce:push_pull").ending);
-  query.bytes = 8;  // it has two lanes, so no flags
-  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push_pull").launch.protocol, Protocol::kSignals);
+  query.bytes = 8;  // it has two queues, so no flags
+  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push_pull").launch.protocol, Protocol::kSimple);
   query.bytes = 16 << 20;
   query.lines = false;  // no NVLink
   EXPECT_FALSE(choose_on_gpus(query).ending);
@@ -185,7 +189,7 @@ TEST(GpuChoice, TwoGpusFetchTheEndOfWhatIsTooLongForLines) {
   EXPECT_FALSE(choose_on_gpus(query).ending);
   query.blocks_stay = true;
   EXPECT_TRUE(choose_on_gpus(query).ending);
-  query.most_sms = 8;  // for several lanes there are too few
+  query.most_sms = 8;  // for several queues there are too few
   EXPECT_FALSE(choose_on_gpus(query).ending);
   query.collective = Collective::kBarrier;
   query.most_sms = 0;
@@ -204,10 +208,10 @@ TEST(GpuChoice, LongMessagesToOrFromOneGpuGoAlongAChain) {
 
 TEST(GpuChoice, ObeysOverrides) {
   const GpuQuery query = query_of(Collective::kAllReduce, 64 << 20, 4);
-  const LaunchShape lines{Protocol::kLines, 32, 512};
+  const LaunchShape lines{Protocol::kLl128, 32, 512};
   const Choice launched = choose_on_gpus(query, "", lines);
   EXPECT_EQ(launched.launch, lines);
-  EXPECT_EQ(launched.plan.arguments.parts, 1);  // flags need one lane
+  EXPECT_EQ(launched.plan.arguments.parts, 1);  // flags need one queue
   const Choice pinned = choose_on_gpus(query, "all_reduce:ring");
   EXPECT_EQ(pinned.plan.algorithm, "ring");
   EXPECT_EQ(pinned.plan.arguments.engine, Engine::kSm);
@@ -215,7 +219,7 @@ TEST(GpuChoice, ObeysOverrides) {
 
 // ---- Straight from buffer to buffer, by SMs or copy engines.
 
-bool has_direct(const GpuQuery& query) { return choose_on_gpus(query).zero_copy.has_value(); }
+bool has_zero_copy(const GpuQuery& query) { return choose_on_gpus(query).zero_copy.has_value(); }
 
 TEST(GpuChoice, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMayBeBusy) {
   GpuQuery query = query_of(Collective::kAllReduce, 256 << 20, 4);
@@ -223,27 +227,27 @@ TEST(GpuChoice, FewSmsCombineLongMessagesOverSeveralGpusAndAllWhereNoMoreMayBeBu
   ASSERT_TRUE(choice.zero_copy);
   EXPECT_EQ(choice.zero_copy->text().substr(0, 22), "flat(load, zero_copy, ");
   EXPECT_EQ(choice.zero_copy->arguments.engine, Engine::kCopy);
-  EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 128 << 20, 4)));
-  for (const int ranks : {2, 3, 8}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, 1 << 30, ranks)));
-  EXPECT_FALSE(has_direct(query_of(Collective::kReduceScatter, 1 << 30, 4)));
+  EXPECT_FALSE(has_zero_copy(query_of(Collective::kAllReduce, 128 << 20, 4)));
+  for (const int ranks : {2, 3, 8}) EXPECT_FALSE(has_zero_copy(query_of(Collective::kAllReduce, 1 << 30, ranks)));
+  EXPECT_FALSE(has_zero_copy(query_of(Collective::kReduceScatter, 1 << 30, 4)));
   query.maps_buffers = false;
-  EXPECT_FALSE(has_direct(query));
+  EXPECT_FALSE(has_zero_copy(query));
 
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
     GpuQuery few = query_of(collective, 1 << 20, 2);
-    EXPECT_FALSE(has_direct(few)) << name(collective);
+    EXPECT_FALSE(has_zero_copy(few)) << name(collective);
     few.most_sms = 8;
-    EXPECT_TRUE(has_direct(few)) << name(collective);
+    EXPECT_TRUE(has_zero_copy(few)) << name(collective);
     few.bytes = 64 << 10;
-    EXPECT_FALSE(has_direct(few)) << name(collective);
+    EXPECT_FALSE(has_zero_copy(few)) << name(collective);
     few.bytes = 1 << 20;
     few.most_sms = 100;  // which is not few
-    EXPECT_FALSE(has_direct(few)) << name(collective);
+    EXPECT_FALSE(has_zero_copy(few)) << name(collective);
   }
 }
 
 // What copy engines and, where they cannot, kernels would perform is right, and says of itself what it is.
-void expect_good_direct(const GpuQuery& query, const Choice& choice, Engine engine = Engine::kCopy) {
+void expect_good_zero_copy(const GpuQuery& query, const Choice& choice, Engine engine = Engine::kCopy) {
   ASSERT_TRUE(choice.zero_copy) << name(query.collective) << ", " << query.bytes << " bytes";
   EXPECT_EQ(choice.zero_copy->text().substr(0, 22), "flat(load, zero_copy, ");
   const AlgorithmArguments& arguments = choice.zero_copy->arguments;
@@ -251,11 +255,11 @@ void expect_good_direct(const GpuQuery& query, const Choice& choice, Engine engi
   EXPECT_EQ(arguments.ranks, query.ranks);
   EXPECT_EQ(arguments.root, query.root);
   EXPECT_EQ(arguments.engine, engine);
-  EXPECT_EQ(arguments.reach, Reach::kPeer);
+  EXPECT_EQ(arguments.access, Access::kZeroCopy);
   made(*choice.zero_copy);
-  EXPECT_EQ(choice.plan.arguments.reach, Reach::kStaged);
+  EXPECT_EQ(choice.plan.arguments.access, Access::kStaged);
   EXPECT_EQ(choice.plan.arguments.engine, Engine::kSm);
-  EXPECT_EQ(choice.plan.arguments.reach, Reach::kStaged);
+  EXPECT_EQ(choice.plan.arguments.access, Access::kStaged);
   made(choice.plan);
 }
 
@@ -270,19 +274,19 @@ TEST(GpuChoice, LongMessagesThatNobodyCombinesGoDirectly) {
       query.root = has_root(collective) ? 1 : 0;
       query.lines = ranks > 2;
       const Choice choice = choose_on_gpus(query);
-      expect_good_direct(query, choice, Engine::kSm);
+      expect_good_zero_copy(query, choice, Engine::kSm);
       EXPECT_FALSE(choice.insists_on_zero_copy);
       EXPECT_FALSE(choice.zero_copy.value_or(PlanChoice{}).reason.empty());
       query.bytes = ((ranks > 2 ? kManyCopyEngineBytes : kCopyEngineBytes) + ranks - 2) / (ranks - 1) * ranks;
-      expect_good_direct(query, choose_on_gpus(query));
+      expect_good_zero_copy(query, choose_on_gpus(query));
       query.bytes -= ranks;
-      expect_good_direct(query, choose_on_gpus(query), Engine::kSm);
+      expect_good_zero_copy(query, choose_on_gpus(query), Engine::kSm);
       query.bytes = SIZE_MAX;
-      expect_good_direct(query, choose_on_gpus(query));
+      expect_good_zero_copy(query, choose_on_gpus(query));
       query.bytes = least - ranks;
-      EXPECT_FALSE(has_direct(query)) << name(collective) << " over " << ranks;
+      EXPECT_FALSE(has_zero_copy(query)) << name(collective) << " over " << ranks;
       query.bytes = 0;
-      EXPECT_FALSE(has_direct(query));
+      EXPECT_FALSE(has_zero_copy(query));
     }
   }
 }
@@ -293,12 +297,12 @@ TEST(GpuChoice, OverTwoGpusThatNvlinkJoinsCopyEnginesAlone) {
                                       Collective::kAllToAll, Collective::kBroadcast}) {
     const size_t all = has_rank_blocks(collective) ? 2 : 1;
     GpuQuery query = query_of(collective, all * (128 << 20), 2);
-    expect_good_direct(query, choose_on_gpus(query));
+    expect_good_zero_copy(query, choose_on_gpus(query));
     query.bytes -= all;
-    EXPECT_FALSE(has_direct(query)) << name(collective);
+    EXPECT_FALSE(has_zero_copy(query)) << name(collective);
     query.bytes = all * (1 << 20);
     query.most_sms = 8;
-    expect_good_direct(query, choose_on_gpus(query), Engine::kSm);
+    expect_good_zero_copy(query, choose_on_gpus(query), Engine::kSm);
   }
 }
 
@@ -309,26 +313,27 @@ TEST(GpuChoice, ABroadcastGoesDirectlyBetweenTwoOnly) {
     query.lines = false;
     return query;
   };
-  expect_good_direct(pair(48 << 20), choose_on_gpus(pair(48 << 20)));
-  expect_good_direct(pair(8 << 20), choose_on_gpus(pair(8 << 20)), Engine::kSm);
-  EXPECT_FALSE(has_direct(pair((8 << 20) - 1)));
-  EXPECT_FALSE(has_direct(query_of(Collective::kBroadcast, size_t{1} << 34, 3)));
+  expect_good_zero_copy(pair(48 << 20), choose_on_gpus(pair(48 << 20)));
+  expect_good_zero_copy(pair(8 << 20), choose_on_gpus(pair(8 << 20)), Engine::kSm);
+  EXPECT_FALSE(has_zero_copy(pair((8 << 20) - 1)));
+  EXPECT_FALSE(has_zero_copy(query_of(Collective::kBroadcast, size_t{1} << 34, 3)));
 }
 
 TEST(GpuChoice, NothingElseGoesDirectly) {
   constexpr size_t kHuge = size_t{1} << 34;
   for (const Collective collective : {Collective::kReduce, Collective::kReduceScatter, Collective::kBarrier}) {
-    for (const int ranks : {1, 2, 4}) EXPECT_FALSE(has_direct(query_of(collective, kHuge, ranks))) << name(collective);
+    for (const int ranks : {1, 2, 4})
+      EXPECT_FALSE(has_zero_copy(query_of(collective, kHuge, ranks))) << name(collective);
   }
-  for (const int ranks : {1, 2}) EXPECT_FALSE(has_direct(query_of(Collective::kAllReduce, kHuge, ranks)));
+  for (const int ranks : {1, 2}) EXPECT_FALSE(has_zero_copy(query_of(Collective::kAllReduce, kHuge, ranks)));
   GpuQuery query = query_of(Collective::kAllGather, kHuge, 4);
-  EXPECT_TRUE(has_direct(query));
+  EXPECT_TRUE(has_zero_copy(query));
   query.ranks_per_device = 2;
-  EXPECT_FALSE(has_direct(query));
-  EXPECT_FALSE(has_direct(query_of(Collective::kAllGather, kHuge, 1)));
+  EXPECT_FALSE(has_zero_copy(query));
+  EXPECT_FALSE(has_zero_copy(query_of(Collective::kAllGather, kHuge, 1)));
   query.ranks_per_device = 1;
   query.maps_buffers = false;
-  EXPECT_FALSE(has_direct(query));
+  EXPECT_FALSE(has_zero_copy(query));
 }
 
 TEST(GpuChoice, NothingDirectlyWhereBuffersCannotBeMappedWhoeverInsists) {
@@ -343,18 +348,19 @@ TEST(GpuChoice, NothingDirectlyWhereBuffersCannotBeMappedWhoeverInsists) {
 
 TEST(GpuChoice, WhatFollowsFromHowGpusReachEachOther) {
   for (const bool in_one_process : {false, true}) {
-    for (const ReachKind reach : {ReachKind::kAuto, ReachKind::kVmm, ReachKind::kIpc, ReachKind::kHost}) {
+    for (const PeerMemoryKind peer_memory :
+         {PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc, PeerMemoryKind::kHost}) {
       GpuQuery query;
-      query.set_reach(reach, in_one_process);
-      EXPECT_EQ(query.maps_buffers, reach != ReachKind::kHost) << name(reach);
-      EXPECT_EQ(query.blocks_stay, in_one_process || reach != ReachKind::kIpc) << name(reach);
+      query.set_peer_memory(peer_memory, in_one_process);
+      EXPECT_EQ(query.maps_buffers, peer_memory != PeerMemoryKind::kHost) << name(peer_memory);
+      EXPECT_EQ(query.blocks_stay, in_one_process || peer_memory != PeerMemoryKind::kIpc) << name(peer_memory);
     }
   }
 }
 
 TEST(GpuChoice, WhoPinsKernelsGetsNothingDirectly) {
   const GpuQuery query = query_of(Collective::kAllGather, 1 << 30, 4);
-  const LaunchShape launch{Protocol::kSignals, 32, 512};
+  const LaunchShape launch{Protocol::kSimple, 32, 512};
   EXPECT_FALSE(choose_on_gpus(query, "", launch).zero_copy);
   const Choice pinned = choose_on_gpus(query, "all_gather:push");
   EXPECT_FALSE(pinned.zero_copy);
@@ -368,14 +374,14 @@ TEST(GpuChoice, WhoPinsPullMaySayByWhom) {
     const GpuQuery query = query_of(Collective::kAllGather, bytes, 4);
     for (const Engine engine : {Engine::kSm, Engine::kCopy}) {
       const auto overrides = join("all_gather:pull(", name(engine), ")");
-      expect_good_direct(query, choose_on_gpus(query, overrides), engine);
+      expect_good_zero_copy(query, choose_on_gpus(query, overrides), engine);
     }
   }
 }
 
 TEST(GpuChoice, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
   const std::string overrides = "broadcast:pull,all_gather:pull,gather:pull,scatter:pull,all_to_all:pull";
-  const LaunchShape launch{Protocol::kSignals, 16, 256};
+  const LaunchShape launch{Protocol::kSimple, 16, 256};
   for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather, Collective::kGather,
                                       Collective::kScatter, Collective::kAllToAll}) {
     for (const int ranks : {1, 2, 5}) {
@@ -384,13 +390,13 @@ TEST(GpuChoice, WhoPinsPullGetsItAtAnySizeAndKernelsBesides) {
         query.root = has_root(collective) ? ranks - 1 : 0;
         const Choice free = choose_on_gpus(query);
         const Choice choice = choose_on_gpus(query, overrides);
-        expect_good_direct(query, choice);
+        expect_good_zero_copy(query, choice);
         EXPECT_TRUE(choice.insists_on_zero_copy);
         EXPECT_EQ(choice.plan.algorithm, free.plan.algorithm);
         EXPECT_EQ(choice.plan.arguments.parts, free.plan.arguments.parts);
         EXPECT_EQ(choice.launch, free.launch);
         const Choice launched = choose_on_gpus(query, overrides, launch);
-        expect_good_direct(query, launched);
+        expect_good_zero_copy(query, launched);
         EXPECT_EQ(launched.launch, launch);
       }
     }
@@ -423,18 +429,18 @@ TEST(GpuChoice, LongMessagesGoStraightFromBufferToBuffer) {
 
 // ---- The second path, through host memory.
 
-HostPart host_part(Collective collective, size_t bytes, int ranks = 2) {
+HostPath host_path(Collective collective, size_t bytes, int ranks = 2) {
   GpuQuery query = query_of(collective, bytes, ranks);
   query.host_path = true;
   const Choice choice = choose_on_gpus(query);
-  const HostPart part = choice.launch.host;
-  const int lanes = choice.plan.arguments.parts == 1 ? 1 : 2;
+  const HostPath part = choice.launch.host;
+  const int queues = choice.plan.arguments.parts == 1 ? 1 : 2;
   const int ctas_per_processor = choice.launch.threads > 256 ? 1 : 2;
-  EXPECT_LE((choice.launch.strands + part.strands) * lanes, query.processors * ctas_per_processor);
-  EXPECT_EQ(part.strands > 0, part.share > 0);
-  EXPECT_EQ(part.strands > 0, part.bytes_per_second > 0);
+  EXPECT_LE((choice.launch.channels + part.channels) * queues, query.processors * ctas_per_processor);
+  EXPECT_EQ(part.channels > 0, part.share > 0);
+  EXPECT_EQ(part.channels > 0, part.bytes_per_second > 0);
   if (ranks > 2 && choice.zero_copy && !reduces(collective)) {
-    EXPECT_EQ(part, HostPart{}) << name(collective) << ", " << bytes << " bytes";
+    EXPECT_EQ(part, HostPath{}) << name(collective) << ", " << bytes << " bytes";
   }
   return part;
 }
@@ -445,8 +451,8 @@ double expect_growing_share(Collective collective, int ranks, size_t longest_wit
   double before = 0;
   bool went_directly = false;
   for (size_t bytes = 8; bytes <= size_t{1} << 34; bytes *= 2) {
-    const double share = host_part(collective, bytes, ranks).share;
-    const bool goes_directly = has_direct(query_of(collective, bytes, ranks));
+    const double share = host_path(collective, bytes, ranks).share;
+    const bool goes_directly = has_zero_copy(query_of(collective, bytes, ranks));
     if (std::exchange(went_directly, goes_directly) != goes_directly) before = 0;
     EXPECT_GE(share, before) << name(collective) << ", " << bytes << " bytes over " << ranks << " ranks";
     if (bytes <= longest_without) {
@@ -462,9 +468,9 @@ TEST(GpuChoice, LongMessagesGoThroughHostMemoryAsWell) {
     const auto collective = static_cast<Collective>(c);
     if (collective == Collective::kBarrier) continue;
     EXPECT_LT(expect_growing_share(collective, 2, 8 << 20), 0.12) << name(collective);
-    EXPECT_GT(host_part(collective, 256 << 20).share, 0.04) << name(collective);
+    EXPECT_GT(host_path(collective, 256 << 20).share, 0.04) << name(collective);
     const size_t between_vectors = (256 << 20) + 8;  // 4 bytes in each block
-    EXPECT_EQ(host_part(collective, between_vectors).share > 0, !has_rank_blocks(collective)) << name(collective);
+    EXPECT_EQ(host_path(collective, between_vectors).share > 0, !has_rank_blocks(collective)) << name(collective);
   }
 }
 
@@ -485,24 +491,24 @@ TEST(GpuChoice, OverFourGpusWhatIsNotCopiedGoesThroughHostMemory) {
       GpuQuery of_type = query_of(collective, 1 << 30, 4);
       of_type.host_path = true;
       of_type.type = type;
-      const HostPart part = choose_on_gpus(of_type).launch.host;
+      const HostPath part = choose_on_gpus(of_type).launch.host;
       const bool has_loads_enough = !reduces(collective) || size_of(type) < 8;
-      EXPECT_EQ(part.strands > 0, combines && has_loads_enough) << name(collective) << ", " << name(type);
+      EXPECT_EQ(part.channels > 0, combines && has_loads_enough) << name(collective) << ", " << name(type);
     }
   }
 }
 
 TEST(GpuChoice, NothingGoesThroughHostMemoryUnasked) {
   GpuQuery query = query_of(Collective::kAllReduce, 1 << 30, 2);
-  EXPECT_EQ(choose_on_gpus(query).launch.host, HostPart{});  // there is none
-  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host, HostPart{});
+  EXPECT_EQ(choose_on_gpus(query).launch.host, HostPath{});  // there is none
+  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSimple, 32, 512, {2, 0.5}}).launch.host, HostPath{});
   query.host_path = true;
-  EXPECT_GT(choose_on_gpus(query).launch.host.strands, 0);
-  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push").launch.host, HostPart{});
-  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 32, 512}).launch.host.strands, 0);
-  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}).launch.host.share, 0.5);
+  EXPECT_GT(choose_on_gpus(query).launch.host.channels, 0);
+  EXPECT_EQ(choose_on_gpus(query, "all_reduce:push").launch.host, HostPath{});
+  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSimple, 32, 512}).launch.host.channels, 0);
+  EXPECT_EQ(choose_on_gpus(query, "", LaunchShape{Protocol::kSimple, 32, 512, {2, 0.5}}).launch.host.share, 0.5);
   query.ranks_per_device = 2;
-  EXPECT_EQ(choose_on_gpus(query).launch.host, HostPart{});
+  EXPECT_EQ(choose_on_gpus(query).launch.host, HostPath{});
 }
 
 // Where it was measured to help, or where the user insists.
@@ -519,8 +525,8 @@ TEST(GpuChoice, WhoSharesHostMemory) {
   EXPECT_FALSE(wants("hgx-h200-8", {0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_FALSE(wants("dgx2", {0, 1}));
   EXPECT_FALSE(wants("kesch", {0, 1}));
-  EXPECT_TRUE(wants("kesch", {0, 1}, LaunchShape{Protocol::kSignals, 32, 512, {2, 0.5}}));
-  EXPECT_FALSE(wants("hgx-h200-8", {0, 1}, LaunchShape{Protocol::kSignals, 32, 512}));
+  EXPECT_TRUE(wants("kesch", {0, 1}, LaunchShape{Protocol::kSimple, 32, 512, {2, 0.5}}));
+  EXPECT_FALSE(wants("hgx-h200-8", {0, 1}, LaunchShape{Protocol::kSimple, 32, 512}));
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ TEST(Tuner, EveryChoiceOnAHostIsARunnablePlan) {
           const Plan& plan = tuner.plan(choice.plan)->plan();
           EXPECT_EQ(plan.collective, collective);
           EXPECT_EQ(plan.rank_count(), ranks);
-          EXPECT_EQ(plan.reach, Reach::kStaged);
+          EXPECT_EQ(plan.access, Access::kStaged);
           EXPECT_EQ(plan.root, has_root(collective) ? ranks - 1 : 0);
         }
       }

@@ -15,7 +15,7 @@ PlanChoice choice_of() {
   choice.arguments.collective = Collective::kBroadcast;
   choice.arguments.ranks = 3;
   choice.arguments.engine = Engine::kCopy;
-  choice.arguments.reach = Reach::kPeer;
+  choice.arguments.access = Access::kZeroCopy;
   return choice;
 }
 
@@ -35,8 +35,8 @@ TEST(PlanCache, KeepsApartWhatDiffers) {
       [](PlanChoice& it) { it.arguments.root = 1; },
       [](PlanChoice& it) { it.arguments.collective = Collective::kAllGather; },
       [](PlanChoice& it) { it.algorithm = "ring"; },
-      [](PlanChoice& it) { it.arguments.reach = Reach::kStaged; },
-      [](PlanChoice& it) { it.arguments.reach = Reach::kStaged, it.arguments.direction = Direction::kStore; },
+      [](PlanChoice& it) { it.arguments.access = Access::kStaged; },
+      [](PlanChoice& it) { it.arguments.access = Access::kStaged, it.arguments.direction = Direction::kStore; },
       [](PlanChoice& it) {
         it.algorithm = "chain", it.arguments.direction = Direction::kStore, it.arguments.parts = 2;
       },
@@ -47,11 +47,11 @@ TEST(PlanCache, KeepsApartWhatDiffers) {
   for (const auto& change : changes) {
     PlanChoice choice = choice_of();
     change(choice);
-    if (choice.algorithm != "flat" || choice.arguments.reach == Reach::kStaged) choice.arguments.engine = Engine::kSm;
+    if (choice.algorithm != "flat" || choice.arguments.access == Access::kStaged) choice.arguments.engine = Engine::kSm;
     if (choice.algorithm == "ring") choice.arguments.collective = Collective::kAllGather;
     EXPECT_TRUE(made.insert(plans.get(choice).get()).second) << choice.algorithm;
   }
-  EXPECT_EQ(plans.get(choice_of())->plan().ranks[1].lanes[0].engine, Engine::kCopy);
+  EXPECT_EQ(plans.get(choice_of())->plan().ranks[1].queues[0].engine, Engine::kCopy);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Programs of copies and gates, performed on the host: what ends up where, and that nobody waits for ever.
-#include "runtime/cuda/copy_program.hpp"
+// Programs of copies and barriers, performed on the host: what ends up where, and that nobody waits for ever.
+#include "runtime/cuda/zero_copy/copy_program.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <set>
 
 #include "algorithms/algorithm.hpp"
-#include "runtime/lane_loop.hpp"
+#include "runtime/queue_loop.hpp"
 #include "support/seed.hpp"
 
 namespace plait {
@@ -28,7 +28,7 @@ AlgorithmArguments arguments_of(Collective collective, int ranks, int root = 0) 
   arguments.ranks = ranks;
   arguments.root = root;
   arguments.engine = Engine::kCopy;
-  arguments.reach = Reach::kPeer;
+  arguments.access = Access::kZeroCopy;
   return arguments;
 }
 
@@ -112,9 +112,9 @@ Bytes demanded(const Call& call, int ranks, int rank, const std::vector<Bytes>& 
 
 // ---- Copies.
 
-void for_each_copy(const CopyProgram& program, const std::function<void(const CopyLane&, const DeviceCopy&)>& body) {
-  for (const CopyLane& lane : program.lanes) {
-    for (const DeviceCopy& copy : lane.copies) body(lane, copy);
+void for_each_copy(const CopyProgram& program, const std::function<void(const CopyQueue&, const DeviceCopy&)>& body) {
+  for (const CopyQueue& queue : program.queues) {
+    for (const DeviceCopy& copy : queue.copies) body(queue, copy);
   }
 }
 
@@ -143,7 +143,7 @@ TEST(CopyProgram, OutputsAreWhatTheCollectiveDemands) {
       ASSERT_EQ(program.output_bytes, expected.size());
       Bytes output(expected.size());
       std::vector<int> written(expected.size(), 0);
-      for_each_copy(program, [&](const CopyLane&, const DeviceCopy& copy) {
+      for_each_copy(program, [&](const CopyQueue&, const DeviceCopy& copy) {
         const Bytes& input = inputs[static_cast<size_t>(copy.from_rank)];
         ASSERT_GT(copy.bytes, 0u);
         ASSERT_LE(copy.source_offset + copy.bytes, input.size());
@@ -184,7 +184,7 @@ TEST(CopyProgram, InPlaceNothingThatOthersReadIsWritten) {
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), random);
     for (const size_t rank : order) {
-      for_each_copy(programs.of[rank], [&](const CopyLane&, const DeviceCopy& copy) {
+      for_each_copy(programs.of[rank], [&](const CopyQueue&, const DeviceCopy& copy) {
         const auto peer = static_cast<size_t>(copy.from_rank);
         const std::byte* const from = buffers[peer].data() + input_at[peer] + copy.source_offset;
         std::byte* const to = buffers[rank].data() + output_at[rank] + copy.output_offset;
@@ -204,11 +204,11 @@ TEST(CopyProgram, WhatARankHasForItselfWaitsForNobodyAndIsLeftToAKernel) {
   for_random_calls([](Random&, const Programs& programs) {
     std::set<int> given_by;
     for (int rank = 0; rank < programs.ranks; ++rank) {
-      for (const CopyLane& lane : programs.of[static_cast<size_t>(rank)].lanes) {
-        EXPECT_EQ(lane.by_kernel, lane.before.count == 0);
-        EXPECT_TRUE(!lane.by_kernel || lane.after.count == 0);
-        for (const DeviceCopy& copy : lane.copies) {
-          EXPECT_EQ(copy.from_rank, lane.by_kernel ? rank : lane.before.peer);
+      for (const CopyQueue& queue : programs.of[static_cast<size_t>(rank)].queues) {
+        EXPECT_EQ(queue.by_kernel, queue.before.count == 0);
+        EXPECT_TRUE(!queue.by_kernel || queue.after.count == 0);
+        for (const DeviceCopy& copy : queue.copies) {
+          EXPECT_EQ(copy.from_rank, queue.by_kernel ? rank : queue.before.peer);
           if (copy.from_rank != rank) given_by.insert(copy.from_rank);
         }
       }
@@ -219,10 +219,10 @@ TEST(CopyProgram, WhatARankHasForItselfWaitsForNobodyAndIsLeftToAKernel) {
   });
 }
 
-// ---- Gates.
+// ---- Barriers.
 
-// Ranks that perform the programs of one call after the other as Copier enqueues them: the gates before the copies, all
-// lanes at once; the copies; the gates after them. Told to go on, a rank does what it can without waiting.
+// Ranks that perform the programs of one call after the other as Copier enqueues them: the barriers before the copies,
+// all queues at once; the copies; the barriers after them. Told to go on, a rank does what it can without waiting.
 class Machine {
  public:
   explicit Machine(int ranks) : ranks_(static_cast<size_t>(ranks)), progress_(ranks_), words_(ranks_) {
@@ -233,20 +233,20 @@ class Machine {
   bool advance(size_t rank, const std::vector<Programs>& calls) {
     Progress& own = progress_[rank];
     if (own.call == calls.size()) return false;
-    const std::vector<CopyLane>& lanes = calls[own.call].of[rank].lanes;
-    own.next.resize(lanes.size(), 0);
+    const std::vector<CopyQueue>& queues = calls[own.call].of[rank].queues;
+    own.next.resize(queues.size(), 0);
     if (own.phase == Phase::kCopies) {
-      for (const CopyLane& lane : lanes) expect_input(lane, rank);
+      for (const CopyQueue& queue : queues) expect_input(queue, rank);
       next_phase(own, Phase::kAfter);
       return true;
     }
     const bool before = own.phase == Phase::kBefore;
     bool all = true, moved = false;
-    for (size_t i = 0; i < lanes.size(); ++i) {
-      const GateLane& lane = before ? lanes[i].before : lanes[i].after;
+    for (size_t i = 0; i < queues.size(); ++i) {
+      const BarrierQueue& queue = before ? queues[i].before : queues[i].after;
       const int begin = own.next[i];
-      Gate gate{*this, rank, lane.peer};
-      all &= advance_lane(lane.operations, lane.count, own.next[i], gate) == LaneState::kDone;
+      Barrier barrier{*this, rank, queue.peer};
+      all &= advance_queue(queue.operations, queue.count, own.next[i], barrier) == QueueState::kDone;
       moved |= own.next[i] > begin;
     }
     if (all) next_phase(own, before ? Phase::kCopies : Phase::kBefore);
@@ -271,14 +271,14 @@ class Machine {
   struct Progress {
     size_t call = 0;
     Phase phase = Phase::kBefore;
-    std::vector<int> next;  // by lane
+    std::vector<int> next;  // by queue
   };
 
-  // As in gate_kernel.cu.
-  struct Gate {
-    void fold(const GateOperation&) const { ADD_FAILURE() << "a gate moves no data"; }
-    void signal(const GateOperation&) const { at.words_[peer][rank] = ++at.sent_[rank][peer]; }
-    bool wait(const GateOperation&) const {
+  // As in barrier_kernel.cu.
+  struct Barrier {
+    void reduce(const BarrierOperation&) const { ADD_FAILURE() << "a barrier moves no data"; }
+    void signal(const BarrierOperation&) const { at.words_[peer][rank] = ++at.sent_[rank][peer]; }
+    bool wait(const BarrierOperation&) const {
       if (at.words_[rank][peer] <= at.awaited_[rank][peer]) return false;
       ++at.awaited_[rank][peer];
       return true;
@@ -293,8 +293,8 @@ class Machine {
   }
 
   // Whoever gives is in the same call: its buffer is neither unfinished nor taken back.
-  void expect_input(const CopyLane& lane, size_t rank) const {
-    for (const DeviceCopy& copy : lane.copies) {
+  void expect_input(const CopyQueue& queue, size_t rank) const {
+    for (const DeviceCopy& copy : queue.copies) {
       EXPECT_EQ(progress_[static_cast<size_t>(copy.from_rank)].call, progress_[rank].call)
           << "rank " << rank << " copies from rank " << copy.from_rank << ", which is in another call";
     }
@@ -306,7 +306,7 @@ class Machine {
 };
 
 // In whatever order ranks go on, and also where each goes as far as it can before another does anything.
-TEST(CopyProgram, GatesNeverBlockEachOtherAndKeepGiversInTheCall) {
+TEST(CopyProgram, BarriersNeverBlockEachOtherAndKeepGiversInTheCall) {
   Random random(test::run_seed());
   for (int ranks = 1; ranks <= 5; ++ranks) {
     for (int round = 0; round < 20; ++round) {
@@ -334,18 +334,18 @@ TEST(CopyProgram, GatesNeverBlockEachOtherAndKeepGiversInTheCall) {
   }
 }
 
-// A gate counts by peer, and a launch has room for one lane a peer.
-TEST(CopyProgram, GatesHaveOneLaneForEachPeer) {
+// A barrier counts by peer, and a launch has room for one queue a peer.
+TEST(CopyProgram, BarriersHaveOneQueueForEachPeer) {
   for (const Collective collective : kCollectives) {
     for (const int ranks : {2, 5, kMostDeviceRanks}) {
       const Programs programs({collective, DataType::kFloat32, ReduceOp::kSum, 0, 100}, ranks);
       for (int rank = 0; rank < ranks; ++rank) {
-        for (const auto gate : {&CopyLane::before, &CopyLane::after}) {
+        for (const auto barrier : {&CopyQueue::before, &CopyQueue::after}) {
           std::set<int> peers;
-          for (const CopyLane& lane : programs.of[static_cast<size_t>(rank)].lanes) {
-            if ((lane.*gate).count == 0) continue;
-            EXPECT_NE((lane.*gate).peer, rank);
-            EXPECT_TRUE(peers.insert((lane.*gate).peer).second) << name(collective) << ", rank " << rank;
+          for (const CopyQueue& queue : programs.of[static_cast<size_t>(rank)].queues) {
+            if ((queue.*barrier).count == 0) continue;
+            EXPECT_NE((queue.*barrier).peer, rank);
+            EXPECT_TRUE(peers.insert((queue.*barrier).peer).second) << name(collective) << ", rank " << rank;
           }
         }
       }
@@ -353,21 +353,23 @@ TEST(CopyProgram, GatesHaveOneLaneForEachPeer) {
   }
 }
 
-std::string kinds(const GateLane& lane) {
+std::string kinds(const BarrierQueue& queue) {
   std::string text;
-  for (int i = 0; i < lane.count; ++i) text += (i > 0 ? " " : "") + std::string(name(lane.operations[i].kind));
+  for (int i = 0; i < queue.count; ++i) text += (i > 0 ? " " : "") + std::string(name(queue.operations[i].kind));
   return text;
 }
 
 TEST(CopyProgram, WhatIsSignalledAndAwaitedIsSplitAtTheCopies) {
-  const auto first_lane = [](Collective collective, int rank) {
-    return Programs({collective, DataType::kFloat32, ReduceOp::kSum, 0, 100}, 2).of[static_cast<size_t>(rank)].lanes[0];
+  const auto first_queue = [](Collective collective, int rank) {
+    return Programs({collective, DataType::kFloat32, ReduceOp::kSum, 0, 100}, 2)
+        .of[static_cast<size_t>(rank)]
+        .queues[0];
   };
-  const CopyLane both = first_lane(Collective::kAllGather, 1);
+  const CopyQueue both = first_queue(Collective::kAllGather, 1);
   EXPECT_EQ(kinds(both.before), "signal wait");
   EXPECT_EQ(kinds(both.after), "signal wait");
-  const CopyLane gives = first_lane(Collective::kBroadcast, 0), takes = first_lane(Collective::kBroadcast, 1);
-  EXPECT_EQ(kinds(gives.before), "signal");  // what it copies in other lanes waits for nobody
+  const CopyQueue gives = first_queue(Collective::kBroadcast, 0), takes = first_queue(Collective::kBroadcast, 1);
+  EXPECT_EQ(kinds(gives.before), "signal");  // what it copies in other queues waits for nobody
   EXPECT_EQ(kinds(gives.after), "wait");
   EXPECT_TRUE(gives.copies.empty());
   EXPECT_EQ(kinds(takes.before), "wait");
@@ -375,44 +377,44 @@ TEST(CopyProgram, WhatIsSignalledAndAwaitedIsSplitAtTheCopies) {
   EXPECT_EQ(kinds(takes.after), "signal");
 }
 
-// ---- Folds.
+// ---- Reduces.
 
-// Each rank combines its chunk of all inputs, in the order of the ranks, with a gate for every other one.
-void expect_fold(const Programs& programs, int rank, size_t first_element, size_t elements, const char* after) {
+// Each rank combines its chunk of all inputs, in the order of the ranks, with a barrier for every other one.
+void expect_reduce(const Programs& programs, int rank, size_t first_element, size_t elements, const char* after) {
   const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
-  ASSERT_TRUE(program.fold);
-  const DeviceFold& fold = *program.fold;
+  ASSERT_TRUE(program.reduce);
+  const DeviceReduce& reduce = *program.reduce;
   const size_t element = size_of(programs.call.type);
-  EXPECT_EQ(fold.elements, elements);
-  EXPECT_EQ(fold.divisor, programs.call.op == ReduceOp::kAverage ? programs.ranks : 0);
-  ASSERT_EQ(fold.sources.size(), static_cast<size_t>(programs.ranks));
+  EXPECT_EQ(reduce.elements, elements);
+  EXPECT_EQ(reduce.divisor, programs.call.op == ReduceOp::kAverage ? programs.ranks : 0);
+  ASSERT_EQ(reduce.sources.size(), static_cast<size_t>(programs.ranks));
   std::set<int> peers;
   for (int from = 0; from < programs.ranks; ++from) {
-    EXPECT_EQ(fold.sources[static_cast<size_t>(from)].rank, from);
-    EXPECT_EQ(fold.sources[static_cast<size_t>(from)].input_offset, first_element * element);
+    EXPECT_EQ(reduce.sources[static_cast<size_t>(from)].rank, from);
+    EXPECT_EQ(reduce.sources[static_cast<size_t>(from)].input_offset, first_element * element);
   }
-  for (const CopyLane& lane : fold.gates) {
-    EXPECT_EQ(kinds(lane.before), "signal wait");
-    EXPECT_EQ(kinds(lane.after), after);
-    EXPECT_EQ(lane.before.peer, lane.after.peer);
-    EXPECT_NE(lane.before.peer, rank);
-    EXPECT_TRUE(lane.copies.empty());
-    peers.insert(lane.before.peer);
+  for (const CopyQueue& queue : reduce.barriers) {
+    EXPECT_EQ(kinds(queue.before), "signal wait");
+    EXPECT_EQ(kinds(queue.after), after);
+    EXPECT_EQ(queue.before.peer, queue.after.peer);
+    EXPECT_NE(queue.before.peer, rank);
+    EXPECT_TRUE(queue.copies.empty());
+    peers.insert(queue.before.peer);
   }
   EXPECT_EQ(peers.size(), static_cast<size_t>(programs.ranks - 1));
   EXPECT_TRUE(program.in_place);
   EXPECT_TRUE(program.input_is_read);
 }
 
-TEST(CopyProgram, ReduceScatterIsAFold) {
+TEST(CopyProgram, ReduceScatterIsAReduce) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) {
     for (const int ranks : {2, 3, kMostDeviceRanks}) {
       const Programs programs({Collective::kReduceScatter, DataType::kFloat16, op, 0, 1001}, ranks);
       for (int rank = 0; rank < ranks; ++rank) {
         const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
-        expect_fold(programs, rank, static_cast<size_t>(rank) * 1001, 1001, "signal wait");
-        EXPECT_EQ(program.fold->output_offset, 0u);
-        EXPECT_TRUE(program.lanes.empty());
+        expect_reduce(programs, rank, static_cast<size_t>(rank) * 1001, 1001, "signal wait");
+        EXPECT_EQ(program.reduce->output_offset, 0u);
+        EXPECT_TRUE(program.queues.empty());
         EXPECT_TRUE(program.by_one_kernel);
         EXPECT_FALSE(program.output_is_read);
       }
@@ -420,7 +422,7 @@ TEST(CopyProgram, ReduceScatterIsAFold) {
   }
 }
 
-TEST(CopyProgram, AllReduceIsAFoldThatAllOthersCopy) {
+TEST(CopyProgram, AllReduceIsAReduceThatAllOthersCopy) {
   for (const int ranks : {2, 3, kMostDeviceRanks}) {
     const size_t each = 512;
     const size_t count = each * static_cast<size_t>(ranks) - 5;  // the last chunk is shorter
@@ -428,24 +430,24 @@ TEST(CopyProgram, AllReduceIsAFoldThatAllOthersCopy) {
     for (int rank = 0; rank < ranks; ++rank) {
       const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
       const auto elements_of = [&](int owner) { return owner == ranks - 1 ? each - 5 : each; };
-      ASSERT_TRUE(program.fold);
-      expect_fold(programs, rank, static_cast<size_t>(rank) * each, elements_of(rank), "signal");
-      EXPECT_EQ(program.fold->output_offset, static_cast<size_t>(rank) * each * 4);
+      ASSERT_TRUE(program.reduce);
+      expect_reduce(programs, rank, static_cast<size_t>(rank) * each, elements_of(rank), "signal");
+      EXPECT_EQ(program.reduce->output_offset, static_cast<size_t>(rank) * each * 4);
       EXPECT_FALSE(program.by_one_kernel);
       EXPECT_TRUE(program.output_is_read);
-      ASSERT_EQ(program.lanes.size(), static_cast<size_t>(ranks - 1));
-      for (size_t l = 0; l < program.lanes.size(); ++l) {
-        const CopyLane& lane = program.lanes[l];
+      ASSERT_EQ(program.queues.size(), static_cast<size_t>(ranks - 1));
+      for (size_t l = 0; l < program.queues.size(); ++l) {
+        const CopyQueue& queue = program.queues[l];
         const int owner = (rank + 1 + static_cast<int>(l)) % ranks;  // so that no two ranks begin with one
-        EXPECT_EQ(kinds(lane.before), "wait");
-        EXPECT_EQ(kinds(lane.after), "signal wait");
-        EXPECT_EQ(lane.before.peer, owner);
-        EXPECT_FALSE(lane.by_kernel);
-        ASSERT_EQ(lane.copies.size(), 1u);
-        EXPECT_EQ(lane.copies[0].from_rank, owner);
-        EXPECT_EQ(lane.copies[0].source_offset, static_cast<size_t>(owner) * each * 4);
-        EXPECT_EQ(lane.copies[0].output_offset, static_cast<size_t>(owner) * each * 4);
-        EXPECT_EQ(lane.copies[0].bytes, elements_of(owner) * 4);
+        EXPECT_EQ(kinds(queue.before), "wait");
+        EXPECT_EQ(kinds(queue.after), "signal wait");
+        EXPECT_EQ(queue.before.peer, owner);
+        EXPECT_FALSE(queue.by_kernel);
+        ASSERT_EQ(queue.copies.size(), 1u);
+        EXPECT_EQ(queue.copies[0].from_rank, owner);
+        EXPECT_EQ(queue.copies[0].source_offset, static_cast<size_t>(owner) * each * 4);
+        EXPECT_EQ(queue.copies[0].output_offset, static_cast<size_t>(owner) * each * 4);
+        EXPECT_EQ(queue.copies[0].bytes, elements_of(owner) * 4);
       }
     }
   }

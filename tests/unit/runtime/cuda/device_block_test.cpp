@@ -1,5 +1,5 @@
-// Where things lie in the memory of ranks: what belongs to one strand and epoch is nobody else's.
-#include "runtime/cuda/device_block.hpp"
+// Where things lie in the memory of ranks: what belongs to one channel and epoch is nobody else's.
+#include "runtime/cuda/memory/device_block.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,32 +24,32 @@ void expect_apart(std::vector<Range> ranges, size_t total) {
 
 TEST(DeviceBlock, RegionsAreApart) {
   std::vector<Range> ranges;
-  for (int strand = 0; strand < kAllStrands; ++strand) {
+  for (int channel = 0; channel < kAllChannels; ++channel) {
     for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
-      for (int lane = 0; lane < kMostLanes; ++lane) {
-        ranges.push_back({BlockLayout::completed_at(strand, rank, lane), sizeof(uint64_t)});
+      for (int queue = 0; queue < kMostQueues; ++queue) {
+        ranges.push_back({BlockLayout::completed_at(channel, rank, queue), sizeof(uint64_t)});
       }
     }
   }
-  for (int strand = 0; strand < kMostStrands; ++strand) {
+  for (int channel = 0; channel < kMostChannels; ++channel) {
     for (const unsigned parity : {0u, 1u}) {
-      ranges.push_back({BlockLayout::signals_at(strand, parity), BlockLayout::kSignals * BlockLayout::kSignalStride});
-      ranges.push_back({BlockLayout::scratch_at(strand, parity), BlockLayout::kScratchBytes});
-      ranges.push_back({BlockLayout::packets_at(strand, parity), BlockLayout::kPacketBytes});
-      ranges.push_back({BlockLayout::lines_at(strand, parity), BlockLayout::kLineBytes});
-      EXPECT_EQ(BlockLayout::scratch_at(strand, parity) % 128, 0u);
+      ranges.push_back({BlockLayout::signals_at(channel, parity), BlockLayout::kSignals * BlockLayout::kSignalStride});
+      ranges.push_back({BlockLayout::scratch_at(channel, parity), BlockLayout::kScratchBytes});
+      ranges.push_back({BlockLayout::ll_at(channel, parity), BlockLayout::kLlBytes});
+      ranges.push_back({BlockLayout::ll128_at(channel, parity), BlockLayout::kLl128Bytes});
+      EXPECT_EQ(BlockLayout::scratch_at(channel, parity) % 128, 0u);
     }
   }
   for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
-    for (uint32_t strand = 0; strand < kMostMessageStrands; ++strand) {
-      ranges.push_back({BlockLayout::filled_at(rank, strand), sizeof(uint64_t)});
-      ranges.push_back({BlockLayout::emptied_at(rank, strand), sizeof(uint64_t)});
+    for (uint32_t channel = 0; channel < kMostMessageChannels; ++channel) {
+      ranges.push_back({BlockLayout::tail_at(rank, channel), sizeof(uint64_t)});
+      ranges.push_back({BlockLayout::head_at(rank, channel), sizeof(uint64_t)});
     }
   }
   ranges.push_back({BlockLayout::inboxes_at(), BlockLayout::kInboxBytes});
-  for (const GateWay way : {GateWay::kCollective, GateWay::kSend, GateWay::kReceive}) {
+  for (const BarrierWay way : {BarrierWay::kCollective, BarrierWay::kSend, BarrierWay::kReceive}) {
     for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
-      ranges.push_back({BlockLayout::gate_at(way, rank), sizeof(uint64_t)});
+      ranges.push_back({BlockLayout::barrier_at(way, rank), sizeof(uint64_t)});
     }
   }
   expect_apart(ranges, BlockLayout::total_bytes());
@@ -57,12 +57,12 @@ TEST(DeviceBlock, RegionsAreApart) {
 
 TEST(DeviceBlock, RegionsInHostMemoryAreApart) {
   std::vector<Range> ranges;
-  for (int strand = kMostStrands; strand < kAllStrands; ++strand) {
+  for (int channel = kMostChannels; channel < kAllChannels; ++channel) {
     for (const unsigned parity : {0u, 1u}) {
       ranges.push_back(
-          {HostBlockLayout::signals_at(strand, parity), BlockLayout::kSignals * BlockLayout::kSignalStride});
-      ranges.push_back({HostBlockLayout::scratch_at(strand, parity), HostBlockLayout::kScratchBytes});
-      EXPECT_EQ(HostBlockLayout::scratch_at(strand, parity) % 128, 0u);
+          {HostBlockLayout::signals_at(channel, parity), BlockLayout::kSignals * BlockLayout::kSignalStride});
+      ranges.push_back({HostBlockLayout::scratch_at(channel, parity), HostBlockLayout::kScratchBytes});
+      EXPECT_EQ(HostBlockLayout::scratch_at(channel, parity) % 128, 0u);
     }
   }
   expect_apart(ranges, HostBlockLayout::total_bytes());

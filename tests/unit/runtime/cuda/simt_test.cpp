@@ -37,12 +37,12 @@ void shuffle() { __shfl_sync(kAll, 1, 0, 32); }
 void upwards() { __shfl_up_sync(kAll, 1, 1); }
 void store_line() {
   alignas(16) uint64_t words[2];
-  machine::store_line(words, 1, 2);
+  ptx::store_line(words, 1, 2);
 }
 void load_line() {
   alignas(16) const uint64_t words[2] = {1, 2};
   uint64_t low, high;
-  machine::load_line(words, low, high);
+  ptx::load_line(words, low, high);
 }
 template <int number>
 void instance() {
@@ -103,24 +103,24 @@ TEST(Simt, NamedBarriersWaitForThoseWhoArriveAndThoseWhoMeet) {
   EXPECT_EQ(objection([&] {
               for (int time = 1; time <= 3; ++time) {
                 if (threadIdx.x >= 32) {
-                  machine::meet_at(1, 64);
+                  ptx::meet_at(1, 64);
                   EXPECT_GE(arrived, 32 * time);
                   cta_barrier();
                   continue;
                 }
                 ++arrived;
-                machine::arrive_at(1, 64);
-                const bool all = machine::all_at<15>(threadIdx.x != 5 || time == 2, 32);
+                ptx::arrive_at(1, 64);
+                const bool all = ptx::all_at<15>(threadIdx.x != 5 || time == 2, 32);
                 EXPECT_EQ(all, time == 2);
                 cta_barrier();
               }
             }),
             "");
-  EXPECT_EQ(objection([] { machine::meet_at(1, 96); }), "threads wait for ever");
-  EXPECT_EQ(objection([] { machine::meet_at(1, threadIdx.x < 32 ? 64 : 32); }),
+  EXPECT_EQ(objection([] { ptx::meet_at(1, 96); }), "threads wait for ever");
+  EXPECT_EQ(objection([] { ptx::meet_at(1, threadIdx.x < 32 ? 64 : 32); }),
             "threads of a named barrier count differently");
   EXPECT_EQ(objection([] {
-              if (threadIdx.x < 32) machine::arrive_at(1, 64), machine::arrive_at(1, 64);
+              if (threadIdx.x < 32) ptx::arrive_at(1, 64), ptx::arrive_at(1, 64);
             }),
             "a thread comes twice to a named barrier that others have yet to come to");
 }
@@ -155,14 +155,12 @@ Apart seen_apart(const Store& store, const Load& load) {
 }
 
 TEST(Simt, TwoWordsComeApartUnlessTheyAreOfALine) {
-  const auto load = [](const uint64_t* from, uint64_t& low, uint64_t& high) { machine::load_relaxed(from, low, high); };
+  const auto load = [](const uint64_t* from, uint64_t& low, uint64_t& high) { ptx::load_relaxed(from, low, high); };
   const auto load_both = [](const uint64_t* from, uint64_t& low, uint64_t& high) { low = from[0], high = from[1]; };
-  const auto load_line = [](const uint64_t* from, uint64_t& low, uint64_t& high) {
-    machine::load_line(from, low, high);
-  };
-  const auto store = [](uint64_t* to, uint64_t time) { machine::store_relaxed(to, time, time); };
+  const auto load_line = [](const uint64_t* from, uint64_t& low, uint64_t& high) { ptx::load_line(from, low, high); };
+  const auto store = [](uint64_t* to, uint64_t time) { ptx::store_relaxed(to, time, time); };
   const auto store_both = [](uint64_t* to, uint64_t time) { to[0] = to[1] = time; };
-  const auto store_line = [](uint64_t* to, uint64_t time) { machine::store_line(to, time, time); };
+  const auto store_line = [](uint64_t* to, uint64_t time) { ptx::store_line(to, time, time); };
   for (const Apart& seen : {seen_apart(store, load_both), seen_apart(store_both, load)}) {
     EXPECT_GT(seen.low_newer, 10);
     EXPECT_GT(seen.high_newer, 10);
@@ -246,13 +244,13 @@ class Races : public testing::Test {
   }
   void store_data() { store(memory_.data); }
   void load_data() { load(memory_.data); }
-  void release() { machine::store_release(&memory_.flag, 1); }
-  void say() { machine::store_relaxed(&memory_.flag, 1); }
+  void release() { ptx::store_release(&memory_.flag, 1); }
+  void say() { ptx::store_relaxed(&memory_.flag, 1); }
   void acquire() {
-    while (machine::load_acquire(&memory_.flag) == 0) Simt::pause();
+    while (ptx::load_acquire(&memory_.flag) == 0) Simt::pause();
   }
   void hear() {
-    while (machine::load_relaxed(&memory_.flag) == 0) Simt::pause();
+    while (ptx::load_relaxed(&memory_.flag) == 0) Simt::pause();
   }
 
   Memory memory_;
@@ -275,18 +273,18 @@ TEST_F(Races, ReleaseAndAcquireOrderAll) {
 // Also what one has acquired and passes on.
 TEST_F(Races, OrderIsPassedOn) {
   const auto acquire_next = [&] {
-    while (machine::load_acquire(&memory_.next_flag) == 0) Simt::pause();
+    while (ptx::load_acquire(&memory_.next_flag) == 0) Simt::pause();
   };
   const auto store_and_release = [&] { store_data(), release(); };
-  const auto release_next = [&] { acquire(), machine::store_release(&memory_.next_flag, 1); };
-  const auto say_next = [&] { acquire(), machine::store_relaxed(&memory_.next_flag, 1); };
+  const auto release_next = [&] { acquire(), ptx::store_release(&memory_.next_flag, 1); };
+  const auto say_next = [&] { acquire(), ptx::store_relaxed(&memory_.next_flag, 1); };
   EXPECT_EQ(among({store_and_release, release_next, [&] { acquire_next(), load_data(); }}), "");
   EXPECT_NE(among({store_and_release, say_next, [&] { acquire_next(), load_data(); }}), "");
   // What was released is where it goes, so what is stored after that lies there in the end.
   EXPECT_EQ(among({store_and_release, say_next, [&] { acquire_next(), store_data(); }}), "");
 }
 
-// machine.cuh: that memory may be written again.
+// ptx.cuh: that memory may be written again.
 TEST_F(Races, RelaxedStoresOrderWhatWasLoaded) {
   const auto hear_and_store = [&] { hear(), store_data(); };
   EXPECT_EQ(among({[&] { load_data(), say(); }, hear_and_store}), "");
@@ -304,21 +302,21 @@ TEST_F(Races, BarriersOrderAll) {
   };
   EXPECT_EQ(after([] { __syncthreads(); }), "");
   EXPECT_EQ(after([] { __syncthreads_and(true); }), "");
-  EXPECT_EQ(after([] { machine::meet_at(3, 64); }), "");
-  EXPECT_EQ(after([] { threadIdx.x < 32 ? machine::arrive_at(3, 64) : machine::meet_at(3, 64); }), "");
-  EXPECT_NE(after([] { threadIdx.x >= 32 ? machine::arrive_at(3, 64) : machine::meet_at(3, 64); }), "");
-  EXPECT_NE(after([] { machine::meet_at(1 + threadIdx.x / 32, 32); }), "");
+  EXPECT_EQ(after([] { ptx::meet_at(3, 64); }), "");
+  EXPECT_EQ(after([] { threadIdx.x < 32 ? ptx::arrive_at(3, 64) : ptx::meet_at(3, 64); }), "");
+  EXPECT_NE(after([] { threadIdx.x >= 32 ? ptx::arrive_at(3, 64) : ptx::meet_at(3, 64); }), "");
+  EXPECT_NE(after([] { ptx::meet_at(1 + threadIdx.x / 32, 32); }), "");
   EXPECT_NE(after([] { __syncwarp(); }), "");
   // Who only arrives goes on, and may tell more before the others come.
   EXPECT_EQ(in_cta([&] {
               if (threadIdx.x < 32) {
-                machine::arrive_at(3, 64);
+                ptx::arrive_at(3, 64);
                 if (threadIdx.x == 0) store_data(), release();
                 return;
               }
               if (threadIdx.x == 33) acquire();
               __syncwarp();
-              machine::meet_at(3, 64);
+              ptx::meet_at(3, 64);
               if (threadIdx.x == 33) load_data();
             }),
             "");
@@ -404,7 +402,7 @@ TEST_F(Races, OnlyOfTheSameBytes) {
   EXPECT_EQ(among({[=] { bytes[2] = 1; }, [=] { bytes[3] = 1; }}), "");
   EXPECT_NE(among({[=] { bytes[3] = 1; }, [=] { bytes[3] = 2; }}), "");
   const auto load_part = [&](unsigned first, unsigned last) {
-    return [this, first, last] { machine::load_around(memory_.vectors, first, last); };
+    return [this, first, last] { ptx::load_around(memory_.vectors, first, last); };
   };
   EXPECT_EQ(among({[=] { bytes[5] = 1; }, load_part(6, 16)}), "");
   EXPECT_NE(among({[=] { bytes[5] = 1; }, load_part(5, 16)}), "");

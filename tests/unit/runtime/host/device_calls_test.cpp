@@ -1,4 +1,4 @@
-// What a rank concludes from the boards of others about calls on GPUs.
+// What a rank concludes from the statuses of others about calls on GPUs.
 #include "runtime/host/device_calls.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ Call call_of(size_t count) { return {Collective::kAllReduce, DataType::kFloat32,
 
 class TwoRanks : public testing::Test {
  protected:
-  void close(int rank) { segment_->board(rank).state.store(RankState::kClosed); }
+  void close(int rank) { segment_->status(rank).state.store(RankState::kClosed); }
 
   std::shared_ptr<Segment> segment_ = std::make_shared<Segment>(SegmentShape{2, 4096, 16});
   DeviceCalls zero_{segment_, 0, Peers({getpid(), getpid()})};

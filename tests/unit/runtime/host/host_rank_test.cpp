@@ -92,7 +92,7 @@ TEST(HostRank, GarbageInSignalWordsIsNoSignal) {
   const auto outcome = test::outcome_of([&](int) { pair.receive(); }, 1);
   EXPECT_EQ(test::objection(
                 outcome, ErrorCode::kTimeout,
-                {"rank 1 waited more than 0.3 s", "plan binomial(load), lane 0, operation 0 `wait 0 from r0 lane 0`",
+                {"rank 1 waited more than 0.3 s", "plan binomial(load), queue 0, operation 0 `wait 0 from r0 queue 0`",
                  "rank 0", "never made a call"}),
             "");
 }
@@ -111,7 +111,7 @@ TEST(HostRank, ALongWaitIsLogged) {
   };
   const std::string log = log_of_late(1);
   const std::string where =
-      " s in call 1, broadcast of 8 int32, root 0, at plan binomial(load), lane 0, operation 0 `wait 0 from r0 lane "
+      " s in call 1, broadcast of 8 int32, root 0, at plan binomial(load), queue 0, operation 0 `wait 0 from r0 queue "
       "0`; rank "
       "0 (process ";
   EXPECT_TRUE(log.starts_with("plait: warn: has waited 0.05" + where)) << log;
@@ -148,9 +148,9 @@ TEST(HostRank, ARankThatDiedWhileItWroteTheFailure) {
 TEST(HostRank, ARankThatCloses) {
   Pair pair;
   pair.send(message(7));
-  EXPECT_EQ(pair.segment().board(0).state.load(), RankState::kPresent);
+  EXPECT_EQ(pair.segment().status(0).state.load(), RankState::kPresent);
   pair.close(0);
-  EXPECT_EQ(pair.segment().board(0).state.load(), RankState::kClosed);
+  EXPECT_EQ(pair.segment().status(0).state.load(), RankState::kClosed);
   EXPECT_EQ(pair.receive(), message(7));  // what it left is still there
   const auto outcome = test::outcome_of([&](int) { pair.receive(); }, 1);
   EXPECT_EQ(test::objection(outcome, ErrorCode::kPeerFailed,
@@ -173,8 +173,8 @@ TEST(HostRank, ARankThatWaitsSaysSo) {
   Pair pair;
   test::Outcome outcome;
   std::thread waiter([&] { outcome = test::outcome_of([&](int) { pair.receive(); }, 1); });
-  while (pair.segment().board(1).waiting.load() == kNotWaiting) ::usleep(100);
-  EXPECT_EQ(pair.segment().board(1).waiting.load(), 0);  // lane 0, operation 0
+  while (pair.segment().status(1).waiting.load() == kNotWaiting) ::usleep(100);
+  EXPECT_EQ(pair.segment().status(1).waiting.load(), 0);  // queue 0, operation 0
   pair.rank(0).abort(ErrorCode::kPeerFailed, "enough");
   waiter.join();
   EXPECT_EQ(outcome.text, "enough (found by rank 0)");
@@ -184,10 +184,10 @@ TEST(HostRank, ARankThatWaitsSaysSo) {
 TEST(HostRank, ARankThatHasWaitedNoLongerSaysSo) {
   Pair pair;
   std::thread waiter([&] { EXPECT_EQ(pair.receive(), message(1)); });
-  while (pair.segment().board(1).waiting.load() == kNotWaiting) ::usleep(100);
+  while (pair.segment().status(1).waiting.load() == kNotWaiting) ::usleep(100);
   pair.send(message(1));
   waiter.join();
-  EXPECT_EQ(pair.segment().board(1).waiting.load(), kNotWaiting);
+  EXPECT_EQ(pair.segment().status(1).waiting.load(), kNotWaiting);
 }
 
 }  // namespace

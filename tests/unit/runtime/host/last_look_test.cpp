@@ -1,4 +1,4 @@
-// What a rank that leaves concludes from the boards of the others, in every order in which they may come and go.
+// What a rank that leaves concludes from the statuses of the others, in every order in which they may come and go.
 #include "runtime/host/last_look.hpp"
 
 #include <gtest/gtest.h>
@@ -16,13 +16,13 @@ namespace {
 Call gather_to(int root) { return {Collective::kGather, DataType::kFloat32, ReduceOp::kSum, root, 4}; }
 
 // Rank 0 of two leaves.
-class LastLookOfZero : public testing::TestWithParam<LogOfBoard> {
+class LastLookOfZero : public testing::TestWithParam<LogOfStatus> {
  protected:
   void make(int rank, std::initializer_list<Call> calls) {
-    CallLog& log = segment_->board(rank).*GetParam();
+    CallLog& log = segment_->status(rank).*GetParam();
     for (const Call& call : calls) publish(log, log.entered.load() + 1, call);
   }
-  void close(int rank) { segment_->board(rank).state.store(RankState::kClosed); }
+  void close(int rank) { segment_->status(rank).state.store(RankState::kClosed); }
 
   bool is_over(int other_process = ::getpid()) {
     const Watch watch(segment_, 0, Peers({::getpid(), other_process}), {});
@@ -38,7 +38,7 @@ class LastLookOfZero : public testing::TestWithParam<LogOfBoard> {
   std::shared_ptr<Segment> segment_ = std::make_shared<Segment>(SegmentShape{2, 4096, 16});
 };
 
-INSTANTIATE_TEST_SUITE_P(CallsOn, LastLookOfZero, testing::Values(&RankBoard::calls, &RankBoard::device_calls),
+INSTANTIATE_TEST_SUITE_P(CallsOn, LastLookOfZero, testing::Values(&RankStatus::calls, &RankStatus::device_calls),
                          [](const auto& log) { return log.index == 0 ? "HostMemory" : "Gpus"; });
 
 TEST_P(LastLookOfZero, NoCalls) { EXPECT_TRUE(is_over()); }

@@ -20,17 +20,17 @@ using std::chrono::microseconds;
 using Outcome = Meetings::Outcome;
 
 constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
-constexpr std::chrono::nanoseconds kNoPatience{0};
+constexpr std::chrono::nanoseconds kNoTimeout{0};
 const auto kAnyCan = [](std::span<const Proposal>) { return true; };
 const auto kNoLook = [] {};
 
 Proposal willing(uint32_t call) { return {call, true, {}}; }
 
 // The steps of a call, one after the other.
-Outcome agree(Meetings& end, const Proposal& ours, std::chrono::nanoseconds patience,
+Outcome agree(Meetings& end, const Proposal& ours, std::chrono::nanoseconds timeout,
               const std::function<bool(std::span<const Proposal>)>& can, const std::function<void()>& look) {
   if (!end.propose(ours)) return Outcome::kNotTried;
-  if (!end.meet(patience, can)) return Outcome::kLate;
+  if (!end.meet(timeout, can)) return Outcome::kLate;
   return end.conclude(look);
 }
 
@@ -114,7 +114,7 @@ TEST(Meetings, CapturedCallsAreTriedWhateverBecameOfOthers) {
   for (int call = 0; call < 20; ++call) {
     for (const int rank : {0, 1}) {
       ASSERT_TRUE(ranks[rank].begin_call(false));
-      const Outcome outcome = agree(ranks[rank], willing(1), kNoPatience, kAnyCan, kNoLook);
+      const Outcome outcome = agree(ranks[rank], willing(1), kNoTimeout, kAnyCan, kNoLook);
       ASSERT_TRUE(outcome == Outcome::kLate || outcome == Outcome::kNotTried);
       not_tried += outcome == Outcome::kNotTried ? 1 : 0;
     }
@@ -130,7 +130,7 @@ TEST(Meetings, WhoCapturesWhatAnotherMakesAtOnceIsFound) {
     for (int call = 0; call < 4; ++call) {
       const bool captured = rank == 0 || call > 0;
       if (!end.begin_call(captured)) return Outcome::kOutOfStep;
-      const Outcome outcome = agree(end, willing(1), captured ? kLong : kNoPatience, kAnyCan, kNoLook);
+      const Outcome outcome = agree(end, willing(1), captured ? kLong : kNoTimeout, kAnyCan, kNoLook);
       EXPECT_NE(outcome, Outcome::kAgreed) << "rank " << rank << ", call " << call;
     }
     return Outcome::kLate;
@@ -166,7 +166,7 @@ TEST(Meetings, SeveralAtOnceDoNotWaitForEachOther) {
   EXPECT_EQ(agreed, std::vector<int>(kRanks, 2 * kCalls));
 }
 
-// Ranks with random delays and patience, of which now and then one captures what others do not.
+// Ranks with random delays and timeout, of which now and then one captures what others do not.
 TEST(Meetings, NobodyAgreesOnDifferentCalls) {
   constexpr int kRanks = 3, kCalls = 60;
   int agreed = 0, worlds_with_odd_ones = 0;
@@ -184,8 +184,8 @@ TEST(Meetings, NobodyAgreesOnDifferentCalls) {
         if (has_odd_ones && test::between(own, 0, 30) == 0) captured = !captured;
         if (test::between(own, 0, 9) == 0) std::this_thread::sleep_for(microseconds(test::between(own, 0, 400)));
         if (!end.begin_call(captured)) continue;
-        const auto patience = captured ? microseconds(3000) : microseconds(test::between(own, 0, 300));
-        if (agree(end, willing(1), patience, kAnyCan, kNoLook) == Outcome::kAgreed) {
+        const auto timeout = captured ? microseconds(3000) : microseconds(test::between(own, 0, 300));
+        if (agree(end, willing(1), timeout, kAnyCan, kNoLook) == Outcome::kAgreed) {
           calls[static_cast<size_t>(rank)].emplace(end.agreement(), call);
         }
       }

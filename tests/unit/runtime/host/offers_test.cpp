@@ -25,7 +25,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kNoPatience = seconds(0);
+constexpr auto kNoTimeout = seconds(0);
 constexpr auto kLong = seconds(60);
 const std::function<void()> kNoLook = [] {};
 
@@ -42,7 +42,7 @@ bool conclude(Offers& offers, bool can, const std::function<void()>& look) {
   return offers.all_can(look);
 }
 
-// All ranks, to be moved one by one: what shall not wait, gets no patience.
+// All ranks, to be moved one by one: what shall not wait, gets no timeout.
 class Ranks {
  public:
   explicit Ranks(int ranks) : segment_({ranks, 0, 0}) {
@@ -59,7 +59,7 @@ class Ranks {
     for (int rank = 0; rank < count(); ++rank) {
       threads.emplace_back([&, rank] {
         Offers& own = (*this)[rank];
-        ASSERT_TRUE(own.all_put(kNoPatience));
+        ASSERT_TRUE(own.all_put(kNoTimeout));
         for (int peer = 0; peer < count(); ++peer) EXPECT_EQ(own.of(peer), offer_of(peer, call));
         agreed += conclude(own, rank != refuser, kNoLook);
       });
@@ -70,7 +70,7 @@ class Ranks {
   // A meeting of one rank, in vain, and the calls after it that are not tried.
   void miss(int rank, int skips) {
     ASSERT_TRUE((*this)[rank].put({}));
-    EXPECT_FALSE((*this)[rank].all_put(kNoPatience));
+    EXPECT_FALSE((*this)[rank].all_put(kNoTimeout));
     for (int i = 0; i < skips; ++i) ASSERT_FALSE((*this)[rank].put({})) << i;
   }
 
@@ -113,7 +113,7 @@ TEST(Offers, WhoClosesClosesForAll) {
   Ranks ranks(3);
   ASSERT_TRUE(ranks[0].put({}));
   ASSERT_TRUE(ranks[1].put({}));
-  std::thread waiting([&] { EXPECT_FALSE(ranks[1].all_put(kLong)); });  // it has patience, in vain
+  std::thread waiting([&] { EXPECT_FALSE(ranks[1].all_put(kLong)); });  // it has timeout, in vain
   EXPECT_FALSE(ranks[0].all_put(milliseconds(5)));
   waiting.join();
   ASSERT_TRUE(ranks[2].put({}));
@@ -122,7 +122,7 @@ TEST(Offers, WhoClosesClosesForAll) {
   EXPECT_EQ(ranks.meet(7), 3);
 }
 
-TEST(Offers, PatienceIsKept) {
+TEST(Offers, TimeoutIsKept) {
   Ranks ranks(2);
   ASSERT_TRUE(ranks[0].put({}));
   const auto begin = std::chrono::steady_clock::now();
@@ -145,7 +145,7 @@ TEST(Offers, OneThatIsManyCallsLate) {
     miss_all(2);
     ASSERT_TRUE(ranks[2].put(offer_of(2, 2)));
     for (int rank = 0; rank < 3; ++rank) {
-      ASSERT_TRUE(ranks[rank].all_put(kNoPatience));
+      ASSERT_TRUE(ranks[rank].all_put(kNoTimeout));
       for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(ranks[rank].of(peer), offer_of(peer, 2));
     }
   }
@@ -164,7 +164,7 @@ TEST(Offers, CallsAfterOneInVainAreNotTried) {
 TEST(Offers, ALookThatThrowsEndsTheWait) {
   Ranks ranks(2);
   for (const int rank : {0, 1}) ASSERT_TRUE(ranks[rank].put(offer_of(rank, 1)));
-  ASSERT_TRUE(ranks[0].all_put(kNoPatience));
+  ASSERT_TRUE(ranks[0].all_put(kNoTimeout));
   int looks = 0;
   const auto look = [&] {
     if (++looks == 3) throw std::runtime_error("enough");
@@ -172,7 +172,7 @@ TEST(Offers, ALookThatThrowsEndsTheWait) {
   EXPECT_THROW(conclude(ranks[0], true, look), std::runtime_error);
   EXPECT_EQ(looks, 3);
   for (int call = 0; call < 3; ++call) EXPECT_FALSE(ranks[0].put(offer_of(0, 2)));
-  ASSERT_TRUE(ranks[1].all_put(kNoPatience));
+  ASSERT_TRUE(ranks[1].all_put(kNoTimeout));
   EXPECT_EQ(ranks[1].of(0), offer_of(0, 1));
   EXPECT_TRUE(conclude(ranks[1], true, kNoLook));
   ranks.miss(1, 1);  // the other one comes no more
@@ -181,7 +181,7 @@ TEST(Offers, ALookThatThrowsEndsTheWait) {
 TEST(Offers, LooksComeOften) {
   Ranks ranks(2);
   for (const int rank : {0, 1}) ASSERT_TRUE(ranks[rank].put({}));
-  ASSERT_TRUE(ranks[0].all_put(kNoPatience));
+  ASSERT_TRUE(ranks[0].all_put(kNoTimeout));
   const auto begin = std::chrono::steady_clock::now();
   int looks = 0;
   const auto look = [&] {  // a machine that is busy with something else may take its time
@@ -202,16 +202,16 @@ TEST(Offers, OutOfTurn) {
   };
   Ranks ranks(1);
   Offers& own = ranks[0];
-  EXPECT_TRUE(is_refused([&] { own.all_put(kNoPatience); }));
+  EXPECT_TRUE(is_refused([&] { own.all_put(kNoTimeout); }));
   EXPECT_TRUE(is_refused([&] { own.of(0); }));
   EXPECT_TRUE(is_refused([&] { own.answer(true); }));
   EXPECT_TRUE(is_refused([&] { own.all_can(kNoLook); }));
   ASSERT_TRUE(own.put({}));
   EXPECT_TRUE(is_refused([&] { own.put({}); }));
   EXPECT_TRUE(is_refused([&] { own.of(0); }));
-  ASSERT_TRUE(own.all_put(kNoPatience));
+  ASSERT_TRUE(own.all_put(kNoTimeout));
   EXPECT_TRUE(is_refused([&] { own.put({}); }));
-  EXPECT_TRUE(is_refused([&] { own.all_put(kNoPatience); }));
+  EXPECT_TRUE(is_refused([&] { own.all_put(kNoTimeout); }));
   EXPECT_TRUE(is_refused([&] { own.of(1); }));
   EXPECT_TRUE(is_refused([&] { own.of(-1); }));
   EXPECT_TRUE(conclude(own, true, kNoLook));
@@ -226,13 +226,13 @@ bool can(int rank, uint64_t call, uint64_t seed) {
   return !test::one_in(random, 10);
 }
 
-// One call of a rank with random delays and patience.
+// One call of a rank with random delays and timeout.
 Outcome random_call(Offers& own, int rank, int ranks, uint64_t call, uint64_t seed, test::Random& random) {
   if (test::one_in(random, 100)) std::this_thread::sleep_for(microseconds(test::between(random, 0, 2000)));
   if (!own.put(offer_of(rank, call))) return kNotTried;
   if (test::one_in(random, 50)) std::this_thread::sleep_for(microseconds(test::between(random, 0, 500)));
-  const auto patience = test::one_in(random, 20) ? microseconds(test::between(random, 0, 300)) : milliseconds(100);
-  if (!own.all_put(patience)) return kMissed;
+  const auto timeout = test::one_in(random, 20) ? microseconds(test::between(random, 0, 300)) : milliseconds(100);
+  if (!own.all_put(timeout)) return kMissed;
   bool all_can = true, right = true;
   for (int i = 0; i < ranks; ++i) {
     const int peer = (rank + i) % ranks;
@@ -262,7 +262,7 @@ void expect_alike(const uint8_t* outcomes, int ranks, uint64_t calls) {
   for (const Outcome outcome : {kNotTried, kMissed, kRefused, kAgreed}) EXPECT_GT(seen[outcome], 0u) << outcome;
 }
 
-TEST(Offers, ThreadsWithRandomDelaysAndPatience) {
+TEST(Offers, ThreadsWithRandomDelaysAndTimeout) {
   constexpr int kRanks = 4;
   constexpr uint64_t kCalls = 5000;
   const uint64_t seed = test::run_seed();
@@ -278,7 +278,7 @@ TEST(Offers, ThreadsWithRandomDelaysAndPatience) {
   expect_alike(outcomes.data(), kRanks, kCalls);
 }
 
-TEST(Offers, ProcessesWithRandomDelaysAndPatience) {
+TEST(Offers, ProcessesWithRandomDelaysAndTimeout) {
   constexpr int kRanks = 3;
   constexpr uint64_t kCalls = 3000;
   const uint64_t seed = test::run_seed();

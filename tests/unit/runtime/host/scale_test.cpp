@@ -1,4 +1,4 @@
-// Inputs times factors against the folds' oracle, and numbers as factors.
+// Inputs times scalars against the reduces' oracle, and numbers as scalars.
 #include "runtime/host/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "unit/runtime/host/fold_oracle.hpp"
+#include "unit/runtime/host/reduce_oracle.hpp"
 
 namespace plait {
 namespace {
@@ -24,19 +24,19 @@ Bytes random_bytes(std::mt19937_64& random, size_t count) {
   return bytes;
 }
 
-Factor random_factor(std::mt19937_64& random, DataType type) {
-  Factor factor;
-  factor.type = type;
-  factor.value = std::bit_cast<std::array<std::byte, 8>>(random());
-  return factor;
+Scalar random_scalar(std::mt19937_64& random, DataType type) {
+  Scalar scalar;
+  scalar.type = type;
+  scalar.value = std::bit_cast<std::array<std::byte, 8>>(random());
+  return scalar;
 }
 
-Bytes expected_products(const Bytes& input, const Factor& factor) {
-  const size_t bytes = size_of(factor.type), elements = input.size() / bytes;
-  Bytes factors;
-  const auto* value = reinterpret_cast<const unsigned char*>(factor.value.data());
-  for (size_t i = 0; i < elements; ++i) factors.insert(factors.end(), value, value + bytes);
-  return oracle::fold({factor.type, ReduceOp::kProduct, elements, {input, factors}, {0, 0}});
+Bytes expected_products(const Bytes& input, const Scalar& scalar) {
+  const size_t bytes = size_of(scalar.type), elements = input.size() / bytes;
+  Bytes scalars;
+  const auto* value = reinterpret_cast<const unsigned char*>(scalar.value.data());
+  for (size_t i = 0; i < elements; ++i) scalars.insert(scalars.end(), value, value + bytes);
+  return oracle::reduce({scalar.type, ReduceOp::kProduct, elements, {input, scalars}, {0, 0}});
 }
 
 TEST(Scale, GivesTheProductsOfEveryType) {
@@ -46,16 +46,16 @@ TEST(Scale, GivesTheProductsOfEveryType) {
     for (const size_t elements : {0, 1, 2, 15, 64, 1000, 8191, 8192, 8193, 20'011}) {
       for (const size_t offset : {0, 1, 8}) {
         const Bytes input = random_bytes(random, elements * size_of(type));
-        const Factor factor = random_factor(random, type);
+        const Scalar scalar = random_scalar(random, type);
         Bytes from(offset), to(offset + input.size() + 8, 0xcd);
         from.insert(from.end(), input.begin(), input.end());
-        scale(from.data() + offset, to.data() + offset, elements, factor);
-        const Bytes expected = expected_products(input, factor);
+        scale(from.data() + offset, to.data() + offset, elements, scalar);
+        const Bytes expected = expected_products(input, scalar);
         ASSERT_EQ(Bytes(to.begin() + static_cast<ptrdiff_t>(offset), to.end() - 8), expected)
             << name(type) << ", " << elements << " elements at " << offset;
         EXPECT_EQ(Bytes(to.end() - 8, to.end()), Bytes(8, 0xcd));
         EXPECT_EQ(Bytes(from.begin() + static_cast<ptrdiff_t>(offset), from.end()), input);
-        scale(from.data() + offset, from.data() + offset, elements, factor);
+        scale(from.data() + offset, from.data() + offset, elements, scalar);
         EXPECT_EQ(Bytes(from.begin() + static_cast<ptrdiff_t>(offset), from.end()), expected) << "in place";
       }
     }
@@ -64,12 +64,12 @@ TEST(Scale, GivesTheProductsOfEveryType) {
 
 TEST(Products, LieInTheOutputWhereItMayHoldThem) {
   std::vector<float> input = {1, 2, 3, 4}, output(4, -1);
-  const Factor factor = make_factor(DataType::kFloat32, 0.5);
+  const Scalar scalar = make_scalar(DataType::kFloat32, 0.5);
   const auto make = [&](Collective collective, int root, float* to) {
     static Products products;
     const Call call{collective, DataType::kFloat32, ReduceOp::kSum, root,
                     collective == Collective::kReduceScatter ? 2u : 4u};
-    return products.make(call, 1, 16, factor, input.data(), to);
+    return products.make(call, 1, 16, scalar, input.data(), to);
   };
   const std::vector<float> halves = {0.5f, 1, 1.5f, 2};
   EXPECT_EQ(make(Collective::kAllReduce, 0, output.data()), output.data());
@@ -104,7 +104,7 @@ TEST(Products, SayWhenThereIsNoMemory) {
   const size_t bytes = size_t{1} << 62;
   const Call call{Collective::kReduceScatter, DataType::kUint8, ReduceOp::kSum, 0, bytes / 2};
   try {
-    products.make(call, 0, bytes, make_factor(DataType::kUint8, int64_t{1}), nullptr, nullptr);
+    products.make(call, 0, bytes, make_scalar(DataType::kUint8, int64_t{1}), nullptr, nullptr);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kResources);
@@ -112,22 +112,22 @@ TEST(Products, SayWhenThereIsNoMemory) {
   }
 }
 
-// ---- Numbers as factors.
+// ---- Numbers as scalars.
 
 template <class T, class Number>
 T made(DataType type, Number number) {
-  const Factor factor = make_factor(type, number);
-  EXPECT_EQ(factor.type, type);
-  EXPECT_EQ(factor.on_device, nullptr);
+  const Scalar scalar = make_scalar(type, number);
+  EXPECT_EQ(scalar.type, type);
+  EXPECT_EQ(scalar.on_device, nullptr);
   T value;
-  std::memcpy(&value, factor.value.data(), sizeof(value));
+  std::memcpy(&value, scalar.value.data(), sizeof(value));
   return value;
 }
 
 template <class Number>
 std::string refusal(DataType type, Number number) {
   try {
-    make_factor(type, number);
+    make_scalar(type, number);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     return error.what();
@@ -135,25 +135,25 @@ std::string refusal(DataType type, Number number) {
   return "";
 }
 
-TEST(Factor, OfIntegersIsExactOrRefused) {
+TEST(Scalar, OfIntegersIsExactOrRefused) {
   EXPECT_EQ(made<int8_t>(DataType::kInt8, int64_t{-128}), -128);
   EXPECT_EQ(made<uint8_t>(DataType::kUint8, 255.0), 255);
   EXPECT_EQ(made<int32_t>(DataType::kInt32, -2147483648.0), std::numeric_limits<int32_t>::min());
   EXPECT_EQ(made<int64_t>(DataType::kInt64, -9223372036854775808.0), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(made<uint64_t>(DataType::kUint64, ~uint64_t{0}), ~uint64_t{0});
   EXPECT_EQ(made<int64_t>(DataType::kInt64, (int64_t{1} << 53) + 1), (int64_t{1} << 53) + 1);
-  EXPECT_EQ(refusal(DataType::kInt8, int64_t{128}), "the factor 128 is no int8: it does not fit");
-  EXPECT_EQ(refusal(DataType::kUint16, int64_t{-1}), "the factor -1 is no uint16: it does not fit");
-  EXPECT_EQ(refusal(DataType::kUint16, -1.0), "the factor -1 is no uint16: it does not fit");
+  EXPECT_EQ(refusal(DataType::kInt8, int64_t{128}), "the scalar 128 is no int8: it does not fit");
+  EXPECT_EQ(refusal(DataType::kUint16, int64_t{-1}), "the scalar -1 is no uint16: it does not fit");
+  EXPECT_EQ(refusal(DataType::kUint16, -1.0), "the scalar -1 is no uint16: it does not fit");
   EXPECT_NE(refusal(DataType::kInt64, 9223372036854775808.0), "");
   EXPECT_NE(refusal(DataType::kInt64, ~uint64_t{0}), "");
   EXPECT_NE(refusal(DataType::kUint64, 18446744073709551616.0), "");
-  EXPECT_EQ(refusal(DataType::kInt32, 0.5), "the factor 0.5 is no int32: it is not whole");
+  EXPECT_EQ(refusal(DataType::kInt32, 0.5), "the scalar 0.5 is no int32: it is not whole");
   EXPECT_NE(refusal(DataType::kInt32, std::nan("")).find("not a number"), std::string::npos);
   EXPECT_NE(refusal(DataType::kInt32, INFINITY), "");
 }
 
-TEST(Factor, OfFloatsIsRoundedOnceOrRefused) {
+TEST(Scalar, OfFloatsIsRoundedOnceOrRefused) {
   EXPECT_EQ(made<float>(DataType::kFloat32, 0.1), 0.1f);
   EXPECT_EQ(made<double>(DataType::kFloat64, int64_t{3}), 3.0);
   EXPECT_EQ(made<double>(DataType::kFloat64, 1e308), 1e308);
@@ -177,7 +177,7 @@ TEST(Factor, OfFloatsIsRoundedOnceOrRefused) {
   EXPECT_EQ(made<uint16_t>(DataType::kBfloat16, (uint64_t{1} << 63) + (uint64_t{1} << 55) + 1), 0x5f01);
   EXPECT_EQ(made<double>(DataType::kFloat64, (int64_t{1} << 53) + 1), 0x1p53);
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1e-30), 0);
-  EXPECT_EQ(refusal(DataType::kFloat16, 1e5), "the factor 100000 is no float16: it is too large");
+  EXPECT_EQ(refusal(DataType::kFloat16, 1e5), "the scalar 100000 is no float16: it is too large");
   EXPECT_NE(refusal(DataType::kFloat32, 1e39), "");
   EXPECT_NE(refusal(DataType::kBfloat16, 1e39), "");
   EXPECT_NE(refusal(DataType::kFloat8E4M3, 449.0), "");

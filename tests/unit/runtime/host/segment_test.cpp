@@ -34,7 +34,7 @@ std::vector<Range> ranges_of(const Segment& segment) {
     }
   }
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    ranges.push_back({reinterpret_cast<std::byte*>(&segment.board(rank)), sizeof(RankBoard), 64});
+    ranges.push_back({reinterpret_cast<std::byte*>(&segment.status(rank)), sizeof(RankStatus), 64});
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.exports(rank)), sizeof(Exports), 64});
     for (const uint32_t parity : {0u, 1u}) {
       const size_t signal_bytes = static_cast<size_t>(shape.signals) * Segment::kSignalStride;
@@ -43,11 +43,11 @@ std::vector<Range> ranges_of(const Segment& segment) {
     }
     for (int from = 0; from < shape.ranks; ++from) {
       if (from == rank) continue;
-      const Channel channel = segment.channel(from, rank);
-      ranges.push_back({reinterpret_cast<std::byte*>(&channel.emptied()), sizeof(uint64_t), 64});
-      for (uint64_t slot = 0; slot < kChannelSlots; ++slot) {
-        ranges.push_back({reinterpret_cast<std::byte*>(&channel.header(slot)), sizeof(SlotHeader), 64});
-        ranges.push_back({channel.data(slot), channel.data_bytes, 16});
+      const Fifo fifo = segment.fifo(from, rank);
+      ranges.push_back({reinterpret_cast<std::byte*>(&fifo.emptied()), sizeof(uint64_t), 64});
+      for (uint64_t slot = 0; slot < kFifoSlots; ++slot) {
+        ranges.push_back({reinterpret_cast<std::byte*>(&fifo.header(slot)), sizeof(SlotHeader), 64});
+        ranges.push_back({fifo.data(slot), fifo.data_bytes, 16});
       }
     }
   }
@@ -93,7 +93,7 @@ TEST(Segment, EveryMappingSeesTheSame) {
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
       ASSERT_NE(a[i].begin, b[i].begin);
-      for (size_t at = 0; at < a[i].bytes; ++at) {  // what boards begin with is zero in memory, too
+      for (size_t at = 0; at < a[i].bytes; ++at) {  // what statuses begin with is zero in memory, too
         ASSERT_EQ(a[i].begin[at], std::byte{0});
       }
       std::memset(const_cast<std::byte*>(a[i].begin), static_cast<int>(i + 1), a[i].bytes);

@@ -1,5 +1,5 @@
 // The order of calls, and what may be done while none is under way.
-#include "runtime/cuda/call_order.hpp"
+#include "runtime/cuda/driver/call_order.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,9 +22,9 @@ class CallOrderTest : public testing::Test {
   void SetUp() override { cuda.reset(); }
 
   // Whether something could be done.
-  static bool can_act(milliseconds patience = milliseconds(0)) {
+  static bool can_act(milliseconds timeout = milliseconds(0)) {
     bool acted = false;
-    const bool said = CallOrder::while_none_runs(patience, [&] { acted = true; });
+    const bool said = CallOrder::while_none_runs(timeout, [&] { acted = true; });
     EXPECT_EQ(acted, said);
     return acted;
   }
@@ -90,7 +90,7 @@ TEST_F(CallOrderTest, NoneIsLaunchedMeanwhile) {
 }
 
 // Launches are held back, so that those under way can end.
-TEST_F(CallOrderTest, PatienceHoldsLaunchesBack) {
+TEST_F(CallOrderTest, TimeoutHoldsLaunchesBack) {
   CallOrder order(0);
   order.next(stream(1), [] {});
   std::atomic<bool> acted{false}, launched{false};
@@ -116,7 +116,7 @@ TEST_F(CallOrderTest, PatienceHoldsLaunchesBack) {
   EXPECT_TRUE(launched);
 }
 
-TEST_F(CallOrderTest, PatienceEnds) {
+TEST_F(CallOrderTest, TimeoutEnds) {
   CallOrder order(0);
   order.next(stream(1), [] {});
   EXPECT_FALSE(can_act(milliseconds(20)));

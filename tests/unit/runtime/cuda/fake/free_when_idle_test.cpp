@@ -1,5 +1,5 @@
 // What is freed at once, and what waits until no call is under way.
-#include "runtime/cuda/free_when_idle.hpp"
+#include "runtime/cuda/driver/free_when_idle.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "runtime/cuda/call_order.hpp"
+#include "runtime/cuda/driver/call_order.hpp"
 #include "support/fake_cuda.hpp"
 
 namespace plait {

@@ -1,5 +1,5 @@
 // Whose memory is mapped, and when it is let go of: two ranks as if each was a process of its own.
-#include "runtime/cuda/peer_buffers.hpp"
+#include "runtime/cuda/memory/peer_buffers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "runtime/cuda/call_order.hpp"
+#include "runtime/cuda/driver/call_order.hpp"
 #include "support/fake_cuda.hpp"
 
 namespace plait {

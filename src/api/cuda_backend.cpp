@@ -1,0 +1,283 @@
+// Calls on GPUs, from their arguments to their launch.
+#ifdef PLAIT_HAVE_CUDA
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "api/call_cache.hpp"
+#include "api/device_backend.hpp"
+#include "api/live_machine.hpp"
+#include "api/plan_limits.hpp"
+#include "base/error.hpp"
+#include "runtime/cuda/rank/cuda_rank.hpp"
+#include "tuner/tuner.hpp"
+
+namespace plait {
+namespace {
+
+// How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: an
+// eighth of what the copies take, which is about what that saves. Whoever insists on it waits for them.
+constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);
+std::chrono::nanoseconds copying(size_t bytes) {
+  constexpr size_t kBytesPerNanosecond = 390;
+  return std::chrono::nanoseconds(bytes / kBytesPerNanosecond);
+}
+std::chrono::nanoseconds worthwhile_wait(size_t bytes) { return copying(bytes) / 8; }
+// Where that saves half of the time and more, as for the other end of a message: ends that are busy with their own GPUs
+// were seen to come 20 to 80 us apart.
+std::chrono::nanoseconds longer_wait(size_t bytes) {
+  constexpr std::chrono::nanoseconds kApart = std::chrono::microseconds(100);
+  return std::max(worthwhile_wait(bytes), std::min(2 * copying(bytes), kApart));
+}
+
+std::optional<LaunchShape> launch_of(const Settings& settings) {
+  if (settings.launch.empty()) return std::nullopt;
+  return parse_launch_shape(settings.launch);
+}
+
+// Of each block, those that do not go through host memory: the first ones, up to where pieces of the rest are aligned.
+size_t elements_over_links(const Call& call, const LaunchShape& launch) {
+  if (launch.host.channels == 0) return call.count;
+  const auto most = static_cast<size_t>(static_cast<double>(call.count) * (1 - launch.host.share));
+  const size_t granule = std::max<size_t>(1, kChunkAlignment / size_of(call.type));
+  return most / granule * granule;
+}
+
+class CudaDeviceBackend final : public DeviceBackend {
+ public:
+  CudaDeviceBackend(PeerMemory memory, std::optional<PeerMemory> host_memory, std::shared_ptr<Segment> segment,
+                    int rank, Peers peers, const Settings& settings, RankMachine machine)
+      : rank_(rank),
+        size_(segment->shape().ranks),
+        state_(std::move(segment), rank, std::move(peers)),
+        cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
+              {{settings.timeout_seconds, Logger(settings.log_level, rank)}, settings.pdl, settings.max_sms}) {
+    GpuFacts gpus;
+    gpus.processors = cuda_.memory().processors();
+    gpus.ranks_per_device = cuda_.memory().ranks_per_device();
+    gpus.lines = cuda_.memory().keeps_lines_whole();
+    gpus.host_path = cuda_.has_host_memory();
+    gpus.set_peer_memory(cuda_.memory().kind(), state_.process_sharing() == ProcessSharing::kAll);
+    if (state_.process_sharing() == ProcessSharing::kSome) gpus.maps_buffers = false;
+    gpus.most_sms = settings.max_sms < gpus.processors ? settings.max_sms : 0;
+    machine.gpus = gpus;
+    tuner_.emplace(std::move(machine), settings, gpu_plan_limits(), true);
+  }
+
+  bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override {
+    if (state_.has_failed()) throw *state_.failure();
+    if (call.count == 0 && call.collective != Collective::kBarrier) {
+      cuda_.announce_empty(call, stream);
+      return true;
+    }
+    started_ = {&ready_for(call), input, output, stream, scalar};
+    const Ready& ready = *started_.ready;
+    // What is multiplied first lies nowhere that other ranks know of, who may have no scalar themselves.
+    const bool willing = scalar == nullptr;
+    if (ready.copies && cuda_.propose_copies(*ready.copies, ready.host_path.get(), input, output, stream, willing)) {
+      stage_ = Stage::kProposed;
+      return false;
+    }
+    launch();
+    return true;
+  }
+
+  bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) override {
+    routes_.clear();
+    bool is_any_zero_copy = false;
+    for (const PeerMessage& message : messages) {
+      routes_.push_back(route_of(message.bytes()));
+      is_any_zero_copy = is_any_zero_copy || routes_.back().direct;
+    }
+    if (!is_any_zero_copy) routes_.clear();
+    stage_ = Stage::kExchanging;
+    return cuda_.start_p2p(messages, routes_, streams);
+  }
+
+  bool advance() override {
+    switch (stage_) {
+      case Stage::kExchanging:
+        return cuda_.advance_p2p();
+      case Stage::kProposed:
+        stage_ = Stage::kMet;
+        if (cuda_.meet_for_copies(started_.ready->timeout)) return false;
+        break;
+      case Stage::kMet:
+        if (cuda_.enqueue_copies()) return true;
+        break;
+    }
+    launch();
+    return true;
+  }
+
+  const RankMachine& machine() const override { return tuner_->machine(); }
+
+  Choice choose(const Call& call) override {
+    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
+  }
+
+  const VerifiedPlan& plan_for(const Call& call) override {
+    const Choice choice = choose(call);
+    return *tuner_->plan(choice.zero_copy.value_or(choice.plan));
+  }
+  void finish() override { cuda_.finish(); }
+  void look_at_reports() override { cuda_.look_at_reports(); }
+  void stop_waiting() override { cuda_.stop_waiting(); }
+  int device() const override { return cuda_.memory().device(); }
+  uint64_t zero_copy_calls() const override { return cuda_.zero_copy_calls(); }
+  size_t mapped_buffers() const override { return cuda_.mapped_buffers(); }
+  size_t device_bytes() const override { return cuda_.device_bytes(); }
+
+ private:
+  // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
+  struct Ready {
+    std::shared_ptr<PreparedLaunch> prepared;
+    std::shared_ptr<PreparedLaunch> host_path;  // beside it, of the rest of the message; none: there is no rest
+    std::optional<CopyProgram> copies;          // to be tried first
+    std::chrono::nanoseconds timeout{};
+  };
+
+  // One at a time.
+  struct Started {
+    const Ready* ready = nullptr;
+    const void* input = nullptr;
+    void* output = nullptr;
+    void* stream = nullptr;
+    const Scalar* scalar = nullptr;
+  };
+  enum class Stage { kProposed, kMet, kExchanging };
+
+  // By kernels.
+  void launch() {
+    const auto& [ready, input, output, stream, scalar] = started_;
+    cuda_.enqueue(*ready->prepared, ready->host_path.get(), input, output, stream, scalar);
+  }
+
+  MessageRoute route_of(size_t bytes) const {
+    const MessageChoice choice = tuner_->choose_message(bytes);
+    if (!choice.direct) return {};
+    return {choice.direct, choice.insists ? kInsistence : longer_wait(bytes)};
+  }
+
+  // Where few SMs may be kept busy, kernels take several times as long.
+  std::chrono::nanoseconds timeout_of(size_t bytes) const {
+    return has_few_sms() ? longer_wait(bytes) : worthwhile_wait(bytes);
+  }
+
+  const Ready& ready_for(const Call& call) {
+    return ready_.get(call, [&] { return make_ready(call); });
+  }
+
+  bool has_few_sms() const {
+    const RankMachine& machine = tuner_->machine();
+    return machine.gpus->most_sms > 0 && machine.gpus->most_sms < machine.profile->few_sms;
+  }
+
+  Ready make_ready(const Call& call) {
+    const Choice choice = choose(call);
+    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
+    const size_t over_links = elements_over_links(call, choice.launch);
+    const BlockPart by_links{0, over_links};
+    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), by_links);
+    std::optional<BoundPlan> ending;
+    if (choice.ending) {
+      const VerifiedPlan& other = *tuner_->plan(*choice.ending);
+      ending = bind_alike(bound, other, call, rank_, CudaRank::limits(choice.launch, other.plan()), by_links);
+    }
+    Ready ready;
+    ready.prepared = cuda_.prepare(bound, ending ? &*ending : nullptr, call, choice.launch);
+    if (over_links < call.count) {
+      const BoundPlan rest = bind(plan, call, rank_, CudaRank::host_limits(choice.launch, plan.plan()),
+                                  {over_links, call.count - over_links});
+      ready.host_path = cuda_.prepare_host(rest, call, choice.launch, *ready.prepared);
+    }
+    if (choice.zero_copy) {
+      ready.copies = make_copy_program(*tuner_->plan(*choice.zero_copy), call, rank_, over_links);
+      ready.copies->only_even = !choice.insists_on_zero_copy;
+      ready.copies->only_aligned = ready.copies->only_even && reduces(call.collective) && !has_few_sms();
+      ready.timeout = choice.insists_on_zero_copy ? kInsistence : timeout_of(message_bytes(call, size_));
+    }
+    return ready;
+  }
+
+  const int rank_;
+  const int size_;
+  DeviceCalls state_;
+  CudaRank cuda_;
+  std::optional<Tuner> tuner_;  // always there: it is made last
+  CallCache<Ready> ready_;
+  Started started_;
+  Stage stage_ = Stage::kProposed;
+  std::vector<MessageRoute> routes_;  // of the exchange at hand
+};
+
+// Before it is known whether there is room for it.
+bool wants_host_memory(const PeerMemory& memory, RankMachine machine, const Settings& settings) {
+  machine.gpus->lines = memory.keeps_lines_whole();
+  return memory.kind() != PeerMemoryKind::kHost && wants_host_path(machine, launch_of(settings));
+}
+
+// Pinned host memory may be scarce, which all ranks learn alike; then links carry everything.
+template <class Make>
+auto where_possible(const Logger& log, const Settings& settings, const Make& make) -> std::optional<decltype(make())> {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResources) throw;
+    if (settings.launch.empty()) {
+      log.info("nothing goes through host memory: ", error.what());
+    } else {
+      log.warn("nothing goes through host memory, as PLAIT_LAUNCH=", settings.launch, " asks: ", error.what());
+    }
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int device, const Settings& settings,
+                                                     std::shared_ptr<Segment> segment, Peers peers,
+                                                     const Topology& topology) {
+  PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.peer_memory);
+  RankMachine machine =
+      gpu_machine(topology, bootstrap.all_gather(identity_of(device)), memory.keeps_lines_whole(), settings);
+  std::optional<PeerMemory> host_memory;
+  if (wants_host_memory(memory, machine, settings)) {  // on all ranks alike, as their settings are the same
+    host_memory = where_possible(Logger(settings.log_level, bootstrap.rank()), settings, [&] {
+      return PeerMemory::create(bootstrap, device, CudaRank::host_block_bytes(), PeerMemoryKind::kHost);
+    });
+  }
+  return std::make_unique<CudaDeviceBackend>(std::move(memory), std::move(host_memory), std::move(segment),
+                                             bootstrap.rank(), std::move(peers), settings, std::move(machine));
+}
+
+std::vector<std::unique_ptr<DeviceBackend>> DeviceBackend::in_process(std::span<const int> devices,
+                                                                      const Settings& settings,
+                                                                      const std::shared_ptr<Segment>& segment,
+                                                                      const Topology& topology) {
+  std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.peer_memory);
+  if (memories.empty()) return {};
+  std::vector<GpuIdentity> identities;
+  for (const int device : devices) identities.push_back(identity_of(device));
+  const RankMachine machine = gpu_machine(topology, identities, memories[0].keeps_lines_whole(), settings);
+  std::optional<std::vector<PeerMemory>> host_memories;
+  if (wants_host_memory(memories[0], machine, settings)) {
+    host_memories = where_possible(Logger(settings.log_level, 0), settings, [&] {
+      return PeerMemory::in_process(devices, CudaRank::host_block_bytes(), PeerMemoryKind::kHost);
+    });
+  }
+  std::vector<std::unique_ptr<DeviceBackend>> ends;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    Peers peers(std::vector<int>(devices.size(), getpid()));
+    std::optional<PeerMemory> host_memory;
+    if (host_memories) host_memory = std::move((*host_memories)[rank]);
+    ends.push_back(std::make_unique<CudaDeviceBackend>(std::move(memories[rank]), std::move(host_memory), segment,
+                                                       static_cast<int>(rank), std::move(peers), settings, machine));
+  }
+  return ends;
+}
+
+}  // namespace plait
+#endif

@@ -1,0 +1,93 @@
+#include "api/handshake.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "api/cores.hpp"
+#include "base/error.hpp"
+#include "base/process.hpp"
+
+namespace plait {
+namespace {
+
+template <size_t size>
+void copy_text(char (&to)[size], const std::string& text) {
+  std::strncpy(to, text.c_str(), size - 1);
+}
+
+}  // namespace
+
+Verdict attempt(const std::function<void()>& step) {
+  Verdict verdict;
+  try {
+    step();
+  } catch (const Error& error) {
+    verdict.failure_code = static_cast<int32_t>(error.code());
+    copy_text(verdict.failure, error.what());
+  } catch (const std::bad_alloc&) {
+    verdict.failure_code = static_cast<int32_t>(ErrorCode::kResources);
+    copy_text(verdict.failure, "no memory left to make a communicator");
+  }
+  return verdict;
+}
+
+void throw_failure(const Verdict& verdict, size_t rank) {
+  if (verdict.failure_code < 0) return;
+  fail(static_cast<ErrorCode>(verdict.failure_code), "rank ", rank, ": ", verdict.failure);
+}
+
+Handshake introduce(const Settings& settings, bool has_device) {
+  Handshake own;
+  const auto check_length = [](const char* variable, const std::string& text, size_t most) {
+    if (text.size() <= most) return;
+    fail(ErrorCode::kInvalidArgument, variable, " is ", text.size(), " letters long; it may have ", most);
+  };
+  check_length("PLAIT_ALGORITHM", settings.algorithm, sizeof(own.algorithm) - 1);
+  check_length("PLAIT_LAUNCH", settings.launch, sizeof(own.launch) - 1);
+  check_length("PLAIT_TOPOLOGY", settings.topology, sizeof(own.topology) - 1);
+  own.has_device = has_device;
+  own.scratch_bytes = settings.scratch_bytes;
+  own.max_sms = settings.max_sms;
+  own.cores = own_cores();
+  copy_text(own.launch, settings.launch);
+  copy_text(own.topology, settings.topology);
+  copy_text(own.algorithm, settings.algorithm);
+  own.process_namespace = own_process_namespace();
+  own.process_id = getpid();
+  return own;
+}
+
+void check_equal_settings(const std::vector<Handshake>& all) {
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const auto check = [&](const char* variable, const auto& theirs, const auto& ours) {
+      if (theirs == ours) return;
+      fail(ErrorCode::kMismatch, variable, " differs between ranks: '", ours, "' on rank 0, '", theirs, "' on rank ",
+           rank, "; it must be the same on all ranks");
+    };
+    check("the number of bytes of scratch (PLAIT_SCRATCH_KIB, or of the config)", all[rank].scratch_bytes,
+          all[0].scratch_bytes);
+    check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
+    check("PLAIT_TOPOLOGY", std::string(all[rank].topology), std::string(all[0].topology));
+    check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
+    check("PLAIT_MAX_SMS", all[rank].max_sms, all[0].max_sms);
+    if (all[rank].has_device == all[0].has_device) continue;
+    fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
+         all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");
+  }
+}
+
+std::vector<int> process_ids(const Handshake& own, const std::vector<Handshake>& all,
+                             const std::vector<pid_t>& as_rank_zero) {
+  std::vector<int> ids;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const bool same = all[rank].process_namespace == own.process_namespace;
+    const bool as_zero = all[0].process_namespace == own.process_namespace;
+    ids.push_back(same ? all[rank].process_id : as_zero ? as_rank_zero[rank] : 0);
+  }
+  return ids;
+}
+
+}  // namespace plait

@@ -1,0 +1,51 @@
+// What the ranks of a new communicator tell each other before they share memory.
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/settings.hpp"
+
+namespace plait {
+
+// How a step went on one rank, for the others: what one cannot do fails on all, with the reason. Plain bytes.
+struct Verdict {
+  int32_t failure_code = -1;
+  char failure[1024] = {};
+};
+
+// Performs a step; what it throws is in the verdict.
+Verdict attempt(const std::function<void()>& step);
+// Throws what failed on `rank`, if something did.
+void throw_failure(const Verdict& verdict, size_t rank);
+
+// Plain bytes of a fixed size.
+struct Handshake {
+  uint64_t scratch_bytes = 0;
+  cpu_set_t cores = {};
+  char algorithm[1024] = {};  // one for each collective, with all that it takes
+  char launch[64] = {};
+  char topology[256] = {};
+  int32_t max_sms = 0;
+  bool has_device = false;
+  uint64_t process_namespace = 0;  // in which
+  int32_t process_id = 0;          // is the rank's
+  Verdict memory;                  // of rank 0, which makes it
+};
+
+// This rank's, without the verdict. Throws kInvalidArgument for settings that do not fit into it.
+Handshake introduce(const Settings& settings, bool has_device);
+
+// Throws kMismatch where settings differ that must be equal for all ranks to derive the same plans and the same layout.
+void check_equal_settings(const std::vector<Handshake>& all);
+
+// The processes of all ranks by the numbers that `own` knows them by; 0 where it cannot see them, as between
+// containers. `as_rank_zero` are the numbers by which rank 0 knows them.
+std::vector<int> process_ids(const Handshake& own, const std::vector<Handshake>& all,
+                             const std::vector<pid_t>& as_rank_zero);
+
+}  // namespace plait

@@ -1,0 +1,29 @@
+// The stand-in for builds without CUDA.
+#ifndef PLAIT_HAVE_CUDA
+#include "api/device_backend.hpp"
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(ErrorCode::kInvalidArgument,
+       "this build of Plait has no CUDA: communicators have no devices; build it with nvcc, "
+       "or with PLAIT_CUDA=wheel, and see what the build says of CUDA");
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers,
+                                                     const Topology&) {
+  refuse();
+}
+
+std::vector<std::unique_ptr<DeviceBackend>> DeviceBackend::in_process(std::span<const int>, const Settings&,
+                                                                      const std::shared_ptr<Segment>&,
+                                                                      const Topology&) {
+  refuse();
+}
+
+}  // namespace plait
+#endif

@@ -1,0 +1,83 @@
+// Copies that several threads share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/cuda/device/ptx.cuh"
+#include "runtime/cuda/device/unaligned.cuh"
+
+namespace plait {
+
+// Which end lies in another GPU, if one does: a warp's accesses there should not straddle more lines than they must,
+// as links carry whole ones. Loads that did took up to a sixth longer (docs/benchmarks.md).
+enum class FarEnd { kSource, kDestination };
+
+// Vectors `first` to `last` of places that are aligned to them, of which this thread, number `thread` of so many, takes
+// its share: `kAtOnce` loads are under way together, and then their stores. Thread 0 begins at vector 0 and not at
+// `first`, so that warps begin where lines do.
+template <int kAtOnce, class Index>
+__device__ void copy_vectors(uint4* out, const uint4* in, Index first, Index last, Index thread, Index threads) {
+  for (Index i = thread; i < last; i += threads * kAtOnce) {
+    // One comparison for both ends: before `first` the difference wraps.
+    const auto is_ours = [=](int u) { return i + u * threads - first < last - first; };
+    uint4 values[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (is_ours(u)) values[u] = in[i + u * threads];
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (is_ours(u)) out[i + u * threads] = values[u];
+    }
+  }
+}
+
+// The same where `in` begins so many bytes, more than none, after a multiple of a vector's size.
+template <int kAtOnce, class Index>
+__device__ void copy_shifted(uint4* out, const std::byte* in, Index first, Index last, Index thread, Index threads) {
+  const unsigned bytes = misalignment(in);
+  const auto* const aligned = reinterpret_cast<const uint4*>(in - bytes);
+  for (Index i = thread; i < last; i += threads * kAtOnce) {
+    const auto is_ours = [=](int u) { return i + u * threads - first < last - first; };
+    uint4 low[kAtOnce], high[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (!is_ours(u)) continue;
+      low[u] = ptx::load_around(&aligned[i + u * threads], bytes, sizeof(uint4));
+      high[u] = ptx::load_around(&aligned[i + u * threads + 1], 0, bytes);
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (is_ours(u)) out[i + u * threads] = shift_vectors(low[u], high[u], bytes);
+    }
+  }
+}
+
+// Any bytes, anywhere: 16 at a time but for the ends.
+template <int kAtOnce, FarEnd far, class Index>
+__device__ void copy_bytes(std::byte* to, const std::byte* from, Index bytes, Index thread, Index threads) {
+  const auto to_boundary = static_cast<Index>(-reinterpret_cast<uintptr_t>(to) % sizeof(uint4));
+  const Index head = to_boundary < bytes ? to_boundary : bytes;
+  const Index vectors = (bytes - head) / sizeof(uint4);
+  // Vectors are counted from the beginning of a line.
+  const auto at_far_end = reinterpret_cast<uintptr_t>(far == FarEnd::kSource ? from + head : to + head);
+  const auto skew = static_cast<Index>(at_far_end % kLinkLineBytes / sizeof(uint4));
+  auto* const out = reinterpret_cast<uint4*>(to + head) - skew;
+  const std::byte* const in = from + head - skew * sizeof(uint4);
+  Index first = 0, last = vectors;
+  if (misalignment(in) == 0) {
+    copy_vectors<kAtOnce>(out, reinterpret_cast<const uint4*>(in), skew, skew + vectors, thread, threads);
+  } else {  // what lies around the first and the last vector may be nobody's
+    first = vectors < 2 ? 0 : 1;
+    last = vectors < 2 ? 0 : vectors - 1;
+    copy_shifted<kAtOnce / 2>(out, in, skew + first, skew + last, thread, threads);
+  }
+  const Index front = head + first * sizeof(uint4), back = head + last * sizeof(uint4);
+  for (Index i = thread; i < front + (bytes - back); i += threads) {
+    const Index at = i < front ? i : back + (i - front);
+    to[at] = from[at];
+  }
+}
+
+}  // namespace plait

@@ -1,0 +1,238 @@
+// Making launches ready, and starting them.
+#include "runtime/cuda/kernels/prepared_launch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "runtime/cuda/driver/driver.hpp"
+#include "runtime/cuda/driver/pdl.hpp"
+#include "runtime/cuda/memory/device_block.hpp"
+#include "tuner/carried_flags.hpp"
+
+namespace plait {
+namespace {
+
+// What every launch of a call carries.
+void fill(Launch& launch, const QueueProgram& program, const DeviceRank& self, const Call& call) {
+  launch.slices = program.slices;
+  launch.slice_bytes = program.slice_bytes;
+  launch.call = tag_of(signature(call));
+  launch.op = call.op;
+  launch.self = self;
+}
+
+template <class From, class To>
+void copy_into(To& to, const From& from, const char* what, const std::string& algorithm) {
+  if (from.size() > std::size(to)) {
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", from.size(), " ", what, " a rank, but a launch carries ",
+         std::size(to), "; use an algorithm with fewer steps or chunks");
+  }
+  std::copy(from.begin(), from.end(), to);
+}
+
+// The call without its buffers, with signals.
+SimpleLaunch signal_launch(const QueueProgram& program, const DeviceRank& self, const Call& call,
+                           const std::string& algorithm) {
+  SimpleLaunch launch = {};
+  fill(launch, program, self, call);
+  std::copy(std::begin(program.full), std::end(program.full), launch.full);
+  std::copy(std::begin(program.ending), std::end(program.ending), launch.ending);
+  std::copy(std::begin(program.last), std::end(program.last), launch.last);
+  copy_into(launch.operations, program.operations, "operations", algorithm);
+  copy_into(launch.places, program.places, "places", algorithm);
+  copy_into(launch.words, program.words, "signals", algorithm);
+  return launch;
+}
+
+// The same with flags.
+LlLaunch ll_launch(const QueueProgram& program, const LlProgram& ll, const DeviceRank& self, const Call& call,
+                   const std::string& algorithm) {
+  LlLaunch launch = {};
+  fill(launch, program, self, call);
+  launch.full = ll.full;
+  launch.last = ll.last;
+  launch.group_shift = static_cast<uint32_t>(ll.group_shift);
+  copy_into(launch.steps, ll.steps, "steps", algorithm);
+  copy_into(launch.places, ll.places, "places", algorithm);
+  return launch;
+}
+
+// Whether pieces of the caller's memory begin at multiples of a vector's size where its buffers do.
+bool has_whole_vectors(const QueueProgram& program) {
+  return (program.slices < 2 || program.slice_bytes % kVectorBytes == 0) &&
+         std::all_of(program.places.begin(), program.places.end(),
+                     [](const DevicePlace& place) { return place.offset % kVectorBytes == 0; });
+}
+
+// Clock cycles in which a CTA may store one vector of each of its threads.
+uint32_t rate_limit(const HostPathLaunch& host_path, const LaunchShape& shape) {
+  if (host_path.bytes_per_second <= 0) return 0;
+  int device = 0, kilohertz = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current GPU");
+  check_cuda(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device), "asking for the clock rate");
+  const double bytes = static_cast<double>(kVectorBytes) * shape.threads * shape.channels;
+  return static_cast<uint32_t>(bytes / host_path.bytes_per_second * kilohertz * 1e3);
+}
+
+}  // namespace
+
+struct PreparedLaunch::Buffers {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+
+  bool begin_at(size_t multiple) const {
+    return (reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(output)) % multiple == 0;
+  }
+  uint64_t address(bool of_output, uint64_t offset) const {
+    return (of_output ? reinterpret_cast<uintptr_t>(output) : reinterpret_cast<uintptr_t>(input)) + offset;
+  }
+};
+
+PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
+                               const DeviceRank& self, int ranks_per_device, const BoundPlan* ending,
+                               const HostPathLaunch* host_path)
+    : call_(call), ranks_per_device_(ranks_per_device) {
+  const std::string& algorithm = bound.plan->plan().algorithm;
+  if (shape.protocol != Protocol::kSimple && !can_carry_flags(*bound.plan, call.type)) {
+    fail(ErrorCode::kInvalidPlan, "plan ", algorithm, " cannot be performed with ", name(shape.protocol));
+  }
+  const int most_channels = host_path != nullptr ? kMostHostChannels : kMostChannels;
+  if (shape.channels < 1 || shape.channels > most_channels || shape.threads < kLeastThreads ||
+      shape.threads > kMostThreads || shape.threads % 32 != 0) {
+    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", most_channels, " CTAs of ", kLeastThreads, " to ",
+         kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
+  }
+  const QueueProgram program = make_queue_program(bound, call, self.rank, shape.protocol, ending);
+  kernel_.function = queue_kernel(shape.protocol, call.type);
+  kernel_.grid = dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.channels)),
+                      static_cast<unsigned>(program.queues));
+  kernel_.block = dim3(static_cast<unsigned>(shape.threads));
+  if (shape.protocol == Protocol::kSimple) {
+    SimpleLaunch launch = signal_launch(program, self, call, algorithm);
+    if (host_path != nullptr) {
+      launch.first_channel = kMostChannels;
+      launch.host_blocks = host_path->blocks;
+      launch.rate_limit = rate_limit(*host_path, shape);
+    }
+    argument_ = launch;
+    unaligned_ = kernel_;
+    unaligned_.function = unaligned_kernel(call.type);
+    if (!has_whole_vectors(program)) kernel_ = unaligned_;
+  } else {
+    LlProgram ll = make_ll_program(program, shape.protocol, call.type, self.blocks);
+    const LlLaunch argument = ll_launch(program, ll, self, call, algorithm);
+    two_shot_ = two_shot_of(program, ll, shape, self);
+    argument_ = Ll{std::move(ll), argument};
+  }
+  // A channel needs no other one, so those of one queue need not all be on the GPU: they start in the order of their
+  // numbers, on all GPUs, which CUDA does not promise but does. CTAs of queues wait for each other, and launches side
+  // by side could keep each other out on two GPUs in two ways.
+  const int beside = host_path != nullptr ? host_path->ctas_beside : 0;
+  const bool ctas_wait_for_each_other = program.queues > 1 || ranks_per_device > 1 || beside > 0;
+  if (!ctas_wait_for_each_other) return;
+  for (const Kernel* const kernel : {&kernel_, &unaligned_}) {
+    if (kernel->function == nullptr || is_resident(*kernel, beside)) continue;
+    fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel->ctas() + beside, " CTAs of ", shape.threads,
+         " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", resident_ctas(*kernel),
+         "; use fewer CTAs or threads");
+  }
+}
+
+// Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
+std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueueProgram& program, const LlProgram& ll,
+                                                                   const LaunchShape& shape,
+                                                                   const DeviceRank& self) const {
+  if (program.slices > static_cast<uint64_t>(shape.channels)) return std::nullopt;
+  auto made = make_two_shot_program(ll, program.slices, call_);
+  if (!made) return std::nullopt;
+  Kernel any{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
+  Kernel whole = any;
+  const uint32_t words = std::max(made->steps.full.most.words, made->steps.last.most.words);
+  if (shape.protocol == Protocol::kLl) {
+    const unsigned threads = words << made->steps.group_shift;
+    int words_of_thread = 1;
+    while (threads > any.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
+    if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
+    any.function = two_shot_ll(call_.type, words_of_thread, false);
+    whole.function = two_shot_ll(call_.type, words_of_thread, true);
+  } else {
+    const size_t threads = stored_bytes(Protocol::kLl128, words * sizeof(uint64_t)) / kVectorBytes;
+    const size_t lines = (threads + any.block.x - 1) / any.block.x;
+    const size_t number = best_lines_at_once(lines, made->width);
+    any.function = two_shot_ll128(call_.type, number, false);
+    whole.function = two_shot_ll128(call_.type, number, true);
+  }
+  if (ranks_per_device_ > 1 && !(is_resident(any) && is_resident(whole))) return std::nullopt;
+  TwoShotLaunch argument = {};
+  fill(argument, program, self, call_);
+  argument.steps = made->steps;
+  return TwoShot{std::move(made->callers), argument, any, whole, made->is_whole, shape.protocol == Protocol::kLl};
+}
+
+// Whether all CTAs of all ranks that share the GPU fit on it at once.
+bool PreparedLaunch::is_resident(const Kernel& kernel, int ctas_beside) const {
+  return ranks_per_device_ == 0 || (kernel.ctas() + ctas_beside) * ranks_per_device_ <= resident_ctas(kernel);
+}
+
+int PreparedLaunch::resident_ctas(const Kernel& kernel) {
+  int device = 0, processors = 0, on_each = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current GPU");
+  check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+             "asking for the number of SMs");
+  const auto threads = static_cast<int>(kernel.block.x);
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel.function, threads, 0),
+             "asking for the occupancy");
+  return processors * on_each;
+}
+
+void PreparedLaunch::set(const Buffers& buffers, SimpleLaunch& launch) const {
+  launch.input = buffers.input;
+  launch.output = buffers.output;
+}
+
+void PreparedLaunch::set(const Buffers& buffers, Ll& ll) const {
+  for (const LlProgram::UserPlace& place : ll.program.callers) {
+    LlPlace& to = ll.argument.places[place.place];
+    (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
+  }
+  ll.argument.words_are_aligned = ll.program.words_are_aligned && buffers.begin_at(sizeof(uint64_t));
+}
+
+void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_whole) const {
+  for (const TwoShotProgram::UserPlace& place : it.callers) {
+    TwoShotSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
+    auto& addresses = slice.places[place.taking][place.place].addresses;
+    addresses[place.field] = buffers.address(place.output, place.offset);
+    // In place, what other threads load meanwhile is not stored again: with packets those of other places, and with
+    // lines whose words are not whole the neighbours.
+    const bool lies_there =
+        place.field == TwoShotPlace::kGivenTo && addresses[place.field] == addresses[TwoShotPlace::kGiven];
+    if (lies_there && (it.has_ll || !is_whole)) addresses[place.field] = 0;
+  }
+}
+
+// Which of several kernels performs a call is each rank's own affair: to the others they do the same.
+PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
+  const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
+  if (two_shot_) {
+    const bool is_whole = two_shot_->is_whole && buffers.begin_at(sizeof(uint64_t));
+    set(buffers, *two_shot_, is_whole);
+    return {is_whole ? two_shot_->whole : two_shot_->any, &two_shot_->argument};
+  }
+  if (auto* const ll = std::get_if<Ll>(&argument_)) {
+    set(buffers, *ll);
+    return {kernel_, &ll->argument};
+  }
+  auto& signals = std::get<SimpleLaunch>(argument_);
+  set(buffers, signals);
+  return {buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_, &signals};
+}
+
+void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream, bool early) {
+  const Launch it = launch(input, output);
+  launch_kernel(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, stream, early,
+                "launching a collective");
+}
+
+}  // namespace plait

@@ -1,0 +1,100 @@
+// The kernels of one type, for the files that make them: a file for each few types, so that they compile side by side.
+#pragma once
+
+#include "base/error.hpp"
+#include "runtime/cuda/kernels/ll128_primitives.cuh"
+#include "runtime/cuda/kernels/ll_primitives.cuh"
+#include "runtime/cuda/kernels/simple_primitives.cuh"
+#include "runtime/queue_loop.hpp"
+
+namespace plait {
+
+template <DataType type, bool is_aligned>
+__global__ void __launch_bounds__(kMostThreads, 1) run_simple(const __grid_constant__ SimpleLaunch launch) {
+  ptx::await_launch_before();
+  std::byte** const bases = ptx::shared_array<std::byte*, kFirstScratchBase + kMostDeviceRanks>();
+  Channel channel(launch, launch.first_channel + static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
+                  static_cast<int>(gridDim.y));
+  SimplePrimitives<type, is_aligned> engine(launch, channel, bases);
+  for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
+    const bool is_channels_last = slice + gridDim.x >= launch.slices;
+    const SliceProgram& part = !is_channels_last           ? launch.full[blockIdx.y]
+                               : slice + 1 < launch.slices ? launch.ending[blockIdx.y]
+                                                           : launch.last[blockIdx.y];
+    const bool follows_two_of_this_launch = slice >= blockIdx.x + uint64_t{2} * gridDim.x;
+    if (!(follows_two_of_this_launch ? channel.begin_after(part.predecessors) : channel.begin())) return;
+    engine.begin_slice(slice);
+    int next = 0;
+    const DeviceOperation* const operations = launch.operations + part.first;
+    // What is left then are signals, which wait for the stores before them. Who waits until this queue has read
+    // everything need not wait for that.
+    const int reading = part.count - (part.ends_with_signals ? 1 : 0);
+    if (advance_queue(operations, reading, next, engine) != QueueState::kDone) return;
+    if (is_channels_last) {
+      ptx::let_next_launch_begin();
+      channel.leave(part.end);
+    }
+    // Ends all reads of scratch and of `bases`.
+    __syncthreads();
+    channel.end(part.end);
+    if (part.ends_with_signals) engine.signal(operations[reading]);
+  }
+}
+
+// Steps need no signals and no waits: whatever a wait guards, the flags do.
+//
+// A two-shot launch lasts as long as what it does before its data leaves, and after that of others has come. So what
+// the next launch goes on from is written after the first step, most often while data is on its way.
+//
+// An engine may load what is the caller's in begin_step(), of the first step before the epoch has begun; memory of the
+// epoch it touches from begin_epoch() on.
+template <class Engine>
+__global__ void __launch_bounds__(kMostThreads, 1) run_ll(const __grid_constant__ LlLaunch launch) {
+  ptx::await_launch_before();
+  Channel channel(launch, static_cast<int>(blockIdx.x), 0, 1);
+  Engine engine(launch, channel);
+  const auto slices = static_cast<uint32_t>(launch.slices);
+  for (uint32_t slice = blockIdx.x;; slice += gridDim.x) {
+    const bool is_last = slice + gridDim.x >= slices;
+    const SliceProgram& part = slice + 1 < slices ? launch.full : launch.last;
+    uint32_t step = part.first;
+    engine.begin_slice(slice);
+    engine.begin_step(step);
+    if (!channel.begin()) return;
+    engine.begin_epoch();
+    for (;;) {
+      engine.perform();
+      if (step == part.first && is_last) {
+        __syncthreads();
+        channel.leave(part.end);
+      }
+      if (++step == static_cast<uint32_t>(part.first) + part.count) break;
+      engine.begin_step(step);
+    }
+    if (is_last && engine.is_good()) let_next_launch_begin_after_first_warp();
+    if (is_last && !part.end.is_awaited) return;
+    if (!__syncthreads_and(engine.is_good())) return;
+    channel.end(part.end);
+    if (is_last) return;
+  }
+}
+
+template <DataType type>
+const void* queue_kernel_of(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kSimple:
+      return reinterpret_cast<const void*>(&run_simple<type, true>);
+    case Protocol::kLl:
+      return reinterpret_cast<const void*>(&run_ll<LlPrimitives<type>>);
+    case Protocol::kLl128:
+      return reinterpret_cast<const void*>(&run_ll<Ll128Primitives<type>>);
+  }
+  fail(ErrorCode::kInternal, "no kernel for protocol ", static_cast<int>(protocol));
+}
+
+template <DataType type>
+const void* unaligned_kernel_of() {
+  return reinterpret_cast<const void*>(&run_simple<type, false>);
+}
+
+}  // namespace plait

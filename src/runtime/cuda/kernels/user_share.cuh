@@ -1,0 +1,126 @@
+// A thread's share of a line in the caller's memory: two neighbouring words of eight bytes, or one where the flag is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/cuda/device/ptx.cuh"
+#include "runtime/cuda/device/user_buffer.cuh"
+#include "runtime/cuda/kernels/ll128.cuh"
+#include "runtime/cuda/lowering/two_shot_program.hpp"
+
+namespace plait {
+
+// Where the memory begins at a multiple of a word, and consists of whole ones.
+class WholeShare {
+ public:
+  // Of a place of this extent, which begins at `memory`, what begins with word `first`.
+  __device__ WholeShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
+      : words_(reinterpret_cast<uint64_t*>(memory) + first),
+        has_low_(first < extent.words),
+        has_high_(first + 1 < extent.words && !ll128::has_flag()) {}
+
+  __device__ ll128::Pair load() const {
+    ll128::Pair pair;
+    if (has_low_) pair.low = words_[0];
+    if (has_high_) pair.high = words_[1];
+    return pair;
+  }
+
+  __device__ void store(const ll128::Pair& pair) const {
+    if (has_low_) words_[0] = pair.low;
+    if (has_high_) words_[1] = pair.high;
+  }
+
+ private:
+  uint64_t* const words_;
+  const bool has_low_, has_high_;
+};
+
+// Any memory. Word: a Pack of 64 bits.
+//
+// A thread moves the aligned words that its share lies in; what it lacks of them, or they hold of another share, it
+// exchanges with its neighbours in the warp (as unaligned.cuh does with vectors). So all threads of a warp have to
+// come, with lines that follow each other. Of words that do not wholly belong to them, parts are moved, so that nothing
+// beside the place is read or written.
+template <class Word>
+class ShiftedShare {
+ public:
+  // As above.
+  __device__ ShiftedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
+      : shift_(static_cast<int>(reinterpret_cast<uintptr_t>(memory) % kWordBytes)),
+        words_(reinterpret_cast<uint64_t*>(memory - shift_) + first),
+        is_first_(first == 0),
+        end_(shift_ + static_cast<int>(extent.bytes()) - static_cast<int>(first) * kWordBytes) {}
+
+  // The words that hold it, if they are whole. Then load_ends() loads the others; and complete() makes the share of all
+  // that, for which it has to have come.
+  __device__ ll128::Pair load() const {
+    ll128::Pair pair;
+    if (is_whole(0, first())) pair.low = ptx::load_around(words_, ll128::place() == 0 ? shift_ : 0, kWordBytes);
+    if (is_whole(1, 0)) pair.high = ptx::load_around(words_ + 1, 0, ll128::has_flag() ? shift_ : kWordBytes);
+    return pair;
+  }
+  __device__ void load_ends(ll128::Pair& pair) const {
+    if (is_end(0, first())) pair.low = load_end(0, first());
+    if (is_end(1, 0)) pair.high = load_end(1, 0);
+  }
+  __device__ void complete(ll128::Pair& pair) const {
+    const uint64_t next = __shfl_down_sync(kWholeWarp, pair.low, 1);
+    if (shift_ == 0) return;
+    const int bits = shift_ * 8;
+    pair.low = pair.low >> bits | pair.high << (64 - bits);
+    pair.high = pair.high >> bits | next << (64 - bits);
+  }
+
+  // Each thread stores the words that its share begins in, and the last of the warp what is left.
+  __device__ void store(ll128::Pair pair) const {
+    const uint64_t before = __shfl_up_sync(kWholeWarp, ll128::has_flag() ? pair.low : pair.high, 1);
+    if (shift_ > 0) {
+      const int bits = shift_ * 8;
+      pair.high = pair.low >> (64 - bits) | pair.high << bits;
+      pair.low = before >> (64 - bits) | pair.low << bits;
+    }
+    const int in_warp = static_cast<int>(threadIdx.x % kWarpThreads);
+    const int first = in_warp == 0 ? shift_ : 0, last_low = last(0);
+    const int all = !ll128::has_flag() ? kWordBytes : in_warp == kWarpThreads - 1 ? shift_ : 0;
+    const int last_high = min(last(1), all);
+    const bool low_is_whole = first == 0 && last_low == kWordBytes, high_is_whole = last_high == kWordBytes;
+    if (low_is_whole) words_[0] = pair.low;
+    if (high_is_whole) words_[1] = pair.high;
+    // A thread has one end at most, unless all of the place is in its share.
+    const bool has_low_end = !low_is_whole && first < last_low, has_high_end = !high_is_whole && last_high > 0;
+    if (has_low_end) {
+      store_end(0, first, last_low, pair.low);
+    } else if (has_high_end) {
+      store_end(1, 0, last_high, pair.high);
+    }
+    if (has_low_end && has_high_end) store_end(1, 0, last_high, pair.high);
+  }
+
+ private:
+  static constexpr int kWordBytes = sizeof(uint64_t);
+  static constexpr int kElement = kWordBytes / Word::kCount;
+
+  // The first byte of its first word that is the place's.
+  __device__ int first() const { return is_first_ ? shift_ : 0; }
+  // Where in a word the place ends.
+  __device__ int last(int number) const { return min(end_ - number * kWordBytes, kWordBytes); }
+  __device__ bool is_whole(int number, int first) const { return first == 0 && end_ >= (number + 1) * kWordBytes; }
+  __device__ bool is_end(int number, int first) const { return !is_whole(number, first) && first < last(number); }
+  __device__ std::byte* bytes_of(int number) const { return reinterpret_cast<std::byte*>(words_ + number); }
+
+  __device__ uint64_t load_end(int number, int first) const {
+    return load_some_elements<Word>(bytes_of(number), first / kElement, last(number) / kElement);
+  }
+  __device__ void store_end(int number, int first, int last, uint64_t bits) const {
+    store_some_elements<Word>(bytes_of(number) + first, last - first, bits >> first * 8);
+  }
+
+  const int shift_;        // of its memory from whole words
+  uint64_t* const words_;  // the first
+  const bool is_first_;    // of the place
+  const int end_;          // of the place, from the first word on
+};
+
+}  // namespace plait

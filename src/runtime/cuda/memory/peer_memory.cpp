@@ -1,0 +1,468 @@
+// What ranks tell each other to map each other's memory, and how they agree on one way.
+//
+// Everything that can fail is attempted, and its verdict gathered, before anyone relies on it: so all ranks take the
+// same kind, or all throw the same error. Between two verdicts no rank waits for another but in the bootstrap, whose
+// waits end.
+#include "runtime/cuda/memory/peer_memory.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <climits>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+#include "runtime/cuda/driver/driver.hpp"
+#include "runtime/cuda/memory/peer_block.hpp"
+
+namespace plait {
+namespace {
+
+// The block of a rank that others in its process use by its pointer: they hold it as well, so that it lives until the
+// last of them is done, whoever goes first. A rank that gives up takes it away, from whoever has not come for it yet.
+struct Shared {
+  std::mutex mutex;
+  std::shared_ptr<Cleanup> block;
+};
+
+// What ranks tell each other: plain bytes of a fixed size, as the bootstrap carries them.
+struct Verdict {
+  int32_t failure = -1;  // an ErrorCode; -1: none
+  char reason[400] = {};
+};
+
+struct Start : Verdict {
+  PeerMemoryKind wanted = PeerMemoryKind::kAuto;
+  uint64_t bytes = 0;
+};
+
+struct Offer : Verdict {
+  uint64_t bytes = 0;           // of the block, whole pages
+  cudaIpcMemHandle_t handle{};  // kIpc
+  uint64_t pointer = 0;         // kIpc, for ranks of the same process: the block …
+  uint64_t shared = 0;          // … and its Shared
+  int32_t processors = 0;       // of the device
+  int32_t architecture = 0;     // of the device
+  int32_t device = 0;           // as its process numbers it
+  int32_t process_id = 0;
+  uint64_t process_namespace = 0;
+  std::array<char, 16> uuid{};  // of the device, the same in all processes
+};
+
+template <class Step>
+void attempt(Verdict& verdict, int rank, int device, Step step) {
+  const auto refuse = [&](ErrorCode code, const char* what) {
+    verdict.failure = static_cast<int32_t>(code);
+    const std::string reason = join("rank ", rank, " on device ", device, ": ", what);
+    std::strncpy(verdict.reason, reason.c_str(), sizeof(verdict.reason) - 1);
+  };
+  try {
+    step();
+  } catch (const Error& error) {
+    refuse(error.code(), error.what());
+  } catch (const std::exception& error) {
+    refuse(ErrorCode::kResources, error.what());
+  }
+}
+
+// The first of all ranks' that failed.
+template <class SomeVerdict>
+const SomeVerdict* first_failure(const std::vector<SomeVerdict>& all) {
+  const auto found = std::find_if(all.begin(), all.end(), [](const Verdict& verdict) { return verdict.failure >= 0; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::array<char, 16> uuid_of(int device) {
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, device), "reading the properties of device ", device);
+  std::array<char, 16> uuid;
+  std::copy_n(properties.uuid.bytes, uuid.size(), uuid.begin());
+  return uuid;
+}
+
+// The ordinal of the device in this process; -1 where it is not visible.
+int visible_device(const std::array<char, 16>& uuid) {
+  const int count = cuda_device_count();
+  for (int device = 0; device < count; ++device) {
+    if (uuid_of(device) == uuid) return device;
+  }
+  return -1;
+}
+
+// Native atomics work over NVLink and not over PCIe.
+bool joined_by_nvlink(int device, int peer) {
+  if (peer < 0) return false;  // not visible here, so nothing is known
+  if (device == peer) return true;
+  int native = 0;
+  if (cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, device, peer) == cudaSuccess) {
+    return native != 0;
+  }
+  cudaGetLastError();
+  return false;
+}
+
+int processors_of(int device) {
+  int count = 0;
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
+  return count;
+}
+
+int architecture_of(int device) {
+  int major = 0, minor = 0;
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the architecture");
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the architecture");
+  return major * 10 + minor;
+}
+
+// What all are; 0 where they differ.
+int common_to(const std::vector<int>& architectures) {
+  const bool alike =
+      std::adjacent_find(architectures.begin(), architectures.end(), std::not_equal_to<>()) == architectures.end();
+  return alike && !architectures.empty() ? architectures.front() : 0;
+}
+
+void start_cuda(int device) {
+  const DeviceGuard guard(device);
+  check_cuda(cudaFree(nullptr), "starting CUDA on device ", device);
+}
+
+int most_on_one_device(const std::vector<std::array<char, 16>>& uuids) {
+  std::ptrdiff_t most = 0;
+  for (const auto& uuid : uuids) most = std::max(most, std::count(uuids.begin(), uuids.end(), uuid));
+  return static_cast<int>(most);
+}
+
+std::vector<PeerMemoryKind> kinds_for(PeerMemoryKind wanted) {
+  if (wanted != PeerMemoryKind::kAuto) return {wanted};
+  return {PeerMemoryKind::kVmm, PeerMemoryKind::kIpc, PeerMemoryKind::kHost};
+}
+
+// CUDA IPC is tried twice. A rank that has ended a communicator while calls were under way may still have mapped what
+// another one had there (free_when_idle.hpp), and then maps nothing that lies at the same place.
+std::vector<PeerMemoryKind> tries_of(PeerMemoryKind wanted) {
+  std::vector<PeerMemoryKind> kinds = kinds_for(wanted);
+  const auto ipc = std::find(kinds.begin(), kinds.end(), PeerMemoryKind::kIpc);
+  if (ipc != kinds.end()) kinds.insert(ipc, PeerMemoryKind::kIpc);
+  return kinds;
+}
+
+}  // namespace
+
+struct PeerMemory::Impl {
+  PeerMemoryKind kind = PeerMemoryKind::kAuto;
+  int device = 0;
+  std::vector<int> devices;  // by rank
+  size_t bytes = 0;
+  bool keeps_lines_whole = false;
+  int ranks_per_device = 1;
+  int processors = 0;
+  int architecture = 0;
+  std::vector<std::byte*> blocks;
+  std::shared_ptr<Cleanup> own;     // of the memory itself; all ranks of one process hold it together
+  std::unique_ptr<Cleanup> mapped;  // goes first
+  ~Impl() {
+    const CaptureAside aside;
+    try {
+      const DeviceGuard guard(device);
+      mapped.reset();
+      own.reset();
+    } catch (const Error&) {  // the driver is gone, and the memory with it
+    }
+  }
+};
+
+namespace {
+
+// One rank's attempt at one kind, over the bootstrap.
+class Exchange {
+ public:
+  Exchange(Bootstrap& bootstrap, int device, size_t bytes) : bootstrap_(bootstrap), device_(device), bytes_(bytes) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  ~Exchange() {
+    if (!others_may_look_) return;
+    // Something was thrown while ranks of this process may hold the address of this: a few bytes stay behind.
+    Shared* const left = shared_.release();
+    const std::scoped_lock lock(left->mutex);
+    left->block.reset();
+  }
+
+  // The blocks by rank, or none where some rank failed: then `reason` says why.
+  std::vector<std::byte*> run(PeerMemoryKind kind, const std::shared_ptr<Cleanup>& own, Cleanup& mapped,
+                              std::string& reason) {
+    Offer offer;
+    offer.process_id = getpid();
+    offer.process_namespace = own_process_namespace();
+    offer.device = device_;
+    attempt(offer, bootstrap_.rank(), device_, [&] { make(kind, offer, own); });
+    others_may_look_ = true;
+    all_ = bootstrap_.all_gather(offer);
+    if (failed(reason)) return {};
+    if (kind != PeerMemoryKind::kIpc) peers_ = bootstrap_.all_gather_descriptors(own_.descriptor.get());
+    std::vector<std::byte*> blocks(all_.size());
+    Verdict verdict;
+    attempt(verdict, bootstrap_.rank(), device_, [&] { map(kind, blocks, mapped); });
+    const std::vector<Verdict> verdicts = bootstrap_.all_gather(verdict);
+    others_may_look_ = false;
+    if (const Verdict* failure = first_failure(verdicts)) {
+      reason = failure->reason;
+      return {};
+    }
+    return blocks;
+  }
+
+  // Of the last exchange.
+  int fewest_processors() const {
+    return std::min_element(all_.begin(), all_.end(), [](auto& a, auto& b) { return a.processors < b.processors; })
+        ->processors;
+  }
+  int architecture() const {
+    std::vector<int> architectures;
+    for (const Offer& offer : all_) architectures.push_back(offer.architecture);
+    return common_to(architectures);
+  }
+  std::vector<int> devices() const {
+    std::vector<int> devices;
+    for (const Offer& offer : all_) devices.push_back(visible_device(offer.uuid));
+    return devices;
+  }
+  int ranks_per_device() const {
+    std::vector<std::array<char, 16>> uuids;
+    for (const Offer& offer : all_) uuids.push_back(offer.uuid);
+    return most_on_one_device(uuids);
+  }
+  bool joined_by_nvlink_to_all() const {
+    return std::all_of(all_.begin(), all_.end(),
+                       [&](const Offer& peer) { return joined_by_nvlink(device_, visible_device(peer.uuid)); });
+  }
+
+ private:
+  void make(PeerMemoryKind kind, Offer& offer, const std::shared_ptr<Cleanup>& own) {
+    offer.uuid = uuid_of(device_);
+    offer.processors = processors_of(device_);
+    offer.architecture = architecture_of(device_);
+    own_ = make_peer_block(kind, std::span(&device_, 1), bytes_, true, *own);
+    shared_->block = own;
+    offer.bytes = own_.bytes;
+    offer.handle = own_.handle;
+    offer.pointer = reinterpret_cast<uint64_t>(own_.address);
+    offer.shared = reinterpret_cast<uint64_t>(shared_.get());
+  }
+
+  void map(PeerMemoryKind kind, std::vector<std::byte*>& blocks, Cleanup& mapped) {
+    for (int rank = 0; rank < bootstrap_.size(); ++rank) {
+      try {
+        blocks[rank] = rank == bootstrap_.rank() ? own_.address : map_one(kind, rank, mapped);
+      } catch (const Error& error) {
+        fail(error.code(), "mapping the memory of rank ", rank, ": ", error.what());
+      }
+    }
+  }
+
+  std::byte* map_one(PeerMemoryKind kind, int rank, Cleanup& mapped) {
+    const Offer& theirs = all_[rank];
+    if (kind == PeerMemoryKind::kHost) return map_host_block(peers_[rank].get(), theirs.bytes, mapped);
+    // A device that is not visible here may be reachable all the same: then the attempt tells.
+    const int device = visible_device(theirs.uuid);
+    if (device >= 0) require_peer_access(device_, device);
+    if (kind == PeerMemoryKind::kVmm) return map_vmm_block(device_, peers_[rank].get(), theirs.bytes, mapped);
+    return is_in_this_process(theirs) ? share_block(theirs, mapped) : map_ipc_block(theirs.handle, mapped);
+  }
+
+  bool is_in_this_process(const Offer& theirs) const {
+    const Offer& ours = all_[bootstrap_.rank()];
+    return theirs.process_id == ours.process_id && theirs.process_namespace == ours.process_namespace;
+  }
+
+  // A handle cannot be opened in the process that it is from, and need not be.
+  std::byte* share_block(const Offer& theirs, Cleanup& mapped) {
+    enable_peer_access(device_, theirs.device);
+    Shared& shared = *reinterpret_cast<Shared*>(theirs.shared);
+    const std::scoped_lock lock(shared.mutex);
+    if (!shared.block) fail(ErrorCode::kPeerFailed, "it has given up");
+    mapped.add([keep = shared.block] {});
+    return reinterpret_cast<std::byte*>(theirs.pointer);
+  }
+
+  bool failed(std::string& reason) {
+    const Offer* failure = first_failure(all_);
+    if (failure == nullptr) return false;
+    others_may_look_ = false;  // nobody maps anything
+    reason = failure->reason;
+    return true;
+  }
+
+  Bootstrap& bootstrap_;
+  const int device_;
+  const size_t bytes_;
+  PeerBlock own_;
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
+  bool others_may_look_ = false;  // at shared_
+  std::vector<UniqueFd> peers_;
+  std::vector<Offer> all_;
+};
+
+// Every rank's block, for all devices, without any exchange.
+std::vector<std::byte*> make_in_process(PeerMemoryKind kind, std::span<const int> devices, size_t bytes,
+                                        Cleanup& cleanup) {
+  std::vector<std::byte*> blocks;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    // The block's own device comes first.
+    std::vector<int> users(devices.begin(), devices.end());
+    std::rotate(users.begin(), users.begin() + static_cast<std::ptrdiff_t>(rank), users.end());
+    const DeviceGuard guard(devices[rank]);
+    try {
+      blocks.push_back(make_peer_block(kind, users, bytes, false, cleanup).address);
+    } catch (const Error& error) {
+      fail(error.code(), "rank ", rank, " on device ", devices[rank], ": ", error.what());
+    }
+  }
+  return blocks;
+}
+
+void check_bytes(size_t bytes) {
+  if (bytes == 0) fail(ErrorCode::kInvalidArgument, "peer memory of 0 bytes");
+}
+
+// Every rank can use its device, and all want the same; else throws on all ranks alike.
+void agree_to_start(Bootstrap& bootstrap, int device, size_t bytes, PeerMemoryKind wanted) {
+  Start start;
+  start.wanted = wanted;
+  start.bytes = bytes;
+  attempt(start, bootstrap.rank(), device, [&] {
+    check_bytes(bytes);
+    start_cuda(device);
+  });
+  const std::vector<Start> all = bootstrap.all_gather(start);
+  if (const Start* failure = first_failure(all)) fail(static_cast<ErrorCode>(failure->failure), failure->reason);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].wanted == all[0].wanted && all[rank].bytes == all[0].bytes) continue;
+    fail(ErrorCode::kMismatch, "rank ", rank, " has PLAIT_PEER_MEMORY=", name(all[rank].wanted), " and ",
+         all[rank].bytes, " bytes of memory for peers, rank 0 ", name(all[0].wanted), " and ", all[0].bytes,
+         "; give all ranks the same settings");
+  }
+}
+
+[[noreturn]] void refuse(PeerMemoryKind wanted, const std::vector<std::string>& reasons) {
+  std::string text;
+  for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
+  fail(ErrorCode::kResources, "the GPUs of these ranks cannot share memory (PLAIT_PEER_MEMORY=", name(wanted),
+       "): ", text, wanted == PeerMemoryKind::kAuto ? "" : "; PLAIT_PEER_MEMORY=auto takes what works");
+}
+
+}  // namespace
+
+PeerMemory::PeerMemory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PeerMemory::PeerMemory(PeerMemory&&) noexcept = default;
+PeerMemory& PeerMemory::operator=(PeerMemory&&) noexcept = default;
+PeerMemory::~PeerMemory() = default;
+
+GpuIdentity identity_of(int device) {
+  GpuIdentity identity;
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, device), "reading the properties of device ", device);
+  check_cuda(cudaDeviceGetPCIBusId(identity.bus_id, sizeof identity.bus_id, device), "reading the bus id of device ",
+             device);
+  std::copy_n(properties.name, std::min(std::size(properties.name), sizeof identity.model) - 1, identity.model);
+  for (char& letter : identity.bus_id) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return identity;
+}
+
+PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, PeerMemoryKind wanted) {
+  const CaptureAside aside;
+  agree_to_start(bootstrap, device, bytes, wanted);
+  const DeviceGuard guard(device);
+  std::vector<std::string> reasons;
+  std::unique_ptr<Impl> before;  // the try before: its memory stays, so that no other lies there
+  for (const PeerMemoryKind kind : tries_of(wanted)) {
+    auto impl = std::make_unique<Impl>();
+    impl->kind = kind;
+    impl->device = device;
+    impl->bytes = bytes;
+    impl->own = std::make_shared<Cleanup>();
+    impl->mapped = std::make_unique<Cleanup>();
+    Exchange exchange(bootstrap, device, bytes);
+    std::string reason;
+    impl->blocks = exchange.run(kind, impl->own, *impl->mapped, reason);
+    if (!impl->blocks.empty()) {
+      const bool whole = kind != PeerMemoryKind::kHost && exchange.joined_by_nvlink_to_all();
+      impl->devices = exchange.devices();
+      impl->ranks_per_device = exchange.ranks_per_device();
+      impl->processors = exchange.fewest_processors();
+      impl->architecture = exchange.architecture();
+      const std::vector<uint8_t> votes = bootstrap.all_gather(static_cast<uint8_t>(whole));
+      impl->keeps_lines_whole = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
+      return PeerMemory(std::move(impl));
+    }
+    if (before && before->kind == kind) reasons.pop_back();
+    reasons.push_back(join(name(kind), ": ", reason));
+    impl->mapped.reset();
+    bootstrap.barrier();  // nobody frees what another rank still maps
+    before = std::move(impl);
+  }
+  refuse(wanted, reasons);
+}
+
+std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, size_t bytes, PeerMemoryKind wanted) {
+  const CaptureAside aside;
+  check_bytes(bytes);
+  for (const int device : devices) start_cuda(device);
+  std::vector<std::string> reasons;
+  for (const PeerMemoryKind kind : kinds_for(wanted)) {
+    const auto own = std::make_shared<Cleanup>();
+    try {
+      const std::vector<std::byte*> blocks = make_in_process(kind, devices, bytes, *own);
+      bool whole = kind != PeerMemoryKind::kHost;
+      for (const int a : devices) {
+        for (const int b : devices) whole = whole && joined_by_nvlink(a, b);
+      }
+      std::vector<std::array<char, 16>> uuids;
+      std::vector<int> architectures;
+      int processors = INT_MAX;
+      for (const int device : devices) {
+        uuids.push_back(uuid_of(device));
+        architectures.push_back(architecture_of(device));
+        processors = std::min(processors, processors_of(device));
+      }
+      std::vector<PeerMemory> ranks;
+      for (const int device : devices) {
+        auto impl = std::make_unique<Impl>();
+        impl->kind = kind;
+        impl->device = device;
+        impl->devices.assign(devices.begin(), devices.end());
+        impl->bytes = bytes;
+        impl->keeps_lines_whole = whole;
+        impl->ranks_per_device = most_on_one_device(uuids);
+        impl->processors = processors;
+        impl->architecture = common_to(architectures);
+        impl->blocks = blocks;
+        impl->own = own;
+        ranks.push_back(PeerMemory(std::move(impl)));
+      }
+      return ranks;
+    } catch (const Error& error) {
+      reasons.push_back(join(name(kind), ": ", error.what()));
+    }
+  }
+  refuse(wanted, reasons);
+}
+
+std::byte* PeerMemory::of(int rank) const { return impl_->blocks[static_cast<size_t>(rank)]; }
+PeerMemoryKind PeerMemory::kind() const { return impl_->kind; }
+size_t PeerMemory::bytes() const { return impl_->bytes; }
+int PeerMemory::device() const { return impl_->device; }
+int PeerMemory::device_of(int rank) const { return impl_->devices[static_cast<size_t>(rank)]; }
+int PeerMemory::ranks_per_device() const { return impl_->ranks_per_device; }
+int PeerMemory::processors() const { return impl_->processors; }
+int PeerMemory::architecture() const { return impl_->architecture; }
+bool PeerMemory::keeps_lines_whole() const { return impl_->keeps_lines_whole; }
+
+}  // namespace plait

@@ -1,0 +1,158 @@
+// What an exchange does on a GPU.
+#pragma once
+
+#include "runtime/cuda/device/bounded_spin.cuh"
+#include "runtime/cuda/device/copy_bytes.cuh"
+#include "runtime/cuda/device/ptx.cuh"
+#include "runtime/cuda/p2p/p2p_kernel.hpp"
+
+namespace plait {
+
+inline constexpr int kP2pLoads = 4;  // of a thread, under way at once
+
+// One channel at one end of a fifo: copying warps, and a last one that tells the other end. Members are the same in
+// all threads.
+class FifoEndpoint {
+ public:
+  __device__ FifoEndpoint(const P2pLaunch& launch, const MessageRow& row, int* gave_up)
+      : launch_(launch),
+        row_(row),
+        channel_(blockIdx.x),
+        copying_(blockDim.x - kWarpThreads),
+        gave_up_(gave_up),
+        pieces_(launch.state->pieces[row.sends][row.peer][channel_]) {
+    const DeviceRank& self = launch.self;
+    const int from = row.sends ? self.rank : row.peer, to = row.sends ? row.peer : self.rank;
+    const size_t ring_bytes = static_cast<size_t>(launch.shape.slots) * launch.shape.slot_bytes;
+    slots_ = self.blocks[to] + launch.shape.inbox_at(from, to) + channel_ * ring_bytes;
+    filled_ = self.blocks[to] + BlockLayout::tail_at(from, channel_);
+    emptied_ = self.blocks[from] + BlockLayout::head_at(to, channel_);
+  }
+
+  // False: given up.
+  __device__ bool perform(const DeviceMessage& message) {
+    const uint64_t stride = static_cast<uint64_t>(message.piece_bytes) * launch_.shape.channels;
+    uint64_t offset = static_cast<uint64_t>(message.piece_bytes) * channel_;
+    bool is_first = channel_ == 0;  // a message without bytes has a piece, too
+    for (; offset < message.bytes || is_first; offset += stride, is_first = false) {
+      if (threadIdx.x >= copying_) {
+        ptx::meet_at(slot() + 1, blockDim.x);
+        if (static_cast<volatile int*>(gave_up_)[slot()] != 0) return false;
+        if (threadIdx.x == copying_) tell(pieces_ + 1);
+      } else {
+        const bool done = move(message, offset, slots_ + slot() * launch_.shape.slot_bytes);
+        ptx::arrive_at(slot() + 1, blockDim.x);
+        if (!done) return false;
+      }
+      ++pieces_;
+    }
+    return true;
+  }
+
+  __device__ void leave() const {
+    if (threadIdx.x == copying_) launch_.state->pieces[row_.sends][row_.peer][channel_] = pieces_;
+  }
+
+ private:
+  // That the next piece goes through.
+  __device__ uint32_t slot() const { return static_cast<uint32_t>(pieces_) & (launch_.shape.slots - 1); }
+
+  // Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot, where copying warps only arrive:
+  // they go on while the signalling warp waits for them, and for their stores to have come where they go. No warp comes
+  // to a slot's barrier again before the signalling warp has left it, as for that the peer must have answered the piece
+  // that was in the slot, which only the signalling warp lets it do (tell()).
+  static constexpr int kCopyBarrier = 15;
+  static_assert(kSlots < kCopyBarrier);
+
+  // A piece, by all copying warps. False: given up.
+  __device__ bool move(const DeviceMessage& message, uint64_t offset, std::byte* slot) {
+    const uint64_t left = message.bytes - offset;
+    const uint32_t bytes = left < message.piece_bytes ? static_cast<uint32_t>(left) : message.piece_bytes;
+    auto* const part = reinterpret_cast<std::byte*>(message.buffer) + offset;
+    if (row_.sends) {
+      const uint64_t needed = pieces_ < launch_.shape.slots ? 0 : pieces_ + 1 - launch_.shape.slots;
+      if (!await(emptied_, needed)) return false;
+      if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(slot) = message.bytes;
+      copy_bytes<kP2pLoads, FarEnd::kDestination>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
+      return true;
+    }
+    if (!await(filled_, pieces_ + 1)) return false;
+    const uint64_t sent = *reinterpret_cast<const uint64_t*>(slot);
+    if (sent != message.bytes) {
+      if (threadIdx.x == 0) give_up(ChannelFailure::kOtherSize, message.bytes, sent);
+      return false;
+    }
+    copy_bytes<kP2pLoads, FarEnd::kSource>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
+    return true;
+  }
+
+  // By the signalling warp, after all others have arrived. Whoever takes out of a slot has used what was loaded by
+  // then, and the sender may store again: that needs no release.
+  __device__ void tell(uint64_t count) const {
+    if (row_.sends) {
+      ptx::store_release(filled_, count);
+    } else {
+      ptx::store_relaxed(emptied_, count);
+    }
+  }
+
+  // For all copying warps. One thread looks for all: where many look, what they look for is slow to arrive.
+  __device__ bool await(const std::byte* word, uint64_t count) const {
+    return ptx::all_at<kCopyBarrier>(threadIdx.x != 0 || count == 0 || comes(word, count), copying_);
+  }
+
+  __device__ bool comes(const std::byte* word, uint64_t count) const {
+    const uint64_t seen = poll(word, launch_.self, [count](uint64_t it) { return it >= count; });
+    if (seen < count) give_up(ChannelFailure::kTimedOut, count, seen);
+    return seen >= count;
+  }
+
+  __device__ void give_up(ChannelFailure::State why, uint64_t expected, uint64_t seen) const {
+    ChannelFailure* const to = launch_.failures + (row_.sends ? kMostDeviceRanks : 0) + row_.peer;
+    report(gave_up_ + slot(), to, {.state = why, .peer = row_.peer, .expected_epoch = expected, .seen_epoch = seen});
+  }
+
+  // Several channels may report the same row, and their words mix: each is true of one.
+  static __device__ __noinline__ void report(int* gave_up, ChannelFailure* to, ChannelFailure failure) {
+    *static_cast<volatile int*>(gave_up) = 1;
+    report_wait(to, failure);
+  }
+
+  const P2pLaunch& launch_;
+  const MessageRow& row_;
+  const uint32_t channel_;
+  const uint32_t copying_;  // threads
+  int* const gave_up_;      // shared memory, for each slot: the copying warps gave up at the piece for it
+  uint64_t pieces_;         // so far
+  std::byte* slots_;
+  std::byte* filled_;
+  std::byte* emptied_;
+};
+
+__device__ inline void copy_own(const P2pLaunch& launch) {
+  if (blockIdx.x >= launch.own_ctas) return;
+  const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (uint32_t c = 0; c < launch.own_count; ++c) {
+    const OwnCopy& copy = launch.own[c];
+    copy_bytes<kP2pLoads, FarEnd::kSource>(reinterpret_cast<std::byte*>(copy.to),
+                                           reinterpret_cast<const std::byte*>(copy.from), copy.bytes, thread,
+                                           uint64_t{launch.own_ctas} * blockDim.x);
+  }
+}
+
+__global__ void __launch_bounds__(kMostP2pThreads, 1) run_p2p(const __grid_constant__ P2pLaunch launch) {
+  ptx::await_launch_before();
+  if (launch.own_count > 0 && blockIdx.y == gridDim.y - 1) return copy_own(launch);
+  int* const gave_up = ptx::shared_array<int, kSlots>();
+  const MessageRow& row = launch.rows[blockIdx.y];
+  FifoEndpoint end(launch, row, gave_up);
+  if (threadIdx.x < kSlots) gave_up[threadIdx.x] = 0;
+  __syncthreads();  // before anyone leaves, too
+  for (int m = row.first; m < row.first + row.count; ++m) {
+    if (!end.perform(launch.messages[m])) return;
+  }
+  ptx::let_next_launch_begin();
+  end.leave();
+}
+
+}  // namespace plait

@@ -1,0 +1,166 @@
+// Looking after kernels.
+#include "runtime/cuda/rank/watchdog.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+// Seldom enough to cost nothing, often enough that nobody spins long for a rank that is gone.
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+
+// In memory that the GPU writes, the state last: where it is not kNone, all of it is there. To be read once, since of
+// messages another channel may be about to write the same.
+uint32_t state_of(const ChannelFailure& failure) {
+  const uint32_t state = *static_cast<const volatile uint32_t*>(&failure.state);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return state;
+}
+
+// Queues wait for each other: of all that gave up, the one that is furthest behind has the most to tell. Channels of
+// host memory have epochs that do not compare with the others', and fewer of them.
+int furthest_behind(const ChannelFailure* failures) {
+  int found = -1;
+  for (int i = 0; i < kAllChannels * kMostQueues; ++i) {
+    if (i == kMostChannels * kMostQueues && found >= 0) break;
+    if (state_of(failures[i]) == ChannelFailure::kNone) continue;
+    if (found < 0 || failures[i].expected_epoch < failures[found].expected_epoch) found = i;
+  }
+  return found;
+}
+
+std::string name_of_channel(int channel) {
+  if (channel < kMostChannels) return join("CTA ", channel);
+  return join("CTA ", channel - kMostChannels, " of what goes through host memory");
+}
+
+std::string name_of_wait(int operation) {
+  if (operation == ChannelFailure::kData) return "its wait for data";
+  if (operation == ChannelFailure::kEarlierEpoch) return "its wait for others to be done with an earlier part";
+  return join("operation ", operation, " of its queue");
+}
+
+// By BarrierWay.
+struct BarrierText {
+  const char* where;
+  const char* makes_another;
+  const char* awaited;
+};
+constexpr BarrierText kBarrierTexts[kBarrierWays] = {
+    {"a barrier before or after copies", "makes another call",
+     "to make the same call, or to have read this rank's buffer"},
+    {"a send straight from buffer to buffer", "receives another message", "to have read this rank's buffer"},
+    {"a receive straight from buffer to buffer", "sends another message", "to send"}};
+
+constexpr const char* kBlockingHint =
+    "; with CUDA_LAUNCH_BLOCKING set a launch lasts until the other ranks have made theirs, so those of one process "
+    "need a thread each";
+
+bool launches_block() {
+  const char* const setting = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return setting != nullptr && *setting != '\0' && std::string_view(setting) != "0";
+}
+
+}  // namespace
+
+Watchdog::Watchdog(CommunicatorState& state, Reports& reports, const WaitLimits& limits)
+    : state_(state),
+      reports_(reports),
+      limits_(limits),
+      long_wait_(limits.notice_seconds),
+      looks_(kBetweenLooks, [this] { look(); }) {}
+
+void Watchdog::look_at_reports() {
+  report_channels();
+  report_messages();
+  report_barriers();
+  state_.compare_calls();
+}
+
+void Watchdog::look() {
+  look_at_reports();
+  state_.look_after_peers();
+  notice_long_waits();
+  if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
+}
+
+// As hosts see it, who do not see kernels: a rank has not made a call. Messages do not show.
+void Watchdog::notice_long_waits() {
+  const std::optional<uint64_t> awaited = state_.awaited_call();
+  if (awaited != awaited_call_) {
+    awaited_call_ = awaited;
+    clock_.reset();
+    long_wait_.reset();
+  }
+  if (!awaited || state_.has_failed()) return;
+  clock_.look();
+  const std::optional<double> notice = long_wait_.notice(clock_.waited());
+  if (!notice || !limits_.log.shows(LogLevel::kWarn)) return;
+  limits_.log.warn("has waited ", *notice, " s for all ranks to make call ", *awaited, "; ", state_.describe(),
+                   "; fails after ", limits_.timeout_seconds, " s (PLAIT_TIMEOUT_SEC)");
+}
+
+void Watchdog::report_channels() {
+  const int found = furthest_behind(reports_.channels);
+  if (found < 0 || state_.has_failed()) return;
+  const ChannelFailure& failure = reports_.channels[found];
+  const std::string who =
+      join("rank ", state_.rank(), ", ", name_of_channel(found / kMostQueues), ", queue ", found % kMostQueues);
+  const std::string where = name_of_wait(failure.operation);
+  if (failure.state == ChannelFailure::kOtherCall) {
+    // Where the others' plans differ from this rank's, the signal may be of another one than this rank's plan says.
+    const std::string whose = failure.peer == state_.rank() ? "another rank" : join("rank ", failure.peer);
+    state_.abort(ErrorCode::kMismatch, join(who, ": ", whose, " makes another call at the same time (seen at ", where,
+                                            "); ", state_.describe()));
+    return;
+  }
+  time_out(join(who, " waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " at ", where,
+                ", in epoch ", failure.expected_epoch, "; the last that came was of epoch ", failure.seen_epoch));
+}
+
+void Watchdog::report_messages() {
+  const auto report = [&](const ChannelFailure& failure, const char* what, const char* whom) {
+    const uint32_t state = state_of(failure);
+    if (state == ChannelFailure::kNone || state_.has_failed()) return;
+    const std::string who = join("rank ", state_.rank(), ", in ", what, " rank ", failure.peer);
+    if (state == ChannelFailure::kOtherSize) {
+      state_.abort(ErrorCode::kMismatch, join(who, ": rank ", failure.peer, " sent a message of ", failure.seen_epoch,
+                                              " bytes, and the receive is of ", failure.expected_epoch,
+                                              " bytes; both ends must give the same size"));
+      return;
+    }
+    time_out(join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " to ", whom,
+                  " (pieces awaited: ", failure.expected_epoch, ", come: ", failure.seen_epoch, ")"));
+  };
+  for (const ChannelFailure& failure : reports_.receives) report(failure, "a receive from", "send");
+  for (const ChannelFailure& failure : reports_.sends) report(failure, "a send to", "receive");
+}
+
+void Watchdog::report_barriers() {
+  for (int barrier = 0; barrier < kBarriers; ++barrier) {
+    const ChannelFailure& failure = reports_.barriers[barrier];
+    const uint32_t state = state_of(failure);
+    if (state == ChannelFailure::kNone || state_.has_failed()) continue;
+    const BarrierText text = kBarrierTexts[barrier / kMostDeviceRanks];
+    const std::string who = join("rank ", state_.rank(), ", in ", text.where);
+    if (state == ChannelFailure::kOtherCall) {
+      state_.abort(ErrorCode::kMismatch, join(who, ": rank ", failure.peer, ' ', text.makes_another,
+                                              " at the same time; ", state_.describe()));
+      continue;
+    }
+    time_out(join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, ' ', text.awaited,
+                  " (signals awaited: ", failure.expected_epoch, ", come: ", failure.seen_epoch, ")"));
+  }
+}
+
+void Watchdog::time_out(const std::string& what) {
+  const bool blocks = launches_block() && state_.process_sharing() != ProcessSharing::kNone;
+  state_.abort(ErrorCode::kTimeout, join(what, "; ", state_.describe(), blocks ? kBlockingHint : ""));
+}
+
+}  // namespace plait

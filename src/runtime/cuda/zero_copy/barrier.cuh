@@ -1,0 +1,68 @@
+// A thread at a barrier: it signals and waits for a queue that copies, within bounds.
+#pragma once
+
+#include "runtime/cuda/device/bounded_spin.cuh"
+#include "runtime/cuda/zero_copy/barrier_kernel.hpp"
+#include "runtime/queue_loop.hpp"
+
+namespace plait {
+
+// A word counts the signals that came so far, and its tag is that of the agreement that the last one is of.
+class Barrier {
+ public:
+  // All parts of `queue`'s queue have its way, its peer and its agreement.
+  __device__ Barrier(const BarrierEndpoint& end, const BarrierQueue& queue)
+      : end_(end),
+        way_(queue.way),
+        peer_(queue.peer),
+        index_(barrier_index(queue.way, queue.peer)),
+        agreement_(queue.agreement),
+        sent_(end.state->sent[index_]),
+        awaited_(end.state->awaited[index_]) {}
+
+  // False: given up, and reported. Of several threads that pass for one queue, all of which count alike, one `speaks`:
+  // it signals.
+  __device__ bool pass(const BarrierQueue& queue, bool speaks = true) {
+    speaks_ = speaks;
+    int next = 0;
+    return advance_queue(queue.operations, queue.count, next, *this) == QueueState::kDone;
+  }
+
+  // What the next launch goes on from. Only one thread, and after all others have begun.
+  __device__ void leave() const {
+    end_.state->sent[index_] = sent_;
+    end_.state->awaited[index_] = awaited_;
+  }
+
+  __device__ void reduce(const BarrierOperation&) const {}
+
+  // What this rank has written or read before, its stream or its CTA has completed.
+  __device__ void signal(const BarrierOperation&) {
+    ++sent_;
+    if (!speaks_) return;
+    const uint64_t value = static_cast<uint64_t>(agreement_) << kCountBits | sent_;
+    ptx::store_release(end_.self.blocks[peer_] + BlockLayout::barrier_at(counterpart(way_), end_.self.rank), value);
+  }
+
+  __device__ bool wait(const BarrierOperation&) {
+    ++awaited_;
+    const std::byte* const word = end_.self.blocks[end_.self.rank] + BlockLayout::barrier_at(way_, peer_);
+    const uint64_t seen = poll(word, end_.self, [this](uint64_t it) { return (it & kCountMask) >= awaited_; });
+    const uint64_t count = seen & kCountMask;
+    if (count > awaited_ || (count == awaited_ && seen >> kCountBits == agreement_)) return true;
+    const auto why = count < awaited_ ? ChannelFailure::kTimedOut : ChannelFailure::kOtherCall;
+    report_wait(end_.failures + index_, {.state = why, .peer = peer_, .expected_epoch = awaited_, .seen_epoch = count});
+    return false;
+  }
+
+ private:
+  const BarrierEndpoint& end_;
+  const BarrierWay way_;
+  const int peer_;
+  const int index_;
+  const uint32_t agreement_;
+  bool speaks_ = true;
+  uint64_t sent_, awaited_;
+};
+
+}  // namespace plait

@@ -1,0 +1,18 @@
+// Barriers by themselves.
+#pragma once
+
+#include "runtime/cuda/zero_copy/barrier.cuh"
+#include "runtime/cuda/zero_copy/barrier_kernel.hpp"
+
+namespace plait {
+
+// One thread for each queue, for it has nothing to share; the queues of a rank are in different warps, since they wait
+// for different peers.
+__global__ void run_barrier(const __grid_constant__ BarrierLaunch launch) {
+  if (threadIdx.x % kWarpThreads != 0) return;
+  const BarrierQueue& queue = launch.queues[threadIdx.x / kWarpThreads];
+  Barrier barrier(launch, queue);
+  if (barrier.pass(queue)) barrier.leave();
+}
+
+}  // namespace plait

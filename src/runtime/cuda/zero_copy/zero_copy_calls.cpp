@@ -1,0 +1,132 @@
+#include "runtime/cuda/zero_copy/zero_copy_calls.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "base/overlap.hpp"
+#include "runtime/cuda/driver/driver.hpp"
+
+namespace plait {
+namespace {
+
+static_assert(kMostOfferingRanks >= kMostDeviceRanks);
+
+bool begins_at_vector(const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % kVectorBytes == 0; }
+
+// Whether SMs copy what the rank has for itself.
+bool copies_own_block(const CopyProgram& program, const void* input, const void* output) {
+  const auto moves = [&](const DeviceCopy& copy) {
+    return !is_in_place(copy, static_cast<const std::byte*>(input), static_cast<const std::byte*>(output));
+  };
+  return std::any_of(program.queues.begin(), program.queues.end(), [&](const CopyQueue& queue) {
+    return queue.by_kernel && std::any_of(queue.copies.begin(), queue.copies.end(), moves);
+  });
+}
+
+}  // namespace
+
+ZeroCopyCalls::ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& turn,
+                             const WaitLimits& limits)
+    : rank_(state.rank()),
+      buffers_(buffers),
+      lock_(turn),
+      meetings_(state.offers(), state.rank(), ranks),
+      ranks_(ranks),
+      watch_(state, {}, limits) {}
+
+bool ZeroCopyCalls::propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
+                            bool willing) {
+  captured_ = is_captured(stream);
+  if (watch_.sharing() == ProcessSharing::kSome || !meetings_.begin_call(captured_)) return false;
+  program_ = &program;
+  call_ = {};
+  call_.use.is_captured = captured_;
+  call_.inputs.assign(static_cast<size_t>(ranks_), nullptr);
+  call_.outputs = call_.inputs;
+  call_.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
+  Proposal ours;
+  Places places;
+  CopyEngineLockGuard turn(lock_);
+  ours.call = signature(program.call);
+  ours.willing = willing && is_willing(program, input, output, stream, places);
+  static_assert(sizeof(places) <= sizeof(ours.words) && std::is_trivially_copyable_v<Places>);
+  std::memcpy(ours.words.data(), &places, sizeof(places));
+  turn.stays = meetings_.propose(ours);
+  if (!turn.stays) watch_.have_agreed(Meetings::Outcome::kNotTried);
+  return turn.stays;
+}
+
+bool ZeroCopyCalls::meet(std::chrono::nanoseconds timeout) {
+  CopyEngineLockGuard turn(lock_);
+  const auto can = [&](std::span<const Proposal> proposals) { return find_buffers(*program_, proposals); };
+  turn.stays = meetings_.meet(captured_ ? std::max(timeout, kTimeoutInCapture) : timeout, can);
+  if (!turn.stays) watch_.have_agreed(Meetings::Outcome::kLate);
+  return turn.stays;
+}
+
+std::optional<ZeroCopyCall> ZeroCopyCalls::conclude() {
+  CopyEngineLockGuard turn(lock_);
+  turn.stays = watch_.have_agreed(meetings_.conclude(watch_.look("all ranks")));
+  if (!turn.stays) {
+    call_ = {};
+    return std::nullopt;
+  }
+  call_.agreement = meetings_.agreement();
+  return std::move(call_);
+}
+
+bool ZeroCopyCalls::is_willing(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
+                               Places& places) {
+  if (!program.in_place && overlap(input, program.input_bytes, output, program.output_bytes)) {
+    watch_.note("it is in place, where a rank would overwrite what others have yet to read");
+    return false;
+  }
+  if (program.only_aligned && !(begins_at_vector(input) && begins_at_vector(output))) {
+    watch_.note("buffers begin at no multiple of 16 bytes, where all SMs combine faster than a few");
+    return false;
+  }
+  if (program.input_is_read) {
+    places.input = buffers_.place_of(input, program.input_bytes);
+    if (!watch_.can_be_mapped(places.input)) return false;
+  }
+  // Out of such an allocation, SMs and the engines of other GPUs together copy a fifth to a half more slowly than
+  // either alone (docs/benchmarks.md).
+  const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
+  if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
+    watch_.note("the size of the input's allocation is no multiple of 64 KiB, where kernels are faster");
+    return false;
+  }
+  if (program.output_is_read) {
+    places.output = buffers_.place_of(output, program.output_bytes);
+    if (!watch_.can_be_mapped(places.output)) return false;
+  }
+  return program.by_one_kernel || watch_.takes(lock_, stream);
+}
+
+bool ZeroCopyCalls::find_buffers(const CopyProgram& program, std::span<const Proposal> proposals) {
+  const auto find = [&](int rank, BufferPlace Places::* which, std::vector<const std::byte*>& found) {
+    const auto from = static_cast<size_t>(rank);
+    if (found[from] != nullptr) return;
+    Places places;
+    std::memcpy(&places, proposals[from].words.data(), sizeof(places));
+    found[from] = buffers_.map(rank, places.*which, call_.use);
+  };
+  try {
+    if (program.reduce) {
+      for (const DeviceSource& source : program.reduce->sources) find(source.rank, &Places::input, call_.inputs);
+    }
+    for (const CopyQueue& queue : program.queues) {
+      for (const DeviceCopy& copy : queue.copies) {
+        program.reduce ? find(copy.from_rank, &Places::output, call_.outputs)
+                       : find(copy.from_rank, &Places::input, call_.inputs);
+      }
+    }
+    return true;
+  } catch (const std::exception& error) {
+    watch_.note(error.what());
+    return false;
+  }
+}
+
+}  // namespace plait

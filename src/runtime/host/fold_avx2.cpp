@@ -1,5 +1,0 @@
-// x86-64-v3: AVX2 and F16C.
-#if defined(__x86_64__)
-#define PLAIT_FOLD_VARIANT fold_avx2
-#include "runtime/host/fold_kernels.hpp"
-#endif

@@ -1,5 +1,0 @@
-// x86-64-v4: AVX-512 F, BW, CD, DQ and VL.
-#if defined(__x86_64__)
-#define PLAIT_FOLD_VARIANT fold_avx512
-#include "runtime/host/fold_kernels.hpp"
-#endif

@@ -1,0 +1,155 @@
+// Progress of messages.
+#include "runtime/host/p2p.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace plait {
+namespace {
+
+// From these sizes on, messages go past the caches into the fifo, and out of it (docs/benchmarks.md, "Stores to
+// shared memory").
+constexpr size_t kStreamingSendBytes = 8 << 10;
+constexpr size_t kStreamingReceiveBytes = 16 << 20;
+
+bool is_send(const PeerMessage& message) { return message.kind == PeerMessage::Kind::kSend; }
+
+}  // namespace
+
+P2p::P2p(const Segment& segment, int rank, const Watch& watch) : segment_(segment), rank_(rank), watch_(watch) {
+  for (int peer = 0; peer < segment.shape().ranks; ++peer) {
+    const bool own = peer == rank;
+    sends_.emplace_back(own ? Fifo{} : segment.fifo(rank, peer));
+    receives_.emplace_back(own ? Fifo{} : segment.fifo(peer, rank));
+  }
+}
+
+void P2p::begin(std::span<const PeerMessage> messages) {
+  transfers_.clear();
+  heads_.clear();
+  transfers_.reserve(messages.size());  // so that nothing fails half-way
+  heads_.reserve(messages.size());
+  const std::vector<OwnMessage> own = own_messages(messages, rank_);
+  for (const PeerMessage& message : messages) {
+    if (is_send(message)) {
+      queue(message, sends_[message.peer]);
+    } else {
+      queue(message, receives_[message.peer]);
+    }
+  }
+  first_ = transfers_.front().numbered;
+  for (const Transfer& transfer : transfers_) {
+    const int peer = transfer.numbered.message.peer;
+    sends_[peer].last = receives_[peer].last = kNone;
+  }
+  for (const auto& [send, receive] : own) {
+    if (send->count > 0) std::memmove(receive->buffer, send->buffer, send->bytes());
+  }
+}
+
+template <class End>
+void P2p::queue(const PeerMessage& message, Line<End>& line) {
+  const int at = static_cast<int>(transfers_.size());
+  transfers_.push_back({{message, ++line.messages}, message.bytes(), 0, streams(message)});
+  if (message.peer == rank_) return;
+  if (line.last == kNone) {
+    heads_.push_back(at);
+  } else {
+    transfers_[line.last].next = at;
+  }
+  line.last = at;
+}
+
+bool P2p::streams(const PeerMessage& message) const {
+  if (!is_send(message)) return message.bytes() >= kStreamingReceiveBytes;
+  if (message.bytes() < kStreamingSendBytes) return false;
+  // Where both run on one core, no other cache holds the slots, and ordinary stores are the faster ones.
+  const auto core = [&](int rank) { return segment_.status(rank).core.load(std::memory_order_relaxed); };
+  return core(message.peer) != core(rank_);
+}
+
+bool P2p::advance() {
+  bool moved = false;
+  size_t kept = 0;
+  for (int at : heads_) {
+    const Step step = advance(transfers_[at]);
+    moved |= step != Step::kBlocked;
+    if (step == Step::kFinished) at = transfers_[at].next;
+    if (at != kNone) heads_[kept++] = at;
+  }
+  heads_.resize(kept);
+  return moved;
+}
+
+// One slot at a time: what comes in and what goes out take turns.
+P2p::Step P2p::advance(Transfer& transfer) {
+  const PeerMessage& message = transfer.numbered.message;
+  auto* buffer = static_cast<std::byte*>(message.buffer);
+  if (is_send(message)) {
+    FifoSource& source = sends_[message.peer].end;
+    if (!source.has_room()) return Step::kBlocked;
+    transfer.moved += source.put(buffer, transfer.bytes, transfer.moved, transfer.streaming);
+  } else {
+    FifoSink& sink = receives_[message.peer].end;
+    if (!sink.has_slot()) return Step::kBlocked;
+    check_size(transfer, sink.message_bytes());
+    transfer.moved += sink.take(buffer, transfer.moved, transfer.streaming);
+  }
+  return transfer.moved == transfer.bytes ? Step::kFinished : Step::kMoved;
+}
+
+void P2p::check_size(const Transfer& transfer, size_t sent_bytes) const {
+  if (sent_bytes == transfer.bytes) return;
+  const NumberedMessage& numbered = transfer.numbered;
+  const int peer = numbered.message.peer;
+  watch_.fail_all(
+      ErrorCode::kMismatch,
+      join("message ", numbered.number, " from rank ", peer, " to rank ", rank_, ": rank ", peer, " sent ", sent_bytes,
+           " bytes, but rank ", rank_, " is in a receive of ", transfer.bytes, " bytes, a ", to_text(numbered.message),
+           "; both must give the same size, and messages arrive in the order in ", "which they were sent"));
+}
+
+void P2p::publish(RankStatus& status) const {
+  plait::publish(status.exchanges, blocked().numbered);
+  status.waiting.store(kWaitingForMessage, std::memory_order_relaxed);
+}
+
+bool P2p::can_move(const Transfer& transfer) {
+  const PeerMessage& message = transfer.numbered.message;
+  return is_send(message) ? sends_[message.peer].end.has_room() : receives_[message.peer].end.has_slot();
+}
+
+void P2p::examine(bool) {
+  for (const int head : heads_) {
+    const Transfer& transfer = transfers_[head];
+    const int peer = transfer.numbered.message.peer;
+    const char* departure = watch_.departure(peer);
+    // What it put into the fifo before it went can still be taken.
+    if (departure != nullptr && !can_move(transfer)) watch_.fail_without(peer, departure, describe(transfer));
+  }
+}
+
+const P2p::Transfer& P2p::blocked() const {
+  for (const int head : heads_) {
+    if (!is_send(transfers_[head].numbered.message)) return transfers_[head];
+  }
+  return transfers_[heads_.front()];
+}
+
+std::string P2p::what() const { return describe(blocked()); }
+
+std::string P2p::describe(const Transfer& transfer) const {
+  const std::string text = join("a ", to_text(transfer.numbered, rank_));
+  return transfers_.size() == 1 ? text : join(text, ", one of an exchange of ", transfers_.size(), " messages");
+}
+
+std::vector<int> P2p::culprits() const {
+  std::vector<int> peers;
+  for (const int head : heads_) {
+    const int peer = transfers_[head].numbered.message.peer;
+    if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  }
+  return peers;
+}
+
+}  // namespace plait

@@ -1,0 +1,48 @@
+// The loop that performs a queue. One source for every machine: the host runtime and the sanitizers run it on CPUs, the
+// CUDA runtime compiles it into its kernel (NVG-50 with the repairs of the papers' Algorithm 1).
+//
+// An Engine knows how to reduce, signal and wait; an Operation knows its kind. The loop itself holds the one rule that
+// makes plans right: operations of a queue happen in order, and nothing after a wait happens before its signal came.
+#pragma once
+
+#include "plan/plan.hpp"
+
+#if defined(__CUDACC__)
+#define PLAIT_HOST_DEVICE __host__ __device__
+#else
+#define PLAIT_HOST_DEVICE
+#endif
+
+namespace plait {
+
+enum class QueueState : int {
+  kDone,     // the queue has performed all its operations
+  kBlocked,  // it waits for a signal that has not come; call again
+};
+
+// Performs operations[next], operations[next + 1], … and advances `next`, until the queue ends or has to wait.
+// Engine: void reduce(const Operation&); void signal(const Operation&); bool wait(const Operation&), where wait returns
+// at once with whether the signal came (host) or after a bounded wait with false if the collective is aborted (CUDA).
+template <class Operation, class Engine>
+PLAIT_HOST_DEVICE inline QueueState advance_queue(const Operation* operations, int count, int& next, Engine& engine) {
+  for (; next < count; ++next) {
+    const Operation& operation = operations[next];
+    switch (operation.kind) {
+      case OpKind::kReduce:
+        engine.reduce(operation);
+        break;
+      case OpKind::kSignal:
+        engine.signal(operation);
+        break;
+      case OpKind::kWait:
+        if (!engine.wait(operation)) return QueueState::kBlocked;
+        break;
+      case OpKind::kSend:
+      case OpKind::kReceive:
+        break;  // lowered to reduces and signals, or performed by the network runtime, before a queue is run
+    }
+  }
+  return QueueState::kDone;
+}
+
+}  // namespace plait

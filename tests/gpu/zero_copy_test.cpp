@@ -1,0 +1,649 @@
+// Calls that copy engines or SMs perform straight from buffer to buffer: captured, at any offset,
+// over memory that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program
+// without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
+#include "bench/exact_input.hpp"
+#include "machine.hpp"
+#include "runtime/cuda/driver/driver.hpp"
+#include "support/rank_processes.hpp"
+#include "world.hpp"
+
+namespace plait::test {
+namespace {
+
+using Values = std::vector<uint32_t>;
+
+// Which engine copies in all that follows, and how kernels are launched that perform the rest, if there is any.
+const char* engine = "copy";
+const char* launch = "";
+
+Settings insisting() {
+  Settings settings;
+  settings.timeout_seconds = 20;
+  settings.launch = launch;
+  for (const char* collective :
+       {"all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "reduce_scatter", "scatter"}) {
+    settings.algorithm +=
+        join(settings.algorithm.empty() ? "" : ",", collective, ":flat(load, zero_copy, engine=", engine, ")");
+  }
+  return settings;
+}
+
+Call call_of(Collective collective, int root, size_t count) {
+  return {collective, DataType::kUint32, ReduceOp::kSum, root, count};
+}
+
+// Element i of what `from` gives to `to`; of collectives that give all the same, `to` is 0.
+uint32_t value(unsigned seed, int from, int to, size_t i) {
+  return static_cast<uint32_t>((seed * 31 + static_cast<unsigned>(from)) * 1000003 + static_cast<unsigned>(to) * 7919 +
+                               i);
+}
+
+Values block(unsigned seed, int from, int to, size_t count) {
+  Values values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = value(seed, from, to, i);
+  return values;
+}
+
+void append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+// What all ranks give to `to`, added up.
+Values sum_of_blocks(unsigned seed, int ranks, int to, size_t count) {
+  Values sums(count, 0);
+  for (int from = 0; from < ranks; ++from) {
+    for (size_t i = 0; i < count; ++i) sums[i] += value(seed, from, to, i);
+  }
+  return sums;
+}
+
+Values input_of(const Call& call, int rank, int ranks, unsigned seed) {
+  if (!has_input(call, rank)) return {};
+  if (call.collective != Collective::kAllToAll && !scatters(call.collective)) return block(seed, rank, 0, call.count);
+  Values values;
+  for (int to = 0; to < ranks; ++to) append(values, block(seed, rank, to, call.count));
+  return values;
+}
+
+Values output_of(const Call& call, int rank, int ranks, unsigned seed) {
+  if (!has_output(call, rank)) return {};
+  switch (call.collective) {
+    case Collective::kBroadcast:
+      return block(seed, call.root, 0, call.count);
+    case Collective::kScatter:
+      return block(seed, call.root, rank, call.count);
+    case Collective::kAllReduce:
+      return sum_of_blocks(seed, ranks, 0, call.count);
+    case Collective::kReduceScatter:
+      return sum_of_blocks(seed, ranks, rank, call.count);
+    default: {
+      Values values;
+      const int to = call.collective == Collective::kAllToAll ? rank : 0;
+      for (int from = 0; from < ranks; ++from) append(values, block(seed, from, to, call.count));
+      return values;
+    }
+  }
+}
+
+// Where the input of a rank lies in its output, or the other way round, where the call is in place, in bytes.
+size_t own_block(const Call& call, int rank) { return static_cast<size_t>(rank) * call.count * 4; }
+
+void upload(std::byte* to, const Values& values, cudaStream_t stream) {
+  check_cuda(cudaMemcpyAsync(to, values.data(), values.size() * 4, cudaMemcpyHostToDevice, stream), "upload");
+}
+
+// One rank's memory and stream.
+struct End {
+  Communicator& communicator;
+  std::byte* input;
+  std::byte* output;
+  cudaStream_t stream;
+
+  // Makes the call and says whether the output is right.
+  bool check(const Call& call, unsigned seed, size_t offset, bool in_place) const {
+    prepare(call, seed, offset, in_place);
+    enqueue(call, offset, in_place);
+    return is_right(call, seed, offset, in_place);
+  }
+  void prepare(const Call& call, unsigned seed, size_t offset, bool in_place) const {
+    check_cuda(cudaMemsetAsync(output, 0xee, kBufferBytes, stream), "clearing");
+    upload(input_at(call, offset, in_place), input_of(call, rank(), ranks(), seed), stream);
+  }
+  void enqueue(const Call& call, size_t offset, bool in_place) const {
+    communicator.enqueue(call, input_at(call, offset, in_place), output_at(call, offset, in_place), stream);
+  }
+  bool is_right(const Call& call, unsigned seed, size_t offset, bool in_place = false) const {
+    const Values expected = output_of(call, rank(), ranks(), seed);
+    Values got(expected.size());
+    const std::byte* const from = output_at(call, offset, in_place);
+    check_cuda(cudaMemcpyAsync(got.data(), from, got.size() * 4, cudaMemcpyDeviceToHost, stream), "download");
+    check_cuda(cudaStreamSynchronize(stream), "the call");
+    if (const auto error = communicator.async_error()) throw *error;
+    return got == expected;
+  }
+  std::byte* input_at(const Call& call, size_t offset, bool in_place) const {
+    if (!in_place) return input + offset;
+    return output + offset + (gathers(call.collective) ? own_block(call, rank()) : 0);
+  }
+  std::byte* output_at(const Call& call, size_t offset, bool in_place) const {
+    return output + offset + (in_place && scatters(call.collective) ? own_block(call, rank()) : 0);
+  }
+  int rank() const { return communicator.rank(); }
+  int ranks() const { return communicator.size(); }
+};
+
+constexpr Collective kPulled[] = {Collective::kAllGather, Collective::kAllReduce, Collective::kAllToAll,
+                                  Collective::kBroadcast, Collective::kGather,    Collective::kReduceScatter,
+                                  Collective::kScatter};
+
+std::byte* allocate() { return test::allocate(kBufferBytes); }
+
+// Every collective at many offsets, in place as well.
+void call_everything(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  unsigned seed = 0;
+  uint64_t direct = 0;
+  for (const Collective collective : kPulled) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{1000}, size_t{300'001}}) {
+      for (const int root : {0, communicator.size() - 1}) {
+        for (const size_t offset : {size_t{0}, size_t{4}, size_t{36}, size_t{512 * 1024 + 4}}) {
+          for (const bool in_place : {false, true}) {
+            if (collective == Collective::kAllToAll && in_place) continue;  // see below
+            const Call call = call_of(collective, has_root(collective) ? root : 0, count);
+            if (!end.check(call, ++seed, offset, in_place)) fail(ErrorCode::kInternal, "wrong: ", to_text(call));
+            if (count > 0) ++direct;  // of nothing there is nothing to launch
+          }
+        }
+      }
+    }
+  }
+  expect_zero_copy(communicator, direct);
+  if (communicator.size() == 1) return;
+  // Pulling would overwrite in place what others have yet to read.
+  const Call call = call_of(Collective::kAllToAll, 0, 1000);
+  if (!end.check(call, 1, 0, true)) fail(ErrorCode::kInternal, "wrong: in place ", to_text(call));
+  expect_zero_copy(communicator, direct);
+}
+
+// What is combined, of every type and in every way.
+void reduce_everything(Communicator& communicator, cudaStream_t stream) {
+  std::byte *const input = allocate(), *const output = allocate();
+  const int rank = communicator.rank(), ranks = communicator.size();
+  uint64_t calls = 0;
+  for (int type = 0; type < kDataTypeCount; ++type) {
+    for (int op = 0; op < kReduceOpCount; ++op) {
+      for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
+        for (const size_t offset : {size_t{0}, size_t{1}}) {
+          const Call call{collective, static_cast<DataType>(type), static_cast<ReduceOp>(op), 0, 50'003};
+          const size_t from = offset * size_of(call.type);
+          std::vector<std::byte> given(input_elements(call, ranks, rank) * size_of(call.type));
+          std::vector<std::byte> got(output_elements(call, ranks, rank) * size_of(call.type));
+          fill_input(call, ranks, rank, static_cast<int>(++calls), given.data());
+          check_cuda(cudaMemcpyAsync(input + from, given.data(), given.size(), cudaMemcpyHostToDevice, stream),
+                     "upload");
+          communicator.enqueue(call, input + from, output, stream);
+          check_cuda(cudaMemcpyAsync(got.data(), output, got.size(), cudaMemcpyDeviceToHost, stream), "download");
+          check_cuda(cudaStreamSynchronize(stream), "the call");
+          if (const auto error = communicator.async_error()) throw *error;
+          const uint64_t wrong = count_wrong(call, ranks, rank, static_cast<int>(calls), got.data());
+          if (wrong > 0) fail(ErrorCode::kInternal, wrong, " wrong elements: ", to_text(call), ", offset ", from);
+        }
+      }
+    }
+  }
+  expect_zero_copy(communicator, calls);
+}
+
+Graph captured(const End& end, const Call& call, size_t offset, int times = 1) {
+  return Graph(end.stream, [&] {
+    for (int i = 0; i < times; ++i) end.enqueue(call, offset, false);
+  });
+}
+
+// Captured once, replayed with eager calls between.
+void replay(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  for (const Collective collective : kPulled) {
+    const Call call = call_of(collective, 0, 200'000);
+    const Graph replayed = captured(end, call, 0, 2);
+    for (unsigned seed = 1; seed < 8; ++seed) {
+      end.prepare(call, seed, 0, false);
+      replayed.launch();
+      if (!end.is_right(call, seed, 0)) fail(ErrorCode::kInternal, "wrong: replayed ", to_text(call));
+      if (!end.check(call, seed + 100, 4, false))
+        fail(ErrorCode::kInternal, "wrong: ", to_text(call), " after a replay");
+    }
+  }
+  expect_zero_copy(communicator, std::size(kPulled) * (2 + 7));
+}
+
+// Some ranks capture a call that others make at once.
+void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  const Call call = call_of(Collective::kAllGather, 0, 5000);
+  std::vector<Graph> graphs;  // until what they do is over
+  end.prepare(call, 1, 0, false);
+  if (communicator.rank() == 0) {
+    graphs.push_back(captured(end, call, 0));
+    graphs.back().launch();
+  } else {
+    end.enqueue(call, 0, false);
+  }
+  if (!end.is_right(call, 1, 0)) fail(ErrorCode::kInternal, "wrong where one captures");
+  if (!end.check(call, 2, 0, false)) fail(ErrorCode::kInternal, "wrong after one captured");
+  // What all capture from then on is not met with what one had captured before.
+  for (unsigned seed = 3; seed < 6; ++seed) {
+    end.prepare(call, seed, 0, false);
+    graphs.push_back(captured(end, call, 0));
+    graphs.back().launch();
+    if (!end.is_right(call, seed, 0)) fail(ErrorCode::kInternal, "wrong where all capture after one did");
+  }
+  expect_zero_copy(communicator, 0);
+}
+
+// A rank that comes late: the call is performed all the same.
+void come_late(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  for (unsigned round = 0; round < 3; ++round) {
+    if (communicator.rank() == 1 && round == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    if (!end.check(call_of(Collective::kAllGather, 0, 5000), round, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  }
+  expect_zero_copy(communicator, 1);
+}
+
+// Memory that has no handle, on one rank.
+void use_a_pool(Communicator& communicator, cudaStream_t stream) {
+  void* memory = nullptr;
+  if (communicator.rank() == 1) check_cuda(cudaMallocAsync(&memory, kBufferBytes, stream), "memory of a pool");
+  const End end{communicator, memory == nullptr ? allocate() : static_cast<std::byte*>(memory), allocate(), stream};
+  for (unsigned round = 0; round < 3; ++round) {
+    if (!end.check(call_of(Collective::kAllGather, 0, 5000), round, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  }
+  expect_zero_copy(communicator, 0);
+}
+
+// All ranks come here, the given number of times in all.
+struct Meeting {
+  std::atomic<int> arrived{0};
+  void wait(int ranks, int times) {
+    ++arrived;
+    while (arrived < ranks * times) usleep(1000);
+  }
+};
+
+// Buffers come and go, and what was freed is given back everywhere.
+void come_and_go(Communicator& communicator, cudaStream_t stream, Meeting& meeting) {
+  size_t free_before = 0;
+  for (int cycle = 0; cycle < 4; ++cycle) {
+    const End end{communicator, allocate(), allocate(), stream};
+    for (const Collective collective : kPulled) {
+      const Call call = call_of(collective, cycle % communicator.size(), 500'000);
+      if (!end.check(call, static_cast<unsigned>(cycle), 0, false))
+        fail(ErrorCode::kInternal, "wrong: ", to_text(call));
+    }
+    expect_zero_copy(communicator, static_cast<uint64_t>(cycle + 1) * std::size(kPulled));
+    if (communicator.mapped_buffers() == 0) fail(ErrorCode::kInternal, "nothing is mapped");
+    meeting.wait(communicator.size(), 3 * cycle + 1);  // all have seen that
+    check_cuda(cudaFree(end.input), "freeing");
+    check_cuda(cudaFree(end.output), "freeing");
+    for (int tries = 0; tries < 500 && communicator.mapped_buffers() > 0; ++tries) usleep(10'000);
+    if (communicator.mapped_buffers() > 0) fail(ErrorCode::kInternal, "freed memory is still mapped");
+    meeting.wait(communicator.size(), 3 * cycle + 2);
+    usleep(50'000);  // others let go of it
+    if (cycle == 0) free_before = free_bytes();
+    if (free_bytes() + (8 << 20) < free_before) {
+      fail(ErrorCode::kInternal, "cycle ", cycle, ": ", (free_before - free_bytes()) >> 20, " MiB are gone");
+    }
+    meeting.wait(communicator.size(), 3 * cycle + 3);
+  }
+}
+
+// Freed and made again at once, so that most lie where the last ones lay, which others may still have mapped.
+void follow_each_other(Communicator& communicator, cudaStream_t stream) {
+  constexpr unsigned kCycles = 30;
+  for (unsigned cycle = 0; cycle < kCycles; ++cycle) {
+    const End end{communicator, allocate(), allocate(), stream};
+    const Call call = call_of(Collective::kAllGather, 0, 10'000);
+    if (!end.check(call, cycle, 0, false)) fail(ErrorCode::kInternal, "wrong in cycle ", cycle);
+    check_cuda(cudaFree(end.input), "freeing");
+    check_cuda(cudaFree(end.output), "freeing");
+  }
+  // Not all of them: while the last ones are still mapped, kernels perform a call.
+  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
+}
+
+// Keeps all but a little of the GPU's memory, or gives it back, on one rank of each GPU.
+class Hoard {
+ public:
+  explicit Hoard(bool takes_part) : takes_part_(takes_part) {}
+  void take() {
+    size_t free = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
+    if (takes_part_) check_cuda(cudaMalloc(&memory_, free - total / 64), "nearly all memory");
+  }
+  void give_back() {
+    if (takes_part_) check_cuda(cudaFree(memory_), "freeing");
+  }
+
+ private:
+  const bool takes_part_;
+  void* memory_ = nullptr;
+};
+
+// Where little memory is left, nobody keeps any of a GPU's mapped but for graphs, and calls are right meanwhile.
+void run_short_of_memory(Communicator& communicator, cudaStream_t stream, Meeting& meeting, int gpus) {
+  const int ranks = communicator.size();
+  int times = 0;
+  const auto meet = [&] { meeting.wait(ranks, ++times); };
+  const Call call = call_of(Collective::kAllGather, 0, 100'000);
+  const End in_graph{communicator, allocate(), allocate(), stream}, end{communicator, allocate(), allocate(), stream};
+  const Graph graph = captured(in_graph, call, 0);
+  const size_t kept = communicator.mapped_buffers();
+  if (!end.check(call, 1, 0, false)) fail(ErrorCode::kInternal, "wrong at first");
+  expect_zero_copy(communicator, 2);
+  if (communicator.mapped_buffers() == kept) fail(ErrorCode::kInternal, "nothing is mapped");
+  meet();
+  Hoard hoard(communicator.rank() < gpus);
+  hoard.take();
+  for (int tries = 0; tries < 500 && communicator.mapped_buffers() > kept; ++tries) usleep(10'000);
+  if (communicator.mapped_buffers() != kept) fail(ErrorCode::kInternal, communicator.mapped_buffers(), " are mapped");
+  meet();
+  if (!end.check(call, 2, 0, false)) fail(ErrorCode::kInternal, "wrong where memory is short");
+  expect_zero_copy(communicator, 2);
+  in_graph.prepare(call, 3, 0, false);
+  graph.launch();
+  if (!in_graph.is_right(call, 3, 0)) fail(ErrorCode::kInternal, "wrong in a graph");
+  meet();
+  hoard.give_back();
+  usleep(200'000);  // that is noticed
+  meet();
+  if (!end.check(call, 4, 0, false)) fail(ErrorCode::kInternal, "wrong afterwards");
+  expect_zero_copy(communicator, 3);
+  for (unsigned round = 0; round < 20; ++round) {  // it changes while calls are under way
+    end.prepare(call, round, 0, false);
+    for (int i = 0; i < 5; ++i) end.enqueue(call, 0, false);
+    round % 2 == 0 ? hoard.take() : hoard.give_back();
+    if (!end.is_right(call, round, 0)) fail(ErrorCode::kInternal, "wrong in round ", round);
+  }
+}
+
+// What others have freed is let go of, for which launches wait until the GPU is idle: not while a call is under way
+// that waits for a rank that waits for a launch.
+void free_while_others_wait(Communicator& first, cudaStream_t stream, const UniqueId& other_id, Meeting& meeting) {
+  Communicator second = Communicator::create(other_id, first.rank(), first.size(), insisting(), first.device());
+  cudaStream_t other;
+  check_cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "a stream");
+  const End end{first, allocate(), allocate(), stream};
+  if (!end.check(call_of(Collective::kAllGather, 0, 500'000), 1, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  expect_zero_copy(first, 1);
+  const auto wait_for = [](Communicator& communicator, cudaStream_t its_stream) {
+    check_cuda(cudaStreamSynchronize(its_stream), "the call");
+    if (const auto error = communicator.async_error()) throw *error;
+  };
+  const Call barrier;
+  if (first.rank() == 0) {
+    meeting.wait(first.size(), 1);
+    check_cuda(cudaFree(end.input), "freeing");
+    check_cuda(cudaFree(end.output), "freeing");
+    second.enqueue(barrier, nullptr, nullptr, other);
+    wait_for(second, other);
+    first.enqueue(barrier, nullptr, nullptr, stream);
+  } else {
+    first.enqueue(barrier, nullptr, nullptr, stream);
+    meeting.wait(first.size(), 1);
+    usleep(300'000);  // meanwhile this rank hears of what is freed
+    second.enqueue(barrier, nullptr, nullptr, other);
+    wait_for(second, other);
+  }
+  wait_for(first, stream);
+  for (int tries = 0; tries < 500 && first.mapped_buffers() >= first.size() - 1u; ++tries) usleep(10'000);
+  if (first.mapped_buffers() >= first.size() - 1u) fail(ErrorCode::kInternal, "freed memory is still mapped");
+}
+
+// Ranks launch graphs of different calls, which hold different addresses of each other's buffers: that is found.
+void mix_up_graphs(Communicator& communicator, cudaStream_t stream, Collective collective) {
+  const End end{communicator, allocate(), allocate(), stream};
+  const Call call = call_of(collective, 0, 5000);
+  const Graph graphs[] = {captured(end, call, 0), captured(end, call, 1 << 20)};
+  expect_zero_copy(communicator, 2);
+  graphs[communicator.rank() == 0 ? 0 : 1].launch();
+  check_cuda(cudaStreamSynchronize(stream), "the call");
+  expect_error(communicator, ErrorCode::kMismatch, "makes another call");
+}
+
+// A rank that is done ends its communicator and frees its memory while the others stay: they let go of it.
+void end_early(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  if (!end.check(call_of(Collective::kAllGather, 0, 500'000), 1, 0, false)) fail(ErrorCode::kInternal, "wrong");
+  expect_zero_copy(communicator, 1);
+  if (communicator.rank() == 0) {
+    const Communicator ended = std::move(communicator);
+  } else {
+    for (int tries = 0; tries < 500 && communicator.mapped_buffers() >= communicator.size() - 1u; ++tries)
+      usleep(10'000);
+    if (communicator.mapped_buffers() >= communicator.size() - 1u)
+      fail(ErrorCode::kInternal, "memory of who left is mapped");
+  }
+}
+
+// Two communicators at once, on two streams: copy engines only one of them has, and both are right.
+void use_two(Communicator& first, cudaStream_t stream, const UniqueId& other_id) {
+  Communicator second = Communicator::create(other_id, first.rank(), first.size(), insisting(), first.device());
+  cudaStream_t other;
+  check_cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "a stream");
+  const End a{first, allocate(), allocate(), stream}, b{second, allocate(), allocate(), other};
+  const Call call = call_of(Collective::kAllGather, 0, 1'000'000);
+  for (unsigned round = 0; round < 20; ++round) {
+    a.prepare(call, round, 0, false);
+    b.prepare(call, round + 50, 0, false);
+    for (int times = 0; times < 3; ++times) {
+      a.enqueue(call, 0, false);
+      b.enqueue(call, 0, false);
+    }
+    if (!a.is_right(call, round, 0) || !b.is_right(call, round + 50, 0)) fail(ErrorCode::kInternal, "wrong with two");
+  }
+  if (first.zero_copy_calls() < 20) fail(ErrorCode::kInternal, first.zero_copy_calls(), " direct calls");
+}
+
+// Some ranks multiply their input first, and do not say so to the others: all perform such a call by kernels, and what
+// comes after it is the same call for all.
+void mix_factors(Communicator& communicator, cudaStream_t stream) {
+  const End end{communicator, allocate(), allocate(), stream};
+  const Call call = call_of(Collective::kAllReduce, 0, 5000);
+  const auto ranks = static_cast<uint32_t>(communicator.size());
+  Scalar three;
+  three.type = call.type;
+  three.value[0] = std::byte{3};
+  for (unsigned round = 0; round < 40; ++round) {
+    const bool any = round % 4 < 2;
+    const bool multiplies = any && (static_cast<unsigned>(communicator.rank()) + round) % 2 == 0;
+    upload(end.input, Values(call.count, 1), stream);
+    communicator.enqueue(call, end.input, end.output, stream, multiplies ? &three : nullptr);
+    uint32_t expected = ranks;
+    for (uint32_t rank = 0; any && rank < ranks; ++rank) expected += (rank + round) % 2 == 0 ? 2 : 0;
+    if (round % 3 > 0) continue;  // several calls at once
+    Values got(call.count);
+    check_cuda(cudaMemcpyAsync(got.data(), end.output, got.size() * 4, cudaMemcpyDeviceToHost, stream), "download");
+    check_cuda(cudaStreamSynchronize(stream), "the call");
+    if (const auto error = communicator.async_error()) throw *error;
+    if (got != Values(call.count, expected)) fail(ErrorCode::kInternal, "wrong in round ", round);
+  }
+  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
+}
+
+// ---- Ranks of one process
+
+class OneProcess {
+ public:
+  OneProcess(Report& report, int ranks, int gpus)
+      : report_(report),
+        world_(ranks, gpus, insisting()),
+        // Of ranks that share a GPU, one has its turn with copy engines.
+        can_(engine == std::string("sm") || ranks <= gpus) {}
+
+  // One thread, which takes every step of all ranks before the next one.
+  void in_steps() {
+    for (const Collective collective : kPulled) {
+      for (const bool in_place : {false, true}) {
+        if (collective == Collective::kAllToAll && in_place) continue;
+        const Call call = call_of(collective, has_root(collective) ? world_.size() - 1 : 0, 20'001);
+        prepare(call, 7, in_place);
+        enqueue_in_steps(call, in_place);
+        expect_right(call, 7, in_place, to_text(call));
+        // (Nobody copies what is reduced and scattered.)
+        expect_zero_copy("in steps", can_ || collective == Collective::kReduceScatter);
+      }
+    }
+  }
+  void replayed() {
+    const Call call = call_of(Collective::kAllGather, 0, 30'000);
+    Graphs graphs(world_, [&] { enqueue_in_steps(call, false); });
+    for (unsigned seed = 1; seed < 4; ++seed) {
+      prepare(call, seed, false);
+      graphs.launch();
+      expect_right(call, seed, false, "replayed");
+    }
+    expect_zero_copy("captured", engine == std::string("sm"));  // as to engines, see AgreementWatch::takes()
+  }
+  void by_threads() {
+    const Call call = call_of(Collective::kAllToAll, 0, 10'007);
+    prepare(call, 5, false);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < world_.size(); ++r) threads.emplace_back([this, r, &call] { end(r).enqueue(call, 0, false); });
+    for (std::thread& thread : threads) thread.join();
+    expect_right(call, 5, false, "by threads");
+    expect_zero_copy("by threads", can_);
+  }
+  // Ranks do not come to the call together.
+  void one_after_the_other() {
+    const Call call = call_of(Collective::kAllGather, 0, 5000);
+    prepare(call, 3, false);
+    for (int r = 0; r < world_.size(); ++r) end(r).enqueue(call, 0, false);
+    expect_right(call, 3, false, "one after the other");
+    expect_zero_copy("one after the other", 0);
+  }
+  // Copies between GPUs of one process would wait for each other there.
+  void on_the_default_stream() {
+    const Call call = call_of(Collective::kBroadcast, 0, 70'000);
+    prepare(call, 9, false);
+    world_.in_steps(
+        [&](int r) { return world_.rank(r).start_enqueue(call, world_.input(r), world_.output(r), nullptr); });
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      check_cuda(cudaStreamSynchronize(nullptr), "the default stream");
+    }
+    expect_right(call, 9, false, "on the default stream");
+    expect_zero_copy("on the default stream", engine == std::string("sm"));
+  }
+
+ private:
+  End end(int r) { return {world_.rank(r), world_.input(r), world_.output(r), world_.stream(r)}; }
+  void prepare(const Call& call, unsigned seed, bool in_place) {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      end(r).prepare(call, seed, 0, in_place);
+    }
+    world_.synchronize();
+  }
+  void enqueue_in_steps(const Call& call, bool in_place) {
+    world_.in_steps([&](int r) {
+      const End it = end(r);
+      return it.communicator.start_enqueue(call, it.input_at(call, 0, in_place), it.output_at(call, 0, in_place),
+                                           it.stream);
+    });
+  }
+  void expect_right(const Call& call, unsigned seed, bool in_place, const std::string& what) {
+    for (int r = 0; r < world_.size(); ++r) {
+      const DeviceGuard guard(world_.device(r));
+      report_.expect(end(r).is_right(call, seed, 0, in_place), join("ranks of one process, ", what, ", by ", engine));
+    }
+  }
+  // How many calls went straight since it was last asked.
+  void expect_zero_copy(const char* what, uint64_t calls) {
+    for (int r = 0; r < world_.size(); ++r) {
+      const uint64_t before = std::exchange(before_[static_cast<size_t>(r)], world_.rank(r).zero_copy_calls());
+      const uint64_t found = world_.rank(r).zero_copy_calls() - before;
+      report_.expect(found == calls, join("straight within one process, ", what, ", by ", engine, ", rank ", r, " of ",
+                                          world_.size(), ": ", found, " and not ", calls));
+    }
+  }
+
+  Report& report_;
+  World world_;
+  const bool can_;
+  std::vector<uint64_t> before_ = std::vector<uint64_t>(static_cast<size_t>(world_.size()), 0);
+};
+
+void test_one_process(Report& report, int gpus) {
+  for (const char* const each : {"sm", "copy"}) {
+    engine = each;
+    for (const int ranks : {2, 3, 4}) {
+      OneProcess process(report, ranks, gpus);
+      process.in_steps();
+      process.by_threads();
+      process.replayed();
+      if (ranks <= gpus) process.on_the_default_stream();  // of which a GPU has one
+      process.one_after_the_other();                       // the last, as the next calls would not be tried
+    }
+  }
+}
+
+int run_all(int gpus) {
+  Report report;
+  const auto expect = [&](const char* what, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
+    report.expect(on_processes(join(what, ", by ", engine, ' ', launch), gpus, ranks, insisting(), work), what);
+  };
+  for (const char* const each : {"sm", "copy"}) {
+    engine = each;
+    for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, call_everything);
+    for (const int ranks : {2, 3, 4}) expect("reduces", ranks, reduce_everything);
+    for (const int ranks : {2, 3}) {
+      Shared<Meeting> meeting, later_meeting, last_meeting;
+      const UniqueId other = new_id(), another = new_id();
+      expect("buffers that come and go", ranks, [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *meeting); });
+      expect("buffers that follow each other", ranks, follow_each_other);
+      expect("little memory", ranks,
+             [&](Communicator& c, cudaStream_t s) { run_short_of_memory(c, s, *later_meeting, gpus); });
+      expect("memory that is freed while others wait", ranks,
+             [&](Communicator& c, cudaStream_t s) { free_while_others_wait(c, s, another, *last_meeting); });
+      expect("graphs", ranks, replay);
+      expect("one captures", ranks, differ_in_capture);
+      for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
+        expect("mixed up graphs", ranks, [&](Communicator& c, cudaStream_t s) { mix_up_graphs(c, s, collective); });
+      }
+      expect("some multiply", ranks, mix_factors);
+      expect("who leaves", ranks, end_early);
+      expect("a latecomer", ranks, come_late);
+      expect("memory of a pool", ranks, use_a_pool);
+      expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });
+    }
+  }
+  launch = "Simple:8x256+2:30%";  // the rest goes through host memory
+  for (const char* const each : {"sm", "copy"}) {
+    engine = each;
+    for (const int ranks : {2, 3}) expect("everything", ranks, call_everything);
+    expect("graphs", 2, replay);
+  }
+  launch = "";
+  test_one_process(report, gpus);  // the last, as it uses CUDA in this process
+  return report.finish();
+}
+
+}  // namespace
+}  // namespace plait::test
+
+int main() { return plait::test::run_on_gpus(plait::test::run_all); }

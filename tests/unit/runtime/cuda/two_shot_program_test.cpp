@@ -1,0 +1,286 @@
+// Two-shot calls: what all ranks' threads give and take together is the collective.
+#include "runtime/cuda/lowering/two_shot_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "runtime/cuda/rank/cuda_rank.hpp"
+#include "support/kernel_plans.hpp"
+
+namespace plait {
+namespace {
+
+constexpr LaunchShape kShape{Protocol::kLl, 4, 512};
+
+struct Made {
+  QueueProgram queue;
+  std::optional<TwoShotProgram> program;
+};
+
+// Ranks' blocks of memory lie far apart.
+std::byte* block_of(int rank) { return reinterpret_cast<std::byte*>(uint64_t{1 + static_cast<unsigned>(rank)} << 40); }
+
+Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
+  const VerifiedPlan plan = test::plan_of(algorithm, call.collective, ranks, 1, call.root);
+  const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(kShape, plan.plan()));
+  std::vector<std::byte*> blocks;
+  for (int r = 0; r < ranks; ++r) blocks.push_back(block_of(r));
+  Made made;
+  made.queue = make_queue_program(bound, call, rank, kShape.protocol);
+  const LlProgram ll = make_ll_program(made.queue, kShape.protocol, call.type, blocks);
+  made.program = make_two_shot_program(ll, made.queue.slices, call);
+  return made;
+}
+
+// What the kernel does, a word at a time: all ranks give, then all take. Elements are words.
+class World {
+ public:
+  World(const std::string& algorithm, const Call& call, int ranks) : call_(call) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      made_.push_back(make(algorithm, call, ranks, rank));
+      std::vector<uint64_t>& input = inputs_.emplace_back(input_elements(call, ranks, rank));
+      for (size_t i = 0; i < input.size(); ++i) input[i] = static_cast<uint64_t>(rank) * 100'000 + i;
+      outputs_.emplace_back(output_elements(call, ranks, rank));
+    }
+  }
+
+  bool is_two_shot() const {
+    return std::all_of(made_.begin(), made_.end(), [](const Made& it) { return it.program.has_value(); });
+  }
+
+  // Each slice of each rank goes on as far as what it takes has been stored; all are done when this returns.
+  void run() {
+    struct Running {
+      size_t rank;
+      uint64_t slice;
+      int taking = kGives;
+    };
+    std::vector<Running> running;
+    for (size_t rank = 0; rank < made_.size(); ++rank) {
+      for (uint64_t slice = 0; slice < made_[rank].queue.slices; ++slice) running.push_back({rank, slice});
+    }
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (Running& it : running) {
+        if (it.taking >= slice_of(it.rank, it.slice).takings || !can_run(it.rank, it.slice, it.taking)) continue;
+        run(it.rank, it.slice, it.taking++);
+        goes_on = true;
+      }
+    }
+    for (const Running& it : running) EXPECT_EQ(it.taking, slice_of(it.rank, it.slice).takings) << "waits for ever";
+  }
+
+  const std::vector<uint64_t>& input(int rank) const { return inputs_[static_cast<size_t>(rank)]; }
+  const std::vector<uint64_t>& output(int rank) const { return outputs_[static_cast<size_t>(rank)]; }
+
+ private:
+  static constexpr int kGives = -1;
+
+  bool is_full(size_t rank, uint64_t number) const { return number + 1 < made_[rank].queue.slices; }
+  const TwoShotSteps::Slice& slice_of(size_t rank, uint64_t number) const {
+    const TwoShotSteps& steps = made_[rank].program->steps;
+    return is_full(rank, number) ? steps.full : steps.last;
+  }
+
+  bool can_run(size_t rank, uint64_t number, int taking) const {
+    const TwoShotSteps::Slice& slice = slice_of(rank, number);
+    for (int place = 0; taking != kGives && place < slice.taken[taking].places; ++place) {
+      const uint64_t from = slice.places[taking][place].addresses[TwoShotPlace::kTaken];
+      for (uint32_t word = 0; is_flagged(from) && word < slice.taken_of[taking][place].words; ++word) {
+        if (!packets_.contains({without_flag(from), number, word})) return false;
+      }
+    }
+    return true;
+  }
+
+  void run(size_t rank, uint64_t number, int taking) {
+    const bool full = is_full(rank, number);
+    const TwoShotSteps::Slice& slice = slice_of(rank, number);
+    const TwoShotProgram& program = *made_[rank].program;
+    if (program.is_one_step) {
+      ASSERT_LE(slice.most.words << program.steps.group_shift, static_cast<unsigned>(kShape.threads));
+    }
+    for (uint32_t word = 0; word < slice.most.words; ++word) {
+      const auto at = [&](int of, int place, TwoShotPlace::Field field) -> uint64_t* {
+        return find(rank, full, of, static_cast<size_t>(place), field, number, word);
+      };
+      if (taking == kGives) {
+        for (int place = 0; place < slice.given; ++place) {
+          if (word >= slice.given_of[place].words) continue;
+          *at(0, place, TwoShotPlace::kGivenTo) = *at(0, place, TwoShotPlace::kGiven);
+        }
+        continue;
+      }
+      const TwoShotSteps::Taking& taken = slice.taken[taking];
+      const TwoShotSteps::Extent* const extents = slice.taken_of[taking];
+      uint64_t sum = 0;
+      for (int place = 0; place < taken.places; ++place) {
+        if (word >= extents[place].words) continue;
+        const uint64_t value = *at(taking, place, TwoShotPlace::kTaken);
+        sum += value;
+        if (taken.combined == 0) *at(taking, place, TwoShotPlace::kTakenTo) = value;
+      }
+      for (int place = 0; place < taken.results; ++place) {
+        if (word < extents[place].words) *at(taking, place, TwoShotPlace::kTakenTo) = sum;
+      }
+    }
+  }
+
+  // Null where the place has none.
+  uint64_t* find(size_t rank, bool full, int taking, size_t place, TwoShotPlace::Field field, uint64_t slice,
+                 uint32_t word) {
+    const TwoShotProgram& program = *made_[rank].program;
+    for (const TwoShotProgram::UserPlace& it : program.callers) {
+      if (it.full != full || it.taking != taking || it.place != place || it.field != field) continue;
+      std::vector<uint64_t>& buffer = it.output ? outputs_[rank] : inputs_[rank];
+      const uint64_t byte = it.offset + slice * made_[rank].queue.slice_bytes + word * sizeof(uint64_t);
+      return &buffer.at(byte / sizeof(uint64_t));
+    }
+    const uint64_t address = (full ? program.steps.full : program.steps.last).places[taking][place].addresses[field];
+    if (address == 0) return nullptr;
+    EXPECT_TRUE(is_flagged(address));
+    return &packets_[{without_flag(address), slice, word}];
+  }
+
+  const Call call_;
+  std::vector<Made> made_;
+  std::vector<std::vector<uint64_t>> inputs_, outputs_;
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint64_t> packets_;
+};
+
+// What `rank` gets.
+std::vector<uint64_t> expected(const World& world, const Call& call, int ranks, int rank) {
+  std::vector<uint64_t> result(output_elements(call, ranks, rank));
+  for (size_t i = 0; i < result.size(); ++i) {
+    const auto from = static_cast<int>(i / call.count);  // where there is a block from each rank
+    const size_t in_block = i % call.count;
+    const size_t block = static_cast<size_t>(rank) * call.count;
+    switch (call.collective) {
+      case Collective::kAllReduce:
+      case Collective::kReduce:
+        for (int r = 0; r < ranks; ++r) result[i] += world.input(r)[i];
+        break;
+      case Collective::kReduceScatter:
+        for (int r = 0; r < ranks; ++r) result[i] += world.input(r)[block + i];
+        break;
+      case Collective::kBroadcast:
+        result[i] = world.input(call.root)[i];
+        break;
+      case Collective::kScatter:
+        result[i] = world.input(call.root)[block + i];
+        break;
+      case Collective::kAllGather:
+      case Collective::kGather:
+        result[i] = world.input(from)[in_block];
+        break;
+      case Collective::kAllToAll:
+        result[i] = world.input(from)[block + in_block];
+        break;
+      case Collective::kBarrier:
+        break;
+    }
+  }
+  return result;
+}
+
+TEST(TwoShotProgram, AllRanksTogetherPerformTheCollective) {
+  for (const auto& [algorithm, collective] : {std::pair{"one_shot(store)", Collective::kAllReduce},
+                                              {"one_shot(store)", Collective::kReduce},
+                                              {"one_shot(store)", Collective::kBroadcast},
+                                              {"flat(store)", Collective::kReduceScatter},
+                                              {"flat(store)", Collective::kAllGather},
+                                              {"flat(store)", Collective::kGather},
+                                              {"flat(store)", Collective::kScatter},
+                                              {"flat(store)", Collective::kAllToAll}}) {
+    for (const int ranks : {2, 3, 4, 8}) {
+      for (const size_t count : {1, 31, 64, 100}) {
+        const Call call{collective, DataType::kUint64, ReduceOp::kSum, ranks - 1, count};
+        World world(algorithm, call, ranks);
+        ASSERT_TRUE(world.is_two_shot()) << to_text(call) << " over " << ranks;
+        world.run();
+        for (int rank = 0; rank < ranks; ++rank) {
+          EXPECT_EQ(world.output(rank), expected(world, call, ranks, rank)) << to_text(call) << " over " << ranks;
+        }
+      }
+    }
+  }
+}
+
+// Chunks may differ in size.
+TEST(TwoShotProgram, TwoSteps) {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
+    for (const int ranks : {3, 4, 8}) {
+      for (const size_t count : {128, 300, 384, 500, 640, 1000}) {
+        const Call call{collective, DataType::kUint64, ReduceOp::kSum, 1, count};
+        World world("flat(store)", call, ranks);
+        ASSERT_TRUE(world.is_two_shot()) << to_text(call) << " over " << ranks;
+        world.run();
+        for (int rank = 0; rank < ranks; ++rank) {
+          EXPECT_EQ(world.output(rank), expected(world, call, ranks, rank)) << to_text(call) << " over " << ranks;
+        }
+      }
+    }
+  }
+}
+
+TEST(TwoShotProgram, OtherCallsAreNone) {
+  const auto is_two_shot = [](const std::string& algorithm, const Call& call, int ranks) {
+    return make(algorithm, call, ranks, 0).program.has_value();
+  };
+  const Call sum{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
+  EXPECT_TRUE(is_two_shot("one_shot(store)", sum, 4));
+  for (int number = 0; number < kReduceOpCount; ++number) {
+    const auto op = static_cast<ReduceOp>(number);
+    if (op == ReduceOp::kSum) continue;
+    Call other = sum;
+    other.op = op;
+    EXPECT_FALSE(is_two_shot("one_shot(store)", other, 4));
+  }
+}
+
+TEST(TwoShotProgram, SaysWhetherWordsAreWhole) {
+  const auto program = [](const std::string& algorithm, const Call& call) {
+    return make(algorithm, call, 4, 0).program.value();
+  };
+  Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
+  EXPECT_TRUE(program("one_shot(store)", call).is_whole);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 256u);
+  call.count = 63;  // half a word at the end
+  EXPECT_FALSE(program("one_shot(store)", call).is_whole);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 252u);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.taken_of[0][3].bytes(), 252u);
+  call = {Collective::kAllGather, DataType::kInt8, ReduceOp::kSum, 0, 13};
+  EXPECT_FALSE(program("flat(store)", call).is_whole);
+  EXPECT_EQ(program("flat(store)", call).steps.last.given_of[3].bytes(), 13u);
+  call.count = 16;
+  EXPECT_TRUE(program("flat(store)", call).is_whole);
+}
+
+// What is forwarded out of the output has come in the same call: the kernel would load it too early.
+TEST(TwoShotProgram, WhoForwardsIsNone) {
+  constexpr uint64_t kPacket = ll_address(4096, 1);
+  LlProgram program;
+  LlStep step;
+  step.words = 1;
+  step.last_elements = 1;
+  step.sources = step.destinations = 1;
+  step.copies = step.last_word_is_full = true;
+  program.steps = {step, step};
+  program.last.count = program.full.count = 2;
+  const Call call{Collective::kBroadcast, DataType::kUint64, ReduceOp::kSum, 0, 1};
+  // Gives its input, takes its output.
+  program.places = {{0, kPacket}, {kPacket, 0}};
+  program.callers = {{0, false, false, 0}, {1, true, true, 0}};
+  EXPECT_TRUE(make_two_shot_program(program, 1, call).has_value());
+  // Takes its output, gives it on.
+  program.places = {{kPacket, 0}, {0, kPacket}};
+  program.callers = {{0, true, true, 0}, {1, false, true, 0}};
+  EXPECT_FALSE(make_two_shot_program(program, 1, call).has_value());
+}
+
+}  // namespace
+}  // namespace plait
