@@ -20,39 +20,49 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTERS_OF_SM = 65536
-# Threads as in src/runtime/cuda: kMostThreads, kBarrierCopyThreads and kBarrierReduceThreads;
-# kMostP2pThreads in p2p_kernel.hpp, kCopyThreads in copy_kernel.hpp, and a warp for each queue of a BarrierLaunch.
-THREADS = defaultdict(lambda: 512, run_p2p=512 + 32, run_copy=1024, run_barrier=15 * 32)
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 # What no test on a CPU misses: the fence of a store with release at a peer, and the two that order the stores of all
 # CTAs before the signal of the last one (between_barriers.cuh).
 RELEASE = r"MEMBAR\.ALL\.SYS"
 OF_ALL_CTAS = r"(?s)MEMBAR\.SC\.GPU.*MEMBAR\.SC\.GPU"
-# Wide accesses that a kernel of each engine, and that of pre-multiplied sums, must have: plain ones, and those of
-# memory that peers write; and fences. A kernel that moves no data has no accesses.
-MUST_HAVE = {
-    "run_p2p": (r"LDG\.E\.128", r"STG\.E\.128", RELEASE),
-    "run_simple": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE),
-    "LlPrimitives": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
-    "TwoShotLl128": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
-    "TwoShotLl": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
-    "Ll128Primitives": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
-    "scale_elements": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
-    "run_barrier_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE),
-    "run_barrier_reduce": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)", RELEASE, OF_ALL_CTAS),
-    "run_copy": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
-    "run_barrier": (RELEASE,),
+# The words of the catalogue for what its machine code must have.
+MACHINE_CODE = {
+    "wide": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
+    "shared": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
+    "release": (RELEASE,),
+    "last": (OF_ALL_CTAS,),
 }
-# Kernels that src/runtime/cuda/driver/pdl.hpp launches, where GPUs can begin them early.
-WITH_PDL = {"run_p2p", "run_simple", "LlPrimitives", "Ll128Primitives", "TwoShotLl", "TwoShotLl128"}
+CATALOGUE = ROOT / "src" / "runtime" / "cuda" / "kernels" / "catalogue.hpp"
 LEAST_PDL_ARCHITECTURE = 90
+
+
+class Family(NamedTuple):
+    """A row of the catalogue of kernels."""
+
+    symbol: str  # part of the mangled name
+    threads: int
+    pdl: bool
+    machine_code: tuple[str, ...]  # patterns
+
+
+def families(catalogue: str) -> list[Family]:
+    """The rows of PLAIT_KERNEL_FAMILIES; a kernel belongs to the first one whose symbol is in its name."""
+    rows = re.findall(r'X\(\w+, (\w+), "[^"]*", (\d+), (true|false),\s*\\?\s*"([^"]*)"\)', catalogue)
+    return [
+        Family(symbol, int(threads), pdl == "true", tuple(p for word in words.split() for p in MACHINE_CODE[word]))
+        for symbol, threads, pdl, words in rows
+    ]
+
+
+FAMILIES = families(CATALOGUE.read_text())
 
 
 def find_cuobjdump() -> str:
@@ -117,7 +127,7 @@ class Findings:
     """What there is of one architecture, and what is wrong with it."""
 
     def __init__(self) -> None:
-        self.kernels: Counter = Counter()  # by engine
+        self.kernels: Counter = Counter()  # by family
         self.most_registers = 0
         self.problems: list[str] = []
 
@@ -133,25 +143,26 @@ def examine(tool: str, libraries: list[Path], architecture: str) -> Findings:
     used = registers(dump("-res-usage"))
     can_use_pdl = int(re.sub(r"\D", "", architecture)) >= LEAST_PDL_ARCHITECTURE
     for name, body in functions(dump("-sass")):
-        engine = next((engine for engine in MUST_HAVE if engine in name), None)
         where = f"{architecture}, {name}"
-        if engine is None:
-            found.problems.append(f"{where}: a kernel that MUST_HAVE and THREADS say nothing of")
+        family = next((family for family in FAMILIES if family.symbol in name), None)
+        if family is None:
+            found.problems.append(f"{where}: a kernel that {CATALOGUE.name} says nothing of")
             continue
-        found.kernels[engine] += 1
-        for pattern in MUST_HAVE[engine]:
+        found.kernels[family.symbol] += 1
+        for pattern in family.machine_code:
             if not re.search(pattern, body):
                 found.problems.append(f"{where}: nothing like {pattern}")
         spills = len(re.findall(r"\b(?:LDL|STL)\b", body))
         if spills:
             found.problems.append(f"{where}: {spills} accesses to local memory")
-        if engine in WITH_PDL and can_use_pdl and not waits_first(body):
+        if family.pdl and can_use_pdl and not waits_first(body):
             found.problems.append(f"{where}: accesses to memory before it has waited for the launch before it")
         count = used.get(name, 0)
-        threads = THREADS[engine]
-        if count == 0 or count * threads > REGISTERS_OF_SM:
-            most_allowed = REGISTERS_OF_SM // threads
-            found.problems.append(f"{where}: {count} registers a thread; {threads} threads need at most {most_allowed}")
+        if count == 0 or count * family.threads > REGISTERS_OF_SM:
+            found.problems.append(
+                f"{where}: {count} registers a thread; {family.threads} threads need at most "
+                f"{REGISTERS_OF_SM // family.threads}"
+            )
         found.most_registers = max(found.most_registers, count)
     return found
 

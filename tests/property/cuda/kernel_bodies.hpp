@@ -9,8 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/cuda/kernels/queue_kernel.cuh"
-#include "runtime/cuda/kernels/two_shot_kernel.cuh"
+#include "runtime/cuda/kernels/call_kernels.cuh"
 
 namespace plait::test {
 
@@ -22,49 +21,15 @@ Launch copy_of(const void* argument) {
   return *static_cast<const Launch*>(argument);
 }
 
-// A kernel of ours, to be performed with the argument of the library's.
-template <DataType type, bool is_aligned>
-std::function<void()> signals(const void* argument) {
-  return [launch = copy_of<SimpleLaunch>(argument)] { run_simple<type, is_aligned>(launch); };
-}
-template <class Engine>
-std::function<void()> ll(const void* argument) {
-  return [launch = copy_of<LlLaunch>(argument)] { run_ll<Engine>(launch); };
-}
-template <class Engine>
-std::function<void()> two_shot_call(const void* argument) {
-  return [launch = copy_of<TwoShotLaunch>(argument)] { run_two_shot<Engine>(launch); };
-}
-
-template <DataType type, bool is_whole>
-std::function<void()> two_shot_body_of(const void* function, const void* argument) {
-  if (function == two_shot_ll(type, 1, is_whole)) return two_shot_call<TwoShotLl<type, 1, is_whole>>(argument);
-  if (is_whole && function == two_shot_ll(type, 2, true)) return two_shot_call<TwoShotLl<type, 2, true>>(argument);
-  if (function == two_shot_ll(type, 4, is_whole)) return two_shot_call<TwoShotLl<type, 4, is_whole>>(argument);
-  if (function == two_shot_ll128(type, 0, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 0, is_whole>::Engine>(argument);
-  }
-  if (function == two_shot_ll128(type, 1, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 1, is_whole>::Engine>(argument);
-  }
-  if (function == two_shot_ll128(type, 2, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 2, is_whole>::Engine>(argument);
-  }
-  if (function == two_shot_ll128(type, 3, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 3, is_whole>::Engine>(argument);
-  }
-  return nullptr;
-}
-
-// The one with the source of the library's kernel `function`.
+// The source of the library's kernel `function`, to be performed with the argument of the library's.
 template <DataType type>
 std::function<void()> body_of(const void* function, const void* argument) {
-  if (function == queue_kernel(Protocol::kSimple, type)) return signals<type, true>(argument);
-  if (function == unaligned_kernel(type)) return signals<type, false>(argument);
-  if (function == queue_kernel(Protocol::kLl, type)) return ll<LlPrimitives<type>>(argument);
-  if (function == queue_kernel(Protocol::kLl128, type)) return ll<Ll128Primitives<type>>(argument);
-  if (const auto body = two_shot_body_of<type, true>(function, argument)) return body;
-  if (const auto body = two_shot_body_of<type, false>(function, argument)) return body;
+#define PLAIT_BODY(variant, launch_type, ...)                                  \
+  if (function == call_kernel(CallKernel::variant, type)) {                    \
+    return [launch = copy_of<launch_type>(argument)] { __VA_ARGS__(launch); }; \
+  }
+  PLAIT_CALL_KERNELS(PLAIT_BODY)
+#undef PLAIT_BODY
   throw std::logic_error("a kernel that this test does not know");
 }
 
@@ -83,9 +48,14 @@ inline std::function<void()> body_of(DataType type, const void* function, const 
   }
 }
 
+inline bool is_simple(CallKernel kernel) {
+  return kernel == CallKernel::kSimpleAligned || kernel == CallKernel::kSimpleAny;
+}
+
 inline bool is_two_shot(DataType type, const void* function) {
-  return function != queue_kernel(Protocol::kSimple, type) && function != unaligned_kernel(type) &&
-         function != queue_kernel(Protocol::kLl, type) && function != queue_kernel(Protocol::kLl128, type);
+  const auto is_this = [&](CallKernel kernel) { return function == call_kernel(kernel, type); };
+  return !is_this(CallKernel::kSimpleAligned) && !is_this(CallKernel::kSimpleAny) && !is_this(CallKernel::kLl) &&
+         !is_this(CallKernel::kLl128);
 }
 
 // How often each kernel was launched, with so many queues a rank.
@@ -95,23 +65,10 @@ using Uses = std::map<std::pair<const void*, unsigned>, int>;
 inline std::string never_launched(const Uses& uses) {
   std::string names;
   for (const DataType type : kTypes) {
-    const auto look_for = [&](const void* kernel, unsigned queues, const std::string& what) {
-      if (!uses.contains({kernel, queues})) names += std::string(name(type)) + ", " + what + "\n";
-    };
-    for (const unsigned queues : {1u, 2u, 3u}) {
-      look_for(queue_kernel(Protocol::kSimple, type), queues, "signals, queues: " + std::to_string(queues));
-      look_for(unaligned_kernel(type), queues, "unaligned signals, queues: " + std::to_string(queues));
-    }
-    look_for(queue_kernel(Protocol::kLl, type), 1, "packets of any plan");
-    look_for(queue_kernel(Protocol::kLl128, type), 1, "lines of any plan");
-    for (const bool is_whole : {true, false}) {
-      const std::string rest = is_whole ? "" : ", not whole";
-      for (const int words : {1, 2, 4}) {
-        look_for(two_shot_ll(type, words, is_whole), 1,
-                 "packets of two-shot calls, words of a thread: " + std::to_string(words) + rest);
-      }
-      for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
-        look_for(two_shot_ll128(type, i, is_whole), 1, "lines of two-shot calls, number: " + std::to_string(i) + rest);
+    for (const CallKernel kernel : kCallKernels) {
+      for (unsigned queues = 1; queues <= (is_simple(kernel) ? 3u : 1u); ++queues) {
+        if (uses.contains({call_kernel(kernel, type), queues})) continue;
+        names += std::string(name(type)) + ", " + name(kernel) + ", queues: " + std::to_string(queues) + "\n";
       }
     }
   }

@@ -1,4 +1,5 @@
 // Which kernel a call gets, by where its buffers and the pieces of its message begin.
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 
 #include <gtest/gtest.h>
@@ -34,8 +35,8 @@ const void* kernel_for(Collective collective, size_t count, const LaunchShape& s
 }
 
 TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
-  const void* const aligned = queue_kernel(Protocol::kSimple, kType);
-  const void* const unaligned = unaligned_kernel(kType);
+  const void* const aligned = call_kernel(CallKernel::kSimpleAligned, kType);
+  const void* const unaligned = call_kernel(CallKernel::kSimpleAny, kType);
   ASSERT_NE(aligned, unaligned);
   for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
     const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
@@ -60,7 +61,8 @@ TEST(PreparedLaunch, TwoShotCallsTakeWordsWhereAllAreWhole) {
       return kernel_for(Collective::kAllGather, count, shape, input_at, output_at);
     };
     const auto two_shot_kernel = [&](bool is_whole) {
-      return shape.protocol == Protocol::kLl ? two_shot_ll(kType, 1, is_whole) : two_shot_ll128(kType, 0, is_whole);
+      return call_kernel(shape.protocol == Protocol::kLl ? two_shot_ll(1, is_whole) : two_shot_ll128(0, is_whole),
+                         kType);
     };
     const void *const whole = two_shot_kernel(true), *const any = two_shot_kernel(false);
     ASSERT_NE(whole, any);

@@ -7,11 +7,25 @@
 #include "base/error.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/driver/pdl.hpp"
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/memory/device_block.hpp"
 #include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {
+
+// The kernel for queues of any plan, in this protocol, with aligned buffers.
+CallKernel variant_of(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kSimple:
+      return CallKernel::kSimpleAligned;
+    case Protocol::kLl:
+      return CallKernel::kLl;
+    case Protocol::kLl128:
+      return CallKernel::kLl128;
+  }
+  fail(ErrorCode::kInternal, "no kernel for protocol ", static_cast<int>(protocol));
+}
 
 // What every launch of a call carries.
 void fill(Launch& launch, const QueueProgram& program, const DeviceRank& self, const Call& call) {
@@ -104,7 +118,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
          kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
   }
   const QueueProgram program = make_queue_program(bound, call, self.rank, shape.protocol, ending);
-  kernel_.function = queue_kernel(shape.protocol, call.type);
+  kernel_.function = call_kernel(variant_of(shape.protocol), call.type);
   kernel_.grid = dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.channels)),
                       static_cast<unsigned>(program.queues));
   kernel_.block = dim3(static_cast<unsigned>(shape.threads));
@@ -117,7 +131,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     }
     argument_ = launch;
     unaligned_ = kernel_;
-    unaligned_.function = unaligned_kernel(call.type);
+    unaligned_.function = call_kernel(CallKernel::kSimpleAny, call.type);
     if (!has_whole_vectors(program)) kernel_ = unaligned_;
   } else {
     LlProgram ll = make_ll_program(program, shape.protocol, call.type, self.blocks);
@@ -154,14 +168,14 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
     int words_of_thread = 1;
     while (threads > any.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
     if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
-    any.function = two_shot_ll(call_.type, words_of_thread, false);
-    whole.function = two_shot_ll(call_.type, words_of_thread, true);
+    any.function = call_kernel(two_shot_ll(words_of_thread, false), call_.type);
+    whole.function = call_kernel(two_shot_ll(words_of_thread, true), call_.type);
   } else {
     const size_t threads = stored_bytes(Protocol::kLl128, words * sizeof(uint64_t)) / kVectorBytes;
     const size_t lines = (threads + any.block.x - 1) / any.block.x;
     const size_t number = best_lines_at_once(lines, made->width);
-    any.function = two_shot_ll128(call_.type, number, false);
-    whole.function = two_shot_ll128(call_.type, number, true);
+    any.function = call_kernel(two_shot_ll128(number, false), call_.type);
+    whole.function = call_kernel(two_shot_ll128(number, true), call_.type);
   }
   if (ranks_per_device_ > 1 && !(is_resident(any) && is_resident(whole))) return std::nullopt;
   TwoShotLaunch argument = {};

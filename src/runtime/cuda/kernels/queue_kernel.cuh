@@ -79,22 +79,4 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_ll(const __grid_constant_
   }
 }
 
-template <DataType type>
-const void* queue_kernel_of(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::kSimple:
-      return reinterpret_cast<const void*>(&run_simple<type, true>);
-    case Protocol::kLl:
-      return reinterpret_cast<const void*>(&run_ll<LlPrimitives<type>>);
-    case Protocol::kLl128:
-      return reinterpret_cast<const void*>(&run_ll<Ll128Primitives<type>>);
-  }
-  fail(ErrorCode::kInternal, "no kernel for protocol ", static_cast<int>(protocol));
-}
-
-template <DataType type>
-const void* unaligned_kernel_of() {
-  return reinterpret_cast<const void*>(&run_simple<type, false>);
-}
-
 }  // namespace plait

@@ -57,14 +57,6 @@ struct LlLaunch : Launch {
   LlPlace places[576];  // over 9 ranks and more, 16 for each step
 };
 
-// The kernel for a protocol and a type: what cudaLaunchKernel takes, with a SimpleLaunch or, for packets and lines, a
-// LlLaunch.
-//
-// With signals it takes vectors of 16 bytes, of which all places of the caller's have to be multiples; there is another
-// one for any places.
-const void* queue_kernel(Protocol protocol, DataType type);
-const void* unaligned_kernel(DataType type);
-
 // A thread for each queue of each rank, and for each word of a run.
 static_assert(kLeastThreads >= kMostDeviceRanks * kMostQueues && kLeastThreads >= kMostWordsOfRun);
 

@@ -27,33 +27,38 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_two_shot(const __grid_con
   channel.end(slice.end);
 }
 
-template <DataType type, bool is_whole>
-const void* two_shot_ll_of(int words) {
-  if (words == 1) return reinterpret_cast<const void*>(&run_two_shot<TwoShotLl<type, 1, is_whole>>);
-  if constexpr (is_whole) {  // others last longer anyway
-    if (words == 2) return reinterpret_cast<const void*>(&run_two_shot<TwoShotLl<type, 2, is_whole>>);
+// Sums are the same, to the bit, of integers with a sign and without.
+constexpr DataType without_sign(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+      return DataType::kUint8;
+    case DataType::kInt16:
+      return DataType::kUint16;
+    case DataType::kInt32:
+      return DataType::kUint32;
+    case DataType::kInt64:
+      return DataType::kUint64;
+    default:
+      return type;
   }
-  return reinterpret_cast<const void*>(&run_two_shot<TwoShotLl<type, kMostWordsOfThread, is_whole>>);
 }
+template <DataType type>
+inline constexpr DataType kSumType = without_sign(type);
+// Buffers of such elements are always aligned.
+template <DataType type>
+inline constexpr bool kIsWord = kSumType<type> == DataType::kUint64 || type == DataType::kFloat64;
 
-// Number `number` of kLinesAtOnce. Where words have eight elements, sums take so many registers that there are none for
-// as many lines, and besides what is not whole does, none for as many places.
-template <DataType type, size_t number, bool is_whole>
+// Number `number` of kLinesAtOnce. Where words have eight elements, sums leave no registers for as many lines, nor,
+// with buffers that are not aligned, for as many places.
+template <DataType type, size_t number, bool is_aligned>
 struct LinesOf {
   static constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];
   static constexpr bool kIsNarrow = Pack<type, uint64_t>::kCount == 8;
   static constexpr int kLines = kIsNarrow && kAtOnce.lines > 2 ? (kAtOnce.lines + 1) / 2 : kAtOnce.lines;
-  static constexpr int kPlaces = kIsNarrow && !is_whole && kLines > 1 ? 2 : kAtOnce.places;
-  using Engine = TwoShotLl128<type, kLines, kPlaces, is_whole>;
+  static constexpr int kPlaces = kIsNarrow && !is_aligned && kLines > 1 ? 2 : kAtOnce.places;
+  using Primitives = TwoShotLl128<type, kLines, kPlaces, is_aligned>;
 };
-
-template <DataType type, bool is_whole>
-const void* two_shot_ll128_of(size_t number) {
-  static_assert(std::size(kLinesAtOnce) == 4);
-  if (number == 0) return reinterpret_cast<const void*>(&run_two_shot<typename LinesOf<type, 0, is_whole>::Engine>);
-  if (number == 1) return reinterpret_cast<const void*>(&run_two_shot<typename LinesOf<type, 1, is_whole>::Engine>);
-  if (number == 2) return reinterpret_cast<const void*>(&run_two_shot<typename LinesOf<type, 2, is_whole>::Engine>);
-  return reinterpret_cast<const void*>(&run_two_shot<typename LinesOf<type, 3, is_whole>::Engine>);
-}
+template <DataType type, size_t number, bool is_aligned>
+using TwoShotLl128Of = typename LinesOf<kSumType<type>, number, is_aligned || kIsWord<type>>::Primitives;
 
 }  // namespace plait

@@ -16,15 +16,13 @@ struct TwoShotLaunch : Launch {
   TwoShotSteps steps;
 };
 
-// What cudaLaunchKernel takes, with a TwoShotLaunch and a CTA for each slice. `is_whole`: for calls whose places in the
-// caller's memory begin at multiples of eight bytes and consist of them; the others do a little more. With packets,
-// 1 << group_shift threads for each word, where a thread may have 1, 2 or 4 words.
+// A launch has a CTA for each slice. With LL, 1 << group_shift threads share a word, and a thread may have 1, 2 or 4
+// words.
 inline constexpr int kMostWordsOfThread = 4;
-const void* two_shot_ll(DataType type, int words_of_thread, bool is_whole);
-// The same with lines, and any number of threads. So many lines of a thread and places of each are under way at once;
-// best is a kernel in which that is all of a thread's, since every round takes 2 us and more, with however few lines.
-// Types of one byte have two and three lines for three and five, and two places where words are not whole: their sums
-// take more registers.
+// With LL128 it has any number of threads. A kernel keeps so many lines of a thread, and places of each, under way at
+// once. The best kernel holds all that a thread has: every further round takes 2 us and more, with however few lines.
+// Types of one byte have two and three lines for three and five, and two places where buffers are not aligned: their
+// sums take more registers.
 struct LinesAtOnce {
   int lines, places;
 };
@@ -39,6 +37,5 @@ constexpr size_t best_lines_at_once(size_t lines, int places) {
   }
   return best;
 }
-const void* two_shot_ll128(DataType type, size_t number, bool is_whole);
 
 }  // namespace plait

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/memory/device_rank.hpp"
 
 namespace plait {
@@ -63,7 +64,7 @@ struct OwnCopy {
 inline constexpr int kMostMessages = 64;  // of a launch
 inline constexpr int kMostOwnCopies = 8;
 inline constexpr int kMostRows = 2 * (kMostDeviceRanks - 1);
-inline constexpr uint32_t kMostP2pThreads = 512 + kWarpThreads;  // those that copy, and a warp that signals
+inline constexpr uint32_t kMostP2pThreads = most_threads(KernelFamily::kP2p);  // a warp of them signals
 
 // Pieces that channels have sent to and received from each rank so far: in device memory, like ChannelState.
 struct MessageState {

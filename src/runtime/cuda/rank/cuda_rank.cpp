@@ -16,10 +16,9 @@
 #include "runtime/cuda/driver/free_when_idle.hpp"
 #include "runtime/cuda/driver/pdl.hpp"
 #include "runtime/cuda/driver/stream_fork.hpp"
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
-#include "runtime/cuda/kernels/queue_kernel.hpp"
 #include "runtime/cuda/kernels/scale.hpp"
-#include "runtime/cuda/kernels/two_shot_kernel.hpp"
 #include "runtime/cuda/memory/device_block.hpp"
 #include "runtime/cuda/memory/peer_buffers.hpp"
 #include "runtime/cuda/memory/premul_memory.hpp"
@@ -152,18 +151,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   self.aborted = &mapped->aborted;
   check_cuda(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "an event");
   for (int type = 0; type < kDataTypeCount; ++type) {
-    for (int protocol = 0; protocol < kProtocolCount; ++protocol) {
-      load_kernel(queue_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
-    }
-    load_kernel(unaligned_kernel(static_cast<DataType>(type)));
-    for (const bool is_whole : {true, false}) {
-      for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
-        load_kernel(two_shot_ll(static_cast<DataType>(type), words, is_whole));
-      }
-      for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
-        load_kernel(two_shot_ll128(static_cast<DataType>(type), i, is_whole));
-      }
-    }
+    for (const CallKernel kernel : kCallKernels) load_kernel(call_kernel(kernel, static_cast<DataType>(type)));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
   processors = options.max_sms == 0 ? memory.processors() : std::min(memory.processors(), options.max_sms);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/zero_copy/barrier_kernel.hpp"
 #include "runtime/cuda/zero_copy/copy_program.hpp"
 
@@ -28,7 +29,7 @@ BarrierCopyGrid prepare_copies(const CopyQueues& copies, std::span<const uint64_
                                std::span<const std::byte* const> sources, std::byte* output, int processors,
                                BarrierCopyLaunch& launch);
 
-inline constexpr int kBarrierCopyThreads = 512;
+inline constexpr int kBarrierCopyThreads = most_threads(KernelFamily::kBarrierCopy);
 static_assert(kBarrierCopyThreads >= kMostBarrierQueues * static_cast<int>(kWarpThreads));
 
 // What cudaLaunchKernel takes, with a BarrierCopyLaunch, a grid of (CTAs, rows), and kBarrierCopyThreads threads a CTA.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/types.hpp"
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/zero_copy/barrier_kernel.hpp"
 #include "runtime/cuda/zero_copy/copy_program.hpp"
 
@@ -29,7 +30,7 @@ unsigned prepare_reduce(const DeviceReduce& reduce, const Call& call, uint64_t a
                         std::span<const std::byte* const> inputs, std::byte* output, int processors,
                         BarrierReduceLaunch& launch);
 
-inline constexpr int kBarrierReduceThreads = 512;
+inline constexpr int kBarrierReduceThreads = most_threads(KernelFamily::kBarrierReduce);
 static_assert(kBarrierReduceThreads >= kMostBarrierQueues * static_cast<int>(kWarpThreads));
 
 // What cudaLaunchKernel takes, with a BarrierReduceLaunch and kBarrierReduceThreads threads a CTA. `is_aligned`: all

@@ -4,13 +4,14 @@
 
 #include <cuda_runtime.h>
 
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/zero_copy/copy_program.hpp"
 #include "tuner/choice.hpp"
 
 namespace plait {
 
 inline constexpr int kCopyCtas = kOwnCopySms;
-inline constexpr int kCopyThreads = 1024;
+inline constexpr int kCopyThreads = most_threads(KernelFamily::kCopy);
 
 // What cudaLaunchKernel takes, with a PlacedCopy, kCopyCtas CTAs and kCopyThreads threads each.
 const void* copy_kernel();
