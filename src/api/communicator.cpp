@@ -7,6 +7,7 @@
 #include <map>
 
 #include "algorithms/steps/arguments.hpp"
+#include "api/agreed_topology.hpp"
 #include "api/call_cache.hpp"
 #include "api/cores.hpp"
 #include "api/device_backend.hpp"
@@ -55,7 +56,7 @@ BootstrapOptions bootstrap_options(const Settings& settings, int rank, const Int
 
 struct Communicator::Impl {
   Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool crowded,
-       const Topology& topology, bool beside_gpus)
+       const AgreedTopology& topology, bool beside_gpus)
       : rank(own_rank),
         size(segment->shape().ranks),
         settings(own_settings),
@@ -66,7 +67,7 @@ struct Communicator::Impl {
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
               own_settings.wait_policy,
               crowded}),
-        tuner(host_machine(topology, size, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus) {}
+        tuner(host_machine(topology, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus) {}
 
   Choice choose(const Call& call) {
     return tuner.choose({call.collective, message_bytes(call, size), call.root, call.type});
@@ -114,7 +115,8 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const Peers peers = meet_peers(bootstrap, own, all);
   std::vector<cpu_set_t> cores;
   for (const Handshake& rank : all) cores.push_back(rank.cores);
-  const Topology topology = agree_on_topology(bootstrap, settings, device != kNoDevice);
+  const AgreedTopology topology =
+      agree_on_topology(bootstrap, settings, [&] { return live_view(device != kNoDevice); });
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(), peers, settings,
@@ -237,7 +239,7 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   settings.check();
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
-  const Topology topology = topology_for(settings, beside_gpus);
+  const AgreedTopology topology = topology_in_process(size, settings, beside_gpus);
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
@@ -251,8 +253,10 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
 }
 
 std::vector<Communicator> Communicator::in_process(std::span<const int> devices, const Settings& settings) {
-  std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings, true);
-  auto ends = DeviceBackend::in_process(devices, settings, ranks.front().impl_->shared, topology_for(settings, true));
+  const auto size = static_cast<int>(devices.size());
+  std::vector<Communicator> ranks = in_process(size, settings, true);
+  auto ends = DeviceBackend::in_process(devices, settings, ranks.front().impl_->shared,
+                                        topology_in_process(size, settings, true));
   for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
   return ranks;
 }

@@ -239,7 +239,7 @@ auto where_possible(const Logger& log, const Settings& settings, const Make& mak
 
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int device, const Settings& settings,
                                                      std::shared_ptr<Segment> segment, Peers peers,
-                                                     const Topology& topology) {
+                                                     const AgreedTopology& topology) {
   PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.peer_memory);
   RankMachine machine =
       gpu_machine(topology, bootstrap.all_gather(identity_of(device)), memory.keeps_lines_whole(), settings);
@@ -256,7 +256,7 @@ std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int d
 std::vector<std::unique_ptr<DeviceBackend>> DeviceBackend::in_process(std::span<const int> devices,
                                                                       const Settings& settings,
                                                                       const std::shared_ptr<Segment>& segment,
-                                                                      const Topology& topology) {
+                                                                      const AgreedTopology& topology) {
   std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.peer_memory);
   if (memories.empty()) return {};
   std::vector<GpuIdentity> identities;

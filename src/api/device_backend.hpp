@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/agreed_topology.hpp"
 #include "base/settings.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/bootstrap.hpp"
@@ -14,7 +15,6 @@
 #include "runtime/host/device_calls.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
-#include "topology/topology.hpp"
 #include "tuner/choice.hpp"
 
 namespace plait {
@@ -23,11 +23,11 @@ class DeviceBackend {
  public:
   // Collective over the ranks of `bootstrap`. Throws on all ranks where it fails on one.
   static std::unique_ptr<DeviceBackend> create(Bootstrap& bootstrap, int device, const Settings& settings,
-                                               std::shared_ptr<Segment> segment, Peers peers, const Topology& topology);
+                                               std::shared_ptr<Segment> segment, Peers peers, const AgreedTopology& topology);
   // Of all ranks of this process.
   static std::vector<std::unique_ptr<DeviceBackend>> in_process(std::span<const int> devices, const Settings& settings,
                                                                 const std::shared_ptr<Segment>& segment,
-                                                                const Topology& topology);
+                                                                const AgreedTopology& topology);
 
   virtual ~DeviceBackend() = default;
   // `scalar`: what this rank's input is multiplied by before the sum; may be null. What these two have started needs
