@@ -112,16 +112,24 @@ class CudaDeviceBackend final : public DeviceBackend {
     return true;
   }
 
-  const RankMachine& machine() const override { return tuner_->machine(); }
-
-  Choice choose(const Call& call) override {
-    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
-  }
+  Tuner& tuner() override { return *tuner_; }
 
   const VerifiedPlan& plan_for(const Call& call) override {
     const Choice choice = choose(call);
     return *tuner_->plan(choice.zero_copy.value_or(choice.plan));
   }
+  // As this rank launches it: a short message has fewer slices than there may be channels, and ranks may have other
+  // queues.
+  std::string launch_for(const Call& call) override {
+    Choice choice = choose(call);
+    const Ready& ready = ready_for(call);
+    const LaunchGrid grid = CudaRank::grid_of(*ready.prepared);
+    choice.launch.channels = grid.channels;
+    choice.queues = grid.queues;
+    if (ready.host_path) choice.launch.host.channels = CudaRank::grid_of(*ready.host_path).channels;
+    return choice.launch_text();
+  }
+
   void finish() override { cuda_.finish(); }
   void look_at_reports() override { cuda_.look_at_reports(); }
   void stop_waiting() override { cuda_.stop_waiting(); }
@@ -131,6 +139,10 @@ class CudaDeviceBackend final : public DeviceBackend {
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
+  Choice choose(const Call& call) {
+    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
+  }
+
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
     std::shared_ptr<PreparedLaunch> prepared;

@@ -15,7 +15,7 @@
 #include "runtime/host/device_calls.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
-#include "tuner/choice.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait {
 
@@ -23,7 +23,8 @@ class DeviceBackend {
  public:
   // Collective over the ranks of `bootstrap`. Throws on all ranks where it fails on one.
   static std::unique_ptr<DeviceBackend> create(Bootstrap& bootstrap, int device, const Settings& settings,
-                                               std::shared_ptr<Segment> segment, Peers peers, const AgreedTopology& topology);
+                                               std::shared_ptr<Segment> segment, Peers peers,
+                                               const AgreedTopology& topology);
   // Of all ranks of this process.
   static std::vector<std::unique_ptr<DeviceBackend>> in_process(std::span<const int> devices, const Settings& settings,
                                                                 const std::shared_ptr<Segment>& segment,
@@ -35,9 +36,9 @@ class DeviceBackend {
   virtual bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) = 0;
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
-  virtual const RankMachine& machine() const = 0;
-  virtual Choice choose(const Call& call) = 0;
+  virtual Tuner& tuner() = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
+  virtual std::string launch_for(const Call& call) = 0;
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   virtual void finish() = 0;
   // The failure record has what kernels reported by now. From any thread.

@@ -372,6 +372,8 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, c
                                           nullptr, &host_path);
 }
 
+LaunchGrid CudaRank::grid_of(const PreparedLaunch& prepared) { return prepared.grid(); }
+
 void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, const void* input, void* output,
                        void* stream, const Scalar* scalar) {
   Impl& impl = *impl_;

@@ -61,6 +61,7 @@ class CudaRank {
   // Of the HostPath of `shape`, to run beside `main`.
   std::shared_ptr<PreparedLaunch> prepare_host(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
                                                const PreparedLaunch& main) const;
+  static LaunchGrid grid_of(const PreparedLaunch& prepared);
 
   // Launches on `stream` (a cudaStream_t), and what goes through host memory, if anything does, beside that. Throws
   // what ended the communicator, or kSystem where CUDA refuses. Where there is a scalar, the input is multiplied by it
