@@ -132,6 +132,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const Verdict joined = attempt([&] {
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(), peers, settings,
                                   is_crowded(cores), topology, device != kNoDevice);
+    if (device != kNoDevice) DeviceBackend::check_device(device);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);

@@ -249,6 +249,8 @@ auto where_possible(const Logger& log, const Settings& settings, const Make& mak
 
 }  // namespace
 
+void DeviceBackend::check_device(int device) { CudaRank::check_device(device); }
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int device, const Settings& settings,
                                                      std::shared_ptr<Segment> segment, Peers peers,
                                                      const AgreedTopology& topology) {
@@ -269,6 +271,7 @@ std::vector<std::unique_ptr<DeviceBackend>> DeviceBackend::in_process(std::span<
                                                                       const Settings& settings,
                                                                       const std::shared_ptr<Segment>& segment,
                                                                       const AgreedTopology& topology) {
+  for (const int device : devices) check_device(device);
   std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.peer_memory);
   if (memories.empty()) return {};
   std::vector<GpuIdentity> identities;

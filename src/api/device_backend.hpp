@@ -21,6 +21,8 @@ namespace plait {
 
 class DeviceBackend {
  public:
+  // Whether this rank can use its device: else it throws kSystem, with what to do.
+  static void check_device(int device);
   // Collective over the ranks of `bootstrap`. Throws on all ranks where it fails on one.
   static std::unique_ptr<DeviceBackend> create(Bootstrap& bootstrap, int device, const Settings& settings,
                                                std::shared_ptr<Segment> segment, Peers peers,

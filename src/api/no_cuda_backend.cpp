@@ -14,6 +14,8 @@ namespace {
 
 }  // namespace
 
+void DeviceBackend::check_device(int) { refuse(); }
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers,
                                                      const AgreedTopology&) {
   refuse();

@@ -15,6 +15,7 @@
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/driver/free_when_idle.hpp"
 #include "runtime/cuda/driver/pdl.hpp"
+#include "runtime/cuda/driver/served_gpu.hpp"
 #include "runtime/cuda/driver/stream_fork.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 #include "runtime/cuda/kernels/queue_kernel.hpp"
@@ -299,6 +300,12 @@ CudaRank::Impl::~Impl() {
   products.reset();
   cudaFreeHost(reports);
   states.reset();
+}
+
+void CudaRank::check_device(int device) {
+  const CaptureAside aside;
+  const DeviceGuard guard(device);
+  check_is_served(queue_kernel(Protocol::kSimple, DataType::kFloat32));
 }
 
 size_t CudaRank::block_bytes() { return BlockLayout::total_bytes(); }

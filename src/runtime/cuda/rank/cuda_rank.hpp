@@ -33,6 +33,8 @@ class CudaRank {
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
   static size_t block_bytes();
+  // Throws kSystem where the device cannot be used, as where there are no kernels for it.
+  static void check_device(int device);
 
   // The same of host memory that all ranks reach, if there is any.
   static size_t host_block_bytes();
