@@ -1,5 +1,5 @@
-// Agreeing on a topology. Ranks mostly see the same, so they compare what is left of it by a hash, and send what they
-// see only where that differs.
+// Agreeing on a topology. Ranks mostly see the same, so they compare hashes first, and send each other what they see
+// only where these differ.
 #include "api/agreed_topology.hpp"
 
 #include <algorithm>
