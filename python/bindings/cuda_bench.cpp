@@ -1,6 +1,7 @@
 // Timing of calls on GPUs, beside NCCL.
 #include "bench/cuda_bench.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
 #include "bindings/measure_options.hpp"
+#include "runtime/kernel_targets.hpp"
 
 namespace plait::python {
 namespace {
@@ -47,16 +49,30 @@ class Bench {
   std::unique_ptr<CudaBench> bench_;
 };
 
+std::optional<std::string> why_not_served(const std::string& name, int capability) {
+  const KernelTargets targets = KernelTargets::built();
+  if (targets.serve(capability)) return std::nullopt;
+  return no_kernels_text(name, capability, targets);
+}
+
 }  // namespace
 
 void bind_cuda_bench(nb::module_& module) {
-  nb::class_<CudaDevice>(module, "CudaDevice").def_ro("name", &CudaDevice::name).def_ro("bus_id", &CudaDevice::bus_id);
+  nb::class_<CudaDevice>(module, "CudaDevice")
+      .def_ro("name", &CudaDevice::name)
+      .def_ro("bus_id", &CudaDevice::bus_id)
+      .def_ro("capability", &CudaDevice::capability, "compute capability: 90 for 9.0");
   nb::class_<CudaMachine>(module, "CudaMachine", "The GPUs that this process sees.")
       .def_ro("driver_version", &CudaMachine::driver_version, "the newest CUDA that the driver serves: 13000 for 13.0")
       .def_ro("runtime_version", &CudaMachine::runtime_version, "the CUDA that Plait was built with")
       .def_ro("devices", &CudaMachine::devices);
   module.def("look_at_cuda", &look_at_cuda,
              "The GPUs that this process sees. Raises InvalidArgument where it sees none.");
+  module.def(
+      "kernel_targets", [] { return KernelTargets::built().text(); },
+      "The GPUs that there are kernels for, in words: \"machine code for 9.0, and PTX for all from 7.5 on\".");
+  module.def("why_not_served", &why_not_served, nb::arg("name"), nb::arg("capability"),
+             "Why there are no kernels for a GPU of this compute capability, and what to do; None where there are.");
 
   nb::class_<Bench>(module, "CudaBench", "Times calls on GPUs, Plait's and NCCL's in turn; collective.")
       .def(nb::init<CommunicatorHandle&, size_t>(), nb::arg("communicator"), nb::arg("largest_bytes"),

@@ -173,6 +173,8 @@ void bind_settings(nb::module_& module) {
       "process. Raises InvalidInput.");
   module.def("launcher_variables", &launcher_variables,
              "The environment variables by which launchers say which rank a process is, or of how many.");
+  module.def("all_launcher_variables", &all_launcher_variables,
+             "These, and all others of launchers that are looked at.");
 }
 
 }  // namespace plait::python

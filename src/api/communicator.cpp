@@ -7,7 +7,9 @@
 #include <map>
 
 #include "algorithms/steps/arguments.hpp"
+#include "api/agreed_topology.hpp"
 #include "api/call_cache.hpp"
+#include "api/call_logger.hpp"
 #include "api/cores.hpp"
 #include "api/device_backend.hpp"
 #include "api/handshake.hpp"
@@ -55,7 +57,7 @@ BootstrapOptions bootstrap_options(const Settings& settings, int rank, const Int
 
 struct Communicator::Impl {
   Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool crowded,
-       const Topology& topology, bool beside_gpus)
+       const AgreedTopology& topology, bool beside_gpus)
       : rank(own_rank),
         size(segment->shape().ranks),
         settings(own_settings),
@@ -66,10 +68,14 @@ struct Communicator::Impl {
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
               own_settings.wait_policy,
               crowded}),
-        tuner(host_machine(topology, size, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus) {}
+        tuner(host_machine(topology, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus),
+        host_log(Logger(own_settings.log_level, own_rank)),
+        device_log(Logger(own_settings.log_level, own_rank)) {}
 
-  Choice choose(const Call& call) {
-    return tuner.choose({call.collective, message_bytes(call, size), call.root, call.type});
+  // Where calls are made that this communicator is for: on GPUs, where ranks have them.
+  Tuner& main_tuner() { return device ? device->tuner() : tuner; }
+  static Choice choose(Tuner& tuner, const Call& call) {
+    return tuner.choose({call.collective, message_bytes(call, tuner.machine().ranks()), call.root, call.type});
   }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
@@ -81,6 +87,11 @@ struct Communicator::Impl {
   void check(const Call& call, const void* input, const void* output) const;
   void check_elements(const Call& call, const void* input, const void* output) const;
   void check_scalar(const Call& call, const Scalar& scalar) const;
+  bool is_in_place(const Call& call, const void* input, const void* output) const;
+  bool has_both_in_place(const Call& call, const void* input, const void* output) const;
+  void log_host_call(const Call& call, const void* input, const void* output);
+  void log_device_call(const Call& call, const void* input, const void* output);
+  void log_found();
 
   const int rank;
   const int size;
@@ -95,6 +106,7 @@ struct Communicator::Impl {
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // of plans over several nodes, which all are here
   CallCache<BoundPlan> bound;
+  CallLogger host_log, device_log;
 };
 
 std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings,
@@ -114,11 +126,13 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const Peers peers = meet_peers(bootstrap, own, all);
   std::vector<cpu_set_t> cores;
   for (const Handshake& rank : all) cores.push_back(rank.cores);
-  const Topology topology = agree_on_topology(bootstrap, settings, device != kNoDevice);
+  const AgreedTopology topology =
+      agree_on_topology(bootstrap, settings, [&] { return live_view(device != kNoDevice); });
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(), peers, settings,
                                   is_crowded(cores), topology, device != kNoDevice);
+    if (device != kNoDevice) DeviceBackend::check_device(device);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
@@ -127,6 +141,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
+  impl->log_found();
   return impl;
 }
 
@@ -147,7 +162,7 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
 }
 
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
-  return bound.get(call, [&] { return bind(performed(*tuner.plan(choose(call).plan)), call, rank, limits); });
+  return bound.get(call, [&] { return bind(performed(*tuner.plan(choose(tuner, call).plan)), call, rank, limits); });
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -161,23 +176,29 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
   if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
   if (call.count == 0) return;
-  const size_t block = call.count * element;
   const bool gives = has_input(call, rank), gets = has_output(call, rank);
   if (gives && input == nullptr) refuse("input is null");
   if (gets && output == nullptr) refuse("output is null");
   if (!gives || !gets) return;
   const auto* in = static_cast<const std::byte*>(input);
   const auto* out = static_cast<const std::byte*>(output);
-  const bool one_in = gathers(call.collective), one_out = scatters(call.collective);
   const size_t in_bytes = input_elements(call, size, rank) * element;
   const size_t out_bytes = output_elements(call, size, rank) * element;
-  const bool in_place = one_in ? in == out + rank * block : one_out ? out == in + rank * block : in == out;
-  if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
-    refuse("input and output overlap without being in place; in place means ", one_in ? "input = output + rank * count"
-                                                                               : one_out
-                                                                                   ? "output = input + rank * count"
-                                                                                   : "input = output");
+  if (!is_in_place(call, input, output) && overlap(in, in_bytes, out, out_bytes)) {
+    refuse("input and output overlap without being in place; in place means ",
+           gathers(call.collective)    ? "input = output + rank * count"
+           : scatters(call.collective) ? "output = input + rank * count"
+                                       : "input = output");
   }
+}
+
+// Of a rank that has both.
+bool Communicator::Impl::is_in_place(const Call& call, const void* input, const void* output) const {
+  const auto* in = static_cast<const std::byte*>(input);
+  const auto* out = static_cast<const std::byte*>(output);
+  const size_t before = rank * call.count * size_of(call.type);
+  if (gathers(call.collective)) return in == out + before;
+  return scatters(call.collective) ? out == in + before : in == out;
 }
 
 // A GPU that loads an element from between two others stops for good, with everything else that its process does there.
@@ -200,6 +221,27 @@ void Communicator::Impl::check_scalar(const Call& call, const Scalar& scalar) co
   };
   if (!reduces(call.collective) || call.op != ReduceOp::kSum) refuse("only inputs of a sum are multiplied by a scalar");
   if (scalar.type != call.type) refuse("the scalar is ", name(scalar.type), "; it must be of the type of the call");
+}
+
+// Once a communicator.
+void Communicator::Impl::log_found() {
+  const Logger log(settings.log_level, rank);
+  if (rank == 0 && log.shows(LogLevel::kInfo)) log.info(found_text(main_tuner().machine(), settings));
+}
+
+bool Communicator::Impl::has_both_in_place(const Call& call, const void* input, const void* output) const {
+  return call.count > 0 && has_input(call, rank) && has_output(call, rank) && is_in_place(call, input, output);
+}
+
+void Communicator::Impl::log_host_call(const Call& call, const void* input, const void* output) {
+  host_log.write(call, has_both_in_place(call, input, output), [&] { return host_call_text(tuner, call); });
+}
+
+void Communicator::Impl::log_device_call(const Call& call, const void* input, const void* output) {
+  const bool is_empty = call.count == 0 && call.collective != Collective::kBarrier;
+  device_log.write(call, has_both_in_place(call, input, output), [&] {
+    return is_empty ? "nothing is launched" : gpu_call_text(device->tuner(), call, device->launch_for(call));
+  });
 }
 
 namespace {
@@ -237,7 +279,7 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   settings.check();
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
   const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
-  const Topology topology = topology_for(settings, beside_gpus);
+  const AgreedTopology topology = topology_in_process(size, settings, beside_gpus);
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
@@ -247,13 +289,18 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
 }
 
 std::vector<Communicator> Communicator::in_process(int size, const Settings& settings) {
-  return in_process(size, settings, false);
+  std::vector<Communicator> ranks = in_process(size, settings, false);
+  ranks.front().impl_->log_found();
+  return ranks;
 }
 
 std::vector<Communicator> Communicator::in_process(std::span<const int> devices, const Settings& settings) {
-  std::vector<Communicator> ranks = in_process(static_cast<int>(devices.size()), settings, true);
-  auto ends = DeviceBackend::in_process(devices, settings, ranks.front().impl_->shared, topology_for(settings, true));
+  const auto size = static_cast<int>(devices.size());
+  std::vector<Communicator> ranks = in_process(size, settings, true);
+  auto ends = DeviceBackend::in_process(devices, settings, ranks.front().impl_->shared,
+                                        topology_in_process(size, settings, true));
   for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
+  ranks.front().impl_->log_found();
   return ranks;
 }
 
@@ -323,6 +370,8 @@ void Communicator::barrier() { run({}, nullptr, nullptr); }
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
   impl.check(call, input, output);
+  if (impl.host_log.shows()) [[unlikely]]
+    impl.log_host_call(call, input, output);
   if (scalar == nullptr) return impl.host.run(impl.bound_for(call), call, input, output);
   impl.check_scalar(call, *scalar);
   if (scalar->on_device != nullptr) {
@@ -339,6 +388,8 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
 void Communicator::exchange(std::span<const PeerMessage> messages) {
   Impl& impl = held(impl_);
   check_messages(messages, impl.rank, impl.size);
+  if (impl.host_log.shows()) [[unlikely]]
+    impl.host_log.write(messages, nullptr);
   impl.host.exchange(messages);
 }
 
@@ -369,6 +420,8 @@ bool Communicator::start_enqueue(const Call& call, const void* input, void* outp
   impl.check(call, input, output);
   impl.check_elements(call, input, output);
   if (scalar != nullptr) impl.check_scalar(call, *scalar);
+  if (impl.device_log.shows()) [[unlikely]]
+    impl.log_device_call(call, input, output);
   return device.start(call, input, output, stream, scalar);
 }
 
@@ -376,6 +429,8 @@ bool Communicator::start_p2p(std::span<const PeerMessage> messages, std::span<vo
   Impl& impl = held(impl_);
   DeviceBackend& device = impl.device_backend();
   check_messages(messages, impl.rank, impl.size);
+  if (impl.device_log.shows()) [[unlikely]]
+    impl.device_log.write(messages, &device.tuner());
   return messages.empty() || device.start(messages, streams);
 }
 
@@ -395,37 +450,25 @@ std::optional<Error> Communicator::async_error() const {
   return impl_->shared->failure_for(impl_->rank);
 }
 
-const Topology& Communicator::topology() const {
-  const Impl& impl = held(impl_);
-  return (impl.device ? impl.device->machine() : impl.tuner.machine()).topology;
-}
+const Topology& Communicator::topology() const { return held(impl_).main_tuner().machine().topology; }
 
 std::vector<std::vector<int>> Communicator::groups() const {
-  const Impl& impl = held(impl_);
-  return groups_or_nodes((impl.device ? impl.device->machine() : impl.tuner.machine()).base);
+  return groups_or_nodes(held(impl_).main_tuner().machine().base);
 }
 
 // Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.
 const VerifiedPlan& Communicator::plan_for(const Call& call) {
   Impl& impl = held(impl_);
-  return impl.device ? impl.device->plan_for(call) : *impl.tuner.plan(impl.choose(call).plan);
+  return impl.device ? impl.device->plan_for(call) : *impl.tuner.plan(Impl::choose(impl.tuner, call).plan);
 }
 
 std::string Communicator::reason_for(const Call& call) {
   Impl& impl = held(impl_);
-  if (!impl.device) return impl.choose(call).plan.reason;
-  const Choice choice = impl.device->choose(call);
-  if (choice.zero_copy) return choice.zero_copy->reason;
-  return choice.ending ? join(choice.plan.reason, "; ", choice.ending->reason) : choice.plan.reason;
+  const Choice choice = Impl::choose(impl.main_tuner(), call);
+  return impl.device ? choice.reason() : choice.plan.reason;
 }
 
-std::string Communicator::launch_for(const Call& call) {
-  const Choice choice = held(impl_).device_backend().choose(call);
-  const std::string kernels = to_text(choice.launch) + choice.ending_text();
-  if (!choice.zero_copy) return kernels;
-  const bool on_sms = choice.zero_copy->arguments.engine == Engine::kSm;
-  return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;
-}
+std::string Communicator::launch_for(const Call& call) { return held(impl_).device_backend().launch_for(call); }
 
 void Communicator::abort(const std::string& reason) {
   held(impl_).host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));

@@ -146,7 +146,7 @@ class Communicator {
   // communicator for all ranks: for interpreters that want to hear Ctrl-C.
   void set_interrupt_check(InterruptCheck check);
 
-  // How a call on the GPU is launched: "16 CTAs of 512 threads, signals".
+  // How a call on the GPU is launched: "16 channels, 32 CTAs of 512 threads, Simple".
   std::string launch_for(const Call& call);
 
   // Calls so far whose data went straight from buffer to buffer, and how many allocations of other

@@ -112,16 +112,24 @@ class CudaDeviceBackend final : public DeviceBackend {
     return true;
   }
 
-  const RankMachine& machine() const override { return tuner_->machine(); }
-
-  Choice choose(const Call& call) override {
-    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
-  }
+  Tuner& tuner() override { return *tuner_; }
 
   const VerifiedPlan& plan_for(const Call& call) override {
     const Choice choice = choose(call);
     return *tuner_->plan(choice.zero_copy.value_or(choice.plan));
   }
+  // As this rank launches it: a short message has fewer slices than there may be channels, and ranks may have other
+  // queues.
+  std::string launch_for(const Call& call) override {
+    Choice choice = choose(call);
+    const Ready& ready = ready_for(call);
+    const LaunchGrid grid = CudaRank::grid_of(*ready.prepared);
+    choice.launch.channels = grid.channels;
+    choice.queues = grid.queues;
+    if (ready.host_path) choice.launch.host.channels = CudaRank::grid_of(*ready.host_path).channels;
+    return choice.launch_text();
+  }
+
   void finish() override { cuda_.finish(); }
   void look_at_reports() override { cuda_.look_at_reports(); }
   void stop_waiting() override { cuda_.stop_waiting(); }
@@ -131,6 +139,10 @@ class CudaDeviceBackend final : public DeviceBackend {
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
+  Choice choose(const Call& call) {
+    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
+  }
+
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
     std::shared_ptr<PreparedLaunch> prepared;
@@ -237,9 +249,11 @@ auto where_possible(const Logger& log, const Settings& settings, const Make& mak
 
 }  // namespace
 
+void DeviceBackend::check_device(int device) { CudaRank::check_device(device); }
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int device, const Settings& settings,
                                                      std::shared_ptr<Segment> segment, Peers peers,
-                                                     const Topology& topology) {
+                                                     const AgreedTopology& topology) {
   PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.peer_memory);
   RankMachine machine =
       gpu_machine(topology, bootstrap.all_gather(identity_of(device)), memory.keeps_lines_whole(), settings);
@@ -256,7 +270,8 @@ std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int d
 std::vector<std::unique_ptr<DeviceBackend>> DeviceBackend::in_process(std::span<const int> devices,
                                                                       const Settings& settings,
                                                                       const std::shared_ptr<Segment>& segment,
-                                                                      const Topology& topology) {
+                                                                      const AgreedTopology& topology) {
+  for (const int device : devices) check_device(device);
   std::vector<PeerMemory> memories = PeerMemory::in_process(devices, CudaRank::block_bytes(), settings.peer_memory);
   if (memories.empty()) return {};
   std::vector<GpuIdentity> identities;

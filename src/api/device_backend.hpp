@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/agreed_topology.hpp"
 #include "base/settings.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/bootstrap.hpp"
@@ -14,20 +15,22 @@
 #include "runtime/host/device_calls.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
-#include "topology/topology.hpp"
-#include "tuner/choice.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait {
 
 class DeviceBackend {
  public:
+  // Whether this rank can use its device: else it throws kSystem, with what to do.
+  static void check_device(int device);
   // Collective over the ranks of `bootstrap`. Throws on all ranks where it fails on one.
   static std::unique_ptr<DeviceBackend> create(Bootstrap& bootstrap, int device, const Settings& settings,
-                                               std::shared_ptr<Segment> segment, Peers peers, const Topology& topology);
+                                               std::shared_ptr<Segment> segment, Peers peers,
+                                               const AgreedTopology& topology);
   // Of all ranks of this process.
   static std::vector<std::unique_ptr<DeviceBackend>> in_process(std::span<const int> devices, const Settings& settings,
                                                                 const std::shared_ptr<Segment>& segment,
-                                                                const Topology& topology);
+                                                                const AgreedTopology& topology);
 
   virtual ~DeviceBackend() = default;
   // `scalar`: what this rank's input is multiplied by before the sum; may be null. What these two have started needs
@@ -35,9 +38,9 @@ class DeviceBackend {
   virtual bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) = 0;
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
-  virtual const RankMachine& machine() const = 0;
-  virtual Choice choose(const Call& call) = 0;
+  virtual Tuner& tuner() = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
+  virtual std::string launch_for(const Call& call) = 0;
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   virtual void finish() = 0;
   // The failure record has what kernels reported by now. From any thread.

@@ -14,14 +14,16 @@ namespace {
 
 }  // namespace
 
+void DeviceBackend::check_device(int) { refuse(); }
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers,
-                                                     const Topology&) {
+                                                     const AgreedTopology&) {
   refuse();
 }
 
 std::vector<std::unique_ptr<DeviceBackend>> DeviceBackend::in_process(std::span<const int>, const Settings&,
                                                                       const std::shared_ptr<Segment>&,
-                                                                      const Topology&) {
+                                                                      const AgreedTopology&) {
   refuse();
 }
 

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include "base/small_file.hpp"
+
 namespace plait {
 
 namespace {
@@ -16,5 +18,10 @@ uint64_t number_of(const char* name_space) {
 uint64_t own_process_namespace() { return number_of("/proc/self/ns/pid"); }
 
 uint64_t own_network_namespace() { return number_of("/proc/thread-self/ns/net"); }
+
+std::string own_boot_id() {
+  const std::string text = read_small_file("/proc/sys/kernel/random/boot_id");
+  return text.substr(0, text.find('\n'));
+}
 
 }  // namespace plait

@@ -1,7 +1,8 @@
-// What tells processes apart.
+// What tells processes, and the hosts that they run on, apart.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace plait {
 
@@ -11,5 +12,9 @@ uint64_t own_process_namespace();
 
 // Names the set of network interfaces, ports and names of abstract sockets that this process uses, likewise.
 uint64_t own_network_namespace();
+
+// Names the kernel that this process runs on since it was started: equal in all containers of a host, different on
+// every other host and virtual machine. Empty where the kernel does not say.
+std::string own_boot_id();
 
 }  // namespace plait

@@ -128,7 +128,7 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.topology; },
      "a machine that stands in for this one when plans are chosen, such as summit, machine.json or kesch:nodes=2"},
-    {"PLAIT_LAUNCH", "<Simple|LL|LL128>:<CTAs>x<threads>[+<CTAs>:<share>%]",
+    {"PLAIT_LAUNCH", "<Simple|LL|LL128>:<channels>x<threads>[+<channels>:<share>%]",
      [](std::string_view text, Settings& settings) {
        settings.launch = text;
        return true;
@@ -144,7 +144,9 @@ constexpr Setting kSettings[] = {
     {"PLAIT_PDL", "0 or 1", read_pdl, [](const Settings& settings) { return std::string(settings.pdl ? "1" : "0"); },
      "whether kernels may be put on a GPU while those before them on their stream end (programmatic dependent launch)"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
-     [](const Settings& settings) { return std::string(name(settings.log_level)); }, "what is written to stderr"},
+     [](const Settings& settings) { return std::string(name(settings.log_level)); },
+     "what is written to stderr: with info also the machine that a communicator found, with debug every call and what "
+     "runs it"},
     {"PLAIT_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank of this process"},
     {"PLAIT_WORLD_SIZE", "a whole number from 1", nullptr, nullptr, "set by the launcher: number of ranks"},
     {"PLAIT_LOCAL_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank within this host"},

@@ -15,7 +15,7 @@ CudaDevice look_at(int device) {
   check_cuda(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device), "asking for a bus address");
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, device), "asking for a GPU's name");
-  return {properties.name, bus_id.data()};
+  return {properties.name, bus_id.data(), properties.major * 10 + properties.minor};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace plait {
 struct CudaDevice {
   std::string name;    // "NVIDIA H200"
   std::string bus_id;  // "0000:1b:00.0"
+  int capability = 0;  // compute capability: 90 for 9.0
 };
 
 struct CudaMachine {

@@ -131,21 +131,33 @@ constexpr Launcher kLaunchers[] = {
      .beside = {"MASTER_ADDR"}},
 };
 
-}  // namespace
+using NameLists = std::vector<VariableNames>;
 
-std::span<const Launcher> launchers() { return kLaunchers; }
-
-std::vector<std::string> launcher_variables() {
+// Of all launchers, each once, in the order of the alphabet.
+std::vector<std::string> names_of(NameLists (*lists_of)(const Launcher&)) {
   std::set<std::string> names;
   for (const Launcher& launcher : kLaunchers) {
-    names.insert(launcher.rank);
-    for (const VariableNames& some : {launcher.size, launcher.local_rank, launcher.local_size}) {
+    for (const VariableNames& some : lists_of(launcher)) {
       for (const char* name : some) {
         if (name != nullptr) names.insert(name);
       }
     }
   }
   return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+std::span<const Launcher> launchers() { return kLaunchers; }
+
+std::vector<std::string> launcher_variables() {
+  return names_of([](const Launcher& it) -> NameLists { return {it.size, it.local_rank, it.local_size, {it.rank}}; });
+}
+
+std::vector<std::string> all_launcher_variables() {
+  return names_of([](const Launcher& it) -> NameLists {
+    return {it.size, it.local_rank, it.local_size, it.proof, it.unique, it.beside, {it.rank, it.hosts}};
+  });
 }
 
 }  // namespace plait

@@ -41,5 +41,7 @@ std::span<const Launcher> launchers();
 
 // All variables that say which rank a process is, or of how many.
 std::vector<std::string> launcher_variables();
+// These, and all others that are looked at: what tests hide of whoever started them.
+std::vector<std::string> all_launcher_variables();
 
 }  // namespace plait

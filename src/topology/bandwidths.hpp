@@ -37,4 +37,7 @@ double socket_gbps(std::string_view vendor_or_architecture);
 // The memory of a CPU socket where Linux does not say: eight channels of DDR4-3200 carry 204.8, half of that each way.
 inline constexpr double kAssumedMemoryGbps = 100;
 
+// What joins a host to others where no NIC is known: a port of 100 Gbit/s.
+inline constexpr double kAssumedNicGbps = 12.5;
+
 }  // namespace plait

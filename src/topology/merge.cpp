@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "topology/bandwidths.hpp"
 #include "topology/builder.hpp"
 
 namespace plait {
@@ -63,6 +64,7 @@ class Merger {
 
   Topology finish(std::string name, std::string source) {
     number_gpus();
+    assume_nics();
     MachineBuilder builder(std::move(name), std::move(source));
     for (std::string& note : notes_) builder.warn(std::move(note));
     for (Merged& device : merged_) {
@@ -158,6 +160,29 @@ class Merger {
         return key(a) < key(b);
       });
       for (size_t i = 0; i < gpus.size(); ++i) merged_[static_cast<size_t>(gpus[i])].number = static_cast<int>(i);
+    }
+  }
+
+  // Linux shows NICs of class infiniband only, and hosts that ranks come from are joined by something.
+  void assume_nics() {
+    std::map<int, int> cpu_of_node;
+    std::set<int> joined;
+    for (size_t i = 0; i < merged_.size(); ++i) {
+      const auto& [facts, node, number] = merged_[i];
+      if (facts.kind == DeviceKind::kCpu) cpu_of_node.emplace(node, static_cast<int>(i));
+      if (facts.kind == DeviceKind::kNic && facts.port_gbps > 0) joined.insert(node);
+    }
+    if (cpu_of_node.size() < 2) return;
+    const std::string assumed = join("assumed: ", kAssumedNicGbps, " GB/s, as one port of 100 Gbit/s");
+    for (const auto& [node, cpu] : cpu_of_node) {
+      if (joined.count(node) > 0) continue;
+      Device nic;
+      nic.kind = DeviceKind::kNic;
+      nic.port_gbps = kAssumedNicGbps;
+      nic.source = assumed;
+      add_link(cpu, add_device(nic, node), LinkKind::kPcie,
+               {kAssumedPcieLanes, pcie_gbps(kAssumedPcieGigatransfers, kAssumedPcieLanes), "assumed"});
+      notes_.push_back(join(assumed, ", between node ", node, " and the others, since no NIC is known there"));
     }
   }
 

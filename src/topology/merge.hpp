@@ -21,7 +21,7 @@ struct HostView {
 // and PCIe switches where the address is; all else, and what has neither, where kind and name are. GPUs are numbered in
 // the order of their addresses. What views say of one thing differently, the wider link and the first fact that is not
 // empty hold. Links to GPUs that only another view sees (open_links) become links. NVSwitches of no node are one where
-// GPUs of the same fabric hang on them.
+// GPUs of the same fabric hang on them. A host among others of which no NIC is known gets one, and a note says so.
 //
 // Throws kInvalidArgument where there is no view, a view has several nodes, or views of a host do not fit together:
 // then they are of two hosts that go by one name.

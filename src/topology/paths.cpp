@@ -90,7 +90,14 @@ std::optional<PathFinder::Route> PathFinder::bus_route(int from, int to) const {
 }
 
 std::vector<PathFinder::Route> PathFinder::nearest_nics(int from) const {
-  return nearest(from, [&](int at) { return device(at).kind == DeviceKind::kNic; }, passes_bus);
+  const auto leads_on = [&](const Edge& edge) { return link(edge.hop).kind == LinkKind::kNetwork; };
+  return nearest(
+      from,
+      [&](int at) {
+        const std::vector<Edge>& edges = edges_[static_cast<size_t>(at)];
+        return device(at).kind == DeviceKind::kNic && std::any_of(edges.begin(), edges.end(), leads_on);
+      },
+      passes_bus);
 }
 
 Path PathFinder::make_path(PathKind kind, std::vector<Route> legs, int via) const {

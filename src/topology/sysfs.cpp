@@ -175,7 +175,8 @@ void Sysfs::read_sockets() {
   }
   unite(cpus);
   SysfsSocket common;
-  const std::string cpuinfo = read_small(cpuinfo_);
+  // The first CPUs: of hundreds the kernel takes milliseconds to write it all.
+  const std::string cpuinfo = read_small_file(cpuinfo_, size_t{1} << 14);
   for (const char* key : {"model name", "cpu model", "cpu", "Processor"}) {
     if (common.model.empty()) common.model = cpuinfo_value(cpuinfo, key);
   }

@@ -44,6 +44,7 @@ struct Choice {
 
   // The rest is for ranks on GPUs.
   LaunchShape launch;
+  int queues = 1;  // of the rank of `plan` that has most: as many CTAs has a channel
   // The plan for the last slice of each channel, where another one than `plan` is done sooner there. Only with signals.
   std::optional<PlanChoice> ending;
   // Better than that, where every rank's buffers can be mapped by the others: data goes straight from buffer to buffer,
@@ -51,7 +52,9 @@ struct Choice {
   std::optional<PlanChoice> zero_copy;
   bool insists_on_zero_copy = false;  // the user does
 
-  std::string ending_text() const;  // ", the last slice of each channel as flat(both)", or nothing
+  std::string reason() const;  // for what runs on GPUs, in one sentence
+  // How it is launched: "16 channels, 32 CTAs of 512 threads, Simple, the last slice of each channel as flat(both)".
+  std::string launch_text() const;
 };
 
 }  // namespace plait

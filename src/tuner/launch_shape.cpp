@@ -10,6 +10,16 @@
 
 namespace plait {
 
+namespace {
+
+// "16 channels, 32 CTAs"
+std::string channels_text(int channels, int queues) {
+  const auto counted = [](int count, const char* what) { return join(count, " ", what, count == 1 ? "" : "s"); };
+  return join(counted(channels, "channel"), ", ", counted(channels * queues, "CTA"));
+}
+
+}  // namespace
+
 const char* name(Protocol protocol) {
   constexpr const char* kNames[kProtocolCount] = {"Simple", "LL", "LL128"};
   return kNames[static_cast<int>(protocol)];
@@ -26,11 +36,12 @@ std::optional<Protocol> parse_protocol(std::string_view text) {
 
 double HostPath::percent() const { return std::round(share * 1000) / 10; }
 
-std::string to_text(const LaunchShape& shape) {
-  std::string text = join(shape.channels, shape.channels == 1 ? " CTA of " : " CTAs of ", shape.threads, " threads, ",
-                          name(shape.protocol));
+std::string to_text(const LaunchShape& shape, int queues) {
+  std::string text =
+      join(channels_text(shape.channels, queues), " of ", shape.threads, " threads, ", name(shape.protocol));
   if (shape.host.channels > 0) {
-    text += join(", and ", shape.host.channels, " for ", shape.host.percent(), "% through host memory");
+    text += join(", and ", channels_text(shape.host.channels, queues), " for ", shape.host.percent(),
+                 "% through host memory");
   }
   return text;
 }
@@ -39,9 +50,9 @@ LaunchShape parse_launch_shape(std::string_view text) {
   const auto refuse = [&] {
     fail(ErrorCode::kInvalidArgument, "PLAIT_LAUNCH is '", text,
          "'; it should look like Simple:16x512, LL128:32x512 or LL:8x256: protocol, 1 to ", kMostChannels,
-         " CTAs, and threads of each, a multiple of 32 from ", kLeastThreads, " to ", kMostThreads,
+         " channels, and threads of each of their CTAs, a multiple of 32 from ", kLeastThreads, " to ", kMostThreads,
          "; with Simple perhaps +4:8% behind that, for 1 to ", kMostHostChannels,
-         " CTAs more that carry 8% through host memory");
+         " channels more that carry 8% through host memory");
   };
   LaunchShape shape;
   const size_t colon = text.find(':');

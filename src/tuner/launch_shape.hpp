@@ -49,8 +49,15 @@ struct LaunchShape {
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };
 
-// "16 CTAs of 512 threads, Simple", "62 CTAs of 512 threads, Simple, and 4 for 8.2% through host memory".
-std::string to_text(const LaunchShape& shape);
+// What a rank launches of it: no more channels than there are slices, each a CTA for each queue that this rank has.
+struct LaunchGrid {
+  int channels = 1;
+  int queues = 1;
+};
+
+// With so many queues: "16 channels, 32 CTAs of 512 threads, Simple", "62 channels, 124 CTAs of 512 threads, Simple,
+// and 4 channels, 8 CTAs for 8.2% through host memory".
+std::string to_text(const LaunchShape& shape, int queues);
 // Reads PLAIT_LAUNCH, such as "LL:32x512" or "Simple:62x512+4:8%" (where HostPath::bytes_per_second stays 0).
 // Throws kInvalidArgument with the expected form.
 LaunchShape parse_launch_shape(std::string_view text);

@@ -14,8 +14,17 @@ std::string PlanChoice::text() const {
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
 
-std::string Choice::ending_text() const {
-  return ending ? ", the last slice of each channel as " + ending->text() : "";
+std::string Choice::reason() const {
+  if (zero_copy) return zero_copy->reason;
+  return ending ? join(plan.reason, "; ", ending->reason) : plan.reason;
+}
+
+std::string Choice::launch_text() const {
+  std::string kernels = to_text(launch, queues);
+  if (ending) kernels += ", the last slice of each channel as " + ending->text();
+  if (!zero_copy) return kernels;
+  const bool on_sms = zero_copy->arguments.engine == Engine::kSm;
+  return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;
 }
 
 Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
@@ -101,6 +110,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   // Flags inside the data need one queue, so whoever insists on them gets it.
   if (is_free && launch_ && launch_->protocol != Protocol::kSimple) choice.plan.arguments.parts = 1;
   const VerifiedPlan& plan = *this->plan(choice.plan);
+  choice.queues = queues_of(plan);
   const GpuLaunch launches(machine_, query);
   if (launch_) {
     choice.launch = *launch_;
@@ -141,12 +151,21 @@ bool Tuner::is_same(const Choice& a, const Choice& b) const {
          text(a.zero_copy) == text(b.zero_copy) && a.plan.reason == b.plan.reason;
 }
 
+CostCurve Tuner::cost(const Choice& choice) { return cost(choice, load_of(choice)); }
+
+LinkLoad Tuner::load_of(const Choice& choice) {
+  return link_load(*plan(choice.plan), machine_.topology, machine_.placement);
+}
+
+CostCurve Tuner::cost(const Choice& choice, const LinkLoad& load) {
+  Routes routes(machine_.topology, machine_.placement);
+  return cost_of(*plan(choice.plan), load, routes, machine_.profile->costs, choice.launch.protocol);
+}
+
 ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
   ChoiceRange made{from, to, std::move(choice), 0, 0, 0};
-  const VerifiedPlan& plan = *this->plan(made.choice.plan);
-  Routes routes(machine_.topology, machine_.placement);
-  const LinkLoad load = link_load(plan, machine_.topology, machine_.placement);
-  const CostCurve curve = cost_of(plan, load, routes, machine_.profile->costs, made.choice.launch.protocol);
+  const LinkLoad load = load_of(made.choice);
+  const CostCurve curve = cost(made.choice, load);
   made.from_seconds = curve.seconds(static_cast<double>(from));
   made.to_seconds = curve.seconds(static_cast<double>(to));
   const double bound = load.lower_bound(1);

@@ -39,6 +39,8 @@ class Tuner {
   // How a message of so many bytes goes from one rank to another, between GPUs; both ends choose alike.
   MessageChoice choose_message(size_t bytes) const;
   std::shared_ptr<const VerifiedPlan> plan(const PlanChoice& choice) { return plans_.get(choice); }
+  // What the model says that its plan takes.
+  CostCurve cost(const Choice& choice);
   // All choices for messages from 1 byte to `most`, of one collective, root and type; a barrier has one, of 0 bytes.
   std::vector<ChoiceRange> ranges(Query query, size_t most);
 
@@ -50,6 +52,8 @@ class Tuner {
   void launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
                       const LaunchWish& wish);
   bool is_same(const Choice& a, const Choice& b) const;
+  LinkLoad load_of(const Choice& choice);
+  CostCurve cost(const Choice& choice, const LinkLoad& load);
   ChoiceRange range(size_t from, size_t to, Choice choice);
 
   const RankMachine machine_;

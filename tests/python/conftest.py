@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from ranks import is_about_ranks
 
 
 def pytest_configure():
@@ -15,5 +16,5 @@ def pytest_configure():
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(("PLAIT_", "OMPI_", "PMI", "SLURM_")) or name in ("RANK", "WORLD_SIZE"):
+        if is_about_ranks(name):
             monkeypatch.delenv(name)

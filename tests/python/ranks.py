@@ -11,8 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import plait
+from plait import _core
 
 TIMEOUT = 60  # seconds after which a test has failed
+
+_OF_LAUNCHERS = frozenset(_core.all_launcher_variables())
+
+
+def is_about_ranks(variable: str) -> bool:
+    """Whether Plait reads it: a setting, or what a launcher said to whoever runs the tests."""
+    return variable.startswith("PLAIT_") or variable in _OF_LAUNCHERS
 
 
 def settings(**changes: Any) -> plait.Settings:
@@ -56,7 +64,7 @@ def command(*arguments: Any) -> list[str]:
 def environment(**changes: str) -> dict[str, str]:
     """Of a process that no launcher started, which finds the package that this process uses."""
     package = os.path.dirname(os.path.dirname(plait.__file__))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PLAIT_", "OMPI_", "PMI"))}
+    kept = {name: value for name, value in os.environ.items() if not is_about_ranks(name)}
     path = os.pathsep.join(filter(None, [package, kept.get("PYTHONPATH")]))
     return kept | {"PYTHONPATH": path, "PLAIT_WAIT": "yield"} | changes
 

@@ -88,7 +88,7 @@ def on_fake_gpus(monkeypatch, capsys):
         communicator._core = SimpleNamespace(
             plan_for=core.plan_for,
             reason_for=core.reason_for,
-            launch_for=lambda call: "16 CTAs of 512 threads, LL",
+            launch_for=lambda call: "16 channels, 16 CTAs of 512 threads, LL",
             **{name: getattr(core, name) for name in ("rank", "size", "closed", "run", "abort", "close")},
         )
         return communicator
@@ -204,7 +204,7 @@ def test_ratios_are_those_of_the_better_mode(on_fake_gpus, tmp_path):
     assert place["peers"][PLAIN]["ratio"]["median"] == pytest.approx(4.5)
     assert place["host_us"] == pytest.approx(3.25)
     assert report["geometric_mean_of_ratios"][PLAIN]["in_place"] == pytest.approx(4.5)
-    assert report["results"][0]["launch"] == "16 CTAs of 512 threads, LL"
+    assert report["results"][0]["launch"] == "16 channels, 16 CTAs of 512 threads, LL"
     assert report["env"]["NCCL_NVLS_ENABLE"] == "0"
     machine = report["machine"]
     assert (machine["gpu"], machine["gpus"], machine["driver"]) == ("NVIDIA H200", 2, "580.95.05")

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from plait import _core
 from plait.cli import main
 from ranks import TIMEOUT, cli, command, environment, launch
 
@@ -333,6 +334,19 @@ def test_ranks_know_nothing_of_other_launchers():
         result = cli("run", "-n", ranks, "--", *program, **others)
         assert result.returncode == 0, result.stderr
         assert sorted(result.stdout.splitlines()) == [f"{rank} {ranks} ['MASTER_PORT']" for rank in range(ranks)]
+
+
+def test_no_test_is_a_rank_of_somebodys_job():
+    assert _core.launch_environment() is None
+
+
+def test_nor_under_a_launcher():
+    """Whoever runs the tests may be a rank; the fixture of conftest.py hides that from them."""
+    said = os.environ | dict.fromkeys(_core.all_launcher_variables(), "1")
+    test = f"{__file__}::{test_no_test_is_a_rank_of_somebodys_job.__name__}"
+    pytest_command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    result = subprocess.run(pytest_command, capture_output=True, text=True, env=said, timeout=TIMEOUT)
+    assert result.returncode == 0, result.stdout
 
 
 def test_what_launchers_say_and_contradict():

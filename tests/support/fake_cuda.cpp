@@ -34,6 +34,7 @@ void FakeCuda::reset() {
   next_address_ = uint64_t{1} << 32;
   waits_ = queries_ = closed_amid_calls_ = 0;
   free_part_ = 1;
+  gpu_ = {};
 }
 
 void FakeCuda::set_length_of_calls(std::chrono::milliseconds length) {
@@ -252,7 +253,23 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
 }
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return cudaErrorNotSupported; }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return FakeCuda::get().gpu().image; }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  const FakeCuda::Gpu& gpu = FakeCuda::get().gpu();
+  *properties = {};
+  std::strncpy(properties->name, gpu.name, sizeof properties->name - 1);
+  properties->major = gpu.major;
+  properties->minor = gpu.minor;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 12040;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
 const char* cudaGetErrorName(cudaError_t) { return "an error"; }
 const char* cudaGetErrorString(cudaError_t) { return "of the fake"; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }

@@ -28,6 +28,15 @@ class FakeCuda {
   void free(const std::byte* memory);
   void set_free_memory(double part);
 
+  // What the GPU is, and what comes of asking for a kernel for it.
+  struct Gpu {
+    const char* name = "a GPU";
+    int major = 9, minor = 0;
+    cudaError_t image = cudaSuccess;
+  };
+  void set_gpu(const Gpu& gpu) { gpu_ = gpu; }
+  const Gpu& gpu() const { return gpu_; }
+
   // From now on as at the end of a process, when CUDA has gone before the threads that use it.
   void go();
 
@@ -71,6 +80,7 @@ class FakeCuda {
   size_t waits_ = 0, queries_ = 0, closed_amid_calls_ = 0;
   double free_part_ = 1;
   bool is_gone_ = false;
+  Gpu gpu_;
 };
 
 }  // namespace plait::test

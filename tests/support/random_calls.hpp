@@ -78,7 +78,8 @@ inline BindLimits limits_of(const Settings& settings) {
 }
 
 inline std::shared_ptr<const VerifiedPlan> plan_for(const Call& call, int ranks, const Settings& settings) {
-  Tuner tuner(host_machine(live_topology(false), ranks, settings), settings, host_plan_limits(settings), true);
+  Tuner tuner(host_machine(topology_in_process(ranks, settings, false), settings), settings, host_plan_limits(settings),
+              true);
   return tuner.plan(tuner.choose({call.collective, message_bytes(call, ranks), call.root, call.type}).plan);
 }
 

@@ -36,7 +36,7 @@ _FIXED = (
     (("-M", "--memory"), ("0",), "memory is not reported"),
     (("-x", "--cta_policy"), (), "NCCL has such a policy; PLAIT_MAX_SMS limits the SMs that Plait uses"),
     (("-D", "--device_implementation"), ("0",), "NCCL's device API is not here"),
-    (("-V", "--device_cta_count"), (), "NCCL's device API is not here; PLAIT_LAUNCH pins CTAs"),
+    (("-V", "--device_cta_count"), (), "NCCL's device API is not here; PLAIT_LAUNCH pins channels"),
 )
 
 

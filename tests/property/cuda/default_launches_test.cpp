@@ -46,7 +46,7 @@ class Calls {
     uint64_t most = 0;
     for (self_.rank = 0; self_.rank < ranks_; ++self_.rank) {
       const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::limits(choice.launch, plan.plan()));
-      const std::string what = join(to_text(call), ", rank ", self_.rank, " of ", ranks_, ", ", to_text(choice.launch));
+      const std::string what = join(to_text(call), ", rank ", self_.rank, " of ", ranks_, ", ", choice.launch_text());
       std::optional<BoundPlan> end;
       if (ending) {
         const BindLimits limits = CudaRank::limits(choice.launch, ending->plan());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "algorithms/algorithm.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
@@ -15,23 +16,27 @@ namespace {
 constexpr DataType kType = DataType::kFloat32;
 constexpr LaunchShape kSignals{Protocol::kSimple, 8, 256}, kPackets{Protocol::kLl, 64, 512};
 
-// Of rank 0 of two, for buffers so many bytes after multiples of everything.
-const void* kernel_for(Collective collective, size_t count, const LaunchShape& shape, size_t input_at,
-                       size_t output_at) {
+// Of rank 0 of two.
+PreparedLaunch prepared(Collective collective, size_t count, const LaunchShape& shape, const char* algorithm) {
   const Call call{collective, kType, ReduceOp::kSum, 0, count};
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = 2;
   arguments.engine = Engine::kSm;
   arguments.access = Access::kStaged;
-  const VerifiedPlan plan = verify(make_plan("flat(store)", arguments));
+  const VerifiedPlan plan = verify(make_plan(algorithm, arguments));
   DeviceRank self;
   self.ranks = 2;
   for (int rank = 0; rank < 2; ++rank) self.blocks[rank] = reinterpret_cast<std::byte*>(uint64_t{1} << (40 + rank));
-  const BoundPlan bound = bind(plan, call, 0, CudaRank::limits(shape, plan.plan()));
-  PreparedLaunch prepared(bound, call, shape, self, 0);
+  return PreparedLaunch(bind(plan, call, 0, CudaRank::limits(shape, plan.plan())), call, shape, self, 0);
+}
+
+// For buffers so many bytes after multiples of everything.
+const void* kernel_for(Collective collective, size_t count, const LaunchShape& shape, size_t input_at,
+                       size_t output_at) {
+  PreparedLaunch launch = prepared(collective, count, shape, "flat(store)");
   const auto at = [](int region, size_t bytes) { return reinterpret_cast<void*>((uint64_t{1} << region) + bytes); };
-  return prepared.launch(at(44, input_at), at(45, output_at)).kernel.function;
+  return launch.launch(at(44, input_at), at(45, output_at)).kernel.function;
 }
 
 TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
@@ -72,6 +77,18 @@ TEST(PreparedLaunch, TwoShotCallsTakeWordsWhereAllAreWhole) {
     EXPECT_EQ(kernel(64, 0, 4), any);
     EXPECT_EQ(kernel(63, 0, 0), any);  // half a word at the end of each block
   }
+}
+
+// What people are told of a launch: no more channels than slices, each a CTA for each queue of this rank.
+TEST(PreparedLaunch, SaysItsGrid) {
+  const auto grid = [](size_t count, const char* algorithm) {
+    const PreparedLaunch launch = prepared(Collective::kAllReduce, count, kSignals, algorithm);
+    EXPECT_EQ(launch.ctas(), launch.grid().channels * launch.grid().queues);
+    return std::pair(launch.grid().channels, launch.grid().queues);
+  };
+  EXPECT_EQ(grid(1 << 20, "flat(store)"), std::pair(8, 1));
+  EXPECT_EQ(grid(1 << 20, "flat(store, parts=2)"), std::pair(8, 3));
+  EXPECT_EQ(grid(2, "flat(store)"), std::pair(1, 1));
 }
 
 }  // namespace

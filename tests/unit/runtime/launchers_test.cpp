@@ -299,6 +299,11 @@ TEST(Launchers, WithoutTheirVariablesThereIsNone) {
   for (const char* kept : {"MASTER_PORT", "SLURM_JOB_ID", "FLUX_URI", "PLAIT_JOB"}) {
     EXPECT_EQ(std::ranges::count(names, kept), 0) << kept;
   }
+  const std::vector<std::string> all_names = all_launcher_variables();
+  EXPECT_TRUE(std::ranges::includes(all_names, names));
+  for (const char* looked_at : {"MASTER_PORT", "SLURM_JOB_ID", "SLURM_STEPID", "FLUX_URI", "FLUX_JOB_NNODES"}) {
+    EXPECT_EQ(std::ranges::count(all_names, looked_at), 1) << looked_at;
+  }
 }
 
 }  // namespace

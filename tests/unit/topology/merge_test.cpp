@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "support/host_views.hpp"
 #include "topology/describe.hpp"
 #include "topology/machines.hpp"
 #include "topology/paths.hpp"
@@ -14,48 +15,8 @@
 namespace plait {
 namespace {
 
-// A DGX-1 as its driver would show it: with addresses and UUIDs, in the order that readers give.
-Topology host(const std::string& serial = "a") {
-  Topology topology = machine("dgx1-v100");
-  for (const int gpu : devices_of(topology, DeviceKind::kGpu)) {
-    Device& device = topology.devices[static_cast<size_t>(gpu)];
-    const char number = device.name.back();
-    device.bus_id = std::string("0000:0") + number + ":00.0";
-    device.uuid = "GPU-" + serial + number;
-  }
-  for (const int nic : devices_of(topology, DeviceKind::kNic)) {
-    Device& device = topology.devices[static_cast<size_t>(nic)];
-    device.bus_id = std::string("0000:4") + device.name.back() + ":00.0";
-  }
-  return topology;
-}
-
-// What a container sees that was given these GPUs: they count from 0, and links to others are open.
-Topology container(const Topology& whole, const std::vector<std::string>& names) {
-  std::vector<int> gpus;
-  for (const std::string& name : names) gpus.push_back(device_named(whole, name));
-  Topology part = select(whole, gpus);
-  int number = 0;
-  for (const int gpu : devices_of(part, DeviceKind::kGpu)) {
-    part.devices[static_cast<size_t>(gpu)].name = join("gpu", number++);
-  }
-  for (const Link& link : whole.links) {
-    if (!joins_gpus(link.kind)) continue;
-    for (const auto& [inside, outside] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
-      const bool in = std::count(gpus.begin(), gpus.end(), inside) > 0;
-      const bool out = std::count(gpus.begin(), gpus.end(), outside) == 0;
-      if (!in || !out) continue;
-      const std::string& bus_id = whole.devices[static_cast<size_t>(inside)].bus_id;
-      const auto same = [&](const Device& device) { return device.bus_id == bus_id; };
-      const auto at = std::find_if(part.devices.begin(), part.devices.end(), same);
-      part.open_links.push_back({static_cast<int>(at - part.devices.begin()),
-                                 whole.devices[static_cast<size_t>(outside)].bus_id, link.kind, link.width, link.gbps,
-                                 link.source});
-    }
-  }
-  validate(part);
-  return part;
-}
+using test::container;
+using test::host;
 
 std::vector<std::string> device_texts(const Topology& topology) {
   std::vector<std::string> texts;
@@ -186,6 +147,19 @@ TEST(Merge, HostsOfOneFabricShareItsNvswitch) {
   EXPECT_EQ(groups[0].gpus.size(), 16u);
   // Nothing says that these two are joined.
   EXPECT_EQ(find_groups(merge({{"a", tray("a", "")}, {"b", tray("b", "")}}), GroupRule::kGpuOnly).size(), 2u);
+}
+
+// Linux shows NICs of class infiniband only.
+TEST(Merge, HostsOfWhichNoNicIsKnownAreJoinedAllTheSame) {
+  Topology bare = host("a");
+  for (Device& device : bare.devices) device.port_gbps = 0;
+  const Topology merged = merge({{"a", bare}, {"b", host("b")}});
+  EXPECT_NO_THROW(validate(merged));
+  ASSERT_EQ(merged.notes.size(), 1u);
+  expect_contains(merged.notes[0], "assumed: 12.5 GB/s, as one port of 100 Gbit/s, between node 0 and the others");
+  const PathFinder finder(merged);
+  EXPECT_EQ(finder.best(device_named(merged, "n0.gpu0"), device_named(merged, "n1.gpu0"))->kind, PathKind::kNet);
+  EXPECT_EQ(merge({{"a", bare}, {"a", bare}}).notes.size(), 0u);  // one host needs none
 }
 
 TEST(Merge, TakesTheWiderLinkAndEveryFact) {

@@ -27,11 +27,12 @@ GpuQuery query_of(Collective collective, size_t bytes, int ranks) {
 TEST(LaunchShape, ReadsWhatItWrites) {
   const LaunchShape shape = parse_launch_shape("LL128:48x256");
   EXPECT_EQ(shape, (LaunchShape{Protocol::kLl128, 48, 256}));
-  EXPECT_EQ(to_text(shape), "48 CTAs of 256 threads, LL128");
-  EXPECT_EQ(to_text(parse_launch_shape("Simple:1x64")), "1 CTA of 64 threads, Simple");
+  EXPECT_EQ(to_text(shape, 1), "48 channels, 48 CTAs of 256 threads, LL128");
+  EXPECT_EQ(to_text(parse_launch_shape("Simple:1x64"), 1), "1 channel, 1 CTA of 64 threads, Simple");
   const LaunchShape with_host = parse_launch_shape("Simple:62x512+4:8.25%");
   EXPECT_EQ(with_host, (LaunchShape{Protocol::kSimple, 62, 512, {4, 0.0825}}));
-  EXPECT_EQ(to_text(with_host), "62 CTAs of 512 threads, Simple, and 4 for 8.3% through host memory");
+  EXPECT_EQ(to_text(with_host, 2),
+            "62 channels, 124 CTAs of 512 threads, Simple, and 4 channels, 8 CTAs for 8.3% through host memory");
   // In any case, and by its former name.
   for (const char* spelling : {"LL128:48x256", "ll128:48x256", "lines:48x256"}) {
     EXPECT_EQ(parse_launch_shape(spelling), shape) << spelling;
@@ -94,7 +95,7 @@ TEST(GpuChoice, EveryChoiceVerifiesAndCanBeLaunched) {
           // CTAs that wait for each other fit: one of 512 threads on an SM, or two of 256.
           if (queues > 1 || (sharing > 1 && launch.channels > 1)) {
             EXPECT_LE(launch.channels * queues * sharing, query.processors * (launch.threads > 256 ? 1 : 2))
-                << to_text(launch) << " for " << bytes << " bytes, " << ranks << " ranks";
+                << to_text(launch, queues) << " for " << bytes << " bytes, " << ranks << " ranks";
           }
         }
       }
@@ -114,7 +115,7 @@ TEST(GpuChoice, KeepsNoMoreSmsBusyThanItMay) {
           const Plan plan = made(choice.plan).plan();
           for (const RankPlan& rank : plan.ranks) {
             EXPECT_LE(choice.launch.channels * static_cast<int>(rank.queues.size()), most)
-                << plan.algorithm << ", " << to_text(choice.launch) << ", " << name(query.collective) << " of " << bytes
+                << plan.algorithm << ", " << choice.launch_text() << ", " << name(query.collective) << " of " << bytes
                 << " bytes over " << ranks << " ranks";
           }
           EXPECT_EQ(choice.launch.host.channels, 0);
@@ -122,6 +123,22 @@ TEST(GpuChoice, KeepsNoMoreSmsBusyThanItMay) {
       }
     }
   }
+}
+
+// A channel has a CTA for each queue of the plan.
+TEST(GpuChoice, SaysHowManyChannelsAndHowManyCtas) {
+  const auto launch_of = [](size_t bytes, const std::string& algorithm, bool host_path = false, int ranks = 4) {
+    GpuQuery query = query_of(Collective::kAllReduce, bytes, ranks);
+    query.host_path = host_path;
+    return choose_on_gpus(query, algorithm).launch_text();
+  };
+  EXPECT_EQ(launch_of(8, ""), "1 channel, 1 CTA of 64 threads, LL");
+  EXPECT_EQ(launch_of(64 << 20, "all_reduce:flat(store)"), "64 channels, 64 CTAs of 256 threads, Simple");
+  EXPECT_EQ(launch_of(64 << 20, ""), "64 channels, 192 CTAs of 256 threads, Simple");
+  EXPECT_EQ(launch_of(16 << 20, "", false, 2),
+            "64 channels, 128 CTAs of 512 threads, Simple, the last slice of each channel as flat(both, parts=4)");
+  EXPECT_EQ(launch_of(256 << 20, "").substr(0, 18), "copy engines, else");
+  EXPECT_NE(launch_of(512 << 20, "", true, 2).find(" channels, 8 CTAs for "), std::string::npos);
 }
 
 TEST(GpuChoice, FlagsForSmallMessagesAndQueuesForLongOnes) {

@@ -10,6 +10,7 @@
 #include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/memory/device_block.hpp"
 #include "tuner/carried_flags.hpp"
+#include "tuner/gpu_launch.hpp"
 
 namespace plait {
 namespace {
@@ -114,8 +115,8 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
   const int most_channels = host_path != nullptr ? kMostHostChannels : kMostChannels;
   if (shape.channels < 1 || shape.channels > most_channels || shape.threads < kLeastThreads ||
       shape.threads > kMostThreads || shape.threads % 32 != 0) {
-    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", most_channels, " CTAs of ", kLeastThreads, " to ",
-         kMostThreads, " threads, a multiple of 32; not ", to_text(shape));
+    fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", most_channels, " channels, with CTAs of ", kLeastThreads,
+         " to ", kMostThreads, " threads, a multiple of 32; not ", to_text(shape, queues_of(*bound.plan)));
   }
   const QueueProgram program = make_queue_program(bound, call, self.rank, shape.protocol, ending);
   kernel_.function = call_kernel(variant_of(shape.protocol), call.type);
@@ -149,7 +150,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     if (kernel->function == nullptr || is_resident(*kernel, beside)) continue;
     fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel->ctas() + beside, " CTAs of ", shape.threads,
          " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", resident_ctas(*kernel),
-         "; use fewer CTAs or threads");
+         "; use fewer channels or threads");
   }
 }
 

@@ -46,6 +46,7 @@ class PreparedLaunch {
 
   const Call& call() const { return call_; }
   int ctas() const { return kernel_.ctas(); }
+  LaunchGrid grid() const { return {static_cast<int>(kernel_.grid.x), static_cast<int>(kernel_.grid.y)}; }
   Launch launch(const void* input, void* output);
   // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this. `early`: see
   // pdl.hpp.

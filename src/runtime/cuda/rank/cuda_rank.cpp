@@ -15,6 +15,7 @@
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/driver/free_when_idle.hpp"
 #include "runtime/cuda/driver/pdl.hpp"
+#include "runtime/cuda/driver/served_gpu.hpp"
 #include "runtime/cuda/driver/stream_fork.hpp"
 #include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
@@ -289,6 +290,12 @@ CudaRank::Impl::~Impl() {
   states.reset();
 }
 
+void CudaRank::check_device(int device) {
+  const CaptureAside aside;
+  const DeviceGuard guard(device);
+  check_is_served(queue_kernel(Protocol::kSimple, DataType::kFloat32));
+}
+
 size_t CudaRank::block_bytes() { return BlockLayout::total_bytes(); }
 
 size_t CudaRank::host_block_bytes() { return HostBlockLayout::total_bytes(); }
@@ -359,6 +366,8 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, c
   return std::make_shared<PreparedLaunch>(bound, call, host_shape(shape), impl_->self, impl_->memory.ranks_per_device(),
                                           nullptr, &host_path);
 }
+
+LaunchGrid CudaRank::grid_of(const PreparedLaunch& prepared) { return prepared.grid(); }
 
 void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, const void* input, void* output,
                        void* stream, const Scalar* scalar) {

@@ -33,6 +33,8 @@ class CudaRank {
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
   static size_t block_bytes();
+  // Throws kSystem where the device cannot be used, as where there are no kernels for it.
+  static void check_device(int device);
 
   // The same of host memory that all ranks reach, if there is any.
   static size_t host_block_bytes();
@@ -61,6 +63,7 @@ class CudaRank {
   // Of the HostPath of `shape`, to run beside `main`.
   std::shared_ptr<PreparedLaunch> prepare_host(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
                                                const PreparedLaunch& main) const;
+  static LaunchGrid grid_of(const PreparedLaunch& prepared);
 
   // Launches on `stream` (a cudaStream_t), and what goes through host memory, if anything does, beside that. Throws
   // what ended the communicator, or kSystem where CUDA refuses. Where there is a scalar, the input is multiplied by it

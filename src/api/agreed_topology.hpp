@@ -1,0 +1,32 @@
+// The topology of a communicator: one for all ranks, whatever each of them sees.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "runtime/bootstrap.hpp"
+#include "topology/merge.hpp"
+#include "topology/topology.hpp"
+
+namespace plait {
+
+struct AgreedTopology {
+  Topology topology;
+  std::vector<int> node_of_rank;  // the host that each rank is on; of a described machine, which has no ranks yet, 0
+};
+
+// Reads what this rank sees of its host.
+using ViewReader = std::function<HostView()>;
+// What there is to see, but for GPUs where nobody wants them.
+HostView live_view(bool with_gpus);
+
+// What all ranks take their machine to be: PLAIT_TOPOLOGY's, which has to be the same on all of them, or else what they
+// see. Where that differs, as between containers that were given other GPUs or between hosts, it is all of it, merged
+// in the order of the ranks. Collective over the ranks of `bootstrap`, in one exchange where all see the same. Throws
+// on all ranks alike, also where views do not fit together, and kMismatch.
+AgreedTopology agree_on_topology(Bootstrap& bootstrap, const Settings& settings, const ViewReader& read_view);
+// The same for ranks of this process.
+AgreedTopology topology_in_process(int ranks, const Settings& settings, bool with_gpus);
+
+}  // namespace plait

@@ -1,0 +1,41 @@
+// Asking CUDA for an image, and saying what it means that there is none.
+#include "runtime/cuda/driver/served_gpu.hpp"
+
+#include "runtime/cuda/driver/driver.hpp"
+#include "runtime/kernel_targets.hpp"
+
+namespace plait {
+namespace {
+
+// A newer driver could compile what this one cannot read.
+[[noreturn]] void fail_old_driver(const std::string& gpu, int capability) {
+  int driver = 0, runtime = 0;
+  check_cuda(cudaDriverGetVersion(&driver), "asking for the version of the driver");
+  check_cuda(cudaRuntimeGetVersion(&runtime), "asking for the version of CUDA");
+  const auto version = [](int number) { return join(number / 1000, ".", number % 1000 / 10); };
+  fail(ErrorCode::kSystem, "for ", gpu, " Plait has PTX of CUDA ", version(runtime),
+       ", which this driver does not compile, since it knows CUDA ", version(driver),
+       " at most; install a newer one, or build Plait for this GPU: make install CUDA_ARCHITECTURES=", capability,
+       "-real");
+}
+
+}  // namespace
+
+void check_is_served(const void* kernel) {
+  cudaFuncAttributes attributes;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error == cudaSuccess) return;
+  if (error != cudaErrorNoKernelImageForDevice && error != cudaErrorUnsupportedPtxVersion) {
+    fail_cuda(error, "loading a kernel");
+  }
+  cudaGetLastError();
+  int device = 0;
+  cudaDeviceProp gpu;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaGetDeviceProperties(&gpu, device), "reading the properties of device ", device);
+  const int capability = gpu.major * 10 + gpu.minor;
+  if (error == cudaErrorUnsupportedPtxVersion) fail_old_driver(gpu.name, capability);
+  fail(ErrorCode::kSystem, no_kernels_text(gpu.name, capability, KernelTargets::built()));
+}
+
+}  // namespace plait
