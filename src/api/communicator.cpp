@@ -12,6 +12,7 @@
 #include "api/call_logger.hpp"
 #include "api/cores.hpp"
 #include "api/device_backend.hpp"
+#include "api/given_plan.hpp"
 #include "api/handshake.hpp"
 #include "api/live_machine.hpp"
 #include "api/meet_peers.hpp"
@@ -75,13 +76,14 @@ struct Communicator::Impl {
   // Where calls are made that this communicator is for: on GPUs, where ranks have them.
   Tuner& main_tuner() { return device ? device->tuner() : tuner; }
   static Choice choose(Tuner& tuner, const Call& call) {
-    return tuner.choose({call.collective, message_bytes(call, tuner.machine().ranks()), call.root, call.type});
+    return tuner.choose({call.collective, message_bytes(call, tuner.machine().ranks()), call.root, call.type, call.plan});
   }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
   DeviceBackend& device_backend() const;
 
+  void give(std::shared_ptr<const VerifiedPlan> plan);
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
@@ -153,6 +155,15 @@ DeviceBackend& Communicator::Impl::device_backend() const {
   return *device;
 }
 
+void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
+  if (tuner.knows(plan->fingerprint())) return;
+  check_given(*plan, size, device ? gpu_plan_limits() : host_plan_limits(settings), device != nullptr);
+  if (device) device->give(plan);
+  if (!tuner.give(std::move(plan))) return;
+  bound.clear();
+  on_this_node.clear();
+}
+
 // Ranks that stand in for several nodes are on this one.
 const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
   if (!spans_nodes(plan.plan())) return plan;
@@ -172,6 +183,8 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   if (has_root(call.collective) && (call.root < 0 || call.root >= size)) {
     refuse("root ", call.root, " is not one of the ", size, " ranks");
   }
+  const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
+  if (given != nullptr) check_same_collective(*given, call.collective, call.root);
   const size_t element = size_of(call.type);
   const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
   if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
@@ -189,6 +202,9 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
            gathers(call.collective)    ? "input = output + rank * count"
            : scatters(call.collective) ? "output = input + rank * count"
                                        : "input = output");
+  }
+  if (in_place && given != nullptr && !given->in_place) {
+    refuse("plan ", given->algorithm, " is never in place; give another output");
   }
 }
 
@@ -383,6 +399,17 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
   const size_t bytes = message_bytes(call, impl.size);
   impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
   impl.products.release();
+}
+
+void Communicator::give(std::shared_ptr<const VerifiedPlan> plan) { held(impl_).give(std::move(plan)); }
+
+bool Communicator::knows_plan(uint64_t fingerprint) const { return held(impl_).tuner.knows(fingerprint); }
+
+void Communicator::run(std::shared_ptr<const VerifiedPlan> plan, const void* input, void* output, size_t count,
+                       DataType type, ReduceOp op) {
+  const Call call = call_by(*plan, type, op, count);
+  give(std::move(plan));
+  run(call, input, output);
 }
 
 void Communicator::exchange(std::span<const PeerMessage> messages) {

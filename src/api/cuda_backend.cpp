@@ -114,6 +114,10 @@ class CudaDeviceBackend final : public DeviceBackend {
 
   Tuner& tuner() override { return *tuner_; }
 
+  void give(std::shared_ptr<const VerifiedPlan> plan) override {
+    if (tuner_->give(std::move(plan))) ready_.clear();
+  }
+
   const VerifiedPlan& plan_for(const Call& call) override {
     const Choice choice = choose(call);
     return *tuner_->plan(choice.zero_copy.value_or(choice.plan));
@@ -123,6 +127,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   std::string launch_for(const Call& call) override {
     Choice choice = choose(call);
     const Ready& ready = ready_for(call);
+    if (!ready.prepared) return choice.zero_copy_text();
     const LaunchGrid grid = CudaRank::grid_of(*ready.prepared);
     choice.launch.channels = grid.channels;
     choice.queues = grid.queues;
@@ -139,13 +144,23 @@ class CudaDeviceBackend final : public DeviceBackend {
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
+  // A launch may not carry what was given, with flags in its data or at all, and not on all ranks alike: so each looks
+  // at all of them, before anybody waits for anybody.
   Choice choose(const Call& call) {
-    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
+    Query query{call.collective, message_bytes(call, size_), call.root, call.type, call.plan};
+    Choice choice = tuner_->choose(query);
+    if (call.plan == 0 || !why_not(call, choice)) return choice;
+    query.only_signals = true;
+    choice = tuner_->choose(query);
+    if (const auto why = why_not(call, choice)) {
+      fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call), ": ", *why);
+    }
+    return choice;
   }
 
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
-    std::shared_ptr<PreparedLaunch> prepared;
+    std::shared_ptr<PreparedLaunch> prepared;   // none: there is no other way than copies
     std::shared_ptr<PreparedLaunch> host_path;  // beside it, of the rest of the message; none: there is no rest
     std::optional<CopyProgram> copies;          // to be tried first
     std::chrono::nanoseconds timeout{};
@@ -164,7 +179,16 @@ class CudaDeviceBackend final : public DeviceBackend {
   // By kernels.
   void launch() {
     const auto& [ready, input, output, stream, scalar] = started_;
+    if (!ready->prepared) refuse_copies(ready->copies->call);
     cuda_.enqueue(*ready->prepared, ready->host_path.get(), input, output, stream, scalar);
+  }
+
+  // There is no other way where a given plan reads other ranks' buffers.
+  [[noreturn]] void refuse_copies(const Call& call) const {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
+         ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
+         "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of reach ",
+         name(Access::kStaged), " needs none of it");
   }
 
   MessageRoute route_of(size_t bytes) const {
@@ -187,24 +211,29 @@ class CudaDeviceBackend final : public DeviceBackend {
     return machine.gpus->most_sms > 0 && machine.gpus->most_sms < machine.profile->few_sms;
   }
 
+  // Why some rank cannot perform a plan that was given; nothing where all can.
+  std::optional<std::string> why_not(const Call& call, const Choice& choice) const {
+    const VerifiedPlan& plan = tuner_->given(call.plan);
+    try {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (choice.zero_copy) {
+          make_copy_program(plan, call, rank);
+        } else {
+          const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(choice.launch, plan.plan()));
+          cuda_.check_launch(bound, call, choice.launch, rank);
+        }
+      }
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
   Ready make_ready(const Call& call) {
     const Choice choice = choose(call);
-    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
-    const size_t over_links = elements_over_links(call, choice.launch);
-    const BlockPart by_links{0, over_links};
-    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), by_links);
-    std::optional<BoundPlan> ending;
-    if (choice.ending) {
-      const VerifiedPlan& other = *tuner_->plan(*choice.ending);
-      ending = bind_alike(bound, other, call, rank_, CudaRank::limits(choice.launch, other.plan()), by_links);
-    }
     Ready ready;
-    ready.prepared = cuda_.prepare(bound, ending ? &*ending : nullptr, call, choice.launch);
-    if (over_links < call.count) {
-      const BoundPlan rest = bind(plan, call, rank_, CudaRank::host_limits(choice.launch, plan.plan()),
-                                  {over_links, call.count - over_links});
-      ready.host_path = cuda_.prepare_host(rest, call, choice.launch, *ready.prepared);
-    }
+    const size_t over_links = elements_over_links(call, choice.launch);
+    if (call.plan == 0 || !choice.zero_copy) prepare(call, choice, over_links, ready);
     if (choice.zero_copy) {
       ready.copies = make_copy_program(*tuner_->plan(*choice.zero_copy), call, rank_, over_links);
       ready.copies->only_even = !choice.insists_on_zero_copy;
@@ -212,6 +241,24 @@ class CudaDeviceBackend final : public DeviceBackend {
       ready.timeout = choice.insists_on_zero_copy ? kInsistence : timeout_of(message_bytes(call, size_));
     }
     return ready;
+  }
+
+  // Kernels.
+  void prepare(const Call& call, const Choice& choice, size_t over_links, Ready& ready) {
+    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
+    const BlockPart by_links{0, over_links};
+    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), by_links);
+    std::optional<BoundPlan> ending;
+    if (choice.ending) {
+      const VerifiedPlan& other = *tuner_->plan(*choice.ending);
+      ending = bind_alike(bound, other, call, rank_, CudaRank::limits(choice.launch, other.plan()), by_links);
+    }
+    ready.prepared = cuda_.prepare(bound, ending ? &*ending : nullptr, call, choice.launch);
+    if (over_links < call.count) {
+      const BoundPlan rest = bind(plan, call, rank_, CudaRank::host_limits(choice.launch, plan.plan()),
+                                  {over_links, call.count - over_links});
+      ready.host_path = cuda_.prepare_host(rest, call, choice.launch, *ready.prepared);
+    }
   }
 
   const int rank_;

@@ -11,6 +11,7 @@
 namespace plait {
 
 std::string PlanChoice::text() const {
+  if (given != 0) return algorithm;
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
 
@@ -22,9 +23,11 @@ std::string Choice::reason() const {
 std::string Choice::launch_text() const {
   std::string kernels = to_text(launch, queues);
   if (ending) kernels += ", the last slice of each channel as " + ending->text();
-  if (!zero_copy) return kernels;
-  const bool on_sms = zero_copy->arguments.engine == Engine::kSm;
-  return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;
+  return zero_copy ? join(zero_copy_text(), ", else ", kernels) : kernels;
+}
+
+const char* Choice::zero_copy_text() const {
+  return zero_copy->arguments.engine == Engine::kSm ? "from buffer to buffer" : "copy engines";
 }
 
 Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
@@ -56,6 +59,16 @@ PlanChoice Tuner::made_of(const AlgorithmSpec& spec, const Query& query, const s
   return {spec.name, resolve(spec, arguments), reason};
 }
 
+PlanChoice Tuner::made_of(const VerifiedPlan& given) const {
+  const Plan& plan = given.plan();
+  AlgorithmArguments arguments = machine_.arguments(plan.collective, plan.root);
+  arguments.access = plan.access;
+  for (const Queue& queue : plan.ranks.front().queues) {
+    if (queue.engine == Engine::kCopy) arguments.engine = Engine::kCopy;
+  }
+  return {plan.algorithm, std::move(arguments), "given by the caller", given.fingerprint()};
+}
+
 const Candidates& Tuner::candidates(Collective collective, int root) {
   const std::pair key{collective, has_root(collective) ? root : 0};
   auto found = candidates_.find(key);
@@ -67,6 +80,10 @@ const Candidates& Tuner::candidates(Collective collective, int root) {
 
 std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOverrides::Entry* forced) const {
   const GpuFacts& gpus = *machine_.gpus;
+  if (query.plan != 0) {
+    const VerifiedPlan& plan = given(query.plan);
+    return gpus.maps_buffers && plan.plan().access == Access::kZeroCopy ? std::optional(made_of(plan)) : std::nullopt;
+  }
   if (forced != nullptr) {
     if (!forced->spec.zero_copy || !gpus.maps_buffers) return std::nullopt;
     PlanChoice choice = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
@@ -80,11 +97,15 @@ std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOv
 }
 
 Choice Tuner::choose(const Query& query) {
-  const AlgorithmOverrides::Entry* const forced = overrides_.find(query.collective, query.bytes);
+  const AlgorithmOverrides::Entry* const forced =
+      query.plan != 0 ? nullptr : overrides_.find(query.collective, query.bytes);
   Choice choice;
   std::optional<Protocol> protocol;
+  if (query.only_signals) protocol = Protocol::kSimple;
   int threads = 0;
-  if (forced != nullptr && !forced->spec.zero_copy) {
+  if (query.plan != 0) {
+    choice.plan = made_of(given(query.plan));
+  } else if (forced != nullptr && !forced->spec.zero_copy) {
     choice.plan = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
   } else if (const MeasuredRule* rule = first_match(machine_.profile->algorithms, subject_of(machine_, query))) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
@@ -105,8 +126,8 @@ Choice Tuner::choose(const Query& query) {
 void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
                            const LaunchWish& wish) {
   choice.zero_copy = zero_copy(query, forced);
-  choice.insists_on_zero_copy = forced != nullptr && forced->spec.zero_copy;
-  const bool is_free = forced == nullptr || forced->spec.zero_copy;
+  choice.insists_on_zero_copy = choice.zero_copy && (forced != nullptr || query.plan != 0);
+  const bool is_free = query.plan == 0 && (forced == nullptr || forced->spec.zero_copy);
   // Flags inside the data need one queue, so whoever insists on them gets it.
   if (is_free && launch_ && launch_->protocol != Protocol::kSimple) choice.plan.arguments.parts = 1;
   const VerifiedPlan& plan = *this->plan(choice.plan);
@@ -114,7 +135,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   const GpuLaunch launches(machine_, query);
   if (launch_) {
     choice.launch = *launch_;
-    if (!machine_.gpus->host_path) choice.launch.host = {};
+    if (!machine_.gpus->host_path || query.plan != 0) choice.launch.host = {};
     if (choice.launch.host.channels > 0) choice.launch.host.bytes_per_second = launches.host_pace();
   } else {
     choice.launch = launches.shape(plan, wish);
@@ -128,7 +149,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   // Signals where the plan or the machine is not for the protocol: users insist on algorithms and launches that know
   // nothing of each other, and a barrier has no data.
   const bool tears = choice.launch.protocol == Protocol::kLl128 && !machine_.gpus->lines;
-  if (tears || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
+  if (tears || query.only_signals || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
 }
 
 MessageChoice Tuner::choose_message(size_t bytes) const {

@@ -293,7 +293,7 @@ CudaRank::Impl::~Impl() {
 void CudaRank::check_device(int device) {
   const CaptureAside aside;
   const DeviceGuard guard(device);
-  check_is_served(queue_kernel(Protocol::kSimple, DataType::kFloat32));
+  check_is_served(call_kernel(CallKernel::kSimpleAligned, DataType::kFloat32));
 }
 
 size_t CudaRank::block_bytes() { return BlockLayout::total_bytes(); }
@@ -357,6 +357,13 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const 
                                                   const LaunchShape& shape) const {
   const DeviceGuard guard(impl_->memory.device());
   return std::make_shared<PreparedLaunch>(bound, call, shape, impl_->self, impl_->memory.ranks_per_device(), ending);
+}
+
+void CudaRank::check_launch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, int rank) const {
+  DeviceRank other = impl_->self;
+  other.rank = rank;
+  constexpr int kNoGpu = 0;
+  PreparedLaunch(bound, call, shape, other, kNoGpu);
 }
 
 std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, const Call& call,
