@@ -197,7 +197,8 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   const auto* out = static_cast<const std::byte*>(output);
   const size_t in_bytes = input_elements(call, size, rank) * element;
   const size_t out_bytes = output_elements(call, size, rank) * element;
-  if (!is_in_place(call, input, output) && overlap(in, in_bytes, out, out_bytes)) {
+  const bool in_place = is_in_place(call, input, output);
+  if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
     refuse("input and output overlap without being in place; in place means ",
            gathers(call.collective)    ? "input = output + rank * count"
            : scatters(call.collective) ? "output = input + rank * count"

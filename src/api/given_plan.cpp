@@ -24,10 +24,10 @@ void check_given(const VerifiedPlan& verified, int ranks, const PlanLimits& limi
     refuse("is for ", plan.rank_count(), plan.rank_count() == 1 ? " rank" : " ranks", ", and this communicator has ",
            ranks);
   }
-  if (plan.reach == Access::kZeroCopy) {
+  if (plan.access == Access::kZeroCopy) {
     if (on_gpus) return;  // copies are of another form, which each call looks at
-    refuse("has reach ", name(plan.reach),
-           ": ranks read each other's buffers, as only GPUs do; on host memory, use one of reach ",
+    refuse("has access ", name(plan.access),
+           ": ranks read each other's buffers, as only GPUs do; on host memory, use one of access ",
            name(Access::kStaged));
   }
   if (const auto excess = limits.excess(verified)) {

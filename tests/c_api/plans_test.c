@@ -6,7 +6,7 @@ enum { kRanks = 2, kCount = 100 };
 
 // Rank 0 hands its input to rank 1; %s: a name, and whether it may be in place.
 static const char kBroadcast[] =
-    "{\"plait_plan\": 1, \"algorithm\": \"%s\", \"collective\": \"broadcast\", \"reach\": \"staged\", \"root\": 0,\n"
+    "{\"plait_plan\": 2, \"algorithm\": \"%s\", \"collective\": \"broadcast\", \"access\": \"staged\", \"root\": 0,\n"
     " \"blocks\": 1, \"chunks_per_block\": 1, \"in_place\": %s, \"node_of\": [0, 0], \"ranks\": [\n"
     "  {\"scratch_slots\": 0, \"host_slots\": 0, \"signals\": 0, \"messages\": 0, \"queues\": [\n"
     "    {\"engine\": \"cpu\", \"operations\": [\n"
@@ -19,7 +19,7 @@ static const char kBroadcast[] =
 
 // Both swap their inputs and add them up.
 static const char kSwap[] =
-    "{\"plait_plan\": 1, \"algorithm\": \"swap\", \"collective\": \"all_reduce\", \"reach\": \"staged\", \"root\": 0,\n"
+    "{\"plait_plan\": 2, \"algorithm\": \"swap\", \"collective\": \"all_reduce\", \"access\": \"staged\", \"root\": 0,\n"
     " \"blocks\": 1, \"chunks_per_block\": 1, \"in_place\": true, \"node_of\": [0, 0], \"ranks\": [\n"
     "  {\"scratch_slots\": 1, \"host_slots\": 0, \"signals\": 1, \"messages\": 0, \"queues\": [\n"
     "    {\"engine\": \"cpu\", \"operations\": [\n"

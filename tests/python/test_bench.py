@@ -296,8 +296,8 @@ def test_plans_that_cannot_be_used(plan_file, tmp_path, capsys):
     (tmp_path / "text").write_text("a, b")
     status, error = ends(tmp_path / "text")
     assert status == 2 and "text:1: expected" in error
-    result = bench("--plan", plan_file("all_gather", "flat", 2, reach="peer"))
-    assert result.returncode != 0 and "has reach peer" in result.stderr
+    result = bench("--plan", plan_file("all_gather", "flat", 2, access="zero_copy"))
+    assert result.returncode != 0 and "has access zero_copy" in result.stderr
 
 
 def test_unwritable_json():

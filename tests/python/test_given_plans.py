@@ -26,7 +26,7 @@ COLLECTIVES = (
 
 # Two ranks swap their inputs through each other's scratch, and both add rank 0's first. No algorithm makes it.
 SWAP = """
-{"plait_plan": 1, "algorithm": "swap by hand", "collective": "all_reduce", "reach": "staged", "root": 0, "blocks": 1,
+{"plait_plan": 2, "algorithm": "swap by hand", "collective": "all_reduce", "access": "staged", "root": 0, "blocks": 1,
  "chunks_per_block": 1, "in_place": true, "node_of": [0, 0], "ranks": [
   {"scratch_slots": 1, "host_slots": 0, "signals": 1, "messages": 0, "queues": [
     {"engine": "cpu", "operations": [
@@ -174,7 +174,7 @@ def test_a_plan_and_a_choice_are_different_calls():
     ("plan", "arguments", "message"),
     [
         (plans.make("all_reduce", "ring", 3), [np.ones(3)], "plan ring is for 3 ranks, and this communicator has 2"),
-        (plans.make("all_gather", "flat", 2, reach="peer"), [np.ones(3)], "has reach peer: .* as only GPUs do"),
+        (plans.make("all_gather", "flat", 2, access="zero_copy"), [np.ones(3)], "has access zero_copy: .* as only GPUs do"),
         (plans.make("broadcast", "flat", 2), [np.ones(3), "sum"], "op: broadcast has none; leave it out"),
         (plans.make("barrier", "flat", 2), [np.ones(3)], "a barrier has no array"),
         (plans.make("all_reduce", "ring", 2), [], "array: all_reduce needs one on every rank"),

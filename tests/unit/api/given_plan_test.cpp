@@ -46,8 +46,8 @@ TEST(GivenPlan, IsForTheRanksThatThereAre) {
 }
 
 TEST(GivenPlan, OnlyGpusReadOtherRanksBuffers) {
-  const Given plan = made("flat", {.collective = Collective::kAllGather, .ranks = 2, .reach = Access::kZeroCopy});
-  expect_says(refusal(*plan, false), {"has reach peer", "only GPUs", "reach staged"});
+  const Given plan = made("flat", {.collective = Collective::kAllGather, .ranks = 2, .access = Access::kZeroCopy});
+  expect_says(refusal(*plan, false), {"has access zero_copy", "only GPUs", "access staged"});
   EXPECT_EQ(refusal(*plan, true), "");
 }
 
