@@ -1,4 +1,4 @@
-// Messages in words, and whether they can be done.
+// Describes messages in words and checks them.
 #include "runtime/peer_message.hpp"
 
 #include <cstdint>
