@@ -269,9 +269,10 @@ TEST_P(BootstrapStrangers, AFalseRankZeroIsRecognised) {
     play_rank_zero(point.listener(),
                    [](const Hello& hello) { return make_challenge(random_128_bits(), hello, random_128_bits()); });
   });
-  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(5)); }, 0),
-                  "what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0, or "
-                  "not any more"));
+  EXPECT_TRUE(has(
+      outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(5)); }, 0),
+      "the process that answers at the ranks' meeting place does not know the secret of the id; it is not rank 0, or "
+      "not any more"));
   impostor.join();
 }
 

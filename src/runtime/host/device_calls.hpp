@@ -1,4 +1,4 @@
-// What the host of a rank knows of its calls on a GPU: it sees them begin, and then has to look after ranks that wait
+// What the host of a rank knows of its calls on a GPU. It sees them begin, and then has to watch over ranks that wait
 // for each other where no host can see them.
 #pragma once
 

@@ -44,7 +44,7 @@ std::vector<Range> ranges_of(const Segment& segment) {
     for (int from = 0; from < shape.ranks; ++from) {
       if (from == rank) continue;
       const Fifo fifo = segment.fifo(from, rank);
-      ranges.push_back({reinterpret_cast<std::byte*>(&fifo.emptied()), sizeof(uint64_t), 64});
+      ranges.push_back({reinterpret_cast<std::byte*>(&fifo.head()), sizeof(uint64_t), 64});
       for (uint64_t slot = 0; slot < kFifoSlots; ++slot) {
         ranges.push_back({reinterpret_cast<std::byte*>(&fifo.header(slot)), sizeof(SlotHeader), 64});
         ranges.push_back({fifo.data(slot), fifo.data_bytes, 16});
