@@ -57,10 +57,10 @@ TEST(VerifierBounds, BuffersCoverTheirChunksOnly) {
 TEST(VerifierBounds, Access) {
   Plan plan = test::direct_all_reduce(2);
   plan.access = Access::kStaged;
-  expect_refused(plan, {"belongs to another rank's caller, out of access in a staged plan"});
+  expect_refused(plan, {"is a user buffer of another rank, which a staged plan must not access"});
   plan = pair_broadcast();
   plan.node_of = {0, 1};
-  expect_refused(plan, {"r1.scratch[0] is on node 1, out of load and store access of node 0; use send and receive"});
+  expect_refused(plan, {"r1.scratch[0] is on node 1, which node 0 cannot load from or store to; use send and receive"});
   plan = test::dissemination_barrier(2);
   plan.node_of = {0, 1};
   expect_refused(plan, {"rank 1 is on another node; a message signals there"});
