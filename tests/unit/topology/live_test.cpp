@@ -224,7 +224,7 @@ TEST_F(LiveTest, AddsUpNvlinks) {
   EXPECT_EQ(find_link(machine, "gpu0", "gpu1")->gbps, 50);
   EXPECT_EQ(to_text(machine, find_groups(machine, GroupRule::kNvGroup)), "group 0: gpu0 gpu1 cpu0\ngroup 1: gpu2\n");
   expect_contains(machine.source, "an NVLink of gpu2 leads to 0000:77:00.0, which is not visible here");
-  expect_contains(machine.source, "GPUs 0 and 2 cannot reach each other's memory");
+  expect_contains(machine.source, "GPUs 0 and 2 cannot access each other's memory");
 }
 
 TEST_F(LiveTest, KeepsLinksToGpusThatAreNotVisible) {

@@ -159,7 +159,7 @@ TEST(Paths, RefuseEndsWithoutMemory) {
   memory.name = "memory0";
   const int added = host.add_device(memory);
   expect_contains(error_of([&] { PathFinder(host).between(gpu, added); }, ErrorCode::kInvalidArgument),
-                  "memory0 is reached through its CPU; name that");
+                  "memory0 belongs to a CPU; name that CPU");
   EXPECT_THROW(finder.between(-1, gpu), Error);
   EXPECT_THROW(finder.between(gpu, 99), Error);
 }
