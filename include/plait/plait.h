@@ -3,7 +3,7 @@
 // Names, arguments, numbers and rules are NCCL's wherever NCCL has them. docs/c_api.md lists the differences, and says
 // what every result means for a communicator. This header is C99 and C++, and needs no CUDA.
 //
-// Where the data is. Every communicator is of one of two kinds, the same on all of its ranks:
+// Memory. Every communicator is of one of two kinds, the same on all of its ranks:
 //   device  A CUDA device was current and usable when the communicator was made, or its config names one. Buffers are
 //           memory of that device. Collectives are asynchronous: they return at once, run in the order of `stream`, and
 //           may be captured in CUDA graphs. Errors on the GPU show in plaitCommGetAsyncError and in the next call.
@@ -125,7 +125,7 @@ typedef enum {
   plaitMaxRedOp = 0x7fffffff
 } plaitRedOp_t;
 
-// Where the scalar of a pre-multiplied sum is.
+// The location of the scalar of a pre-multiplied sum.
 typedef enum {
   plaitScalarDevice = 0,        // memory of the communicator's device, read when a collective runs
   plaitScalarHostImmediate = 1  // host memory, read before the function returns

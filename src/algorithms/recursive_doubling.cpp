@@ -100,8 +100,8 @@ class RecursiveDoubling {
     return {next_sums_.back()};
   }
 
-  // Where the finished reduction goes. An extra rank's output may be stored to, because that rank has signalled that it
-  // was called.
+  // The places that get the finished reduction. An extra rank's output may be stored to, because that rank has
+  // signalled that it was called.
   std::vector<Place> results(int rank) {
     std::vector<Place> places = {output_of(rank)};
     handed_on_.push_back(output_of(rank));

@@ -1,4 +1,4 @@
-// What each collective demands: which chunks the buffers of a rank hold, and whose contributions must end up in the
+// The demands of each collective: which chunks the buffers of a rank hold, and whose contributions must end up in the
 // output.
 #pragma once
 

@@ -27,7 +27,7 @@
 
 namespace plait {
 
-// What the verifier learned about one reduce, for the lowering. Empty for other operations.
+// Facts about one reduce that the verifier found, for the lowering. Empty for other operations.
 struct ReduceFacts {
   std::vector<uint8_t> source_is_partial;  // source i holds an unfinished reduction
   bool result_is_partial = false;

@@ -60,7 +60,7 @@ bool is_genuine(const Secret& secret, const Hello& hello, const Challenge& chall
 
 // --- after the handshake ---
 
-// What a rank is doing. Used in messages, and to notice ranks that do different things.
+// The call that a rank is in, for messages, and to notice ranks that do different things.
 enum class Stage : uint32_t { kRendezvous, kAllGather, kBarrier, kBroadcastDescriptor, kAllGatherDescriptors };
 const char* name(Stage stage);
 

@@ -1,4 +1,4 @@
-// What a runtime that performs calls on a device learns from, and reports to, its communicator.
+// The interface between a runtime that performs calls on a device and its communicator.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// From the variables that are set to one rank of one job. Shells, allocations and launchers nest, so variables of
+// Derives one rank of one job from the variables that are set. Shells, allocations and launchers nest, so variables of
 // several launchers are often set at once, and some are left over from elsewhere:
 //
 //   variables that are set                        result
@@ -50,7 +50,7 @@ std::optional<int> number_in(const Environment& environment, const Launcher& lau
   return number;
 }
 
-// What one launcher says about this process, or what variables say that look like a launcher's.
+// The claim about this process that one launcher makes, or variables that look like a launcher's.
 struct Claim {
   const Launcher* launcher = nullptr;
   const char* size_name = nullptr;

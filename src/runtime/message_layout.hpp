@@ -1,4 +1,4 @@
-// Where the chunks of a plan lie once the size of the message is known.
+// Places the chunks of a plan once the size of the message is known.
 //
 // A message that does not fit the scratch buffers is cut into slices, and the plan is run once a slice. Within a slice
 // every block is cut into chunks of equal size; the last chunks of a block may be shorter or empty, so that any count

@@ -17,7 +17,7 @@
 
 namespace plait {
 
-// What a rank tells the others about its buffers for one call. Opaque here.
+// The data about its buffers that a rank gives the others for one call. Opaque here.
 inline constexpr size_t kOfferBytes = 256;
 using Offer = std::array<std::byte, kOfferBytes>;
 

@@ -1,4 +1,4 @@
-// What is known about a GPU from its model.
+// Facts about a GPU that follow from its model.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 
 namespace plait {
 
-// What one process sees: the live topology of its host. In containers it may have only some of the GPUs.
+// The view of one process: the live topology of its host. In containers it may have only some of the GPUs.
 struct HostView {
   std::string host;   // names the host: equal for all its views, different for every other host
   Topology topology;  // of one node

@@ -1,4 +1,4 @@
-// What the NVIDIA driver reports about GPUs and NVLinks. The library is opened at run time, so that one build serves
+// Reads GPUs and NVLinks from the NVIDIA driver. The library is opened at run time, so that one build serves
 // machines with and without a driver.
 #pragma once
 

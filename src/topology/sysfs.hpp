@@ -1,4 +1,4 @@
-// What Linux reports about CPU sockets and the PCI bus.
+// Reads CPU sockets and the PCI bus from Linux.
 #pragma once
 
 #include <map>

@@ -28,7 +28,7 @@ inline std::vector<Place> places_at(const std::vector<Held>& held, int chunk) {
 // Returns `places` without the source, if there is only one: the data is there already.
 std::vector<Place> beside(const std::vector<Place>& sources, std::vector<Place> places);
 
-// What to do with finished chunks.
+// Tells what to do with finished chunks.
 struct Finish {
   // The places of a finished chunk at this rank, its own output first.
   std::function<std::vector<Held>(int rank)> places;

@@ -124,7 +124,7 @@ void P2p::examine(bool) {
     const Transfer& transfer = transfers_[at];
     const int peer = transfer.numbered.message.peer;
     const char* departure = watch_.departure(peer);
-    // What the peer put into the FIFO before it left can still be taken.
+    // Data that the peer put into the FIFO before it left can still be taken.
     if (departure != nullptr && !can_move(transfer)) watch_.fail_without(peer, departure, describe(transfer));
   }
 }

@@ -91,7 +91,7 @@ TEST(Spec, WhatIsGivenWinsOverTheMachine) {
   EXPECT_EQ(given.ranks, 6);
 }
 
-// What is not given is as the algorithm likes it best.
+// Arguments that are not given are as the algorithm likes them best.
 TEST(Spec, ResolvesWhatIsOpen) {
   const auto resolved = [](std::string_view text, Collective collective, Engine engine) {
     AlgorithmArguments machine;

@@ -149,7 +149,7 @@ TEST(RendezvousPoint, OneThatIsShutDownRefusesEvenWhereACopyOfItsSocketIsOpen) {
   EXPECT_FALSE(listens_at(copy.get(), place));
 }
 
-// Else a program whose ranks are its children would lose a descriptor for each communicator.
+// Otherwise a program whose ranks are its children would lose a descriptor for each communicator.
 TEST(RendezvousPoint, OneThatAForkedChildHasUsedIsClosedWhenTheNextIsReleased) {
   const UniqueId used = RendezvousPoint::create().release(), unused = RendezvousPoint::create().release();
   const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// The ring that carries messages: what is put in comes out, slot by slot, and neither end runs over the other.
+// The ring that carries messages: what goes in comes out, slot by slot, and neither end overruns the other.
 #include "runtime/host/fifo.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kSlotBytes = 4096 + Fifo::kFirstLineData;
 
-// Memory as a segment has it: zero, on a cache line of its own.
+// Memory as a segment has it: zero, and aligned to a cache line.
 class Ring {
  public:
   Ring() : lines_(Fifo::bytes_for(kSlotBytes) / sizeof(Line)) {}
@@ -82,7 +82,7 @@ TEST(Fifo, CutsAMessageIntoSlots) {
   }
 }
 
-// One line of memory changes for a message of a few bytes.
+// A message of a few bytes changes one cache line of memory.
 TEST(Fifo, FewBytesTakeOneLine) {
   Ring ring;
   const Fifo fifo = ring.fifo();

@@ -1,4 +1,4 @@
-// Inputs times scalars against the reduces' oracle, and numbers as scalars.
+// Compares inputs times scalars with the reduces' oracle, and checks numbers as scalars.
 #include "runtime/host/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(Products, LieInTheOutputWhereItMayHoldThem) {
   EXPECT_EQ(input, halves);
 }
 
-// Whose allocator ends the program where there is no memory.
+// The sanitizer's allocator ends the program if there is no memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
@@ -169,7 +169,7 @@ TEST(Scalar, OfFloatsIsRoundedOnceOrRefused) {
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1 + std::ldexp(1, -11) + std::ldexp(1, -40)), 0x3c01);
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1 + 3 * std::ldexp(1, -11) - std::ldexp(1, -40)), 0x3c01);
   EXPECT_EQ(made<uint16_t>(DataType::kBfloat16, -(1 + std::ldexp(1, -8) + std::ldexp(1, -40))), 0xbf81);
-  // The same of whole numbers, where float64 would lose it.
+  // The same for whole numbers, for which float64 would lose it.
   const int64_t above_half = (int64_t{1} << 62) + (int64_t{1} << 38) + 1;
   EXPECT_EQ(made<float>(DataType::kFloat32, above_half), 0x1.000002p62f);
   EXPECT_EQ(made<float>(DataType::kFloat32, -above_half), -0x1.000002p62f);
