@@ -399,7 +399,7 @@ std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given)
 
 Algorithm flat() {
   return {.name = "flat",
-          .summary = "each rank looks after one chunk and deals with all others directly; one or two steps",
+          .summary = "each rank owns one chunk and exchanges it with all others directly; one or two steps",
           .source = "TEM-17, TEM-18, BLK-03, NVG-47",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                           Collective::kReduceScatter, Collective::kAllGather, Collective::kGather, Collective::kScatter,

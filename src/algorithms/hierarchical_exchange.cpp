@@ -143,7 +143,7 @@ std::vector<AlgorithmArguments> hierarchical_exchange_candidates(const Algorithm
 
 Algorithm hierarchical_exchange() {
   return {.name = "hierarchical_exchange",
-          .summary = "blocks for a node go to one of its ranks in one message, where all fetch what is theirs",
+          .summary = "blocks for a node go to one of its ranks in one message, and its ranks fetch them there",
           .source = "BLK-05, NVG-97",
           .collectives = {Collective::kAllToAll},
           .uses = {},

@@ -129,7 +129,7 @@ std::vector<AlgorithmArguments> one_shot_candidates(const AlgorithmArguments& ma
 
 Algorithm one_shot() {
   return {.name = "one_shot",
-          .summary = "everything goes to whoever needs it at once; one step",
+          .summary = "everything goes at once to the ranks that need it; one step",
           .source = "TEM-17 without its second stage",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast},
           .uses = {.direction = true, .parts = true},

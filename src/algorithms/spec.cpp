@@ -130,7 +130,7 @@ class SpecReader {
     for (const Engine engine : kEngines) {
       if (text == plait::name(engine)) spec_.engine = engine;
     }
-    if (!spec_.engine) refuse("has '", text, "', which is no engine");
+    if (!spec_.engine) refuse("has '", text, "', which is not an engine");
   }
 
   void set_parts(int parts) {

@@ -145,8 +145,7 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
   }
   if (it.place.buffer == Buffer::kOutput && reduces(plan_.collective) && values_.is_partial(value)) {
     refuse(actor, it, "puts an unfinished reduction of chunk ", it.chunk, " (", values_.count(value), " of ",
-           plan_.rank_count(), " ranks) into ", to_text(it.place),
-           "; unfinished reductions belong into scratch or host");
+           plan_.rank_count(), " ranks) into ", to_text(it.place), "; unfinished reductions belong in scratch or host");
   }
   cell.readers.clear();
   cell.writer = access_by(actor);

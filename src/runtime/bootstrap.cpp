@@ -54,7 +54,7 @@ UniqueFd duplicate(int descriptor, int rank, const char* does) {
   UniqueFd mine(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   if (mine) return mine;
   if (errno == EBADF) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, " ", does, " ", descriptor, ", which is no descriptor");
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, " ", does, " ", descriptor, ", which is not a descriptor");
   }
   if (errno == EMFILE) {
     fail(ErrorCode::kResources, "rank ", rank, " ", does,

@@ -221,7 +221,7 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
   };
   const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
   if (callers && place.rank != rank_) {
-    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " reaches into the ", name(place.buffer), " of rank ",
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " accesses the ", name(place.buffer), " of rank ",
          place.rank, "; ranks that are processes need a plan with access ", name(Access::kStaged));
   }
   switch (place.buffer) {

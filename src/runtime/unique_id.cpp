@@ -176,7 +176,8 @@ UniqueId UniqueId::parse(std::string_view text) {
 
 void UniqueId::check() const {
   if (magic != kMagic || (origin != Origin::kProcess && origin != Origin::kJob)) {
-    fail(ErrorCode::kInvalidArgument, "these 128 bytes are no Plait id; rank 0 makes one, the others get a copy of it");
+    fail(ErrorCode::kInvalidArgument,
+         "these 128 bytes are not a Plait id; rank 0 makes one and sends the others a copy");
   }
   if (version != kVersion) {
     fail(ErrorCode::kInvalidArgument, "this id is of version ", version, ", this library of version ", kVersion,

@@ -38,7 +38,7 @@ std::string stem(const std::string& path) {
 }
 
 void fail_model_is_known(const std::string& file) {
-  fail(ErrorCode::kInvalidArgument, file, ": says itself which GPUs these are; state a model for other files only");
+  fail(ErrorCode::kInvalidArgument, file, ": already says which GPUs these are; state a model only for other files");
 }
 
 }  // namespace internal

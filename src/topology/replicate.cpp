@@ -86,7 +86,7 @@ Topology replicate(const Topology& machine, int nodes) {
       gpus > kMostJoinedGpus) {
     fail(ErrorCode::kInvalidArgument, "replicate: ", nodes, " copies of topology ", machine.name,
          " are too many: at most ", kMostDevices, " devices, ", kMostLinks, " links, and ", kMostJoinedGpus,
-         " GPUs on one NVSwitch are taken");
+         " GPUs on one NVSwitch are allowed");
   }
   Topology result = machine;
   result.nodes = nodes;

@@ -119,7 +119,7 @@ void validate_open_links(const Topology& topology) {
 void validate_size(const Topology& topology) {
   if (topology.devices.size() > kMostDevices || topology.links.size() + topology.open_links.size() > kMostLinks) {
     fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": has ", topology.devices.size(), " devices and ",
-         topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are taken");
+         topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are allowed");
   }
 }
 

@@ -132,7 +132,7 @@ TEST(BootstrapErrorsAlone, ArgumentsThatCannotBeRight) {
     return outcome_of([&](int) { Bootstrap::create(id, rank, size, within(seconds)); }, 0);
   };
   const UniqueId id = new_job();
-  EXPECT_TRUE(has(outcome(UniqueId(), 0, 1, 1), "these 128 bytes are no Plait id"));
+  EXPECT_TRUE(has(outcome(UniqueId(), 0, 1, 1), "these 128 bytes are not a Plait id"));
   EXPECT_TRUE(has(outcome(id, 3, 3, 1), "rank 3 of 3 ranks; they are 0 to 2"));
   EXPECT_TRUE(has(outcome(id, -1, 3, 1), "rank -1 of 3 ranks"));
   EXPECT_TRUE(has(outcome(id, 0, 0, 1), "a communicator of 0 ranks"));
@@ -251,7 +251,7 @@ TEST_P(BootstrapErrors, WhatRankZeroCannotDoFailsEverywhere) {
   const auto begin = Clock::now();
   const Outcomes outcomes =
       run_threads(3, [&](int rank) { Bootstrap::create(id, rank, 3, within(10)).broadcast_descriptor(-1); });
-  EXPECT_TRUE(has(outcomes[0], "invalid argument: rank 0 broadcasts -1, which is no descriptor"));
+  EXPECT_TRUE(has(outcomes[0], "invalid argument: rank 0 broadcasts -1, which is not a descriptor"));
   EXPECT_TRUE(has(outcomes[1], "told by rank 0: rank 0 failed during broadcast_descriptor"));
   EXPECT_TRUE(has(outcomes[2], "told by rank 0: rank 0 failed during broadcast_descriptor"));
   EXPECT_LT(seconds_since(begin), 5);
@@ -265,7 +265,7 @@ TEST_P(BootstrapErrors, ADescriptorThatIsNoneFailsEverywhere) {
       Bootstrap::create(id, rank, 3, within(10)).all_gather_descriptors(rank == wrong ? -1 : 0);
     });
     EXPECT_TRUE(has(outcomes[static_cast<size_t>(wrong)],
-                    "invalid argument: rank " + std::to_string(wrong) + " gives all ranks -1, which is no descriptor"));
+                    "invalid argument: rank " + std::to_string(wrong) + " gives all ranks -1, which is not a descriptor"));
     for (const int rank : {0, 1, 2}) {
       if (rank == wrong) continue;
       EXPECT_TRUE(has(outcomes[static_cast<size_t>(rank)], "peer failed: rank " + std::to_string(rank)));

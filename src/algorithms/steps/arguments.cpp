@@ -28,7 +28,7 @@ void check_engine(const Algorithm& algorithm, const AlgorithmArguments& argument
 void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const Uses uses = arguments.collective == Collective::kBarrier ? Uses{} : algorithm.uses;
   const std::string_view why = arguments.collective == Collective::kBarrier ? ", since a barrier moves nothing" : "";
-  if (arguments.parts < 1) refuse(algorithm, "parts is ", arguments.parts, "; it counts them, from 1 on");
+  if (arguments.parts < 1) refuse(algorithm, "parts is ", arguments.parts, "; it must be at least 1");
   if (arguments.parts != 1 && !uses.parts) {
     refuse(algorithm, "has no parts", why, ", and ", arguments.parts, " are asked for; leave them at 1");
   }

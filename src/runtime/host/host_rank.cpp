@@ -384,7 +384,7 @@ void HostRank::abort(ErrorCode code, const std::string& message) {
 void HostRank::check_usable() const {
   if (fork_mark_.is_in_child()) {
     fail(ErrorCode::kInvalidArgument, "rank ", rank_,
-         ": this process was forked from the rank's, whose communicator it ", "cannot use; make one of its own");
+         ": this process was forked from the rank's process and cannot use its communicator; make a new one");
   }
   if (has_left_) fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": this communicator is closed");
   watch_.throw_if_failed();

@@ -181,7 +181,7 @@ std::byte* Products::memory_of(size_t bytes) {
   capacity_ = 0;
   memory_.reset(new (std::nothrow) std::byte[bytes]);
   if (!memory_) {
-    fail(ErrorCode::kResources, "the system gives no ", bytes,
+    fail(ErrorCode::kResources, "the system has no ", bytes,
          " bytes for the products of a pre-multiplied sum, whose input must stay as it is; use less memory, or "
          "multiply in place and take the plain sum");
   }

@@ -109,7 +109,7 @@ TEST(MachineJson, TakesTheModelThatIsStatedWhereItSaysNone) {
   EXPECT_EQ(toy.devices[static_cast<size_t>(device_named(toy, "gpu2"))].model, "NVIDIA L40S");
   expect_contains(
       error_of([&] { parse_topology(to_json(toy), "t.json", &gpu_model_named("A100")); }, ErrorCode::kInvalidArgument),
-      "t.json: says itself which GPUs these are");
+      "t.json: already says which GPUs these are");
 }
 
 TEST(MachineJson, SaysWhereWhatWasExpectedAndFound) {

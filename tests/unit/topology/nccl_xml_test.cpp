@@ -316,7 +316,7 @@ TEST(NcclXml, MarksWhatItAssumes) {
   EXPECT_EQ(notes_of(stated).find("NVLink"), std::string::npos);
   expect_contains(error_of([] { parse_nccl_xml(samples::kXmlPower, "box.xml", &gpu_model_named("B200")); },
                            ErrorCode::kInvalidArgument),
-                  "box.xml: says itself which GPUs these are");
+                  "box.xml: already says which GPUs these are");
 }
 
 TEST(NcclXml, RefusesATruncatedFileAtEveryLength) {

@@ -131,7 +131,7 @@ TEST(NvidiaSmi, ReadsModelsThatStandBesideTheMatrix) {
   NvidiaSmiAssumptions stated;
   stated.gpu_model = &gpu_model_named("B200");
   expect_contains(error_of([&] { parse_nvidia_smi(listed + kPair, "t", stated); }, ErrorCode::kInvalidArgument),
-                  "says itself which GPUs these are");
+                  "already says which GPUs these are");
   // The model of one of two GPUs is not enough.
   expect_contains(notes_of(parse("GPU 1: NVIDIA H100 80GB HBM3\n" + kPair)), "assumed: 25 GB/s");
 }

@@ -140,7 +140,7 @@ TEST(Validate, BoundsWhatItTakes) {
   expect_contains(refusal(star(kMostJoinedGpus + 1)), "NVLink or xGMI joins more than 4096 GPUs into one net, gpu4096");
   Topology many = pair_of_gpus();
   many.devices.resize(kMostDevices + 1);
-  expect_contains(refusal(many), "has 1048577 devices and 1 links; at most 1048576 and 2097152 are taken");
+  expect_contains(refusal(many), "has 1048577 devices and 1 links; at most 1048576 and 2097152 are allowed");
 }
 
 TEST(DeviceNamed, ListsWhatIsThere) {
