@@ -1,6 +1,7 @@
-// Adds up one number of each of several ranks, which are processes on host memory.
+// Adds up one number of each rank. The ranks are processes on host memory.
 //
-//   cc all_reduce.c -o all_reduce $(pkg-config --cflags --libs plait) -Wl,-rpath,$(pkg-config --variable=libdir plait) &&
+//   cc all_reduce.c -o all_reduce $(pkg-config --cflags --libs plait) -Wl,-rpath,$(pkg-config --variable=libdir plait)
+//   &&
 //     ./all_reduce 4
 #define _DEFAULT_SOURCE
 #include <plait/plait.h>
@@ -9,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Ends this rank where a call failed; the others are told by the library.
+// Ends this rank if a call failed; the library tells the others.
 static void check(plaitResult_t result) {
   if (result == plaitSuccess) return;
   fprintf(stderr, "%s: %s\n", plaitGetErrorString(result), plaitGetLastError(NULL));

@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BENCHMARK = os.path.join(HERE, "..", "benchmarks", "resnet50_all_reduce.py")
 TRAINING = os.path.join(HERE, "train_digits.py")
 PLAIT = [sys.executable, "-m", "plait"]
-# Rounding: the same sums in another order, over 200 steps of float32.
+# The two runs add the same numbers in a different order, over 200 steps of float32.
 TOLERANCE = 1e-4
 
 
@@ -23,7 +23,7 @@ def title(text):
 
 
 def run(command, **extra):
-    """Runs a command; its failure is the demo's."""
+    """Runs a command; if it fails, the demo ends with an error."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     result = subprocess.run(command, env=environment, check=False, **extra)
     if result.returncode != 0:
@@ -39,7 +39,7 @@ def show_machine():
     title("this machine")
     run([*PLAIT, "topo"])
     run([*PLAIT, "topo", "--groups"])
-    title("a machine of the papers: Summit's groups, and why a flat ring is not enough there")
+    title("a machine from the papers: Summit's groups, and why a flat ring is not enough there")
     run([*PLAIT, "topo", "--machine", "summit", "--groups"])
     run([*PLAIT, "plan", "all_reduce", "--algorithm", "ring", "--machine", "summit", "--explain"])
 
@@ -62,7 +62,7 @@ def train():
 def main():
     show_machine()
     train()
-    title(f"all-reduce of ResNet-50's gradients (float32, {RANKS} ranks): microseconds, and how many times as fast")
+    title(f"all-reduce of ResNet-50's gradients (float32, {RANKS} ranks): microseconds and speedup")
     run([sys.executable, BENCHMARK, "-n", str(RANKS)])
     return 0
 

@@ -1,5 +1,5 @@
-// The C interface for C++20: communicators that end themselves, and errors that are thrown. Header only; everything is
-// explained in plait.h, and everything here is one call of it.
+// The C interface for C++20: communicators that end themselves, and errors that are thrown. Header only. Everything
+// here is one call of a function in plait.h, which explains it.
 #ifndef PLAIT_PLAIT_HPP
 #define PLAIT_PLAIT_HPP
 
@@ -24,12 +24,12 @@ class Error : public std::runtime_error {
   plaitResult_t result_;
 };
 
-// Throws what `result` says unless it is plaitSuccess, with the words of plaitGetLastError.
+// Throws an error with the words of plaitGetLastError, unless `result` is plaitSuccess.
 inline void check(plaitResult_t result) {
   if (result != plaitSuccess) throw Error(result, plaitGetLastError(nullptr));
 }
 
-// The number of an element type that C++ itself has. The narrow floating types have none: pass theirs by name.
+// The number of an element type that C++ itself has. C++ has no narrow floating types: pass theirs by name.
 template <class T>
 constexpr plaitDataType_t data_type() {
   static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,
@@ -57,7 +57,7 @@ inline plaitUniqueId unique_id() {
   return id;
 }
 
-// With PLAIT_DEVICE_CUDA, what is made with it never falls back to host memory.
+// With PLAIT_DEVICE_CUDA, communicators made with this config never fall back to host memory.
 inline plaitConfig_t default_config(int device = PLAIT_DEVICE_CURRENT) {
   plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
   config.device = device;
@@ -90,7 +90,7 @@ class Plan {
   plaitPlan_t handle_ = nullptr;
 };
 
-// One rank's end of a communicator. Moves like a unique_ptr; empty where it was moved from, aborted, or made for no
+// One rank's handle of a communicator. Moves like a unique_ptr. Empty if it was moved from, aborted, or split with no
 // color.
 class Communicator {
  public:
@@ -99,7 +99,7 @@ class Communicator {
   Communicator(int size, const plaitUniqueId& id, int rank, const plaitConfig_t& config) {
     check(plaitCommInitRankConfig(&handle_, size, id, rank, &config));
   }
-  // Takes over a handle.
+  // Takes ownership of a handle.
   explicit Communicator(plaitComm_t handle) : handle_(handle) {}
   Communicator(Communicator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Communicator& operator=(Communicator&& other) noexcept {
@@ -108,7 +108,7 @@ class Communicator {
   }
   ~Communicator() { plaitCommDestroy(handle_); }
 
-  // All ranks in this process: on host memory, or on devices[r].
+  // Makes all ranks in this process: on host memory, or on devices[r].
   static std::vector<Communicator> all_on_host(int size) {
     return all_on_devices(std::vector<int>(static_cast<size_t>(size < 0 ? 0 : size), PLAIT_DEVICE_HOST));
   }
@@ -147,7 +147,7 @@ class Communicator {
   Communicator split(int color, int key) const { return split(color, key, nullptr); }
   Communicator split(int color, int key, const plaitConfig_t& config) const { return split(color, key, &config); }
   void finalize() { check(plaitCommFinalize(handle_)); }
-  // For other threads than the one that owns this: plaitCommAbort(get()).
+  // For the thread that owns this object. Other threads call plaitCommAbort(get()).
   void abort() { check(plaitCommAbort(release())); }
 
   template <class T>
@@ -237,7 +237,7 @@ class Communicator {
     check(plaitRunPlan(send, receive, count, type, op, plan.get(), handle_, stream));
   }
 
-  // To and from one rank; those that belong together go into a group().
+  // To and from one rank. Messages that belong together go into a group().
   template <class T>
   void send(const T* data, size_t count, int peer, plaitStream_t stream = {}) {
     send(data, count, data_type<T>(), peer, stream);
@@ -270,17 +270,17 @@ class Communicator {
   plaitComm_t handle_ = nullptr;
 };
 
-// A pre-multiplied sum: each rank's input times a factor of that rank, to be given as `op`. It must end before the
-// communicator that it was made for is destroyed, or is ended with it.
+// A pre-multiplied sum: each rank's input times a scalar of that rank. Pass it as `op`. It must end before the
+// communicator that it was made for is destroyed, or that ends it.
 class PremultipliedSum {
  public:
   template <class T>
-  PremultipliedSum(const Communicator& comm, T factor)
-      : PremultipliedSum(comm, &factor, data_type<T>(), plaitScalarHostImmediate) {}
-  // A factor of any type, in host memory, which is read at once, or in memory of the communicator's device.
-  PremultipliedSum(const Communicator& comm, void* factor, plaitDataType_t type, plaitScalarResidence_t residence)
+  PremultipliedSum(const Communicator& comm, T scalar)
+      : PremultipliedSum(comm, &scalar, data_type<T>(), plaitScalarHostImmediate) {}
+  // `scalar` is of any type. It is in host memory, which is read at once, or in memory of the communicator's device.
+  PremultipliedSum(const Communicator& comm, void* scalar, plaitDataType_t type, plaitScalarResidence_t residence)
       : comm_(comm.get()) {
-    check(plaitRedOpCreatePreMulSum(&op_, factor, type, residence, comm_));
+    check(plaitRedOpCreatePreMulSum(&op_, scalar, type, residence, comm_));
   }
   PremultipliedSum(PremultipliedSum&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)), op_(other.op_) {}
   PremultipliedSum& operator=(PremultipliedSum&& other) noexcept {
@@ -300,15 +300,15 @@ class PremultipliedSum {
   plaitRedOp_t op_ = plaitSum;
 };
 
-// A group for the time of a call: group([&] { for (auto& rank : ranks) rank.all_reduce(...); }). What it makes of
-// communicators cannot be made with the constructors above, which need the handle at once: use plait.h for that.
+// Runs `body` within a group: group([&] { for (auto& rank : ranks) rank.all_reduce(...); }). The constructors above
+// need their handles at once, so they cannot make communicators in a group; use plait.h for that.
 template <class Body>
 void group(const Body& body) {
   check(plaitGroupStart());
   try {
     body();
   } catch (...) {
-    // A call that the body could not note has failed the group; what else it threw leaves with what was noted done.
+    // A call that could not be recorded has failed the group. After any other exception, the recorded calls are done.
     plaitGroupEnd();
     throw;
   }

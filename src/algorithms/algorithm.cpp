@@ -40,7 +40,7 @@ const char* name(Direction direction) {
 }
 
 const std::vector<Algorithm>& algorithms() {
-  // For good: static destructors of a program still make calls.
+  // Never destroyed: static destructors of a program still make calls.
   static const auto& all = *new const std::vector<Algorithm>(internal::algorithm_catalog());
   return all;
 }

@@ -10,41 +10,42 @@
 
 namespace plait {
 
-// Who moves data within a node. Between nodes there are messages, whatever the direction.
+// The side that moves data within a node. Between nodes there are messages, whatever the direction.
 enum class Direction : uint8_t {
-  kLoad,   // whoever needs it loads it
-  kStore,  // whoever has it stores it
+  kLoad,   // the rank that needs data loads it
+  kStore,  // the rank that has data stores it
   kBoth,   // most is stored, a part is loaded
 };
 const char* name(Direction direction);  // "load", "store", "both"
 
-// What an algorithm may depend on. The same on every rank, so that all ranks derive the same plan.
+// The arguments on which an algorithm may depend. They are the same on every rank, so that all ranks derive the same
+// plan.
 struct AlgorithmArguments {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
   int root = 0;
-  Engine engine = Engine::kCpu;     // of the queues that move data next to a rank: kSm or kCpu, or kCopy
-  Access access = Access::kStaged;  // kZeroCopy: zero-copy, straight from and to users' buffers
+  Engine engine = Engine::kCpu;     // of queues that move data next to a rank: kSm or kCpu, or kCopy
+  Access access = Access::kStaged;  // kZeroCopy: straight from and to user buffers
   std::vector<int> node_of = {};    // node of each rank; empty: one node
-  // NVLink groups as lists of ranks, the leader first; empty: the ranks of each node form one.
+  // NVLink groups as lists of ranks, the leader first. Empty: the ranks of each node form one group.
   std::vector<std::vector<int>> groups = {};
   std::vector<int> factors = {};  // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   Direction direction = Direction::kLoad;
   int parts = 1;                                      // of the message that are under way at once
-  int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge where the plan would have more
+  int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
 
   friend bool operator==(const AlgorithmArguments&, const AlgorithmArguments&) = default;
 };
 
-// Which arguments an algorithm looks at, besides the collective, ranks, root, nodes and groups. The others are refused
-// unless they have their default.
+// The arguments that an algorithm uses, besides the collective, ranks, root, nodes and groups. Other arguments are
+// refused unless they have their default.
 struct Uses {
   bool direction = false;  // kLoad and kStore
-  bool both = false;       // kBoth besides
+  bool both = false;       // kBoth as well
   bool factors = false;
   bool parts = false;
   bool zero_copy = false;  // Access::kZeroCopy
-  bool engine = false;     // Engine::kCopy, in some zero-copy plans: copy engines can perform them
+  bool engine = false;     // Engine::kCopy, for some zero-copy plans: copy engines can perform them
 };
 
 struct Algorithm {
@@ -53,28 +54,28 @@ struct Algorithm {
   std::string_view source;   // paper ids, such as "UEN-06, NVG-28"
   std::vector<Collective> collectives;
   Uses uses;
-  // The plan, not yet verified. Throws kInvalidArgument that says what is legal; PlanTooLarge where the plan is legal
-  // but too large to build.
+  // Makes the plan, not yet verified. Throws kInvalidArgument, which says what is legal, or PlanTooLarge if the plan is
+  // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
-  // What is worth trying for these ranks on this machine: `machine` with direction, factors, parts and, of zero-copy
-  // plans on GPUs, engine filled in; the most promising first, and few. Never throws; empty where the algorithm is not
-  // for them.
+  // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
+  // `machine` with direction, factors, parts and, for zero-copy plans on GPUs, the engine filled in. Never throws.
+  // Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };
 
-// All algorithms, one a file of this folder, in alphabetical order.
+// All algorithms in alphabetical order. Each has a file in this folder.
 const std::vector<Algorithm>& algorithms();
 bool serves(const Algorithm& algorithm, Collective collective);
-// By its name in any case, with "-", "_" or nothing between words. Throws kInvalidArgument that lists the algorithms
-// known for `collective`, or says why this one does not serve it.
+// Finds an algorithm by its name, in any case, with "-", "_" or nothing between words. Throws kInvalidArgument, which
+// lists the algorithms for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);
-// Looks up and runs: the plan is not yet verified. `text` is a name, or more of what spec.hpp reads; what it says wins
-// over `arguments`. Throws kInvalidArgument and PlanTooLarge, as the functions above do.
+// Finds an algorithm and makes its plan, not yet verified. `text` is a name, or more of the form that spec.hpp reads;
+// it takes precedence over `arguments`. Throws kInvalidArgument and PlanTooLarge, as the functions above do.
 Plan make_plan(std::string_view text, const AlgorithmArguments& arguments);
 
 namespace internal {
 
-// The same, made anew: of every file of this folder that has no header of its own (cmake/AlgorithmCatalog.cmake).
+// Makes the list anew, from every file of this folder that has no header of its own (cmake/AlgorithmCatalog.cmake).
 std::vector<Algorithm> algorithm_catalog();
 
 }  // namespace internal

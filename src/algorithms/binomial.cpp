@@ -9,29 +9,28 @@ Algorithm binomial();
 
 namespace {
 
-// Position v (counted from the root) hangs below v without its lowest one bit. Eight ranks, root 0:
+// Position v (counted from the root) is a child of v without its lowest one bit. Eight ranks, root 0:
 //
-//            0                     broadcast: downwards, whole messages; the largest subtree is served first
-//        / / |                     reduce: upwards; a rank combines its own input and all its children in one reduce
-//       4  2  1                     scatter, gather: the same ways with the blocks of whole subtrees
-//      / \  \                      Subtrees are contiguous: 4 {5, 6 {7}}
-//     6   5  3
-//     |
-//     7
+//             0                     broadcast: downwards, whole messages; the largest subtree is served first
+//         / / |                     reduce: upwards; a rank combines its own input and all its children in one reduce
+//        4  2  1                    scatter, gather: the same ways with the blocks of whole subtrees
+//       / \  \                      Subtrees are contiguous: 4 {5, 6 {7}}
+//      6   5  3
+//      |
+//      7
 //
-// On several nodes one tree joins one rank of each node (the root's node: the root; else the first), and one tree
-// each node's ranks, so that every node is entered once (AWA-11).
+// On several nodes, one tree joins one rank of each node (the root on its own node, else the node's first rank).
+// Another tree joins the ranks of each node, so that every node is entered once (AWA-11).
 //
-// Steps: floor(log2 p), the most one bits in a position, as children fetch at the same time, or are all stored to by
-// one
-//   reduce. On N nodes of n ranks floor(log2 N) + floor(log2 n). Zero-copy one more: a call before a broadcast, an
-//   answer after a reduce (to the leaves, whose inputs are read in place).
-// Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce); scatter and gather move a
-//   subtree's blocks over the edge above it.
-// Scratch slots of M: broadcast 1, by load where a rank has children on its node, by store where its parent is there
-//   (zero-copy: none); reduce by load 1 but at the root (leaves, zero-copy or below another node: none), by store 1 for
-//   each child; and 1 for each child on another node.
-// When: small messages, many ranks, several nodes. parts: that follow one another down the tree.
+// Steps: floor(log2 p), the most one bits in a position: children fetch at the same time, or one rank stores to all of
+//   them. On N nodes of n ranks, floor(log2 N) + floor(log2 n). Zero-copy takes one more: a signal of each child that
+//   it was called before a broadcast, or an answer after a reduce (to the leaves, whose inputs are read in place).
+// Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce). In scatter and gather, the
+//   blocks of a subtree cross the edge above it.
+// Scratch slots of M: a broadcast takes 1, by load on ranks with children on their node, by store on ranks whose parent
+//   is on their node (zero-copy: none). A reduce by load takes 1 except at the root (none on leaves if zero-copy or
+//   below another node), by store 1 for each child; and 1 for each child on another node.
+// When: small messages, many ranks, several nodes. parts: they follow one another down the tree.
 Tree node_by_node(const AlgorithmArguments& arguments) {
   std::vector<int> heads;                    // one rank of each node, the root first
   std::vector<std::vector<int>> node_ranks;  // the head's own node

@@ -13,22 +13,23 @@ Algorithm bruck();
 
 namespace {
 
-// all_gather: after k steps a rank has the blocks of the 2^k ranks from itself on, and in the next it gets those of the
-// rank 2^k after it, as far as they are new to it (Bruck et al. 1997). Six ranks, what rank 0 has and gets:
+// all_gather: after k steps a rank has the blocks of the 2^k ranks from itself on. In the next step it gets those of
+// the rank 2^k after it, as far as they are new (Bruck et al. 1997). Six ranks, and what rank 0 has and gets:
 //
 //     0 | 1 <- r1 | 2 3 <- r2 | 4 5 <- r4          reduce_scatter: the same backwards. Rank 0 has input for all blocks:
 //                                                  4 5 -> r4 | 2 3 -> r2 | 1 -> r1, each with all that came for it
 //                                                  before; block 0 stays (Träff 2024: circulant graphs).
-// all_reduce: the one after the other. Blocks wrap around at rank p-1, where a range of them becomes two.
 //
-// By load, who gets blocks fetches them out of scratch of who has them; by store, they are stored in scratch of who
-// gets them. Reductions are left to the reduce that needs them: a rank combines what came for a block when it passes
-// that on.
+// all_reduce is a reduce_scatter followed by an all_gather. Blocks wrap around at rank p-1, where a range of them
+// becomes two.
+//
+// By load, a rank fetches blocks out of the scratch of the rank that has them. By store, the rank that has them stores
+// them in the scratch of the rank that needs them. Reductions are left to the reduce that needs them: a rank combines
+// what came for a block when it passes the block on.
 //
 // Steps: ceil(log2 p), all_reduce twice that. Bytes: p-1 blocks in and out of every rank, all_reduce twice that.
-// Scratch slots of a block: all_gather p, by load without those of the last step; reduce_scatter p-1, where blocks go
-// to
-//   another node p-1 more.
+// Scratch slots of a block: all_gather p, by load without those of the last step; reduce_scatter p-1, and p-1 more if
+//   blocks go to another node.
 // When: small and medium messages over many ranks, of any number; several nodes.
 class Bruck {
  public:
@@ -55,7 +56,7 @@ class Bruck {
   struct Span {
     int first = 0, count = 0;
   };
-  // Blocks that came for a rank, at neighbouring slots of somebody's scratch.
+  // Blocks that came for a rank, at neighbouring slots of some rank's scratch.
   struct Came {
     Span span;
     Place place;
@@ -65,9 +66,9 @@ class Bruck {
   ChunkRange chunks(int rank, Span span) const { return {after(rank, span.first), span.count}; }
   int last_distance() const { return ranks_ == 1 ? 0 : static_cast<int>(std::bit_floor(unsigned(ranks_ - 1))); }
 
-  // `span`, counted from `rank`, in parts that are ranges of the message, and within or outside of each of the borders.
+  // Splits `span`, counted from `rank`, into parts that are ranges of the message. No part crosses one of the borders.
   std::vector<Span> parts_of(int rank, Span span, std::vector<int> borders = {}) const {
-    borders.push_back(ranks_ - rank);  // from here on, numbers begin anew
+    borders.push_back(ranks_ - rank);  // numbers begin anew here
     std::sort(borders.begin(), borders.end());
     std::vector<Span> parts;
     for (const int border : borders) {
@@ -84,7 +85,7 @@ class Bruck {
   void all_gather() {
     const int last = last_distance();
     for (int rank = 0; rank < ranks_; ++rank) {
-      // Slot i is for the block i after the rank's own.
+      // Slot i holds the block i after the rank's own.
       const int slots = by_store_ ? ranks_ : std::max(last, 1);
       blocks_.push_back(ranks_ == 1 ? output_of(rank) : builder_.take_scratch(rank, slots));
       reduce_own(rank, ranks_ == 1 ? std::vector{output_of(rank)} : std::vector{output_of(rank), blocks_[rank]});
@@ -100,10 +101,10 @@ class Bruck {
   }
 
   Span new_blocks(int distance) const { return {distance, std::min(distance, ranks_ - distance)}; }
-  // A place for the blocks that are still to be passed on; nothing that comes in the last step is.
+  // Whether a block needs a place because it is to be passed on. Blocks that come in the last step are not.
   bool passes_on(int distance) const { return distance < last_distance(); }
 
-  // What `from` has is offered, or stored, to `to`: for each part of the new blocks.
+  // `from` offers, or stores, what it has to `to`: one arrival for each part of the new blocks.
   std::vector<Arrival> offer(int from, int to, int distance) {
     std::vector<Arrival> arrivals;
     for (const Span& part : parts_of(to, new_blocks(distance))) {
@@ -146,7 +147,8 @@ class Bruck {
     }
   }
 
-  // Blocks [distance, 2 distance) after `rank` go to the rank so far after it, for which they are the first ones.
+  // Blocks [distance, 2 distance) after `rank` go to the rank that is `distance` after it. They are the first ones
+  // there.
   void pass_on(int rank, int distance, std::vector<std::vector<Came>>& news,
                std::vector<std::vector<Arrival>>& arrivals) {
     const int to = after(rank, distance);
@@ -170,7 +172,7 @@ class Bruck {
     return borders;
   }
 
-  // The rank's input, and all that came for these blocks, which no border parts.
+  // The rank's input, and all that came for these blocks. No border divides them.
   std::vector<Place> sources(int rank, Span span) const {
     std::vector<Place> places = {input_of(rank)};
     for (const Came& it : came_[rank]) {

@@ -10,24 +10,25 @@ Algorithm chain();
 
 namespace {
 
-// While one waits for its stores to arrive, another stores. More queues would not be on a GPU at once with as many
-// channels as links want.
+// While one queue waits for its stores to arrive, another one stores. More queues would not fit on a GPU at once with
+// as many channels as links want.
 constexpr int kMostStoringQueues = 2;
 
-// A broadcast begins at the root, a reduction ends there; every rank combines what came with its own input. Three
-// ranks, root 0, by store, and a broadcast by load in three parts:
+// A broadcast begins at the root, and a reduction ends there. Every rank combines what came with its own input. On the
+// left three ranks, root 0, by store; on the right a broadcast by load in three parts:
 //
 //     r0 --> scratch of r1 --> scratch of r2                 r0 --2--> r1 --1--> r2 --0--> r3
 //     r1 --> scratch of r2 --> scratch of r0, with inputs    time: (p - 2 + k)(t_s + M/(k B)) for k parts
 //
-// Steps: p-1; zero-copy one more for the calls. Bytes: every link of the chain carries M once, one way: a GPU stores to
-//   one other only, which links like better than stores to all.
-// Scratch, in k slots of M/k: by load where the next rank is on the same node, by store where the previous one is;
-//   zero-copy none.
+// Steps: p-1; zero-copy one more, for the signals that ranks were called.
+// Bytes: every link of the chain carries M once, one way: a GPU stores to one other only, which links like better than
+//   stores to all.
+// Scratch, in k slots of M/k: by load if the next rank is on the same node, by store if the previous one is; zero-copy
+//   none.
 // When: large messages; best k = sqrt((p-2) M / (B t_s)). Several nodes, if their ranks are neighbours. By store on few
-//   GPUs, where with p-2 parts and more the last rank is less than a slice of the message behind the first; not for a
-//   reduction of types that add up in wider ones: partial sums travel wide.
-// By store, parts go in turn on one of two queues a rank.
+//   GPUs, where with p-2 parts and more the last rank is less than a slice of the message behind the first. Not for a
+//   reduction of types that add up in wider ones, since partial sums travel wide.
+// By store, parts alternate between two queues of a rank.
 Plan make_chain(const AlgorithmArguments& arguments) {
   check_arguments(chain(), arguments);
   const bool by_store = arguments.direction == Direction::kStore, zero_copy = arguments.access == Access::kZeroCopy;

@@ -14,26 +14,26 @@ Algorithm double_binary_tree();
 
 namespace {
 
-// In a binary tree half of the ranks are leaves and only take, or only give. So there are two trees, and who is an
+// In a binary tree half of the ranks are leaves, and a leaf only receives or only sends. So there are two trees, and an
 // inner node of one is a leaf of the other. Seven ranks in order, numbered from one on, and the second tree, shifted by
 // one:
 //
 //              4                          5              In order, inner nodes have even numbers, whatever the number
-//          /       \                  /       \          of ranks. Those of the other tree are odd: numbers are shifted
-//        2           6              3           7        by one where there are odd many, else counted from the end.
-//      /   \       /   \          /   \       /   \      (Sanders, Speck, Träff 2009.)
+//          /       \                  /       \          of ranks. Those of the other tree have odd ones: its numbers
+//        2           6              3           7        are shifted by one if there are an odd number of ranks, else
+//      /   \       /   \          /   \       /   \      they are counted from the end. (Sanders, Speck, Träff 2009.)
 //     1     3     5     7        2     4     6     1
 //
-// all_reduce: up and then down, over all ranks. broadcast, reduce: the root, which has more to do than others, stands
-// above both trees, of all others. Ranks of a node are neighbours in the order.
+// all_reduce goes up and then down, over all ranks. In broadcast and reduce the root has more to do than others: it
+// stands above both trees, which are of all others. Ranks of a node are neighbours in the order.
 //
 // Steps: all_reduce 2 floor(log2 p); broadcast, reduce floor(log2(p-1)) + 1.
-// Bytes: every rank takes in M/2 from each neighbour in a tree, in each direction that there is; so at most M, up and
-//   down, where all links of a binary tree's inner nodes would have to carry 2 M.
-// Scratch: by load M/2 where a rank has children on its node, or a parent there; by store M/2 for each that stores. Up
-//   and down each, and M/2 for each child on another node.
+// Bytes: every rank receives M/2 from each neighbour in a tree, in each direction that is used. That is at most M, up
+//   and down; all links of a binary tree's inner nodes would have to carry 2 M.
+// Scratch: by load M/2 if a rank has children on its node, or a parent there; by store M/2 for each rank that stores.
+//   Up and down each, and M/2 for each child on another node.
 // When: long messages over many ranks, whose ring would have too many steps; between nodes.
-// parts: of each half, that follow one another.
+// parts: of each half; they follow one another.
 
 // Adds positions [first, first + count) of `order` below `above`, in order.
 void add_in_order(Tree& tree, int above, const std::vector<int>& order, int first, int count) {
@@ -45,7 +45,7 @@ void add_in_order(Tree& tree, int above, const std::vector<int>& order, int firs
   add_in_order(tree, middle, order, first + left + 1, count - left - 1);
 }
 
-// Ranks, those of a node together, without the root where the collective has one.
+// All ranks, with those of a node next to each other, without the root if the collective has one.
 std::vector<int> ranks_in_order(const AlgorithmArguments& arguments) {
   std::vector<int> order(arguments.ranks);
   std::iota(order.begin(), order.end(), 0);
@@ -73,9 +73,9 @@ std::vector<Tree> two_trees(const AlgorithmArguments& arguments) {
   return trees;
 }
 
-// Where the ranks act for one of the trees, up and down. A reduction or a broadcast has a queue for each tree.
-// All_reduce has one for what a rank does as an inner node on the way up, one for that on the way down, and one for
-// what it does as a leaf, both ways: it begins without waiting for anybody, and three queues are what GPUs perform.
+// The queues in which the ranks act for one of the trees, up and down. A reduction or a broadcast has a queue for each
+// tree. All_reduce has one for a rank as an inner node on the way up, one for an inner node on the way down, and one
+// for a leaf, both ways. A leaf begins without waiting for any rank, and three queues are what GPUs perform.
 struct QueuesOfTree {
   std::vector<QueueId> up, down;
 };
@@ -107,7 +107,7 @@ Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
   const bool reduces = collective != Collective::kBroadcast, broadcasts = collective != Collective::kReduce;
   const int parts = arguments.parts;
   PlanBuilder builder = start_plan(double_binary_tree(), arguments, int64_t{2} * parts);
-  // Messages have queues of their own: neither tree, and neither way, waits for the other.
+  // Messages have queues of their own, so that neither tree and neither way waits for the other.
   std::deque<Carrier> carriers;
   for (int i = 0; i < 4; ++i) carriers.emplace_back(builder, arguments.node_of);
   const std::vector<Tree> trees = two_trees(arguments);
@@ -121,7 +121,7 @@ Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
     shape.direction = arguments.direction;
     return shape;
   };
-  // Both trees up before one goes down: leaves begin with what waits for nobody.
+  // Both trees go up before one goes down, so that leaves begin with work that waits for no rank.
   for (int half = 0; half < 2 && reduces; ++half) {
     const int root = trees[half].root();
     TreeShape shape = shape_of(half, queues[half].up);

@@ -1,4 +1,4 @@
-// Flat: every rank looks after one chunk and deals with all others directly (TEM-17, BLK-03).
+// Flat: every rank owns one chunk and exchanges it with all others directly (TEM-17, BLK-03).
 #include <algorithm>
 #include <utility>
 
@@ -13,22 +13,22 @@ Algorithm flat();
 
 namespace {
 
-// Chunk q is combined by rank q and shared, or one of the two (PieceExchange), or it goes straight to whoever needs it
-// (moves.hpp):
+// Rank q combines chunk q and shares it, or does one of the two (PieceExchange), or each chunk goes straight to the
+// ranks that need it (moves.hpp):
 //
 //     stage 1: r1, r2, r3 --> r0 combines          stage 2: r0 --> r1, r2, r3          (all chunks at once, all links)
 //
-// Steps: all_reduce, reduce and broadcast 2 (over two ranks reduce and broadcast by store 1, and broadcast by load);
-//   the others 1. Zero-copy, where ranks first tell that they were called and in the end that they are done: 2, by load
-//   all_reduce 3. An all_reduce by load in k parts has 2 + floor(2(k-1)/3), as a queue waits for other parts before it
-//   signals.
-// Bytes: all_reduce 2(p-1)/p M in and out of every rank; what has blocks of ranks, p-1 of them at whoever gives or gets
-//   all; reduce and broadcast: below.
+// Steps: all_reduce, reduce and broadcast 2 (over two ranks, reduce and broadcast by store 1, and broadcast by load);
+//   the others 1. Zero-copy, in which ranks first signal that they were called and in the end that they are done: 2, by
+//   load all_reduce 3. An all_reduce by load in k parts has 2 + floor(2(k-1)/3), as a queue waits for other parts
+//   before it signals.
+// Bytes: all_reduce 2(p-1)/p M in and out of every rank; collectives with blocks of ranks, p-1 blocks at a rank that
+//   gives or gets all; reduce and broadcast: below.
 // Scratch: below, and in the headers of the steps; zero-copy none.
-// When: medium and large messages where all ranks reach each other directly (NVSwitch, cliques, shared memory): on CPUs
-//   by load, between GPUs by store, and zero-copy from some MiB on, where users' buffers are mapped.
-// parts: of an all_reduce by load, published one ahead of the other (TEM-18); by store 2 have a queue for each step; by
-//   both one part is loaded.
+// When: medium and large messages if all ranks access each other directly (NVSwitch, cliques, shared memory): on CPUs
+//   by load, between GPUs by store, and zero-copy from some MiB on, if user buffers are mapped.
+// parts: of an all_reduce by load, each published ahead of the one before it (TEM-18); by store 2 have a queue for each
+//   step; by both one part is loaded.
 
 struct Flat {
   explicit Flat(const AlgorithmArguments& the_arguments, int64_t chunks_per_block)
@@ -39,7 +39,7 @@ struct Flat {
         queues(add_queues(builder, arguments)),
         stages(builder, queues, arguments.engine, arguments.direction == Direction::kStore && arguments.parts > 1) {}
 
-  // Rank r's slot for every other rank: [to][from]. Own entries are never used.
+  // A slot on each rank for every other rank: [to][from]. Own entries are never used.
   std::vector<std::vector<Place>> take_inboxes() {
     std::vector<std::vector<Place>> inboxes(ranks, std::vector<Place>(ranks));
     for (int to = 0; to < ranks; ++to) {
@@ -82,7 +82,7 @@ Plan flat_half(const AlgorithmArguments& arguments) {
 
 // Rank q combines chunk q, and the root gets it.
 //
-// Bytes: every rank reads (p-1)/p M; the root takes in as much again. Scratch: p slots of M/p.
+// Bytes: every rank reads (p-1)/p M, and the root receives as much again. Scratch: p slots of M/p.
 Plan flat_reduce_by_load(const AlgorithmArguments& arguments) {
   Flat it(arguments, arguments.ranks);
   HeldByRank held = all_inputs(it.ranks);
@@ -105,7 +105,7 @@ Plan flat_reduce_by_load(const AlgorithmArguments& arguments) {
   return it.builder.finish();
 }
 
-// The ranks other than the root, from the root on; chunk c is the affair of the c-th of them.
+// The ranks other than the root, from the root on. The c-th of them owns chunk c.
 std::vector<int> owners_of(int ranks, int root) {
   std::vector<int> owners;
   for (int d = 1; d < ranks; ++d) owners.push_back((root + d) % ranks);
@@ -117,11 +117,11 @@ Plan copy_alone(Flat& it) {
   return it.builder.finish();
 }
 
-// Chunk c goes to its owner, who combines it and stores the result at the root.
+// Chunk c goes to its owner, which combines it and stores the result at the root.
 //
-// One queue a rank: everybody owns a chunk, the root too, and the stages follow each other: (p-1)/p M over the busiest
-// link in each. A queue for each step: the stages are under way at once, and the root owns nothing, so that its
-// incoming link carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
+// With one queue a rank, every rank owns a chunk, including the root. The stages follow each other, and (p-1)/p M cross
+// the busiest link in each. With a queue for each step, the stages are under way at once. The root then owns nothing,
+// so that its incoming link carries M and not 2(p-1)/p M. With two ranks the root combines by itself.
 //
 // Bytes: every rank stores up to M. Scratch: up to 2(p-1) slots of M/p on the root, and p-1 on the others.
 Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
@@ -151,7 +151,7 @@ Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
   std::vector<Place> results(chunks);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int owner = owners[chunk];
-    // Where the root owns nothing, its inboxes are free for results.
+    // If the root owns nothing, its inboxes are free for results.
     results[chunk] = owner == root            ? output_of(root)
                      : owners.front() == root ? it.builder.take_scratch(root)
                                               : inboxes[root][owner];
@@ -169,11 +169,11 @@ Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
 }
 
 // Every rank but the root gets a part of its own from the root and shares it with the others (BLK-03: p-1 trees of
-// depth two, on four ranks M/3 over every link instead of M/2 with two rings).
+// depth two; on four ranks M/3 over every link, instead of M/2 with two rings).
 //
 //     root --0--> r1 --0--> r2, r3      root --1--> r2 --1--> r1, r3      root --2--> r3 --2--> r1, r2
 //
-// Bytes: the root gives M, every other rank takes in M. Scratch: p-1 slots of M/(p-1) at the root, 1 at the others.
+// Bytes: the root gives M, and every other rank receives M. Scratch: p-1 slots of M/(p-1) at the root, 1 at the others.
 Plan flat_broadcast_by_load(const AlgorithmArguments& arguments) {
   const std::vector<int> owners = owners_of(arguments.ranks, arguments.root);
   Flat it(arguments, std::max(1, arguments.ranks - 1));
@@ -196,7 +196,7 @@ Plan flat_broadcast_by_load(const AlgorithmArguments& arguments) {
   return it.builder.finish();
 }
 
-// The same by store: the root stores chunk c at its owner, who shares it with the others.
+// The same broadcast by store: the root stores chunk c at its owner, which shares it with the others.
 //
 // Bytes: the root stores M, every other rank (p-2)/(p-1) M. Scratch: p-1 slots of M/(p-1) on every rank but the root.
 Plan flat_broadcast_by_store(const AlgorithmArguments& arguments) {
@@ -266,13 +266,13 @@ Plan flat_staged(const AlgorithmArguments& arguments) {
       return by_store ? flat_reduce_by_store(arguments) : flat_reduce_by_load(arguments);
     case Collective::kBroadcast:
       return by_store ? flat_broadcast_by_store(arguments) : flat_broadcast_by_load(arguments);
-    default:  // what moves blocks
+    default:  // collectives that move blocks
       break;
   }
   return flat_moves(arguments);
 }
 
-// Straight into the outputs of all who need it, by whoever has combined it, or has to pass it on.
+// The rank that has combined or has to pass on a chunk stores it straight into the outputs of all that need it.
 Plan flat_zero_copy_store(const AlgorithmArguments& arguments) {
   const Collective collective = arguments.collective;
   if (collective == Collective::kReduceScatter || only_moves_blocks(collective)) {
@@ -287,9 +287,9 @@ Plan flat_zero_copy_store(const AlgorithmArguments& arguments) {
     return it.builder.finish();
   }
   if (broadcasts && it.ranks == 1) return copy_alone(it);
-  // Before the first signals: where input and output are the same memory, nobody may read while this writes.
+  // Before the first signals: if input and output are the same memory, no rank may read while this writes.
   if (broadcasts) it.builder.copy(it.queues[it.root], output_of(it.root), input_of(it.root), 0, chunks);
-  meet(it.builder, it.queues);
+  barrier_among(it.builder, it.queues);
   std::vector<QueueId> others;
   for (const int owner : owners) others.push_back(it.queues[owner]);
   for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -301,12 +301,12 @@ Plan flat_zero_copy_store(const AlgorithmArguments& arguments) {
       it.builder.reduce(it.queues[chunk], outputs_from(it.queues, chunk), {input_of(chunk)}, chunk);
     }
   }
-  meet(it.builder, it.queues);
+  barrier_among(it.builder, it.queues);
   return it.builder.finish();
 }
 
-// By copy engines, which copy from one place to one place and take no SM from anybody, or a few SMs, which combine what
-// has to be.
+// For copy engines, which copy from one place to one place and take no SM from other kernels, or for a few SMs, which
+// also do the combining.
 Plan flat_zero_copy_load(const AlgorithmArguments& arguments) {
   const Collective collective = arguments.collective;
   if (collective == Collective::kReduce) {
@@ -323,7 +323,7 @@ Plan flat_zero_copy_load(const AlgorithmArguments& arguments) {
   return builder.finish();
 }
 
-constexpr int kPartsOfBoth = 4;  // of which one is loaded, where the arguments leave it at 1
+constexpr int kPartsOfBoth = 4;  // one of which is loaded, if the arguments leave parts at 1
 
 Plan flat_both(const AlgorithmArguments& arguments) {
   if (arguments.access == Access::kZeroCopy) refuse(flat(), "has no zero-copy plan by both; use flat(load, zero_copy)");
@@ -336,7 +336,7 @@ Plan flat_both(const AlgorithmArguments& arguments) {
 
 Plan flat_barrier(const AlgorithmArguments& arguments) {
   Flat it(arguments, 1);
-  meet(it.builder, it.queues);
+  barrier_among(it.builder, it.queues);
   return it.builder.finish();
 }
 
@@ -399,7 +399,7 @@ std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given)
 
 Algorithm flat() {
   return {.name = "flat",
-          .summary = "each rank looks after one chunk and deals with all others directly; one or two steps",
+          .summary = "each rank owns one chunk and exchanges it with all others directly; one or two steps",
           .source = "TEM-17, TEM-18, BLK-03, NVG-47",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                           Collective::kReduceScatter, Collective::kAllGather, Collective::kGather, Collective::kScatter,

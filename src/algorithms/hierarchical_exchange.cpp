@@ -1,4 +1,4 @@
-// All-to-all by way of nodes: few messages, and few operations.
+// All-to-all by way of relays in each node: few messages, and few operations.
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -13,23 +13,23 @@ Algorithm hierarchical_exchange();
 
 namespace {
 
-// More ranks of a node than these do not all signal each other.
-constexpr int kMostMeeting = 64;
+// If a node has more ranks than this, they do not all signal each other.
+constexpr int kMostInBarrier = 64;
 
-// What a rank has for the ranks of another node goes there in one message, to the rank that has its own place in that
-// node. Then everybody fetches its blocks from the ranks of its node, where they have begun or come to. Two nodes:
+// A rank sends the blocks for another node there in one message, to the rank that has its own position in that node.
+// Then every rank fetches its blocks from the ranks of its node, which began with them or received them. Two nodes:
 //
 //     r0: input --> scratch --- blocks for r2, r3 ---> scratch of r2        r2 <- scratch of r2, r3: their own blocks,
 //     r1: input --> scratch --- blocks for r2, r3 ---> scratch of r3              and what came there from r0, r1
 //
-// Neighbouring ranks of a node have neighbouring blocks, which travel as one range. On one node it is an exchange by
+// Neighbouring ranks of a node have neighbouring blocks, which travel as one range. On one node this is an exchange by
 // load.
 //
-// Steps: 2; 1 on one node, or where each node has one rank. Where a node has more than 64 ranks, which meet in
-//   ceil(log2 n) steps, as many more.
+// Steps: 2; 1 on one node, or if each node has one rank. If a node has more than 64 ranks, its barrier takes ceil(log2
+//   n) steps, and that is as many more.
 // Bytes: with n ranks a node, every rank sends and receives p-n blocks, and reads (n-1)/n of M from others of its node.
 // Scratch slots of a block: p for the own input, and p-n for what comes.
-// When: several nodes of several ranks, small and medium blocks; many ranks. There are p messages for each node, where
+// When: several nodes of several ranks, small and medium blocks; many ranks. There are p messages for each node;
 //   without relays there would be one for each pair of ranks.
 class HierarchicalExchange {
  public:
@@ -59,8 +59,8 @@ class HierarchicalExchange {
     for (const std::vector<int>& ranks : nodes_) {
       std::vector<QueueId> queues;
       for (const int rank : ranks) queues.push_back(queues_[rank]);
-      if (queues.size() <= kMostMeeting) {
-        meet(builder_, queues);
+      if (queues.size() <= kMostInBarrier) {
+        barrier_among(builder_, queues);
       } else {
         carrier_.disseminate(queues);
       }
@@ -72,7 +72,7 @@ class HierarchicalExchange {
  private:
   int block(int from, int to) const { return from * ranks_ + to; }
 
-  // Every node sends to every other, beginning with the next so that they do not all send to one.
+  // Every node sends to every other, beginning with the next one, so that they do not all send to the same node.
   void exchange_messages() {
     const int count = static_cast<int>(nodes_.size());
     if (count == 1) return;
@@ -93,7 +93,7 @@ class HierarchicalExchange {
     }
   }
 
-  // What `from` has for `ranks`, all of one node, to `relay`, which is one of them.
+  // Sends the blocks of `from` for `ranks`, all of one node, to `relay`, which is one of them.
   void send(int from, const std::vector<int>& ranks, int relay) {
     const Place landing = builder_.take_scratch(relay, static_cast<int>(ranks.size()));
     found_[from][node_of_rank_[relay]] = landing;
@@ -107,7 +107,7 @@ class HierarchicalExchange {
     }
   }
 
-  // The blocks of all ranks for this one, beginning with the next rank's.
+  // Fetches the blocks of all ranks for this one, beginning with the next rank's.
   void fetch(int to) {
     const int node = node_of_rank_[to];
     const auto at = std::lower_bound(nodes_[node].begin(), nodes_[node].end(), to) - nodes_[node].begin();
@@ -123,10 +123,10 @@ class HierarchicalExchange {
   PlanBuilder builder_;
   Carrier carrier_;
   std::vector<QueueId> queues_;
-  std::vector<int> node_of_rank_;          // by their order
-  std::vector<std::vector<int>> nodes_;    // the ranks of each, in order
-  std::vector<Place> published_;           // of each rank: slot = rank that the block is for
-  std::vector<std::vector<Place>> found_;  // [rank][other node]: what it has for the ranks there, in their order
+  std::vector<int> node_of_rank_;          // index into `nodes_`
+  std::vector<std::vector<int>> nodes_;    // the ranks of each node, in order
+  std::vector<Place> published_;           // of each rank: the slot is the rank that the block is for
+  std::vector<std::vector<Place>> found_;  // [rank][other node]: the rank's blocks for the ranks there, in their order
 };
 
 Plan make_hierarchical_exchange(const AlgorithmArguments& arguments) {
@@ -143,7 +143,7 @@ std::vector<AlgorithmArguments> hierarchical_exchange_candidates(const Algorithm
 
 Algorithm hierarchical_exchange() {
   return {.name = "hierarchical_exchange",
-          .summary = "blocks for a node go to one of its ranks in one message, where all fetch what is theirs",
+          .summary = "blocks for a node go to one of its ranks in one message, and its ranks fetch them there",
           .source = "BLK-05, NVG-97",
           .collectives = {Collective::kAllToAll},
           .uses = {},

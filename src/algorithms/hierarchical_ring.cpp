@@ -1,4 +1,4 @@
-// Rings within rings: flat ring at one end, Rabenseifner at the other (UEN-13, UEN-14).
+// Rings within rings: the flat ring is one extreme, Rabenseifner the other (UEN-13, UEN-14).
 #include <cstdint>
 #include <utility>
 
@@ -11,7 +11,7 @@ Algorithm hierarchical_ring();
 
 namespace {
 
-// p = p1 x p2 x … x ph; rank r has the coordinates x1 = r mod p1, x2 = r / p1 mod p2, …: x1 counts neighbours, for
+// p = p1 x p2 x … x ph. Rank r has the coordinates x1 = r mod p1, x2 = r / p1 mod p2, …: x1 counts neighbours, for
 // instance the GPUs of a node. Level i has rings of the pi ranks that differ in xi only. 4 x 2 ranks, level by level:
 //
 //     reduce-scatter x1           all-reduce x2              all-gather x1
@@ -19,20 +19,20 @@ namespace {
 //     pieces of M/4               pieces of M/8              pieces of M/4
 //
 // Each level works on the piece that the level before left to the rank (message sizes n, n/p1, n/(p1 p2), …: UEN-16).
-// After the last reduce-scatter rank (x1, …, xh) has the chunk x1 p/p1 + x2 p/(p1 p2) + … + xh: in pairs on four
-// ranks, ranks 0, 2, 1, 3 hold chunks 0..3 (UEN-13). Reductions are left to the next level's first reduce, which reads
-// all that arrived on the levels before along with the input, so that no sum is stored only to be loaded again.
+// After the last reduce-scatter, rank (x1, …, xh) has the chunk x1 p/p1 + x2 p/(p1 p2) + … + xh. With factors 2 x 2,
+// ranks 0, 2, 1, 3 hold chunks 0..3 (UEN-13). Reductions are left to the next level's first reduce. It reads all that
+// arrived on the levels before along with the input, so that no sum is stored only to be loaded again.
 //
 // Steps: 2 sum(pi - 1). One factor: ring. All factors 2: Rabenseifner, 2 log2 p.
 // Bytes sent per rank: 2 (p-1)/p M, of which 2 (pi - 1) M/(p1…pi) on level i.
-// Scratch: 1 + 1/p1 + 1/(p1 p2) + … times M (< 2 M) in slots of M/p; with kZeroCopy a pi-th of each term less. Where
-// the
-//   next rank of a ring is on another node, (pi - 2) M/(p1…pi) more for what leaves, and one piece more above level 1.
+// Scratch: 1 + 1/p1 + 1/(p1 p2) + … times M (< 2 M) in slots of M/p; with kZeroCopy a pi-th of each term less. If the
+//   next rank of a ring is on another node, (pi - 2) M/(p1…pi) more for data that leaves, and one piece more above
+//   level 1.
 // When: several nodes, many ranks: long-distance links carry small pieces, and steps are few.
 // parts: of a piece (UEN-08).
 
-// The size of the equal blocks of neighbouring ranks into which a partition cuts them; 1 where it does not, or where
-// all are in one block.
+// The size of the equal blocks of neighbouring ranks that a partition consists of. 1 if it has none, or if all ranks
+// are in one block.
 int block_size(const std::vector<int>& part_of) {
   const int ranks = static_cast<int>(part_of.size());
   int size = 1;
@@ -53,8 +53,8 @@ std::vector<int> prime_factors(int number) {
   return factors;
 }
 
-// Ranks of a group x groups of a node x nodes, as far as groups and nodes are blocks of neighbouring ranks of equal
-// size; otherwise the prime factors of p, which take the fewest steps.
+// Ranks of a group x groups of a node x nodes, as far as groups and nodes are equal blocks of neighbouring ranks.
+// Otherwise the prime factors of p, which take the fewest steps.
 std::vector<int> derived_factors(const AlgorithmArguments& arguments) {
   std::vector<int> group_of(arguments.ranks, 0), nodes(arguments.ranks, 0);
   for (size_t group = 0; group < arguments.groups.size(); ++group) {
@@ -68,7 +68,7 @@ std::vector<int> derived_factors(const AlgorithmArguments& arguments) {
   return {in_group, in_node / in_group, arguments.ranks / in_node};
 }
 
-// The factors without ones; checked.
+// Checks the factors, and returns them without ones.
 std::vector<int> levels_of(const AlgorithmArguments& arguments) {
   const std::vector<int> given = arguments.factors.empty() ? derived_factors(arguments) : arguments.factors;
   std::vector<int> levels;
@@ -104,7 +104,7 @@ Plan make_hierarchical_ring(const AlgorithmArguments& given) {
   Carrier carrier(builder, arguments.node_of);
   const std::vector<QueueId> queues = add_queues(builder, arguments);
   HeldByRank held(ranks), outputs(ranks);
-  std::vector<int> first_chunk(ranks, 0);  // of the piece that the levels so far left to the rank
+  std::vector<int> first_chunk(ranks, 0);  // first chunk of the piece that the levels so far left to the rank
   for (int rank = 0; rank < ranks; ++rank) {
     held[rank] = {{input_of(rank)}};
     outputs[rank] = {{output_of(rank)}};
@@ -113,7 +113,7 @@ Plan make_hierarchical_ring(const AlgorithmArguments& given) {
 
   std::vector<std::vector<RingSteps>> rings(height);
   int stride = 1;            // between neighbours of a ring: p1 … p(i-1)
-  int piece_chunks = ranks;  // of the level, in chunks without parts
+  int piece_chunks = ranks;  // of the level; in chunks, without parts
   for (int level = 0; level < height; ++level) {
     const int length = levels[level];
     piece_chunks /= length;
@@ -145,7 +145,7 @@ std::vector<AlgorithmArguments> hierarchical_ring_candidates(const AlgorithmArgu
   for (const auto& factors : {derived_factors(machine), prime_factors(machine.ranks)}) {
     AlgorithmArguments candidate = machine;
     candidate.factors = without_ones(factors);
-    if (candidate.factors.size() < 2) continue;  // which is a ring
+    if (candidate.factors.size() < 2) continue;  // that is a ring
     if (!all.empty() && all[0].factors == candidate.factors) continue;
     for (const AlgorithmArguments& it : with_parts(candidate, {1, 2, 4})) all.push_back(it);
   }

@@ -15,8 +15,9 @@ Algorithm nvgroup_ring();
 namespace {
 
 // G groups pass chunks of M/G round a ring of their leaders, through host memory next to them. Within a group every
-// rank looks after a slice of each chunk, loads it from all members and stores it itself (NVG-42), over its own link to
-// the host. The leader's `cpu` queue drives: it takes what arrives, tells the group, and passes on what the group made.
+// rank owns a slice of each chunk. It loads the slice from all members and stores it itself (NVG-42), over its own link
+// to the host. The leader's `cpu` queue controls this: it receives what arrives, signals the group, and passes on the
+// group's result.
 //
 //        group g                                         group g+1
 //     r0  r1  r2                                       r3  r4  r5
@@ -24,24 +25,23 @@ namespace {
 //     host(r0): result --- cpu/net queue of r0 ---> host(r3): arrived ... result --->
 //
 // With t counting steps and all numbers modulo G:
-//   0.          TO-CPU(chunk g): the first to leave. While it travels, TO-LOCAL for chunks g-1, g-2, …: the group's
-//               sums, ready in scratch before they are needed (NVG-56).
+//   0.          TO-CPU(chunk g): the first chunk to leave. While it travels, TO-LOCAL for chunks g-1, g-2, …: the sums
+//               of the group, ready in scratch before they are needed (NVG-56).
 //   t = 1..G-1  chunk g-t arrives; TO-CPU adds the group's sum; the leader passes it on, but keeps the last, which is
 //               complete: chunk g+1.
 //   t = G..2G-2 complete chunks go round; on arrival the leader passes on without waiting for the group (NVG-58), which
 //               stores them to its outputs (GROUP-BCAST).
-// One group: no ring; TO-GROUP does everything, which is `flat`.
+// With one group there is no ring: TO-GROUP does everything, which is `flat`.
 //
-// Steps with groups of one size n > 1: 4G - 1, with Access::kZeroCopy 4G (the answer that outputs are complete); each
-// is a
-//   signal or message: 3 in a step of the first phase (message, request, answer), 1 in one of the second. n = 1:
+// Steps with groups of one size n > 1: 4G - 1, with Access::kZeroCopy 4G (the answer that outputs are complete). Each
+//   is a signal or message: 3 in a step of the first phase (message, request, answer), 1 in one of the second. n = 1:
 //   2(G-1).
 // Bytes: a leader sends 2(G-1)/G M to the next; a rank reads M/n from each other member, moves M/n to the host and
 //   (G-1)/G M/n of what arrived from it, and at the end reads M/n and stores it to all members (kZeroCopy) or reads M.
-// Slots: host, at leaders only: 2 M (results of each step, and G places for arrivals). Scratch, where n > 1:
-//   (G-1)/G M/n for the sums; staged M more for the published input.
-// Where groups differ in size, slices are cut so that they differ by little: see slices_of().
-// When: large messages; several groups joined by slower links, or by the network; hosts on the way.
+// Slots: host, at leaders only: 2 M (results of each step, and G places for arrivals). Scratch, if n > 1: (G-1)/G M/n
+//   for the sums; staged M more for the published input.
+// If groups differ in size, slices are cut so that they differ by little: see slices_of().
+// When: large messages; several groups joined by slower links, or by the network, with hosts on the way.
 // parts: of each chunk, so that the network starts early (NVG-62).
 class NvGroupRing {
  public:
@@ -82,14 +82,14 @@ class NvGroupRing {
   }
 
   void publish();
-  void meet();
+  void barrier_in_groups();
   std::vector<Place> inputs(const Group& group, int member, int chunk) const;
   void to_local(Group& group, int chunk, int step, int part);
   void to_cpu(Group& group, int chunk, int step, int part);
   void group_broadcast(Group& group, Place source, int chunk, int part);
   void tell(const Group& group, int member);
   void await_group(Group& group, int part);
-  // Sends what every group has at `sources` to the next; `step` counts the sends.
+  // Sends what every group has at `sources` to the next group. `step` counts the sends.
   void pass_on(int step, int part, const std::vector<Place>& sources, int chunk_offset);
 
   const bool peer_;
@@ -99,12 +99,13 @@ class NvGroupRing {
   Carrier carrier_;
   std::vector<QueueId> queues_;
   std::vector<Group> groups_;
-  std::vector<std::optional<Place>> published_;  // staged, of each rank in company: slot = chunk
+  std::vector<std::optional<Place>> published_;  // staged: of each rank in a group of several; slot = chunk
   std::vector<Place> sums_;                      // of each rank: by step and part
 };
 
-// How many slices a chunk has, so that groups of all sizes can deal them out evenly, or nearly so where that would take
-// too many: with four slices for each rank of the largest group, nobody has more than a quarter too much.
+// Number of slices of a chunk, such that groups of all sizes can deal them out evenly. If that takes too many, they are
+// dealt out nearly evenly: with four slices for each rank of the largest group, no rank has more than a quarter too
+// much.
 int slices_of(const std::vector<std::vector<int>>& groups) {
   int largest = 1;
   for (const auto& ranks : groups) largest = std::max(largest, static_cast<int>(ranks.size()));
@@ -149,12 +150,12 @@ void NvGroupRing::publish() {
   }
 }
 
-// All members of a group have come this far before one goes on.
-void NvGroupRing::meet() {
+// All members of a group come this far before any goes on.
+void NvGroupRing::barrier_in_groups() {
   for (const Group& group : groups_) {
     std::vector<QueueId> queues;
     for (const int rank : group.ranks) queues.push_back(queues_[rank]);
-    plait::meet(builder_, queues);
+    barrier_among(builder_, queues);
   }
 }
 
@@ -175,7 +176,7 @@ void NvGroupRing::to_local(Group& group, int chunk, int step, int part) {
   }
 }
 
-// What arrived (from step 1 on) and the group's sum, to the host; the cpu queue hears of it.
+// Combines what arrived (from step 1 on) with the group's sum, stores it in host memory, and signals the cpu queue.
 void NvGroupRing::to_cpu(Group& group, int chunk, int step, int part) {
   for (int member = 0; member < group.size(); ++member) {
     const QueueId queue = queues_[group.ranks[member]];
@@ -194,7 +195,8 @@ void NvGroupRing::to_cpu(Group& group, int chunk, int step, int part) {
   }
 }
 
-// Every member takes its slice over its own link and stores it to all, or takes all where it cannot.
+// Every member fetches its slice over its own link and stores it to all members. If it cannot store to them, it fetches
+// all slices.
 void NvGroupRing::group_broadcast(Group& group, Place source, int chunk, int part) {
   for (int member = 0; member < group.size(); ++member) {
     const QueueId queue = queues_[group.ranks[member]];
@@ -209,7 +211,7 @@ void NvGroupRing::group_broadcast(Group& group, Place source, int chunk, int par
   }
 }
 
-// A request of the cpu queue: the member goes on.
+// A request of the cpu queue, for which the member waits.
 void NvGroupRing::tell(const Group& group, int member) {
   builder_.wait(builder_.signal(group.cpu, queues_[group.ranks[member]]));
 }
@@ -230,7 +232,7 @@ void NvGroupRing::pass_on(int step, int part, const std::vector<Place>& sources,
 Plan NvGroupRing::make() {
   const int last = count() - 1;
   publish();
-  meet();
+  barrier_in_groups();
   for (int part = 0; part < parts_; ++part) {
     for (int g = 0; g < count(); ++g) to_cpu(groups_[g], g, 0, part);
   }
@@ -239,7 +241,7 @@ Plan NvGroupRing::make() {
       for (int g = 0; g < count(); ++g) to_local(groups_[g], g - step, step, part);
     }
   }
-  // Reduce-scatter: every part is at work before the first is waited for.
+  // Reduce-scatter: work on every part begins before the first one is awaited.
   for (int step = 0; step <= last; ++step) {
     for (int part = 0; part < parts_ && step > 0; ++part) {
       for (int g = 0; g < count(); ++g) {
@@ -269,7 +271,7 @@ Plan NvGroupRing::make() {
       if (step < last) pass_on(last + step, part, complete, 1 - step);
     }
   }
-  if (peer_) meet();  // nobody returns before its output is complete
+  if (peer_) barrier_in_groups();  // no rank returns before its output is complete
   return builder_.finish();
 }
 

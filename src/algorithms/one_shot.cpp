@@ -1,4 +1,4 @@
-// One-shot: everything goes to whoever needs it at once.
+// One-shot: everything goes at once to the ranks that need it.
 #include <algorithm>
 #include <utility>
 
@@ -11,23 +11,22 @@ Algorithm one_shot();
 
 namespace {
 
-// By load every rank publishes its input, and after one exchange of signals reduces all inputs into its own output; by
-// store it puts its input into a slot of its own on every rank:
+// By load, every rank publishes its input, and after one exchange of signals reduces all inputs into its own output. By
+// store, it puts its input into a slot of its own on every rank:
 //
 //     load   r0: input --> scratch --+--> reduce: output <- s0 + s1 + s2     (its own part straight from its input)
 //            r1: input --> scratch --+--> reduce: output <- s0 + s1 + s2
 //     store  r0: input --> slot 0 of r1, r2        then reduce: output <- slot 0 + slot 1 + slot 2
 //            r1: input --> slot 1 of r0, r2             (the own input in place of the own slot)
 //
-// That is all_reduce. Of reduce the root alone gets something, and of broadcast it alone gives.
+// That is all_reduce. In reduce only the root gets something, and in broadcast only the root gives.
 //
 // Steps: 1. Bytes that cross: all_reduce (p-1) M a rank, the others (p-1) M at the root. Scratch slots of M: by load
-// one
-//   on every rank that gives; by store one for every other rank. All sources in the order
-//   of the ranks.
-// When: small messages, where the number of steps is all that counts; one node.
-// There is no zero-copy plan: reading inputs in place would demand a second exchange of signals before anybody may
-// return, which takes longer than copying a small message, and could not run in place.
+//   one on every rank that gives; by store one for every other rank. All sources are combined in the order of the
+//   ranks.
+// When: small messages, for which only the number of steps counts; one node.
+// There is no zero-copy plan. To read inputs in place would demand a second exchange of signals before any rank may
+// return. That takes longer than copying a small message, and could not run in place.
 // parts, by store: 2 have a queue for each step.
 class OneShot {
  public:
@@ -52,7 +51,7 @@ class OneShot {
   }
 
  private:
-  // Other ranks that get something of `rank`, the next one first.
+  // Other ranks that get something from `rank`, the next one first.
   std::vector<int> takers(int rank) const {
     std::vector<int> others;
     for (int d = 1; d < arguments_.ranks; ++d) {
@@ -63,7 +62,7 @@ class OneShot {
   }
 
   // [to][from]: where `to` finds what `from` gives. By store every rank has a slot for every other, used or not, so
-  // that these are the same numbers on all.
+  // that slots have the same numbers on all ranks.
   void take_boxes() {
     for (int to = 0; to < arguments_.ranks; ++to) {
       for (int from = 0; from < arguments_.ranks; ++from) {
@@ -88,11 +87,11 @@ class OneShot {
 
   void take(int rank, std::vector<SignalId> ready) {
     const QueueId queue = stages_.queue(rank, 1);
-    if (!by_store_) {  // those of others are read, the next rank's first
+    if (!by_store_) {  // by load a rank reads those of others, the next rank's first
       const auto is_before = [&](const SignalId& signal) { return signal.from.rank < rank; };
       std::rotate(ready.begin(), std::find_if_not(ready.begin(), ready.end(), is_before), ready.end());
     }
-    // In place the result takes the input's place, so it must have been given.
+    // In place, the result takes the input's place, so the input must have been given before.
     if (queue.queue != 0) ready.push_back(builder_.signal(stages_.queue(rank, 0), queue));
     for (const SignalId& signal : ready) builder_.wait(signal);
     std::vector<Place> sources;
@@ -130,7 +129,7 @@ std::vector<AlgorithmArguments> one_shot_candidates(const AlgorithmArguments& ma
 
 Algorithm one_shot() {
   return {.name = "one_shot",
-          .summary = "everything goes to whoever needs it at once; one step",
+          .summary = "everything goes at once to the ranks that need it; one step",
           .source = "TEM-17 without its second stage",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast},
           .uses = {.direction = true, .parts = true},

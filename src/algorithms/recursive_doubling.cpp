@@ -11,20 +11,20 @@ Algorithm recursive_doubling();
 
 namespace {
 
-// Partners exchange what they have and both combine it, so that after k steps everybody has the sum of 2^k ranks.
-// With p = 2^k + m, the last m ranks first hand their input to rank - 2^k and get the result back at the end.
-// Six ranks (k = 2, m = 2):
+// Partners exchange what they have, and both combine it, so that after k steps every rank has the sum of 2^k ranks.
+// With p = 2^k + m, the last m ranks first pass their input to rank - 2^k, and get the result back at the end. Six
+// ranks (k = 2, m = 2):
 //
 //     r0 <------- r4       r0 <--> r1       r0 <--> r2       r0 -------> r4
 //     r1 <------- r5       r2 <--> r3       r1 <--> r3       r1 -------> r5
 //        reduce in            distance 1       distance 2         reduce out
 //
-// The part of the lower ranks comes first on both partners, so both get the same bits.
+// Both partners combine the part of the lower ranks first, so both get the same bits.
 //
-// Steps: k, and 1 more where m > 0, 2 more where m > 2^(k-1) (else no way leads from one of the last m ranks to another
-//   through all distances). A barrier, which moves nothing, goes by dissemination instead: ceil(log2 p).
+// Steps: k; 1 more if m > 0, and 2 more if m > 2^(k-1) (else no path leads from one of the last m ranks to another
+//   through all distances). A barrier, which moves nothing, uses dissemination instead: ceil(log2 p).
 // Bytes read per rank from others: k M; the partners of the last m ranks one M more, and those one M at the end.
-// Scratch slots, each M: k for what a rank publishes (the last m ranks: 1), one more for a result to be handed on in a
+// Scratch slots, each M: k for what a rank publishes (the last m ranks: 1), one more for a result to be passed on in a
 //   staged plan, and one for each message that arrives from another node.
 // When: small and medium messages over many ranks, several nodes.
 class RecursiveDoubling {
@@ -41,9 +41,9 @@ class RecursiveDoubling {
       builder_.copy(queues_[0], output_of(0), input_of(0), 0);
       return builder_.finish();
     }
-    fold_in();
+    reduce_in();
     for (int distance = 1; distance < core_; distance *= 2) exchange(distance);
-    fold_out();
+    reduce_out();
     return builder_.finish();
   }
 
@@ -55,10 +55,10 @@ class RecursiveDoubling {
  private:
   static constexpr ChunkRange kWhole = {0, 1};
 
-  // Does this rank of the core stand in for one of the last m ranks?
+  // Whether this rank of the core stands in for one of the last m ranks.
   bool has_extra(int rank) const { return rank + core_ < arguments_.ranks; }
 
-  void fold_in() {
+  void reduce_in() {
     for (int rank = 0; rank < core_; ++rank) {
       std::vector<Place> sources = {input_of(rank)};
       if (has_extra(rank)) {
@@ -88,7 +88,7 @@ class RecursiveDoubling {
       carrier_.await(arrivals[partner]);
       const bool lower = rank < partner;
       const std::vector<Place> sources = {lower ? sums_[rank] : theirs, lower ? theirs : sums_[rank]};
-      // Not into the same slot: the partner may still read it.
+      // It must not use the same slot: the partner may still read it.
       builder_.reduce(queues_[rank], 2 * distance < core_ ? next_sum(rank) : results(rank), sources, 0);
     }
     std::swap(sums_, next_sums_);
@@ -100,7 +100,8 @@ class RecursiveDoubling {
     return {next_sums_.back()};
   }
 
-  // Where the finished reduction goes. An extra rank's output may be stored to: it has told that it was called.
+  // The places that get the finished reduction. An extra rank's output may be stored to, because that rank has
+  // signalled that it was called.
   std::vector<Place> results(int rank) {
     std::vector<Place> places = {output_of(rank)};
     handed_on_.push_back(output_of(rank));
@@ -111,7 +112,7 @@ class RecursiveDoubling {
     return places;
   }
 
-  void fold_out() {
+  void reduce_out() {
     for (int extra = core_; extra < arguments_.ranks; ++extra) {
       const int rank = extra - core_;
       const Arrival arrival = carrier_.offer(queues_[rank], handed_on_[rank], queues_[extra], kWhole, output_of(extra));
@@ -125,7 +126,7 @@ class RecursiveDoubling {
   Carrier carrier_;
   std::vector<QueueId> queues_;
   const int core_;                       // 2^k
-  std::vector<Place> sums_, next_sums_;  // of the ranks of the core
+  std::vector<Place> sums_, next_sums_;  // the result, for the rank that this one stands in for
   std::vector<Place> handed_on_;         // the result, for the rank that this one stands in for
 };
 

@@ -1,4 +1,4 @@
-// Ring: every rank talks to its two neighbours only (UEN-06, NVG-28).
+// Ring: every rank exchanges data with its two neighbours only (UEN-06, NVG-28).
 #include "algorithms/steps/ring.hpp"
 
 #include "algorithms/steps/arguments.hpp"
@@ -9,7 +9,7 @@ Algorithm ring();
 
 namespace {
 
-// Every rank lets the previous one, where it is on the same node, store to its output.
+// Every rank lets the previous one, if it is on the same node, store to its output.
 void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vector<QueueId>& queues) {
   const int ranks = static_cast<int>(queues.size());
   std::vector<SignalId> calls;
@@ -33,14 +33,12 @@ void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vect
 //
 // The last reduction is fused with the first step of the all-gather, and every forward with its store to the output.
 //
-// Steps: all_reduce 2(p-1); reduce_scatter p-1; all_gather p-1, and one more with Access::kZeroCopy, where each rank
-// first
-//   tells the previous one that its output may be stored to (in an all_reduce the first phase says so).
+// Steps: all_reduce 2(p-1); reduce_scatter p-1; all_gather p-1, and one more with Access::kZeroCopy, in which each rank
+//   first tells the previous one that its output may be stored to (in an all_reduce the first phase says so).
 // Bytes sent per rank: 2(p-1)/p M for an all_reduce; (p-1) blocks for the others. No link carries more.
-// Scratch slots: all_reduce p (p-1 with kZeroCopy or where the previous rank is on another node), each M/p; the others
-// p-1
-//   blocks (all_gather with kZeroCopy or from another node: none). Where the next rank is on another node, p-2 slots
-//   more for what leaves. Every slot comes in `parts` parts.
+// Scratch slots: all_reduce p (p-1 with kZeroCopy or if the previous rank is on another node), each M/p; the others p-1
+//   blocks (all_gather with kZeroCopy or from another node: none). If the next rank is on another node, p-2 slots more
+//   for data that leaves. Every slot comes in `parts` parts.
 // When: large messages, any number of ranks, slow or shared links between neighbours; several nodes.
 // parts: of a chunk (UEN-08).
 Plan make_ring(const AlgorithmArguments& arguments) {

@@ -1,4 +1,4 @@
-// Algorithms as text.
+// Reads and writes algorithms as text.
 #include "algorithms/spec.hpp"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace plait {
 namespace {
 
 constexpr std::array kDirections = {Direction::kLoad, Direction::kStore, Direction::kBoth};
-constexpr std::array kEngines = {Engine::kSm, Engine::kCopy};  // that users can name
+constexpr std::array kEngines = {Engine::kSm, Engine::kCopy};  // those that users can name
 
-// What release 0.1 called an algorithm with its direction.
+// The name of an algorithm with its direction in release 0.1.
 struct OldName {
   std::string_view name, algorithm;
   Direction direction;
   bool zero_copy;
-  int most_parts;  // more were taken for as many
+  int most_parts;  // a larger number was taken as this one
 };
 constexpr OldName kOldNames[] = {
     {"chain_push", "chain", Direction::kStore, false, 0}, {"one_shot_push", "one_shot", Direction::kStore, false, 2},
@@ -50,7 +50,7 @@ bool skip(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Reads what stands in the parentheses, one item after the other.
+// Reads the items in the parentheses, one after the other.
 class SpecReader {
  public:
   SpecReader(std::string_view text, Collective collective) : text_(text), collective_(collective) {}
@@ -130,7 +130,7 @@ class SpecReader {
     for (const Engine engine : kEngines) {
       if (text == plait::name(engine)) spec_.engine = engine;
     }
-    if (!spec_.engine) refuse("has '", text, "', which is no engine");
+    if (!spec_.engine) refuse("has '", text, "', which is not an engine");
   }
 
   void set_parts(int parts) {
@@ -138,7 +138,7 @@ class SpecReader {
     spec_.parts = old_ != nullptr && old_->most_parts > 0 ? std::min(parts, old_->most_parts) : parts;
   }
 
-  // "4x2" are factors, as is "4" where the algorithm has factors; else it is the parts, as release 0.1 had them.
+  // "4x2" are factors. So is "4" if the algorithm has factors; else it is the number of parts, as in release 0.1.
   void set_numbers(std::string_view item) {
     std::vector<int> numbers;
     for (const std::string_view each : split(item, 'x')) numbers.push_back(number(each, item));

@@ -12,22 +12,23 @@ Algorithm three_stage();
 
 namespace {
 
-// (1) The members of each group hand their input to its leader, (2) the leaders exchange and reduce, (3) the leaders
-// hand the result back. Two groups of three, leaders L:
+// (1) The members of each group pass their input to its leader, (2) the leaders exchange and reduce, (3) the leaders
+// pass the result back. Two groups of three, leaders L:
 //
 //     m --+            +-- m        m <-+            +-> m
 //         +-> L <--> L <-+              +-- L    L --+            leaders: a ring all-reduce of any number of groups
 //     m --+            +-- m        m <-+            +-> m
 //
-// The reduction of stage 1 happens in the reduces of stage 2, which read the inputs of the whole group, so that no
-// group's sum is stored only to be loaded again. The message goes in `parts` parts of one chunk a group; up to three
+// The reduction of stage 1 happens in the reduces of stage 2. They read the inputs of the whole group, so that no
+// group's sum is stored only to be loaded again. The message goes in `parts` parts of one chunk a group. Up to three
 // parts are under way on queues of their own, so that each stage has something to do (TEM-14).
 //
-// Steps on one node: 2(L-1) for each round of parts, L groups; and 2 more where groups have members besides the leader.
-// Bytes: every member gives M and takes M; every leader gives 2(L-1)/L M to the next and takes as much.
+// Steps on one node: 2(L-1) for each round of parts, with L groups; and 2 more if groups have members besides the
+//   leader.
+// Bytes: every member gives M and receives M; every leader gives 2(L-1)/L M to the next and receives as much.
 // Scratch: a member M (staged); a leader M to pass to its members (staged, members on its node), M/L times L (L-1 with
 //   kZeroCopy) to exchange, and what arrives from or leaves for other nodes.
-// When: large messages where links within groups are much faster than those between them.
+// When: large messages, if links within groups are much faster than those between them.
 class ThreeStage {
  public:
   explicit ThreeStage(const AlgorithmArguments& arguments)
@@ -61,7 +62,7 @@ class ThreeStage {
   int leader(int rank) const { return group(rank)[0]; }
   QueueId queue(int part, int rank) const { return queues_[part % static_cast<int>(queues_.size())][rank]; }
   ChunkRange range(int part) const { return {part * leaders_, leaders_}; }
-  // A member that its leader can load from and signal to.
+  // Whether the member's leader can load from it and signal to it.
   bool near(int member) const { return carrier_.together(member, leader(member)); }
 
   // Members publish their inputs, leaders the result: slot = chunk.
@@ -112,7 +113,7 @@ class ThreeStage {
     if (peer_) tell_members(part);
   }
 
-  // The leader's output; beside it the outputs of its members, or where they can fetch the result.
+  // The leader's output; and the outputs of its members, or the place from which they can fetch the result.
   std::vector<Held> result_places(int rank) const {
     std::vector<Held> places = {{output_of(rank)}};
     if (published_[rank]) places.push_back({*published_[rank]});
@@ -151,7 +152,7 @@ class ThreeStage {
   Carrier carrier_;
   std::vector<std::vector<QueueId>> queues_;  // [part modulo the number of queues][rank]
   std::vector<int> group_of_;
-  std::vector<std::optional<Place>> published_;     // of each rank, where it has one
+  std::vector<std::optional<Place>> published_;     // of each rank that has one
   std::vector<HeldByRank> gathered_;                // [part]: what each leader combines
   std::vector<std::vector<Arrival>> on_their_way_;  // [part]: to the leaders
 };

@@ -1,4 +1,4 @@
-// Construction of plans.
+// Constructs plans.
 #include "plan/builder.hpp"
 
 #include <utility>

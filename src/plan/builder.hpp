@@ -1,4 +1,4 @@
-// Writes a plan: algorithms say what each queue does, the builder numbers slots, signals and messages.
+// Builds a plan: algorithms say what each queue does, and the builder numbers slots, signals and messages.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct QueueId {
   int queue = 0;
 };
 
-// A signal that was sent and not yet waited for.
+// A signal that has been sent and not yet awaited.
 struct SignalId {
   QueueId from;
   QueueId to;
@@ -23,7 +23,7 @@ struct SignalId {
 
 class PlanBuilder {
  public:
-  // More would take more memory and time, here and in the proof, than anybody wants to spend.
+  // More operations would take more memory and time, here and in the proof, than anybody wants to spend.
   static constexpr int kMaxOperations = 10'000'000;
 
   struct Shape {
@@ -37,7 +37,7 @@ class PlanBuilder {
     int most_operations = kMaxOperations;
   };
 
-  // What builds a plan throws PlanTooLarge (proof_size.hpp), of kInvalidArgument, where it would be too large.
+  // Functions that build a plan throw PlanTooLarge (proof_size.hpp) with kInvalidArgument if it would be too large.
   explicit PlanBuilder(Shape shape);
 
   int rank_count() const { return plan_.rank_count(); }
@@ -53,26 +53,27 @@ class PlanBuilder {
   void reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk, int chunks = 1);
   void copy(QueueId queue, Place destination, Place source, int chunk, int chunks = 1);
 
-  // Tells queue `to` that everything `from` did so far is visible. Give the result to wait().
+  // Tells queue `to` that everything `from` has done so far is visible. Pass the result to wait().
   [[nodiscard]] SignalId signal(QueueId from, QueueId to);
-  // Makes the signalled queue wait here.
+  // Makes the queue that was signalled wait here.
   void wait(const SignalId& signal);
 
-  // A message over a path without load and store: sends on `from`, receives on `to` at the places they are at now.
+  // A message over a path without load and store: `from` sends and `to` receives, each at its current place in its
+  // queue.
   void send_receive(QueueId from, Place source, QueueId to, Place destination, int chunk, int chunks = 1);
 
-  // The same of a barrier: nothing is carried, only that it came.
+  // A barrier's message, which carries no data.
   void send_receive_nothing(QueueId from, QueueId to);
 
-  // Marks the plan as wrong where input and output share memory (the default is that it is right).
+  // Marks the plan as wrong if input and output share memory. By default a plan is right then.
   void not_in_place() { plan_.in_place = false; }
 
-  // The plan, not yet verified. The builder is empty afterwards.
+  // Returns the plan, not yet verified. The builder is empty afterwards.
   Plan finish();
 
  private:
   void send_receive(QueueId from, QueueId to, Operation send, Operation receive);
-  // Throws PlanTooLarge where the plan has too many.
+  // Throws PlanTooLarge if the plan has too many operations.
   void append(QueueId queue, Operation operation);
 
   Plan plan_;
@@ -81,7 +82,7 @@ class PlanBuilder {
 
 inline Place input_of(int rank) { return {rank, Buffer::kInput, 0}; }
 inline Place output_of(int rank) { return {rank, Buffer::kOutput, 0}; }
-// The slot `offset` slots after `place`, which is in scratch or host.
+// Returns the slot `offset` slots after `place`, which is in scratch or host.
 inline Place slot_after(Place place, int offset) { return {place.rank, place.buffer, place.slot + offset}; }
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Sharing and merging of clocks.
+// Shares and merges clocks.
 #include "plan/clock.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace plait {
 
 Clock::Knowledge::Knowledge(ClockStore& from) : store(from) {
-  // There has to be room for it among the spare ones when it dies, where nothing may fail.
+  // Reserve room among the spare ones now: nothing may fail when this one dies.
   const size_t all = store.spare_.size() + store.held_ + 1;
   if (store.spare_.capacity() < all) store.spare_.reserve(2 * all);
   if (store.spare_.empty()) {
@@ -44,9 +44,9 @@ bool Clock::knows(int component, int32_t time) const {
 }
 
 void Clock::hear(Clock other) {
-  // Whoever has heard of an operation has heard of all that its queue had heard of by then.
+  // A queue that has heard of an operation has heard of all that the operation's queue had heard of by then.
   if (knows(other.component_, other.time_)) return;
-  // What others share must stay as it is; what nobody shares can grow.
+  // Shared knowledge must not change. Knowledge that nobody shares can grow.
   if (heard_.use_count() != 1) std::swap(heard_, other.heard_);
   if (heard_.use_count() != 1) {
     auto grown = std::make_shared<Knowledge>(*store_);

@@ -1,10 +1,10 @@
 // Vector clocks: what each queue, and each signal or message under way, has heard of.
 //
-// Time has one component a rank and, behind those, one a queue. A rank's is 1 from its call on; a queue's counts its
-// operations. What happened at (component, time) is known to whoever's clock is at least there.
+// Time has one component per rank, followed by one per queue. A rank's component is 1 from its call on, and a queue's
+// counts its operations. A clock knows of an event at (component, time) if it is at least there.
 //
-// Plans have thousands of queues and millions of signals, so a signal does not copy the knowledge of its sender: it
-// shares it until the sender hears more.
+// Plans have thousands of queues and millions of signals, so a signal does not copy the knowledge of its sender. It
+// shares that knowledge until the sender hears more.
 #pragma once
 
 #include <cstddef>
@@ -14,33 +14,33 @@
 
 namespace plait {
 
-// Where the clocks of one execution keep what they know; outlives them.
+// Holds the knowledge of all clocks of one execution, and outlives them.
 class ClockStore {
  public:
   ClockStore(size_t ranks, size_t queues) : ranks_(ranks), queues_(queues) {}
 
-  // Memory for what one clock knows.
+  // Returns the bytes that the knowledge of one clock takes.
   static double bytes_each(size_t ranks, size_t queues) {
     return static_cast<double>(words(ranks, queues) * sizeof(int32_t) + kExtraBytes);
   }
-  // How many are held at the moment, those that are shared counted once.
+  // Number of clocks' knowledge held at the moment. Shared knowledge counts once.
   size_t held() const { return held_; }
 
  private:
   friend class Clock;
   static constexpr size_t kExtraBytes = 128;  // what C++ and its allocator add
-  // The time of each queue, then one bit a rank.
+  // The time of each queue, followed by one bit per rank.
   static size_t words(size_t ranks, size_t queues) { return queues + (ranks + 31) / 32; }
 
   size_t ranks_, queues_;
   size_t held_ = 0;
-  std::vector<std::vector<int32_t>> spare_;  // kept, since asking the system for pages costs more than all merging
+  std::vector<std::vector<int32_t>> spare_;  // kept, since allocating pages costs more than all merging
 };
 
 class Clock {
  public:
   Clock() = default;
-  // The clock of a queue of `rank`, or of the rank's caller (component -1): it knows of that rank's call.
+  // The clock of a queue of `rank`, or of the rank's caller (component -1). It knows of that rank's call.
   Clock(ClockStore& store, int rank, int component) : store_(&store), rank_(rank), component_(component) {}
 
   int component() const { return component_; }
@@ -55,7 +55,7 @@ class Clock {
  private:
   class Knowledge {
    public:
-    explicit Knowledge(ClockStore& store);  // of nothing
+    explicit Knowledge(ClockStore& store);  // knows nothing
     ~Knowledge();
     Knowledge(const Knowledge&) = delete;
     Knowledge& operator=(const Knowledge&) = delete;
@@ -74,8 +74,8 @@ class Clock {
   ClockStore* store_ = nullptr;
   int rank_ = -1;
   int component_ = -1;
-  int32_t time_ = 0;                  // of the own component, for which `heard_` is out of date
-  std::shared_ptr<Knowledge> heard_;  // null: of nobody else
+  int32_t time_ = 0;                  // of its own component, for which `heard_` is out of date
+  std::shared_ptr<Knowledge> heard_;  // null: it has heard of nobody else
 };
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Preconditions and postconditions of the collectives.
+// The preconditions and postconditions of the collectives.
 #include "plan/conditions.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Queues that run through a plan symbolically. Since every signal and message has one sender and one receiver, what a
-// queue has heard of when it goes on does not depend on the order in which the queues are taken here: one execution
-// stands for all.
+// Runs the queues of a plan symbolically. Every signal and message has one sender and one receiver. So what a queue has
+// heard of when it goes on does not depend on the order in which the queues are taken here, and one execution stands
+// for all.
 #include "plan/execution.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace plait {
 namespace {
 
-struct InFlight {  // a signal or message on its way
+struct InFlight {  // a signal or message under way
   bool sent = false;
   Clock clock;
   int depth = 0;
@@ -35,7 +35,7 @@ size_t queue_count(const Plan& plan) {
   return queues;
 }
 
-// All queues, each at the start.
+// All queues, each at its start.
 std::vector<QueueState> queues_of(const Plan& plan, ClockStore& clocks) {
   std::vector<QueueState> queues;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
@@ -62,7 +62,7 @@ class Execution {
   PlanReport run();
 
  private:
-  // Performs the queue's next operation; false where it has to wait.
+  // Performs the queue's next operation. Returns false if it has to wait.
   bool advance(QueueState& queue);
   void reduce(QueueState& queue, const Operation& operation);
   void send(QueueState& queue, const Operation& operation);
@@ -104,7 +104,7 @@ class Execution {
   const std::vector<OperationId> queue_names_;
   Memory memory_;
   std::vector<size_t> first_queue_;                        // of each rank in queues_
-  std::deque<QueueState*> ready_;                          // queues that can go on
+  std::deque<QueueState*> ready_;                          // those that can go on
   std::vector<std::vector<InFlight>> signals_, messages_;  // [receiving rank][number]
   std::map<std::pair<Endpoint, Endpoint>, int64_t> traffic_;
   PlanReport report_;
@@ -214,10 +214,10 @@ void Execution::reduce(QueueState& queue, const Operation& operation) {
   count_reduce(queue, operation);
 }
 
-// Unfinished reductions may be wider than the caller's type. Then element i of the result is not where element i of
-// the source was, and a reduce onto its own source would overwrite elements that are still to be read.
+// Elements of an unfinished reduction may be wider than the user's type. Then element i of the result is not where
+// element i of the source was, and a reduce onto its own source would overwrite elements that are still to be read.
 void Execution::check_widths(const QueueState& queue, const Operation& operation, const ReduceFacts& facts) const {
-  std::vector<Place> changed;  // sources whose elements may differ in width from those of the result
+  std::vector<Place> changed;  // sources whose elements may differ in width from the result's
   for (size_t i = 0; i < operation.sources.size(); ++i) {
     if ((facts.source_is_partial[i] != 0) != facts.result_is_partial) changed.push_back(operation.sources[i]);
   }

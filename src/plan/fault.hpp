@@ -1,4 +1,4 @@
-// Where in a plan something is, and the words in which the verifier refuses it.
+// Names the places and operations of a plan, and phrases the refusals of the verifier.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace plait {
 
-// One operation of one queue of one rank. Queue -1: the rank's caller.
+// One operation of one queue of one rank. Queue -1 means the rank's caller.
 struct OperationId {
   int rank = -1;
   int queue = -1;
@@ -28,13 +28,13 @@ inline const Operation& operation_at(const Plan& plan, const OperationId& id) {
   return plan.ranks[id.rank].queues[id.queue].operations[id.operation];
 }
 
-// Throws kInvalidPlan about the plan as a whole, or about a rank of it.
+// Throws kInvalidPlan about the whole plan, or about a rank of it.
 template <class... Parts>
 [[noreturn]] void refuse_plan(const Plan& plan, const Parts&... parts) {
   fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, " (", name(plan.collective), "): ", parts...);
 }
 
-// Throws kInvalidPlan about one operation; `in_place` tells which of the two executions found the fault.
+// Throws kInvalidPlan about one operation. `in_place` tells which of the two executions found the fault.
 template <class... Parts>
 [[noreturn]] void refuse_operation(const Plan& plan, bool in_place, const OperationId& at, const Parts&... parts) {
   fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, in_place ? " (in place)" : "", ", rank ", at.rank, ", queue ",

@@ -1,4 +1,4 @@
-// Checks of a plan's form.
+// Checks the form of a plan.
 #include "plan/form.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace plait {
 namespace {
 
-// Applies `visit(id, operation)` to every operation.
+// Calls `visit(id, operation)` for every operation.
 template <class Visit>
 void for_each_operation(const Plan& plan, Visit visit) {
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
@@ -65,7 +65,7 @@ class OperationCheck {
   [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_operation(plan_, false, at_, parts...);
   }
-  // For what has no text form.
+  // Refuses an operation that has no text form.
   [[noreturn]] void refuse_nameless(const char* what) const { refuse_plan(plan_, to_text(at_), ": ", what); }
 
   void reduce() const {
@@ -89,7 +89,7 @@ class OperationCheck {
     peer();
   }
 
-  // A barrier moves no data, so a message between its ranks only comes.
+  // A barrier moves no data, so messages between its ranks are empty.
   bool carries_nothing() const { return plan_.collective == Collective::kBarrier; }
   void empty_message() const {
     check_can_carry();
@@ -133,11 +133,11 @@ class OperationCheck {
       window(place, store);
     }
     if (plan_.node_of[place.rank] != plan_.node_of[at_.rank]) {
-      refuse(to_text(place), " is on node ", plan_.node_of[place.rank], ", out of load and store access of node ",
-             plan_.node_of[at_.rank], "; use send and receive");
+      refuse(to_text(place), " is on node ", plan_.node_of[place.rank], ", which node ", plan_.node_of[at_.rank],
+             " cannot load from or store to; use send and receive");
     }
     if (!has_slots(place.buffer) && plan_.access == Access::kStaged && place.rank != at_.rank) {
-      refuse(to_text(place), " belongs to another rank's caller, out of access in a staged plan");
+      refuse(to_text(place), " is a user buffer of another rank, which a staged plan must not access");
     }
   }
 
@@ -168,8 +168,8 @@ class OperationCheck {
     if (missing >= 0) refuse("chunk ", missing, " is not in ", to_text(place), ", which holds ", text(window));
   }
 
-  // The elements of a reduce are worked on in any order, so each may share memory only with itself: the same place may
-  // be source and destination, but places that overlap in part would be read after they were written.
+  // The elements of a reduce are processed in any order, so a place may share memory only with itself. The same place
+  // may be source and destination, but places that overlap in part would be read after they were written.
   void overlaps() const {
     std::vector<Place> stores = operation_.destinations;
     std::sort(stores.begin(), stores.end());
@@ -234,7 +234,8 @@ void check_counts(const Plan& plan, int64_t operations) {
 
 const char* sender_verb(OpKind kind) { return kind == OpKind::kSignal ? "sent" : "sent as a message"; }
 
-// Enters one end of a signal or message into `pairs` of its receiver; refuses numbers out of range or used twice.
+// Records one end of a signal or message in `pairs` of its receiver. Refuses numbers that are out of range or used
+// twice.
 void enter(const Plan& plan, const OperationId& at, std::vector<std::vector<Pair>>& pairs, const char* what) {
   const Operation& operation = operation_at(plan, at);
   const bool sends = operation.kind == OpKind::kSignal || operation.kind == OpKind::kSend;

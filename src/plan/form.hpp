@@ -1,4 +1,4 @@
-// The form of a plan: all that can be told of it without executing it.
+// The form of a plan: all that can be checked without executing it.
 #pragma once
 
 #include <vector>
@@ -21,11 +21,11 @@ struct Pairing {
 };
 
 // Checks that
-//  - the shape is the collective's, counts are sensible, and the proof is not too large;
-//  - every place is in bounds and within load and store reach, no input is stored to;
-//  - every operation is one that its engine can perform, and its places do not overlap in part;
-//  - every signal and message has exactly one sender and one receiver, which name each other and the same chunks.
-// Throws kInvalidPlan (PlanTooLarge, proof_size.hpp); returns who is paired with whom.
+// - the shape is the collective's, counts are sensible, and the proof is not too large;
+// - every place is in bounds, the plan's access allows it, and no input is stored to;
+// - every operation is one that its engine can perform, and its places do not overlap in part;
+// - every signal and message has exactly one sender and one receiver, which name each other and the same chunks.
+// Throws kInvalidPlan (PlanTooLarge, proof_size.hpp). Returns the pairs of sender and receiver.
 Pairing check_form(const Plan& plan);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// JSON form of plans.
+// Writes plans as JSON, and reads them.
 #include "plan/json.hpp"
 
 #include <charconv>
@@ -44,7 +44,7 @@ void append_places(std::string& out, const char* key, const std::vector<Place>& 
   out += "]";
 }
 
-// Members that the kind has no use for are written where they are set all the same, so that nothing gets lost.
+// Members that an operation's kind does not use are written all the same if they are set, so that nothing is lost.
 void append_operation(std::string& out, const Operation& operation) {
   const bool moves = operation.kind != OpKind::kSignal && operation.kind != OpKind::kWait;
   const bool peer = operation.kind != OpKind::kReduce;
@@ -98,7 +98,7 @@ std::string quoted(const std::string& text) {
 
 int read_int(const JsonValue& value) { return static_cast<int>(value.as_integer(kIntMin, kIntMax)); }
 
-// Reads the name of an enumerator; `count` enumerators follow one another from 0.
+// Reads the name of an enumerator. The `count` enumerators follow one another from 0.
 template <class Enum>
 Enum read_name(const JsonValue& value, int count, const char* what) {
   const std::string_view text = value.as_string();
@@ -237,7 +237,7 @@ Plan plan_from_json(std::string_view text, const std::string& file) {
   plan.collective = read_name<Collective>(root.at("collective"), kCollectiveCount, "a collective");
   plan.access = read_name<Access>(root.at("access"), 2, "an access");
   plan.root = read_int(root.at("root"));
-  // chunk_count(), the product of the two, has to be a number before anybody verifies the plan.
+  // chunk_count(), the product of the two, has to fit an int even before the plan is verified.
   plan.blocks = static_cast<int>(root.at("blocks").as_integer(0, kMaxChunks));
   const int64_t most_chunks = kMaxChunks / (plan.blocks > 1 ? plan.blocks : 1);
   plan.chunks_per_block = static_cast<int>(root.at("chunks_per_block").as_integer(0, most_chunks));

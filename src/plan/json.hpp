@@ -1,4 +1,4 @@
-// Plans as JSON: for files, for other programs and for people who write a plan by hand. One operation a line:
+// Plans as JSON: for files, for other programs and for people who write a plan by hand. Each operation has a line:
 //
 //   {"plait_plan": 2, "algorithm": "pair", "collective": "broadcast", "access": "staged", "root": 0, "blocks": 1,
 //    "chunks_per_block": 1, "in_place": true, "node_of": [0, 0], "ranks": [
@@ -11,7 +11,7 @@
 //         {"op": "wait", "number": 0, "rank": 0, "queue": 0},
 //         {"op": "reduce", "to": ["r1.output"], "from": ["r1.scratch[0]"], "chunk": 0}]}]}]}
 //
-// "rank" and "queue" are the peer's. "chunk" and "chunks" are the range; "chunks" is 1 where it is left out.
+// "rank" and "queue" are the peer's. "chunk" and "chunks" are the range; "chunks" is 1 if it is left out.
 #pragma once
 
 #include <string>
@@ -23,10 +23,10 @@ namespace plait {
 
 inline constexpr int kPlanJsonVersion = 2;
 
-// Any plan, right or wrong. The same plan always gives the same text.
+// Writes any plan, right or wrong. The same plan always gives the same text.
 std::string to_json(const Plan& plan);
-// The reverse: plan_from_json(to_json(plan)) == plan. `file` is only used in messages. Throws kInvalidInput,
-// `FILE:LINE: expected …, found …`, at the first fault. What was read is not yet verified: give it to verify().
+// Reads a plan: plan_from_json(to_json(plan)) == plan. `file` is only used in messages. Throws kInvalidInput,
+// `FILE:LINE: expected …, found …`, at the first fault. The plan is not yet verified: pass it to verify().
 Plan plan_from_json(std::string_view text, const std::string& file);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Rows and gaps.
+// Assigns rows and gaps.
 #include "plan/layout.hpp"
 
 #include <algorithm>
@@ -45,14 +45,14 @@ class Walk {
     int rank = 0, queue = 0;
     int next = 0;
     int row = 0;       // the first row that the queue can still use
-    int free_gap = 0;  // the first gap below all signals that came: one gap holds one hop
+    int free_gap = 0;  // the first gap below all signals that have come; a gap holds one hop
   };
 
   const std::vector<Operation>& operations_of(const QueueWalk& queue) const {
     return plan_.ranks[queue.rank].queues[queue.queue].operations;
   }
 
-  // Places the queue's next operation; false where what it waits for has no place yet.
+  // Places the queue's next operation. Returns false if what it waits for has no place yet.
   bool step(QueueWalk& queue, std::deque<size_t>& ready) {
     const Operation& operation = operations_of(queue)[queue.next];
     int& position = layout_.position[queue.rank][queue.queue][queue.next];

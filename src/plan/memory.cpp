@@ -1,4 +1,4 @@
-// Reads, writes, and the races between them.
+// Checks reads and writes, and finds the races between them.
 #include "plan/memory.hpp"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ Memory::Memory(const Plan& plan, ValueTable& values, const std::vector<Operation
 void Memory::give_inputs() {
   for (int rank = 0; rank < plan_.rank_count(); ++rank) {
     const AccessRecord call{rank, 1, -1};
-    // Both buffers belong to the caller until the call: whoever touches them has to know that the call was made.
+    // Both buffers belong to the user until the call: any operation that touches them has to know that the call was
+    // made.
     for (int position = 0; position < outputs_[rank].count(); ++position) {
       cells_[outputs(rank) + position].writer = call;
       if (plan_.in_place) cells_[shared(rank) + position].writer = call;
@@ -144,8 +145,7 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
   }
   if (it.place.buffer == Buffer::kOutput && reduces(plan_.collective) && values_.is_partial(value)) {
     refuse(actor, it, "puts an unfinished reduction of chunk ", it.chunk, " (", values_.count(value), " of ",
-           plan_.rank_count(), " ranks) into ", to_text(it.place),
-           "; unfinished reductions belong into scratch or host");
+           plan_.rank_count(), " ranks) into ", to_text(it.place), "; unfinished reductions belong in scratch or host");
   }
   if (!overwritten_unread_ && !it.in_place && is_unread_store(cell, it.place.rank)) {
     overwritten_unread_ = id_of(cell.writer);
@@ -197,7 +197,7 @@ void Memory::check_output(int rank, int chunk) const {
          cell.written ? join(", last written by ", to_text(id_of(cell.writer)), ",") : "", " ", parts...);
   };
   if (!cell.written) refuse_output("was never written");
-  // read() lets no chunk pass for another. So where nothing is reduced, all that can come here is the one input that
+  // read() lets no chunk pass for another. So if nothing is reduced, the only possible value here is the one input that
   // holds this chunk.
   if (!reduces(plan_.collective)) return;
   if (values_.count(cell.value) != plan_.rank_count()) {

@@ -1,8 +1,8 @@
-// The memory that the verifier lets a plan work on: what each place holds, who wrote it and who reads it, and whether
-// the next to touch it has heard of them.
+// The memory on which the verifier lets a plan work. It records what each place holds, who wrote it and who reads it,
+// and checks whether the next operation that touches it has heard of them.
 //
-// Where a plan claims to be right in place, each access to a caller's buffer is judged twice: with input and output
-// apart, and with both in the same memory.
+// If a plan claims to be right in place, each access to a user buffer is checked twice: with input and output in
+// separate memory, and with both in the same memory.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace plait {
 
-// Who touches memory: one operation, and all that its queue has heard of.
+// The operation that touches memory, and all that its queue has heard of.
 struct Actor {
   OperationId id;
   const Clock* clock = nullptr;
@@ -26,19 +26,21 @@ struct Actor {
 
 class Memory {
  public:
-  // `queue_of` names the queue of each component of the clock behind those of the ranks. Keeps references to all three.
+  // `queue_of` names the queue of each component of the clock that follows those of the ranks. Keeps references to all
+  // three.
   Memory(const Plan& plan, ValueTable& values, const std::vector<OperationId>& queue_of);
 
-  // An upper bound on its memory, where so many chunks are read from places.
+  // An upper bound on its memory if so many chunks are read from places.
   static double most_bytes(const Plan& plan, double reads);
 
-  // What `place` holds of the operation's chunk number `offset`. Refuses places that nothing was written to, that hold
-  // another chunk or, in place, no longer the input, or whose last write the actor has not heard of.
+  // Returns what `place` holds of the operation's chunk number `offset`. Refuses a place to which nothing was written,
+  // that holds another chunk, that in place no longer holds the input, or whose last write the actor has not heard of.
   ValueTable::Id read(const Actor& actor, const Place& place, int offset);
-  // Puts `value` there. Refuses where the actor has not heard of the last write or of a read since then, and refuses
-  // unfinished reductions in a caller's output.
+  // Puts `value` into `place`. Refuses if the actor has not heard of the last write or of a read since then. Also
+  // refuses an unfinished reduction in a user's output.
   void write(const Actor& actor, const Place& place, int offset, ValueTable::Id value);
-  // The end of `rank`: all accesses to the caller's buffers are over at `end`, and the output is the demanded one.
+  // Checks the end of `rank`: all accesses to its user buffers are over at `end`, and the output is what the collective
+  // demands.
   void check_end(int rank, const Clock& end) const;
   // At the end: an operation that has stored in another rank's slots what nobody reads, if there is one.
   std::optional<OperationId> unread_store() const;
@@ -56,7 +58,7 @@ class Memory {
     std::vector<AccessRecord> readers;  // since the last write
   };
 
-  // Judges and makes the accesses to one cell, in one of the two ways the buffers may lie.
+  // Checks and makes the accesses to one cell, for one of the two ways in which the buffers may lie.
   struct Touched {
     Cell& cell;
     const Place& place;
@@ -68,13 +70,13 @@ class Memory {
 
   void give_inputs();
   size_t index(const Place& place, int chunk, int slot_offset) const;
-  // A rank's cells: where those of each buffer begin.
+  // A rank's cells: the index at which those of each buffer begin.
   size_t outputs(int rank) const { return first_cell_[rank] + inputs_[rank].count(); }
   size_t slots(int rank) const { return outputs(rank) + outputs_[rank].count(); }
   size_t shared(int rank) const { return slots(rank) + plan_.ranks[rank].scratch_slots + plan_.ranks[rank].host_slots; }
-  // Where input and output share memory: the cell of both, or null where the chunk of the place is not shared.
+  // If input and output share memory: the cell that is in both, or null if the chunk of the place is not shared.
   Cell* shared_cell(const Place& place, int chunk);
-  // True where an engine of a GPU that reaches into buffers would copy a chunk onto itself: nobody asks it to. Other
+  // True if an engine of a GPU would copy a chunk onto itself in a zero-copy plan: such copies are left out. Other
   // engines may store the same bits.
   bool is_left_out(const Actor& actor, const Cell& destination, int chunk);
   void check_buffer(int rank, size_t first_cell, const ChunkWindow& window, const char* buffer, bool in_place,
@@ -99,8 +101,8 @@ class Memory {
   const Plan& plan_;
   ValueTable& values_;
   const std::vector<OperationId>& queue_of_;
-  std::vector<ChunkWindow> inputs_, outputs_;  // what the caller's buffers of each rank hold
-  std::vector<size_t> first_cell_;             // of each rank: input, output, scratch, host, and in place the shared
+  std::vector<ChunkWindow> inputs_, outputs_;  // the chunks that the user buffers of each rank hold
+  std::vector<size_t> first_cell_;             // of each rank: input, output, scratch, host, and those shared in place
   std::vector<Cell> cells_;
   std::optional<OperationId> overwritten_unread_;  // the first such store that another one came after
 };

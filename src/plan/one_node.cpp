@@ -1,4 +1,4 @@
-// Messages as stores into mailboxes.
+// Replaces messages by stores into mailboxes.
 #include "plan/one_node.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Rewriter {
   }
 
  private:
-  // A message has a mailbox and a signal of the receiving rank.
+  // Gives each message a mailbox and a signal of the receiving rank.
   void add_mailboxes(int rank) {
     RankPlan& receiver = result_.ranks[rank];
     std::vector<Place>& mailboxes = mailboxes_.emplace_back();
@@ -80,7 +80,7 @@ class Rewriter {
   const Pairing pairing_;
   Plan result_;
   std::vector<std::vector<Place>> mailboxes_;  // [receiving rank][message]
-  std::vector<int> first_signal_;              // of each receiving rank's messages
+  std::vector<int> first_signal_;              // for each receiving rank, the first signal of its messages
 };
 
 }  // namespace

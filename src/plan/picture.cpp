@@ -1,4 +1,4 @@
-// Plans as SVG.
+// Draws plans as SVG.
 #include "plan/picture.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace plait {
 namespace {
 
-// All in pixels.
+// All sizes are in pixels.
 constexpr double kMargin = 28, kTitleHeight = 64, kHeaderHeight = 44, kBoxHeight = 38, kGap = 40, kEmptyRow = 8;
 constexpr double kRankGap = 14, kLegendLine = 24;
 
@@ -40,7 +40,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// Numbers with at most one decimal, the same everywhere.
+// Formats a number with at most one decimal, the same on every machine.
 std::string px(double value) {
   const int64_t tenths = std::llround(value * 10);
   const std::string sign = tenths < 0 ? "-" : "";
@@ -48,8 +48,8 @@ std::string px(double value) {
   return sign + std::to_string(size / 10) + (size % 10 != 0 ? join(".", size % 10) : "");
 }
 
-// Neighbouring chunks get colours far apart on the wheel: the golden angle. As #rrggbb, which every viewer knows;
-// saturation and lightness in [0, 1].
+// Gives neighbouring chunks colours that are far apart on the wheel, by the golden angle. The colour is #rrggbb, which
+// every viewer knows; saturation and lightness are in [0, 1].
 std::string colour(int chunk, double saturation, double lightness) {
   const double hue = std::fmod(205 + 137.508 * chunk, 360) / 30;
   std::string text = "#";
@@ -137,7 +137,8 @@ class Picture {
   bool shown(int rank, int row) const { return rank < shown_ranks_ && row < shown_gaps_; }
   double queue_center(int rank, int queue) const { return rank_left_[rank] + queue_width_ * (queue + 0.5); }
 
-  // Where data lands at another rank below `row`: at the queue of that rank that reads it first, else at queue 0.
+  // Returns where data arrives at another rank below `row`: at the queue of that rank that reads it first, or else at
+  // queue 0.
   double landing(const Place& place, int row) const {
     int queue = 0, first = layout_.gaps;
     const auto& queues = plan_.ranks[place.rank].queues;
@@ -219,7 +220,8 @@ class Picture {
          << px(y1 - bend) << " " << px(x1) << " " << px(y1) << "\" fill=\"none\" " << style << "/>\n";
   }
 
-  // From the gap `from` of one queue to the gap `to` of another: across in the first gap, then down beside the boxes.
+  // Draws from the gap `from` of one queue to the gap `to` of another: across in the first gap, then down beside the
+  // boxes.
   void hop(const OperationId& a, int from, const OperationId& b, int to, double offset, const char* style) {
     const double x0 = queue_center(a.rank, a.queue) + offset, x1 = queue_center(b.rank, b.queue) + offset;
     if (from == to) return line(x0, gap_top(from), x1, row_top(to) - 1, style);
@@ -256,7 +258,7 @@ class Picture {
     out_ << "</g>\n";
   }
 
-  // Bytes that cross to another rank: above a box what it loads, below it what it stores.
+  // Draws bytes that cross to another rank: above a box those that it loads, below it those that it stores.
   void draw_data() {
     const char* style = "stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\"";
     for_each_shown([&](const OperationId& id, const Operation& o) {
@@ -315,7 +317,7 @@ class Picture {
     });
   }
 
-  // As much of what goes where as fits: a letter of the small font is 6 pixels wide.
+  // Writes as much of the movement as fits. A letter of the small font is 6 pixels wide.
   static std::string fitting(const Operation& o, int rank, double wide) {
     for (const size_t most : {4, 3, 2, 1}) {
       const std::string whole = movement(o, rank, most, "→");

@@ -1,4 +1,4 @@
-// Plans as pictures: ranks side by side, time downwards.
+// Draws plans as pictures: ranks side by side, time downwards.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace plait {
 
-// Pictures show the first so many ranks and rows and say what they leave out.
+// A picture shows at most this many ranks and rows, and says what it leaves out.
 inline constexpr int kMaxPictureRanks = 16;
 inline constexpr int kMaxPictureRows = 80;
 inline constexpr int kMaxTextPictureRanks = 8;
 
-// An SVG picture that needs nothing else: a column a queue, a box a reduce, send or receive in the colour of its chunk,
-// thick arrows for data that crosses to another rank, thin ones for signals. Every box tells its operation in words
-// when it is pointed at.
+// An SVG picture that needs nothing else. Each queue is a column. Each reduce, send or receive is a box in the colour
+// of its chunk. Thick arrows are data that crosses to another rank, thin ones are signals. Every box tells its
+// operation in words when it is pointed at.
 std::string to_svg(const VerifiedPlan& plan);
 
-// The same for a terminal: a column a rank, a row a step; `0: in+s1 > r2.s1` is chunk 0, from the rank's input and its
-// scratch slot 1 to scratch slot 1 of rank 2. Throws kInvalidPlan where the form of the plan is wrong or its queues
-// wait for ever.
+// A picture for a terminal. Each rank is a column, and each step is a row. `0: in+s1 > r2.s1` is chunk 0, from the
+// rank's input and its scratch slot 1 to scratch slot 1 of rank 2. Throws kInvalidPlan if the form of the plan is wrong
+// or its queues wait for ever.
 std::string to_text_picture(const Plan& plan);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Names and simple facts of plans.
+// Names and simple properties of plans.
 #include "plan/plan.hpp"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, kCollectiveCount> kCollectives = {
     "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "gather", "scatter", "all_to_all", "barrier"};
-// Names of MPI's that are more than another way to write ours, as simplified() gives them.
+// MPI's names that differ from ours by more than spelling, in the form that simplified() gives them.
 constexpr std::pair<std::string_view, Collective> kCollectiveAliases[] = {
     {"bcast", Collective::kBroadcast}, {"reducescatterblock", Collective::kReduceScatter}};
 constexpr std::array<const char*, 4> kEngines = {"sm", "copy", "cpu", "net"};

@@ -1,12 +1,12 @@
-// The plan: who moves what where, in which order. The same object is verified, costed, simulated, drawn and run.
+// The plan: who moves what where, and in which order. The same object is verified, costed, simulated, drawn and run.
 //
-// A plan lists, for every rank, a few queues; a queue is a sequence of operations that one engine performs in order.
-// Sizes are fractions of the message until launch: the message has `blocks` equal blocks (one a rank for collectives
-// that scatter or gather, one for each pair of ranks for all_to_all, else one), each cut into `chunks_per_block`
-// chunks. Chunks are numbered through the message, and that number is the index of a place in the input and in the
-// output of every rank, also where a rank's buffer covers only some blocks: so "input chunk i" and "output chunk i" of
-// one rank are the same memory when a collective runs in place (but for all_to_all, see conditions.hpp). Scratch and
-// host buffers have slots, each as large as the largest chunk.
+// A plan lists a few queues for every rank. A queue is a sequence of operations that one engine performs in order.
+// Sizes are fractions of the message until launch. The message has `blocks` equal blocks: one per rank for collectives
+// that scatter or gather, one for each pair of ranks for all_to_all, else one. Each block is cut into
+// `chunks_per_block` chunks. Chunks are numbered through the message. That number is the index of a place in the input
+// and in the output of every rank, even if a rank's buffer covers only some blocks. So "input chunk i" and "output
+// chunk i" of one rank are the same memory when a collective runs in place (except in all_to_all, see conditions.hpp).
+// Scratch and host buffers have slots, each as large as the largest chunk.
 #pragma once
 
 #include <compare>
@@ -30,7 +30,7 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectiveCount = 9;
 
-// Who performs a queue.
+// The engine that performs a queue.
 enum class Engine : uint8_t {
   kSm,    // a set of CTAs of the rank's GPU
   kCopy,  // a copy engine of the rank's GPU
@@ -39,19 +39,19 @@ enum class Engine : uint8_t {
 };
 
 enum class Buffer : uint8_t {
-  kInput,    // what the caller gave; only ever read
-  kOutput,   // what the caller gets
-  kScratch,  // the library's, in the rank's own memory (GPU memory where the rank has a GPU)
+  kInput,    // the user's; only ever read
+  kOutput,   // the user's; the collective fills it
+  kScratch,  // the library's, in the rank's own memory (GPU memory if the rank has a GPU)
   kHost,     // the library's, in host memory next to the rank
 };
 
-// Whether a place there says which slot: only the library's own memory is cut into them.
+// Whether a place in this buffer names a slot. Only the library's own memory is divided into slots.
 constexpr bool has_slots(Buffer buffer) { return buffer == Buffer::kScratch || buffer == Buffer::kHost; }
 
-// Which memory an engine may load from and store to.
+// The memory that an engine may load from and store to.
 enum class Access : uint8_t {
   kStaged,    // its own rank's input and output; scratch and host buffers of every rank of its node
-  kZeroCopy,  // every buffer of every rank of its node. On GPUs, copies of memory onto itself are left out then
+  kZeroCopy,  // every buffer of every rank of its node; GPUs then leave out copies of memory onto itself
 };
 
 struct Place {
@@ -64,10 +64,10 @@ struct Place {
 
 enum class OpKind : uint8_t {
   kReduce,   // destinations <- sources combined in the listed order; one source: a copy
-  kSend,     // sources[0] to peer_rank, for paths without load and store; of a barrier nothing, only that it came
+  kSend,     // sources[0] to peer_rank, for paths without load and store; a barrier's send carries no data
   kReceive,  // from peer_rank into destinations[0]
   kSignal,   // tell queue peer_queue of peer_rank that everything this queue did before is visible
-  kWait,     // do not go on before signal `number` of this rank came (from peer_queue of peer_rank)
+  kWait,     // do not go on before signal `number` of this rank has come (from peer_queue of peer_rank)
 };
 
 struct Operation {
@@ -78,8 +78,8 @@ struct Operation {
   std::vector<Place> sources;
   int peer_rank = -1;
   int peer_queue = -1;
-  // signal and wait: which signal of the waiting rank; send and receive: which message of the receiving rank.
-  // Every number is used by one sender and one receiver, once in a plan.
+  // Signal and wait: number of the signal, among those of the waiting rank. Send and receive: number of the message,
+  // among those of the receiving rank. Every number is used by one sender and one receiver, once in a plan.
   int number = -1;
 
   friend bool operator==(const Operation&, const Operation&) = default;
@@ -106,11 +106,11 @@ struct Plan {
   std::string algorithm;  // registered name and parameters, such as "hierarchical_ring(4x2)"
   Collective collective = Collective::kAllReduce;
   Access access = Access::kStaged;
-  int root = 0;  // broadcast, reduce, gather and scatter
+  int root = 0;  // of broadcast, reduce, gather and scatter
   int blocks = 1;
   int chunks_per_block = 1;
-  bool in_place = true;      // claims to be right also where output and input are the same memory
-  std::vector<int> node_of;  // node of each rank: load and store end at its edge
+  bool in_place = true;      // claims to be right even if output and input are the same memory
+  std::vector<int> node_of;  // node of each rank; loads and stores do not leave it
   std::vector<RankPlan> ranks;
 
   int rank_count() const { return static_cast<int>(ranks.size()); }
@@ -129,27 +129,27 @@ struct ChunkRange {
   friend bool operator==(const ChunkRange&, const ChunkRange&) = default;
 };
 
-// "all_reduce", "reduce", "scratch", …: the names used in text, JSON and on the command line.
+// "all_reduce", "reduce", "scratch", …: the names used in text, in JSON and on the command line.
 const char* name(Collective collective);
 const char* name(Engine engine);
 const char* name(Buffer buffer);
 const char* name(OpKind kind);
 const char* name(Access access);
-// The reverse, which also takes NCCL's and MPI's ways to write a name, in any case: "allreduce", "AllReduce", "bcast".
-// Throws kInvalidArgument with the known names.
+// Parses a name. Also takes the spellings of NCCL and MPI, in any case: "allreduce", "AllReduce", "bcast". Throws
+// kInvalidArgument with the known names.
 Collective parse_collective(std::string_view text);
 
-// True where the result combines contributions of several ranks.
+// True if the result combines contributions of several ranks.
 bool reduces(Collective collective);
-// True where the message consists of one block a rank, or for all_to_all one for each pair of ranks.
+// True if the message consists of one block per rank, or in all_to_all of one for each pair of ranks.
 bool has_rank_blocks(Collective collective);
-// Blocks of the message: 0 of a barrier.
+// Number of blocks of the message; 0 for a barrier.
 int64_t block_count(Collective collective, int ranks);
-// True where the input of a rank is its own block of the message, and the output holds several.
+// True if the input of a rank is its own block of the message, and the output holds several.
 bool gathers(Collective collective);
-// True where the output of a rank is its own block of the message, and the input holds several.
+// True if the output of a rank is its own block of the message, and the input holds several.
 bool scatters(Collective collective);
-// True where one rank plays a part of its own.
+// True if one rank plays a special part.
 bool has_root(Collective collective);
 
 }  // namespace plait

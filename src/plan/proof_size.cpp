@@ -1,4 +1,4 @@
-// Bounds on the memory of Execution (execution.cpp), part by part, and on the time of its clocks.
+// Bounds the memory of Execution (execution.cpp), part by part, and the time that its clocks take.
 #include "plan/proof_size.hpp"
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace plait {
 namespace {
 
-// With what the allocator adds: the facts of one operation; one queue; one signal or message and its two ends; one pair
-// of endpoints between which there is traffic; all that does not grow.
+// Bytes, with what the allocator adds: the facts of one operation; one signal or message and its two ends; one queue;
+// one pair of endpoints with traffic between them; all that does not grow.
 constexpr double kOperationBytes = 96, kSignalBytes = 192, kQueueBytes = 256, kTrafficBytes = 192, kBytes = 8192;
 
 template <class... Parts>
@@ -62,7 +62,7 @@ Sums sums_of(const Plan& plan) {
   return sums;
 }
 
-// Pairs of endpoints between which there can be traffic: memories of one node, and the ends of messages.
+// The most pairs of endpoints with traffic between them: memories of one node, and the ends of messages.
 double most_pairs(const Plan& plan, const Sums& sums) {
   std::map<int, double> ranks_of_node;
   for (const int node : plan.node_of) ranks_of_node[node] += 1;
@@ -97,7 +97,7 @@ ProofSize proof_size(const Plan& plan) {
                kSignalBytes * ends + 16 * sums.message_chunks + kTrafficBytes * most_pairs(plan, sums) +
                Memory::most_bytes(plan, sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
   size.clock_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.queues));
-  size.clocks = sums.listening_queues + 1;  // and that of a rank's return
+  size.clocks = sums.listening_queues + 1;  // one more for a rank's return
   size.merged_bytes = size.clock_bytes * (sums.listening + sums.queues);
   size.accesses = (plan.in_place ? 2 : 1) * (sums.reads + sums.writes);
   return size;

@@ -1,4 +1,4 @@
-// What the proof of a plan costs, told before it is tried: plans come from anybody.
+// Estimates the cost of a plan's proof before the proof is tried, because plans come from anybody.
 #pragma once
 
 #include <cstddef>
@@ -8,37 +8,37 @@
 
 namespace plait {
 
-// The most memory that a proof may take. A plan that would take more is refused: it is for more ranks than can be
-// proved, a mistake, or an attack.
+// The most memory that a proof may take. A plan that would take more is refused: it has more ranks than can be proved,
+// or it is a mistake or an attack.
 inline constexpr double kMaxProofBytes = 4e9;
-// The most that clocks may be merged, in bytes: some tens of seconds.
+// The most bytes of clocks that may be merged. That takes some tens of seconds.
 inline constexpr double kMaxMergedBytes = 2e11;
-// The most often that chunks may be read from places and written to places: also some tens of seconds.
+// The most accesses to chunks in places. They also take some tens of seconds.
 inline constexpr double kMaxAccesses = 1e9;
 
-// A plan that may be right, but is too large to prove (kInvalidPlan), or even to build (kInvalidArgument).
+// The error for a plan that may be right, but is too large to prove (kInvalidPlan) or even to build (kInvalidArgument).
 class PlanTooLarge : public Error {
  public:
   using Error::Error;
 };
 
 struct ProofSize {
-  double bytes = 0;         // an upper bound of what is held beside clocks
+  double bytes = 0;         // an upper bound on all memory but the clocks
   double clock_bytes = 0;   // of one clock
   double clocks = 0;        // the most that queues hold; signals and messages under way may hold more
   double merged_bytes = 0;  // an upper bound
-  double accesses = 0;      // of one chunk in one place, in both ways that the buffers may lie
+  double accesses = 0;      // to one chunk in one place, for both ways in which the buffers may lie
 };
 
-// `plan` has places, counts and peers that are in bounds.
+// The places, counts and peers of `plan` must be in bounds.
 ProofSize proof_size(const Plan& plan);
-// Throws PlanTooLarge where even without signals and messages under way the proof does not fit.
+// Throws PlanTooLarge if the proof does not fit even without signals and messages under way.
 void check_proof_size(const Plan& plan);
-// How many clocks fit, those of signals and messages under way included.
+// Returns how many clocks fit, including those of signals and messages under way.
 size_t most_clocks(const Plan& plan);
-// Throws PlanTooLarge about a proof that needs so many.
+// Throws PlanTooLarge about a proof that needs `clocks` clocks.
 [[noreturn]] void refuse_clocks(const Plan& plan, size_t clocks);
-// How many symbolic values there can be.
+// Returns the most symbolic values that there can be.
 double most_values(const Plan& plan);
 
 }  // namespace plait

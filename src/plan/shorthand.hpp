@@ -1,5 +1,5 @@
-// Operations in a few letters, for pictures: "in", "out", "s3" and "h0" are the rank's own input, output, scratch and
-// host slots; "r2.s3" is another rank's.
+// Writes operations in a few letters, for pictures. "in", "out", "s3" and "h0" are the rank's own input, output,
+// scratch and host slots; "r2.s3" is another rank's.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ inline std::string shorthand(const Place& place, int own_rank) {
   return text;
 }
 
-// Joined by `separator`; more than `most` places are only counted.
+// Joins the places by `separator`. More than `most` places are only counted.
 inline std::string shorthand(const std::vector<Place>& places, int own_rank, const char* separator, size_t most) {
   if (places.size() > most) return join(places.size(), " places");
   std::string text;
@@ -40,7 +40,7 @@ inline std::string chunk_text(const Operation& operation) {
   return join(operation.chunk, "-", operation.chunk + operation.chunks - 1);
 }
 
-// Where the numbers of chunks do not speak for themselves: "chunk 4 i + j: from rank i to rank j". Else "".
+// Explains the numbers of chunks if they are not obvious: "chunk 4 i + j: from rank i to rank j". Else "".
 inline std::string chunk_rule(const Plan& plan) {
   if (plan.collective != Collective::kAllToAll) return "";
   const int each = plan.chunks_per_block;
@@ -49,7 +49,7 @@ inline std::string chunk_rule(const Plan& plan) {
               ": from rank i to rank j");
 }
 
-// What goes where, without the chunk: "in+s1 > r2.s1", "h0 > net r4", "net r0 > h1".
+// The movement without the chunk: "in+s1 > r2.s1", "h0 > net r4", "net r0 > h1".
 inline std::string movement(const Operation& operation, int rank, size_t most, const char* arrow) {
   const std::string net = join("net r", operation.peer_rank);
   if (operation.chunks == 0) return join(arrow, " ", net);  // or from there

@@ -1,4 +1,4 @@
-// Text form of plans.
+// Writes plans as text.
 #include "plan/text.hpp"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Plans as pictures of letters.
+// Draws plans as pictures of letters.
 #include <algorithm>
 #include <sstream>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// The lines of each rank in each row; where no data moves, what is signalled in each gap.
+// Collects the lines of each rank in each row. If no data moves, collects the signals in each gap.
 class TextPicture {
  public:
   explicit TextPicture(const Plan& plan) : plan_(plan), layout_(lay_out(plan)) {

@@ -1,4 +1,4 @@
-// Crossings between memories.
+// Finds the crossings between memories.
 #include "plan/traffic.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace plait {
 namespace {
 
-// Which memory the queue's processor sits next to. A `cpu` queue of a rank with a GPU works from the host.
+// Returns the memory next to the queue's processor. A `cpu` queue of a rank with a GPU works from the host.
 Endpoint processor_of(const Plan& plan, const OperationId& id) {
   const auto& queues = plan.ranks[id.rank].queues;
   const bool cpu = queues[id.queue].engine == Engine::kCpu;

@@ -1,4 +1,4 @@
-// Symbolic values.
+// Makes symbolic values.
 #include "plan/values.hpp"
 
 #include <bit>
@@ -16,7 +16,7 @@ uint64_t mix(uint64_t x) {
 
 }  // namespace
 
-// Tables that grow would hold twice the memory and more.
+// Memory is reserved: tables that grow would take twice the memory and more.
 ValueTable::ValueTable(int ranks, size_t most) : ranks_(ranks), words_(words(ranks)) {
   values_.reserve(most);
   bits_.reserve(most * words_);
@@ -36,7 +36,7 @@ ValueTable::Combination ValueTable::combine(Id left, Id right) {
     if (both != 0) return {kNothing, w * 64 + std::countr_zero(both)};
   }
   const Id id = static_cast<Id>(values_.size());
-  // The order of the two sides counts: floating-point reductions do not commute where NaNs or signed zeros meet.
+  // The order of the two sides counts: floating-point reductions do not commute if NaNs or signed zeros meet.
   values_.push_back({chunk(left), count(left) + count(right), mix(mix(expression(left)) + 3 * expression(right))});
   bits_.resize(bits_.size() + words_);
   for (int w = 0; w < words_; ++w) {

@@ -1,5 +1,5 @@
-// The symbolic values that the verifier puts into places: a chunk, the ranks whose contributions it sums up, and a
-// fingerprint of the expression that combined them.
+// The symbolic values that the verifier puts into places. A value has a chunk, the ranks whose contributions it sums
+// up, and a fingerprint of the expression that combined them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class ValueTable {
   using Id = int32_t;
   static constexpr Id kNothing = -1;
 
-  // Never of more than `most` values.
+  // Holds at most `most` values.
   ValueTable(int ranks, size_t most);
   static double most_bytes(int ranks, double values) { return values * (sizeof(Value) + words(ranks) * 8.0); }
 
@@ -22,7 +22,7 @@ class ValueTable {
 
   struct Combination {
     Id value = kNothing;
-    int repeated_rank = -1;  // a rank whose contribution both sides hold: the combination is wrong
+    int repeated_rank = -1;  // a rank whose contribution is in both sides: the combination is wrong
   };
   // `left` combined with `right`, in this order.
   Combination combine(Id left, Id right);
@@ -31,7 +31,7 @@ class ValueTable {
   int count(Id id) const { return values_[id].count; }
   uint64_t expression(Id id) const { return values_[id].expression; }
   bool contains(Id id, int rank) const { return (word(id, rank / 64) >> (rank % 64) & 1) != 0; }
-  // The first rank that has not contributed, or -1.
+  // Returns the first rank that has not contributed, or -1.
   int first_missing(Id id) const;
   bool is_partial(Id id) const { return count(id) > 1 && count(id) < ranks_; }
 

@@ -1,4 +1,4 @@
-// verify(): the form first, then the symbolic execution.
+// verify() checks the form first, then executes symbolically.
 #include "plan/verifier.hpp"
 
 #include <utility>

@@ -12,7 +12,7 @@
 namespace plait {
 namespace {
 
-// What /proc says about one process: its command, parent and start time since boot.
+// Facts from /proc about one process: its command, parent and start time since boot.
 struct ProcessFacts {
   std::string command;
   pid_t parent = 0;
@@ -21,7 +21,7 @@ struct ProcessFacts {
 
 std::optional<ProcessFacts> process_facts(pid_t process) {
   const std::string text = read_small_file(join("/proc/", process, "/stat"));
-  // The command is in parentheses and may hold any letter, parentheses too.
+  // The command is in parentheses and may hold any character, including parentheses.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == text.npos || close == text.npos) return std::nullopt;

@@ -1,4 +1,4 @@
-// Processes above this one.
+// Searches the ancestors of this process.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,8 @@
 
 namespace plait {
 
-// Names the nearest ancestor process whose command begins with `prefix`, by process id and start time; empty where
-// there is none.
+// Names the nearest ancestor process whose command begins with `prefix`, by process id and start time. Empty if there
+// is no such process.
 using AncestorFinder = std::function<std::string(const std::string& prefix)>;
 std::string find_ancestor(const std::string& prefix);
 

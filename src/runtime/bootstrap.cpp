@@ -22,12 +22,12 @@ namespace {
 
 constexpr int kMostBootstrapRanks = 4096;
 
-// The other ranks wait a little longer than rank 0 does, so that it is rank 0, who sees everyone, that gives the
-// reason.
+// The other ranks wait a little longer than rank 0 does. Rank 0 sees everyone, so it should be the one to report the
+// reason of a timeout.
 constexpr double kGraceSeconds = 0.5;
 
-// The kernel counts a user's descriptors that are sent and not received yet, and refuses more than a process may have
-// open, often 1024. Rank 0 stays far below.
+// The kernel counts the descriptors that a user has sent and nobody has received yet. It refuses more than a process
+// may have open, often 1024. Rank 0 stays far below.
 constexpr int kMostDescriptorsUnderWay = 256;
 
 void check_arguments(int rank, int size, double timeout_seconds) {
@@ -43,18 +43,18 @@ void check_arguments(int rank, int size, double timeout_seconds) {
   }
 }
 
-// Ids that were made have a port, but where there is no loopback interface.
+// An id made by RendezvousPoint::create() has a port, unless there was no loopback interface.
 void tell_where_ranks_meet(const UniqueId& id, const Logger& log) {
   if (id.origin != UniqueId::Origin::kProcess || id.port != 0) return;
   log.info("bootstrap: the loopback interface (lo) is missing or down, so ranks meet at a name instead of a port");
 }
 
-// A descriptor of the library's own; `does` is what the rank does with it, for messages.
+// Duplicates a descriptor of the caller. `does` says for messages what the rank does with it.
 UniqueFd duplicate(int descriptor, int rank, const char* does) {
   UniqueFd mine(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   if (mine) return mine;
   if (errno == EBADF) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, " ", does, " ", descriptor, ", which is no descriptor");
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, " ", does, " ", descriptor, ", which is not a descriptor");
   }
   if (errno == EMFILE) {
     fail(ErrorCode::kResources, "rank ", rank, " ", does,
@@ -77,7 +77,7 @@ class Bootstrap::End {
   virtual void gather(Stage stage, std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual UniqueFd broadcast(int descriptor) = 0;
   virtual std::vector<UniqueFd> gather_descriptors(int descriptor) = 0;
-  // A call has thrown: lets the others know, as far as that is possible without waiting.
+  // Called after a call has thrown: tells the other ranks, as far as that is possible without waiting.
   virtual void abandon() = 0;
 
  protected:
@@ -90,7 +90,7 @@ class Bootstrap::End {
     return frame;
   }
 
-  // A Frame and what follows it, in one piece.
+  // Packs a Frame and its payload into one message.
   static std::vector<std::byte> packed(const Frame& frame, std::span<const std::byte> payload) {
     std::vector<std::byte> message(sizeof frame + payload.size());
     std::memcpy(message.data(), &frame, sizeof frame);
@@ -98,8 +98,8 @@ class Bootstrap::End {
     return message;
   }
 
-  // In gather_descriptors: whether all wait for each other when rank 0 has passed on that of `rank`. They do at the end
-  // too, so that a rank that has no room for one fails the call for all.
+  // In gather_descriptors: tells whether all ranks synchronize after rank 0 has passed on the descriptor of `rank`.
+  // They also synchronize at the end, so that a rank that has no room for a descriptor fails the call for all.
   bool all_meet_after(int rank) const {
     const int descriptors_of = std::max(1, kMostDescriptorsUnderWay / size_);
     return (rank + 1) % descriptors_of == 0 || rank + 1 == size_;
@@ -111,7 +111,7 @@ class Bootstrap::End {
   uint64_t sequence_ = 0;
 };
 
-// The middle of the star.
+// Rank 0, the centre of the star.
 class Bootstrap::RankZero : public Bootstrap::End {
  public:
   RankZero(std::vector<RankLink> links, const BootstrapOptions& options)
@@ -168,7 +168,8 @@ class Bootstrap::RankZero : public Bootstrap::End {
     if (size_ == 1) return all;
     std::vector<RankLink> second;
     const std::span<const RankLink> links = links_for_descriptors(second);
-    // Rank 0's goes first: it tells the others that all have met, and that they may send theirs.
+    // Rank 0 sends its own descriptor first. It tells the others that all ranks have joined the call, so that they may
+    // send theirs.
     send_descriptor(links, all[0].get());
     receive_descriptors(links, all);
     for (int rank = 1; rank < size_; ++rank) {
@@ -190,8 +191,8 @@ class Bootstrap::RankZero : public Bootstrap::End {
     ++sequence_;
   }
 
-  // Connections over which descriptors can pass. Ranks that met over TCP meet once more, at a name: the links that
-  // then become `second`. Only ranks learn the secret of that meeting.
+  // Returns connections that can pass descriptors. If the ranks met over TCP, they meet once more at a name, and
+  // `second` gets the new links. Only ranks learn the secret of that rendezvous.
   std::span<const RankLink> links_for_descriptors(std::vector<RankLink>& second) {
     if (passes_descriptors(link(1).socket.get())) return links_;
     RendezvousPoint point = RendezvousPoint::create_at_name();
@@ -200,7 +201,7 @@ class Bootstrap::RankZero : public Bootstrap::End {
     return second;
   }
 
-  // To all other ranks but `owner`, who has it.
+  // Sends a descriptor to all other ranks except `owner`, which has it already.
   void send_descriptor(std::span<const RankLink> links, int descriptor, int owner = 0) {
     const Frame message = frame(Frame::Kind::kResult, stage_, 0);
     std::vector<std::span<const std::byte>> rest(links.size(), bytes_of(message));
@@ -212,7 +213,7 @@ class Bootstrap::RankZero : public Bootstrap::End {
     });
   }
 
-  // One of each other rank.
+  // Receives one descriptor from each other rank.
   void receive_descriptors(std::span<const RankLink> links, std::vector<UniqueFd>& all) {
     struct Incoming {
       Frame frame;
@@ -232,7 +233,7 @@ class Bootstrap::RankZero : public Bootstrap::End {
     });
   }
 
-  // Calls `step` for each rank whenever its connection is ready, until it is done for all.
+  // Calls `step` for each rank whenever its connection is ready, until every rank is done.
   void drive_all(std::span<const RankLink> links, short events,
                  const std::function<Progress(int rank, int socket)>& step) {
     const auto socket = [&](int rank) { return links[static_cast<size_t>(rank)].socket.get(); };
@@ -300,12 +301,12 @@ class Bootstrap::RankZero : public Bootstrap::End {
 
   const RankLink& link(int rank) const { return links_[static_cast<size_t>(rank)]; }
 
-  std::vector<RankLink> links_;  // by rank; that of rank 0 is empty
+  std::vector<RankLink> links_;  // by rank; the link of rank 0 is empty
   Stage stage_ = Stage::kRendezvous;
-  Failure told_;  // what the others are told when a call throws
+  Failure told_;  // sent to the others when a call throws
 };
 
-// A ray of the star.
+// A rank other than 0, a leaf of the star.
 class Bootstrap::OtherRank : public Bootstrap::End {
  public:
   OtherRank(RankLink link, int rank, int size, double seconds_left, const BootstrapOptions& options)
@@ -322,7 +323,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
   void gather(Stage stage, std::span<const std::byte> mine, std::span<std::byte> all) override {
     begin(stage, options_.timeout_seconds);
     const auto message = packed(frame(Frame::Kind::kContribute, stage, mine.size()), mine);
-    // Where rank 0 has hung up, its reason may still be there to read.
+    // If rank 0 has hung up, its reason may still be there to read.
     if (send_all(socket(), message, deadline_) == Progress::kMore) time_out();
     receive_frame(mine.size());
     receive(all);
@@ -345,7 +346,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     const int socket = socket_for_descriptors(second);
     all[0] = receive_descriptor(socket);
     const Frame message = frame(Frame::Kind::kContribute, stage_, 0);
-    // Where rank 0 has hung up, its reason may still be there to read.
+    // If rank 0 has hung up, its reason may still be there to read.
     if (send_all_with_descriptor(socket, bytes_of(message), mine.get(), deadline_) == Progress::kMore) time_out();
     for (int rank = 1; rank < size_; ++rank) {
       if (rank != rank_) all[static_cast<size_t>(rank)] = receive_descriptor(socket);
@@ -356,7 +357,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     return all;
   }
 
-  // The closing connection says it.
+  // The closed connection tells rank 0.
   void abandon() override {}
 
  private:
@@ -371,7 +372,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     deadline_ = Deadline::after(seconds + kGraceSeconds, options_.interrupt_check);
   }
 
-  // The connection over which descriptors can pass; see RankZero.
+  // Returns a connection that can pass descriptors; see RankZero::links_for_descriptors().
   int socket_for_descriptors(RankLink& second) {
     if (passes_descriptors(socket())) return socket();
     UniqueId meeting;
@@ -387,7 +388,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     Frame theirs;
     UniqueFd descriptor;
     const Progress progress = receive_all_with_descriptor(from, writable_bytes_of(theirs), descriptor, deadline_);
-    // Where rank 0 has given up, its reason comes over the first connection.
+    // If rank 0 has given up, its reason comes over the first connection.
     if (progress == Progress::kGone) receive_frame(0);
     expect(progress);
     check_result(theirs, 0, from);

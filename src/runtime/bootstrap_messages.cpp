@@ -10,7 +10,7 @@
 namespace plait {
 namespace {
 
-// What a tag covers. The speaker is part of it, so that a tag of one side is never a tag of the other.
+// The bytes that a tag covers. The speaker is part of them, so that a tag of one side is never valid for the other.
 struct Transcript {
   std::array<char, 8> speaker{};
   Hello hello;

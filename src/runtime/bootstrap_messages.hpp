@@ -1,5 +1,5 @@
-// What ranks say to each other while they find each other, and what they say when that fails. All messages are plain
-// structs of fixed size: nothing that arrives decides how much is read.
+// The messages that ranks exchange while they find each other, and those that report a failure. All are plain structs
+// of fixed size, so nothing that arrives decides how much is read.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ struct Hello {
   uint32_t version = kBootstrapVersion;
   int32_t rank = 0;
   int32_t size = 0;
-  // The sender, and the process namespace (as the kernel numbers them) in which it goes by this number: what rank 0
-  // believes where the kernel does not vouch for it.
+  // The sender, and the process namespace (as the kernel numbers them) in which it has this number. Rank 0 believes
+  // them if the kernel does not vouch for the sender.
   int32_t process_id = 0;
   uint64_t process_namespace = 0;
   Nonce nonce{};
@@ -51,7 +51,7 @@ struct Proof {
 };
 static_assert(sizeof(Proof) == 16);
 
-// The challenge that answers `hello`, with `nonce` in it. (Tests play another version.)
+// Makes the challenge that answers `hello`, with `nonce` in it. (Tests speak another version.)
 Challenge make_challenge(const Secret& secret, const Hello& hello, const Nonce& nonce,
                          uint32_t version = kBootstrapVersion);
 bool is_genuine(const Secret& secret, const Hello& hello, const Challenge& challenge);
@@ -60,62 +60,62 @@ bool is_genuine(const Secret& secret, const Hello& hello, const Challenge& chall
 
 // --- after the handshake ---
 
-// What a rank is doing, for messages and to notice ranks that do different things.
+// The call that a rank is in, for messages, and to notice ranks that do different things.
 enum class Stage : uint32_t { kRendezvous, kAllGather, kBarrier, kBroadcastDescriptor, kAllGatherDescriptors };
 const char* name(Stage stage);
 
 struct Frame {
   enum class Kind : uint32_t {
-    kAccepted,    // rank 0: you are in, wait for the others
+    kAccepted,    // rank 0: you are accepted, wait for the others
     kContribute,  // rank r: my part; `bytes` follow
     kResult,      // rank 0: everything; `bytes` follow
-    kFailure,     // rank 0: it is over; a Failure follows
+    kFailure,     // rank 0: the call has failed; a Failure follows
   };
   Kind kind = Kind::kAccepted;
   Stage stage = Stage::kRendezvous;
-  uint64_t sequence = 0;    // calls so far
-  uint64_t bytes = 0;       // kContribute, kResult: the part of one rank; the sender's own opinion
+  uint64_t sequence = 0;    // number of calls so far
+  uint64_t bytes = 0;       // kContribute, kResult: size of one rank's part, as the sender sees it
   double seconds_left = 0;  // kAccepted: how long rank 0 still waits
 };
 static_assert(sizeof(Frame) == 32);
 
 enum class Reason : uint32_t {
   kTimedOut,        // `ranks` did not come in time
-  kLeft,            // ranks[0] closed its end, or its process ended
+  kLeft,            // ranks[0] closed its endpoint, or its process ended
   kDuplicateRank,   // two processes are ranks[0]
   kWrongSize,       // ranks[0] was started with `found` ranks, rank 0 with `size`
   kWrongVersion,    // ranks[0] speaks version `found`, rank 0 `expected`
-  kRankOutOfRange,  // somebody is ranks[0]
+  kRankOutOfRange,  // a process says that it is ranks[0], which does not exist
   kDifferentCall,   // ranks[0] is at another call, or passes another number of bytes
-  kRankZeroFailed,  // something else went wrong in rank 0
+  kRankZeroFailed,  // rank 0 failed for another reason
 };
 
-// What rank 0 found out, sent to all ranks so that each gives the same reason.
+// The failure that rank 0 found. It is sent to all ranks so that each gives the same reason.
 struct Failure {
   Reason reason = Reason::kRankZeroFailed;
   Stage stage = Stage::kRendezvous;
   int32_t size = 0;
-  int32_t rank_count = 0;          // how many ranks it is about …
+  int32_t rank_count = 0;          // number of ranks that it is about …
   std::array<int32_t, 8> ranks{};  // … and the first of them
   int32_t process_id = 0;          // of ranks[0]; 0: unknown
   int32_t other_process_id = 0;
   uint64_t found = 0;
   uint64_t expected = 0;
   Stage found_stage = Stage::kRendezvous;
-  int32_t refused_connections = 0;  // kRendezvous: callers that could not prove to be a rank
-  double seconds = 0;               // kTimedOut: how long was waited
+  int32_t refused_connections = 0;  // kRendezvous: connections that could not prove to be a rank
+  double seconds = 0;               // kTimedOut: length of the wait
 
   void set_ranks(std::span<const int> all);
 };
 static_assert(sizeof(Failure) == 88);
 
 ErrorCode code_of(const Failure& failure);
-// One sentence: what happened, to whom, what to do.
+// One sentence that says what happened, to whom, and what to do.
 std::string text_of(const Failure& failure);
 
 // "rank 3", "ranks 2 and 5", "ranks 1, 2, 3 and 12 more".
 std::string list_ranks(std::span<const int> shown, size_t count);
-// The same of any number of ranks, as many as a Failure names.
+// Lists any number of ranks, as many of them as a Failure can name.
 std::string list_ranks(std::span<const int> all);
 
 }  // namespace plait

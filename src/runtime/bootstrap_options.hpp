@@ -1,4 +1,4 @@
-// How a rank waits for others until they have met.
+// How long a rank waits for the others until they have met, and how such a wait is interrupted.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace plait {
 
-// The longest wait: for rank 0 to be there, then for all ranks to be there, then in each call for all ranks to make it.
-// (Settings::bootstrap_timeout_seconds)
+// The timeout applies to each wait: for rank 0 to be there, then for all ranks to be there, then in each call for all
+// ranks to make it (Settings::bootstrap_timeout_seconds).
 struct BootstrapOptions : WaitLimits {
-  InterruptCheck interrupt_check;  // heard in every wait; what it throws ends this end like any error
+  InterruptCheck interrupt_check;  // heard in every wait; what it throws closes the endpoint like any error
 
-  // For one wait, which hears interrupts.
+  // A deadline for one wait that can be interrupted.
   Deadline deadline() const { return Deadline::after(timeout_seconds, interrupt_check); }
-  // The same, and says in the log when it becomes long: `whom` is asked then.
+  // The same, but a long wait is logged; `whom` then tells for whom it waits.
   Deadline deadline(std::function<std::string()> whom) const;
 };
 

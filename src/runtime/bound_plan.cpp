@@ -1,4 +1,4 @@
-// Binding of plans to calls.
+// Binds plans to calls.
 #include "runtime/bound_plan.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Binder {
   BoundPlan bind_alike(const BoundPlan& other);
 
  private:
-  // In slices of so many elements of a block, but for the last. 0: there are none.
+  // Binds slices of `elements` elements of a block, the last one shorter. 0: there are none.
   BoundPlan bind_slices(size_t elements);
   BoundSlice bind_slice(const SliceLayout& layout);
   void bind_reduce(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout, BoundSlice& slice,
@@ -34,10 +34,10 @@ class Binder {
   const int rank_;
   const BindLimits& limits_;
   const BlockPart part_;
-  bool data_in_signals_ = false;  // of the slice at hand
+  bool data_in_signals_ = false;  // of the current slice
   const size_t element_bytes_;
   size_t slot_element_bytes_;  // scratch slots are as wide as the widest element that any of them holds
-  int slots_ = 0;              // the most of any rank, so that all ranks cut the message alike
+  int slots_ = 0;              // most slots of any rank, so that all ranks cut the message alike
 };
 
 Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits,
@@ -70,7 +70,7 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
   }
 }
 
-// The most elements of a block that one run of the plan can carry.
+// Returns the most elements of a block that one run of the plan can carry.
 size_t Binder::largest_slice() const {
   if (slots_ == 0) return part_.count;
   const size_t slot_bytes = limits_.scratch_bytes / slots_ / kChunkAlignment * kChunkAlignment;
@@ -78,7 +78,7 @@ size_t Binder::largest_slice() const {
     fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", slots_, " scratch slots of at least ",
          kChunkAlignment, " bytes, but a rank has only ", limits_.scratch_bytes, " bytes; raise PLAIT_SCRATCH_KIB");
   }
-  // Granules are counted in the caller's elements, so leave room for them in the wider slots.
+  // Granules are counted in elements of the user's type, so leave room for them in the wider slots.
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
   const size_t chunk = slot_bytes / slot_element_bytes_ / granule * granule;
   if (chunk == 0) {
@@ -94,7 +94,8 @@ SliceLayout Binder::layout_for(size_t block_elements) const {
           plan_.chunks_per_block};
 }
 
-// Slices of even size, cut where an element of the accumulator is aligned; every channel gets equally many.
+// Cuts slices of even size, at multiples where an element of the accumulator is aligned. Every channel gets equally
+// many.
 BoundPlan Binder::bind() {
   if (plan_.blocks == 0 || part_.count == 0) return bind_slices(0);
   const auto divide = [](size_t a, size_t b) { return (a + b - 1) / b; };
@@ -162,8 +163,8 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   return slice;
 }
 
-// One operation of the plan may become several: a piece must be contiguous in every place. Blocks are apart in the
-// caller's buffers, and slots are apart where they are wider than what they hold.
+// One operation of the plan may become several, because a piece must be contiguous in every place. Blocks of a user
+// buffer are apart, and slots are apart if they are wider than what they hold.
 void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout,
                          BoundSlice& slice, std::vector<BoundOperation>& queue) const {
   const bool slots_apart = slot_element_bytes_ != element_bytes_ || limits_.chunk_by_chunk;
@@ -202,9 +203,9 @@ void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, c
   }
 }
 
-// Scratch is read by other cores, so their caches hold the lines of the epoch before last. Taking such lines back one
-// by one costs ten times what it costs to write past the caches (docs/benchmarks.md, "Stores to shared memory"); a peer
-// reads either equally fast. The caller's output is streamed only where the caches could not hold it anyway.
+// Peers on other cores read scratch, so their caches hold its lines from the epoch before last. Taking such lines back
+// one by one costs ten times as much as writing past the caches (docs/benchmarks.md, "Stores to shared memory"); a peer
+// reads either equally fast. The user's output is streamed only if the caches could not hold it anyway.
 bool Binder::is_streamed(const Place& place, size_t elements) const {
   if (place.buffer == Buffer::kOutput) {
     return limits_.streaming_output_bytes > 0 &&
@@ -214,13 +215,13 @@ bool Binder::is_streamed(const Place& place, size_t elements) const {
 }
 
 BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const {
-  // The blocks that a caller's buffer holds lie one behind the other.
+  // The blocks of a user buffer lie one behind the other.
   const auto within = [&](const ChunkWindow& window) {
     return (layout.begin(window.position_of(chunk)) + part_.first) * element_bytes_;
   };
   const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
   if (callers && place.rank != rank_) {
-    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " reaches into the ", name(place.buffer), " of rank ",
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " accesses the ", name(place.buffer), " of rank ",
          place.rank, "; ranks that are processes need a plan with access ", name(Access::kStaged));
   }
   switch (place.buffer) {

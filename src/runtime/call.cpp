@@ -1,4 +1,4 @@
-// Calls in words and as fingerprints.
+// Describes calls in words and makes their fingerprints.
 #include "runtime/call.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr unsigned kBitsOfAxis = 4;
 
 // "(1, 0)"
 std::string axes_text(uint32_t order) {
-  // Each axis is there once, so that the largest says how many there are.
+  // Each axis occurs once, so the largest one tells how many there are.
   uint32_t last = 0;
   for (uint32_t rest = order; rest != 0; rest >>= kBitsOfAxis) last = std::max(last, rest & 15);
   std::string text;
@@ -43,7 +43,7 @@ Call call_by(const VerifiedPlan& verified, DataType type, ReduceOp op, size_t co
 }
 
 std::string to_text(const Call& call) {
-  if (call.is_split) return "division of the communicator";
+  if (call.is_split) return "split of the communicator";
   std::string text = name(call.collective);
   if (call.collective != Collective::kBarrier) text += join(" of ", call.count, " ", name(call.type));
   if (reduces(call.collective)) text += join(" (", name(call.op), ")");

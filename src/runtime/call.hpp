@@ -19,15 +19,15 @@ struct Call {
   int root = 0;                  // rooted collectives only
   size_t count = 0;       // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
                           // the whole message
-  bool is_split = false;  // the library's own, in which ranks agree on how to divide their communicator
-  uint32_t order = 0;     // of the axes of all buffers in memory (pack_axis_order()), for callers who know axes
-  uint64_t plan = 0;      // the fingerprint of the plan that it runs, where the caller gave one; 0: it is chosen
+  bool is_split = false;  // the library's own call, in which ranks agree on how to split their communicator
+  uint32_t order = 0;     // of the axes of all buffers in memory (pack_axis_order()), for callers that know axes
+  uint64_t plan = 0;      // the fingerprint of the plan that the caller gave; 0: the tuner chooses
 
   friend bool operator==(const Call&, const Call&) = default;
 };
 
-// The axes of an array, as they follow each other in memory from the outermost to the innermost, in a number: 0 where
-// they are 0, 1, 2, … as in C. None for more than eight axes in another order.
+// Packs the axes of an array, in the order in which they follow each other in memory from the outermost to the
+// innermost, into a number. It is 0 if they are 0, 1, 2, … as in C. No value for more than eight axes in another order.
 std::optional<uint32_t> pack_axis_order(std::span<const size_t> axes);
 
 // A call of this plan: its collective and root, and of a barrier nothing else. `op`: reducing collectives only.
@@ -47,11 +47,11 @@ inline bool has_output(const Call& call, int rank) {
   return call.root == rank || (call.collective != Collective::kReduce && call.collective != Collective::kGather);
 }
 
-// Elements that the input or output of `rank` has; 0 where it has none.
+// Number of elements in the input or output of `rank`; 0 if it has none.
 size_t input_elements(const Call& call, int ranks, int rank);
 size_t output_elements(const Call& call, int ranks, int rank);
 
-// Bytes of the whole message: nccl-tests' "size". Where they are more than a number can tell, the largest number.
+// Bytes of the whole message, nccl-tests' "size". A message that is larger than size_t can tell has SIZE_MAX.
 inline size_t message_bytes(const Call& call, int ranks) {
   const size_t bytes_each = size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
   return call.count > SIZE_MAX / bytes_each ? SIZE_MAX : call.count * bytes_each;

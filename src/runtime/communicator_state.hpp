@@ -1,4 +1,4 @@
-// What a runtime that performs calls elsewhere than on the host needs to know and say about its communicator.
+// The interface between a runtime that performs calls on a device and its communicator.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace plait {
 
-// How the ranks of a communicator share processes, as far as that is known.
+// How the ranks of a communicator share processes, as far as is known.
 enum class ProcessSharing {
-  kNone,  // each is a process of its own
+  kNone,  // each rank is a process of its own
   kSome,
-  kAll,  // all are in this one
+  kAll,  // all ranks are in this process
 };
 
 class CommunicatorState {
@@ -25,26 +25,28 @@ class CommunicatorState {
 
   virtual int rank() const = 0;
   virtual ProcessSharing process_sharing() const = 0;
-  // Tells the other ranks that this one makes the call. One thread at a time; everything below: any thread.
+  // Tells the other ranks that this one makes the call. One thread at a time. The functions below may be called from
+  // any thread.
   virtual void announce(const Call& call) = 0;
 
-  // What ended the communicator, if anything did.
+  // The failure that ended the communicator, if there was one.
   virtual std::optional<Error> failure() const = 0;
   virtual bool has_failed() const = 0;
-  // Ends it for all ranks; the first failure wins.
+  // Ends the communicator for all ranks. The first failure wins.
   virtual void abort(ErrorCode code, const std::string& message) = 0;
 
-  // Ends it where ranks have announced different calls: kernels that carry flags do not see that.
+  // Ends it if ranks have announced different calls. Kernels in the LL and LL128 protocols do not notice that
+  // themselves.
   virtual void compare_calls() = 0;
-  // Ends it where a rank has died without closing it, or has closed it and this one has announced more calls.
+  // Ends it if a rank has died without closing it, or has closed it after fewer calls than this rank has announced.
   virtual void look_after_peers() = 0;
-  // The first call that this rank has announced and another has not: its number, from 1; none where all have.
+  // Number, from 1, of the first call that this rank has announced and another rank has not. No value if all have.
   virtual std::optional<uint64_t> awaited_call() const = 0;
-  // What each rank called last, and where they differ: for messages.
+  // Says for messages what each rank called last, and where they differ.
   virtual std::string describe() const = 0;
 
-  // Shared memory: for what ranks offer each other (meetings.hpp), all of them or one that sends to another, and for
-  // what a rank lets others map.
+  // Shared memory: for agreements of all ranks (meetings.hpp), for agreements of two ranks on a message, and for the
+  // memory that a rank lets others map.
   virtual std::byte* offers() const = 0;
   virtual std::byte* message_offers(int from, int to) const = 0;
   virtual Exports& exports(int rank) const = 0;

@@ -1,4 +1,4 @@
-// Which of its GPU memory a rank lets others map (cuda/peer_buffers.hpp): a table that all of them see.
+// A table in shared memory of the GPU memory that a rank lets others map (runtime/cuda/memory/peer_buffers.hpp).
 #pragma once
 
 #include <array>
@@ -9,10 +9,11 @@ namespace plait {
 
 inline constexpr int kMostExports = 64;
 
-// In shared memory, zero at first.
+// Lies in shared memory, which is zero at first.
 struct Exports {
-  std::array<std::atomic<uint64_t>, kMostExports> allocations;  // numbers; 0: none, or freed
-  // Little memory is left: nobody shall keep any of these mapped who need not, since what is freed is free only then.
+  std::array<std::atomic<uint64_t>, kMostExports> allocations;  // numbers of allocations; 0: none, or freed
+  // Set when little memory is left. Ranks then unmap these allocations as soon as they can, since freed memory is
+  // available only after that.
   std::atomic<uint32_t> are_wanted_back;
 };
 

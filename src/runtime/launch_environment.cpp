@@ -1,15 +1,15 @@
-// From the variables that are there to one rank of one job. Shells, allocations and launchers nest, so variables of
-// several launchers are often there at once, and some are left over from elsewhere:
+// Derives one rank of one job from the variables that are set. Shells, allocations and launchers nest, so variables of
+// several launchers are often set at once, and some are left over from elsewhere:
 //
-//   what is there                                 what counts
-//   several that say the same                     that
-//   one that says "rank 0 of 1", and another      the other: the first speaks of a shell, or is left over. But an error
-//                                                 where the first is the inner one, as of mpirun -n 1 in srun -n 4: a
-//                                                 communicator of one could be what nobody wants
+//   variables that are set                        result
+//   several launchers that say the same           what they say
+//   one says "rank 0 of 1", another says more     the other: the first speaks of a shell, or is left over. But an
+//                                                 error if the first is the inner one, as in mpirun -n 1 in srun -n 4:
+//                                                 nobody may want a communicator of one rank there
 //   an inner and an outer launcher, of several    the inner one
 //   ranks each
-//   others that say different things              an error, which names the variables of both
-//   one that says not everything, alone           an error
+//   launchers that differ in other ways           an error, which names the variables of both
+//   only one launcher, which says only a part     an error
 #include "runtime/launch_environment.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string value_in(const Environment& environment, const char* name) {
   return found == environment.end() ? "" : found->second;
 }
 
-// The first of them that is set; null where none is.
+// Returns the first of `names` that is set, or null.
 const char* first_set(const Environment& environment, const VariableNames& names) {
   for (const char* name : names) {
     if (name != nullptr && !value_in(environment, name).empty()) return name;
@@ -36,7 +36,7 @@ const char* first_set(const Environment& environment, const VariableNames& names
   return nullptr;
 }
 
-// The number in variable `name`; nothing where it is unset or null.
+// Reads the number in variable `name`. No value if the variable is unset or `name` is null.
 std::optional<int> number_in(const Environment& environment, const Launcher& launcher, const char* name) {
   const std::string value = name == nullptr ? "" : value_in(environment, name);
   if (value.empty()) return std::nullopt;
@@ -50,7 +50,7 @@ std::optional<int> number_in(const Environment& environment, const Launcher& lau
   return number;
 }
 
-// What one launcher says, or the variables that look like it.
+// The claim about this process that one launcher makes, or variables that look like a launcher's.
 struct Claim {
   const Launcher* launcher = nullptr;
   const char* size_name = nullptr;
@@ -72,7 +72,8 @@ struct Claim {
 
 constexpr const char* kOrSayIt = "set PLAIT_RANK, PLAIT_WORLD_SIZE and PLAIT_JOB on every rank";
 
-// Without its proof, rank 0 of a resource manager is no rank: a batch script of Slurm. Another number cannot be that.
+// Without its proof, "rank 0" of a resource manager means nothing: a batch script of Slurm has it. Any other rank is an
+// error.
 void check_unproven(const Launcher& launcher, const Environment& environment) {
   if (launcher.layer != LauncherLayer::kResourceManager) return;
   const int rank = number_in(environment, launcher, launcher.rank).value_or(0);
@@ -92,28 +93,29 @@ std::optional<Claim> claim_of(const Launcher& launcher, const Environment& envir
   claim.rank = number_in(environment, launcher, launcher.rank);
   claim.size_name = first_set(environment, launcher.size);
   claim.size = number_in(environment, launcher, claim.size_name);
-  // Resource managers tell shells how many ranks they could start.
+  // Resource managers tell shells how many ranks the shells could start.
   if (!claim.rank && (!claim.size || launcher.layer == LauncherLayer::kResourceManager)) return std::nullopt;
   return claim;
 }
 
-// Whether the parts that `part` has are those of `whole`.
+// Whether everything that `part` says agrees with `whole`.
 bool says_the_same(const Claim& part, const Claim& whole) {
   return (!part.rank || part.rank == whole.rank) && (!part.size || part.size == whole.size);
 }
 
-// In the order of the table: inner launchers first, what nothing proves last.
+// Collects the claims in the order of the table: inner launchers first, unproven ones last.
 std::vector<Claim> claims_in(const Environment& environment) {
   std::vector<Claim> claims;
   for (const Launcher& launcher : launchers()) {
     const std::string_view rank = launcher.rank;
     const bool is_read = std::ranges::any_of(claims, [&](const Claim& claim) { return claim.launcher->rank == rank; });
-    // RANK alone, beside ranks of a launcher, is a word that programs use for other things too.
+    // Programs use RANK for other purposes too, so RANK without a size does not count beside the ranks of a launcher.
     const bool is_word = launcher.layer == LauncherLayer::kUnknown && first_set(environment, launcher.size) == nullptr;
     if (is_read || (is_word && !claims.empty())) continue;
     if (const auto claim = claim_of(launcher, environment)) claims.push_back(*claim);
   }
-  // A part of what another launcher says in whole adds nothing: PMIX_RANK stands beside the variables of mpirun.
+  // A partial claim that agrees with another launcher's whole one adds nothing: PMIX_RANK stands beside the variables
+  // of mpirun.
   const auto is_explained = [&, all = claims](const Claim& claim) {
     return !claim.is_complete() && std::ranges::any_of(all, [&](const Claim& other) {
       return other.is_complete() && other.is_proven() && says_the_same(claim, other);
@@ -130,8 +132,8 @@ bool may_enclose(const Claim& outer, const Claim& inner) {
   return inner.is_proven() && layer < outer.launcher->layer;
 }
 
-// The innermost that says everything. What says "alone" gives way to another that may be inside of it; null: there is
-// none.
+// Chooses the innermost complete claim. One that says "alone" gives way to another that may be inside of it. Null if
+// there is none.
 const Claim* choose(const std::vector<Claim>& claims) {
   const Claim* chosen = nullptr;
   for (const Claim& claim : claims) {
@@ -142,10 +144,10 @@ const Claim* choose(const std::vector<Claim>& claims) {
   return chosen;
 }
 
-// Whether one of them must be wrong about this process.
+// Whether one of the two must be wrong about this process.
 bool contradicts(const Claim& other, const Claim& chosen) {
   if (other.is_alone()) return false;
-  if (chosen.is_alone()) return true;  // where `other` says how many, it is several
+  if (chosen.is_alone()) return true;  // if `other` gives a size, it is more than 1
   return !says_the_same(other, chosen) && !may_enclose(other, chosen);
 }
 
@@ -208,7 +210,8 @@ LaunchEnvironment checked(const Claim& claim, const Environment& environment) {
   return launch;
 }
 
-// A name and what is said about it, such as "torchrun/MASTER_PORT=29500": keys of two launchers never meet.
+// Builds a key from the launcher's name and its variables, such as "torchrun/MASTER_PORT=29500", so that keys of two
+// launchers never collide.
 std::string key_of(const Launcher& launcher, const Environment& environment, const AncestorFinder& ancestor) {
   std::string key;
   const auto add = [&](const VariableNames& names) {
@@ -227,7 +230,7 @@ std::string key_of(const Launcher& launcher, const Environment& environment, con
   return key.empty() ? "" : launcher.name + key;
 }
 
-// PLAIT_JOB goes before whatever launchers offer, and is what to set where they offer nothing.
+// PLAIT_JOB takes precedence over whatever launchers offer. Users set it if launchers offer nothing.
 std::string job_key(const Claim& chosen, const std::vector<Claim>& claims, const Environment& environment,
                     const AncestorFinder& ancestor) {
   const std::string given = value_in(environment, "PLAIT_JOB");

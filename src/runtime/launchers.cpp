@@ -15,7 +15,7 @@ constexpr Launcher kLaunchers[] = {
      .local_rank = {"PLAIT_LOCAL_RANK"},
      .unique = {"PLAIT_JOB"}},
 
-    // The store's port is held by one job at a time, so it tells jobs apart even where the run id is the default
+    // Only one job at a time can hold the store's port, so the port tells jobs apart even if the run id is the default
     // "none". The address alone would be the same for all jobs.
     {.name = "torchrun",
      .layer = kAgent,
@@ -27,7 +27,7 @@ constexpr Launcher kLaunchers[] = {
      .unique = {"MASTER_PORT"},
      .beside = {"MASTER_ADDR", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
 
-    // Without MPI; else its ranks are those of mpirun.
+    // Horovod without MPI. With MPI its ranks are those of mpirun.
     {.name = "Horovod",
      .layer = kProcessManager,
      .rank = "HOROVOD_RANK",
@@ -37,7 +37,7 @@ constexpr Launcher kLaunchers[] = {
      .unique = {"HOROVOD_GLOO_RENDEZVOUS_PORT"},
      .beside = {"HOROVOD_GLOO_RENDEZVOUS_ADDR"}},
 
-    // Version 5, and 4 with PMIx, set PMIX_NAMESPACE; version 4 sets the job id in any case, and a random key beside
+    // Version 5, and version 4 with PMIx, set PMIX_NAMESPACE. Version 4 always sets the job id, and a random key beside
     // it.
     {.name = "Open MPI",
      .layer = kProcessManager,
@@ -47,7 +47,7 @@ constexpr Launcher kLaunchers[] = {
      .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
      .unique = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_precondition_transports"}},
 
-    // mpirun_rsh of MVAPICH2, and of version 3. Its mpiexec is Hydra, as MPICH's is.
+    // mpirun_rsh of MVAPICH2 and of MVAPICH 3. MVAPICH's mpiexec is Hydra, like MPICH's.
     {.name = "MVAPICH",
      .layer = kProcessManager,
      .rank = "MV2_COMM_WORLD_RANK",
@@ -65,9 +65,9 @@ constexpr Launcher kLaunchers[] = {
      .unique = {"PMI_PORT", "MPIRUN_ID"},
      .ancestor = "mpispawn"},
 
-    // Hydra, of MPICH and Intel MPI; and PMI as Slurm, PALS and Flux speak it to MPI programs. Slurm's, and PMI over
-    // TCP, name the job. Hydra does not (PMI_FD is a pipe of each rank), but all ranks of a host are below one
-    // hydra_pmi_proxy, however many shells are between.
+    // Hydra of MPICH and Intel MPI, and the PMI that Slurm, PALS and Flux offer to MPI programs. Slurm's PMI and PMI
+    // over TCP name the job. Hydra does not (PMI_FD is a pipe of each rank), but all ranks of a host are descendants of
+    // one hydra_pmi_proxy, however many shells are between.
     {.name = "MPICH",
      .layer = kProcessManager,
      .rank = "PMI_RANK",
@@ -77,7 +77,7 @@ constexpr Launcher kLaunchers[] = {
      .unique = {"PMI_JOBID", "PMI_PORT", "PALS_APID"},
      .ancestor = "hydra_"},
 
-    // Of Cray and HPE. It has no variable for the size, but where it speaks PMI to MPI programs.
+    // The launcher of Cray and HPE. It sets a size only where it offers PMI to MPI programs.
     {.name = "PALS",
      .layer = kResourceManager,
      .rank = "PALS_RANKID",
@@ -86,7 +86,7 @@ constexpr Launcher kLaunchers[] = {
      .local_size = {"PALS_LOCAL_SIZE"},
      .unique = {"PALS_APID"}},
 
-    // Job ids begin again in every instance, and there may be instances in instances.
+    // Every instance numbers its jobs from the beginning, and instances may run inside instances.
     {.name = "Flux",
      .layer = kResourceManager,
      .rank = "FLUX_TASK_RANK",
@@ -96,7 +96,7 @@ constexpr Launcher kLaunchers[] = {
      .unique = {"FLUX_JOB_ID"},
      .beside = {"FLUX_URI", "FLUX_KVS_NAMESPACE"}},
 
-    // IBM's Job Step Manager. LSF's job id would be the same for several jsrun in one job.
+    // IBM's Job Step Manager. Several jsrun in one job would share LSF's job id.
     {.name = "jsrun",
      .layer = kResourceManager,
      .rank = "JSM_NAMESPACE_RANK",
@@ -105,8 +105,8 @@ constexpr Launcher kLaunchers[] = {
      .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
      .unique = {"PMIX_NAMESPACE"}},
 
-    // A batch script has SLURM_PROCID=0 and SLURM_NTASKS too, without being a rank of anything: only a step is a job of
-    // ranks, and only srun sets the step's variables.
+    // A batch script has SLURM_PROCID=0 and SLURM_NTASKS too, although it is not a rank. Only a step is a job of ranks,
+    // and only srun sets the variables of a step.
     {.name = "Slurm",
      .layer = kResourceManager,
      .rank = "SLURM_PROCID",
@@ -117,11 +117,11 @@ constexpr Launcher kLaunchers[] = {
      .unique = {"SLURM_JOB_ID"},
      .beside = {"SLURM_STEP_ID", "SLURM_RESTART_COUNT"}},
 
-    // Those from here on say which rank this is, and not of how many.
+    // The launchers from here on give a rank but no size.
     {.name = "PMIx", .layer = kResourceManager, .rank = "PMIX_RANK", .unique = {"PMIX_NAMESPACE"}},
     {.name = "aprun", .layer = kResourceManager, .rank = "ALPS_APP_PE"},
 
-    // torch.distributed's way to be told by hand. The last, for nothing proves who set these.
+    // torch.distributed's variables for starting ranks by hand. They come last, because nothing proves who set them.
     {.name = "env://",
      .layer = kUnknown,
      .rank = "RANK",

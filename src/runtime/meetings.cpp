@@ -29,8 +29,8 @@ bool Meetings::propose(const Proposal& ours) {
   return offers().put(offer);
 }
 
-// Every rank looks at what all others say, so that all find the same; only what it can is one rank's to know. It
-// always answers: others wait for that.
+// Every rank compares what all ranks propose, so all come to the same result. Only `can` depends on one rank. A rank
+// always votes, because the others wait for its vote.
 bool Meetings::meet(std::chrono::nanoseconds timeout, const std::function<bool(std::span<const Proposal>)>& can) {
   if (!offers().all_put(timeout)) return false;
   std::vector<Proposal> proposals;

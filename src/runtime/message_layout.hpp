@@ -1,4 +1,4 @@
-// Where the chunks of a plan lie once a message has a size.
+// Places the chunks of a plan once the size of the message is known.
 //
 // A message that does not fit the scratch buffers is cut into slices, and the plan is run once a slice. Within a slice
 // every block is cut into chunks of equal size; the last chunks of a block may be shorter or empty, so that any count
@@ -22,12 +22,12 @@ struct SliceLayout {
   size_t chunk_elements = 0;
   int chunks_per_block = 1;
 
-  // First element of chunk `chunk` in a buffer that holds the whole message.
+  // Returns the first element of chunk `chunk` in a buffer that holds the whole message.
   size_t begin(int chunk) const {
     return static_cast<size_t>(chunk / chunks_per_block) * block_stride +
            std::min(static_cast<size_t>(chunk % chunks_per_block) * chunk_elements, block_elements);
   }
-  // Elements of `chunks` chunks from `chunk` on, all in one block.
+  // Returns the number of elements in `chunks` chunks from `chunk` on, all in one block.
   size_t elements(int chunk, int chunks) const {
     const size_t first = static_cast<size_t>(chunk % chunks_per_block);
     return std::min((first + chunks) * chunk_elements, block_elements) -
@@ -39,7 +39,7 @@ struct SliceLayout {
 // accesses (NVG-44) and whole cache lines stay whole.
 inline constexpr size_t kChunkAlignment = 128;
 
-// The chunk size in elements for `block_elements` elements cut into `chunks_per_block` chunks.
+// Returns the chunk size in elements if `block_elements` elements are cut into `chunks_per_block` chunks.
 inline size_t chunk_elements_for(size_t block_elements, int chunks_per_block, size_t element_bytes) {
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes);
   const size_t even = (block_elements + chunks_per_block - 1) / static_cast<size_t>(chunks_per_block);

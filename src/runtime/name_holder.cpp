@@ -13,9 +13,9 @@ namespace plait {
 namespace {
 
 constexpr const char* kAnotherName =
-    "; where that is no rank of this job, set PLAIT_JOB to one random text on all ranks";
+    "; if that is not a rank of this job, set PLAIT_JOB to one random text on all ranks";
 
-// Who listens there. None where nobody does, or too many wait there.
+// Returns who listens at `name`. No value if nobody does, or too many wait there.
 std::optional<PeerCredentials> holder_of(const SocketAddress& name) {
   const SocketOrError connection = connect_to(name);
   return connection.error == 0 ? peer_of(connection.socket.get()) : std::nullopt;
@@ -35,7 +35,7 @@ void require_one_user(int rank, const PeerCredentials& holder) {
 }
 
 UniqueFd listen_as_rank_zero(const SocketAddress& name) {
-  // A rank 0 before this one, of the same name, may be about to let go of it.
+  // An earlier rank 0 of the same name may be about to release it.
   for (const Deadline deadline = Deadline::after(0.2);;) {
     UniqueFd listener = listen_at(name);
     if (listener) return listener;
@@ -48,8 +48,7 @@ UniqueFd listen_as_rank_zero(const SocketAddress& name) {
     if (deadline.passed()) {
       fail(ErrorCode::kMismatch,
            "rank 0: the ranks' meeting place is held by a socket at which nobody listens, or too many wait, so the "
-           "kernel "
-           "does not tell whose it is",
+           "kernel does not tell whose it is",
            kAnotherName);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

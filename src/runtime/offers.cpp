@@ -1,23 +1,27 @@
-// Meetings about offers.
+// Meetings about offers, in shared memory without locks.
 //
-// Each rank counts its meetings. What is said below holds for every meeting m, since it holds for all before:
+// Each rank counts its meetings. The rules below hold for every meeting m, given that they hold for all meetings before
+// it:
 //
-// - One word says how many have come to the last meeting that anyone has come to, and whether it was closed. It changes
-//   by compare-and-swap alone, and a meeting is closed only while some are missing. So each meeting that is over was
-//   either full or closed, never both, and every rank sees it end the same way: full means that all have come in time;
-//   and who finds the word at a later meeting knows that its own was closed. For nobody goes on to the next meeting
-//   but after a closed one or after all_can(), which waits for the votes of all ranks, and so for that rank's own.
-//   This goes for a rank that is any number of meetings late, too: it has come to none of them, so all were closed.
+// - One word tells how many ranks have come to the latest meeting that any rank has come to, and whether that meeting
+//   was closed. It changes by compare-and-swap alone, and a meeting is closed only while some ranks are missing. So a
+//   meeting that is over was either full or closed, never both, and every rank sees it end the same way. Full means
+//   that all ranks came in time. A rank that finds the word at a later meeting knows that its own meeting was closed: a
+//   rank goes on to the next meeting only after a closed one, or after all_can(), which waits for the votes of all
+//   ranks, and so for that rank's own vote. This also covers a rank that is several meetings late: it came to none of
+//   them, so all were closed.
 // - Votes are cast in full meetings only. The next full meeting needs every rank to come, and a rank comes after it has
-//   seen all votes of the last one. So nobody waits for votes of one meeting where votes of a later one are.
-// - A row is written by its rank, before that rank comes to a meeting, and read by others in that meeting if it was
-//   full, before they vote. The rank writes its row again for a later meeting: after it has seen the votes of all if
-//   the meeting was full, and if it was not, nobody has read the row. A rank that is late writes its row while others
-//   are ahead in a later meeting; they do not read it, since that meeting is not full without this rank. So one table
-//   for all meetings is enough, and nobody needs to ask before it writes.
+//   seen all votes of the last full one. So no rank waits for the votes of one meeting when the word already holds
+//   votes of a later one.
+// - A rank writes its row before it comes to a meeting. If the meeting is full, the others read the row in that
+//   meeting, before they vote. The rank writes its row again for a later meeting. If the last meeting was full, it has
+//   seen the votes of all by then; if it was not, nobody has read the row. A late rank writes its row while others are
+//   ahead in a later meeting; they do not read it, since that meeting is not full without this rank. So one table
+//   serves all meetings, and no rank needs to ask before it writes.
 //
-// Order: a row's bytes are plain. Who comes, or votes, releases; who sees all come, or all votes, acquires; each swap
-// of a word goes on with the release sequence of those before it, so that the last one stands for all.
+// Memory order: the bytes of a row are plain. A rank releases when it comes or votes, and acquires when it sees all
+// come or all votes. Each swap of a word continues the release sequence of the swaps before it, so the last one stands
+// for all.
 #include "runtime/offers.hpp"
 
 #include <algorithm>
@@ -27,7 +31,7 @@
 
 namespace plait {
 
-// The rows of the ranks follow it.
+// The rows of the ranks follow this struct.
 struct OfferTable {
   alignas(64) std::atomic<uint64_t> arrivals;
   alignas(64) std::atomic<uint64_t> votes;
@@ -39,15 +43,15 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared memory needs l
 
 constexpr int kMostSkips = 64;
 
-// Words have the meeting's number in the upper 48 bits, which is enough for centuries of one meeting in 50 us.
+// A word has the meeting's number in the upper 48 bits, enough for centuries of one meeting every 50 us.
 constexpr int kNumberShift = 16;
 constexpr uint64_t meeting_of(uint64_t word) { return word >> kNumberShift; }
 
-// Of arrivals: a bit that says closed, and a count.
+// A word of arrivals has a bit that says "closed", and a count.
 constexpr uint64_t kClosed = uint64_t{1} << 15;
 constexpr uint64_t arrived(uint64_t word) { return word & (kClosed - 1); }
 
-// Of votes: a count of those against, and a count of all.
+// A word of votes has a count of refusals, and a count of all votes.
 constexpr uint64_t kRefusal = uint64_t{1} << 8;
 constexpr uint64_t votes_in(uint64_t word) { return word & (kRefusal - 1); }
 constexpr bool is_refused(uint64_t word) { return (word >> 8 & 0xff) != 0; }
@@ -74,7 +78,7 @@ Offers::Offers(std::byte* memory, int rank, int ranks, Backoff backoff)
 
 void Offers::expect(Stage stage, const char* what) const {
   if (stage_ == stage) return;
-  fail(ErrorCode::kInternal, "rank ", rank_, ": offers of meeting ", meeting_, ": ", what, " out of turn");
+  fail(ErrorCode::kInternal, "rank ", rank_, ": offers of meeting ", meeting_, ": ", what, " in the wrong order");
 }
 
 // Rows are assigned, not copied by memcpy: gcc may expand that where the thread sanitizer does not see it.
@@ -97,7 +101,7 @@ bool Offers::put(const Offer& offer) {
 void Offers::join() {
   uint64_t seen = table_->arrivals.load(std::memory_order_acquire);
   for (;;) {
-    if (meeting_of(seen) > meeting_) return;  // too late; wait_for_all() will find that
+    if (meeting_of(seen) > meeting_) return;  // too late; wait_for_all() will notice
     const bool is_first = meeting_of(seen) < meeting_;
     if (swap(table_->arrivals, seen, is_first ? (meeting_ << kNumberShift | 1) : seen + 1)) return;
   }
@@ -128,7 +132,7 @@ bool Offers::wait_for_all(std::chrono::nanoseconds timeout) {
     if (meeting_of(seen) != meeting_ || (seen & kClosed) != 0) return false;
     if (arrived(seen) == ranks_) return true;
     if (Clock::now() - begin >= timeout) {
-      // Whoever comes at this moment makes it fail, and is looked at.
+      // A rank that comes at this moment makes the swap fail, and the loop sees it.
       if (swap(table_->arrivals, seen, seen | kClosed)) return false;
       continue;
     }
@@ -156,7 +160,8 @@ void Offers::answer(bool can) {
 
 bool Offers::all_can(const std::function<void()>& look) {
   expect(Stage::kAnswered, "all_can()");
-  // As long as not all votes are seen, others may read this rank's row: should `look` throw, it is never written again.
+  // Others may read this rank's row until all votes are in. If `look` throws before that, this rank never writes its
+  // row again.
   stage_ = Stage::kGone;
   backoff_.reset();
   uint64_t seen = table_->votes.load(std::memory_order_acquire);

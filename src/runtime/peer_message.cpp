@@ -1,4 +1,4 @@
-// Messages in words, and whether they can be done.
+// Describes messages in words and checks them.
 #include "runtime/peer_message.hpp"
 
 #include <cstdint>
@@ -13,12 +13,11 @@ void check_own_messages(std::span<const PeerMessage> messages, int rank) {
   for (const auto& [send, receive] : own_messages(messages, rank)) {
     if (send == nullptr || receive == nullptr) {
       fail(ErrorCode::kInvalidArgument, to_text(send != nullptr ? *send : *receive),
-           ", which is this rank itself: give its other end in the same ",
-           "exchange (in C: in the same group), since nobody else could");
+           ", which is this rank itself: post the other end in the same exchange (in C: in the same group)");
     }
     if (send->bytes() == receive->bytes()) continue;
-    fail(ErrorCode::kInvalidArgument, to_text(*send), ", this rank itself, meets a ", to_text(*receive),
-         ", which is another size");
+    fail(ErrorCode::kInvalidArgument, to_text(*send), ", this rank itself, matches a ", to_text(*receive),
+         ", which has another size");
   }
 }
 

@@ -10,15 +10,15 @@
 
 namespace plait {
 
-// Messages from one rank to another arrive in the order in which they were sent: the n-th send of a to b is received by
-// the n-th receive of b from a. Both give the same number of bytes.
+// Messages from one rank to another arrive in the order in which they were sent: the n-th send of a to b matches the
+// n-th receive of b from a. Both have the same number of bytes.
 struct PeerMessage {
   enum class Kind { kSend, kReceive };
   Kind kind = Kind::kSend;
-  int peer = 0;  // the other rank; this rank itself where both ends are in one exchange
+  int peer = 0;  // the other rank; this rank itself if the same exchange has both ends
   DataType type = DataType::kUint8;
   size_t count = 0;        // elements
-  void* buffer = nullptr;  // of sends only read; null where count is 0
+  void* buffer = nullptr;  // a send only reads it; null if count is 0
 
   size_t bytes() const { return count * size_of(type); }
 };
@@ -26,17 +26,17 @@ struct PeerMessage {
 // "send of 1000 float32 to rank 3", for messages.
 std::string to_text(const PeerMessage& message);
 
-// What a rank sends itself: its n-th send to itself, and the n-th receive from itself. One is null where the other has
-// no counterpart.
+// A message that a rank sends to itself: its n-th send to itself, and its n-th receive from itself. One of them is null
+// if the other has no counterpart.
 struct OwnMessage {
   const PeerMessage* send = nullptr;
   const PeerMessage* receive = nullptr;
 };
 std::vector<OwnMessage> own_messages(std::span<const PeerMessage> messages, int rank);
 
-// Throws kInvalidArgument, naming the message, where one of an exchange cannot be done: its peer is none of `ranks`,
-// its buffer is null, it is larger than any memory, or it is with `rank` itself and its other end is missing or of
-// another size.
+// Throws kInvalidArgument, naming the message, if one of an exchange cannot be done. Its peer is none of `ranks`, its
+// buffer is null, it is larger than any memory, or it is with `rank` itself and its other end is missing or has another
+// size.
 void check_messages(std::span<const PeerMessage> messages, int rank, int ranks);
 
 }  // namespace plait

@@ -1,8 +1,9 @@
-// The loop that performs a queue. One source for every machine: the host runtime and the sanitizers run it on CPUs, the
-// CUDA runtime compiles it into its kernel (NVG-50 with the repairs of the papers' Algorithm 1).
+// The loop that performs a queue. All machines share one source: the host runtime and the sanitizers run it on CPUs,
+// and the CUDA runtime compiles it into its kernel (NVG-50 with the repairs of the papers' Algorithm 1).
 //
-// An Engine knows how to reduce, signal and wait; an Operation knows its kind. The loop itself holds the one rule that
-// makes plans right: operations of a queue happen in order, and nothing after a wait happens before its signal came.
+// An Engine knows how to reduce, signal and wait; an Operation knows its kind. The loop itself keeps the one rule that
+// makes plans right: operations of a queue happen in order, and nothing after a wait happens before its signal has
+// come.
 #pragma once
 
 #include "plan/plan.hpp"
@@ -20,9 +21,10 @@ enum class QueueState : int {
   kBlocked,  // it waits for a signal that has not come; call again
 };
 
-// Performs operations[next], operations[next + 1], … and advances `next`, until the queue ends or has to wait.
-// Engine: void reduce(const Operation&); void signal(const Operation&); bool wait(const Operation&), where wait returns
-// at once with whether the signal came (host) or after a bounded wait with false if the collective is aborted (CUDA).
+// Performs operations[next], operations[next + 1], … and advances `next`, until the queue ends or has to wait. The
+// Engine has void reduce(const Operation&), void signal(const Operation&) and bool wait(const Operation&). On the host,
+// wait() returns at once and tells whether the signal has come. On CUDA it waits for a bounded time and returns false
+// if the collective is aborted.
 template <class Operation, class Engine>
 PLAIT_HOST_DEVICE inline QueueState advance_queue(const Operation* operations, int count, int& next, Engine& engine) {
   for (; next < count; ++next) {
@@ -39,7 +41,7 @@ PLAIT_HOST_DEVICE inline QueueState advance_queue(const Operation* operations, i
         break;
       case OpKind::kSend:
       case OpKind::kReceive:
-        break;  // lowered to reduces and signals, or performed by the network runtime, before a queue is run
+        break;  // lowered to reduces and signals, or performed by the network runtime, before a queue runs
     }
   }
   return QueueState::kDone;

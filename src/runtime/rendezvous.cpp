@@ -17,20 +17,21 @@
 namespace plait {
 namespace {
 
-// A rank answers within microseconds; one that a busy machine does not let run comes back and tries again.
+// A rank answers within microseconds. One that a busy machine keeps from running comes back and tries again.
 constexpr double kHandshakeSeconds = 2;
-// Between two rounds of accepting, those already accepted are served, so that a crowd at the door cannot starve them.
+// Callers that were accepted are served between two rounds of accepting, so that a crowd of new ones cannot starve
+// them.
 constexpr int kAcceptsPerRound = 16;
 constexpr double kFirstPauseSeconds = 0.0002;
 constexpr double kLongestPauseSeconds = 0.02;
 
-// A connection whose other end has not yet proved to be a rank.
+// A connection that has not yet proved to come from a rank.
 struct Caller {
   Caller(UniqueFd connection, std::optional<PeerCredentials> credentials)
       : socket(std::move(connection)), peer(credentials), deadline(Deadline::after(kHandshakeSeconds)) {}
 
-  // As this process would write it; 0 where it cannot see that process. To be believed once the caller has proved
-  // itself.
+  // The process id as this process would write it, or 0 if it cannot see that process. Believe it only once the caller
+  // has proved to be a rank.
   pid_t process_id() const {
     if (peer) return peer->process_id;
     return hello.process_namespace == own_process_namespace() ? hello.process_id : 0;
@@ -39,8 +40,8 @@ struct Caller {
   UniqueFd socket;
   std::optional<PeerCredentials> peer;
   Deadline deadline;
-  bool greeted = false;  // the Hello is whole and was answered
-  size_t received = 0;   // of the message at hand
+  bool greeted = false;  // the Hello has arrived whole and was answered
+  size_t received = 0;   // bytes of the current message
   Hello hello;
   Challenge challenge;
   Proof proof;
@@ -54,7 +55,7 @@ Progress receive_message(Caller& caller, Message& message) {
   return progress;
 }
 
-// Rank 0's side: one poll() over the door, the callers and the ranks that are already in.
+// Rank 0's side: one poll() over the listening socket, the callers and the ranks that have arrived.
 class Gathering {
  public:
   Gathering(RendezvousPoint point, int size, Stage stage, std::span<const RankLink> met,
@@ -87,14 +88,14 @@ class Gathering {
 
  private:
   void one_round() {
-    // In this order in `polled`: the door, the ranks (poll() passes over -1), the callers.
+    // The order in `polled` is: the listening socket, the ranks (poll() skips -1), the callers.
     std::vector<pollfd> polled{{point_.listener(), POLLIN, 0}};
     for (int rank = 1; rank < size_; ++rank) polled.push_back({known(rank).socket.get(), POLLIN, 0});
     for (const Caller& caller : callers_) polled.push_back({caller.socket.get(), POLLIN, 0});
     const int ready = ::poll(polled.data(), polled.size(), milliseconds_to_wait());
     if (ready < 0 && errno != EINTR) fail_system(errno, "cannot poll the ranks' connections");
     if (ready <= 0) deadline_.hear_interrupts();
-    // A rank has nothing to say before all are here: whatever is readable is the end of its connection.
+    // A rank has nothing to say before all have arrived, so whatever is readable is the end of its connection.
     for (int rank = 1; rank < size_; ++rank) {
       if (polled[static_cast<size_t>(rank)].revents != 0) give_up(about(Reason::kLeft, rank, known(rank).process_id));
     }
@@ -103,7 +104,8 @@ class Gathering {
     if (deadline_.passed() && arrived_ < size_ - 1) give_up(late());
   }
 
-  // The link to a rank that is in; to one that is not yet, the link from before, where they have met before.
+  // Returns the link to a rank that has arrived. For another rank, returns its link of the first rendezvous, if there
+  // was one.
   const RankLink& known(int rank) const {
     const auto at = static_cast<size_t>(rank);
     return links_[at].socket || met_.empty() ? links_[at] : met_[at];
@@ -131,7 +133,7 @@ class Gathering {
     callers_ = std::move(staying);
   }
 
-  // Goes on with one handshake; false when it is over, well or not.
+  // Goes on with one handshake. Returns false when it is over, whether it succeeded or not.
   bool serve(Caller& caller) {
     if (!caller.greeted) {
       const Progress progress = receive_message(caller, caller.hello);
@@ -139,7 +141,7 @@ class Gathering {
       if (caller.hello.magic != Hello::kMagic) return false;
       caller.challenge = make_challenge(secret_, caller.hello, random_128_bits());
       std::span<const std::byte> rest = bytes_of(caller.challenge);
-      // A fresh connection has room for these few bytes; where it has not, the caller is no rank.
+      // A fresh connection has room for these few bytes. If it has not, the caller is not a rank.
       if (send_some(caller.socket.get(), rest) != Progress::kDone) return false;
       caller.greeted = true;
       caller.received = 0;
@@ -150,7 +152,7 @@ class Gathering {
     return false;
   }
 
-  // The caller knows the secret, so its mistakes are mistakes of the job: they end the rendezvous for everyone.
+  // The caller knows the secret, so its mistakes are mistakes of the job, and they end the rendezvous for everyone.
   void admit(Caller& caller) {
     const Hello& hello = caller.hello;
     Failure failure = about(Reason::kWrongVersion, hello.rank, caller.process_id());
@@ -172,7 +174,7 @@ class Gathering {
     Frame frame;
     frame.seconds_left = deadline_.seconds_left();
     std::span<const std::byte> rest = bytes_of(frame);
-    // One that is gone by now never was in: it may come back.
+    // A rank that is gone by now has not arrived. It may come back.
     if (send_some(caller.socket.get(), rest) != Progress::kDone) return;
     log_.debug("bootstrap: rank ", caller.hello.rank, " arrived, pid ", caller.process_id());
     link(caller.hello.rank) = {std::move(caller.socket), caller.process_id()};
@@ -191,7 +193,7 @@ class Gathering {
       }
       if (callers_.size() >= kMostCallers) make_room(0);
       Caller caller(std::move(accepted.socket), peer);
-      // A rank speaks first, so its Hello is most often here already.
+      // A rank speaks first, so its Hello is usually here already.
       if (serve(caller)) {
         callers_.push_back(std::move(caller));
       } else if (caller.socket) {
@@ -200,8 +202,8 @@ class Gathering {
     }
   }
 
-  // Drops one caller: the first that has not said anything useful, else the first. `error`: the system has no more
-  // descriptors, which is the end where no caller holds one.
+  // Drops one caller: the first that has not said anything useful, or else the first. `error` is set if the system has
+  // no more descriptors; that is fatal if no caller holds one.
   void make_room(int error) {
     if (callers_.empty()) {
       fail(ErrorCode::kResources, "rank 0 cannot accept more connections (", arrived_, " of ", size_ - 1,
@@ -258,7 +260,7 @@ class Gathering {
   Secret secret_;
   int size_;
   Stage stage_;
-  std::span<const RankLink> met_;  // by rank; empty where this is the first time
+  std::span<const RankLink> met_;  // by rank; empty in a first rendezvous
   double seconds_;
   Deadline deadline_;
   Logger log_;
@@ -266,10 +268,10 @@ class Gathering {
   int arrived_ = 0;
   std::vector<Caller> callers_;
   int refused_ = 0;
-  Failure told_;  // what the others are told when run() throws
+  Failure told_;  // sent to the others when run() throws
 };
 
-// The other ranks' side.
+// The side of the other ranks.
 class Approach {
  public:
   Approach(const UniqueId& id, int rank, int size, const BootstrapOptions& options)
@@ -301,8 +303,7 @@ class Approach {
       if (connection.error == ENETUNREACH) {
         fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
              ": the loopback interface (lo) is missing or down here, so rank 0 at 127.0.0.1 cannot be reached; bring "
-             "it up "
-             "(ip link set lo up)");
+             "it up (ip link set lo up)");
       }
       if (deadline_.passed()) time_out();
       deadline_.hear_interrupts();
@@ -322,20 +323,21 @@ class Approach {
          "; start all ranks in one network namespace (containers: --network=host, or --network=container:NAME)");
   }
 
-  // False where rank 0 hung up: it was too busy, so try again.
+  // Returns false if rank 0 hung up: it was too busy, so try again.
   bool shake_hands(int socket, double& seconds_left) {
     hello_.nonce = random_128_bits();
     if (!move(send_all(socket, bytes_of(hello_), deadline_))) return false;
     if (!move(receive_all(socket, writable_bytes_of(challenge_), deadline_))) return false;
     if (!is_genuine(id_.secret, hello_, challenge_)) {
       fail(ErrorCode::kMismatch, "rank ", hello_.rank,
-           ": what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0, or not "
-           "any more");
+           ": the process that answers at the ranks' meeting place does not know the secret of the id; it "
+           "is not rank 0, or not any more");
     }
     const Proof proof = make_proof(id_.secret, hello_, challenge_);
     if (!move(send_all(socket, bytes_of(proof), deadline_))) return false;
     if (challenge_.version != kBootstrapVersion) {
-      // Rank 0 has the proof and says the same on its side; what else it sends, this version may not understand.
+      // Rank 0 has the proof and reports the same error on its side. This version may not understand what else it
+      // sends.
       fail(ErrorCode::kMismatch, "rank ", hello_.rank, " speaks version ", kBootstrapVersion,
            " of the bootstrap's protocol, rank 0 version ", challenge_.version,
            "; use one build of Plait in all ranks");
@@ -395,7 +397,7 @@ void send_failure(std::span<const RankLink> links, const Failure& failure) {
     try {
       send_some(link.socket.get(), rest);
     } catch (const Error&) {
-      // Another error is already under way; a rank that cannot be told sees the connection end.
+      // Another error is already under way. A rank that cannot be told sees its connection end.
     }
   }
 }

@@ -1,5 +1,5 @@
-// How the ranks of one host meet: rank 0 listens, all others connect, each side proves to the other that it knows the
-// secret of the id. What comes out is a star of connections with rank 0 in the middle. See docs/bootstrap.md.
+// How the ranks of one host meet. Rank 0 listens, all others connect, and each side proves to the other that it knows
+// the secret of the id. The result is a star of connections around rank 0. See docs/bootstrap.md.
 #pragma once
 
 #include <sys/types.h>
@@ -21,31 +21,31 @@ struct RankLink {
   pid_t process_id = 0;
 };
 
-// Rank 0: waits until all ranks have proved who they are. Links by rank; that of rank 0 is empty. Closes the point.
-// Strangers are refused without disturbing the ranks: other users at once where the kernel tells, whoever is wrong at
-// once, whoever is silent after two seconds, and there is room for kMostCallers unproven connections at a time. Throws
-// what went wrong, having told every rank that has arrived: ranks missing (kTimeout), a rank that ended (kPeerFailed),
-// a duplicate rank, another size or another version (kMismatch), what the interrupt check throws.
+// Rank 0 waits until all ranks have proved who they are. Returns links by rank; the link of rank 0 is empty. Closes the
+// point. Strangers are refused without disturbing the ranks: other users at once if the kernel identifies them, a wrong
+// answer at once, and a silent caller after two seconds. At most kMostCallers connections may be unproven at a time.
+// Throws kTimeout if ranks are missing, kPeerFailed if a rank ended, kMismatch for a duplicate rank, another size or
+// another version, and what the interrupt check throws. Every rank that has arrived is told first.
 std::vector<RankLink> gather_ranks(RendezvousPoint point, int size, const BootstrapOptions& options);
 
-// The same for ranks that have met before, during `stage`, to have other connections as well. One of them that ends
-// before it is here again shows at its link in `met`, over which nothing may be under way.
+// The same for ranks that met before, and now, in `stage`, need other connections as well. If one of them ends before
+// it is back, that shows at its link in `met`. No message may be under way on those links.
 std::vector<RankLink> gather_ranks_again(RendezvousPoint point, std::span<const RankLink> met, Stage stage,
                                          const BootstrapOptions& options);
 
-// Other ranks: connects to rank 0. Where rank 0 of a job is not there yet, tries again until the time is over.
-// `seconds_left` becomes how long rank 0 still waits for the others. Throws where rank 0 does not come (kTimeout), can
-// not come any more (kPeerFailed), belongs to another user, or refuses this rank (kMismatch); what the interrupt check
-// throws.
+// Other ranks connect to rank 0. If rank 0 of a job is not there yet, they try again until the time is over.
+// `seconds_left` becomes how long rank 0 still waits for the others. Throws kTimeout if rank 0 does not come,
+// kPeerFailed if it can not come any more, kMismatch if it belongs to another user or refuses this rank, and what the
+// interrupt check throws.
 RankLink reach_rank_zero(const UniqueId& id, int rank, int size, const BootstrapOptions& options, double& seconds_left);
 
-// Rank 0: tells all ranks why it gives up, as far as that is possible without waiting.
+// Rank 0 tells all ranks why it gives up, as far as that is possible without waiting.
 void send_failure(std::span<const RankLink> links, const Failure& failure);
 
-// Throws the failure that rank 0 sent to `rank`, after its Frame.
+// Reads the failure that rank 0 sent to `rank` after its Frame, and throws it.
 [[noreturn]] void receive_failure(int socket, int rank, const Deadline& deadline);
 
-// How many connections may be unproven at one time.
+// The most connections that may be unproven at one time.
 inline constexpr size_t kMostCallers = 128;
 
 }  // namespace plait

@@ -21,7 +21,7 @@ std::array<uint8_t, 16> first_half(const Sha256Digest& digest) {
 
 std::array<uint8_t, 16> random_128_bits() {
   std::array<uint8_t, 16> bits;
-  // 256 bytes and fewer are never cut short; before the kernel's pool is ready, early at boot, this waits.
+  // Up to 256 bytes are never cut short. Early at boot, before the kernel's pool is ready, this waits.
   while (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) {
     if (errno != EINTR) fail_system(errno, "the kernel gives no random bytes");
   }

@@ -1,5 +1,5 @@
-// Secrets of 128 bits that ranks have in common, and what is made of them. All of it is HMAC-SHA-256, cut to 128 bits
-// as RFC 4868 cuts it: for what it is used where, see docs/bootstrap.md.
+// Secrets of 128 bits that ranks share, and what is derived from them. All of it is HMAC-SHA-256, cut to 128 bits as
+// RFC 4868 does. docs/bootstrap.md says what is used where.
 #pragma once
 
 #include <array>
@@ -14,16 +14,17 @@ using Secret = std::array<uint8_t, 16>;
 using Nonce = std::array<uint8_t, 16>;
 using Tag = std::array<uint8_t, 16>;
 
-// From the kernel's random source: a secret or a nonce.
+// 128 bits from the kernel's random source, for a secret or a nonce.
 std::array<uint8_t, 16> random_128_bits();
 
-// A secret that follows from `message`, as secret as the message is. Other purposes get other secrets.
+// Derives a secret from `message`. It is as secret as the message. Each purpose gets a different secret.
 Secret derive_secret(std::string_view purpose, std::span<const std::byte> message);
 
-// Tells whoever knows the secret that its maker knows it too, and meant this very message. Tells others nothing.
+// Proves, to those who know the secret, that whoever made the tag knows it too and meant this very message. Reveals
+// nothing to others.
 Tag tag_of(const Secret& secret, std::span<const std::byte> message);
 
-// True where both are equal, in a time that does not tell at which byte they differ.
+// Compares two tags in a time that does not reveal at which byte they differ.
 bool equal_tags(const Tag& a, const Tag& b);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Tells the memory that the ranks of one communicator share from that of others.
+// Identifies the memory that the ranks of one communicator share.
 #pragma once
 
 #include <compare>
@@ -6,7 +6,7 @@
 
 namespace plait {
 
-// Equal for all ranks, and for no other communicator as long as one of them lives.
+// Equal on all ranks of a communicator, and different from that of any other communicator that is alive.
 struct SegmentIdentity {
   uint64_t file_system = 0;  // 0: memory of this process only
   uint64_t number = 0;

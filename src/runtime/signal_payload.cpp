@@ -1,4 +1,4 @@
-// Recognising plans whose data fits into signals.
+// Recognises plans whose data fits into signals.
 #include "runtime/signal_payload.hpp"
 
 #include <vector>

@@ -13,11 +13,11 @@
 namespace plait {
 namespace {
 
-// Over loopback the kernel connects at once, or not at all where too many wait; what it would do then, to try again
-// after a second, is too slow for a rank.
+// Over loopback the kernel connects at once, or not at all if too many connections wait. It would then try again after
+// a second, which is too slow for a rank.
 constexpr double kConnectSeconds = 0.1;
 
-// How a connect() that was begun has ended: 0 or an errno value; EAGAIN where it has not in time.
+// Returns how a pending connect() has ended: 0 or an errno value, or EAGAIN if it has not ended in time.
 int end_of_connecting(int socket) {
   const Deadline deadline = Deadline::after(kConnectSeconds);
   pollfd entry{socket, POLLOUT, 0};
@@ -33,7 +33,7 @@ int end_of_connecting(int socket) {
   return error;
 }
 
-// Errors that mean "the other side is not there any more".
+// Whether `error` means that the other side is not there any more.
 bool means_gone(int error) { return error == ECONNRESET || error == EPIPE || error == ENOTCONN || error == ETIMEDOUT; }
 
 bool means_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -44,7 +44,7 @@ Progress failed_progress(const char* what) {
   fail_system(errno, what);
 }
 
-// False once the deadline has passed. Throws what the deadline's interrupt check throws.
+// Returns false once the deadline has passed. Throws what the deadline's interrupt check throws.
 bool wait_for(int socket, short events, const Deadline& deadline) {
   if (deadline.passed()) return false;
   pollfd entry{socket, events, 0};
@@ -54,13 +54,13 @@ bool wait_for(int socket, short events, const Deadline& deadline) {
   return true;
 }
 
-// Room for one descriptor, aligned as the kernel wants it.
+// Space for one descriptor, aligned as the kernel requires.
 union DescriptorMessage {
   cmsghdr header;
   char space[CMSG_SPACE(sizeof(int))];
 };
 
-// Takes every descriptor of a message; keeps the last.
+// Takes every descriptor of a message and keeps the last one.
 void take_descriptors(msghdr& message, UniqueFd& descriptor) {
   bool has_room = (message.msg_flags & MSG_CTRUNC) == 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -77,7 +77,7 @@ void take_descriptors(msghdr& message, UniqueFd& descriptor) {
 
 }  // namespace
 
-// A name begins with a zero byte and ends where the address's length says, not at a zero byte.
+// A name begins with a zero byte. The length of the address tells where it ends, not a zero byte.
 SocketAddress SocketAddress::at_name(const std::string& name) {
   if (name.empty() || name.size() > 100) fail(ErrorCode::kInternal, "bad socket name \"", name, "\"");
   sockaddr_un address{};
@@ -123,7 +123,7 @@ bool operator==(const SocketAddress& a, const SocketAddress& b) {
 bool has_loopback() {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket && (errno == EMFILE || errno == ENFILE)) fail_system(errno, "cannot make a socket");
-  // Connecting a datagram socket looks for a way there, and sends nothing.
+  // Connecting a datagram socket looks up a route and sends nothing.
   const SocketAddress discard = SocketAddress::at_port(9);
   return socket && ::connect(socket.get(), discard.get(), discard.length()) == 0;
 }
@@ -131,8 +131,8 @@ bool has_loopback() {
 UniqueFd new_socket(int family) {
   UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) fail_system(errno, "cannot make a socket");
-  // Small messages, each awaited by the other side, must not wait to become larger ones. What a listener accepts
-  // inherits this.
+  // Each small message is awaited by the other side, so it must not wait to become a larger one. Accepted sockets
+  // inherit this option.
   const int on = 1;
   if (family == AF_INET && ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0) {
     fail_system(errno, "cannot set a socket to send at once");
@@ -166,8 +166,8 @@ SocketOrError connect_to(const SocketAddress& address) {
   if (error == EINPROGRESS) error = end_of_connecting(socket.get());
   switch (error) {
     case 0:
-      // A free port that the kernel lends to the caller is at times the one that it calls: TCP then connects the socket
-      // to itself.
+      // The free port that the kernel lends to the caller may be the one that it calls. TCP then connects the socket to
+      // itself.
       if (SocketAddress::of(socket.get()) == address) return {{}, ECONNREFUSED};
       return {std::move(socket), 0};
     case ECONNREFUSED:
@@ -177,7 +177,7 @@ SocketOrError connect_to(const SocketAddress& address) {
     case EINTR:
     case ECONNRESET:  // the listener went away at this moment
     case ETIMEDOUT:
-    case EADDRNOTAVAIL:  // a flood of callers has used up the ports to call from
+    case EADDRNOTAVAIL:  // a flood of callers has used up the local ports
       return {{}, EAGAIN};
     default:
       fail_system(error, "cannot connect a socket");
@@ -195,7 +195,7 @@ SocketOrError accept_from(int listener) {
 }
 
 std::optional<PeerCredentials> peer_of(int socket) {
-  if (!passes_descriptors(socket)) return std::nullopt;  // to TCP, the kernel answers with nonsense, not an error
+  if (!passes_descriptors(socket)) return std::nullopt;  // for TCP the kernel answers with nonsense, not with an error
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) {

@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::string_view kTextPrefix = "plait1-";
 
-// What text() writes: everything that is not constant, and a check against a text cut short or mistyped.
+// The fields of an id that text() writes: all that are not constant, and a checksum against a text that is cut short or
+// mistyped.
 struct TextForm {
   UniqueId::Origin origin;
   Secret secret;
@@ -75,15 +76,15 @@ UniqueId new_id(UniqueId::Origin origin, const Secret& secret) {
   return id;
 }
 
-// Sockets that were released in this process. Where rank 0 is in a forked child, which has a copy, nobody claims the
-// one here; once the child has shut it down, for both, it is closed when the next one is released.
+// Sockets that were released in this process. If rank 0 is in a forked child, which has a copy, nobody claims the
+// socket here. Once the child has shut it down for both, it is closed when the next one is released.
 class ReleasedSockets {
  public:
   void add(int descriptor) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) return;  // by another thread, or in a child forked while one had it: nothing but tidiness is lost
+    if (!lock) return;  // another thread has the lock, or a thread had it at a fork; only tidiness is lost
     std::erase_if(sockets_, [](const Released& it) {
-      if (inode_of(it.descriptor) != it.inode) return true;  // claimed; the number means something else, or nothing
+      if (inode_of(it.descriptor) != it.inode) return true;  // claimed: the number means something else, or nothing
       if (is_listening(it.descriptor)) return false;
       ::close(it.descriptor);
       return true;
@@ -112,16 +113,16 @@ ReleasedSockets& released_sockets() {
   return *sockets;
 }
 
-// The released socket of `id`, out of this process's table of descriptors.
+// Takes the released socket of `id` out of this process's table of descriptors.
 UniqueFd take_released_listener(const UniqueId& id) {
-  // Two threads that claim one id must not both close its descriptor. A socket name is the one lock that needs no
-  // state of ours: the second to bind it is refused.
+  // Two threads that claim one id must not both close its descriptor. A socket name is a lock that needs no state of
+  // ours: the second thread to bind it is refused.
   const UniqueFd lock = listen_at(SocketAddress::at_name(id.rendezvous_name() + "-claim"));
   if (!lock) fail(ErrorCode::kInvalidArgument, "two callers use one id as rank 0 at the same time");
   if (listens_at(id.creator_descriptor, id.meeting_place())) {
     UniqueFd mine(::fcntl(id.creator_descriptor, F_DUPFD_CLOEXEC, 0));
     if (!mine) fail_system(errno, "cannot take over the socket of an id");
-    // Closed under the lock: to the next claimant the number in the id is no longer this socket.
+    // It is closed under the lock, so that for the next claimant the number in the id is no longer this socket.
     ::close(id.creator_descriptor);
     return mine;
   }
@@ -175,7 +176,8 @@ UniqueId UniqueId::parse(std::string_view text) {
 
 void UniqueId::check() const {
   if (magic != kMagic || (origin != Origin::kProcess && origin != Origin::kJob)) {
-    fail(ErrorCode::kInvalidArgument, "these 128 bytes are no Plait id; rank 0 makes one, the others get a copy of it");
+    fail(ErrorCode::kInvalidArgument,
+         "these 128 bytes are not a Plait id; rank 0 makes one and sends the others a copy");
   }
   if (version != kVersion) {
     fail(ErrorCode::kInvalidArgument, "this id is of version ", version, ", this library of version ", kVersion,

@@ -11,7 +11,7 @@
 
 namespace plait {
 
-// One pause of a processor that spins.
+// Lets a spinning processor pause once.
 inline void relax_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -20,8 +20,8 @@ inline void relax_cpu() {
 #endif
 }
 
-// From hot to cold: spin, then offer the core with every look, then sleep for growing times. Waking a sleeper through
-// the kernel costs ten times what a yield costs, so sleeping is for waits that are long anyway.
+// Waits from hot to cold: it spins, then yields the core with every pause, then sleeps for growing times. To wake a
+// sleeper through the kernel costs ten times as much as a yield, so only waits that are long anyway sleep.
 class Backoff {
  public:
   // `crowded`: ranks outnumber cores, so spinning would keep the peer from running.
@@ -29,10 +29,10 @@ class Backoff {
 
   void reset() { looks_ = 0; }
 
-  // True at the last pause that spun: spinning was of no use.
+  // True at the last pause that spun: spinning did not help.
   bool has_spun_out() const { return looks_ == spins_ && spins_ > 0; }
 
-  // Pauses once. True every now and then: the wait has become long enough to look for what is wrong.
+  // Pauses once. Returns true now and then: the wait has become long enough to look for an error.
   bool pause() {
     ++looks_;
     if (looks_ <= spins_) {
@@ -80,16 +80,16 @@ inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// How long a rank has waited, by its own looks. A longer gap between two looks counts as kLongestGap: whoever was
-// stopped meanwhile, by a shell or a debugger, with the peers perhaps, could not see them come.
+// Counts how long a rank has waited, by its own polls. A longer gap between two polls counts as kLongestGap: a rank
+// that was stopped meanwhile by a shell or a debugger, perhaps together with its peers, could not see them come.
 class WaitClock {
  public:
   bool is_running() const { return last_look_ != 0; }
   void reset() { *this = {}; }
   double waited() const { return waited_; }
 
-  // Counts the time since the last look. True where it is time to examine the peers: often at first, later seldom, for
-  // where ranks outnumber cores the examinations of many would slow down the one that they wait for.
+  // Counts the time since the last poll. Returns true when it is time to examine the peers. That is often at first and
+  // seldom later: if ranks outnumber cores, the examinations of many ranks would slow down the one that they wait for.
   bool look() {
     const double now = seconds_now();
     if (is_running()) waited_ += std::min(now - last_look_, kLongestGap);

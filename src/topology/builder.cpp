@@ -10,7 +10,7 @@
 namespace plait::internal {
 namespace {
 
-// CPUs first, then what hangs on them, as people read a machine.
+// Sorts CPUs first, then the devices attached to them, as people read a machine.
 int rank_of(DeviceKind kind) {
   constexpr DeviceKind kOrder[] = {DeviceKind::kCpu,      DeviceKind::kMemory,     DeviceKind::kGpu,
                                    DeviceKind::kNvSwitch, DeviceKind::kPcieSwitch, DeviceKind::kNic,
@@ -18,7 +18,7 @@ int rank_of(DeviceKind kind) {
   return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), kind) - std::begin(kOrder));
 }
 
-// Names that devices and files give are printed and written to JSON, so they must be plain text.
+// Names from devices and files are printed and written to JSON, so they must be plain text.
 void make_printable(std::string& text) {
   for (char& c : text) {
     if (c < 0x20 || c > 0x7e) c = '?';
@@ -107,7 +107,7 @@ void MachineBuilder::close_nvlinks() {
   for (const auto& [side, lanes] : sides_) {
     const auto& [kind, from, to] = side;
     const auto back = sides_.find({kind, to, from});
-    if (back != sides_.end() && from > to) continue;  // done from the other side
+    if (back != sides_.end() && from > to) continue;  // the other side has handled this pair
     const Lanes& more = back != sides_.end() && back->second.width > lanes.width ? back->second : lanes;
     join(from, to, kind, more.width, more.gbps, more.source);
   }
@@ -152,7 +152,8 @@ std::vector<int> MachineBuilder::order_devices() const {
   std::iota(order.begin(), order.end(), 0);
   const auto key = [&](int i) {
     const Found& found = found_[static_cast<size_t>(i)];
-    // Devices of no node come last. Those without a number follow those with one, as they were found.
+    // Devices of no node come last. Devices without a number follow those with one, in the order in which they were
+    // found.
     const bool outside = found.device.node == kNoNode;
     return std::tuple(outside, found.device.node, rank_of(found.device.kind), found.number < 0, found.number, i);
   };
@@ -161,7 +162,7 @@ std::vector<int> MachineBuilder::order_devices() const {
 }
 
 void MachineBuilder::name_devices(const std::vector<int>& order) {
-  std::set<std::tuple<int, int>> numbered;  // GPUs of a node and number
+  std::set<std::tuple<int, int>> numbered;  // node and number of each GPU
   bool own_numbers = true;
   for (const int i : order) {
     const Found& found = found_[static_cast<size_t>(i)];

@@ -1,6 +1,6 @@
-// Puts a machine together from facts in any order, for the readers: names and orders the devices, adds up lanes, and
-// adds what no source reports (links between sockets, the network between nodes) as stated assumptions where it is not
-// there.
+// Builds a machine for the readers, from facts in any order. It names and orders the devices and adds up lanes. It also
+// adds what no source reports (links between sockets, the network between nodes), as stated assumptions, if it is
+// missing.
 #pragma once
 
 #include <map>
@@ -19,35 +19,36 @@ class MachineBuilder {
   MachineBuilder(std::string name, std::string source);
 
   size_t size() const { return found_.size(); }
-  // A remark on the source, added to the topology's source text.
+  // Adds a remark on the source to the topology's source text.
   void note(const std::string& text);
-  // What a user has to know before the figures are believed; becomes one of the topology's notes.
+  // Adds a note that a user has to know before believing the figures.
   void warn(std::string text);
-  // The same of many things, said once with their number and the first few: "left out: NVLinks to GPUs that are not in
-  // the file: 4 (a, b, c, ...)". `what` is "NVLinks to GPUs that are not in the file".
+  // Adds a note about several things at once, with their number and the first few: "left out: NVLinks to GPUs that are
+  // not in the file: 4 (a, b, c, ...)". `what` is "NVLinks to GPUs that are not in the file".
   void leave_out(const std::string& what, const std::string& which);
-  // A device of `node`; gives a number to name it by in the calls below. `number` is what its system calls it (GPU 3,
-  // NUMA node 1) or negative. GPUs are named by their numbers, all else by their order.
+  // Adds a device of `node`, and returns a number that names it in the calls below. `number` is its system's number
+  // (GPU 3, NUMA node 1), or negative. GPUs are named by their numbers, all others by their order.
   int add(DeviceKind kind, int node, int number, Device facts);
-  // Who made a CPU, for the assumed bandwidth between sockets.
+  // Sets the maker of a CPU, for the assumed bandwidth between sockets.
   void set_vendor(int cpu, std::string vendor) { found_[static_cast<size_t>(cpu)].vendor = std::move(vendor); }
-  // What its system calls a device that add() could not yet be told.
+  // Sets the system's number of a device, if it was unknown at add().
   void set_number(int device, int number) { found_[static_cast<size_t>(device)].number = number; }
   void join(int a, int b, LinkKind kind, int width, double gbps, std::string source);
-  // Lanes between two GPUs, NVLink or xGMI, as one of them reports them; each link is reported by both, so the sides
-  // are not added.
+  // Adds lanes between two GPUs, NVLink or xGMI, as one of them reports them. Both report each link, so the sides are
+  // not added up.
   void add_gpu_link_side(LinkKind kind, int from, int to, int lanes, double lane_gbps, const std::string& source);
-  // A lane from a GPU to one that is not visible.
+  // Adds a lane from a GPU to one that is not visible.
   void add_open_lanes(int gpu, const std::string& bus_id, int lanes, double lane_gbps, const std::string& source);
   void add_open_link(OpenLink link) { open_links_.push_back(std::move(link)); }
-  // Lanes that only one side reports, added up: GPU to CPU.
+  // Adds lanes that only one side reports, from a GPU to a CPU. They are added up.
   void add_nvlink(int gpu, int cpu, int lanes, double lane_gbps, const std::string& source);
-  // Lanes from a GPU to the switch chip named `chip`. All chips of a node are one device: NVLink spreads over them; and
-  // so are those of one `domain`, which are outside of all nodes and join GPUs of several. Empty: of the GPU's node.
+  // Adds lanes from a GPU to the switch chip named `chip`. All chips of a node are one device, since NVLink spreads
+  // over them. So are all chips of one `domain`, which are outside of all nodes and join GPUs of several. An empty
+  // domain means the GPU's node.
   void add_nvswitch_lanes(int gpu, const std::string& chip, int lanes, double lane_gbps, const std::string& source,
                           const std::string& domain = "");
 
-  // The machine, valid. The builder is used up.
+  // Returns the machine, which is valid. The builder is used up.
   Topology finish();
 
  private:
@@ -75,14 +76,14 @@ class MachineBuilder {
 
   Topology topology_;
   std::vector<Found> found_;
-  std::vector<Link> links_;                                // between places in found_
+  std::vector<Link> links_;                                // between indices of found_
   std::map<std::tuple<LinkKind, int, int>, Lanes> sides_;  // kind, from, to
   std::map<std::pair<int, int>, Lanes> nvlinks_;           // GPU, CPU
   using SwitchPlace = std::pair<int, std::string>;         // node, or kNoNode and the domain
   std::map<int, std::pair<SwitchPlace, Lanes>> switched_;  // GPU
   std::map<SwitchPlace, std::set<std::string>> chips_;
   std::map<std::pair<int, std::string>, Lanes> open_lanes_;  // GPU, bus id
-  std::vector<OpenLink> open_links_;                         // of places in found_
+  std::vector<OpenLink> open_links_;                         // of indices of found_
   std::vector<LeftOut> left_out_;
 };
 

@@ -16,9 +16,9 @@ namespace plait {
 namespace {
 
 constexpr size_t kWidth = 120;
-constexpr size_t kMostItems = 48;  // names in one row before the rest is only counted
+constexpr size_t kMostItems = 48;  // names in one row; the rest is only counted
 
-// Four digits are enough for people: "12.5", "478.1".
+// Formats a number with four digits, which are enough for people: "12.5", "478.1".
 std::string brief(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", number);
@@ -52,7 +52,7 @@ std::string header(const Topology& topology) {
   return text + "\n";
 }
 
-// Appends items one after the other, with lines of at most kWidth columns; lines after the first are indented.
+// Appends items one after the other, in lines of at most kWidth columns. Lines after the first are indented.
 std::string wrapped(const std::string& start, const std::vector<std::string>& items) {
   std::string text = start;
   size_t column = start.size();
@@ -70,7 +70,7 @@ std::string wrapped(const std::string& start, const std::vector<std::string>& it
   return text + "\n";
 }
 
-// "n0.gpu3" -> "n0.gpu" and 3; no number: -1.
+// "n0.gpu3" -> "n0.gpu" and 3; -1 if there is no number.
 std::pair<std::string, long> split_number(const std::string& name) {
   size_t digits = name.size();
   while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1]))) --digits;
@@ -109,10 +109,10 @@ std::string short_name(const Topology& topology, int index) {
   return has_prefix ? device.name.substr(prefix.size()) : device.name;
 }
 
-// Texts by the node they belong to, kNoNode for none.
+// Texts by their node, or kNoNode.
 using ByNode = std::map<int, std::vector<std::string>>;
 
-// All texts in order; with several nodes, those of like nodes once, behind "n0-63:".
+// All texts in order. With several nodes, those of equal nodes come once, after "n0-63:".
 std::vector<std::string> merge_nodes(const Topology& topology, const ByNode& by_node) {
   std::vector<std::string> items;
   for (auto first = by_node.begin(); first != by_node.end();) {
@@ -139,7 +139,7 @@ std::string facts(const Device& device) {
   return text;
 }
 
-// Rows keep the order in which their first element comes.
+// Rows keep the order in which their first elements come.
 template <class Key>
 class Rows {
  public:

@@ -8,9 +8,9 @@
 namespace plait {
 namespace {
 
-// SMs as NVIDIA's architecture whitepapers have them; of a K80 one of its two GPUs. Where a name is part of another,
-// the longer one comes first. GB200 and GB300, and B300, as the driver states them: whitepapers give only the whole
-// chip's.
+// Numbers of SMs from NVIDIA's architecture whitepapers; for a K80, those of one of its two GPUs. If a name is part of
+// another, the longer one comes first. GB200, GB300 and B300 are as the driver reports them: whitepapers give only the
+// numbers of the whole chips.
 constexpr GpuModel kModels[] = {
     {"K80", 13, 37},
     {"P100", 56, 60},
@@ -55,7 +55,7 @@ bool same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-// Whether `words` are in `text`, neither end of them in the middle of a word.
+// Whether `words` are in `text`, with neither end of them in the middle of a word.
 bool has_words(std::string_view text, std::string_view words) {
   for (auto at = text.begin();; ++at) {
     at = std::search(at, text.end(), words.begin(), words.end(), same_letter);

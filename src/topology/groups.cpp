@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kExactLimit = 16;
 
-// Bandwidth of NVLink or xGMI between GPUs, in 10^3 bytes/s: integers, so that sums compare exactly. 0: not joined.
+// Bandwidth of NVLink or xGMI between GPUs, in 10^3 bytes/s: integers, so that sums compare exactly. 0: no link.
 class BandwidthMatrix {
  public:
   explicit BandwidthMatrix(size_t size) : size_(size), cells_(size * size) {}
@@ -44,9 +44,9 @@ bool is_clique(const BandwidthMatrix& matrix, const Members& members) {
   return true;
 }
 
-// The best division of each set of members, by sets of bits: the group of a set's lowest member is tried in all ways,
-// the rest is a smaller set that is solved already. The three rules all add up over groups in order of their lowest
-// members, so the best of the parts is the best of the whole.
+// Finds the best division of every set of members, with sets as bit masks. For the group of a set's lowest member all
+// ways are tried; the rest is a smaller set, which is solved already. All three rules add up over groups in the order
+// of their lowest members, so the best parts make the best whole.
 class ExactDivision {
  public:
   ExactDivision(const BandwidthMatrix& matrix, const Members& members) : matrix_(matrix), members_(members) {
@@ -88,7 +88,7 @@ class ExactDivision {
     }
   }
 
-  // Whether group `a` puts members into earlier groups than `b`: at the lowest member where they differ, a has it.
+  // Whether group `a` puts members into earlier groups than `b`: `a` has the lowest member in which they differ.
   static bool earlier(uint32_t a, uint32_t b) { return (a & ((a ^ b) & -(a ^ b))) != 0; }
 
   void solve(uint32_t set) {
@@ -124,7 +124,7 @@ std::vector<Members> divide_greedily(const BandwidthMatrix& matrix) {
   for (size_t lowest = 0; lowest < matrix.size(); ++lowest) {
     if (grouped[lowest]) continue;
     Members group;
-    std::vector<int64_t> to_group(matrix.size(), 0);  // bandwidth of each GPU that all members are joined to
+    std::vector<int64_t> to_group(matrix.size(), 0);  // of each GPU to the group, if all members are joined to it
     for (size_t i = 0; i < matrix.size(); ++i) to_group[i] = grouped[i] ? kTaken : 0;
     for (size_t next = lowest;;) {
       group.push_back(next);
@@ -143,15 +143,16 @@ std::vector<Members> divide_greedily(const BandwidthMatrix& matrix) {
   return groups;
 }
 
-// GPUs that NVLink or xGMI joins, directly or not, and what joins them.
+// GPUs that NVLink or xGMI connects, directly or not, and the links and switches that do.
 struct Net {
   std::vector<int> gpus;
   struct Pair {
-    size_t i, j;  // places in gpus
+    size_t i, j;  // indices into gpus
     int64_t bandwidth;
   };
   std::vector<Pair> pairs;
-  std::vector<std::vector<std::pair<size_t, int64_t>>> switches;  // of each: places of GPUs on it, and their bandwidth
+  std::vector<std::vector<std::pair<size_t, int64_t>>>
+      switches;  // of each: the GPUs on it, as indices, and their bandwidth
 
   BandwidthMatrix matrix() const {
     BandwidthMatrix matrix(gpus.size());
@@ -167,7 +168,7 @@ struct Net {
   }
 };
 
-// The GPUs asked for as nets. Only what these GPUs reach without another counts.
+// Splits the given GPUs into nets. Only connections among these GPUs count, not those through another GPU.
 class Nets {
  public:
   Nets(const Topology& topology, const std::vector<int>& gpus)
@@ -226,20 +227,20 @@ class Nets {
 
   const Topology& topology_;
   const std::vector<int>& gpus_;
-  std::vector<size_t> parent_;  // of places in gpus_
+  std::vector<size_t> parent_;  // of indices into gpus_
   std::map<int, size_t> place_;
   std::vector<Net::Pair> pairs_;
   std::map<int, std::vector<std::pair<size_t, int64_t>>> ports_;  // by NVSwitch
 };
 
-// Divides nets; equal ones, as clusters have many, once.
+// Divides nets into groups. Clusters have many equal nets, which are divided once.
 class Divider {
  public:
   const std::vector<Members>& divide(BandwidthMatrix matrix) {
     const auto known = divided_.find(matrix);
     if (known != divided_.end()) return known->second;
     std::vector<Members> groups = make(matrix);
-    // What is large and comes once is not worth keeping.
+    // A large result is rarely needed again, and is not worth keeping.
     if (matrix.size() > kExactLimit) return last_ = std::move(groups);
     return divided_.emplace(std::move(matrix), std::move(groups)).first->second;
   }
@@ -268,9 +269,9 @@ class JoinedCpus {
     }
   }
 
-  // The lowest that is joined to every one of these GPUs, or -1.
+  // Returns the lowest CPU that is joined to every one of these GPUs, or -1.
   int common(const std::vector<int>& gpus) const {
-    std::map<int, size_t> joined;  // CPU -> how many of the GPUs
+    std::map<int, size_t> joined;  // CPU -> number of the GPUs that it is joined to
     for (const int gpu : gpus) {
       const auto cpus = of_gpu_.find(gpu);
       if (cpus == of_gpu_.end()) return -1;

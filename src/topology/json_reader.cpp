@@ -1,4 +1,5 @@
-// The machine format: sets of like devices and sets of like links, so that a machine fits on a screen.
+// Reads and writes the machine format. It lists sets of like devices and sets of like links, so that a machine fits on
+// a screen.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -115,7 +116,7 @@ class Reader {
     return found->second;
   }
 
-  // What links and open links have in common.
+  // Reads what links and open links have in common.
   template <class AnyLink>
   static AnyLink read_link_set(const JsonValue& set) {
     set.allow_only({"kind", "width", "gbps", "pairs", "source"});
@@ -169,7 +170,7 @@ class Reader {
   std::unordered_map<std::string, int> indices_;
 };
 
-// Whether `b` can stand in one set with `a`: all but name, bus id and UUID agree.
+// Whether `b` can be in one set with `a`: all but name, bus id and UUID agree.
 bool same_set(const Device& a, Device b) {
   const bool both_have = a.bus_id.empty() == b.bus_id.empty() && a.uuid.empty() == b.uuid.empty();
   b.name = a.name;
@@ -190,7 +191,7 @@ bool same_set(const OpenLink& a, OpenLink b) {
   return a == b;
 }
 
-// Calls write(first, last) for each longest run of elements that can stand in one set.
+// Calls write(first, last) for each longest run of elements that can be in one set.
 template <class Element, class Write>
 void for_each_run(const std::vector<Element>& elements, Write write) {
   for (size_t first = 0; first < elements.size();) {
@@ -234,7 +235,7 @@ void write_devices(JsonWriter& json, const std::vector<Device>& devices) {
   json.end();
 }
 
-// `ends` gives the two texts that stand for a link.
+// `ends` returns the two texts that identify a link.
 template <class AnyLink, class Ends>
 void write_links(JsonWriter& json, const char* key, const std::vector<AnyLink>& links, Ends ends) {
   json.key(key).begin_array();

@@ -20,7 +20,7 @@ double gigatransfers_of(int pcie_generation) {
   return pcie_generation > 0 && pcie_generation <= 7 ? kSpeeds[pcie_generation] : 0;
 }
 
-// What a link runs at: the lesser of what its two ends can do; an end that does not say does not count.
+// The speed of a link: the lesser of what its two ends can do. An end that does not report counts for nothing.
 SysfsPciLink link_between(const SysfsPciLink& a, const SysfsPciLink& b) {
   const auto lesser = [](auto x, auto y) { return x > 0 && y > 0 ? std::min(x, y) : std::max(x, y); };
   return {lesser(a.gigatransfers, b.gigatransfers), lesser(a.lanes, b.lanes)};
@@ -39,7 +39,7 @@ class LiveReader {
     add_nics();
     add_nvlinks();
     for (const auto& [i, j] : nvml_.unreachable) {
-      builder_.note(join("NVML: GPUs ", i, " and ", j, " cannot reach each other's memory"));
+      builder_.note(join("NVML: GPUs ", i, " and ", j, " cannot access each other's memory"));
     }
     return builder_.finish();
   }
@@ -109,9 +109,9 @@ class LiveReader {
                   known ? "Linux: the most that both ends can do" : "assumed, where Linux does not say");
   }
 
-  // Joins a device to its CPU through the PCIe switches in between; gives the CPU. Below the root port, each switch
-  // shows as two bridges, its upstream and one downstream port; the upstream one names it. `fallback` is what the
-  // driver says of the device's link where Linux says nothing.
+  // Joins a device to its CPU through the PCIe switches in between, and returns the CPU. Below the root port, each
+  // switch shows as two bridges, its upstream and one downstream port; the upstream one names it. `fallback` is the
+  // device's link as the driver reports it, for when Linux reports nothing.
   int attach(int device, const std::string& bus_id, const SysfsPciLink& fallback) {
     SysfsPci pci;
     const bool shown = sysfs_.find_pci(bus_id, pci);
@@ -161,13 +161,13 @@ class LiveReader {
     } else if (link.remote == NvmlLink::Remote::kCpu) {
       builder_.add_nvlink(gpus_[gpu], gpu_cpus_[gpu], 1, gbps, source);
     } else if (link.remote == NvmlLink::Remote::kGpu) {
-      // A GPU that this process may not see.
+      // A GPU that is hidden from this process.
       if (open_.insert({gpu, link.bus_id}).second) {
         builder_.note(join("an NVLink of gpu", gpu, " leads to ", link.bus_id, ", which is not visible here"));
       }
       if (!link.bus_id.empty()) builder_.add_open_lanes(gpus_[gpu], link.bus_id, 1, gbps, source);
     } else {
-      // Virtual machines hide what is behind a switch, and there is nothing else that would be hidden.
+      // Virtual machines hide what is behind a switch. Nothing else would be hidden.
       builder_.add_nvswitch_lanes(gpus_[gpu], link.bus_id, 1, gbps, source, nvml_.gpus[gpu].fabric);
     }
   }
@@ -179,7 +179,7 @@ class LiveReader {
   std::vector<int> gpus_;      // by the driver's order
   std::vector<int> gpu_cpus_;  // the CPU of each
   std::map<std::string, int> gpu_of_bus_id_;
-  std::set<std::pair<size_t, std::string>> open_;  // GPUs and where links of theirs lead that are not visible
+  std::set<std::pair<size_t, std::string>> open_;  // GPUs, and the places to which their invisible links lead
   std::map<std::string, int> switches_;            // by the upstream port's bus id
 };
 

@@ -14,11 +14,11 @@ struct LiveSources {
   std::string nvml = "libnvidia-ml.so.1";
 };
 
-// CPU sockets from Linux, GPUs and NVLinks from the driver, PCIe switches and NICs of class infiniband from Linux. Only
-// what NVML reports is a GPU. A machine with nothing else still has its CPU sockets. Never fails for what is missing;
-// the topology's source says what was missing or assumed.
+// CPU sockets come from Linux, GPUs and NVLinks from the driver, PCIe switches and NICs of class infiniband from Linux.
+// Only devices that NVML reports are GPUs. A machine with nothing else still has its CPU sockets. Never fails because
+// something is missing; the topology's source says what was missing or assumed.
 Topology read_live(const LiveSources& sources = {});
-// The same with the driver's answers given.
+// The same, with the driver's answers given.
 Topology read_live(const LiveSources& sources, const NvmlFacts& nvml);
 
 }  // namespace plait

@@ -13,8 +13,8 @@ namespace plait {
 // "abci", "cedar", "dgx1-p100", …, sorted.
 std::vector<std::string> machine_names();
 
-// `nodes` nodes of a described machine; see replicate(). An unknown name fails with kInvalidArgument, the nearest name
-// and the list of all.
+// Returns `nodes` nodes of a described machine; see replicate(). An unknown name fails with kInvalidArgument, the
+// nearest name and the list of all.
 Topology machine(std::string_view name, int nodes = 1);
 
 namespace internal {
@@ -22,7 +22,7 @@ struct MachineText {
   const char* name;
   const char* text;
 };
-// Written by cmake/EmbedTexts.cmake, sorted by name.
+// The function is written by cmake/EmbedTexts.cmake. Sorted by name.
 std::span<const MachineText> machine_texts();
 }  // namespace internal
 

@@ -15,7 +15,7 @@ namespace {
 
 using internal::MachineBuilder;
 
-// A device of the result, put together from all views that see it.
+// A device of the result, combined from all views that see it.
 struct Merged {
   Device facts;
   int node = 0;
@@ -26,7 +26,7 @@ void fill_in(std::string& known, const std::string& more) {
   if (known.empty()) known = more;
 }
 
-// Takes over the first of each fact that is not empty.
+// Fills in each fact that is empty so far.
 void fill_in(Device& known, const Device& more) {
   fill_in(known.model, more.model);
   fill_in(known.bus_id, more.bus_id);
@@ -47,7 +47,7 @@ class Merger {
            " nodes; a view is of one host");
     }
     validate(topology);
-    std::vector<int> place;  // of the view's devices in merged_
+    std::vector<int> place;  // indices into merged_ of the view's devices
     for (size_t i = 0; i < topology.devices.size(); ++i) place.push_back(place_of(view, static_cast<int>(i), node));
     for (const Link& link : topology.links) {
       add_link(place[static_cast<size_t>(link.a)], place[static_cast<size_t>(link.b)], link.kind,
@@ -85,7 +85,7 @@ class Merger {
     std::string source;
   };
 
-  // The place of a device that another view may have shown already.
+  // Returns the index of a device that another view may have shown already.
   int place_of(const HostView& view, int index, int node) {
     const Device& device = view.topology.devices[static_cast<size_t>(index)];
     if (device.kind == DeviceKind::kNvSwitch && device.node == kNoNode) {
@@ -110,7 +110,7 @@ class Merger {
     return place;
   }
 
-  // Two machines that go by one name have other GPUs at the same addresses.
+  // Two machines that go by one name have different GPUs at the same addresses.
   static void check_same(const std::string& host, const Device& known, const Device& device) {
     const auto differ = [](const std::string& a, const std::string& b) { return !a.empty() && !b.empty() && a != b; };
     if (!differ(known.uuid, device.uuid) && !differ(known.bus_id, device.bus_id)) return;
@@ -119,7 +119,8 @@ class Merger {
          "; are these two hosts that go by one name?");
   }
 
-  // An NVSwitch of no node, known by the fabric of the GPUs on it; without one it is of this host alone.
+  // An NVSwitch of no node is identified by the fabric of the GPUs on it. Without a fabric it belongs to this host
+  // alone.
   int place_of_outside(const Topology& topology, int index, int node) {
     std::string fabric;
     for (const Link& link : topology.links) {
@@ -145,7 +146,8 @@ class Merger {
     }
   }
 
-  // In the order of PCI addresses, as drivers number them; those without one follow as they were seen.
+  // Numbers GPUs in the order of their PCI addresses, as drivers do. Those without an address follow, in the order in
+  // which they were seen.
   void number_gpus() {
     std::map<int, std::vector<int>> gpus_of_node;
     for (size_t i = 0; i < merged_.size(); ++i) {
@@ -186,7 +188,7 @@ class Merger {
     }
   }
 
-  // Links to what one view did not see, and perhaps another does.
+  // Adds links to devices that one view did not see, and perhaps another does.
   void close_open_links(MachineBuilder& builder) {
     std::set<std::tuple<int, std::string, LinkKind>> still_open;
     for (OpenLink& link : open_) {
@@ -200,7 +202,7 @@ class Merger {
     }
   }
 
-  using Key = std::tuple<int, DeviceKind, std::string>;  // node, and what tells devices of that kind apart
+  using Key = std::tuple<int, DeviceKind, std::string>;  // node, kind, and what identifies a device of that kind
   int find(const Key& key) const {
     const auto known = places_.find(key);
     return known == places_.end() ? -1 : known->second;
@@ -208,7 +210,7 @@ class Merger {
 
   std::vector<Merged> merged_;
   std::map<Key, int> places_;
-  std::map<std::tuple<int, int, LinkKind>, Lanes> links_;  // between places in merged_, the lower first
+  std::map<std::tuple<int, int, LinkKind>, Lanes> links_;  // between indices of merged_, the lower first
   std::vector<OpenLink> open_;
   std::vector<std::string> notes_;
 };

@@ -1,5 +1,5 @@
-// NCCL's topology file, and RCCL's: a tree of CPUs (NUMA nodes), PCIe switches and endpoints; the NVLinks (xGMI links)
-// of a GPU are its children.
+// Reads the topology files of NCCL and RCCL. They are trees of CPUs (NUMA nodes), PCIe switches and endpoints. The
+// NVLinks (xGMI links) of a GPU are its children.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -62,7 +62,7 @@ class Reader {
  private:
   struct Gpu {
     int device;
-    const XmlElement* element;  // null where the file lists only the PCI device
+    const XmlElement* element;  // null if the file lists only the PCI device
     int sm;
     bool amd;
     std::string gcn;  // of AMD's GPUs: "942" or "gfx942"
@@ -77,7 +77,7 @@ class Reader {
     fail(ErrorCode::kInvalidInput, file_, ":", at.line, ": expected ", expected, ", found ", found);
   }
 
-  // A whole number of an attribute; `missing` where it is not there or empty.
+  // Reads a whole number from an attribute; `missing` if it is not there or empty.
   int integer(const XmlElement& element, std::string_view attribute, int missing, int low, int high) const {
     const std::string text = text_of(element, attribute);
     if (text.empty()) return missing;
@@ -89,7 +89,7 @@ class Reader {
     return value;
   }
 
-  // The number that starts an attribute, such as "16.0 GT/s PCIe"; 0 where there is none ("Unknown speed").
+  // Reads the number that starts an attribute, such as "16.0 GT/s PCIe"; 0 if there is none ("Unknown speed").
   double leading_number(const XmlElement& element, std::string_view attribute, double high) const {
     const std::string text = text_of(element, attribute);
     const bool negative = text.substr(0, 1) == "-";
@@ -119,7 +119,7 @@ class Reader {
     if (const std::string family = text_of(element, "familyid"); !family.empty()) model += " family " + family;
     if (const std::string id = text_of(element, "modelid"); !id.empty()) model += " model " + id;
     if (numa >= 0) model += join(model.empty() ? "" : ", ", "NUMA node ", numa);
-    // One <cpu> a NUMA node is the rule; a file that lists one twice means the same.
+    // The rule is one <cpu> per NUMA node. A file that lists one twice means the same one.
     const auto [place, is_new] = cpus_.emplace(std::pair(node_, numa), -1);
     if (is_new) {
       if (cpus_.size() > kMostCpus) fail_expected(element, join("at most ", kMostCpus, " CPUs"), "more");
@@ -165,13 +165,13 @@ class Reader {
       device = builder_.add(DeviceKind::kPcieSwitch, node_, -1, facts(element, bus_id));
     } else {
       bare_devices_ += pci_class.empty();
-      return;  // a bridge to nothing, or a device that moves no data of ours
+      return;  // a bridge to nothing, or a device that moves no data for us
     }
     join_pcie(element, device, parent);
     read_children(element, device);
   }
 
-  // Displays (0x03), and processing accelerators (0x12) as AMD's are.
+  // Displays (0x03), and processing accelerators (0x12), as AMD's are.
   static bool is_gpu_class(std::string_view pci_class) {
     return pci_class.substr(0, 4) == "0x03" || pci_class.substr(0, 4) == "0x12";
   }
@@ -203,7 +203,7 @@ class Reader {
     const int number = gpu ? integer(*gpu, "dev", -1, -1, kMaxNumber) : -1;
     const int rank = gpu ? integer(*gpu, "rank", -1, -1, kMaxNumber) : -1;
     const std::string gcn = gpu ? text_of(*gpu, "gcn") : "";
-    const bool amd = is_amd(element) || !gcn.empty();  // for which "sm" is something else
+    const bool amd = is_amd(element) || !gcn.empty();  // their "sm" is something else
     int sm = gpu && !amd ? integer(*gpu, "sm", 0, 0, 10000) : 0;
     Device device = facts(element, bus_id);
     const auto add_fact = [&](const std::string& fact) { device.model += (device.model.empty() ? "" : ", ") + fact; };
@@ -220,7 +220,7 @@ class Reader {
     return index;
   }
 
-  // Where each rank sees one GPU alone, all call it 0. Then the ranks tell the order.
+  // If each rank sees only one GPU, all call it 0. Then the ranks tell the order.
   void number_gpus() {
     std::map<int, std::set<int>> numbers, ranks;  // of each node
     std::map<int, size_t> count;
@@ -236,7 +236,8 @@ class Reader {
     }
   }
 
-  // Names and summed bandwidth of an adapter's ports: they are one device, since they share its PCIe link.
+  // Returns the names and the summed bandwidth of an adapter's ports. They are one device, since they share its PCIe
+  // link.
   std::pair<std::string, double> ports_of(const XmlElement* nic) {
     constexpr double kMaxMegabits = 1e9;
     constexpr double kMostOfAnyNic = 1e7;  // some libraries write kbit/s
@@ -265,7 +266,7 @@ class Reader {
     return builder_.add(DeviceKind::kNic, node_, -1, std::move(device));
   }
 
-  // A NIC without a place on the bus; files list it below each CPU, so only its first mention counts.
+  // Reads a NIC without a place on the bus. Files list it below each CPU, so only its first mention counts.
   void read_placeless_nic(const XmlElement& nic, int cpu) {
     const auto [names, gbps] = ports_of(&nic);
     if (names.empty() || !placeless_.insert({node_, names}).second) return;
@@ -290,7 +291,7 @@ class Reader {
     }
   }
 
-  // An <nvlink> of NCCL's files or an <xgmi> of RCCL's.
+  // Reads an <nvlink> of NCCL's files or an <xgmi> of RCCL's.
   void read_gpu_link(const Gpu& gpu, const XmlElement& element, LinkKind kind) {
     const int lanes = integer(element, "count", 1, 1, 1024);
     const std::string target = lower(text_of(element, "target"));
@@ -305,10 +306,10 @@ class Reader {
                                     ")");
     const std::string links = nvlink ? "NVLinks" : "xGMI links";
     const auto peer = gpu_of_bus_id_.find({gpu.node, target});
-    // A switch that a virtual machine or container does not show has an address of ones, and no or a bridge's class.
+    // A switch that a virtual machine or container hides has an address of ones, and no class or that of a bridge.
     const bool hidden = target.empty() || target.find_first_not_of("f:.0") == std::string::npos;
     if (peer != gpu_of_bus_id_.end() && peer->second == gpu.device) {
-      // What some virtual machines say in place of a link that they hide.
+      // Some virtual machines write this in place of a link that they hide.
       builder_.leave_out(links + " of a GPU to itself", target);
       return;
     }
@@ -316,14 +317,14 @@ class Reader {
     if (peer != gpu_of_bus_id_.end()) {
       builder_.add_gpu_link_side(kind, gpu.device, peer->second, lanes, lane_gbps, source);
     } else if (is_gpu_class(target_class)) {
-      // NCCL writes a file of the GPUs that are in the job, and the links that lead out of it as well.
+      // NCCL writes a file of the GPUs that are in the job, together with the links that lead out of it.
       builder_.leave_out(links + " to GPUs that are not in the file", gpu.bus_id + " to " + target);
     } else if (!nvlink) {
       builder_.leave_out(links + " that lead to no GPU", gpu.bus_id + " to " + target);
     } else if (target_class == "0x068001") {  // the NVLink bridge of a POWER CPU
       builder_.add_nvlink(gpu.device, gpu.cpu, lanes, lane_gbps, source);
     } else if (target_class.substr(0, 6) == "0x0680" || (target_class.empty() && hidden)) {
-      // NCCL writes several hosts into one file only where NVLink joins them, by switches that none of them shows.
+      // NCCL writes several hosts into one file only if NVLink joins them, through switches that none of them shows.
       const bool outside = hidden && hosts_.size() > 1;
       builder_.add_nvswitch_lanes(gpu.device, target, lanes, lane_gbps, source, outside ? "of all hosts" : "");
     } else {
@@ -334,14 +335,14 @@ class Reader {
     }
   }
 
-  // NVLink-C2C between a GPU and the CPU it is packaged with: bw in 10^6 bytes/s of each of `count` links.
+  // Reads an NVLink-C2C between a GPU and the CPU in its package: bw in 10^6 bytes/s of each of `count` links.
   void read_c2c(const Gpu& gpu, const XmlElement& element) {
     const double megabytes = leading_number(element, "bw", 1e9);
     const int lanes = integer(element, "count", 1, 1, 1024);
     if (megabytes > 0) builder_.add_nvlink(gpu.device, gpu.cpu, lanes, megabytes / 1000, "c2c bw x count");
   }
 
-  // --- what to know before the figures are believed ---
+  // --- notes that users have to know before they believe the figures ---
 
   void add_notes() {
     constexpr const char* kAdvice = "use the file that NCCL_TOPO_DUMP_FILE writes on the machine itself";

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxColumns = 128;
 constexpr size_t kMaxLineBytes = 1 << 16;
 
-// Words of a line without the codes that underline the header and without carriage returns.
+// Splits a line into words, without the codes that underline the header and without carriage returns.
 std::vector<std::string> split_words(std::string_view line) {
   std::vector<std::string> words;
   std::string word;
@@ -50,12 +50,12 @@ struct Line {
   std::vector<std::string> words;
 };
 
-// One line after the other, so that a long report is never held in pieces.
+// Reads one line after the other, so that a long report is never held in pieces.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {}
 
-  // The next line that has words, of those that `wanted` takes before they are cut into words; false at the end.
+  // Returns the next line that has words, among those that `wanted` accepts before they are split; false at the end.
   template <class Wanted>
   bool next(Line& line, Wanted wanted) {
     while (start_ < text_.size()) {
@@ -80,15 +80,15 @@ class Lines {
   int number_ = 0;
 };
 
-// Most lines of a report are none of the matrix, and seen at a glance not to be.
+// Most lines of a report are not part of the matrix, and this shows at a glance.
 bool may_start_with_gpu(std::string_view line) {
   return line.size() <= kMaxLineBytes && line.substr(0, 128).find("GPU") != std::string_view::npos;
 }
 
 bool is_row(const Line& line) { return std::find(line.words.begin(), line.words.end(), "X") != line.words.end(); }
 
-// The first line that starts with a GPU and is not a row, which has an X in it, and that its first row follows; else
-// the first line that is like one of the two. Lines to be read further follow it.
+// Finds the first line that starts with a GPU, is not a row (a row has an X), and is followed by the first row. If
+// there is none, finds the first line that is like one of the two. The lines to read further follow it.
 struct Header {
   Line line;
   Lines rest;
@@ -135,7 +135,7 @@ class MatrixParser {
 
  private:
   [[noreturn]] void fail_at(int line, const std::string& expected, const std::string& found) const {
-    // Words of a damaged file may hold anything; a message shows only what can be read.
+    // Words of a damaged file may hold anything, so a message shows only printable characters.
     std::string shown;
     for (const char c : found.substr(0, 60)) shown += static_cast<unsigned char>(c) >= 0x20 && c != 0x7f ? c : '?';
     fail(ErrorCode::kInvalidInput, file_, ":", line, ": expected ", expected, ", found ", shown);
@@ -176,8 +176,8 @@ class MatrixParser {
     }
   }
 
-  // People cut off what is below the rows of GPUs. Gives whether that is all that is missing from `row` on, and fills
-  // in what the rows that are there say.
+  // People cut off what is below the rows of GPUs. Returns whether only that is missing from `row` on, and fills in
+  // what the existing rows say.
   bool complete_from(size_t row) {
     for (size_t i = row; i < matrix_.size(); ++i) {
       if (matrix_.gpu(i)) return false;
@@ -209,8 +209,8 @@ class MatrixParser {
     read_affinity(row, words);
   }
 
-  // "0-19,40-59" of CPUs and then, in newer texts, "0" of NUMA nodes, which tells more where it is there, and "N/A" or
-  // the NUMA node that the GPU's own memory is.
+  // Reads "0-19,40-59" of CPUs. In newer texts "0" of NUMA nodes follows, which tells more if it is there, and "N/A" or
+  // the NUMA node of the GPU's own memory.
   void read_affinity(size_t row, const std::vector<std::string>& words) {
     if (!has_affinity_ || !matrix_.gpu(row)) return;
     const size_t place = matrix_.size() + 1;
@@ -279,7 +279,8 @@ class MatrixParser {
     }
   }
 
-  // "ClusterUUID : 8f1c…" and "CliqueId : 32766" of each GPU. Which GPU is of no importance where all say the same.
+  // Reads "ClusterUUID : 8f1c…" and "CliqueId : 32766" of each GPU. It does not matter which GPU it is if all say the
+  // same.
   void read_fabric() {
     const auto wanted = [](std::string_view line) {
       return line.size() < 256 && (line.find("ClusterUUID") < line.find(':') || line.find("CliqueId") < line.find(':'));

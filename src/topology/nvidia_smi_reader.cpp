@@ -1,4 +1,4 @@
-// From the matrix of `nvidia-smi topo -m` to a machine.
+// Turns the matrix of `nvidia-smi topo -m` into a machine.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -42,12 +42,12 @@ class Sets {
 };
 
 // Whether the matrix sets two devices apart. A GPU whose memory is a NUMA node by itself is SYS away from every NIC,
-// those of its own CPU, too.
+// even from those of its own CPU.
 bool is_apart(const NvidiaSmiMatrix& matrix, size_t i, size_t j) {
   return matrix.at(i, j).relation == Relation::kSystem && matrix.own_numa_node[i] == matrix.own_numa_node[j];
 }
 
-// Pairs of sets (by their roots) that the matrix sets apart: some member of one and some of the other are.
+// Pairs of sets (by their roots) of which the matrix sets apart some member of one and some member of the other.
 std::set<std::pair<size_t, size_t>> sets_apart(const NvidiaSmiMatrix& matrix, const Sets& sets) {
   std::set<std::pair<size_t, size_t>> apart;
   for (size_t i = 0; i < matrix.size(); ++i) {
@@ -58,7 +58,7 @@ std::set<std::pair<size_t, size_t>> sets_apart(const NvidiaSmiMatrix& matrix, co
   return apart;
 }
 
-// The affinities that are known of the members of a set.
+// The known affinities of the members of a set.
 std::set<std::string> affinities_of(const NvidiaSmiMatrix& matrix, const Sets& sets, size_t root) {
   std::set<std::string> known;
   for (size_t i = 0; i < matrix.size(); ++i) {
@@ -82,8 +82,8 @@ void unite(const NvidiaSmiMatrix& matrix, Sets& sets, Fits fits) {
   }
 }
 
-// Devices on one CPU. NV# hides where a GPU sits, so the affinities help; where there are none, devices that nothing
-// sets apart are taken to be on one CPU, in order.
+// Finds the devices on each CPU. NV# hides where a GPU sits, so the affinities help. Without affinities, devices that
+// nothing sets apart are assumed to be on one CPU, in order.
 Sets sockets_of(const NvidiaSmiMatrix& matrix) {
   Sets sets(matrix.size());
   for (size_t i = 0; i < matrix.size(); ++i) {
@@ -122,7 +122,7 @@ class Builder {
   }
 
  private:
-  // What the models of the GPUs tell. PCIe is as the best of them can do.
+  // Uses what the models of the GPUs tell. PCIe is as fast as the best of them.
   void read_models() {
     models_.resize(matrix_.size());
     int best = 0;
@@ -187,10 +187,10 @@ class Builder {
     builder_.join(below, above, LinkKind::kPcie, kAssumedPcieLanes, pcie_gbps_, "assumed");
   }
 
-  // From the ends up: a switch for each set of PIX, one above for each set of PXB, then the CPU.
+  // Adds switches from the ends up: one for each set of PIX, one above for each set of PXB, then the CPU.
   void add_pcie() {
     const Sets sockets = sockets_of(matrix_);
-    std::vector<int> top = device_;  // the highest device yet above each endpoint
+    std::vector<int> top = device_;  // the highest device so far above each endpoint
     add_switches(top, {Relation::kOneSwitch});
     add_switches(top, {Relation::kOneSwitch, Relation::kSwitches});
     std::map<size_t, int> cpus;
@@ -224,7 +224,7 @@ class Builder {
   }
 
   // GPUs that NVLink joins into one net are on a switch if some GPU would need more lanes than any GPU has, or some
-  // pair more than bridges give. Then every cell shows the lanes of a GPU, not of a pair.
+  // pair more than bridges give. Every cell then shows the lanes of a GPU, not those of a pair.
   void add_nvlinks() {
     Sets nets(matrix_.size());
     std::vector<int> sum(matrix_.size()), most(matrix_.size());
@@ -263,8 +263,8 @@ class Builder {
   const std::string& file_;
   const NvidiaSmiAssumptions& assumptions_;
   MachineBuilder builder_;
-  std::vector<int> device_;          // of each label, as the next two
-  std::vector<std::string> models_;  // empty where unknown
+  std::vector<int> device_;          // of each label, as in the next two
+  std::vector<std::string> models_;  // empty if unknown
   std::vector<double> lane_gbps_;
   double pcie_gbps_;
   bool all_known_ = true;

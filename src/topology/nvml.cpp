@@ -12,11 +12,11 @@
 namespace plait {
 namespace {
 
-// The few declarations of NVML that are needed, as its binary interface has them.
+// The few declarations of NVML that are needed, matching its binary interface.
 using NvmlDevice = void*;
 constexpr int kSuccess = 0;
 constexpr int kPeerRead = 0;  // the P2P question "can read"
-constexpr int kPeerOk = 0;    // its good answer
+constexpr int kPeerOk = 0;    // the good answer to it
 constexpr unsigned kMostLinks = 64;
 constexpr unsigned kFieldLinkSpeed = 164;  // 10^6 bytes/s of the link in scope_id
 constexpr unsigned kFieldC2cCount = 170;
@@ -28,7 +28,7 @@ struct NvmlPciInfo {
   char bus_id[32];
 };
 
-// What joins GPUs of several hosts by NVLink. Version 2, which drivers know from 550 on.
+// The NVLink domain that joins GPUs of several hosts. This is version 2, which drivers know from 550 on.
 struct NvmlFabricInfo {
   unsigned version;
   unsigned char cluster_uuid[16];
@@ -67,7 +67,7 @@ class Library {
   Library& operator=(const Library&) = delete;
   bool open() const { return handle_ != nullptr; }
 
-  // Calls the named function; fails like NVML itself where this driver does not have it.
+  // Calls the named function. If this driver does not have it, fails as NVML itself does.
   template <class... Arguments>
   int call(const char* function, Arguments... arguments) const {
     constexpr int kFunctionNotFound = 13;
@@ -76,7 +76,7 @@ class Library {
     return pointer ? pointer(arguments...) : kFunctionNotFound;
   }
 
-  // A field's value as a number; 0 where the driver does not know it.
+  // Returns a field's value as a number; 0 if the driver does not know it.
   double field(NvmlDevice device, unsigned field_id, unsigned scope_id) const {
     NvmlFieldValue value{};
     value.field_id = field_id;
@@ -124,8 +124,8 @@ std::vector<NvmlLink> read_links(const Library& nvml, NvmlDevice device) {
   return links;
 }
 
-// Cluster UUID and clique: two GPUs are in one domain where both are equal. A machine without such a domain has a UUID
-// of zeros.
+// Returns cluster UUID and clique: two GPUs are in one domain if both are equal. A machine without such a domain has a
+// UUID of zeros.
 std::string read_fabric(const Library& nvml, NvmlDevice device) {
   NvmlFabricInfo info{};
   info.version = kFabricInfoVersion;
@@ -176,7 +176,7 @@ NvmlFacts read_all(const Library& nvml) {
   std::vector<NvmlDevice> devices;
   for (unsigned i = 0; i < count; ++i) {
     NvmlDevice device = nullptr;
-    // A GPU that fell off the bus, or that this user may not see, is not there.
+    // A GPU that fell off the bus, or that is hidden from this user, does not count.
     if (nvml.call("nvmlDeviceGetHandleByIndex_v2", i, &device) != kSuccess) continue;
     devices.push_back(device);
     facts.gpus.push_back(read_gpu(nvml, device));

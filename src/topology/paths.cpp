@@ -12,7 +12,7 @@ namespace {
 
 bool has_memory(const Device& device) { return device.kind == DeviceKind::kGpu || device.kind == DeviceKind::kCpu; }
 
-// What data crosses on its way inside a node: never another GPU or a NIC.
+// Devices that data may pass inside a node: never another GPU or a NIC.
 bool passes_bus(const Device& device) {
   return device.kind == DeviceKind::kPcieSwitch || device.kind == DeviceKind::kCpu;
 }
@@ -37,8 +37,8 @@ PathFinder::PathFinder(const Topology& topology) : topology_(topology), edges_(t
   }
 }
 
-// The routes with the fewest hops to the targets nearest to `from`, one to each, by target. Among routes of equal
-// length to one target the widest counts, then the one through lower devices.
+// Returns the routes with the fewest hops to the targets nearest to `from`, one per target, ordered by target. Among
+// routes of equal length to one target the widest counts, then the one through lower devices.
 template <class IsTarget, class MayPass>
 std::vector<PathFinder::Route> PathFinder::nearest(int from, IsTarget is_target, MayPass may_pass) const {
   struct Reached {
@@ -82,7 +82,7 @@ std::vector<PathFinder::Route> PathFinder::nearest(int from, IsTarget is_target,
   return routes;
 }
 
-// From one device of a node to another over PCIe, links between sockets, and NVLinks that end at a CPU.
+// Finds a route from one device of a node to another over PCIe, links between sockets, and NVLinks that end at a CPU.
 std::optional<PathFinder::Route> PathFinder::bus_route(int from, int to) const {
   std::vector<Route> routes = nearest(from, [&](int at) { return at == to; }, passes_bus);
   if (routes.empty()) return std::nullopt;
@@ -114,7 +114,7 @@ Path PathFinder::make_path(PathKind kind, std::vector<Route> legs, int via) cons
   return path;
 }
 
-// One link, or one switch that both GPUs hang on with links of the same kind.
+// Adds one link, or one switch to which both GPUs have links of the same kind.
 void PathFinder::add_gpu_direct(int from, int to, std::vector<Path>& paths) const {
   for (const Edge& out : edges_[static_cast<size_t>(from)]) {
     if (out.neighbour == to) {
@@ -172,7 +172,7 @@ void PathFinder::add_net(int from, int to, std::vector<Path>& paths) const {
     std::vector<Route> between =
         nearest(first.devices.back(), is_nic, [](const Device& d) { return d.kind == DeviceKind::kNetSwitch; });
     if (between.empty()) continue;
-    // The way in was found from the destination outwards.
+    // The second half was found from the destination outwards.
     std::reverse(last.devices.begin(), last.devices.end());
     std::reverse(last.hops.begin(), last.hops.end());
     for (DirectedLink& hop : last.hops) hop.forward = !hop.forward;
@@ -186,7 +186,7 @@ std::vector<Path> PathFinder::between(int from, int to) const {
     if (end < 0 || end >= count)
       fail(ErrorCode::kInvalidArgument, "paths: topology ", topology_.name, " has no device ", end);
     if (device(end).kind == DeviceKind::kMemory) {
-      fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " is reached through its CPU; name that");
+      fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " belongs to a CPU; name that CPU");
     }
     if (!has_memory(device(end))) {
       fail(ErrorCode::kInvalidArgument, "paths: ", device(end).name, " has no memory; name GPUs or CPUs");

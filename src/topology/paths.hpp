@@ -1,4 +1,4 @@
-// The ways from one memory to another, and the links they share (TEM-03).
+// The paths from one memory to another, and the links they share (TEM-03).
 #pragma once
 
 #include <optional>
@@ -10,20 +10,19 @@
 
 namespace plait {
 
-// direct: one hop or one switch. Between GPUs: one NVLink or xGMI link, an NVSwitch, or a PCIe switch that both hang on
-// (peer to
-//         peer; Path::medium tells it from NVLink). Between a GPU and host memory: no link between sockets is crossed.
+// direct: one hop or one switch. Between GPUs: one NVLink or xGMI link, an NVSwitch, or a PCIe switch that both are on
+//         (peer to peer; Path::medium tells it from NVLink). Between a GPU and host memory: no link between sockets is
+//         crossed.
 // host:   between GPUs: staged in the memory of the CPU nearest to the source, device to host and then host to device.
 //         Otherwise: crosses links between sockets.
-// relay:  through the memory of another GPU, an NVLink or xGMI link of its own on both hops. A switch gives no relays:
-// both ways
-//         would share the GPU's lanes.
+// relay:  through the memory of another GPU, with an NVLink or xGMI link of its own on both hops. A switch gives no
+//         relays: both hops would share the GPU's lanes.
 // net:    through NICs to another node.
-// An NVSwitch of no node gives direct paths between GPUs of different nodes as well.
+// An NVSwitch of no node also gives direct paths between GPUs of different nodes.
 enum class PathKind : uint8_t { kDirect, kHost, kRelay, kNet };
 const char* name(PathKind kind);  // "direct", "host", "relay", "net"
 
-// A link in one of its two directions.
+// One of the two directions of a link.
 struct DirectedLink {
   int link;      // index into Topology::links
   bool forward;  // from Link::a to Link::b
@@ -33,23 +32,23 @@ struct DirectedLink {
 struct Path {
   PathKind kind;
   std::vector<int> devices;        // from source to destination, both included
-  std::vector<DirectedLink> hops;  // one fewer
-  double gbps;                     // of the narrowest link, 10^9 bytes/s; what staged chunks reach once they overlap
+  std::vector<DirectedLink> hops;  // one fewer than devices
+  double gbps;                     // of the narrowest link, 10^9 bytes/s; staged chunks reach it once they overlap
   LinkKind medium;                 // of the narrowest link
   int via = -1;                    // host: the CPU that stages; relay: the GPU; else -1
 };
 
-// Answers for one topology, which must outlive it and not change.
+// Finds the paths of one topology, which must outlive it and not change.
 class PathFinder {
  public:
   explicit PathFinder(const Topology& topology);
 
-  // All paths between two memories, of GPUs or of CPU sockets (which stand for their memory): direct ones first, then
-  // the others by bandwidth, equal ones host before relay, and lower devices first. At most one host path, one relay
-  // path for each other GPU, and one net path for each NIC that is nearest to an end. Fails with kInvalidArgument where
-  // an end has no memory or both are the same.
+  // Returns all paths between two memories, of GPUs or of CPU sockets (which stand for their memory). Direct paths come
+  // first, the others by bandwidth; among equal ones host comes before relay, and lower devices come first. There are
+  // at most one host path, one relay path for each other GPU, and one net path for each NIC that is nearest to an end.
+  // Fails with kInvalidArgument if an end has no memory or both ends are the same.
   std::vector<Path> between(int from, int to) const;
-  // The first of between(); nothing where no path exists.
+  // Returns the first of between(), or no value if there is no path.
   std::optional<Path> best(int from, int to) const;
 
  private:
@@ -77,8 +76,8 @@ class PathFinder {
   std::vector<std::vector<Edge>> edges_;  // of each device, by neighbour and link
 };
 
-// The links that both paths cross in the same direction, in order of index. Opposite directions do not disturb each
-// other.
+// Returns the links that both paths cross in the same direction, in order of index. Opposite directions do not disturb
+// each other.
 std::vector<DirectedLink> shared_links(const Path& a, const Path& b);
 
 // "gpu0 -> cpu0 -> gpu1, host, 75 GB/s"

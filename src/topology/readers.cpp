@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
 
-// Fills in the model where a machine file does not say it.
+// Fills in the model if a machine file does not state it.
 void state_model(Topology& topology, const std::string& file, const GpuModel& model) {
   bool used = false;
   for (Device& device : topology.devices) {
@@ -38,7 +38,7 @@ std::string stem(const std::string& path) {
 }
 
 void fail_model_is_known(const std::string& file) {
-  fail(ErrorCode::kInvalidArgument, file, ": says itself which GPUs these are; state a model for other files only");
+  fail(ErrorCode::kInvalidArgument, file, ": already says which GPUs these are; state a model only for other files");
 }
 
 }  // namespace internal
@@ -52,7 +52,7 @@ Topology parse_topology(std::string_view text, const std::string& file, const Gp
     if (gpu_model) state_model(topology, file, *gpu_model);
     return topology;
   }
-  // A matrix has no magic word, and people keep it with all they know of a machine, in HTML as well.
+  // A matrix has no magic word, and people keep it together with all they know of a machine, even in HTML.
   const bool markup = start.substr(0, 1) == "<";
   if (markup ? internal::has_nvidia_smi_matrix(text) : internal::has_nvidia_smi_line(text)) {
     NvidiaSmiAssumptions assumptions;

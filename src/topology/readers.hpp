@@ -1,6 +1,6 @@
-// Machines from text, in the forms that people have. All fail with kInvalidInput, `FILE:LINE: expected X, found Y`, and
-// give a topology that validate() accepts. `file` is used in messages and, without its folders and ending, as the name
-// of a machine whose text has none.
+// Reads machines from text, in the forms that people have. All readers fail with kInvalidInput, `FILE:LINE: expected X,
+// found Y`, and return a topology that validate() accepts. `file` is used in messages. Without its folders and ending,
+// it is also the name of a machine whose text has none.
 #pragma once
 
 #include <string>
@@ -12,38 +12,38 @@
 
 namespace plait {
 
-// Our own form; machines/*.json and docs/topology.md show it.
+// Reads Plait's own form, which machines/*.json and docs/topology.md show.
 Topology parse_machine_json(std::string_view text, const std::string& file);
-// The same form; parse_machine_json(to_json(t), …) == t for every valid t.
+// Writes the same form: parse_machine_json(to_json(t), …) == t for every valid t.
 std::string to_json(const Topology& topology);
 
-// NCCL's topology file, as NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE reads it, of all versions since 2.5. Unknown
-// elements and attributes are ignored. All NVSwitches of a node become one device, since NVLink spreads over them. CPUs
-// with different host_hash become different nodes, joined as replicate() joins them. RCCL's files, with xGMI links, are
-// read, too. `gpu_model` is that of GPUs whose compute capability the file does not say.
+// Reads NCCL's topology file, as NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE reads it, of all versions since 2.5, and
+// RCCL's files with xGMI links. Unknown elements and attributes are ignored. All NVSwitches of a node become one
+// device, since NVLink spreads over them. CPUs with different host_hash become different nodes, joined as in
+// replicate(). `gpu_model` is the model of GPUs whose compute capability the file does not state.
 Topology parse_nccl_xml(std::string_view text, const std::string& file, const GpuModel* gpu_model = nullptr);
 
-// What the matrix of `nvidia-smi topo -m` does not tell.
+// Assumptions about what the matrix of `nvidia-smi topo -m` does not tell.
 struct NvidiaSmiAssumptions {
   double nvlink_lane_gbps = kAssumedNvlinkLaneGbps;
   double pcie_gbps = ::plait::pcie_gbps(kAssumedPcieGigatransfers, kAssumedPcieLanes);
-  const GpuModel* gpu_model = nullptr;  // says both, where it is known
+  const GpuModel* gpu_model = nullptr;  // tells both, if it is known
 };
-// The text of `nvidia-smi topo -m`, old or new, with or without NICs, affinities and legend, as printed or as pasted,
-// also somewhere in a long report; lines of `nvidia-smi -L` in that tell the models. GPUs that show more lanes than a
-// GPU has, or more than bridges join, are taken to be on an NVSwitch.
+// Reads the text of `nvidia-smi topo -m`, old or new, with or without NICs, affinities and legend, as printed or as
+// pasted, also inside a long report. Lines of `nvidia-smi -L` there tell the models. GPUs that show more lanes than a
+// GPU has, or more than bridges join, are assumed to be on an NVSwitch.
 Topology parse_nvidia_smi(std::string_view text, const std::string& file, const NvidiaSmiAssumptions& assumptions = {});
 
-// Any of the above, recognised by its content. `gpu_model` is that of the GPUs of which the text does not say it; where
-// there are none, that is refused with kInvalidArgument.
+// Reads any of the above, recognised by its content. `gpu_model` is the model of the GPUs whose model the text does not
+// state. Refused with kInvalidArgument if there are no such GPUs.
 Topology parse_topology(std::string_view text, const std::string& file, const GpuModel* gpu_model = nullptr);
-// The same for a file of at most 64 MiB; "-" is standard input.
+// Reads a file of at most 64 MiB in any of these forms. "-" is standard input.
 Topology read_topology(const std::string& path, const GpuModel* gpu_model = nullptr);
 
 namespace internal {
-// "machines/dgx1.v2.json" -> "dgx1.v2"; the name of a machine whose text has none.
+// "machines/dgx1.v2.json" -> "dgx1.v2": the name of a machine whose text has none.
 std::string stem(const std::string& path);
-// Throws kInvalidArgument: a model was stated that the file states already.
+// Throws kInvalidArgument: the user stated a model that the file states already.
 [[noreturn]] void fail_model_is_known(const std::string& file);
 }  // namespace internal
 

@@ -1,4 +1,4 @@
-// Copies of one machine, joined by network switches.
+// Copies one machine and joins the copies by network switches.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -23,8 +23,8 @@ int add_switch(Topology& topology, int number, const char* model) {
 
 struct Rack {
   int switch_device;
-  int nics = 0;     // of the nodes that are there
-  double gbps = 0;  // what these NICs carry
+  int nics = 0;     // of the nodes that exist
+  double gbps = 0;  // bandwidth of these NICs
   int node_count = 0;
 };
 
@@ -86,14 +86,15 @@ Topology replicate(const Topology& machine, int nodes) {
       gpus > kMostJoinedGpus) {
     fail(ErrorCode::kInvalidArgument, "replicate: ", nodes, " copies of topology ", machine.name,
          " are too many: at most ", kMostDevices, " devices, ", kMostLinks, " links, and ", kMostJoinedGpus,
-         " GPUs on one NVSwitch are taken");
+         " GPUs on one NVSwitch are allowed");
   }
   Topology result = machine;
   result.nodes = nodes;
   result.devices.clear();
   result.links.clear();
-  result.open_links.clear();                       // what a copy's links lead to is not known
-  std::vector<int> place(machine.devices.size());  // of the machine's devices in the result, of the node that is copied
+  result.open_links.clear();  // the targets of a copy's links are not known
+  std::vector<int> place(
+      machine.devices.size());  // indices in the result of the machine's devices, for the node that is being copied
   for (int node = 0; node < nodes; ++node) {
     for (size_t i = 0; i < machine.devices.size(); ++i) {
       Device device = machine.devices[i];

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without white space at its end; empty where it cannot be read.
+// Reads a small file, without white space at its end. Empty if it cannot be read.
 std::string read_small(const fs::path& path) {
   std::string text = read_small_file(path.string());
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
@@ -33,7 +33,7 @@ std::optional<Number> leading_number(const std::string& text) {
   return value;
 }
 
-// Names in a folder, sorted; nothing where it cannot be read.
+// Lists the names in a folder, sorted. Empty if it cannot be read.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -44,7 +44,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// The number behind `prefix` in names like "cpu12"; others are left out.
+// Lists the numbers behind `prefix` in names like "cpu12". Other names are left out.
 std::vector<int> numbers_in(const fs::path& folder, const std::string& prefix) {
   std::vector<int> numbers;
   for (const std::string& name : names_in(folder)) {
@@ -74,7 +74,7 @@ std::vector<int> parse_list(const std::string& text) {
   return numbers;
 }
 
-// The text behind "key :" in /proc/cpuinfo, where it first comes.
+// Returns the first text behind "key :" in /proc/cpuinfo.
 std::string cpuinfo_value(const std::string& text, const std::string& key) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
@@ -96,8 +96,8 @@ double memory_gb_of(const std::string& meminfo) {
   return kibibytes ? *kibibytes * 1024 / 1e9 : 0;
 }
 
-// What the firmware's table of memory (HMAT) says of a NUMA node and the CPUs next to it, in 10^9 bytes/s: the lesser
-// of reading and writing; 0 where it says nothing. `access1` counts CPUs only, `access0` whatever is nearest.
+// Reads the firmware's memory table (HMAT) for a NUMA node and the CPUs next to it, in 10^9 bytes/s: the lesser of
+// reading and writing, or 0 if it says nothing. `access1` counts CPUs only, `access0` counts whatever is nearest.
 double memory_gbps_of(const fs::path& node) {
   for (const char* access : {"access1", "access0"}) {
     const auto megabytes = [&](const char* file) {
@@ -113,10 +113,10 @@ struct Cpu {
   int package = 0;
   int core = 0;
   int numa = 0;
-  int set = 0;  // the CPUs that belong together have the same
+  int set = 0;  // equal for CPUs that belong together
 };
 
-// Joins CPUs of one package and of one NUMA node; the smallest CPU number names each set.
+// Joins CPUs of one package and of one NUMA node. The smallest CPU number names each set.
 void unite(std::map<int, Cpu>& cpus) {
   for (auto& [number, cpu] : cpus) cpu.set = number;
   for (bool changed = true; changed;) {
@@ -160,7 +160,7 @@ void Sysfs::read_sockets() {
   for (const int number : numbers_in(system / "cpu", "cpu")) {
     const fs::path topology = system / "cpu" / ("cpu" + std::to_string(number)) / "topology";
     const auto package = leading_number<int>(read_small(topology / "physical_package_id"));
-    if (!package) continue;  // offline
+    if (!package) continue;  // the CPU is offline
     const auto core = leading_number<int>(read_small(topology / "core_id"));
     cpus[number] = {std::max(*package, 0), core.value_or(number), 0, number};
   }
@@ -193,7 +193,7 @@ void Sysfs::read_sockets() {
     socket.memory_gb += memory_of_numa[cpu.numa];
     socket.memory_gbps += gbps_of_numa[cpu.numa];
   }
-  // Of a socket's NUMA nodes all have to be known.
+  // All NUMA nodes of a socket have to be known.
   for (const auto& [numa, socket] : socket_of_numa_) {
     if (gbps_of_numa[numa] == 0) sockets_[static_cast<size_t>(socket)].memory_gbps = 0;
   }

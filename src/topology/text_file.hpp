@@ -1,4 +1,5 @@
-// A whole text file in memory, with the refusals that a user meets: no such file, a directory, too large, not UTF-8.
+// Reads a whole text file, and refuses what users meet: no such file, a directory, a file that is too large or not
+// UTF-8.
 #pragma once
 
 #include <cstddef>

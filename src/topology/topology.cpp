@@ -29,7 +29,7 @@ bool parse_kind(std::string_view text, const std::array<const char*, kCount>& na
   return false;
 }
 
-// Which kinds of device may stand at the ends of a link.
+// Whether a link of this kind may end at a device of this kind.
 bool may_join(LinkKind link, DeviceKind device) {
   switch (link) {
     case LinkKind::kNvlink:
@@ -115,11 +115,11 @@ void validate_open_links(const Topology& topology) {
   }
 }
 
-// How many devices and links there are decides how long all else takes. GPUs of one net are compared pair by pair.
+// The numbers of devices and links decide how long everything else takes. GPUs of one net are compared pair by pair.
 void validate_size(const Topology& topology) {
   if (topology.devices.size() > kMostDevices || topology.links.size() + topology.open_links.size() > kMostLinks) {
     fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": has ", topology.devices.size(), " devices and ",
-         topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are taken");
+         topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are allowed");
   }
 }
 

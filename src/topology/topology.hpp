@@ -1,4 +1,5 @@
-// The machine as a graph: devices joined by links (NVG-33). A plain value; readers make it, everything else only reads.
+// The machine as a graph: devices joined by links (NVG-33). It is a plain value, which readers make and all others only
+// read.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace plait {
 
-// The memory of a CPU socket is a device where its bandwidth is known or assumed; without one it costs nothing.
+// The memory of a CPU socket is a device if its bandwidth is known or assumed. Without such a device it costs nothing.
 enum class DeviceKind : uint8_t { kGpu, kCpu, kMemory, kNvSwitch, kPcieSwitch, kNic, kNetSwitch };
 inline constexpr int kDeviceKindCount = 7;
 // xGMI joins AMD's GPUs as NVLink joins NVIDIA's. Socket links join CPU sockets: X-bus, UPI, QPI, Infinity Fabric.
@@ -19,34 +20,35 @@ inline constexpr int kLinkKindCount = 6;
 // "gpu", "cpu", "memory", "nvswitch", "pcieswitch", "nic", "netswitch"; also the start of a device's name.
 const char* name(DeviceKind kind);
 const char* name(LinkKind kind);  // "nvlink", "xgmi", "pcie", "socket", "memory", "network"
-// The reverse of name(); false where the text names nothing.
+// Parses a name. Returns false if the text names nothing.
 bool parse(std::string_view text, DeviceKind& kind);
 bool parse(std::string_view text, LinkKind& kind);
-// Links made for GPUs, over which they load and store in each other's memory: NVLink and xGMI.
+// Whether links of this kind were made for GPUs, which load and store in each other's memory over them: NVLink and
+// xGMI.
 inline bool joins_gpus(LinkKind kind) { return kind == LinkKind::kNvlink || kind == LinkKind::kXgmi; }
 
-// The node of a device that belongs to no node: a network switch, or an NVSwitch outside, which joins GPUs of several
-// nodes to one NVLink domain (GB200 NVL72).
+// The node of a device that belongs to no node: a network switch, or an NVSwitch outside of nodes that joins GPUs of
+// several nodes to one NVLink domain (GB200 NVL72).
 inline constexpr int kNoNode = -1;
 
-// What a topology may hold: more than any machine has, and little enough that a file of any content is read, or
-// refused, in seconds and in memory that every computer has.
+// Limits of a topology. They are more than any machine has, and small enough that a file of any content is read or
+// refused in seconds, in memory that every computer has.
 inline constexpr size_t kMostDevices = size_t{1} << 20;
 inline constexpr size_t kMostLinks = size_t{1} << 21;
-// GPUs that NVLink or xGMI join into one net, directly or not.
+// GPUs that NVLink or xGMI joins into one net, directly or not.
 inline constexpr size_t kMostJoinedGpus = 4096;
 
 struct Device {
   DeviceKind kind = DeviceKind::kGpu;
-  std::string name;  // unique in the topology: "gpu0", or "n1.gpu0" where there are several nodes
+  std::string name;  // unique in the topology: "gpu0", or "n1.gpu0" if there are several nodes
   int node = 0;
-  std::string model;     // for people; empty where unknown
-  std::string bus_id;    // PCI address "0000:17:00.0" in small letters; empty where unknown
-  std::string uuid;      // of a GPU, as its driver gives it: "GPU-5a1b…"; empty where unknown
-  std::string fabric;    // of a GPU: the NVLink domain that spans hosts, equal for all in it; empty where there is none
-  int cores = 0;         // of a CPU socket; 0 where unknown
-  double memory_gb = 0;  // 10^9 bytes of a CPU socket; 0 where unknown
-  double port_gbps = 0;  // what a NIC's ports carry per direction, 10^9 bytes/s; 0 where unknown
+  std::string model;     // for people; empty if unknown
+  std::string bus_id;    // PCI address "0000:17:00.0" in small letters; empty if unknown
+  std::string uuid;      // of a GPU, as its driver gives it: "GPU-5a1b…"; empty if unknown
+  std::string fabric;    // of a GPU: the NVLink domain that spans hosts, equal for all in it; empty if there is none
+  int cores = 0;         // of a CPU socket; 0 if unknown
+  double memory_gb = 0;  // 10^9 bytes of a CPU socket; 0 if unknown
+  double port_gbps = 0;  // of a NIC's ports per direction, 10^9 bytes/s; 0 if unknown
   std::string source;    // where these facts come from
   bool operator==(const Device&) const = default;
 };
@@ -60,7 +62,8 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-// A link to a GPU that is not in the topology, since it is not visible where that was read; for merge().
+// A link to a GPU that is not in the topology, because the process that read it could not see that GPU. merge() uses
+// it.
 struct OpenLink {
   int device = 0;      // index into Topology::devices
   std::string bus_id;  // of the GPU at the other end
@@ -73,8 +76,8 @@ struct OpenLink {
 
 // How copies of a machine are joined into a cluster; see replicate().
 struct Network {
-  // 0: one switch with full bisection joins all nodes. Else: racks of so many nodes, each with a switch of its own, and
-  // uplinks to one top switch.
+  // 0: one switch with full bisection joins all nodes. Otherwise racks have this many nodes. Each rack has a switch of
+  // its own, with uplinks to one top switch.
   int rack_nodes = 0;
   // Bandwidth of a rack's uplink over the bandwidth of all NICs of a full rack, in (0, 1] (UEN-29: 1/3).
   double bisection = 1;
@@ -85,8 +88,7 @@ struct Network {
 struct Topology {
   std::string name;
   std::string source;  // where the whole comes from, and what was assumed
-  // What to know before the figures are believed: what the source lacks, what was left out of it or assumed in its
-  // place.
+  // Notes for users to read before they believe the figures: what the source lacks, and what was left out or assumed.
   std::vector<std::string> notes;
   int nodes = 1;
   std::vector<Device> devices;
@@ -94,34 +96,34 @@ struct Topology {
   std::vector<OpenLink> open_links;
   Network network;
 
-  int add_device(Device device);  // gives its index
+  int add_device(Device device);  // returns its index
   void add_link(Link link) { links.push_back(std::move(link)); }
   bool operator==(const Topology&) const = default;
 };
 
-// Throws kInvalidInput, naming the device or link, unless: names are unique and not empty; every device lies in a node
-// below `nodes` or, for network switches and NVSwitches, in none; links join two different known devices of kinds that
-// fit the link's kind, at most once per kind; widths are at least 1 and bandwidths positive and finite; links other
-// than network links stay inside a node or lead from a node to an NVSwitch of no node; and there are no more devices,
-// links and joined GPUs than the bounds above.
+// Throws kInvalidInput, naming the device or link, unless the following holds. Names are unique and not empty. Every
+// device lies in a node below `nodes`; network switches and NVSwitches may lie in none. Links join two different known
+// devices of kinds that fit the link's kind, at most once per kind. Widths are at least 1, and bandwidths positive and
+// finite. Links other than network links stay inside a node or lead from a node to an NVSwitch of no node. There are no
+// more devices, links and joined GPUs than the limits above.
 void validate(const Topology& topology);
 
-// Indices of all devices of one kind, in order; of one node where `node` is given.
+// Returns the indices of all devices of one kind, in order; only those of one node if `node` is given.
 std::vector<int> devices_of(const Topology& topology, DeviceKind kind);
 std::vector<int> devices_of(const Topology& topology, DeviceKind kind, int node);
-// The device of that name; fails with kInvalidArgument and the names of that kind of device.
+// Returns the device of that name. Fails with kInvalidArgument and the names of that kind of device.
 int device_named(const Topology& topology, std::string_view name);
 
-// `nodes` copies of a machine of one node, joined as topology.network says: network switches become devices, so that
-// links that paths share can be seen. An NVSwitch of no node joins all copies. Devices of nodes are renamed "n0.gpu0",
-// "n1.gpu0", …; one node stays as it is. Fails with kInvalidArgument where the machine has several nodes already, or
-// nothing that could join them, or copies would be more than topologies may hold.
+// Returns `nodes` copies of a machine of one node, joined as topology.network says. Network switches become devices, so
+// that it shows which links paths share. An NVSwitch of no node joins all copies. Devices of nodes are renamed
+// "n0.gpu0", "n1.gpu0", …; one node stays as it is. Fails with kInvalidArgument if the machine has several nodes
+// already, or nothing that could join them, or if copies would exceed the limits of topologies.
 Topology replicate(const Topology& machine, int nodes);
-// Joins the NICs of a topology whose nodes are there but not yet the network; what replicate() does after copying.
+// Joins the NICs of a topology that has its nodes but not yet the network. replicate() does this after copying.
 void join_nodes(Topology& topology);
 
-// The same machine with only these GPUs (indices of devices, each once, in any order). Everything else stays, and the
-// GPUs keep their names and their order.
+// Returns the same machine with only these GPUs (indices of devices, each once, in any order). Everything else stays,
+// and the GPUs keep their names and their order.
 Topology select(const Topology& topology, const std::vector<int>& gpus);
 
 }  // namespace plait

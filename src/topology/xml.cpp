@@ -16,7 +16,7 @@ bool is_name_character(char c) {
          c == '.' || c == ':' || byte >= 0x80;
 }
 
-// What a message shows of text that may be anything.
+// Shows text that may hold anything in a message.
 std::string excerpt(std::string_view text) {
   if (text.empty()) return "the end of the text";
   std::string shown;
@@ -70,7 +70,8 @@ class Parser {
     advance(found + close.size() - position_);
   }
 
-  // Stops at the '<' of an element or a closing tag, or at the end. Outside the root only white space is text.
+  // Stops at the '<' of an element or a closing tag, or at the end. Outside the root, only white space may be between
+  // them.
   void skip_between_elements(bool outside_root) {
     for (;;) {
       if (outside_root) {
@@ -100,7 +101,8 @@ class Parser {
     return std::string(text_.substr(start, position_ - start));
   }
 
-  // One of the five entities, or a character number; numbers beyond ASCII become '?', since no topology needs them.
+  // Parses one of the five entities, or a character number. Numbers beyond ASCII become '?', since no topology needs
+  // them.
   char parse_entity() {
     static constexpr std::pair<std::string_view, char> kEntities[] = {
         {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}};
@@ -140,7 +142,7 @@ class Parser {
     return value;
   }
 
-  // The attributes up to, not including, '>' or '/>'.
+  // Parses the attributes up to, but not including, '>' or '/>'.
   void parse_attributes(XmlElement& element) {
     for (;;) {
       const bool separated = is_space(peek());

@@ -1,6 +1,6 @@
-// The part of XML that topology files use: elements and attributes. Comments, the prolog, processing instructions,
-// CDATA and text between elements are skipped; document types are refused, so there are no entities but the five
-// built-in ones and character numbers, and nothing can expand.
+// Parses the part of XML that topology files use: elements and attributes. Comments, the prolog, processing
+// instructions, CDATA and text between elements are skipped. Document types are refused, so there are no entities but
+// the five built-in ones and character numbers, and nothing can expand.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct XmlElement {
   std::vector<XmlElement> children;
   int line = 0;
 
-  // The attribute's text; null where it is missing.
+  // Returns the attribute's text; null if it is missing.
   const std::string* find(std::string_view attribute) const;
 };
 

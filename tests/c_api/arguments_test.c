@@ -36,7 +36,7 @@ static void test_init(void) {
   FAILS(plaitCommInitRank(&comm, 2, id, -1), plaitInvalidArgument, "rank is -1");
   plaitUniqueId zeros;
   memset(&zeros, 0, sizeof(zeros));
-  FAILS(plaitCommInitRank(&comm, 1, zeros, 0), plaitInvalidArgument, "are no Plait id");
+  FAILS(plaitCommInitRank(&comm, 1, zeros, 0), plaitInvalidArgument, "are not a Plait id");
   OK(plaitCommInitRank(&comm, 1, id, 0));
   plaitComm_t again = comm;
   FAILS(plaitCommInitRank(&again, 1, id, 0), plaitInvalidArgument, "already used");

@@ -218,7 +218,7 @@ static void mismatched_split(int rank, int ranks, plaitUniqueId id) {
   int values[2] = {0};
   FAILS(rank == 0 ? plaitCommSplit(comm, 0, 0, &part, NULL)
                   : plaitAllGather(&values[rank], values, 1, plaitInt, comm, NULL),
-        plaitInvalidUsage, "rank 0 called division of the communicator");
+        plaitInvalidUsage, "rank 0 called split of the communicator");
   OK(plaitCommDestroy(comm));
 }
 

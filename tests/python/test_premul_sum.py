@@ -68,13 +68,13 @@ def test_any_kind_of_number_is_a_factor(alone):
 
 
 BAD = [
-    (np.int32, 0.5, "the scalar 0.5 is no int32: it is not whole"),
-    (np.int32, float("nan"), "is no int32: it is not a number"),
-    (np.int8, 128, "the scalar 128 is no int8: it does not fit"),
-    (np.uint8, -1, "the scalar -1 is no uint8: it does not fit"),
+    (np.int32, 0.5, "the scalar 0.5 is not a int32: it is not whole"),
+    (np.int32, float("nan"), "is not a int32: it is not a number"),
+    (np.int8, 128, "the scalar 128 is not a int8: it does not fit"),
+    (np.uint8, -1, "the scalar -1 is not a uint8: it does not fit"),
     (np.int64, 1e19, "it does not fit"),
     (np.int64, float("inf"), "it does not fit"),
-    (np.float16, 1e5, "the scalar 100000 is no float16: it is too large"),
+    (np.float16, 1e5, "the scalar 100000 is not a float16: it is too large"),
     (np.float32, 10**200, "it is too large"),
 ]
 

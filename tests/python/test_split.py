@@ -110,7 +110,7 @@ def test_all_ranks_hear_of_arguments_that_cannot_be_used(arguments, named, words
 
 def test_only_some_split():
     def rank(communicator):
-        with pytest.raises(plait.Mismatch, match="rank 0 called division of the communicator"):
+        with pytest.raises(plait.Mismatch, match="rank 0 called split of the communicator"):
             if communicator.rank == 0:
                 communicator.split(0)
             else:

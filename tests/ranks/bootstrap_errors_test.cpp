@@ -50,14 +50,14 @@ TEST(BootstrapErrorsAlone, RankZeroMissing) {
   const UniqueId job = new_job();
   EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(job, 1, 2, within(0.2)); }, 0),
                   "timeout: rank 1 of 2: rank 0 did not take part within 0.2 s"));
-  // Somebody listens, but nobody calls.
+  // A socket listens, but nobody answers.
   const RendezvousPoint point = RendezvousPoint::create();
   EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(0.2)); }, 0),
                   "timeout: rank 1 of 2: rank 0 did not take part within 0.2 s"));
   EXPECT_LT(seconds_since(begin), 2);
 }
 
-// `waits` makes its rank wait long; an interrupt must end that, and soon.
+// `waits` makes its rank wait long. An interrupt must end that, and soon.
 void expect_interruptible(const std::function<void(const BootstrapOptions&)>& waits) {
   BootstrapOptions options = within(60);
   int heard = 0;
@@ -132,7 +132,7 @@ TEST(BootstrapErrorsAlone, ArgumentsThatCannotBeRight) {
     return outcome_of([&](int) { Bootstrap::create(id, rank, size, within(seconds)); }, 0);
   };
   const UniqueId id = new_job();
-  EXPECT_TRUE(has(outcome(UniqueId(), 0, 1, 1), "these 128 bytes are no Plait id"));
+  EXPECT_TRUE(has(outcome(UniqueId(), 0, 1, 1), "these 128 bytes are not a Plait id"));
   EXPECT_TRUE(has(outcome(id, 3, 3, 1), "rank 3 of 3 ranks; they are 0 to 2"));
   EXPECT_TRUE(has(outcome(id, -1, 3, 1), "rank -1 of 3 ranks"));
   EXPECT_TRUE(has(outcome(id, 0, 0, 1), "a communicator of 0 ranks"));
@@ -211,7 +211,7 @@ TEST_P(BootstrapErrors, RankZeroThatDoesNotCallIsNamed) {
   EXPECT_TRUE(has(outcomes[1], "did not answer in barrier within 0.7 s"));
 }
 
-// Runs two ranks that make different calls; both must hear of it.
+// Runs two ranks that make different calls. Both must hear of it.
 Outcomes BootstrapErrors::run_differing(const std::function<void(Bootstrap&)>& rank_zero,
                                         const std::function<void(Bootstrap&)>& other) {
   const UniqueId id = new_meeting();
@@ -251,7 +251,7 @@ TEST_P(BootstrapErrors, WhatRankZeroCannotDoFailsEverywhere) {
   const auto begin = Clock::now();
   const Outcomes outcomes =
       run_threads(3, [&](int rank) { Bootstrap::create(id, rank, 3, within(10)).broadcast_descriptor(-1); });
-  EXPECT_TRUE(has(outcomes[0], "invalid argument: rank 0 broadcasts -1, which is no descriptor"));
+  EXPECT_TRUE(has(outcomes[0], "invalid argument: rank 0 broadcasts -1, which is not a descriptor"));
   EXPECT_TRUE(has(outcomes[1], "told by rank 0: rank 0 failed during broadcast_descriptor"));
   EXPECT_TRUE(has(outcomes[2], "told by rank 0: rank 0 failed during broadcast_descriptor"));
   EXPECT_LT(seconds_since(begin), 5);
@@ -265,7 +265,7 @@ TEST_P(BootstrapErrors, ADescriptorThatIsNoneFailsEverywhere) {
       Bootstrap::create(id, rank, 3, within(10)).all_gather_descriptors(rank == wrong ? -1 : 0);
     });
     EXPECT_TRUE(has(outcomes[static_cast<size_t>(wrong)],
-                    "invalid argument: rank " + std::to_string(wrong) + " gives all ranks -1, which is no descriptor"));
+                    "invalid argument: rank " + std::to_string(wrong) + " gives all ranks -1, which is not a descriptor"));
     for (const int rank : {0, 1, 2}) {
       if (rank == wrong) continue;
       EXPECT_TRUE(has(outcomes[static_cast<size_t>(rank)], "peer failed: rank " + std::to_string(rank)));
@@ -284,7 +284,8 @@ TEST_P(BootstrapErrors, ARankWithoutRoomForDescriptorsFailsEverywhere) {
       if (rank == full) {
         const int next = ::dup(0);
         ::close(next);
-        // Room for two: over TCP they go to the second meeting, else to the first descriptors.
+        // Room for two descriptors: over TCP ranks use them in the second rendezvous, otherwise for the first
+        // descriptors.
         const rlimit limit{static_cast<rlim_t>(next) + 2, static_cast<rlim_t>(next) + 2};
         require(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
       }
@@ -358,7 +359,7 @@ TEST(BootstrapErrorsAlone, AClosedBootstrapSaysWhy) {
   EXPECT_TRUE(has(outcome_of([&](int) { failed.barrier(); }, 0), "it failed before: rank 0 broadcasts -1"));
 }
 
-// Ranks that met over TCP meet again to pass a descriptor; one that ends between is named at once all the same.
+// Ranks that met over TCP meet again to pass a descriptor. A rank that ends in between is named at once all the same.
 TEST(BootstrapErrorsAlone, ARankThatEndsBetweenTwoMeetingsIsNamedToAll) {
   const UniqueId id = new_id();
   const auto begin = Clock::now();
@@ -382,7 +383,7 @@ TEST(BootstrapErrorsAlone, ARankThatEndsBetweenTwoMeetingsIsNamedToAll) {
     frame.sequence = 2;
     send_all(link.socket.get(), bytes_of(frame), deadline);
     read_result(0);
-    read_result(sizeof(UniqueId));  // where to meet again
+    read_result(sizeof(UniqueId));  // the place of the second rendezvous
   });
   EXPECT_TRUE(has(outcomes[0], "peer failed: rank 0: rank 1 (pid "));
   EXPECT_TRUE(has(outcomes[0], " of 3 ended or closed its communicator during broadcast_descriptor"));
@@ -391,7 +392,7 @@ TEST(BootstrapErrorsAlone, ARankThatEndsBetweenTwoMeetingsIsNamedToAll) {
   EXPECT_LT(seconds_since(begin), 5);
 }
 
-// The same in the middle of an exchange: all have said that they take part, one then ends without its descriptor.
+// The same in the middle of an exchange: all have joined the call, and one then ends without sending its descriptor.
 TEST(BootstrapErrorsAlone, ARankThatEndsInAnExchangeIsNamedToAll) {
   const UniqueId id = new_job();
   const auto begin = Clock::now();
@@ -421,7 +422,7 @@ TEST(BootstrapErrorsAlone, ARankThatEndsInAnExchangeIsNamedToAll) {
 
 // --- ranks that know the secret and are wrong all the same ---
 
-// Rank 0 of two, and one caller with this hello and a good proof; returns what rank 0 and the caller were told.
+// Rank 0 of two, and one caller with this hello and a good proof. Returns what rank 0 and the caller were told.
 Outcomes BootstrapErrors::meet_with_hello(const Hello& hello) {
   const UniqueId id = new_job();
   return run_threads(2, [&](int rank) {
@@ -458,7 +459,7 @@ TEST_P(BootstrapErrors, AnotherVersionOfRankZeroIsNamed) {
   const RendezvousPoint point = new_point();
   std::thread rank_zero([&] {
     play_rank_zero(point.listener(), [&](const Hello& hello) {
-      // The tag covers the version, so a newer library makes it over its own.
+      // The tag covers the version, so a newer library computes it over its own.
       return make_challenge(point.id().secret, hello, random_128_bits(), kBootstrapVersion + 1);
     });
   });

@@ -1,4 +1,4 @@
-// What the log says of ranks that are long in coming.
+// The log about ranks that are long in coming.
 #include <gtest/gtest.h>
 
 #include <functional>

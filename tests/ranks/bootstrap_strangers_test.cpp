@@ -1,4 +1,4 @@
-// Ranks must meet in time whatever strangers do at the door, and nobody must be taken for a rank who is none.
+// Ranks must meet in time whatever strangers do at the listening socket, and no stranger must be taken for a rank.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,13 +17,13 @@
 namespace plait {
 namespace {
 
-// True where rank 0 hangs up within `seconds`, having sent at most a challenge.
+// Returns true if rank 0 hangs up within `seconds`, after sending at most a challenge.
 bool is_refused(int socket, double seconds) {
   std::array<std::byte, sizeof(Challenge) + 1> bytes;
   return receive_all(socket, bytes, Deadline::after(seconds)) == Progress::kGone;
 }
 
-// A count that forked processes share.
+// A counter that forked processes share.
 class SharedCount {
  public:
   SharedCount() : count_(new(map()) std::atomic<int>(0)) {}
@@ -43,13 +43,13 @@ class SharedCount {
   std::atomic<int>* count_;
 };
 
-// What one stranger does; it calls `begun` when it is at the door.
+// The actions of one stranger. It calls `begun` when it is connected.
 using Stranger = std::function<void(const UniqueId& id, const std::function<void()>& begun)>;
 
 class BootstrapStrangers : public EveryMeeting {
  protected:
-  // Four ranks meet while strangers are at the door; the last rank comes when they have all begun. Rank 0 must not be
-  // held up: the last rank is in before a silent caller's two seconds are over.
+  // Four ranks meet while strangers are connected. The last rank comes when all strangers have begun. Rank 0 must not
+  // be delayed: the last rank is accepted before a silent caller's two seconds are over.
   static void meet_despite(int strangers, const Stranger& stranger) {
     meet_despite(new_meeting(), strangers, stranger);
   }
@@ -111,7 +111,7 @@ TEST_P(BootstrapStrangers, WhoLeavesEarlyIsForgotten) {
   });
 }
 
-// As a port scanner does, without a pause.
+// Connects like a port scanner, without a pause.
 TEST_P(BootstrapStrangers, WhoComesAndGoesAllTheTimeDoesNotHoldUpTheRanks) {
   meet_despite(2, [](const UniqueId& id, const auto& begun) {
     int calls = 0;
@@ -128,7 +128,7 @@ TEST_P(BootstrapStrangers, WhoComesAndGoesAllTheTimeDoesNotHoldUpTheRanks) {
 TEST_P(BootstrapStrangers, AThousandSilentConnectionsDoNotHoldUpTheRanks) {
   meet_despite(2, [](const UniqueId& id, const auto& begun) {
     std::vector<UniqueFd> sockets;
-    // Holds all of them, and comes back again and again, until the ranks have met.
+    // Holds all of them, and connects again and again, until the ranks have met.
     for (const Deadline deadline = Deadline::after(15); !deadline.passed();) {
       SocketOrError connection = connect_to(id.meeting_place());
       if (connection.error == ECONNREFUSED && !sockets.empty()) return;
@@ -192,7 +192,7 @@ TEST_P(BootstrapStrangers, ASilentCallerIsDroppedAfterTwoSeconds) {
   EXPECT_EQ(outcomes[1], "");
 }
 
-// Over TCP the kernel does not say who calls: there another user is one more who does not know the secret.
+// Over TCP the kernel does not identify the caller: another user is just one more who does not know the secret.
 TEST_P(BootstrapStrangers, AnotherUserIsRefusedAtOnceAndTakesNoPlace) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs the right to become another user";
   if (GetParam() == Meeting::kPort) GTEST_SKIP() << "needs to know the user";
@@ -208,7 +208,8 @@ TEST_P(BootstrapStrangers, AnotherUserIsRefusedAtOnceAndTakesNoPlace) {
   });
 }
 
-// How ranks end where a process of another user holds the name of their job before they come, and how that one does.
+// A process of another user holds the name of a job before its ranks come. Tests how the ranks end, and how that
+// process does.
 Outcomes ranks_after_another_user(int ranks) {
   const UniqueId id = new_job();
   SharedCount held, ended;
@@ -240,7 +241,7 @@ TEST(BootstrapStrangersOfJobs, EveryRankIsToldWhichOtherUserHoldsItsMeetingPlace
   EXPECT_EQ(outcomes[3], "");
 }
 
-// The kernel does not say who that is.
+// The kernel does not tell who that is.
 TEST(BootstrapStrangersOfJobs, AMeetingPlaceAtWhichNobodyListensIsToldSoon) {
   const UniqueId id = new_job();
   const SocketAddress place = id.meeting_place();
@@ -250,7 +251,7 @@ TEST(BootstrapStrangersOfJobs, AMeetingPlaceAtWhichNobodyListensIsToldSoon) {
                   "mismatched call: rank 0: the ranks' meeting place is held by a socket at which nobody listens"));
 }
 
-// As a rank 0 does that is done, while the next one of the same name has begun.
+// A rank 0 that is done, while the next one of the same name has begun.
 TEST(BootstrapStrangersOfJobs, AMeetingPlaceThatIsAboutToBeFreeIsWaitedFor) {
   const UniqueId id = new_job();
   UniqueFd ending = listen_at(id.meeting_place());
@@ -269,9 +270,10 @@ TEST_P(BootstrapStrangers, AFalseRankZeroIsRecognised) {
     play_rank_zero(point.listener(),
                    [](const Hello& hello) { return make_challenge(random_128_bits(), hello, random_128_bits()); });
   });
-  EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(5)); }, 0),
-                  "what answers at the ranks' meeting place does not know the secret of the id; it is not rank 0, or "
-                  "not any more"));
+  EXPECT_TRUE(has(
+      outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(5)); }, 0),
+      "the process that answers at the ranks' meeting place does not know the secret of the id; it is not rank 0, or "
+      "not any more"));
   impostor.join();
 }
 

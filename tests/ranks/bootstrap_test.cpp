@@ -1,4 +1,4 @@
-// Ranks that meet and exchange what a communicator starts from, when all is well.
+// Ranks that meet and exchange what a communicator starts from, without any failure.
 #include "runtime/bootstrap.hpp"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ void check_shared_memory(Bootstrap& bootstrap) {
   for (int rank = 0; rank < bootstrap.size(); ++rank) require(mapping.words[rank] == 1000 + rank, "memory is shared");
 }
 
-// Every rank gives a file that holds its rank, and finds every rank's.
+// Every rank gives a file that holds its rank number, and finds those of all ranks.
 void check_every_descriptor(Bootstrap& bootstrap) {
   const int mine = bootstrap.rank();
   UniqueFd file(::memfd_create("bootstrap_test", MFD_CLOEXEC));
@@ -134,7 +134,7 @@ TEST(Bootstrap, EveryRankKnowsEveryProcess) {
   }
 }
 
-// A number that means another process, or none, where rank 0 looks must not be taken for a rank's.
+// A process id that means another process to rank 0, or none, must not be taken for a rank's.
 TEST(Bootstrap, ARankOfAnotherProcessNamespaceHasNoNumber) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs the right to make a process namespace";
   const UniqueId id = new_id();

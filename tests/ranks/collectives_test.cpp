@@ -1,5 +1,5 @@
-// Random sequences of collectives on ranks that are threads or processes: results right to the bit, nothing else
-// written, whatever the type, the count, the alignment, the algorithm and the memory at hand.
+// Random sequences of collectives on ranks that are threads or processes. Results are right to the bit and nothing else
+// is written, whatever the type, the count, the alignment, the algorithm and the memory.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -14,7 +14,7 @@
 namespace plait::test {
 namespace {
 
-constexpr size_t kMostBytes = 60'000;  // of a message: several slices of the scratch memory at hand
+constexpr size_t kMostBytes = 60'000;  // of a message: several slices of this scratch memory
 constexpr double kLimitSeconds = 60;   // for one sequence; far more than it takes
 
 void run_as_threads(const Sequence& sequence) {
@@ -146,7 +146,7 @@ TEST(Collectives, LargeMessages) {
   run_as_processes(sequence);
 }
 
-// Calls that do not synchronise let a rank run ahead; signals and scratch of an epoch must not be used too early.
+// Calls that do not synchronise let a rank run ahead. Signals and scratch of an epoch must not be used too early.
 TEST(Collectives, RanksThatRunAhead) {
   Random random(run_seed());
   for (const int ranks : {2, 3, 5}) {
@@ -175,7 +175,7 @@ TEST(Collectives, RanksThatRunAhead) {
   }
 }
 
-// A rank's end may go while others still read what it left for them.
+// A rank may leave while others still read what it left for them.
 TEST(Collectives, ARankLeavesAtOnceAfterItsLastCall) {
   for (int round = 0; round < 20; ++round) {
     Sequence sequence;

@@ -1,5 +1,5 @@
-// Ranks that die, stop, sleep or leave: every other rank must learn in time who it was, and nobody may hang or take a
-// wrong result for a right one.
+// Ranks that die, stop, sleep or leave. Every other rank must learn in time which rank it was, and none may hang or
+// take a wrong result for a right one.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -112,7 +112,7 @@ TEST(Faults, ARankThatClosesItsCommunicatorEarly) {
   }
 }
 
-// Closing after the last common call is no fault, however far behind the others are.
+// Closing after the last common call is not a fault, however far behind the others are.
 TEST(Faults, ARankThatClosesAfterTheLastCallHarmsNobody) {
   for (int round = 0; round < 10; ++round) {
     expect_all_well(run_processes(
@@ -149,7 +149,7 @@ TEST(Faults, ARankThatIsStoppedInTheMiddleOfACall) {
   }
 }
 
-// Stopped while it waits itself: it looks patient, but it is the culprit.
+// A rank is stopped while it waits itself. It seems to be waiting, but it is the culprit.
 TEST(Faults, ARankThatIsStoppedWhileItWaits) {
   Shared<Progress> progress;
   RankProcesses ranks(kRanks, with_communicator(kRanks, fault_settings(), [&](Communicator& communicator) {
@@ -170,7 +170,7 @@ TEST(Faults, ARankThatIsStoppedWhileItWaits) {
   expect_errors(ranks.wait(kLimit), -1, ErrorCode::kTimeout, {named(ranks, 2) + ", stopped by a signal) "});
 }
 
-// A job that is stopped as a whole, as a shell does, goes on where it was: the time does not count against anybody.
+// A job that is stopped as a whole, as by a shell, goes on where it was. No rank is blamed for that time.
 TEST(Faults, AJobThatIsStoppedAndContinued) {
   Shared<Progress> progress;
   RankProcesses ranks(3, with_communicator(3, fault_settings(), [&](Communicator& communicator) {
@@ -267,13 +267,13 @@ TEST(Faults, AForkedChildDoesNotCloseItsParentsCommunicator) {
                                     ::_exit(0);
                                   }
                                   ::waitpid(child, nullptr, 0);
-                                  // The others wait here, and look around, long enough to see a closed rank.
+                                  // The others wait here, and examine their peers, long enough to see a closed rank.
                                   if (communicator.rank() == 1) sleep_seconds(0.3);
                                   call_and_check(communicator, sum_of(100));
                                 })));
 }
 
-// A child that calls a collective would speak for its parent, with memory that it no longer shares.
+// A child that called a collective would speak for its parent, with memory that it no longer shares.
 TEST(Faults, AForkedChildCannotCall) {
   expect_all_well(run_processes(2, kLimit, with_communicator(2, fault_settings(), [&](Communicator& communicator) {
                                   call_and_check(communicator, sum_of(100));

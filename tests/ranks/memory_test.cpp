@@ -1,4 +1,4 @@
-// Shared memory: too little of it is an error on all ranks that says what to do, and none of it is left behind.
+// Shared memory: too little of it is an error on all ranks that says what to do. None of it is left behind.
 #include <gtest/gtest.h>
 
 #include "support/expect_outcomes.hpp"
@@ -24,7 +24,8 @@ Settings in_directory(const std::string& directory) {
 
 // ---- Too little.
 
-// What ranks get whose shared memory lies in a file system of `kib` KiB. For use in a process with mounts of its own.
+// Returns what ranks get if their shared memory is in a file system of `kib` KiB. To be used in a process with mounts
+// of its own.
 Outcomes outcomes_with_room(size_t kib) {
   const TemporaryDirectory directory;
   mount_small(directory.path(), kib);
@@ -115,7 +116,7 @@ TEST(SharedMemory, TooFewDescriptorsOnOneRank) {
 
 // ---- Nothing is left.
 
-// 50 communicators one after another; the first few may make lasting things, such as buffers of the C library.
+// Makes 50 communicators one after another. The first few may make lasting things, such as buffers of the C library.
 void expect_nothing_kept(const std::function<void()>& make_one, const std::string& mapping) {
   for (int i = 0; i < 3; ++i) make_one();
   const size_t descriptors = open_descriptors(), all = mappings(""), ours = mappings(mapping);
@@ -209,7 +210,7 @@ TEST(ProcessNamespaces, RanksThatCannotSeeEachOther) {
     const auto body = [&] {
       Communicator communicator = Communicator::create(id, rank, kRanks, fault_settings());
       for (int i = 0; i < 3; ++i) {
-        if (i == 1 && rank == 1) sleep_seconds(0.2);  // the others look around
+        if (i == 1 && rank == 1) sleep_seconds(0.2);  // the others examine their peers
         call_and_check(communicator, {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 5000}, i);
       }
     };

@@ -1,5 +1,5 @@
-// Messages whose other end differs, dies, stops, leaves or never comes: the ranks that wait learn in time who it was,
-// and what was sent before stays good.
+// Messages whose other end differs, dies, stops, leaves or never comes. Ranks that wait learn in time which rank it
+// was, and what was sent before stays good.
 #include <gtest/gtest.h>
 
 #include "support/expect_outcomes.hpp"
@@ -10,7 +10,7 @@
 namespace plait::test {
 namespace {
 
-constexpr size_t kLarge = 4'000'000;  // more than a channel holds
+constexpr size_t kLarge = 4'000'000;  // more than a FIFO holds
 
 std::string named(const RankProcesses& ranks, int rank) { return join("rank ", rank, " (process ", ranks.pid(rank)); }
 
@@ -29,7 +29,7 @@ const Call kSum{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 100
 
 using Body = std::function<void(Communicator&)>;
 
-// Every body is one call that must fail in time and leave the communicator dead.
+// Each body is one call that must fail in time and leave the communicator dead.
 void fails(Communicator& communicator, const Body& body) {
   call_until_error(communicator, [&](int) { body(communicator); });
 }
@@ -61,7 +61,7 @@ TEST(MessageFaults, SizesThatDiffer) {
   }
 }
 
-// The same bytes as other elements are no error.
+// The same bytes with another element type are not an error.
 TEST(MessageFaults, TypesMayDiffer) {
   expect_all_well(run_threads(2, fault_settings(), [](Communicator& communicator) {
     int32_t values[4] = {1, 2, 3, 4};
@@ -136,7 +136,7 @@ TEST(MessageFaults, AReceiverThatIsKilled) {
        "never made a call"});
 }
 
-// What a rank sent before it closed its communicator, or ended, is still there.
+// A message that a rank sent before it closed its communicator, or ended, still arrives.
 TEST(MessageFaults, ARankThatLeavesAfterItsSends) {
   for (const bool killed : {false, true}) {
     Shared<Progress> progress;

@@ -1,4 +1,4 @@
-// Messages between ranks: what is sent arrives, in its order, whatever the sizes, the ranks and what else they do.
+// Messages between ranks: what is sent arrives, in order, whatever the sizes, the ranks and what else they do.
 #include <gtest/gtest.h>
 
 #include "support/expect_outcomes.hpp"
@@ -92,7 +92,7 @@ TEST(Messages, EveryWaitPolicy) {
   }
 }
 
-// More messages than a channel has slots, sent one by one, or all in one exchange, and received the other way.
+// More messages than a FIFO has slots, sent one by one or all in one exchange, and received the other way.
 TEST(Messages, ArriveInTheirOrder) {
   constexpr int kLetters = 500;
   for (const bool one_by_one : {false, true}) {
@@ -123,7 +123,7 @@ TEST(Messages, ASmallOneIsSentBeforeItIsReceived) {
                                 })));
 }
 
-// A message waits in its channel while its ends are in calls, and calls go on while messages are under way.
+// A message waits in its FIFO while its ends are in calls, and calls go on while messages are under way.
 TEST(Messages, AndCollectivesAreIndependent) {
   expect_all_well(run_processes(3, kLimit, with_communicator(3, settings(), [&](Communicator& communicator) {
                                   const Call sum{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 700};
@@ -139,7 +139,8 @@ TEST(Messages, AndCollectivesAreIndependent) {
                                 })));
 }
 
-// Rank 0 receives from rank 1 and sends a large message to rank 2, which must not wait for rank 1: that waits for it.
+// Rank 0 receives from rank 1 and sends a large message to rank 2. The send must not wait for rank 1, because rank 1
+// waits for rank 2.
 TEST(Messages, OfOneExchangeDoNotWaitForEachOther) {
   constexpr size_t kLarge = 3'000'000;
   expect_all_well(run_processes(3, kLimit, with_communicator(3, settings(), [&](Communicator& communicator) {
@@ -162,7 +163,7 @@ TEST(Messages, ToOneself) {
   Communicator alone = std::move(Communicator::in_process(1, settings())[0]);
   Random random(3);
   exchange_letters(alone, {letter(0, 0, 1000, 1), letter(0, 0, 0, 2), letter(0, 0, 500'000, 3)}, random);
-  std::vector<int32_t> same = {1, 2, 3};  // from where it is to where it is
+  std::vector<int32_t> same = {1, 2, 3};  // sent from a buffer into the same buffer
   const PeerMessage messages[] = {{kReceive, 0, DataType::kInt32, 3, same.data()},
                                   {kSend, 0, DataType::kInt32, 3, same.data()}};
   alone.exchange(messages);
@@ -170,7 +171,7 @@ TEST(Messages, ToOneself) {
   alone.exchange({});
 }
 
-// What is refused leaves the order of messages as it was.
+// A refused exchange leaves the order of messages as it was.
 TEST(Messages, WhatIsRefusedHarmsNobody) {
   expect_all_well(run_threads(2, settings(), [](Communicator& communicator) {
     const int other = 1 - communicator.rank();

@@ -1,4 +1,4 @@
-// Ranks that do not call the same: everybody is told who called what. Calls that cannot be made harm nobody.
+// Ranks that make different calls: every rank is told who called what. Calls that cannot be made harm no rank.
 #include <gtest/gtest.h>
 
 #include "support/expect_outcomes.hpp"
@@ -25,7 +25,7 @@ Outcomes run_calls(const std::string& algorithms, const std::function<std::vecto
                        }));
 }
 
-// Rank 1 makes another call than the others.
+// Rank 1 makes a different call from the others.
 void expect_noticed(const Call& most, const Call& rank_one, const std::string& algorithms = "") {
   SCOPED_TRACE(to_text(most) + " and " + to_text(rank_one));
   const Outcomes outcomes = run_calls(algorithms, [&](int rank) { return std::vector{rank == 1 ? rank_one : most}; });
@@ -73,7 +73,8 @@ TEST(Mismatch, Collectives) {
   expect_noticed(kCall, Call{});
 }
 
-// Trees do not synchronise: calls along them may be over before anybody can notice; then the next ones have to.
+// Trees do not synchronise: calls along them may be over before any rank can notice. The next calls then have to
+// notice.
 constexpr const char* kTrees = "broadcast:binomial,reduce:binomial";
 
 TEST(Mismatch, Roots) {
@@ -91,18 +92,18 @@ TEST(Mismatch, Roots) {
 }
 
 TEST(Mismatch, CallsThatNobodyWaitsFor) {
-  // Rank 1 gives to a reduction while the others get a broadcast: none of them waits for any other.
+  // Rank 1 gives to a reduce while the others get a broadcast: none of them waits for any other.
   const Call broadcast{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 0, 50};
   const Call reduce{Collective::kReduce, DataType::kInt32, ReduceOp::kSum, 0, 50};
   expect_noticed(broadcast, reduce, kTrees);
 }
 
-// ---- Calls in which no rank waits for another, and after which none makes one in which it would.
+// ---- Calls in which no rank waits for another, and after which no rank makes a call in which it would wait.
 
 constexpr Collective kRooted[] = {Collective::kBroadcast, Collective::kReduce, Collective::kGather,
                                   Collective::kScatter};
 
-// Each rank gives, or each is the root: who has both an own part and a root of its own waits for nobody.
+// Each rank gives, or each is the root: a rank with both a part and a root of its own waits for no other.
 Call unawaited(Collective collective, int rank, int ranks) {
   const bool gives = collective == Collective::kReduce || collective == Collective::kGather;
   return {collective, DataType::kInt32, ReduceOp::kSum, gives ? (rank + 1) % ranks : rank, 50};
@@ -145,7 +146,7 @@ TEST(Mismatch, ALoopOfCallsThatNobodyWaitsForIsNoticedInIt) {
   }
 }
 
-// What is noticed in a call is not told once more: a program that has heard of it can close.
+// A mismatch that was noticed in a call is not reported once more: a program that has heard of it can close.
 TEST(Mismatch, IsToldOnce) {
   expect_all_well(run_threads(2, fault_settings(), [](Communicator& communicator) {
     const Outcome outcome = outcome_of(
@@ -165,7 +166,7 @@ TEST(Mismatch, ARankThatClosesWithoutTheLastCall) {
     communicator.close();
   };
   const Outcomes outcomes = run_processes(2, kLimit, with_communicator(2, fault_settings(), body));
-  // Either rank may be the one that finds out, and tells it from its side.
+  // Either rank may be the one that finds out, and reports it from its side.
   expect_error(outcomes, 0, ErrorCode::kMismatch,
                {"(process ", "closed its communicator after ", "call 2, gather of 50"});
 }
@@ -182,7 +183,8 @@ TEST(Mismatch, ARankThatDiesBeforeTheLastCall) {
                {"rank 1 (process ", "has died after 1 call, and rank 0 has made call 2, broadcast of 50"});
 }
 
-// Who closes does not hang for a rank that computes for longer, nor is it wrong, and nothing of what it gave is lost.
+// A rank that closes does not hang because another computes for longer. Nor is it wrong, and nothing that it gave is
+// lost.
 TEST(Mismatch, NobodyIsWrongWhoClosesWhileOthersCompute) {
   const Call broadcast{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 0, 50};
   Shared<Progress> progress;
@@ -276,7 +278,7 @@ TEST(Refusals, HarmNobody) {
   expect_all_well(run_threads(2, [&](int rank) { call_and_check(ranks[static_cast<size_t>(rank)], sum); }));
 }
 
-// A plan that does not fit is refused on all ranks alike, and what was bound before stays right.
+// A plan that does not fit is refused on all ranks alike, and calls that were bound before stay right.
 TEST(Refusals, PlansThatDoNotFit) {
   Settings settings = fault_settings();
   settings.algorithm = "broadcast:chain(600)";

@@ -1,4 +1,4 @@
-// Ranks where the network is not what it should be: without a loopback interface, or a network for each.
+// Ranks whose network is not as it should be: without a loopback interface, or with a network for each rank.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kCannot = "this process may make no network namespace";
 
-// Runs `body` in a process in a new network namespace, whose loopback interface is down at first; nothing where the
-// system does not let it.
+// Runs `body` in a process in a new network namespace, whose loopback interface is down at first. Does nothing if the
+// system does not allow it.
 std::optional<Outcome> in_new_network(const std::function<void()>& body) {
   const Outcome outcome = run_processes(1, kLimit, [&](int) {
     if (!enter_namespaces(CLONE_NEWNET)) throw Error(ErrorCode::kResources, kCannot);
@@ -48,7 +48,7 @@ TEST(Network, RanksMeetWithoutALoopbackInterface) {
   EXPECT_TRUE(outcome->well()) << describe(*outcome);
 }
 
-// It would wait for nothing: no port and no name leads to rank 0.
+// It would wait in vain: no port and no name leads to rank 0.
 TEST(Network, ARankInAnotherNetworkSaysSo) {
   for (const bool at_name : {false, true}) {
     const RendezvousPoint point = at_name ? RendezvousPoint::create_at_name() : RendezvousPoint::create();
@@ -61,7 +61,7 @@ TEST(Network, ARankInAnotherNetworkSaysSo) {
   }
 }
 
-// As where /proc is not mounted, so that nobody knows which network it is.
+// If /proc is not mounted, no rank knows which network it is in.
 TEST(Network, ARankThatFindsNoLoopbackInterfaceSaysSo) {
   const RendezvousPoint point = RendezvousPoint::create();
   UniqueId id = point.id();

@@ -1,5 +1,5 @@
-// Pre-multiplied sums on ranks that are threads: results exact for every type, inputs left alone where they must be,
-// and what is refused.
+// Pre-multiplied sums on ranks that are threads. Results are exact for every type, inputs are left alone if they must
+// be, and wrong calls are refused.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,7 +56,7 @@ TEST(Premultiplied, EveryCollectiveTypeAndPlace) {
   }
 }
 
-// A rank without a factor counts as 1.
+// A rank without a scalar counts as 1.
 TEST(Premultiplied, MixesWithPlainSums) {
   expect_all_well(run_threads(3, settings(), [](Communicator& communicator) {
     const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1};
@@ -97,7 +97,7 @@ TEST(Premultiplied, RefusesWhatItCannotDo) {
   EXPECT_EQ(value, 6);
 }
 
-// An input in place must not be multiplied for a call that cannot happen.
+// An in-place input must not be multiplied for a call that cannot happen.
 TEST(Premultiplied, LeavesTheInputAloneAfterAFailure) {
   Communicator alone = std::move(Communicator::in_process(1, settings()).front());
   alone.abort("a test");

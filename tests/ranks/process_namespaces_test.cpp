@@ -1,4 +1,5 @@
-// Ranks that cannot see each other's processes, as those of different containers: one that dies is found at once.
+// Ranks that cannot see each other's processes, such as those of different containers: a rank that dies is found at
+// once.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -15,14 +16,14 @@ namespace {
 constexpr int kRanks = 3;
 constexpr const char* kCannot = "this process may make no process namespace";
 
-// Nothing may be found by waiting for the end of this.
-Settings patient_settings() {
+// No test may succeed by waiting for the end of this time.
+Settings long_timeouts() {
   Settings settings = fault_settings();
   settings.timeout_seconds = 10 * kLimit;
   return settings;
 }
 
-// Ends as `body` does, which runs as the first process of a new process namespace.
+// Runs `body` as the first process of a new process namespace, and ends as it does.
 void in_new_process_namespace(int rank, const RankBody& body) {
   if (!enter_namespaces(CLONE_NEWPID)) throw Error(ErrorCode::kResources, kCannot);
   const Outcome outcome = run_processes(1, kLimit, [&](int) {
@@ -46,7 +47,7 @@ TEST(ProcessNamespaces, ARankThatDiesIsFoundAtOnce) {
       const Outcomes outcomes = run_processes(kRanks, kLimit, [&](int process) {
         // The last rank is where this test is, and sees more than the others.
         const RankBody body = [&](int rank) {
-          Communicator communicator = Communicator::create(id, rank, kRanks, patient_settings());
+          Communicator communicator = Communicator::create(id, rank, kRanks, long_timeouts());
           const Call sum{Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, 100};
           call_and_check(communicator, sum);
           if (rank == victim) ::_exit(0);
@@ -70,7 +71,7 @@ TEST(ProcessNamespaces, RanksThatEndWellHarmNobody) {
   const UniqueId id = RendezvousPoint::create().release();
   expect_all_well(run_processes(kRanks, kLimit, [&](int process) {
     in_new_process_namespace(process, [&](int rank) {
-      Communicator communicator = Communicator::create(id, rank, kRanks, patient_settings());
+      Communicator communicator = Communicator::create(id, rank, kRanks, long_timeouts());
       for (int i = 0; i < 20; ++i) {
         if (rank == 2) ::usleep(1000);
         call_and_check(communicator, {Collective::kBroadcast, DataType::kInt8, ReduceOp::kSum, 0, 999}, i);
@@ -79,7 +80,7 @@ TEST(ProcessNamespaces, RanksThatEndWellHarmNobody) {
   }));
 }
 
-// The same where no namespace can be made: ranks that do not use what they know of each other's processes.
+// The same if no namespace can be made: ranks that do not use what they know of each other's processes.
 TEST(ProcessNamespaces, ARankWhoseProcessIsNotKnownAndThatDiesIsFoundAtOnce) {
   const UniqueId id = RendezvousPoint::create().release();
   RankProcesses ranks(2, [&](int rank) {

@@ -1,5 +1,5 @@
-// What the tests of the bootstrap share: ranks as processes and as threads whose end is always told, and parts of the
-// protocol played by hand.
+// Code that the tests of the bootstrap share: ranks as processes and as threads whose end is always reported, and parts
+// of the protocol played by hand.
 #pragma once
 
 #include <fcntl.h>
@@ -39,7 +39,8 @@ inline testing::AssertionResult has(const std::string& text, const std::string& 
   return testing::AssertionFailure() << "\"" << text << "\" has no \"" << part << "\"";
 }
 
-// How one rank ended: "" where its function returned, else what it threw, or "killed" where it did not live to tell.
+// How one rank ended: "" if its function returned, otherwise the error that it threw, or "killed" if it was killed
+// before it could tell.
 using Outcomes = std::vector<std::string>;
 using RankFunction = std::function<void(int rank)>;
 
@@ -54,7 +55,7 @@ inline std::string outcome_of(const RankFunction& function, int rank) {
   }
 }
 
-// What a test's rank throws where it sees something wrong; assertions of GoogleTest do not leave a forked process.
+// A rank of a test throws this if it sees something wrong: assertions of GoogleTest do not leave a forked process.
 inline void require(bool good, const std::string& what) {
   if (!good) throw std::runtime_error("requirement failed: " + what);
 }
@@ -77,7 +78,7 @@ inline Child start_process(const RankFunction& function, int rank) {
   return {process, std::move(read_end)};
 }
 
-// Waits for the end of a child, 20 s at most; then it is killed.
+// Waits for the end of a child, 20 s at most, and then kills it.
 inline std::string outcome_of(const Child& child) {
   const Deadline deadline = Deadline::after(20);
   std::string text;
@@ -124,13 +125,13 @@ inline BootstrapOptions within(double seconds) {
   return options;
 }
 
-// An id, of a port, whose socket any forked child finds in its table of descriptors.
+// An id with a port, whose socket any forked child finds in its table of descriptors.
 inline UniqueId new_id() { return RendezvousPoint::create().release(); }
 
-// An id of a job that nothing else on this machine has.
+// The id of a job that nothing else on this machine has.
 inline UniqueId new_job(uint64_t sequence = 0) { return UniqueId::for_job(new_id().text(), sequence); }
 
-// The three ways to meet, which must not differ in anything that a rank or a stranger can see.
+// The three ways to meet. They must not differ in anything that a rank or a stranger can see.
 enum class Meeting { kPort, kName, kJob };
 
 inline std::string name_of(const testing::TestParamInfo<Meeting>& info) {
@@ -140,12 +141,12 @@ inline std::string name_of(const testing::TestParamInfo<Meeting>& info) {
 
 class EveryMeeting : public testing::TestWithParam<Meeting> {
  protected:
-  // Somebody listens where the ranks of a new id meet.
+  // Makes a new id, at whose place a socket listens.
   static RendezvousPoint new_point() {
     if (GetParam() == Meeting::kJob) return RendezvousPoint::claim(new_job());
     return GetParam() == Meeting::kPort ? RendezvousPoint::create() : RendezvousPoint::create_at_name();
   }
-  // Rank 0 can claim it, in this process or a forked one.
+  // Makes a new id that rank 0 can claim, in this process or a forked one.
   static UniqueId new_meeting() { return GetParam() == Meeting::kJob ? new_job() : new_point().release(); }
 };
 
@@ -166,7 +167,7 @@ inline void check_all_gather(Bootstrap& bootstrap) {
   }
 }
 
-// A connection to the place where the ranks meet, waiting for rank 0 to be there.
+// Connects to the place where the ranks meet, after waiting for rank 0 to be there.
 inline UniqueFd knock(const UniqueId& id) {
   const Deadline deadline = Deadline::after(5);
   for (;;) {
@@ -177,7 +178,7 @@ inline UniqueFd knock(const UniqueId& id) {
   }
 }
 
-// Plays rank 0 for one caller: answers its Hello with `challenge`, and returns everything that the caller said.
+// Plays rank 0 for one caller: answers its Hello with `challenge`, and returns everything that the caller sent.
 inline std::string play_rank_zero(int listener, const std::function<Challenge(const Hello&)>& challenge) {
   const Deadline deadline = Deadline::after(5);
   SocketOrError caller = accept_from(listener);

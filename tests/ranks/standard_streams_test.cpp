@@ -1,5 +1,5 @@
-// Ranks of a program that was started with standard streams closed: what the library opens must not become one, or
-// lines of the log would go into a socket or into the memory that all ranks share.
+// Ranks of a program that was started with standard streams closed. What the library opens must not become a standard
+// stream: lines of the log would go into a socket, or into the memory that all ranks share.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ Settings talkative_settings() {
   return settings;
 }
 
-// An id that was made, whose socket rank 0 has inherited; or that of a job.
+// A new id, whose socket rank 0 has inherited, or the id of a job.
 UniqueId id_of(bool is_job) { return is_job ? new_id() : RendezvousPoint::create().release(); }
 
 class ClosedStreams : public testing::TestWithParam<std::vector<int>> {};

@@ -1,4 +1,4 @@
-// Checks and views of the arguments.
+// Checks the arguments of algorithms and derives others from them.
 #include "algorithms/steps/arguments.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace plait {
 namespace {
 
 constexpr int64_t kMostChunks = 1 << 20;
-// The verifier follows every chunk on every rank.
+// The limit exists because the verifier follows every chunk on every rank.
 constexpr int64_t kMostChunksOfAllRanks = 1 << 23;
 
 void check_engine(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
@@ -24,11 +24,11 @@ void check_engine(const Algorithm& algorithm, const AlgorithmArguments& argument
          name(Engine::kCpu), algorithm.uses.engine ? ", or copy for zero-copy plans by load" : "");
 }
 
-// What nobody looks at is a mistake.
+// An argument that the algorithm does not use is a mistake.
 void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const Uses uses = arguments.collective == Collective::kBarrier ? Uses{} : algorithm.uses;
   const std::string_view why = arguments.collective == Collective::kBarrier ? ", since a barrier moves nothing" : "";
-  if (arguments.parts < 1) refuse(algorithm, "parts is ", arguments.parts, "; it counts them, from 1 on");
+  if (arguments.parts < 1) refuse(algorithm, "parts is ", arguments.parts, "; it must be at least 1");
   if (arguments.parts != 1 && !uses.parts) {
     refuse(algorithm, "has no parts", why, ", and ", arguments.parts, " are asked for; leave them at 1");
   }
@@ -116,7 +116,7 @@ bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& ar
 
 PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arguments, int64_t chunks_per_block) {
   const std::string label = to_text(spec_of(algorithm, arguments));
-  // All that a rank's buffers hold.
+  // The blocks that the buffers of a rank hold.
   const int64_t blocks = arguments.collective == Collective::kAllToAll
                              ? arguments.ranks
                              : std::max<int64_t>(1, block_count(arguments.collective, arguments.ranks));
@@ -161,7 +161,7 @@ bool gives(const AlgorithmArguments& arguments, int from, int to) {
     case Collective::kBroadcast:
     case Collective::kScatter:
       return from == arguments.root;
-    default:  // what all ranks give to all
+    default:  // all ranks give to all
       return true;
   }
 }

@@ -1,4 +1,4 @@
-// Checks and views of the arguments that several algorithms share.
+// Checks of the arguments, and functions of them, that several algorithms share.
 #pragma once
 
 #include <cstdint>
@@ -11,41 +11,41 @@
 
 namespace plait {
 
-// Throws kInvalidArgument that names the algorithm.
+// Throws kInvalidArgument, naming the algorithm.
 template <class... Parts>
 [[noreturn]] void refuse(const Algorithm& algorithm, const Parts&... parts) {
   fail(ErrorCode::kInvalidArgument, "algorithm ", algorithm.name, ": ", parts...);
 }
 
-// Refuses arguments that do not fit `algorithm` as far as all algorithms agree: the collective, ranks, root, engine,
-// nodes and groups, and whatever it does not use.
+// Refuses arguments that do not fit `algorithm`, as far as all algorithms agree: the collective, ranks, root, engine,
+// nodes and groups, and any argument that it does not use.
 void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 // Refuses ranks on several nodes.
 void check_one_node(const Algorithm& algorithm, const AlgorithmArguments& arguments);
-// Refuses parts where each is a queue that acts after a step, of which there are two at most; by load there is one.
+// Refuses parts unless each part is a queue that acts after a step: at most two by store, and one by load.
 void check_queue_a_step(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 bool on_one_node(const AlgorithmArguments& arguments);
 
-// Whether copy engines may perform the plan: a zero-copy plan by load of an algorithm that says so.
+// Whether copy engines may perform the plan: it is a zero-copy plan by load, and the algorithm allows it.
 bool takes_copy_engines(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 
-// A builder of a plan with checked arguments, which is called what spec_of() says; refuses plans of more chunks than
+// Starts a plan with checked arguments, under the name that spec_of() gives it. Refuses a plan of more chunks than
 // anybody can want or prove.
 PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arguments, int64_t chunks_per_block);
-// One queue a rank, of the engine that the arguments name.
+// Adds one queue per rank, of the engine that the arguments name.
 std::vector<QueueId> add_queues(PlanBuilder& builder, const AlgorithmArguments& arguments);
 
-// Candidates: the machine with so many parts each. Its GPUs perform them by SMs.
+// Makes candidates: the machine with each of these numbers of parts. Its GPUs perform them by SMs.
 std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, const std::vector<int>& parts);
-// Whether ranks are on GPUs.
+// Whether the ranks are on GPUs.
 bool on_gpus(const AlgorithmArguments& machine);
 
-// Whether `to` needs something of the input of `from`, which may be itself.
+// Whether `to` needs a part of the input of `from`. The two may be the same rank.
 bool gives(const AlgorithmArguments& arguments, int from, int to);
 
-// Node of `rank`.
+// The node of `rank`.
 int node_of(const AlgorithmArguments& arguments, int rank);
-// The groups, or one a node where none are given.
+// The groups, or one group per node if none are given.
 std::vector<std::vector<int>> groups_or_nodes(const AlgorithmArguments& arguments);
 
 // The remainder that is never negative.

@@ -1,4 +1,4 @@
-// Moves between ranks.
+// Moves chunks between ranks.
 #include "algorithms/steps/carrier.hpp"
 
 namespace plait {
@@ -40,8 +40,8 @@ Arrival Carrier::push(QueueId from, const std::vector<Place>& sources, const std
     builder_.reduce(from, destinations, sources, range.first, range.count);
     return {landing, builder_.signal(from, to)};
   }
-  // Off it goes, if possible, so that what is kept is stored while it travels. Not so an input: a store to the output
-  // beside it may be a store to the same memory.
+  // Send it at once, if possible, so that what is kept is stored while it travels. An input cannot go at once if
+  // something is kept: the store to the output may be a store to the same memory.
   if (sources.size() == 1 && (kept.empty() || sources[0].buffer != Buffer::kInput)) {
     const Arrival arrival = send(from, sources[0], to, landing, range);
     if (!kept.empty()) builder_.reduce(from, kept, sources, range.first, range.count);

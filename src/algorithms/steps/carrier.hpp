@@ -14,37 +14,39 @@ struct Arrival {
   SignalId signal;
 };
 
-// Between nodes a rank gets two network queues, one that sends and one that receives: with a single queue a ring of
-// transports that wait for the receiver would run one rank after the other. Every message is written down on both
-// sides at once, so the order in which algorithms make them is an order in which they can happen.
+// Between nodes a rank gets two network queues, one that sends and one that receives. With a single queue, if
+// transports wait for the receiver, the ranks of a ring would run one after the other. Every message is added to both
+// sides at once, so the order in which algorithms make messages is an order in which they can happen.
 class Carrier {
  public:
-  // Both must outlive the carrier. An empty `node_of` means one node.
+  // Both arguments must outlive the carrier. An empty `node_of` means one node.
   Carrier(PlanBuilder& builder, const std::vector<int>& node_of);
 
-  // True where load, store and signals reach from one rank to the other.
+  // True if the two ranks are on one node: one can load, store and signal to the other.
   bool together(int a, int b) const { return node_of_.empty() || node_of_[a] == node_of_[b]; }
 
-  // `from` combines the sources and stores the result at `landing`, a place of the rank of `to`, and at `kept`, places
-  // within its own reach. Between nodes the result leaves from the only source or from the first kept place, which
-  // must be its own, or passes a scratch place of its own.
+  // `from` combines the sources, and stores the result at `landing`, a place of the rank of `to`, and at `kept`, places
+  // on its own node. Between nodes the result leaves from the only source, or from the first kept place, which must be
+  // the rank's own, or from scratch of its own.
   Arrival push(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
                Place landing, ChunkRange range);
 
-  // Lets `to` read what `from` has at `source`; between nodes it comes to `landing`, or to scratch where none is given.
+  // Lets `to` read what `from` has at `source`. Between nodes it is sent to `landing`, or to scratch if none is given.
   Arrival offer(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing = {});
 
-  // The same in three, for many messages at once between nodes: what `from` has done so far may be sent; it is sent,
-  // without a word to either queue; and `to` hears that all has come that was sent to it so far.
+  // The three parts of an offer, for many messages at once between nodes. release(): what `from` has done so far may be
+  // sent. carry(): sends it, without a signal to either queue. announce(): tells `to` that all has come that was sent
+  // to it so far.
   void release(QueueId from);
   void carry(QueueId from, Place source, QueueId to, Place landing, ChunkRange range);
   SignalId announce(QueueId to);
 
-  // Tells `to` that everything `from` did so far is over: a signal, or between nodes of a barrier a message of nothing.
+  // Tells `to` that everything `from` has done so far is over, by a signal, or between nodes of a barrier by an empty
+  // message.
   SignalId tell(QueueId from, QueueId to);
 
-  // Everybody has come this far before anybody goes on, among any list of ranks: in step k every member tells the one
-  // 2^k after it, and hears of the one as far before it, so that it has heard of 2^k - 1 others. Steps: ceil(log2 n).
+  // A barrier among any list of ranks. In step k every member signals the one 2^k after it, and waits for the one 2^k
+  // before it, so that it has heard of 2^k - 1 others. Steps: ceil(log2 n).
   void disseminate(const std::vector<QueueId>& queues);
 
   // Makes the receiver wait here.
@@ -56,7 +58,7 @@ class Carrier {
   };
   QueueId out_queue(int rank);
   QueueId in_queue(int rank);
-  // The message itself: handed to the network by `from`, announced to `to` on arrival.
+  // Sends the message: `from` releases it to the network, and its arrival is announced to `to`.
   Arrival send(QueueId from, Place source, QueueId to, Place landing, ChunkRange range);
 
   PlanBuilder& builder_;

@@ -99,7 +99,8 @@ void PieceExchange::share(const HeldByRank& held, const Finish& finish) {
   shares_ = stages_.tell_all(steps_++);
 }
 
-// By store all at once, since a wait for each would cost more than it gains where all come at about the same time.
+// By store, a member waits for all at once. A wait for each would cost more than it gains if all come at about the same
+// time.
 void PieceExchange::collect(const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
     if (by_store()) wait_all(builder_, shares_, x);
@@ -142,11 +143,11 @@ std::vector<Place> outputs_from(const std::vector<QueueId>& queues, int x) {
 }
 
 void zero_copy_all_reduce(PlanBuilder& builder, const std::vector<QueueId>& queues) {
-  meet(builder, queues);
+  barrier_among(builder, queues);
   for (int x = 0; x < static_cast<int>(queues.size()); ++x) {
     builder.reduce(queues[x], outputs_from(queues, x), inputs_of(queues), x);
   }
-  meet(builder, queues);
+  barrier_among(builder, queues);
 }
 
 }  // namespace plait

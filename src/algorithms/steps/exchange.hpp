@@ -1,5 +1,5 @@
-// The two phases of an exchange in which everybody deals with everybody: what `flat` is made of, and what a level of a
-// hierarchy can be.
+// The two phases of an exchange of every member with every other. `flat` consists of them, and a level of a hierarchy
+// can.
 #pragma once
 
 #include <vector>
@@ -10,18 +10,19 @@
 
 namespace plait {
 
-// Every member of a list looks after one piece of the message. All reach each other by load and store. Piece 0 of four:
+// Every member of a list owns one piece of the message. All can load from and store to each other. Piece 0 of four:
 //
 //     reduce_scatter(): m1, m2, m3 --> m0 combines        all_gather(): m0 --> m1, m2, m3       (all pieces at once)
 //
-// By load, members put what others need into scratch of their own, where those fetch it. By store, members put it into
-// scratch of those, which load from their own memory only: a store over a link is posted and needs no answer, while a
-// load waits for one, and costs the other direction of the link as well. Every slot is written once, by one member, so
-// that a small message can carry its flags inside the data instead of signals (runtime/cuda/device/ll.cuh).
+// By load, a member puts the pieces of others into its own scratch, and they fetch them there. By store, a member puts
+// them into the scratch of their owners, who then load from their own memory only. A store over a link is posted and
+// needs no answer, while a load waits for one and costs the other direction of the link as well. Every slot is written
+// once, by one member, so that a small message can carry its flags inside the data instead of signals
+// (runtime/cuda/device/ll.cuh).
 //
-// Steps: one a phase. Bytes: in each phase a member gives and takes all pieces but its own.
-// Scratch, in pieces: by load all P for reduce_scatter(), where the free one serves all_gather(), which alone takes
-// one; by store P-1 for each phase.
+// Steps: one a phase. Bytes: in each phase a member gives and receives all pieces but its own.
+// Scratch, in pieces: by load P for reduce_scatter(), of which the unused one serves all_gather(), which takes one by
+//   itself; by store P-1 for each phase.
 class PieceExchange {
  public:
   struct Shape {
@@ -32,15 +33,15 @@ class PieceExchange {
     bool gathers = true;                     // all_gather() will be called
   };
 
-  // The stages have queues of the members, on ranks of one node, and must outlive the exchange.
+  // The stages have queues of the members, on ranks of one node. They must outlive the exchange.
   PieceExchange(PlanBuilder& builder, Stages& stages, Shape shape);
 
-  // After this, member x finds what all have of piece x in held[rank], in the order of the members, but has not yet
-  // waited for it.
+  // After this, held[rank] has the places of all contributions to the member's own piece, in the order of the members.
+  // They are not yet awaited.
   void reduce_scatter(HeldByRank& held);
   // Ends after reduce_scatter(): member x stores piece x where it belongs.
   void store(const HeldByRank& held, const Finish& finish);
-  // Member x makes piece x from held[rank], and stores it where it belongs and where the others get it.
+  // Member x combines piece x from held[rank], and stores it where it belongs and where the others get it.
   void share(const HeldByRank& held, const Finish& finish);
   // The others store it, too.
   void collect(const Finish& finish);
@@ -49,9 +50,9 @@ class PieceExchange {
     collect(finish);
   }
 
-  // Scratch of member x from which all get its piece, by load.
+  // By load: the scratch of member x from which all get its piece.
   Held shared(int x) const { return shared_[x]; }
-  // Waits for what reduce_scatter() left on its way to member x, if nothing has yet.
+  // Waits for what reduce_scatter() has under way to member x, unless it was awaited before.
   void await(int x);
 
  private:
@@ -66,24 +67,24 @@ class PieceExchange {
   PlanBuilder& builder_;
   Stages& stages_;
   const Shape shape_;
-  int steps_ = 0;  // that members have made
-  // By load: what a member publishes, and where its own piece is shared. By store: [to][from]; own entries are not
-  // used.
+  int steps_ = 0;  // number that members have made
+  // By load: what a member publishes, and the place from which its own piece is shared. By store: [to][from]; own
+  // entries are not used.
   std::vector<Held> published_, shared_;
   std::vector<std::vector<Held>> inboxes_, results_;
   SignalTable arrivals_, shares_;
-  std::vector<bool> is_awaited_;  // of each member, what reduce_scatter() left on its way
+  std::vector<bool> is_awaited_;  // of each member: whether the arrivals of reduce_scatter() were awaited
 };
 
-// An all-reduce of the whole message, whose chunks are pieces of the members, in parts one after the other: a part is
-// published before the one before it is reduced (TEM-18). By store there is one part.
+// An all-reduce of the whole message, whose chunks are pieces of the members. It goes in parts: each part is published
+// before the one before it is reduced (TEM-18). By store there is one part.
 void exchange_all_reduce(PlanBuilder& builder, Stages& stages, Direction direction, int parts);
 
-// The same where everybody reaches everybody's buffers: one reduce {all outputs} <- {all inputs} a member, between two
+// The same if every member can access every buffer: each makes one reduce {all outputs} <- {all inputs}, between two
 // rounds of signals. No scratch, no copies.
 void zero_copy_all_reduce(PlanBuilder& builder, const std::vector<QueueId>& queues);
 
-// All inputs in the order of the members, and all outputs, that of member x first.
+// All inputs in the order of the members; all outputs, beginning with that of member x.
 std::vector<Place> inputs_of(const std::vector<QueueId>& queues);
 std::vector<Place> outputs_from(const std::vector<QueueId>& queues, int x);
 

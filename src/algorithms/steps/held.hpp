@@ -1,4 +1,4 @@
-// What lies where while a plan is under way: how the phases of a collective hand over to each other.
+// The places of data while a plan is under way, through which one phase of a collective passes its results to the next.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace plait {
 
-// Data that lies ready at a place. Scratch and host hold chunks from `first` on; input and output hold all.
+// Data that is ready at a place. Scratch and host hold chunks from `first` on; input and output hold all.
 struct Held {
   Place place;
   int first = 0;
@@ -16,7 +16,7 @@ struct Held {
   Place at(int chunk) const { return has_slots(place.buffer) ? slot_after(place, chunk - first) : place; }
 };
 
-// What of each rank has to be combined, in this order: reductions are left to the reduce that needs them.
+// The data of each rank that has to be combined, in this order: reductions are left to the reduce that needs them.
 using HeldByRank = std::vector<std::vector<Held>>;
 
 inline std::vector<Place> places_at(const std::vector<Held>& held, int chunk) {
@@ -25,18 +25,18 @@ inline std::vector<Place> places_at(const std::vector<Held>& held, int chunk) {
   return places;
 }
 
-// `places` but the only source, where it is one: it is there already.
+// Returns `places` without the source, if there is only one: the data is there already.
 std::vector<Place> beside(const std::vector<Place>& sources, std::vector<Place> places);
 
-// What becomes of finished chunks.
+// Tells what to do with finished chunks.
 struct Finish {
-  // Where a finished chunk belongs at this rank: its own output first.
+  // The places of a finished chunk at this rank, its own output first.
   std::function<std::vector<Held>(int rank)> places;
-  // Called when a range was stored at all of them; may be empty.
+  // Called when a range has been stored at all of them. May be empty.
   std::function<void(int rank, ChunkRange range)> stored = {};
 };
 
-// Every rank's input, and into every rank's output.
+// Takes every rank's input; stores into every rank's output.
 HeldByRank all_inputs(int ranks);
 Finish to_outputs();
 

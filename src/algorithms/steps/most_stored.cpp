@@ -1,4 +1,4 @@
-// Most is stored, a part is loaded.
+// Stores most of the data and loads the rest.
 #include "algorithms/steps/most_stored.hpp"
 
 #include <optional>
@@ -42,15 +42,15 @@ class MostStored {
   using Table = std::vector<std::vector<Place>>;  // [to][from]
 
   bool gives(int from, int to) const { return plait::gives(arguments_, from, to); }
-  // All that a rank gives something get the same.
+  // Whether all ranks to which a rank gives something get the same.
   bool gives_all_alike() const { return !scatters(arguments_.collective) && !is_all_to_all(); }
   bool is_all_to_all() const { return arguments_.collective == Collective::kAllToAll; }
-  // What a rank has to copy to itself.
+  // Whether a rank has to copy something to itself.
   bool keeps(int rank) const { return !reduces(arguments_.collective) && gives(rank, rank); }
-  // In place.
+  // If the collective runs in place.
   bool overwrites_what_it_gives() const { return arguments_.collective == Collective::kAllReduce || is_all_to_all(); }
 
-  // Of the block that `to` gets of `from`.
+  // Returns the chunk of this part, in the block that `to` gets from `from`.
   int chunk(int from, int to, int part) const {
     const Collective collective = arguments_.collective;
     const int block = is_all_to_all() ? from * ranks_ + to : gathers(collective) ? from : scatters(collective) ? to : 0;
@@ -71,8 +71,8 @@ class MostStored {
     }
   }
 
-  // Copies these parts of what the queue's rank gives others to their places, and to its output where it keeps the
-  // same.
+  // Copies these parts of the data that the queue's rank gives to others to their places, and to its output if it keeps
+  // the same data.
   void give(QueueId queue, const Table& places, int part, int parts) {
     const int from = queue.rank;
     std::vector<Place> alike;
@@ -83,14 +83,15 @@ class MostStored {
       const Place place = places[to][from];
       if (!gives_all_alike()) {
         builder_.copy(queue, place, input_of(from), chunk(from, to, part), parts);
-      } else if (alike.empty() || place != alike.back()) {  // the same offer is for all
+      } else if (alike.empty() || place != alike.back()) {  // one offer serves all
         alike.push_back(place);
       }
     }
     if (!alike.empty()) builder_.reduce(queue, alike, {input_of(from)}, chunk(from, from, part), parts);
   }
 
-  // Those that the queue's rank gives something, and where it writes over what it gives, its own other queue.
+  // Signals the ranks to which the queue's rank gives something. If that rank overwrites what it gives, it also signals
+  // its own other queue.
   void tell(QueueId from, const std::vector<QueueId>& queues, std::vector<std::vector<SignalId>>& signals) {
     for (int d = 0; d < ranks_; ++d) {
       const int to = (from.rank + d) % ranks_;
@@ -99,7 +100,7 @@ class MostStored {
     }
   }
 
-  // Combines, or copies, what others gave the queue's rank.
+  // Combines, or copies, what others gave to the queue's rank.
   void get(QueueId queue, const std::vector<SignalId>& signals, const Table& places, int part, int parts) {
     const int to = queue.rank;
     for (const SignalId& signal : signals) builder_.wait(signal);
@@ -121,7 +122,7 @@ class MostStored {
   PlanBuilder& builder_;
   std::vector<QueueId> stores_, combines_;                    // [rank]: its queues 0 and 1
   Table inboxes_, offers_;                                    // what is stored at `to`, and what `from` keeps for it
-  std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: that it waits for
+  std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: those that it waits for
 };
 
 }  // namespace

@@ -7,12 +7,12 @@
 namespace plait {
 namespace {
 
-// What one rank gets out of the input of another.
+// A rank gets something out of the input of another.
 struct Move {
   int from = 0, to = 0;
 };
 
-// Those of a receiver from the next rank on, so that not all begin with one.
+// The moves of each receiver, from the next rank on, so that not all begin with the same giver.
 std::vector<Move> moves_by_receiver(const AlgorithmArguments& arguments) {
   std::vector<Move> moves;
   for (int to = 0; to < arguments.ranks; ++to) {
@@ -24,7 +24,7 @@ std::vector<Move> moves_by_receiver(const AlgorithmArguments& arguments) {
   return moves;
 }
 
-// The givers from the root on, each with its receivers from the next rank on.
+// The moves of each giver, the givers from the root on, and the receivers from the next rank on.
 std::vector<Move> moves_by_giver(const AlgorithmArguments& arguments) {
   const int first = has_root(arguments.collective) ? arguments.root : 0;
   std::vector<Move> moves;
@@ -40,7 +40,7 @@ std::vector<Move> moves_by_giver(const AlgorithmArguments& arguments) {
 
 using PairQueues = std::vector<std::vector<QueueId>>;  // [rank][other]
 
-// A queue on every rank for every other that it gives to or takes from, the next rank's first.
+// Adds a queue on every rank for every other that it gives to or gets from, the next rank's first.
 PairQueues add_pair_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   const int ranks = arguments.ranks;
   PairQueues queues(ranks, std::vector<QueueId>(ranks));
@@ -54,12 +54,12 @@ PairQueues add_pair_queues(PlanBuilder& builder, const AlgorithmArguments& argum
   return queues;
 }
 
-// What copy engines cannot do, or should not: they are for links, and within a GPU a few SMs are faster.
+// The engine for what copy engines cannot do, or should not: they are for links, and within a GPU a few SMs are faster.
 Engine beside_copies(const AlgorithmArguments& arguments) {
   return arguments.engine == Engine::kCopy ? Engine::kSm : arguments.engine;
 }
 
-// On every rank that has something for itself one more queue, which copies it and does nothing else.
+// Adds one more queue on every rank that gives something to itself. The queue only copies that.
 void add_own_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   for (int rank = 0; rank < arguments.ranks; ++rank) {
     if (!gives(arguments, rank, rank)) continue;
@@ -68,8 +68,8 @@ void add_own_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {
   }
 }
 
-// Moves what lies at source(rank): for each move the taker waits for its signal of `ready`, copies, and tells the
-// giver, who waits for that in the end.
+// Moves the data at source(rank). For each move the receiver waits for its signal of `ready`, copies, and signals the
+// giver, which waits for that in the end.
 void fetch(PlanBuilder& builder, const AlgorithmArguments& arguments, const PairQueues& queues,
            const std::vector<Move>& moves, const std::vector<SignalId>& ready, Place (*source)(int rank)) {
   std::vector<SignalId> done;
@@ -83,9 +83,9 @@ void fetch(PlanBuilder& builder, const AlgorithmArguments& arguments, const Pair
   for (const SignalId& signal : done) builder.wait(signal);
 }
 
-// In place an input lies where the output does. A rank of all_to_all would overwrite what others have yet to read. The
-// own block of all_gather and the root's message are read while their owner copies them onto themselves, which only the
-// engines of a GPU leave out.
+// In place, an input lies where the output does. A rank of all_to_all would overwrite what others have yet to read. The
+// own block of all_gather and the root's message are read while their owner copies them onto themselves; only engines
+// of a GPU leave that copy out.
 bool is_right_in_place(const AlgorithmArguments& arguments) {
   if (arguments.ranks == 1) return true;
   if (arguments.collective == Collective::kAllToAll) return false;
@@ -120,14 +120,14 @@ void move_by_store(PlanBuilder& builder, const AlgorithmArguments& arguments, St
   }
   std::vector<std::vector<SignalId>> given(ranks, std::vector<SignalId>(ranks));
   for (const auto& [from, to] : moves) given[to][from] = builder.signal(stages.queue(from, 0), stages.queue(to, 1));
-  // What a rank has for itself it copies while it has time: who gives nothing, as a gather's root, in its first queue;
-  // others in their last, until something comes.
+  // A rank copies its own block when it has time. If it gives nothing, as a gather's root, it does so in its first
+  // queue; else in its last, until something comes.
   const int own_stage = arguments.collective == Collective::kGather ? 0 : 1;
   for (int to = 0; to < ranks; ++to) {
     if (gives(arguments, to, to)) {
       builder.copy(stages.queue(to, own_stage), output_of(to), input_of(to), chunk(to, to));
     }
-    // In place the results of all_to_all take the input's place, so it must have been given.
+    // In place, the results of all_to_all take the input's place, so the input must have been given before.
     if (arguments.collective == Collective::kAllToAll && stages.queue(to, 1).queue != 0) {
       builder.wait(builder.signal(stages.queue(to, 0), stages.queue(to, 1)));
     }
@@ -162,10 +162,10 @@ void combine_by_zero_copy_load(PlanBuilder& builder, const AlgorithmArguments& a
     reduces.push_back(builder.add_queue(rank, beside_copies(arguments)));
     inputs.push_back(input_of(rank));
   }
-  meet(builder, reduces);
+  barrier_among(builder, reduces);
   for (int rank = 0; rank < ranks; ++rank) builder.reduce(reduces[rank], {output_of(rank)}, inputs, rank);
   if (!shares) {
-    meet(builder, reduces);
+    barrier_among(builder, reduces);
     return;
   }
   const auto queues = add_pair_queues(builder, arguments);

@@ -1,4 +1,4 @@
-// Ring phases.
+// The phases of a ring.
 #include "algorithms/steps/ring.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ ChunkRange RingSteps::range(int piece, int part) const {
 bool RingSteps::lands_in_scratch(int x) const {
   const int rank = shape_.queues[x].rank;
   const int previous = shape_.queues[wrap(x - 1, size())].rank;
-  // A message is stored by the receiving rank itself, which may always store to its own output.
+  // The receiving rank stores a message itself, and it may always store to its own output.
   return !shape_.stores_to_peers && carrier_.together(previous, rank);
 }
 

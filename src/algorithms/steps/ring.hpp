@@ -1,4 +1,5 @@
-// The two phases of a ring over any list of ranks: what ring, hierarchical_ring and three_stage are made of.
+// The two phases of a ring over any list of ranks. The algorithms ring, hierarchical_ring and three_stage consist of
+// them.
 #pragma once
 
 #include <optional>
@@ -9,11 +10,11 @@
 
 namespace plait {
 
-// A ring of P queues around a message of P pieces, neighbours in the message too. Every step moves one piece from each
-// queue to the next, in `parts` parts, so that one part is reduced while the next is on its way (UEN-08).
+// A ring of P queues around a message of P pieces, which are neighbours in the message. Every step moves one piece from
+// each queue to the next, in `parts` parts, so that one part is reduced while the next is under way (UEN-08).
 //
-// Landing places are used again after P steps without any further signal: when a queue starts step t + P, news of step
-// t + 1 of the queue after it, which read the landing place of step t, has come all the way round.
+// Landing places are used again after P steps without any further signal. The queue after this one reads the landing
+// place of step t in its step t + 1, and news of that has come all the way round when this queue starts step t + P.
 class RingSteps {
  public:
   struct Shape {
@@ -28,15 +29,15 @@ class RingSteps {
 
   RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
 
-  // P - 1 steps after which queue x has all that its ring contributes to piece x: the arrivals come first in
-  // held[rank], but are not yet awaited.
+  // After P - 1 steps queue x has all contributions of its ring to piece x. The arrivals come first in held[rank], and
+  // they are not yet awaited.
   void reduce_scatter(HeldByRank& held);
-  // Awaits what reduce_scatter() left on its way.
+  // Awaits what reduce_scatter() has under way.
   void settle();
 
   // Ends after reduce_scatter(): queue x stores piece x where it belongs.
   void store(const HeldByRank& held, const Finish& finish);
-  // P - 1 steps after which every queue has stored every piece; queue x starts with piece x, made from held[rank].
+  // After P - 1 steps every queue has stored every piece. Queue x starts with piece x, which it makes from held[rank].
   void all_gather(const HeldByRank& held, const Finish& finish);
 
  private:
@@ -44,17 +45,17 @@ class RingSteps {
   int next(int x) const { return (x + 1) % size(); }
   int piece_chunks() const { return shape_.parts * shape_.part_chunks; }
   ChunkRange range(int piece, int part) const;
-  // Does the last phase use scratch to pass pieces to queue x?
+  // Whether the last phase uses scratch to pass pieces to queue x.
   bool lands_in_scratch(int x) const;
   void await(int x, int part);
-  // Stores what lies at the sources and, but in the last step, passes it on.
+  // Stores what lies at the sources and, except in the last step, passes it on.
   void spread(int x, int step, int part, const std::vector<Place>& sources, const Finish& finish);
 
   PlanBuilder& builder_;
   Carrier& carrier_;
   Shape shape_;
   std::vector<Place> landing_;  // of each queue
-  int steps_done_ = 0;          // for the number of the landing place
+  int steps_done_ = 0;          // gives the number of the landing place
   // [queue][part]
   std::vector<std::vector<std::optional<Arrival>>> arrivals_, next_arrivals_;
 };

@@ -1,4 +1,4 @@
-// Signals of everybody to everybody.
+// Signals of every member to every other.
 #include "algorithms/steps/signals.hpp"
 
 #include <utility>
@@ -24,7 +24,7 @@ void wait_one(PlanBuilder& builder, const SignalTable& signals, int index, int o
   builder.wait(signals[other][(index - other + count) % count]);
 }
 
-void meet(PlanBuilder& builder, const std::vector<QueueId>& queues) {
+void barrier_among(PlanBuilder& builder, const std::vector<QueueId>& queues) {
   const SignalTable signals = signal_all(builder, queues);
   for (size_t i = 0; i < queues.size(); ++i) wait_all(builder, signals, static_cast<int>(i));
 }

@@ -22,7 +22,7 @@ void add_binomial(Tree& tree, const std::vector<int>& ranks) {
 
 namespace {
 
-// What both ways along a tree share.
+// The parts that both ways along a tree share.
 class AlongTree {
  public:
   AlongTree(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape)
@@ -54,7 +54,7 @@ class AlongTree {
   Carrier& carrier_;
   const Tree& tree_;
   const TreeShape& shape_;
-  std::vector<std::optional<Place>> boxes_;  // scratch for what each rank passes on, or gets: a part after the other
+  std::vector<std::optional<Place>> boxes_;  // scratch for what each rank passes on, or gets: one part after the other
 };
 
 class Broadcast : AlongTree {
@@ -78,7 +78,7 @@ class Broadcast : AlongTree {
   }
 
  private:
-  // Stores what lies at `mine` in the rank's output and where its children get it.
+  // Stores the data at `mine` in the rank's output, and where its children get it.
   void pass_on(int part, int rank, Place mine) {
     std::vector<Place> places;
     if (mine != output_of(rank)) places.push_back(output_of(rank));
@@ -102,8 +102,8 @@ class Broadcast : AlongTree {
   }
 
   const Held source_;
-  std::vector<std::optional<SignalId>> calls_;    // of children whose outputs are stored to
-  std::vector<std::optional<Arrival>> arrivals_;  // of the part
+  std::vector<std::optional<SignalId>> calls_;    // of children to whose outputs their parent stores
+  std::vector<std::optional<Arrival>> arrivals_;  // of the current part
 };
 
 class Reduction : AlongTree {
@@ -121,7 +121,7 @@ class Reduction : AlongTree {
       for (auto at = tree_.order.rbegin(); at != tree_.order.rend(); ++at) combine(part, *at);
       call(shape_.after_root, part);
     }
-    // Who was read by its parent must not return before that is over.
+    // A rank whose input its parent has read must not return before that is over.
     for (const int rank : tree_.order) {
       if (!has_near_parent(rank) || !is_read_in_place(rank) || has_slots(held_[rank][0].place.buffer)) continue;
       for (int queue = 0; queue < shape_.queues_in_use(); ++queue)
@@ -130,13 +130,13 @@ class Reduction : AlongTree {
   }
 
  private:
-  // What a leaf has can be sent as it is, and fetched where the parent may load it; all others have sums.
+  // A leaf's data can be sent as it is, and fetched if the parent may load it. All other ranks have sums.
   bool is_read_in_place(int rank) const {
     if (!tree_.children[rank].empty() || held_[rank].size() != 1) return false;
     if (!has_near_parent(rank)) return true;
     return !by_store() && (shape_.zero_copy || has_slots(held_[rank][0].place.buffer));
   }
-  // Where a rank puts its sum: by store where the parent needs it, else in its own scratch.
+  // A rank stores its sum by store where the parent needs it, else in its own scratch.
   bool is_stored_at_parent(int rank) const { return by_store() && has_near_parent(rank); }
   int owner_of_box(int rank) const { return is_stored_at_parent(rank) ? tree_.parent[rank] : rank; }
 
@@ -165,7 +165,7 @@ class Reduction : AlongTree {
 
   const HeldByRank& held_;
   const Held result_;
-  std::vector<std::optional<Arrival>> arrivals_;  // at the parent of each rank, of the part
+  std::vector<std::optional<Arrival>> arrivals_;  // of the current part, at the parent of each rank
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What goes down or up any tree of ranks: what binomial, chain and double_binary_tree are made of.
+// Broadcast and reduce along any tree of ranks. The algorithms binomial, chain and double_binary_tree consist of them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace plait {
 
 struct Tree {
-  std::vector<int> order;                  // every rank of the tree once, parents before their children; the root first
+  std::vector<int> order;                  // every rank of the tree once, parents before children
   std::vector<int> parent;                 // of each rank; -1 at the root
   std::vector<std::vector<int>> children;  // of each rank, in the order in which they are served
 
@@ -21,23 +21,23 @@ struct Tree {
   int root() const { return order[0]; }
 };
 
-// Adds a binomial tree over `ranks`, whose first is already in the tree: position v hangs below v with its lowest one
-// bit cleared, so that subtrees are neighbours in the list and the largest is served first.
+// Adds a binomial tree over `ranks`, whose first is already in the tree. The parent of position v is v with its lowest
+// one bit cleared, so subtrees are neighbours in the list, and the largest is served first.
 void add_binomial(Tree& tree, const std::vector<int>& ranks);
 
-// How parts of the message, of so many chunks each, travel along a tree, one after the other.
+// How parts of the message travel along a tree, one after the other. Each part has `part_chunks` chunks.
 struct TreeShape {
-  std::vector<std::vector<QueueId>> queues;  // [part modulo their number][rank]
+  std::vector<std::vector<QueueId>> queues;  // [part modulo the number of queues][rank]
   int first_chunk = 0;
   int part_chunks = 1;
   int parts = 1;
-  // By load, who needs it fetches it from scratch of who has it; by store, who has it stores it in scratch of who needs
-  // it. Between nodes there are messages.
+  // By load, a rank fetches data from the scratch of the rank that has it. By store, the rank that has data stores it
+  // in the scratch of the rank that needs it. Between nodes there are messages.
   Direction direction = Direction::kLoad;
   bool zero_copy = false;
-  // Called with a part before the root touches it; may be empty.
+  // Called with a part before the root touches it. May be empty.
   std::function<void(int part)> before_root = {};
-  // Called with a part when the root has it; may be empty.
+  // Called with a part when the root has it. May be empty.
   std::function<void(int part)> after_root = {};
 
   int queues_in_use() const { return std::min(parts, static_cast<int>(queues.size())); }
@@ -45,13 +45,13 @@ struct TreeShape {
   ChunkRange range(int part) const { return {first_chunk + part * part_chunks, part_chunks}; }
 };
 
-// What lies at `source`, which is the root's, comes to the outputs of all in the tree. Zero-copy, parents store
-// straight to the outputs of their children, who have told that they were called: so it goes by store.
+// Brings the data at `source`, a place of the root, to the outputs of all ranks in the tree. Zero-copy, parents store
+// straight to the outputs of their children, which have signalled that they were called; the direction is then kStore.
 void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, Held source);
 
-// What all in the tree have, held[rank], is combined at `result`, which is the root's: by load a rank's own before what
-// its children have, by store behind that, in the order in which it serves them. Zero-copy, the inputs of leaves are
-// read where they are: so it goes by load.
+// Combines the data of all ranks in the tree, held[rank], at `result`, a place of the root. By load, a rank's own data
+// comes before that of its children; by store, after it. Children come in the order in which they are served.
+// Zero-copy, the inputs of leaves are read where they are; the direction is then kLoad.
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                   const HeldByRank& held, Held result);
 

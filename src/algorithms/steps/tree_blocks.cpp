@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-// Slots of a rank for some blocks, in the order of the message: what is a range there is one here.
+// The slots of a rank for some blocks, in the order of the message: a range of the message is a range here.
 struct BlockStore {
   Place first;
   std::vector<int> blocks;
@@ -18,7 +18,7 @@ struct BlockStore {
   }
 };
 
-// Neighbouring numbers as ranges.
+// Joins neighbouring numbers into ranges.
 std::vector<ChunkRange> ranges_of(const std::vector<int>& blocks) {
   std::vector<ChunkRange> ranges;
   for (const int block : blocks) {
@@ -28,7 +28,7 @@ std::vector<ChunkRange> ranges_of(const std::vector<int>& blocks) {
   return ranges;
 }
 
-// What both ways share: whose blocks are below each rank, and where they are on their way.
+// The parts that both ways share: whose blocks are below each rank, and where they are while they travel.
 class BlocksAlongTree {
  public:
   BlocksAlongTree(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape)
@@ -77,7 +77,7 @@ class BlocksAlongTree {
   Carrier& carrier_;
   const Tree& tree_;
   const TreeShape& shape_;
-  std::vector<std::vector<int>> below_;            // of each rank: blocks of its subtree, in order
+  std::vector<std::vector<int>> below_;            // of each rank: the blocks of its subtree, in order
   std::vector<std::optional<BlockStore>> stores_;  // of each rank that has one
 };
 

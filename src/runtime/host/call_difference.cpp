@@ -1,4 +1,4 @@
-// Comparing the logs of two ranks.
+// Compares the logs of two ranks.
 #include "runtime/host/call_difference.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace plait {
 
 std::optional<std::string> first_difference(const Segment& segment, LogOfStatus log, int rank, int peer) {
   const uint64_t entered = (segment.status(rank).*log).entered.load(std::memory_order_acquire);
-  // Oldest first: what followed a difference may differ for no other reason.
+  // Oldest first: later calls may differ only because of the first difference.
   for (uint64_t age = std::min<uint64_t>(kCallHistory, entered); age-- > 0;) {
     if (auto text = difference_at(segment, log, rank, peer, entered - age)) return text;
   }

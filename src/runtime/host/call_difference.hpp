@@ -1,4 +1,4 @@
-// Where ranks have made different calls, in words: as far as their logs tell.
+// Says in words how the calls of two ranks differ, as far as their logs tell.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace plait {
 
-// One of the two of a status: of calls on host memory, or on GPUs.
+// Selects one of the two logs of a status: calls on host memory, or calls on GPUs.
 using LogOfStatus = CallLog RankStatus::*;
 
 inline constexpr const char* kSameCalls = "all ranks must make the same calls in the same order";
 
-// The first call that two ranks have made differently, of those that both their logs still have.
+// Describes the first call that two ranks have made differently, among those that both logs still have.
 std::optional<std::string> first_difference(const Segment& segment, LogOfStatus log, int rank, int peer);
-// The same of call `number` alone.
+// Describes the difference at call `number` alone.
 std::optional<std::string> difference_at(const Segment& segment, LogOfStatus log, int rank, int peer, uint64_t number);
-// The same of two ranks that have made different calls: where their logs no longer tell which, it says that.
+// Describes the difference of two ranks that have made different calls. If their logs no longer tell which calls, it
+// says that.
 std::string describe_difference(const Segment& segment, LogOfStatus log, int rank, int peer);
 
-// "call 5, barrier": the last call of the log's rank, which has made one.
+// "call 5, barrier": the last call of a rank that has made at least one.
 std::string last_call(const CallLog& log);
 
 }  // namespace plait

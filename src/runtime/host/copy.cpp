@@ -13,7 +13,8 @@ namespace {
 #if defined(__SSE2__)
 constexpr size_t kLineBytes = 64;
 
-// Whole lines, so that the processor can combine the four stores of each and never read what it overwrites.
+// Copies whole lines, so that the processor can combine the four stores of each line and never reads what it
+// overwrites.
 void stream_lines(char* destination, const char* source, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kLineBytes) {
     __m128i line[4];
@@ -55,7 +56,7 @@ void finish_streaming() {
 }
 
 void copy_to_all(const ReduceArguments& arguments, size_t element_bytes) {
-  // With several destinations the source comes from memory once, and from the cache for the others.
+  // With several destinations, the source is read from memory once, and from the cache for the others.
   constexpr size_t kBlockBytes = size_t{32} << 10;
   const size_t bytes = arguments.elements * element_bytes;
   const size_t block = arguments.destination_count == 1 ? bytes : kBlockBytes;

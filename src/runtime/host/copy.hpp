@@ -1,4 +1,4 @@
-// Copies that a reduce makes: of a single source, and of finished blocks that go past the caches.
+// The copies of a reduce: those of a single source, and those of finished blocks that go past the caches.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ void copy_block(void* destination, const void* source, size_t bytes, bool stream
 // Makes streaming copies of this thread visible before its later stores.
 void finish_streaming();
 
-// The reduce of one source that needs no arithmetic.
+// A reduce of one source that needs no arithmetic.
 void copy_to_all(const ReduceArguments& arguments, size_t element_bytes);
 
 }  // namespace plait

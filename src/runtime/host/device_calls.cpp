@@ -1,4 +1,4 @@
-// Looking after calls on GPUs.
+// Checks on the peers of a rank that makes calls on GPUs.
 #include "runtime/host/device_calls.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ ProcessSharing DeviceCalls::process_sharing() const {
   std::set<int> seen;
   bool is_shared = false;
   for (int rank = 0; rank < ranks(); ++rank) {
-    const int pid = peers_.pid(rank);  // 0: not known, but not this one
+    const int pid = peers_.pid(rank);  // 0: unknown, but not this process
     is_shared = !seen.insert(pid > 0 ? pid : -1 - rank).second || is_shared;
   }
   if (!is_shared) return ProcessSharing::kNone;
@@ -40,7 +40,7 @@ void DeviceCalls::look_after_peers() {
     if (peer == rank_) continue;
     const RankStatus& status = segment_->status(peer);
     if (status.state.load(std::memory_order_acquire) == RankState::kClosed) {
-      // It finished its calls before it closed; who has made more waits in vain.
+      // The peer finished its calls before it closed. A rank that has made more calls waits in vain.
       const uint64_t theirs = status.device_calls.entered.load(std::memory_order_acquire);
       const uint64_t ours = segment_->status(rank_).device_calls.entered.load(std::memory_order_acquire);
       if (theirs >= ours) continue;

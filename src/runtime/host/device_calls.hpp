@@ -1,5 +1,5 @@
-// What the host of a rank knows of its calls on a GPU: it sees them begin, and then has to look after ranks that wait
-// for each other where no host can see them.
+// Follows the calls of a rank on a GPU from the host. The host sees them begin, and then has to watch over ranks that
+// wait for each other where no host can see them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Writing and reading the failure of a communicator.
+// Writes and reads the failure of a communicator.
 #include "runtime/host/failure.hpp"
 
 #include <cstring>
@@ -17,10 +17,11 @@ void set_failure(FailureRecord& record, ErrorCode code, int reporter, const std:
 
 std::optional<Error> failure_in(const FailureRecord& record, int reader) {
   if (!record.is_set()) return std::nullopt;
-  // Whoever writes the record takes microseconds, unless it is killed at it.
+  // Writing the record takes microseconds, unless the writer is killed meanwhile.
   for (int tries = 0; record.state.load(std::memory_order_acquire) == FailureRecord::kWriting; ++tries) {
     if (tries == 1000) {
-      return Error(ErrorCode::kPeerFailed, "another rank has given up this communicator and died at it");
+      return Error(ErrorCode::kPeerFailed,
+                   "another rank has given up this communicator and died while it wrote down why");
     }
     const timespec pause{0, 100'000};
     nanosleep(&pause, nullptr);

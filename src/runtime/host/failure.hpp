@@ -1,4 +1,4 @@
-// The first failure that a rank of a communicator saw: it ends the communicator for all of them.
+// The first failure that any rank of a communicator saw. It ends the communicator for all ranks.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace plait {
 
-// In memory that all ranks share.
+// Lies in memory that all ranks share.
 struct FailureRecord {
   enum State : uint32_t { kNone, kWriting, kSet };
   alignas(64) std::atomic<uint32_t> state{kNone};
@@ -21,9 +21,9 @@ struct FailureRecord {
   bool is_set() const { return state.load(std::memory_order_acquire) != kNone; }
 };
 
-// Writes the failure, unless there is one. Safe from any thread of any rank.
+// Records the failure, unless there is one already. Safe from any thread of any rank.
 void set_failure(FailureRecord& record, ErrorCode code, int reporter, const std::string& message);
-// The failure, with who found it where that is not `reader`; none as long as all is well.
+// Returns the failure, and names the rank that found it unless that is `reader`. No value while there is no failure.
 std::optional<Error> failure_in(const FailureRecord& record, int reader);
 
 }  // namespace plait

@@ -1,5 +1,5 @@
-// Knows whether this process is the one that made it, or was forked from that: for one load of memory, since the kernel
-// clears the page for a child.
+// Tells whether this process is the one that made the mark, or a forked child of it. That costs one load of memory,
+// since the kernel clears the page for a child.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Performing plans and exchanging messages on the host.
+// Performs plans and exchanges messages on the host.
 #include "runtime/host/host_rank.hpp"
 
 #include <sched.h>
@@ -19,13 +19,14 @@
 namespace plait {
 namespace {
 
-std::atomic<uint64_t>& word(std::byte* signals, size_t offset) {
+std::atomic<uint64_t>& flag(std::byte* signals, size_t offset) {
   return *reinterpret_cast<std::atomic<uint64_t>*>(signals + offset);
 }
 
 }  // namespace
 
-// A wait of a call for others: those who call something else or go before they have done their part are the reason.
+// A wait for other ranks in a call. Ranks that make a different call, or that go before they have done their part, end
+// it.
 class HostRank::CallWait : public Wait {
  public:
   CallWait(const HostRank& rank, const Call& call) : rank_(rank), call_(call) {}
@@ -46,7 +47,7 @@ class HostRank::CallWait : public Wait {
   const Call& call_;
 };
 
-// The wait at an operation of a queue.
+// A wait at an operation of a queue.
 class HostRank::QueueWait final : public CallWait {
  public:
   QueueWait(const HostRank& rank, const Call& call, const BoundPlan& bound, const BoundSlice& slice,
@@ -77,7 +78,7 @@ class HostRank::QueueWait final : public CallWait {
   const size_t queue_;
 };
 
-// The wait for a rank to be done with an earlier call.
+// A wait for a rank to complete an earlier call.
 class HostRank::ScratchWait final : public CallWait {
  public:
   ScratchWait(const HostRank& rank, const Call& call, int peer) : CallWait(rank, call), peer_(peer) {}
@@ -90,7 +91,7 @@ class HostRank::ScratchWait final : public CallWait {
   const int peer_;
 };
 
-// What advance_queue needs to perform one slice on this rank.
+// The engine with which advance_queue() performs one slice on this rank.
 class HostRank::QueueEngine {
  public:
   QueueEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch)
@@ -117,22 +118,23 @@ class HostRank::QueueEngine {
     arguments.result_is_wide = operation.result_is_wide;
     arguments.streaming_destinations = operation.streaming_outputs | (operation.streaming_scratch & streaming_scratch_);
     if (operation.has_wide_source) arguments.source_is_wide = slice_.source_is_wide.data() + operation.first_flag;
-    // In place, an own chunk may already be where it belongs.
+    // In place, a rank's own chunk may already be where it belongs.
     if (count == 2 && pointers_[0] == pointers_[1] && operation.divisor == 0) return;
     reduce_(arguments);
   }
 
   void signal(const BoundOperation& operation) {
     std::byte* line = signals_[operation.peer_rank] + operation.word_offset;
-    if (operation.carries_data) {  // all that fits: a copy of a fixed size takes no time, and scratch has room to read
+    if (operation
+            .carries_data) {  // the whole payload: a copy of a fixed size costs nothing, and scratch has room to read
       const BoundPlace& data = slice_.places[operation.first_place];
       std::memcpy(line + sizeof(uint64_t), bases_[data.base] + data.offset, Segment::kSignalPayload);
     }
-    word(line, 0).store(stamp_, std::memory_order_release);
+    flag(line, 0).store(stamp_, std::memory_order_release);
   }
 
   bool wait(const BoundOperation& operation) {
-    return word(own_signals_, operation.word_offset).load(std::memory_order_acquire) == stamp_;
+    return flag(own_signals_, operation.word_offset).load(std::memory_order_acquire) == stamp_;
   }
 
  private:
@@ -143,8 +145,8 @@ class HostRank::QueueEngine {
   std::byte* own_signals_;
   void** pointers_;
   const uint32_t streaming_scratch_;  // a mask
-  // What a signal word carries: a signal of another call never passes for the awaited one, nor does one after calls
-  // that differed and in which nobody waited for anybody.
+  // The value of a flag. The flag of another call never passes for the awaited one. Neither does one that follows calls
+  // that differed but in which no rank waited.
   const uint64_t stamp_;
 };
 
@@ -160,20 +162,20 @@ void HostRank::CallWait::compare_calls(int peer, bool also_earlier) const {
   const auto log = &RankStatus::calls;
   const auto now = difference_at(*rank_.segment_, log, rank_.rank_, peer, rank_.call_number_);
   if (!now && !also_earlier) return;
-  // What followed a difference may differ for no other reason, so the first one is told.
+  // Report the first difference: later calls may differ only because of it.
   const auto difference = first_difference(*rank_.segment_, log, rank_.rank_, peer);
   if (difference) rank_.watch_.fail_all(ErrorCode::kMismatch, *difference);
 }
 
 void HostRank::CallWait::examine_peer(int peer) {
-  if (has_completed(peer)) return;  // it has given what it had to give
+  if (has_completed(peer)) return;  // it has done its part
   const char* departure = rank_.watch_.departure(peer);
-  // It may have completed the call just before it went.
+  // It may have completed the call just before it left.
   if (departure != nullptr && !has_completed(peer)) rank_.watch_.fail_without(peer, departure, what());
 }
 
-// Most waits end at a rank that waits itself. The culprits are those that have not come or were stopped, or else those
-// that do not wait, or else all that are not done.
+// Most waits end at a rank that waits itself. The culprits are the ranks that have not entered the call or were
+// stopped; if there are none, those that do not wait; if there are none either, all that have not completed the call.
 std::vector<int> HostRank::CallWait::culprits() const {
   std::vector<int> absent, busy, late;
   for (int peer = 0; peer < rank_.ranks_; ++peer) {
@@ -221,7 +223,8 @@ void HostRank::leave(double timeout_seconds) {
   // A forked child that ends is not the rank.
   if (has_left_ || fork_mark_.is_in_child()) return;
   has_left_ = true;
-  // In one order with what others load of it: of two ranks that leave together, one at least sees that the other has.
+  // Sequentially consistent with the loads of others: if two ranks leave together, at least one sees that the other has
+  // left.
   status_.state.store(RankState::kClosed, std::memory_order_seq_cst);
   LastLook look(*segment_, rank_, watch_);
   const Deadline deadline = Deadline::after(timeout_seconds);
@@ -282,15 +285,15 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   const uint64_t stamp = stamp_of(calls_, epoch);
   stamps_[epoch % std::size(stamps_)] = stamp;
   status_.completed.store(stamp, std::memory_order_release);
-  // Whoever has entered an epoch is done with the one before.
+  // A rank that has entered an epoch has completed the one before.
   if (bound.plan->report().synchronizes) everyone_completed_ = epoch - 1;
 }
 
-// The kernel may run ranks on one core although there are others, which something else keeps busy. Then spinning keeps
-// the peer from running that is waited for. And where all ranks are on one core, no other core's cache holds lines of
-// scratch, and ordinary stores to it are the faster ones (docs/benchmarks.md, "Stores to shared memory"). A rank that
-// has moved meanwhile loses some time, nothing else. Others' statuses are not looked at without need: they lie in the
-// caches of other cores.
+// The kernel may run ranks on one core although other cores exist, because something else keeps those busy. Spinning
+// then keeps the awaited peer from running. If all ranks are on one core, no other core's cache holds lines of scratch,
+// and ordinary stores to it are faster (docs/benchmarks.md, "Stores to shared memory"). A rank that moves to another
+// core meanwhile loses only some time. The statuses of others are read only when needed, because they lie in the caches
+// of other cores.
 void HostRank::look_at_cores(bool streams) {
   const int core = sched_getcpu();
   if (core != core_) status_.core.store(core_ = core, std::memory_order_relaxed);
@@ -321,7 +324,8 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
   everyone_completed_ = epoch;
 }
 
-// A stamp may be of an epoch that this rank is not done with. Then the other rank finds this one's among its own.
+// The stamp may belong to an epoch that this rank has not completed. The other rank then compares this rank's stamp
+// with its own.
 void HostRank::compare_calls(int peer, uint64_t stamp) const {
   const uint64_t own = stamps_[stamp % std::size(stamps_)];
   if (own == stamp || epochs_after(stamp, own) != 0) return;
@@ -380,7 +384,7 @@ void HostRank::abort(ErrorCode code, const std::string& message) {
 void HostRank::check_usable() const {
   if (fork_mark_.is_in_child()) {
     fail(ErrorCode::kInvalidArgument, "rank ", rank_,
-         ": this process was forked from the rank's, whose communicator it ", "cannot use; make one of its own");
+         ": this process was forked from the rank's process and cannot use its communicator; make a new one");
   }
   if (has_left_) fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": this communicator is closed");
   watch_.throw_if_failed();

@@ -31,33 +31,33 @@ class HostRank {
   };
 
   HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options);
-  // Leaves as close() does, but at once, and logs what that would throw.
+  // Leaves as close() does, but at once, and logs what close() would throw.
   ~HostRank();
   HostRank(const HostRank&) = delete;
   HostRank& operator=(const HostRank&) = delete;
 
-  // Performs one call. Every rank performs the same calls in the same order. Throws kMismatch, kPeerFailed or kTimeout,
-  // on every rank that still waits; after that the communicator is of no more use and every call throws the same.
+  // Performs one call. Every rank performs the same calls in the same order. Throws kMismatch, kPeerFailed or kTimeout
+  // on every rank that still waits. After that the communicator is unusable, and every call throws the same error.
   void run(const BoundPlan& bound, const Call& call, const void* input, void* output);
 
-  // Sends and receives messages, which are as check_messages() wants them. Only the ranks that they name take part.
-  // Throws as run() does.
+  // Sends and receives messages that check_messages() accepts. Only the ranks that they name take part. Throws as run()
+  // does.
   void exchange(std::span<const PeerMessage> messages);
 
-  // Tells the others that this rank will make no more calls, also on GPUs, and makes sure that all have made the same:
-  // waits a little for those who have not come to this rank's last calls, and throws as last_look.hpp says. It has left
-  // also then. May be repeated.
+  // Tells the others that this rank will make no more calls, on GPUs either, and checks that all ranks have made the
+  // same calls. Waits a little for ranks that have not come to this rank's last calls. Throws as last_look.hpp says;
+  // the rank has then left all the same. May be repeated.
   void close();
 
-  // Throws what a call would throw at once: the failure that has ended the communicator, or kInvalidArgument in a
-  // process that was forked from the rank's, and when it has left.
+  // Throws what a call would throw at once: the failure that has ended the communicator, or kInvalidArgument if this
+  // process was forked from the rank's or the rank has left.
   void check_usable() const;
 
-  // Called now and then while this rank waits, some 20 times a second: what it throws ends the call here, and the
-  // communicator for all ranks. For interpreters that want to hear an interrupt.
+  // Sets a check that is called about 20 times a second while this rank waits. If it throws, that ends the call here
+  // and the communicator for all ranks. Interpreters use it to hear an interrupt.
   void set_interrupt_check(InterruptCheck check) { watch_.set_interrupt_check(std::move(check)); }
 
-  // Ends all calls of all ranks, now and later, with this error. The first failure wins. Safe from any thread.
+  // Ends all present and future calls of all ranks with this error. The first failure wins. Safe from any thread.
   void abort(ErrorCode code, const std::string& message);
 
  private:
@@ -73,12 +73,12 @@ class HostRank {
   void look_at_cores(bool streams);
   int peers_on_this_core() const;
   void await_completion(uint64_t epoch, const Call& call);
-  // Throws kMismatch where `peer`, which has completed what the stamp says, has made other calls than this rank.
+  // Throws kMismatch if `peer`, which has completed the epoch of the stamp, has made other calls than this rank.
   void compare_calls(int peer, uint64_t stamp) const;
   void leave(double timeout_seconds);
 
-  // Calls step() until it says that all is done. As long as it says that nothing moved, waits, and now and then looks
-  // for the reason, with the Wait that reason() gives.
+  // Calls step() until it reports that all is done. While it reports no progress, waits, and now and then searches for
+  // a reason with the Wait that reason() returns.
   template <class Step, class Reason>
   void wait_for(Step step, Reason reason);
 
@@ -91,18 +91,18 @@ class HostRank {
   P2p p2p_;
   const ForkMark fork_mark_;
   uint64_t call_number_ = 0;
-  uint64_t calls_ = 0;  // a fingerprint of all calls so far
+  uint64_t calls_ = 0;  // fingerprint of all calls so far
   bool has_left_ = false;
   uint64_t epoch_ = 0;
-  uint64_t stamps_[4] = {};           // of the last epochs that this rank is done with
-  uint64_t everyone_completed_ = 0;   // the last epoch that every rank is known to be done with
+  uint64_t stamps_[4] = {};           // of the last epochs that this rank has completed
+  uint64_t everyone_completed_ = 0;   // the last epoch that every rank is known to have completed
   std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
   std::vector<std::byte*> signals_[2];
-  std::vector<void*> pointers_;  // of the reduce at hand
+  std::vector<void*> pointers_;  // of the current reduce
   int core_ = -1;                // where this rank ran when its last call began
   bool shares_core_ = false;     // with a peer, as far as this rank has noticed
-  bool one_core_ = false;        // all ranks ran on one core when this call began, which streams
-  std::vector<int> next_;        // of every queue: its next operation
+  bool one_core_ = false;        // all ranks ran on one core when this call began, and it streams
+  std::vector<int> next_;        // the next operation of every queue
 };
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Comparing calls at the end.
+// Compares the calls of all ranks when this one leaves.
 #include "runtime/host/last_look.hpp"
 
 #include <atomic>
@@ -21,14 +21,14 @@ bool LastLook::is_over() {
   return over || has_failed;
 }
 
-// Where ranks differ, this one may have heard nothing of it yet. Other failures are of calls that others make later.
+// If ranks differ, this one may not have heard of it yet. Other failures concern calls that others make later.
 bool LastLook::is_news_of_mismatch() const {
   return !segment_.status(rank_).knows_failure.load(std::memory_order_relaxed) &&
          failure_in(segment_.failure(), rank_)->code() == ErrorCode::kMismatch;
 }
 
 bool LastLook::is_over(int peer, LogOfStatus log) const {
-  const char* const departure = watch_.departure(peer);  // first: from then on it makes no calls
+  const char* const departure = watch_.departure(peer);  // read first: a rank that has departed makes no more calls
   const bool has_closed = segment_.status(peer).state.load(std::memory_order_seq_cst) == RankState::kClosed;
   const CallLog& own = segment_.status(rank_).*log;
   const CallLog& other = segment_.status(peer).*log;
@@ -37,7 +37,7 @@ bool LastLook::is_over(int peer, LogOfStatus log) const {
   };
   const uint64_t ours = own.entered.load(std::memory_order_acquire);
   const uint64_t theirs = other.entered.load(std::memory_order_acquire);
-  // After the counts: a call that came in between would be counted and not compared.
+  // Compare after reading the counts: a call that came in between would be counted but not compared.
   if (differ(own, other)) watch_.fail_all(ErrorCode::kMismatch, describe_difference(segment_, log, rank_, peer));
   if (ours == theirs || (ours < theirs && !has_closed)) return true;
   if (departure == nullptr) return false;

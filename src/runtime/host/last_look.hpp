@@ -1,8 +1,8 @@
-// The last look of a rank that leaves at what the others have called.
+// A rank that leaves compares its calls with those of the others one last time.
 //
-// A rank may be done with a broadcast, a reduction, a gather or a scatter before others have come to it. So when it
-// leaves it waits a little for them. Where they do not come it leaves all the same: who computes for longer is not
-// wrong. Its status stays, so that of two ranks the later one sees all calls of both.
+// A rank may complete a broadcast, a reduce, a gather or a scatter before others have come to it. So it waits a little
+// for them when it leaves. If they do not come it leaves all the same: a rank that computes for longer is not wrong.
+// Its status stays, so that the later of two ranks sees all calls of both.
 #pragma once
 
 #include "runtime/host/call_difference.hpp"
@@ -13,15 +13,15 @@ namespace plait {
 
 class LastLook {
  public:
-  // How long a rank waits at most for others to come to its calls.
+  // The longest time that a rank waits for others to come to its calls.
   static constexpr double kTimeoutSeconds = 1;
 
-  // Of a rank whose status says that it has left. All three outlive this.
+  // For a rank whose status says that it has left. The arguments outlive this object.
   LastLook(const Segment& segment, int rank, const Watch& watch);
 
-  // Whether this rank knows that all others have made the calls that it has made, or that the communicator has failed
-  // for another reason. Throws kMismatch, also on others that still call, where one has made other calls, or has left
-  // after more or fewer; kPeerFailed where one has died before it came to a call of this rank.
+  // Returns true if this rank knows that all others have made the calls that it has made, or that the communicator has
+  // failed for another reason. Throws kMismatch if a rank has made different calls, or has left after more or fewer;
+  // ranks that still call get it too. Throws kPeerFailed if a rank has died before it came to a call of this rank.
   bool is_over();
 
  private:

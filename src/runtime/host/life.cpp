@@ -23,7 +23,8 @@ Life Life::by_pipe() {
   return Life(std::move(reader), std::move(writer));
 }
 
-// A handle becomes readable, also while nobody has reaped the process; a pipe without a writer is hung up.
+// A process handle becomes readable when the process ends, even before anybody has reaped it. A pipe without a writer
+// is hung up.
 bool has_ended(int descriptor) {
   pollfd event{descriptor, POLLIN, 0};
   return ::poll(&event, 1, 0) == 1;

@@ -1,5 +1,5 @@
-// A descriptor that tells whoever holds it when this process has ended, however far away they are: in another process
-// namespace, where its number means nothing. Other designs: docs/bootstrap.md, "Processes that cannot be seen".
+// A descriptor that tells its holders when this process has ended. Holders may be in another process namespace, where
+// the number of this process means nothing. For other designs see docs/bootstrap.md, "Processes that cannot be seen".
 #pragma once
 
 #include "base/unique_fd.hpp"
@@ -8,12 +8,12 @@ namespace plait {
 
 class Life {
  public:
-  // Of this process, by a handle of it; by a pipe, on kernels before 5.3, which know no handles.
+  // Uses a handle of this process, or a pipe on kernels before 5.3, which know no handles.
   Life();
-  // By a pipe, on any kernel. A child that was forked from this process keeps it alive.
+  // Uses a pipe on any kernel. A child that was forked from this process keeps it alive.
   static Life by_pipe();
 
-  // For others, who may hold it for longer than this.
+  // The descriptor for others, who may hold it for longer than this object lives.
   int descriptor() const { return told_.get(); }
 
  private:
@@ -23,10 +23,10 @@ class Life {
   UniqueFd held_;  // the end of the pipe that only this process has
 };
 
-// Of another process that gave its descriptor.
+// Whether the process that gave this descriptor has ended.
 bool has_ended(int descriptor);
 
-// The handle of a process that this one can see, which tells the same; empty where there is none.
+// Returns a handle of a process that this one can see, for has_ended(). Empty if there is no such process.
 UniqueFd process_handle(int pid);
 
 }  // namespace plait

@@ -1,9 +1,9 @@
 // Floating types of 8 and 16 bits: widening to float32 (exact) and narrowing (to nearest even, once), without branches,
-// a register at a time. The formulas use integers and additions whose rounding is known, so that every instruction set
-// gives the same bits; F16C, where it is there, computes the same function in one instruction.
+// one register at a time. The formulas use integers and additions whose rounding is known, so every instruction set
+// gives the same bits. F16C, if the CPU has it, computes the same function in one instruction.
 //
-// Values that have no number come out as NVIDIA GPUs make them: NaN with all bits but the sign set; overflow is
-// infinity in 16 bits and the largest finite number in 8 bits.
+// Special values come out as NVIDIA GPUs make them. NaN has all bits but the sign set. Overflow gives infinity in 16
+// bits and the largest finite number in 8 bits.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ inline Floats<N> power_of_two(int exponent) {
   return bits_as<Floats<N>>(splat<uint32_t, N>(static_cast<uint32_t>(exponent + 127) << 23));
 }
 
-// NaN of any kind as the one with all bits set but the sign.
+// Replaces NaN of any kind by the one with all bits set but the sign.
 template <class T, int N>
 inline Lanes<T, N> with_one_nan(Lanes<T, N> value) {
   using B = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
@@ -66,7 +66,7 @@ template <int N>
 inline Floats<N> widen_float16(Codes16<N> codes) {
   const Bits<N> code = widen_integers<N>(codes);
   const Bits<N> aligned = (code & 0x7fffu) << 13;
-  // A subnormal number is a mantissa without a leading one: give it one and take that away.
+  // A subnormal number is a mantissa without a leading one: add a leading one and subtract it again.
   const Floats<N> one = power_of_two<N>(kLeastExponent16);
   const Bits<N> subnormal = bits_as<Bits<N>>(bits_as<Floats<N>>(aligned + bits_as<Bits<N>>(one)) - one);
 
@@ -79,12 +79,12 @@ template <int N>
 inline Codes16<N> narrow_float16(Floats<N> value) {
   const Bits<N> bits = bits_as<Bits<N>>(value);
   const Bits<N> magnitude = bits & 0x7fffffffu;
-  // To nearest even: add just under half a unit, and all of it where the last bit that stays is odd. A carry runs into
-  // the exponent, as it should. (What becomes subnormal wraps around here and is replaced below.)
+  // Round to nearest even: add just under half a unit, or exactly half if the last bit that stays is odd. A carry runs
+  // into the exponent, as it should. (Results that become subnormal wrap around here and are replaced below.)
   const Bits<N> rounded = (magnitude - kRebase16 + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
   const Bits<N> infinity = splat<uint32_t, N>(0x7c00u);
   const Bits<N> normal = rounded < infinity ? rounded : infinity;
-  // What becomes subnormal is rounded by the adder: the last bit of `anchor` weighs as much as the last bit of a code.
+  // The adder rounds subnormal results: the last bit of `anchor` weighs as much as the last bit of a code.
   const Floats<N> absolute = bits_as<Floats<N>>(magnitude);
   const Floats<N> anchor = power_of_two<N>(kLeastExponent16 + 13);
   const Bits<N> subnormal = bits_as<Bits<N>>(absolute + anchor) - bits_as<Bits<N>>(anchor);
@@ -123,13 +123,13 @@ struct Bfloat16 {
   }
 };
 
-// ---- float8: every value is also one of float16. So it is rounded in float32, and passes through float16 unchanged.
+// ---- float8: every value is also a float16. So it is rounded in float32 and passes through float16 unchanged.
 
-// Rounds to a format with so many bits of mantissa, whose normal numbers begin at 2^least_exponent, and saturates: also
-// infinity, unless the format has it.
+// Rounds to a format with so many bits of mantissa, whose normal numbers begin at 2^least_exponent. Saturates; infinity
+// too, unless the format has infinity.
 template <bool has_infinity, int N>
 inline Floats<N> round_to_format(Floats<N> value, int mantissa_bits, int least_exponent, float largest) {
-  using Signed = Lanes<int32_t, N>;  // the bits of positive numbers are ordered like the numbers
+  using Signed = Lanes<int32_t, N>;  // as signed integers, the bits of positive numbers have the order of the numbers
   const Signed limit = splat<int32_t, N>(bits_as<int32_t>(largest));
   const Signed absolute = bits_as<Signed>(value) & 0x7fffffff;
   const Signed clamped = absolute < limit ? absolute : limit;
@@ -161,8 +161,8 @@ struct Float8E5M2 {
   }
 };
 
-// 4 bits of exponent, 3 of mantissa; no infinity, NaN is the last code only. Scaled by 2^-8, the difference between the
-// biases of the exponents, the bits are those of a float16, shifted by one.
+// 4 bits of exponent, 3 of mantissa; no infinity, and only the last code is NaN. Scaled by 2^-8, the difference of the
+// exponents' biases, its bits are those of a float16, shifted by one.
 struct Float8E4M3 {
   using Code = uint8_t;
   template <int N>

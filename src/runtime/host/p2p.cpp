@@ -1,4 +1,4 @@
-// Progress of messages.
+// Moves messages through FIFOs.
 #include "runtime/host/p2p.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace plait {
 namespace {
 
-// From these sizes on, messages go past the caches into the fifo, and out of it (docs/benchmarks.md, "Stores to
+// Messages of at least these sizes go past the caches into the FIFO, and out of it (docs/benchmarks.md, "Stores to
 // shared memory").
 constexpr size_t kStreamingSendBytes = 8 << 10;
 constexpr size_t kStreamingReceiveBytes = 16 << 20;
@@ -26,15 +26,15 @@ P2p::P2p(const Segment& segment, int rank, const Watch& watch) : segment_(segmen
 
 void P2p::begin(std::span<const PeerMessage> messages) {
   transfers_.clear();
-  heads_.clear();
-  transfers_.reserve(messages.size());  // so that nothing fails half-way
-  heads_.reserve(messages.size());
+  pending_.clear();
+  transfers_.reserve(messages.size());  // so that no allocation fails half-way
+  pending_.reserve(messages.size());
   const std::vector<OwnMessage> own = own_messages(messages, rank_);
   for (const PeerMessage& message : messages) {
     if (is_send(message)) {
-      queue(message, sends_[message.peer]);
+      enqueue(message, sends_[message.peer]);
     } else {
-      queue(message, receives_[message.peer]);
+      enqueue(message, receives_[message.peer]);
     }
   }
   first_ = transfers_.front().numbered;
@@ -47,23 +47,23 @@ void P2p::begin(std::span<const PeerMessage> messages) {
   }
 }
 
-template <class End>
-void P2p::queue(const PeerMessage& message, Line<End>& line) {
+template <class FifoEnd>
+void P2p::enqueue(const PeerMessage& message, Endpoint<FifoEnd>& endpoint) {
   const int at = static_cast<int>(transfers_.size());
-  transfers_.push_back({{message, ++line.messages}, message.bytes(), 0, streams(message)});
+  transfers_.push_back({{message, ++endpoint.messages}, message.bytes(), 0, streams(message)});
   if (message.peer == rank_) return;
-  if (line.last == kNone) {
-    heads_.push_back(at);
+  if (endpoint.last == kNone) {
+    pending_.push_back(at);
   } else {
-    transfers_[line.last].next = at;
+    transfers_[endpoint.last].next = at;
   }
-  line.last = at;
+  endpoint.last = at;
 }
 
 bool P2p::streams(const PeerMessage& message) const {
   if (!is_send(message)) return message.bytes() >= kStreamingReceiveBytes;
   if (message.bytes() < kStreamingSendBytes) return false;
-  // Where both run on one core, no other cache holds the slots, and ordinary stores are the faster ones.
+  // If both ranks run on one core, no other cache holds the slots, and ordinary stores are faster.
   const auto core = [&](int rank) { return segment_.status(rank).core.load(std::memory_order_relaxed); };
   return core(message.peer) != core(rank_);
 }
@@ -71,29 +71,29 @@ bool P2p::streams(const PeerMessage& message) const {
 bool P2p::advance() {
   bool moved = false;
   size_t kept = 0;
-  for (int at : heads_) {
+  for (int at : pending_) {
     const Step step = advance(transfers_[at]);
     moved |= step != Step::kBlocked;
     if (step == Step::kFinished) at = transfers_[at].next;
-    if (at != kNone) heads_[kept++] = at;
+    if (at != kNone) pending_[kept++] = at;
   }
-  heads_.resize(kept);
+  pending_.resize(kept);
   return moved;
 }
 
-// One slot at a time: what comes in and what goes out take turns.
+// Moves one slot at a time, so that incoming and outgoing messages alternate.
 P2p::Step P2p::advance(Transfer& transfer) {
   const PeerMessage& message = transfer.numbered.message;
   auto* buffer = static_cast<std::byte*>(message.buffer);
   if (is_send(message)) {
-    FifoSource& source = sends_[message.peer].end;
-    if (!source.has_room()) return Step::kBlocked;
-    transfer.moved += source.put(buffer, transfer.bytes, transfer.moved, transfer.streaming);
+    FifoSender& sender = sends_[message.peer].fifo;
+    if (!sender.has_room()) return Step::kBlocked;
+    transfer.moved += sender.put(buffer, transfer.bytes, transfer.moved, transfer.streaming);
   } else {
-    FifoSink& sink = receives_[message.peer].end;
-    if (!sink.has_slot()) return Step::kBlocked;
-    check_size(transfer, sink.message_bytes());
-    transfer.moved += sink.take(buffer, transfer.moved, transfer.streaming);
+    FifoReceiver& receiver = receives_[message.peer].fifo;
+    if (!receiver.has_slot()) return Step::kBlocked;
+    check_size(transfer, receiver.message_bytes());
+    transfer.moved += receiver.take(buffer, transfer.moved, transfer.streaming);
   }
   return transfer.moved == transfer.bytes ? Step::kFinished : Step::kMoved;
 }
@@ -116,24 +116,24 @@ void P2p::publish(RankStatus& status) const {
 
 bool P2p::can_move(const Transfer& transfer) {
   const PeerMessage& message = transfer.numbered.message;
-  return is_send(message) ? sends_[message.peer].end.has_room() : receives_[message.peer].end.has_slot();
+  return is_send(message) ? sends_[message.peer].fifo.has_room() : receives_[message.peer].fifo.has_slot();
 }
 
 void P2p::examine(bool) {
-  for (const int head : heads_) {
-    const Transfer& transfer = transfers_[head];
+  for (const int at : pending_) {
+    const Transfer& transfer = transfers_[at];
     const int peer = transfer.numbered.message.peer;
     const char* departure = watch_.departure(peer);
-    // What it put into the fifo before it went can still be taken.
+    // Data that the peer put into the FIFO before it left can still be taken.
     if (departure != nullptr && !can_move(transfer)) watch_.fail_without(peer, departure, describe(transfer));
   }
 }
 
 const P2p::Transfer& P2p::blocked() const {
-  for (const int head : heads_) {
-    if (!is_send(transfers_[head].numbered.message)) return transfers_[head];
+  for (const int at : pending_) {
+    if (!is_send(transfers_[at].numbered.message)) return transfers_[at];
   }
-  return transfers_[heads_.front()];
+  return transfers_[pending_.front()];
 }
 
 std::string P2p::what() const { return describe(blocked()); }
@@ -145,8 +145,8 @@ std::string P2p::describe(const Transfer& transfer) const {
 
 std::vector<int> P2p::culprits() const {
   std::vector<int> peers;
-  for (const int head : heads_) {
-    const int peer = transfers_[head].numbered.message.peer;
+  for (const int at : pending_) {
+    const int peer = transfers_[at].numbered.message.peer;
     if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
   }
   return peers;

@@ -1,4 +1,4 @@
-// The messages of one rank on shared memory: its ends of all fifos, and the exchange that is under way.
+// Point-to-point messages of one rank on shared memory: its endpoints of all FIFOs, and the current exchange.
 #pragma once
 
 #include <span>
@@ -14,16 +14,17 @@ namespace plait {
 
 class P2p final : public Wait {
  public:
-  // Both outlive it.
+  // The segment and the watch outlive this object.
   P2p(const Segment& segment, int rank, const Watch& watch);
 
-  // Takes up messages, which must be as check_messages() wants them, at least one. Copies those with this rank itself.
+  // Begins an exchange of at least one message. check_messages() must accept the messages. Copies those that this rank
+  // sends to itself.
   void begin(std::span<const PeerMessage> messages);
-  // Moves a part of every message that can move. True if one did. Throws kMismatch, for all ranks, where the ends of a
-  // message differ in size.
+  // Moves a part of every message that can move, and returns whether any did. Throws kMismatch for all ranks if the
+  // ends of a message differ in size.
   bool advance();
-  bool done() const { return heads_.empty(); }
-  // The first of those begun.
+  bool done() const { return pending_.empty(); }
+  // The first message of the exchange.
   const NumberedMessage& first() const { return first_; }
 
   void publish(RankStatus& status) const override;
@@ -39,36 +40,36 @@ class P2p final : public Wait {
     NumberedMessage numbered;
     size_t bytes = 0;
     size_t moved = 0;        // bytes
-    bool streaming = false;  // past the caches
-    int next = kNone;        // of the same kind, with the same peer
+    bool streaming = false;  // moves past the caches
+    int next = kNone;        // the next transfer of the same kind with the same peer
   };
-  // This rank's end of all messages to one peer, or from it.
-  template <class End>
-  struct Line {
-    explicit Line(const Fifo& fifo) : end(fifo) {}
-    End end;
+  // This rank's endpoint of all messages to one peer, or from it.
+  template <class FifoEnd>
+  struct Endpoint {
+    explicit Endpoint(const Fifo& memory) : fifo(memory) {}
+    FifoEnd fifo;
     uint64_t messages = 0;
-    int last = kNone;  // transfer of this exchange
+    int last = kNone;  // its last transfer in this exchange
   };
   enum class Step { kBlocked, kMoved, kFinished };
 
-  template <class End>
-  void queue(const PeerMessage& message, Line<End>& line);
+  template <class FifoEnd>
+  void enqueue(const PeerMessage& message, Endpoint<FifoEnd>& endpoint);
   Step advance(Transfer& transfer);
   bool streams(const PeerMessage& message) const;
   bool can_move(const Transfer& transfer);
   void check_size(const Transfer& transfer, size_t sent_bytes) const;
-  // A receive, if there is one.
+  // A transfer that cannot move: a receive, if there is one.
   const Transfer& blocked() const;
   std::string describe(const Transfer& transfer) const;
 
   const Segment& segment_;
   const int rank_;
   const Watch& watch_;
-  std::vector<Line<FifoSource>> sends_;  // by peer
-  std::vector<Line<FifoSink>> receives_;
+  std::vector<Endpoint<FifoSender>> sends_;  // by peer
+  std::vector<Endpoint<FifoReceiver>> receives_;
   std::vector<Transfer> transfers_;
-  std::vector<int> heads_;  // of the transfers of one kind with one peer that are not done, the first
+  std::vector<int> pending_;  // the first unfinished transfer of each kind with each peer
   NumberedMessage first_;
 };
 

@@ -1,4 +1,4 @@
-// Process handles of peers.
+// Watches the processes of peers by their handles.
 #include "runtime/host/peers.hpp"
 
 #include <signal.h>
@@ -12,7 +12,8 @@
 namespace plait {
 namespace {
 
-// The letter of /proc/<pid>/stat behind the command name in parentheses; 0 where there is no such process.
+// Returns the state letter in /proc/<pid>/stat, which follows the command name in parentheses, or 0 if there is no such
+// process.
 char state_letter(int pid) {
   const std::string line = read_small_file(join("/proc/", pid, "/stat"));
   const size_t close = line.rfind(')');

@@ -1,4 +1,4 @@
-// Reading and writing of call records.
+// Writes and reads the records of calls and messages.
 #include "runtime/host/rank_status.hpp"
 
 #include <algorithm>
@@ -9,15 +9,16 @@
 namespace plait {
 namespace {
 
-// The bit of a stamp whose message is not whole yet.
+// The bit of a stamp that says that its message is being written.
 constexpr uint64_t kBeingWritten = uint64_t{1} << 63;
 
 uint64_t after_call(uint64_t calls, const Call& call) { return (calls ^ signature(call)) * 0x9e3779b97f4a7c15ULL; }
 
-// Where the fingerprint of a call goes that is a multiple of kCheckpointCalls.
+// The slot for the fingerprint of call `number`, a multiple of kCheckpointCalls.
 constexpr size_t checkpoint_at(uint64_t number) { return number / kCheckpointCalls % kCheckpoints; }
 
-// Of all calls up to call `number`, if there is one and the log still has it among its last.
+// Returns the fingerprint of all calls up to call `number`, if there is such a call and the log still has it among its
+// last.
 std::optional<uint64_t> fingerprint(const CallLog& log, uint64_t number) {
   const CallRecord& record = log.history[number % kCallHistory];
   if (number == 0 || record.number.load(std::memory_order_acquire) != number) return std::nullopt;
@@ -26,10 +27,11 @@ std::optional<uint64_t> fingerprint(const CallLog& log, uint64_t number) {
   return calls;
 }
 
-// The same of a multiple of kCheckpointCalls, if the log still has it there. The log's rank has made that call.
+// Returns the fingerprint at call `number`, a multiple of kCheckpointCalls, if the log still has it there. The log's
+// rank has made that call.
 std::optional<uint64_t> older_fingerprint(const CallLog& log, uint64_t number) {
   const uint64_t calls = log.checkpoints[checkpoint_at(number)].load(std::memory_order_acquire);
-  // The call that takes this place next is not yet being written.
+  // The slot is valid until the next call that uses it begins to be written.
   const uint64_t next = number + uint64_t{kCheckpoints} * kCheckpointCalls;
   if (number == 0 || log.entered.load(std::memory_order_acquire) + 1 >= next) return std::nullopt;
   return calls;
@@ -43,8 +45,8 @@ uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
   CallRecord& record = log.history[number % kCallHistory];
   const uint64_t before = log.history[(number - 1) % kCallHistory].calls.load(std::memory_order_relaxed);
   const uint64_t calls = after_call(before, call);
-  // Clear, fill, then name: a reader that sees the number before and after its reads has read one call. (Release
-  // stores keep the order; on x86 they are plain stores.)
+  // Clear, fill, then set the number: a reader that sees the same number before and after its reads has read one call.
+  // (Release stores keep the order; on x86 they are plain stores.)
   record.number.store(0, std::memory_order_relaxed);
   record.count.store(call.count, std::memory_order_release);
   record.kind.store(static_cast<uint32_t>(call.collective) | static_cast<uint32_t>(call.type) << 8 |

@@ -6,7 +6,7 @@
 
 namespace plait {
 
-// Each is reduce_kernels.hpp, compiled with the flags that cmake/ReduceKernels.cmake gives its file.
+// Each namespace is reduce_kernels.hpp, compiled with the flags that cmake/ReduceKernels.cmake gives its file.
 namespace reduce_baseline {
 ReduceFunction find_reduce(DataType type, ReduceOp op);
 }
@@ -30,8 +30,8 @@ struct Variant {
 bool always() { return true; }
 
 #if defined(__x86_64__)
-// The compilers' flags for x86-64-v3 and v4 allow all of these. F16C and the two others are not known to
-// __builtin_cpu_supports of every compiler; the operating system's part is that of AVX, which avx2 covers.
+// The compilers' flags for x86-64-v3 and v4 allow all of these. Some compilers' __builtin_cpu_supports does not know
+// F16C and the two others. The operating system needs to support AVX for them, which avx2 covers.
 bool has_avx2() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kNeeded = bit_F16C | bit_MOVBE;
@@ -47,7 +47,7 @@ bool has_avx512() {
 }
 #endif
 
-// Best first.
+// The best one comes first.
 constexpr Variant kVariants[] = {
 #if defined(__x86_64__)
     {"avx512", has_avx512, reduce_avx512::find_reduce},
@@ -60,7 +60,7 @@ constexpr Variant kVariants[] = {
 #endif
 };
 
-// Asked once: the question traps in virtual machines, where it costs microseconds.
+// Determined once: the check traps in virtual machines, where it costs microseconds.
 const Variant& best_variant() {
   static const Variant& best = []() -> const Variant& {
     const Variant* variant = kVariants;

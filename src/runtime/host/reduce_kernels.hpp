@@ -1,9 +1,9 @@
 // The reduces of one instruction set. Each reduce_<instruction set>.cpp is compiled with the flags of that set, names a
-// namespace of its own in PLAIT_FOLD_VARIANT and includes this; nothing else may.
+// namespace of its own in PLAIT_REDUCE_VARIANT and includes this file. Nothing else may include it.
 //
 // How data moves: a step reads a few registers' worth of elements from every source in turn, combines them as they
 // come, and writes the result to every destination. Each byte crosses the caches once, and nothing is kept between
-// steps. What this does not cover goes through a block of scratch memory in the first-level cache (reduce_in_blocks).
+// steps. Other cases go through a block of scratch memory in the first-level cache (reduce_in_blocks).
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace plait {
 namespace {
 
-// ---- Operations. kOrders: whether the result depends on the sign of integers; if not they wrap, as unsigned ones.
+// ---- Operations. kOrders: whether the result depends on the sign of integers. If not, they wrap as unsigned ones.
 
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
@@ -45,7 +45,7 @@ struct Min {
     if constexpr (std::is_integral_v<T>) {
       return a < b ? a : b;
     } else {
-      // The two differ only if one is NaN (whose bits survive the union) or they are zeros (where -0 survives).
+      // The two differ only if one is NaN (whose bits survive the union) or both are zeros (where -0 survives).
       using B = Lanes<BitsOf<T>, N>;
       return bits_as<Lanes<T, N>>(bits_as<B>(a < b ? a : b) | bits_as<B>(b < a ? b : a));
     }
@@ -64,7 +64,7 @@ struct Max {
   }
 };
 
-// ---- Elements: how they are stored, what they are combined as.
+// ---- Elements: how they are stored, and the type in which they are combined.
 
 template <class T>
 struct Native {
@@ -105,12 +105,12 @@ size_t element_bytes(bool wide) {
   return wide ? sizeof(typename Element::Accumulator) : sizeof(typename Element::Stored);
 }
 
-// Inlined here: a call for every register would cost more than the register.
+// Always inlined: a call per register would cost more than the register.
 inline bool streams(const ReduceArguments& a, int destination) {
   return destination < 32 && ((a.streaming_destinations >> destination) & 1u) != 0;
 }
 
-// ---- Steps: K registers of N lanes, beginning with element `at`.
+// ---- Steps: K registers of N lanes, from element `at` on.
 
 template <class Element, int N, int K, class Access>
 inline void read(const void* source, size_t at, Access access, Lanes<typename Element::Accumulator, N>* values) {
@@ -178,7 +178,7 @@ inline void step(const ReduceArguments& a, size_t at, Access access) {
   }
 }
 
-// Elements [at, end). Only whole registers go through `access`.
+// Reduces elements [at, end). Only whole registers go through `access`.
 template <class Element, class Op, class Access>
 inline void run(const ReduceArguments& a, size_t at, size_t end, Access access) {
   constexpr int kLanes = kVectorBytes / sizeof(typename Element::Accumulator);
@@ -188,8 +188,8 @@ inline void run(const ReduceArguments& a, size_t at, size_t end, Access access) 
   if (at < end) step<Element, Op, kLanes, 1>(a, at, Part{end - at});
 }
 
-// How many elements come before all streaming destinations are at the start of a cache line; kNever where they never
-// are at the same time.
+// Returns how many elements come before all streaming destinations are at the start of a cache line, or kNever if they
+// never are at the same time.
 constexpr size_t kNever = ~size_t{0};
 
 template <class Element>
@@ -206,8 +206,8 @@ size_t elements_before_line(const ReduceArguments& a) {
   return before;
 }
 
-// Everything in one pass, without the division of integers. Streaming destinations must be able to meet a line
-// together.
+// Reduces everything in one pass, without the division of integers. Streaming destinations must reach the start of a
+// line at the same element.
 template <class Element, class Op>
 void combine(const ReduceArguments& arguments) {
   const ReduceArguments a = arguments;  // a copy that no store can alias
@@ -219,13 +219,14 @@ void combine(const ReduceArguments& arguments) {
   finish_streaming();
 }
 
-// ---- What one pass does not do.
+// ---- Cases that one pass does not cover.
 
 constexpr size_t kBlockBytes = 8192;  // of accumulator elements: two blocks fit any first-level cache
 constexpr int kSourcesAtOnce = 8;     // more streams than this at a time escape the prefetchers
 
-// Divides in place, toward zero. Floating-point division is much faster than that of integers, and exact here: the room
-// that these widths leave makes a quotient that is no integer differ from the next integer by more than its rounding.
+// Divides in place, toward zero. Floating-point division is much faster than that of integers, and exact here: these
+// widths leave so much room that a quotient that is not an integer differs from the next integer by more than its
+// rounding.
 template <class T>
 [[gnu::noinline]] void divide(char* values, size_t count, int divisor) {
   using Real = std::conditional_t<sizeof(T) <= 2, float, double>;
@@ -240,7 +241,7 @@ template <class T>
   }
 }
 
-// Reduces elements [begin, begin + count) into `result`, a few sources at a time; `partial` keeps what is unfinished.
+// Reduces elements [begin, begin + count) into `result`, a few sources at a time. `partial` keeps partial results.
 template <class Element, class Op>
 void reduce_block(const ReduceArguments& a, size_t begin, size_t count, void* partial, void* result) {
   const void* sources[kSourcesAtOnce];
@@ -269,7 +270,7 @@ void reduce_block(const ReduceArguments& a, size_t begin, size_t count, void* pa
   }
 }
 
-// Value: the element as the user sees it. Element may be unsigned in its place.
+// Value is the element as the user sees it. Element may be its unsigned counterpart.
 template <class Element, class Op, class Value>
 [[gnu::noinline]] void reduce_in_blocks(const ReduceArguments& a) {
   alignas(64) char partial[kBlockBytes];
@@ -351,7 +352,7 @@ ReduceFunction find_for(DataType type) {
 
 }  // namespace
 
-namespace PLAIT_FOLD_VARIANT {
+namespace PLAIT_REDUCE_VARIANT {
 
 ReduceFunction find_reduce(DataType type, ReduceOp op) {
   switch (op) {
@@ -368,5 +369,5 @@ ReduceFunction find_reduce(DataType type, ReduceOp op) {
   return nullptr;
 }
 
-}  // namespace PLAIT_FOLD_VARIANT
+}  // namespace PLAIT_REDUCE_VARIANT
 }  // namespace plait

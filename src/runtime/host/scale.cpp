@@ -15,9 +15,9 @@
 namespace plait {
 namespace {
 
-// Scalars that lie side by side, so that a reduce takes them for a second source; they stay in the first-level cache.
+// A block of equal scalars, which a reduce takes as a second source. It stays in the first-level cache.
 constexpr size_t kScaledBytes = 8192;
-// Memory that a rank keeps from call to call: making it anew would cost more than the products.
+// Memory that a rank keeps from call to call: allocating it again would cost more than the products.
 constexpr size_t kMostKeptBytes = size_t{64} << 20;
 
 void multiply(ReduceFunction product, const void* first, const void* second, void* to, size_t elements) {
@@ -35,7 +35,7 @@ Scalar scalar_of(DataType type, T value) {
 
 template <class Number>
 [[noreturn]] void refuse(DataType type, Number number, const char* why) {
-  fail(ErrorCode::kInvalidArgument, "the scalar ", number, " is no ", name(type), ": ", why);
+  fail(ErrorCode::kInvalidArgument, "the scalar ", number, " is not a ", name(type), ": ", why);
 }
 
 template <class T, class Number>
@@ -52,8 +52,8 @@ Scalar integer_scalar(DataType type, Number number) {
   return scalar_of(type, static_cast<T>(number));
 }
 
-// Rounded so that another rounding, to fewer bits, gives what one rounding would have: where it is not exact, toward
-// zero with the last bit set.
+// Rounds so that another rounding, to fewer bits, gives the result of a single rounding: an inexact value is rounded
+// toward zero with its last bit set.
 float round_to_odd(double number) {
   const auto nearest = static_cast<float>(number);
   if (std::isnan(number) || std::isinf(nearest) || static_cast<double>(nearest) == number) return nearest;
@@ -76,7 +76,7 @@ float largest_of(DataType type) {
 }
 
 Scalar narrow_scalar(DataType type, double number) {
-  const bool infinity = std::isinf(number) && type != DataType::kFloat8E4M3;  // which has none
+  const bool infinity = std::isinf(number) && type != DataType::kFloat8E4M3;  // this type has no infinity
   if (!infinity && std::abs(number) > largest_of(type)) refuse(type, number, "it is too large");
   const float wide = round_to_odd(number);
   Scalar scalar = scalar_of(type, uint64_t{0});
@@ -102,8 +102,8 @@ Scalar float_scalar(DataType type, double number) {
   return narrow_scalar(type, number);
 }
 
-// For types that are narrower than float64, of which a rounding gives what one of the number itself would have: the low
-// bits of a whole number that float64 may not hold become one that says whether there were any.
+// Converts for types narrower than float64, so that a later rounding gives the result of rounding the number itself.
+// The low bits of a whole number that float64 may not hold become one bit that tells whether any was set.
 template <class Number>
 double wide_enough(Number number) {
   if constexpr (std::is_integral_v<Number>) {
@@ -181,7 +181,7 @@ std::byte* Products::memory_of(size_t bytes) {
   capacity_ = 0;
   memory_.reset(new (std::nothrow) std::byte[bytes]);
   if (!memory_) {
-    fail(ErrorCode::kResources, "the system gives no ", bytes,
+    fail(ErrorCode::kResources, "the system has no ", bytes,
          " bytes for the products of a pre-multiplied sum, whose input must stay as it is; use less memory, or "
          "multiply in place and take the plain sum");
   }

@@ -1,4 +1,4 @@
-// Pre-multiplied sums on the host: a rank's input times its scalar, into memory that may be written.
+// Pre-multiplied sums on the host: multiplies a rank's input by its scalar, into memory that may be written.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,23 @@
 
 namespace plait {
 
-// A number as a scalar for calls of this type, rounded to it once. Throws kInvalidArgument where the type has no such
-// number: what is not whole, or too large.
+// Rounds a number once to a scalar for calls of this type. Throws kInvalidArgument if the type has no such number: one
+// that is not whole, or too large.
 Scalar make_scalar(DataType type, double number);
 Scalar make_scalar(DataType type, int64_t number);
 Scalar make_scalar(DataType type, uint64_t number);
 
-// output[i] = input[i] * scalar, with the bits that a reduce (reduce.hpp) gives. Any alignment will do; `output` is
-// `input` or lies apart. The scalar must not be on a device.
+// output[i] = input[i] * scalar, with the bits that a reduce (reduce.hpp) gives. Any alignment is allowed. `output` is
+// `input` or does not overlap it. The scalar must not be on a device.
 void scale(const void* input, void* output, size_t elements, const Scalar& scalar);
 
-// The products of one rank's calls, one after the other.
+// The products of one rank's calls, one call after the other.
 class Products {
  public:
-  // Multiplies what the rank gives, of `bytes` bytes; says where the products are: in `output` where that may hold
-  // them, else in memory that is kept until release(). Throws kResources where the system has none.
+  // Multiplies the rank's input of `bytes` bytes and returns where the products are: in `output` if that may hold them,
+  // else in memory that is kept until release(). Throws kResources if the system has no memory.
   const void* make(const Call& call, int rank, size_t bytes, const Scalar& scalar, const void* input, void* output);
-  // Gives back memory that is too much to keep for the next call.
+  // Frees memory that is too much to keep for the next call.
   void release();
 
  private:

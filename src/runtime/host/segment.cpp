@@ -1,4 +1,4 @@
-// Creation and layout of the shared memory.
+// Creates and lays out the shared memory.
 #include "runtime/host/segment.hpp"
 
 #include <fcntl.h>
@@ -23,14 +23,14 @@ constexpr size_t kPage = 4096;
 size_t round_to_page(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 size_t header_bytes() { return round_to_page(sizeof(FailureRecord)); }
-// Of all ranks, and then of each pair.
+// Offset of the offers of a pair: the offers of all ranks come first, then those of each pair.
 size_t offers_of_pair_at(const SegmentShape& shape, int from, int to) {
   return Meetings::bytes_for(shape.ranks) + static_cast<size_t>(from * shape.ranks + to) * Meetings::bytes_for(2);
 }
 size_t offer_bytes(const SegmentShape& shape) {
   return shape.ranks <= kMostOfferingRanks ? round_to_page(offers_of_pair_at(shape, shape.ranks, 0)) : 0;
 }
-// A rank's exports begin behind its status, which is of whole lines.
+// A rank's exports begin behind its status, which fills whole lines.
 size_t status_bytes() { return round_to_page(sizeof(RankStatus) + sizeof(Exports)); }
 size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
@@ -45,7 +45,7 @@ size_t rank_bytes(const SegmentShape& shape) {
 
 size_t mebibytes(const SegmentShape& shape) { return (shape.total_bytes() + (1 << 20) - 1) >> 20; }
 
-// What to do about `error_number` in PLAIT_SHM_DIR.
+// Advises what to do about `error_number` in PLAIT_SHM_DIR.
 std::string directory_hint(const SegmentShape& shape, const std::string& directory, int error_number) {
   constexpr const char* kInstead = " or unset PLAIT_SHM_DIR, to use anonymous memory";
   struct stat status{};
@@ -106,11 +106,11 @@ void check_file_size_limit(const SegmentShape& shape) {
        2 * shape.scratch_bytes >> 10, ")");
 }
 
-// A file in `directory` that no longer has a name by the time it is returned.
+// Opens a file in `directory` that no longer has a name when it is returned.
 UniqueFd open_unnamed_file(const SegmentShape& shape, const std::string& directory) {
   UniqueFd file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file) return file;
-  // Old file systems have no unnamed files: make a named one and take the name away at once.
+  // Old file systems have no unnamed files: make a named one and remove the name at once.
   uint64_t nonce = 0;
   if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce)) fail_system(errno, "getrandom");
   const std::string path = join(directory, "/plait-", nonce);
@@ -130,13 +130,14 @@ UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory
   const size_t bytes = shape.total_bytes();
   check_file_size_limit(shape);
   if (directory.empty()) {
-    // An anonymous memory file takes pages from the process's memory as they are touched; there is no quota to ask for.
+    // An anonymous memory file takes pages from the process's memory as they are touched. It has no quota to check.
     UniqueFd file = make_memory_file("plait", bytes);
     if (!file) fail_without_directory(shape, errno);
     return file;
   }
   UniqueFd file = open_unnamed_file(shape, directory);
-  // Take the room now: a full file system would otherwise kill the ranks with SIGBUS in the middle of a collective.
+  // Allocate the space now: a full file system would otherwise kill the ranks with SIGBUS in the middle of a
+  // collective.
   int error_number = EINTR;
   while (error_number == EINTR) error_number = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   if (error_number != 0) fail_in_directory(shape, directory, error_number);
@@ -187,7 +188,7 @@ std::byte* Segment::scratch(int rank, uint32_t parity) const {
 
 Fifo Segment::fifo(int from, int to) const {
   const size_t bytes = slot_data_bytes(shape_);
-  const auto place = static_cast<size_t>(from < to ? from : from - 1);  // a rank has no fifo to itself
+  const auto place = static_cast<size_t>(from < to ? from : from - 1);  // a rank has no FIFO to itself
   return {rank_base(to) + rank_bytes(shape_) - inbox_bytes(shape_) + place * Fifo::bytes_for(bytes), bytes};
 }
 

@@ -1,13 +1,12 @@
 // The memory that the ranks of a communicator share.
 //
-// One block, made by rank 0 and mapped by all: a header with the failure record, the offers where few ranks are, then
-// for every rank its status, its exports, its signals, its scratch and the fifos to it. Signals and scratch exist
-// twice, for even and odd epochs (an epoch is one run of a plan over one slice of a message): epoch e may use its half
-// as soon as every rank is done with epoch e
-// - 2.
+// Rank 0 makes one block, and all ranks map it. It begins with a header with the failure record, and the offers if
+// there are few ranks. Then it has for every rank its status, its exports, its signals, its scratch and the FIFOs to
+// it. Signals and scratch exist twice, for even and odd epochs (an epoch is one run of a plan over one slice of a
+// message). Epoch e may use its half as soon as every rank has completed epoch e - 2.
 //
-// The block is an anonymous memory file, so that nothing is left in any file system however the ranks end; a directory
-// such as /dev/shm can be named instead, then the file is removed from it before anyone uses it.
+// The block is an anonymous memory file, so nothing is left in any file system however the ranks end. A directory such
+// as /dev/shm can be named instead; the file is then removed from it before anyone uses it.
 #pragma once
 
 #include <atomic>
@@ -37,12 +36,12 @@ struct SegmentShape {
 
 class Segment {
  public:
-  // Makes the memory (rank 0). `directory` empty: anonymous. Throws kResources that says how much is needed and how to
-  // get it.
+  // Rank 0 makes the memory. It is anonymous if `directory` is empty. Throws kResources, which says how much is needed
+  // and how to get it.
   static UniqueFd create(const SegmentShape& shape, const std::string& directory);
-  // Maps it.
+  // Maps the memory.
   Segment(const SegmentShape& shape, const UniqueFd& file);
-  // Memory of this process only, for ranks that are threads.
+  // Makes memory of this process only, for ranks that are threads.
   explicit Segment(const SegmentShape& shape);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -51,23 +50,24 @@ class Segment {
   const SegmentShape& shape() const { return shape_; }
   const SegmentIdentity& identity() const { return identity_; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(base_); }
-  // What ended the communicator, if anything did, for the user of `rank`, who then knows of it.
+  // Returns the failure that ended the communicator, if there was one, for the user of `rank`, and records that the
+  // user has been told.
   std::optional<Error> failure_for(int rank) const;
   RankStatus& status(int rank) const { return *reinterpret_cast<RankStatus*>(rank_base(rank)); }
-  // For `Meetings` of all ranks, and of two of them about messages from one to the other; none where there are more
-  // than kMostOfferingRanks.
+  // Memory for the `Meetings` of all ranks, and for those of two ranks about messages from one to the other. Null for
+  // more than kMostOfferingRanks ranks.
   std::byte* offers() const;
   std::byte* message_offers(int from, int to) const;
   Exports& exports(int rank) const { return *reinterpret_cast<Exports*>(rank_base(rank) + sizeof(RankStatus)); }
-  // Signal words, kSignalStride bytes apart.
+  // Flags, kSignalStride bytes apart.
   std::byte* signals(int rank, uint32_t parity) const;
   std::byte* scratch(int rank, uint32_t parity) const;
-  // For messages from one rank to another one.
+  // The FIFO for messages from one rank to another.
   Fifo fifo(int from, int to) const;
 
-  // One writer and one reader a word: each has a cache line of its own.
+  // Each flag has one writer and one reader, and a cache line of its own.
   static constexpr size_t kSignalStride = 64;
-  // What the line has room for behind the word.
+  // Bytes of the line behind the flag.
   static constexpr size_t kSignalPayload = kSignalStride - sizeof(uint64_t);
 
  private:

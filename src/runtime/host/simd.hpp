@@ -1,9 +1,9 @@
-// Lanes<T, N>: N elements in one register, through the vector extension that GCC and Clang share. Operators,
-// comparisons and `mask ? a : b` work lane by lane. What the compilers do not do well by themselves is written out for
-// x86 here: the ends of arrays, and the way between integers of different widths.
+// Lanes<T, N> holds N elements in one register, by the vector extension that GCC and Clang share. Operators,
+// comparisons and `mask ? a : b` work lane by lane. Two things that the compilers do not do well by themselves are
+// written out for x86 here: the ends of arrays, and conversions between integers of different widths.
 //
-// Everything in this header has internal linkage, and nothing of the standard library that could be emitted out of line
-// is used: files compiled for AVX-512 include it, and the linker must not take their copy of a function for others.
+// Everything in this header has internal linkage, and it uses nothing of the standard library that could be emitted out
+// of line. Files compiled for AVX-512 include it, and the linker must not use their copy of a function in other files.
 #pragma once
 
 #include <cstddef>
@@ -33,19 +33,19 @@ struct LanesOf {
 template <class T, int N>
 using Lanes = typename LanesOf<T, N>::Type;
 
-// The same value in every lane.
+// Puts the same value into every lane.
 template <class T, int N>
 inline Lanes<T, N> splat(T value) {
   return Lanes<T, N>{} + value;
 }
 
-// The same bits as another type.
+// Reinterprets the bits as another type.
 template <class To, class From>
 inline To bits_as(From from) {
   return __builtin_bit_cast(To, from);
 }
 
-// ---- Whole registers and parts of them: how a step reaches memory. Any alignment will do.
+// ---- Whole registers and parts of them: how a step accesses memory. Any alignment is allowed.
 
 struct Whole {
   static constexpr bool kStreams = false;
@@ -62,7 +62,7 @@ struct Whole {
   }
 };
 
-// As Whole, but able to store past the caches, to addresses that are a multiple of the register's size.
+// Like Whole, but it can store past the caches, to addresses that are a multiple of the register's size.
 struct Streamed : Whole {
   static constexpr bool kStreams = true;
 
@@ -81,7 +81,7 @@ struct Streamed : Whole {
   }
 };
 
-// Copies fewer than `Limit` bytes: two copies of a fixed size that overlap, as a call or a loop would take longer.
+// Copies fewer than `Limit` bytes, by two copies of a fixed size that overlap. A call or a loop would take longer.
 template <size_t Limit>
 inline void copy_fewer_than(char* to, const char* from, size_t bytes) {
   using Unit = Lanes<uint8_t, Limit / 2>;
@@ -104,7 +104,7 @@ inline T load_scalar(const char* from) {
   return value;
 }
 
-// Fewer than 8 bytes, the others zero: the first and the last few of them, which may overlap.
+// Loads fewer than 8 bytes; the others are zero. It combines the first and the last few bytes, which may overlap.
 inline uint64_t load_word(const char* from, size_t bytes) {
   const auto join_ends = [&]<class T>(T first) {
     const uint64_t last = load_scalar<T>(from + bytes - sizeof(T));
@@ -115,8 +115,8 @@ inline uint64_t load_word(const char* from, size_t bytes) {
   return bytes == 1 ? load_scalar<uint8_t>(from) : 0;
 }
 
-// The first `bytes` bytes of a register of `Size`, the others zero. Through registers, as reading back what was written
-// in smaller parts would stall.
+// Loads `bytes` bytes into a register of `Size` bytes; the others are zero. It works in registers, because reading back
+// what was written in smaller parts would stall.
 template <size_t Size>
 inline Lanes<uint8_t, Size> load_fewer_than(const char* from, size_t bytes) {
   using V = Lanes<uint8_t, Size>;
@@ -135,7 +135,8 @@ inline Lanes<uint8_t, Size> load_fewer_than(const char* from, size_t bytes) {
   }
 }
 
-// The first `count` lanes of a register, fewer than all; the others are zero, and memory beyond is left alone.
+// Accesses the first `count` lanes of a register, fewer than all. The other lanes are zero, and memory beyond is left
+// alone.
 struct Part {
   static constexpr bool kStreams = false;
 
@@ -168,7 +169,7 @@ struct Part {
   }
 };
 
-// ---- Between unsigned integers of 1, 2 and 4 bytes. N of those of 4 bytes fill a register.
+// ---- Conversions between unsigned integers of 1, 2 and 4 bytes. N integers of 4 bytes fill a register.
 
 template <int N>
 inline Lanes<uint32_t, N> widen_integers(Lanes<uint16_t, N> narrow) {

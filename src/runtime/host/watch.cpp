@@ -1,4 +1,4 @@
-// The search for the culprit.
+// Finds the reason of a long wait.
 #include "runtime/host/watch.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace plait {
 namespace {
 
-// Waits from here on are long enough to compare old calls, too.
+// Waits of this length also compare old calls.
 constexpr double kLongWaitSeconds = 0.01;
 
 }  // namespace
@@ -72,7 +72,7 @@ void Watch::hear_interrupts(const Wait& wait) {
   }
 }
 
-// What this rank waits in and where, and for whom, with what those did last.
+// Describes the wait and its place, and the ranks that it waits for with their last actions.
 std::string Watch::account_of(const Wait& wait) const {
   const std::string where = wait.where();
   std::string text = join(wait.what(), where.empty() ? "" : ", at ", where);
@@ -84,7 +84,7 @@ std::string Watch::account_of(const Wait& wait) const {
   return text;
 }
 
-// Adds those whom the culprits wait for themselves: for the other end of a message, or to come to their call.
+// Adds the ranks that the culprits wait for themselves: for the other end of a message, or to enter their call.
 void Watch::follow_waits(std::vector<int>& culprits) const {
   const auto add = [&](int peer) {
     if (peer != rank_ && std::find(culprits.begin(), culprits.end(), peer) == culprits.end()) culprits.push_back(peer);

@@ -1,4 +1,4 @@
-// What a rank does when a wait becomes long: hears of failures and interrupts, and finds out who is to blame.
+// Handles long waits: hears of failures and interrupts, and finds the ranks that cause the wait.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,19 @@
 
 namespace plait {
 
-// A wait of this rank, as the search for its reason sees it. Asked only where a wait is long.
+// A wait of this rank, as the search for its reason sees it. Used only if a wait is long.
 class Wait {
  public:
   virtual ~Wait() = default;
-  // Says on the own status what is waited for.
+  // Publishes on this rank's own status what it waits for.
   virtual void publish(RankStatus& status) const = 0;
-  // Throws where one of the others will never do what is waited for. `long_wait`: long enough to look more closely.
+  // Throws if another rank will never do what this wait needs. `long_wait`: long enough to look more closely.
   virtual void examine(bool long_wait) = 0;
-  // In what this rank waits: "call 7, barrier".
+  // The call or message in which this rank waits: "call 7, barrier".
   virtual std::string what() const = 0;
-  // Where in it; may be empty.
+  // The place in it; may be empty.
   virtual std::string where() const = 0;
-  // Whom it waits for.
+  // The ranks that it waits for.
   virtual std::vector<int> culprits() const = 0;
 };
 
@@ -36,23 +36,23 @@ class Watch {
 
   void set_interrupt_check(InterruptCheck check) { interrupt_check_ = std::move(check); }
 
-  // Looks for a reason why a wait takes so long: throws if there is one, and says in the log when it becomes long.
+  // Looks for the reason of a long wait: throws if there is one, and logs the wait when it becomes long.
   void look(WaitClock& clock, Wait& wait);
 
-  // Calls the interrupt check, if it is time to. Throws what that throws.
+  // Calls the interrupt check, if it is due. Throws what the check throws.
   void hear_interrupts();
 
   void throw_if_failed() const {
     if (segment_->failure().is_set()) throw *segment_->failure_for(rank_);
   }
-  // Ends the communicator for all ranks. The first failure wins, and is thrown.
+  // Ends the communicator for all ranks. The first failure wins and is thrown.
   [[noreturn]] void fail_all(ErrorCode code, const std::string& message) const;
-  // The same, since `peer` has gone: `departure` says how, and `what` in what this rank is.
+  // The same, because `peer` has gone. `departure` says how it went, and `what` what this rank was doing.
   [[noreturn]] void fail_without(int peer, const char* departure, const std::string& what) const;
 
   // "rank 3 (process 77)".
   std::string named(int peer) const;
-  // How a rank has gone, so that it does nothing any more: null where it has not.
+  // How a rank has gone, so that it does nothing any more; null if it has not gone.
   const char* departure(int peer) const;
   bool is_stopped(int peer) const { return peers_.state(peer).starts_with("stopped"); }
 
@@ -68,9 +68,9 @@ class Watch {
   const int ranks_;
   const Peers peers_;
   const WaitLimits limits_;
-  LongWait long_wait_;  // of the wait that is looked at
+  LongWait long_wait_;  // of the wait that look() examines
   InterruptCheck interrupt_check_;
-  double interrupt_checked_ = 0;  // when it was last called
+  double interrupt_checked_ = 0;  // time of its last call
 };
 
 }  // namespace plait

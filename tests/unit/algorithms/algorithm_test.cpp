@@ -1,4 +1,4 @@
-// The registry, and what all algorithms refuse.
+// The registry, and the arguments that all algorithms refuse.
 #include "algorithms/algorithm.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(Registry, HoldsEveryAlgorithmInOrder) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
 }
 
-// Whatever is put into the folder is there: nobody has to list it.
+// Every file in the folder is in the registry: nobody has to list it.
 TEST(Registry, HoldsWhatTheFolderHolds) {
   const std::filesystem::path folder = PLAIT_SOURCE_DIR "/src/algorithms";
   std::set<std::string> files, names;
@@ -89,11 +89,11 @@ TEST(Registry, NamesParameters) {
   EXPECT_EQ(make_plan("ring", arguments).algorithm, "ring(parts=3)");
 }
 
-// Each algorithm by its own entry, without the registry's look-up.
+// Finds each algorithm by its own entry, without the registry's look-up.
 class EveryAlgorithm : public ::testing::TestWithParam<size_t> {
  protected:
   const Algorithm& algorithm() const { return algorithms()[GetParam()]; }
-  // Four ranks as the algorithm takes them.
+  // Four ranks, as the algorithm accepts them.
   AlgorithmArguments legal() const { return test::forms_of(algorithm(), four_ranks(algorithm().collectives[0])).at(0); }
   void expect_refused(const AlgorithmArguments& arguments, const std::string& part) {
     expect_invalid([&] { algorithm().make(arguments); }, part);
@@ -116,7 +116,7 @@ TEST_P(EveryAlgorithm, RefusesWhatNobodyCanUse) {
   arguments = legal();
   arguments.engine = Engine::kNet;
   expect_refused(arguments, "use sm or cpu");
-  arguments.engine = Engine::kCopy;  // of a staged plan
+  arguments.engine = Engine::kCopy;  // in a staged plan
   expect_refused(arguments, "use sm or cpu");
 }
 
@@ -174,7 +174,7 @@ TEST_P(EveryAlgorithm, RefusesWhatItDoesNotUse) {
   }
 }
 
-// Whatever limits them: that they cost too much, or that there are two queues.
+// Parts are limited, because they cost too much or because there are two queues.
 TEST_P(EveryAlgorithm, RefusesPartsWithoutEnd) {
   if (!algorithm().uses.parts) return;
   for (AlgorithmArguments arguments : test::forms_of(algorithm(), four_ranks(algorithm().collectives[0]))) {
@@ -183,7 +183,7 @@ TEST_P(EveryAlgorithm, RefusesPartsWithoutEnd) {
   }
 }
 
-// Whoever builds plans to choose among them can bound the work.
+// Code that builds plans to choose among them can bound the work.
 TEST_P(EveryAlgorithm, BuildsNoMoreOperationsThanItIsAllowed) {
   AlgorithmArguments arguments = legal();
   const Plan plan = algorithm().make(arguments);
@@ -271,8 +271,8 @@ AlgorithmArguments many_ranks(Collective collective, int ranks, int of_a_node) {
   return arguments;
 }
 
-// Of each collective there is a plan of about p log p operations, or p^2 small ones for p^2 blocks; so that there is a
-// choice at every size that is accepted.
+// For each collective there is a plan of about p log p operations, or p^2 small ones for p^2 blocks, so that there is a
+// choice at every accepted size.
 TEST(Sizes, EveryCollectiveCanBePlannedForThousands) {
   const std::pair<const char*, Collective> choices[] = {{"recursive_doubling", Collective::kAllReduce},
                                                         {"binomial", Collective::kReduce},
@@ -289,7 +289,7 @@ TEST(Sizes, EveryCollectiveCanBePlannedForThousands) {
     for (const int of_a_node : {8, 1415}) {
       Plan plan = make_plan(algorithm, many_ranks(collective, 1415, of_a_node));
       EXPECT_LT(operations_of(plan), 1415 * 11 * 20);
-      if (plan.chunk_count() > 2) continue;  // it takes a second or two
+      if (plan.chunk_count() > 2) continue;  // such a plan takes a second or two
       EXPECT_NO_THROW(verify(std::move(plan)));
     }
     EXPECT_NO_THROW(verify(make_plan(algorithm, many_ranks(collective, 200, 8))));

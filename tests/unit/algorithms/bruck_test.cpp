@@ -40,16 +40,16 @@ TEST(Bruck, FewestStepsAndLeastBytesOfEveryRank) {
   }
 }
 
-// Whole ranges move, or there would be p^2 operations.
+// Whole ranges move; otherwise there would be p^2 operations.
 TEST(Bruck, OperationsStayFew) {
   for (const int ranks : {64, 100, 255}) {
     const Plan plan = make_plan("bruck", bruck_of(ranks, Collective::kAllGather));
-    EXPECT_LE(test::count(plan, OpKind::kReduce), ranks * (1 + 8) + ranks);  // those that wrap around are two
+    EXPECT_LE(test::count(plan, OpKind::kReduce), ranks * (1 + 8) + ranks);  // a range that wraps around is two
   }
 }
 
-// By load a rank's scratch is read by others only, and has no room for what comes last; by store, nobody reads
-// another's.
+// By load, only others read a rank's scratch, which has no room for the last blocks. By store, no rank reads another's
+// scratch.
 TEST(Bruck, ScratchAndReach) {
   const Plan by_load = make_plan("bruck", bruck_of(11, Collective::kAllGather));
   for (const RankPlan& rank : by_load.ranks) EXPECT_EQ(rank.scratch_slots, 8);

@@ -17,7 +17,7 @@ AlgorithmArguments trees_of(int ranks, Collective collective, int root = 0) {
   return arguments;
 }
 
-// How many ranks each rank passes a half to on its way down: of the queue that does so.
+// To how many ranks each rank passes a half on its way down, in the queue that does so.
 std::map<int, int> children_in(const Plan& plan, int queue) {
   std::map<int, int> children;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
@@ -28,7 +28,7 @@ std::map<int, int> children_in(const Plan& plan, int queue) {
   return children;
 }
 
-// A rank that passes on what came down has one half only to pass on, to one or two ranks.
+// A rank that passes data on downwards passes on one half only, to one or two ranks.
 TEST(DoubleBinaryTree, InnerNodesOfOneTreeAreLeavesOfTheOther) {
   constexpr int kDown = 1;
   for (int ranks = 2; ranks <= 70; ++ranks) {
@@ -59,7 +59,7 @@ TEST(DoubleBinaryTree, TheRootStandsAboveBoth) {
   }
 }
 
-// So that no link of a rank carries more than the message, in each direction.
+// Then no link of a rank carries more than the message, in each direction.
 TEST(DoubleBinaryTree, NobodyTakesInMoreThanTheMessage) {
   for (const int ranks : {4, 7, 8, 31, 32}) {
     for (const Direction direction : {Direction::kLoad, Direction::kStore}) {

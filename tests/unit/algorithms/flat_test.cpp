@@ -24,7 +24,7 @@ TEST(Flat, PeerAllReduceIsOneReduceARank) {
     EXPECT_EQ(reduces[0].chunk, rank);
     ASSERT_EQ(reduces[0].sources.size(), 4U);
     ASSERT_EQ(reduces[0].destinations.size(), 4U);
-    for (int i = 0; i < 4; ++i) {  // combined in the order of the ranks, stored from the own rank on
+    for (int i = 0; i < 4; ++i) {  // combined in the order of the ranks, stored from the rank itself on
       EXPECT_EQ(reduces[0].sources[i], (Place{i, Buffer::kInput, 0}));
       EXPECT_EQ(reduces[0].destinations[i], (Place{(rank + i) % 4, Buffer::kOutput, 0}));
     }
@@ -74,7 +74,7 @@ TEST(Flat, PipelinePublishesAhead) {
   }
 }
 
-// BLK-03: on four ranks every directed link between different ranks but those into the root carries a third once.
+// BLK-03: on four ranks, every directed link between two ranks carries a third once, except the links into the root.
 TEST(Flat, BroadcastUsesAllLinksOnce) {
   for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
     const VerifiedPlan plan = test::verified(access == Access::kZeroCopy ? "flat(store)" : "flat(load)",
@@ -105,7 +105,7 @@ TEST(Flat, SlotsAreAsDocumented) {
   }
 }
 
-// What some collectives and directions lack is refused, with a word on what there is.
+// Combinations that do not exist are refused, with a word on those that do.
 TEST(Flat, RefusesWhatItHasNoPlanFor) {
   const auto expect_refused = [](const char* text, Collective collective, const std::string& part) {
     test::expect_invalid([&] { make_plan(text, flat_of(4, collective, Access::kStaged)); }, part);

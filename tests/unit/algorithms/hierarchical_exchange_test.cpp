@@ -1,4 +1,4 @@
-// All-to-all by way of nodes, and gather and scatter along trees of several nodes.
+// All-to-all by way of relays, and gather and scatter along trees of several nodes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -24,14 +24,14 @@ TEST(HierarchicalExchange, AMessageFromEveryRankToEveryOtherNode) {
   for (int rank = 0; rank < 12; ++rank) {
     for (const Operation& send : test::operations(plan.plan(), rank, OpKind::kSend)) {
       EXPECT_EQ(send.chunks, 4);                            // all blocks for that node
-      EXPECT_EQ(send.peer_rank % 4, rank % 4);              // to the rank with the same place there
-      EXPECT_EQ(send.sources[0].buffer, Buffer::kScratch);  // in place, the input is written over
+      EXPECT_EQ(send.peer_rank % 4, rank % 4);              // to the rank with the same position there
+      EXPECT_EQ(send.sources[0].buffer, Buffer::kScratch);  // in place, the input is overwritten
     }
     EXPECT_EQ(plan.plan().ranks[rank].scratch_slots, 12 + 8);
   }
 }
 
-// Where a node has more ranks than another, its messages are dealt out.
+// If one node has more ranks than another, its messages are dealt out.
 TEST(HierarchicalExchange, NodesOfUnequalSize) {
   AlgorithmArguments arguments = on_nodes(7, 7, Collective::kAllToAll);
   arguments.node_of = {0, 0, 0, 0, 0, 1, 1};
@@ -65,7 +65,7 @@ TEST(BinomialBlocks, AMessageForEachNode) {
   }
 }
 
-// From a root in the middle, blocks wrap around at the last rank: then a subtree has two ranges.
+// From a root in the middle, blocks wrap around at the last rank, and a subtree then has two ranges.
 TEST(BinomialBlocks, OperationsStayFewFromAnyRoot) {
   for (const int root : {0, 31, 63}) {
     for (const Collective collective : {Collective::kGather, Collective::kScatter}) {

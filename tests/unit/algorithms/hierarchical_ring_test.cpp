@@ -19,7 +19,7 @@ AlgorithmArguments rings(const std::vector<int>& factors) {
   return arguments;
 }
 
-// To whom a rank stores, and how many chunks, in its order of operations.
+// The ranks to which a rank stores, and how many chunks, in the order of its operations.
 std::vector<std::pair<int, int>> stores(const Plan& plan, int rank) {
   std::vector<std::pair<int, int>> found;
   for (const Operation& reduce : test::operations(plan, rank, OpKind::kReduce)) {
@@ -138,9 +138,9 @@ TEST(HierarchicalRing, DerivesFactorsFromGroupsAndNodes) {
   EXPECT_EQ(label(arguments), "hierarchical_ring(3x2x2)");
   arguments.groups = {};
   EXPECT_EQ(label(arguments), "hierarchical_ring(6x2)");
-  arguments.node_of = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};  // no neighbours together
+  arguments.node_of = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};  // no neighbours on one node
   EXPECT_EQ(label(arguments), "hierarchical_ring(2x2x3)");
-  arguments.node_of = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1};  // not of one size
+  arguments.node_of = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1};  // nodes of different sizes
   EXPECT_EQ(label(arguments), "hierarchical_ring(2x2x3)");
   arguments.node_of = std::vector<int>(12, 3);
   EXPECT_EQ(label(arguments), "hierarchical_ring(2x2x3)");

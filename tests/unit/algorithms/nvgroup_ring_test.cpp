@@ -29,14 +29,14 @@ TEST(NvGroupRing, OneGroupIsFlat) {
   }
 }
 
-// NVG-03, NVG-42: slices tile each chunk, and every rank moves as much over its link to the host.
+// NVG-03, NVG-42: slices tile each chunk, and every rank moves an equal amount over its link to the host.
 TEST(NvGroupRing, SummitNodeUsesEveryLinkToTheHostAlike) {
   const VerifiedPlan plan = test::verified("nvgroup_ring", equal_groups(2, 3));
   EXPECT_EQ(plan.plan().chunk_count(), 2 * 3);
   for (int rank = 0; rank < 6; ++rank) {
     const int leader = rank / 3 * 3;
-    // Its slice of M to the host; of M/2 (arrived) and of M (complete) from it. What the leader's cpu queue passes on
-    // is in host memory already.
+    // It moves its slice of M to the host, and its slices of M/2 (arrived) and of M (complete) from it. What the
+    // leader's cpu queue passes on is in host memory already.
     EXPECT_EQ(test::traffic_between(plan.report(), {rank}, {leader, true}), 2);
     EXPECT_EQ(test::traffic_between(plan.report(), {leader, true}, {rank}), 1 + 2);
   }
@@ -56,7 +56,8 @@ TEST(NvGroupRing, CpuQueuesAtLeadersOnly) {
   }
 }
 
-// NVG-56: the first chunk goes to the host before the sums of the others are prepared, in the order of their need.
+// NVG-56: the first chunk goes to the host before the sums of the others are prepared, in the order in which they are
+// needed.
 TEST(NvGroupRing, FillsThePipeFirst) {
   const Plan plan = make_plan("nvgroup_ring", equal_groups(4, 2));
   for (int rank = 0; rank < 8; ++rank) {
@@ -82,7 +83,7 @@ TEST(NvGroupRing, UnequalGroups) {
     for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
       AlgorithmArguments arguments;
       for (const auto& group : groups) arguments.ranks += static_cast<int>(group.size());
-      arguments.ranks -= 1;  // the default is one
+      arguments.ranks -= 1;  // parts is 1 by default
       arguments.groups = groups;
       arguments.access = access;
       arguments.parts = 2;
@@ -91,7 +92,7 @@ TEST(NvGroupRing, UnequalGroups) {
   }
 }
 
-// 7, 5, 3 and 4 would need 420 slices; the granularity stays at four for each rank of the largest group, and nobody
+// 7, 5, 3 and 4 would need 420 slices. The granularity stays at four for each rank of the largest group, and no rank
 // has more than a quarter too much.
 TEST(NvGroupRing, GranularityStaysSmall) {
   AlgorithmArguments arguments;
@@ -109,7 +110,7 @@ TEST(NvGroupRing, GranularityStaysSmall) {
   }
 }
 
-// NVG-54: between nodes only leaders talk, from host memory to host memory, each to the next.
+// NVG-54: between nodes only leaders exchange data, from host memory to host memory, each with the next.
 TEST(NvGroupRing, MessagesBetweenLeaders) {
   AlgorithmArguments arguments = equal_groups(4, 3);
   for (int rank = 0; rank < 12; ++rank) arguments.node_of.push_back(rank / 6);
@@ -134,7 +135,7 @@ TEST(NvGroupRing, PartsLeaveOneByOne) {
   EXPECT_EQ(plan.report().steps, 4 * 3);
 }
 
-// NVG-60: every number of groups up to 16, and as many as a large machine has.
+// NVG-60: all numbers of groups up to 16, and as many as a large machine has.
 TEST(NvGroupRing, AnyNumberOfGroups) {
   for (const int groups : {1, 2, 3, 4, 5, 8, 11, 16, 40}) {
     const VerifiedPlan plan = test::verified("nvgroup_ring", equal_groups(groups, 3));

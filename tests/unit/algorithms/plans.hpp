@@ -1,4 +1,4 @@
-// What the tests of the algorithms ask plans.
+// Helpers with which the tests of the algorithms inspect plans.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ inline VerifiedPlan verified(std::string_view algorithm, const AlgorithmArgument
   return verify(make_plan(algorithm, arguments));
 }
 
-// All operations of a kind of one rank, queue by queue.
+// Returns all operations of one kind of one rank, queue by queue.
 inline std::vector<Operation> operations(const Plan& plan, int rank, OpKind kind) {
   std::vector<Operation> found;
   for (const Queue& queue : plan.ranks.at(rank).queues) {
@@ -41,7 +41,7 @@ inline int64_t traffic_between(const PlanReport& report, Endpoint from, Endpoint
   return 0;
 }
 
-// Calls and expects an invalid argument whose message has `part` in it.
+// Calls a function and expects kInvalidArgument with `part` in its message.
 template <class Call>
 void expect_invalid(const Call& call, const std::string& part) {
   try {

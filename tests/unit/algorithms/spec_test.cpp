@@ -71,8 +71,8 @@ TEST(Spec, RefusesWhatCannotBeRead) {
   expect_refused("flat(load, store)", Collective::kAllReduce, "two directions");
   expect_refused("push(load)", Collective::kAllReduce, "two directions");
   expect_refused("hierarchical_ring(4x2, 2x4)", Collective::kAllReduce, "factors twice");
-  expect_refused("flat(engine=net)", Collective::kAllReduce, "'net', which is no engine");
-  expect_refused("pull(cpu)", Collective::kAllReduce, "'cpu', which is no engine");
+  expect_refused("flat(engine=net)", Collective::kAllReduce, "'net', which is not an engine");
+  expect_refused("pull(cpu)", Collective::kAllReduce, "'cpu', which is not an engine");
   expect_refused("flatt(store)", Collective::kAllReduce, "did you mean 'flat'?");
   expect_refused("", Collective::kAllReduce, "use one of");
 }
@@ -91,7 +91,7 @@ TEST(Spec, WhatIsGivenWinsOverTheMachine) {
   EXPECT_EQ(given.ranks, 6);
 }
 
-// What is open is as the algorithm likes it best.
+// Arguments that are not given are as the algorithm likes them best.
 TEST(Spec, ResolvesWhatIsOpen) {
   const auto resolved = [](std::string_view text, Collective collective, Engine engine) {
     AlgorithmArguments machine;

@@ -1,4 +1,4 @@
-// Building blocks beside each other: levels of a hierarchy that are exchanges, rings or trees of some of the ranks.
+// Steps side by side: levels of a hierarchy that are exchanges, rings or trees of some of the ranks.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -23,7 +23,7 @@ std::vector<int> group_of(int group) {
 class TwoLevels : public ::testing::TestWithParam<std::tuple<Direction, bool>> {
  protected:
   Direction direction() const { return std::get<0>(GetParam()); }
-  // A node for each group, or one for all.
+  // One node for each group, or one for all.
   std::vector<int> nodes() const {
     std::vector<int> nodes;
     for (int rank = 0; rank < kRanks && std::get<1>(GetParam()); ++rank) nodes.push_back(rank / kMembers);
@@ -39,7 +39,7 @@ class TwoLevels : public ::testing::TestWithParam<std::tuple<Direction, bool>> {
   }
 };
 
-// Groups exchange, those with the same place in their groups form a ring around the piece that this left them.
+// Groups exchange. Ranks with the same position in their groups then form a ring around the piece that they have.
 TEST_P(TwoLevels, ExchangesAroundRings) {
   PlanBuilder builder = builder_of(kMembers * kGroups);
   const std::vector<int> node_of = nodes();

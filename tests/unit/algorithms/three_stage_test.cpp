@@ -49,7 +49,7 @@ TEST(ThreeStage, PartsHaveQueuesOfTheirOwn) {
     for (const RankPlan& rank : plan.plan().ranks) {
       EXPECT_EQ(rank.queues.size(), static_cast<size_t>(std::min(parts, 3)));
     }
-    // Three parts take the time of one in steps.
+    // Three parts take as many steps as one.
     EXPECT_EQ(plan.report().steps, 2 + 2 * ((parts + 2) / 3));
   }
 }

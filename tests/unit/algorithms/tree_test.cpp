@@ -60,7 +60,7 @@ TEST(Binomial, EveryRankReceivesOnceFromAnyRoot) {
   }
 }
 
-// AWA-11: every node is entered once, also where the root leads no node.
+// AWA-11: every node is entered once, even if the root is not the first rank of its node.
 TEST(Binomial, EntersEveryNodeOnce) {
   for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
     AlgorithmArguments arguments = tree_of(16, collective, 6);
@@ -93,7 +93,7 @@ TEST(Binomial, PeerReadsLeavesInPlace) {
   }
 }
 
-// A rank passes a part on before it takes the next.
+// A rank passes a part on before it receives the next.
 TEST(Chain, PartsFollowOneAnother) {
   AlgorithmArguments arguments = tree_of(4, Collective::kBroadcast, 2);
   arguments.parts = 5;

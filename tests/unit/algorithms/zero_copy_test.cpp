@@ -1,4 +1,4 @@
-// Zero-copy plans of `flat` by load: the shape that copy engines are given, and what is refused.
+// Zero-copy plans of `flat` by load: the form that copy engines need, and what is refused.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -33,7 +33,7 @@ std::string kinds(const Queue& queue) {
   return text;
 }
 
-// The peer of all signals and waits of a queue; -1 where it has none.
+// The peer of all signals and waits of a queue, or -1 if it has none.
 int only_peer(const Queue& queue) {
   std::set<std::pair<int, int>> peers;
   for (const Operation& operation : queue.operations) {
@@ -43,7 +43,7 @@ int only_peer(const Queue& queue) {
   return peers.empty() ? -1 : peers.begin()->first;
 }
 
-// The others whose chunks the queue copies into its own rank's output.
+// The ranks whose chunks the queue copies into its own rank's output.
 std::set<int> copied_from(const Queue& queue, int rank) {
   std::set<int> ranks;
   for (const Operation& operation : queue.operations) {
@@ -113,7 +113,7 @@ TEST(ZeroCopyLoad, EveryRankReadsWhatItNeedsOnce) {
   EXPECT_EQ(read(Collective::kAllToAll), (std::vector<int64_t>{4, 4, 4, 4}));
 }
 
-// Other engines than copy engines store what is already there, while others read it.
+// Engines other than copy engines store what is already there, while others read it.
 TEST(ZeroCopyLoad, InPlaceWhereNothingIsStoredThatOthersRead) {
   for (const Collective collective : kServed) {
     for (const Engine engine : {Engine::kSm, Engine::kCopy, Engine::kCpu}) {

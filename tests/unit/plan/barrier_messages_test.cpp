@@ -1,4 +1,4 @@
-// Messages of nothing: how a barrier gets from node to node.
+// Messages without data: how a barrier gets from node to node.
 #include <gtest/gtest.h>
 
 #include "plan/json.hpp"
@@ -53,7 +53,7 @@ TEST(BarrierMessages, CarryNothing) {
   expect_refused(plan, {"an sm queue cannot send or receive"});
 }
 
-// Elsewhere a message that carries nothing is a mistake.
+// For other collectives a message without data is a mistake.
 TEST(BarrierMessages, AreOfBarriersOnly) {
   PlanBuilder b({"x", Collective::kAllReduce, 2, 0, 1, Access::kStaged, {0, 1}});
   const QueueId out = b.add_queue(0, Engine::kNet), in = b.add_queue(1, Engine::kNet);

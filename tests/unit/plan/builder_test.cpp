@@ -1,4 +1,4 @@
-// What the builder numbers and what it refuses.
+// How the builder numbers things, and what it refuses.
 #include "plan/builder.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(PlanBuilder, ShapeFollowsTheCollective) {
   const Plan all_reduce = shape(Collective::kAllReduce);
   EXPECT_EQ(all_reduce.blocks, 1);
   EXPECT_EQ(all_reduce.chunk_count(), 4);
-  EXPECT_EQ(all_reduce.root, 0);  // it has none
+  EXPECT_EQ(all_reduce.root, 0);  // an all_reduce has none
   EXPECT_EQ(all_reduce.node_of, (std::vector<int>{0, 0, 0}));
   EXPECT_TRUE(all_reduce.in_place);
   EXPECT_EQ(shape(Collective::kBroadcast).root, 2);

@@ -13,7 +13,7 @@
 namespace plait {
 namespace {
 
-// A small valid plan, into which the tests below put one fault each.
+// A small valid plan. Each test below puts one fault into it.
 const std::string kPair = R"({
   "plait_plan": 2,
   "algorithm": "pair",
@@ -151,7 +151,7 @@ TEST(PlanJson, LargePlansLoadFast) {
   EXPECT_EQ(back, plan);
   RecordProperty("bytes", static_cast<int>(text.size()));
   RecordProperty("milliseconds", static_cast<int>(taken.count() * 1e3));
-  EXPECT_LT(taken.count(), 10) << "for " << text.size() << " bytes";  // 0.2 s where nothing else runs
+  EXPECT_LT(taken.count(), 10) << "for " << text.size() << " bytes";  // 0.2 s if nothing else runs
 }
 
 }  // namespace

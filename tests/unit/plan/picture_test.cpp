@@ -20,7 +20,7 @@ int count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// Elements are closed in the order in which they were opened, and quotes are paired.
+// Checks that elements are closed in the order in which they were opened, and that quotes are paired.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
   for (size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
@@ -172,7 +172,7 @@ TEST(Layout, RowsFollowTheLongestChain) {
   EXPECT_EQ(ring.rows, 7);
   EXPECT_EQ(ring.at({2, 0, 0}), 0);
   EXPECT_EQ(ring.at({2, 0, 1}), 1);  // the signal leaves below row 0
-  EXPECT_EQ(ring.at({2, 0, 2}), 1);  // and what comes is there above row 1
+  EXPECT_EQ(ring.at({2, 0, 2}), 1);  // what arrives is there above row 1
   EXPECT_EQ(ring.at({2, 0, 3}), 1);
   const PlanLayout barrier = lay_out(test::dissemination_barrier(8));
   EXPECT_EQ(barrier.rows, 0);

@@ -1,4 +1,4 @@
-// The bound on a proof's memory against what a proof allocates, and what is refused beyond it.
+// Compares the bound on a proof's memory with what a proof allocates, and checks what is refused beyond the bound.
 #include "plan/proof_size.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-// All memory that C++ code of this program holds.
+// All memory that the C++ code of this program holds.
 size_t held_bytes = 0, peak_bytes = 0;
 
 void* take(size_t bytes) {
@@ -66,7 +66,7 @@ size_t clocks_of(const Plan& plan) {
   return enough;
 }
 
-// Two queues that hear of each other again and again, and tell a third each time; it listens only when they are done.
+// Two queues hear of each other again and again, and each time tell a third, which listens only when they are done.
 // `idle` queues make the clocks longer.
 Plan gossip(int rounds, int idle) {
   PlanBuilder b({"gossip", Collective::kBarrier, 1});
@@ -108,7 +108,7 @@ TEST(ProofSize, ASignalSharesTheClockOfItsSender) {
   b.wait(b.signal(first, second));
   for (int i = 0; i < 1000; ++i) b.wait(b.signal(second, third));
   EXPECT_LE(clocks_of(b.finish()), 3u);
-  // Where senders hear of others in between, clocks are under way only as long as nobody awaits them.
+  // If senders hear of others in between, clocks are under way only while nobody awaits them.
   EXPECT_LE(clocks_of(test::ring_all_reduce(32)), 3u * 32);
   EXPECT_GE(clocks_of(gossip(300, 0)), 300u);
 }
@@ -131,7 +131,7 @@ TEST(ProofSize, ClocksUnderWayAreRefusedWhereTheyDoNotFit) {
 }
 
 TEST(ProofSize, TheLimitsAreThoseOfVerify) {
-  // 20,000 queues that all hear of each other: 1.6 GB of clocks. 40,000: four times that.
+  // 20,000 queues that all hear of each other need 1.6 GB of clocks; 40,000 queues need four times that.
   const auto chain = [](int queues) {
     PlanBuilder b({"chain", Collective::kBarrier, 1});
     QueueId previous = b.add_queue(0, Engine::kCpu);
@@ -150,7 +150,7 @@ TEST(ProofSize, TheLimitsAreThoseOfVerify) {
   EXPECT_NEAR(static_cast<double>(most_clocks(chain(20000))), (kMaxProofBytes - size.bytes) / size.clock_bytes, 1);
 }
 
-// Operations on as many chunks as a message may have. To look at every chunk of each would take hours.
+// Operations on as many chunks as a message may have. Looking at every chunk of each would take hours.
 TEST(ProofSize, LongOperationsAreRefusedAtOnce) {
   PlanBuilder b({"long", Collective::kBroadcast, 1, 0, kMaxChunks});
   const QueueId queue = b.add_queue(0, Engine::kCpu);

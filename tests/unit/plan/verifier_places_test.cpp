@@ -1,5 +1,5 @@
-// The rules of the verifier on places: which there are, who reaches them, which share memory; and on plans that nobody
-// built.
+// The verifier's rules on places: which places exist, who may access them, and which share memory. Also plans that no
+// builder made.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -22,7 +22,7 @@ using test::operation;
 using test::pair_broadcast;
 using test::two_ranks;
 
-// --- bounds and reach ---
+// --- bounds and access ---
 
 TEST(VerifierBounds, PlacesExist) {
   Plan plan = pair_broadcast();
@@ -57,10 +57,10 @@ TEST(VerifierBounds, BuffersCoverTheirChunksOnly) {
 TEST(VerifierBounds, Access) {
   Plan plan = test::direct_all_reduce(2);
   plan.access = Access::kStaged;
-  expect_refused(plan, {"belongs to another rank's caller, out of access in a staged plan"});
+  expect_refused(plan, {"is a user buffer of another rank, which a staged plan must not access"});
   plan = pair_broadcast();
   plan.node_of = {0, 1};
-  expect_refused(plan, {"r1.scratch[0] is on node 1, out of load and store access of node 0; use send and receive"});
+  expect_refused(plan, {"r1.scratch[0] is on node 1, which node 0 cannot load from or store to; use send and receive"});
   plan = test::dissemination_barrier(2);
   plan.node_of = {0, 1};
   expect_refused(plan, {"rank 1 is on another node; a message signals there"});
@@ -129,7 +129,7 @@ TEST(VerifierOverlap, SourceAndDestinationOverlapWhollyOrNotAtAll) {
   EXPECT_NO_THROW(verify(shifted(0, 3, 3)));
   EXPECT_NO_THROW(verify(shifted(3, 0, 3)));
   EXPECT_NO_THROW(verify(shifted(2, 2, 3)));  // each element onto itself
-  // Downwards and one by one this would even work; a reduce that works on many elements at once breaks it.
+  // Downwards and one by one this would even work, but a reduce works on many elements at once.
   expect_refused(shifted(3, 1, 3), {"operation 2",
                                     "source r0.scratch[3] and destination r0.scratch[1] overlap in part for "
                                     "the 3 chunks from chunk 0 on"});
@@ -152,10 +152,10 @@ TEST(VerifierOverlap, AReduceOntoItsSourceKeepsTheWidth) {
     b.copy(queues[0], output_of(0), sum, 0);
     return b.finish();
   };
-  EXPECT_NO_THROW(verify(accumulate(2)));  // never unfinished
+  EXPECT_NO_THROW(verify(accumulate(2)));  // never a partial result
   expect_refused(accumulate(3), {"rank 1, queue 0 (cpu), operation 1", "writes chunk 0 onto its source r0.scratch[0]",
                                  "may differ in width"});
-  // From one unfinished reduction to the next is fine: 5 ranks, where ranks 2 and 3 reduce in place.
+  // From one unfinished reduction to the next is allowed: 5 ranks, of which ranks 2 and 3 reduce in place.
   Plan plan = accumulate(5);
   plan.ranks[0].scratch_slots = 3;
   const auto move_to = [&](int rank, int index, int slot, bool source) {
@@ -180,17 +180,18 @@ TEST(VerifierInPlace, InputIsOverwrittenWhereItSharesMemoryWithTheOutput) {
   EXPECT_NO_THROW(verify(plan));
   plan.in_place = true;
   expect_refused(plan, {"(in place), rank", "queue 0 (sm), operation 2", "chunk 0"});
-  // A reduce has no output but the root's, so other inputs are never overwritten.
+  // Only the root of a reduce has an output, so other inputs are never overwritten.
   Plan tree = test::tree_reduce(4, 1);
   ASSERT_TRUE(tree.in_place);
   EXPECT_NO_THROW(verify(tree));
 }
 
 TEST(VerifierInPlace, SelfCopyWhileOthersRead) {
-  // With buffers apart, rank 0 may fill its output while rank 1 reads its input; in place it stores to what is read.
+  // With separate buffers, rank 0 may fill its output while rank 1 reads its input. In place, it stores to what is
+  // read.
   Plan plan = test::pull_all_gather(2, 1, Engine::kCpu);
   auto& operations = plan.ranks[0].queues[0].operations;
-  std::swap(operations[0], operations[1]);  // signals before it copies
+  std::swap(operations[0], operations[1]);  // rank 0 signals before it copies
   expect_refused(plan, {"(in place)", "rank 0", "r0."});
   plan.in_place = false;
   EXPECT_NO_THROW(verify(plan));
@@ -199,11 +200,12 @@ TEST(VerifierInPlace, SelfCopyWhileOthersRead) {
 TEST(VerifierInPlace, CopyEnginesLeaveOutCopiesOntoThemselves) {
   Plan plan = test::pull_all_gather(2, 1, Engine::kCopy);
   auto& operations = plan.ranks[0].queues[0].operations;
-  std::swap(operations[0], operations[1]);  // signals before it copies
+  std::swap(operations[0], operations[1]);  // rank 0 signals before it copies
   EXPECT_NO_THROW(verify(plan));
 }
 
-// Only those: in place, rank 0 stores block 1 where its own input for rank 1 lies, while rank 1 may read that.
+// Only copies of memory onto itself are left out. In place, rank 0 stores block 1 over its own input for rank 1, which
+// rank 1 may be reading.
 TEST(VerifierInPlace, CopyEnginesStoreWhatComesFromElsewhere) {
   PlanBuilder builder({"exchange", Collective::kAllToAll, 2, 0, 1, Access::kZeroCopy});
   const QueueId a = builder.add_queue(0, Engine::kCopy), b = builder.add_queue(1, Engine::kCopy);
@@ -237,7 +239,7 @@ TEST(VerifierInPlace, InputIsReadBeforeTheOutputIsWrittenOverIt) {
   EXPECT_NO_THROW(verify(plan));
 }
 
-// --- plans that nobody built ---
+// --- plans that no builder made ---
 
 TEST(VerifierShape, Collectives) {
   const auto with = [](const std::function<void(Plan&)>& change) {
@@ -296,8 +298,8 @@ TEST(VerifierShape, HugeCountsAreRefusedBeforeAnythingIsAllocated) {
   expect_refused(queues, {"its proof would take about 40", " GB", "Use fewer ranks, slots, chunks or queues"});
 }
 
-// Every number of a plan, one after the other, becomes an absurd one: the verifier says no (or, where the number means
-// nothing, yes) and neither crashes nor overflows.
+// Every number of a plan in turn becomes an absurd one. The verifier refuses the plan (or accepts it, if the number
+// means nothing), and neither crashes nor overflows.
 TEST(VerifierShape, AbsurdNumbers) {
   for (const Plan& original : {pair_broadcast(2), test::two_node_all_reduce(2, 2), test::ring_all_reduce(2)}) {
     Plan plan = original;

@@ -1,5 +1,5 @@
-// The rules of the verifier on what moves when, from both sides: what keeps them passes, what breaks them is refused in
-// words that say where.
+// The verifier's rules on order, from both sides: plans that follow a rule pass, and plans that break it are refused
+// with words that say where.
 #include "plan/verifier.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(Verifier, OneRankNeedsOnlyACopy) {
                  {"rank 0, chunk 0: its output was never written"});
 }
 
-// --- what the report tells ---
+// --- contents of the report ---
 
 TEST(VerifierReport, StepsAndSynchronization) {
   EXPECT_EQ(verify(test::ring_all_reduce(4)).report().steps, 6);  // 2 (p - 1)
@@ -46,7 +46,7 @@ TEST(VerifierReport, StepsAndSynchronization) {
   EXPECT_EQ(verify(test::chain_broadcast(4, 0, 1)).report().steps, 3);
   EXPECT_FALSE(verify(test::chain_broadcast(4, 0, 1)).report().synchronizes);
   EXPECT_EQ(verify(test::dissemination_barrier(5)).report().steps, 3);
-  EXPECT_EQ(verify(test::two_node_all_reduce(2, 1)).report().steps, 4);  // gather, two messages, hand out
+  EXPECT_EQ(verify(test::two_node_all_reduce(2, 1)).report().steps, 4);  // gather, two messages, pass on
 }
 
 TEST(VerifierReport, TrafficOfARing) {
@@ -57,12 +57,13 @@ TEST(VerifierReport, TrafficOfARing) {
     EXPECT_EQ(report.traffic[r].to, (Endpoint{(r + 1) % 4, false}));
     EXPECT_EQ(report.traffic[r].chunks, 6);  // of 4: 2 (p - 1) / p messages
   }
-  EXPECT_EQ(report.chunks_read[0], 6 + 3 + 1);     // each of 6 steps one, 3 reduces one more, the last copy
-  EXPECT_EQ(report.chunks_written[0], 6 + 3 + 1);  // to the neighbour, 3 to the own output, the last copy
+  EXPECT_EQ(report.chunks_read[0],
+            6 + 3 + 1);  // one chunk in each of 6 steps, one more in 3 reduces, and the last copy
+  EXPECT_EQ(report.chunks_written[0], 6 + 3 + 1);  // to the neighbour, 3 to its own output, and the last copy
 }
 
 TEST(VerifierReport, TrafficOfCopyEnginesAndMessages) {
-  // A copy engine of rank 1 that pulls from rank 0 into rank 2 moves nothing through rank 1.
+  // A copy engine of rank 1 that copies from rank 0 into rank 2 moves nothing through rank 1.
   PlanBuilder b({"third", Collective::kBroadcast, 3, 0, 1, Access::kZeroCopy});
   const QueueId root = b.add_queue(0, Engine::kCpu), copy = b.add_queue(1, Engine::kCopy),
                 last = b.add_queue(2, Engine::kCpu);
@@ -109,10 +110,10 @@ TEST(VerifierReport, TrafficOfACpuQueueNextToAGpu) {
   const auto has = [](const std::vector<Traffic>& all, const Endpoint& from, const Endpoint& to) {
     return std::count_if(all.begin(), all.end(), [&](const Traffic& t) { return t.from == from && t.to == to; }) == 1;
   };
-  // On a rank without a GPU its own memory is where the queue works.
+  // On a rank without a GPU, the queue works next to the rank's own memory.
   EXPECT_TRUE(has(copied(false), own0, host0) && has(copied(false), host0, own0) && has(copied(false), own0, host1));
-  // Next to a GPU it works from the host: from there straight to the other host, and the GPU's memory is a crossing
-  // away.
+  // Next to a GPU it works from the host: data goes from there straight to the other host, and crosses to reach the
+  // GPU's memory.
   EXPECT_TRUE(has(copied(true), host0, host1) && has(copied(true), own0, host0) && has(copied(true), host0, own0));
   EXPECT_EQ(copied(true).size(), 4u);
   EXPECT_TRUE(has(copied(true), host1, own1));
@@ -126,7 +127,7 @@ TEST(VerifierReport, FactsForLowering) {
   EXPECT_EQ(facts[3], (ReduceFacts{{0, 0}, true, false}));
   EXPECT_EQ(facts[6], (ReduceFacts{{1, 0}, true, false}));
   EXPECT_EQ(facts[9], (ReduceFacts{{1, 0}, false, true}));  // the last contribution
-  EXPECT_EQ(facts[12], (ReduceFacts{{0}, false, false}));   // what is finished is only passed on
+  EXPECT_EQ(facts[12], (ReduceFacts{{0}, false, false}));   // a finished chunk is only passed on
 }
 
 // A broadcast of one chunk from rank 0 to rank 1 by way of a slot of rank 1.
@@ -162,7 +163,7 @@ TEST(VerifierResult, EveryContributionOnce) {
   Plan lost = test::one_shot_all_reduce(3);
   auto& last = lost.ranks[1].queues[0].operations.back();
   last.sources.erase(last.sources.begin() + 2);
-  // Two of three: an unfinished reduction that went to the output.
+  // The output gets an unfinished reduction of two of three contributions.
   expect_refused(lost, {"rank 1, queue 0 (sm), operation 5", "unfinished reduction of chunk 0 (2 of 3 ranks)"});
 
   Plan only_one = test::one_shot_all_reduce(3);
@@ -255,7 +256,7 @@ TEST(VerifierMemory, WriteWithoutHavingHeardOfAWrite) {
 }
 
 TEST(VerifierMemory, WriteWhileItMayBeRead) {
-  // A slot is used again without word that its reader is done.
+  // A slot is used again without a signal that its reader is done.
   expect_refused(two_ranks(
                      Collective::kBroadcast,
                      [](PlanBuilder& b, QueueId queue0, QueueId queue1) {

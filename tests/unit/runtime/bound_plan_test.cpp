@@ -1,4 +1,4 @@
-// Binding, against an independent computation of where every chunk of every operation must lie.
+// Compares binding with an independent computation of where every chunk of every operation must lie.
 #include "runtime/bound_plan.hpp"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ class Expected {
     return begin >= slice_ ? 0 : std::min(chunk_, slice_ - begin);
   }
 
-  // Where chunk `chunk` of an operation that begins with chunk `first` lies.
+  // Returns where chunk `chunk` of an operation that begins with chunk `first` lies.
   BoundPlace place(const Place& place, int first, int chunk) const {
     if (place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput) {
       const bool is_input = place.buffer == Buffer::kInput;
@@ -73,7 +73,7 @@ class Expected {
             static_cast<size_t>(before + place.slot + chunk - first) * slot_bytes_};
   }
 
-  // The bound operations of a queue must be the plan's, in order, each reduce cut into contiguous pieces.
+  // The bound operations of a queue must be the plan's, in order, with each reduce cut into contiguous pieces.
   void expect_queue(const BoundSlice& slice, size_t queue, bool chunk_by_chunk) const {
     const std::vector<BoundOperation>& bound = slice.queues.at(queue);
     const auto& operations = plan_.ranks[rank_].queues.at(queue).operations;
@@ -224,16 +224,16 @@ TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
 TEST(BoundPlan, CutsAMessageIntoEvenSlicesThatFit) {
   const VerifiedPlan plan = plan_of("one_shot", Collective::kAllReduce, 2);
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 2500};
-  const BoundPlan bound = bind(plan, call, 0, limits_of(4096));  // 1024 elements a slice at most
+  const BoundPlan bound = bind(plan, call, 0, limits_of(4096));  // at most 1024 elements a slice
   EXPECT_EQ(bound.slices, 3u);
-  EXPECT_EQ(bound.slice_bytes, 864u * 4);  // 2500 / 3, up to 128 bytes
+  EXPECT_EQ(bound.slice_bytes, 864u * 4);  // 2500 / 3, rounded up to 128 bytes
   EXPECT_EQ(
       bind(plan, {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1024}, 0, limits_of(4096)).slices, 1u);
   EXPECT_EQ(
       bind(plan, {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1025}, 0, limits_of(4096)).slices, 2u);
 }
 
-// A part is bound as a message of its size is, but lies further on in every block.
+// A part is bound like a message of its size, but lies further on in every block.
 TEST(BoundPlan, APartLiesWhereItBegins) {
   for (const char* algorithm : {"flat(store)", "ring"}) {
     const VerifiedPlan plan = plan_of(algorithm, Collective::kAllGather, 3);
@@ -260,7 +260,7 @@ TEST(BoundPlan, APartLiesWhereItBegins) {
   }
 }
 
-// Another plan in the slices of the first, though it would have others by itself.
+// Another plan takes the slices of the first, although it would have others by itself.
 TEST(BoundPlan, AlikeInSlices) {
   const VerifiedPlan plan = plan_of("one_shot(store)", Collective::kAllReduce, 2);
   const VerifiedPlan other = plan_of("flat(both)", Collective::kAllReduce, 2);
@@ -387,7 +387,7 @@ TEST(BoundPlan, SmallMessagesTravelInTheirSignals) {
            ++p) {
         const BoundPlace& place = bound.last.places.at(operation.first_place + static_cast<size_t>(p));
         if (place.base != kFirstScratchBase + kRanks) continue;
-        ++read;  // right behind a word that was waited for
+        ++read;  // right behind a flag that was awaited
         EXPECT_EQ(std::count(awaited.begin(), awaited.end(), place.offset - 8), 1);
         awaited.erase(std::find(awaited.begin(), awaited.end(), place.offset - 8));
       }
@@ -413,7 +413,7 @@ TEST(BoundPlan, OnlyWhatFitsTravelsInSignals) {
   EXPECT_FALSE(carries_data(ring, {Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 3}, 0));
 }
 
-// Rank 1 publishes an unfinished sum, whose elements are wider than the caller's.
+// Rank 1 publishes a partial sum, whose elements are wider than the user's.
 VerifiedPlan plan_that_publishes_a_sum() {
   PlanBuilder b({"sum in the middle", Collective::kAllReduce, 3, 0, 1});
   std::vector<QueueId> queues;
@@ -459,7 +459,7 @@ TEST(BoundPlan, PlansThatDoNotFitAreRefused) {
   const Call call{Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 10};
   expect_refused(ring, call, limits_of(500), ErrorCode::kResources,
                  {"ring", "scratch slots", "500 bytes", "SCRATCH_KIB"});
-  // One byte each, but four while they add up.
+  // Elements of one byte each, but four while they add up.
   const Call wide{Collective::kAllReduce, DataType::kFloat8E4M3, ReduceOp::kSum, 0, 10};
   bind(ring, call, 0, limits_of(8 * 128));
   expect_refused(ring, wide, limits_of(8 * 128), ErrorCode::kResources, {"8 scratch slots of 512 bytes"});

@@ -1,6 +1,6 @@
-// The environments below are what each launcher sets, cut down to what is read: Open MPI 4.1.4 and 5.0.11, MPICH 5.0
-// and PRRTE as seen from `mpirun -n 2 env`, the others after their documentation and after environments that users
-// published.
+// The environments below are what each launcher sets, cut down to what is read. Those of Open MPI 4.1.4 and 5.0.11,
+// MPICH 5.0 and PRRTE were seen with `mpirun -n 2 env`. The others follow the launchers' documentation and environments
+// that users published.
 #include "runtime/launch_environment.hpp"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST(LaunchEnvironment, Torchrun) {
             "torchrun/MASTER_PORT=29500/MASTER_ADDR=127.0.0.1/TORCHELASTIC_RUN_ID=none/TORCHELASTIC_RESTART_COUNT=0");
 }
 
-// Set by hand, as for init_method="env://".
+// Variables set by hand, as for init_method="env://".
 TEST(LaunchEnvironment, RankAndWorldSizeAlone) {
   const LaunchEnvironment launch = detect({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}});
   EXPECT_EQ(launch.launcher, "env://");

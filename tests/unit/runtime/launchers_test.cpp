@@ -47,7 +47,7 @@ struct Sample {
   const char* job_key;
 };
 
-// What ranks of one job see that each launcher started alone, cut down to what is read or could be taken for it.
+// The environments of ranks that each launcher started alone, cut down to what is read or could be taken for it.
 const std::vector<Sample>& samples() {
   static const std::vector<Sample> kSamples = {
       {"plait run",
@@ -184,11 +184,11 @@ TEST(Launchers, EachIsKnown) {
   }
 }
 
-// Never a communicator of one in silence.
+// It must never be a communicator of one rank in silence.
 TEST(Launchers, ARankWithoutASizeIsAnError) {
   for (const Launcher& launcher : launchers()) {
     EXPECT_TRUE(refused({{launcher.rank, "1"}}, {launcher.rank, "set PLAIT_RANK, PLAIT_WORLD_SIZE and PLAIT_JOB"}));
-    if (launcher.rank == std::string("SLURM_PROCID")) continue;  // of a batch script
+    if (launcher.rank == std::string("SLURM_PROCID")) continue;  // a batch script has it
     EXPECT_TRUE(refused({{launcher.rank, "0"}}, {launcher.rank, "to run alone"}));
   }
   EXPECT_TRUE(refused({{"PALS_RANKID", "0"}, {"PALS_LOCAL_SIZE", "4"}}, {"PALS_RANKID is set but PMI_SIZE is not"}));
@@ -198,7 +198,7 @@ TEST(Launchers, ARankWithoutASizeIsAnError) {
       refused({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}}, {"SLURM_PROCID is 1", "SLURM_STEP_ID is not set"}));
 }
 
-// As those that a cluster gives every pod.
+// The variables that a cluster gives every pod.
 TEST(Launchers, RankZeroOfOneThatIsLeftOverHarmsNone) {
   for (const Sample& sample : samples()) {
     EXPECT_EQ(told(with(sample.environment, by_hand("0", "1"))), sample.told) << sample.what;
@@ -213,7 +213,7 @@ TEST(Launchers, RankZeroOfOneThatIsLeftOverHarmsNone) {
 
 TEST(Launchers, MoreRanksThatAreLeftOverAreAnErrorThatNamesBothSets) {
   for (const Sample& sample : samples()) {
-    const bool is_ours = sample.what == std::string("plait run");  // nobody else means PLAIT_RANK
+    const bool is_ours = sample.what == std::string("plait run");  // PLAIT_RANK is meant for nobody else
     const Environment both = with(sample.environment, by_hand("0", "3"));
     if (is_ours) {
       EXPECT_EQ(told(both), sample.told);
@@ -230,7 +230,7 @@ TEST(Launchers, MoreRanksThatAreLeftOverAreAnErrorThatNamesBothSets) {
                "env:// that it is rank 0 of 2 (RANK=0, WORLD_SIZE=2)"}));
 }
 
-// As scripts set them out of what the launcher says, for torch.distributed.
+// Scripts set these from the launcher's variables, for torch.distributed.
 TEST(Launchers, TheSameSaidTwiceIsSaidOnce) {
   for (const Sample& sample : samples()) {
     const auto launch = detect_launch_environment(sample.environment, nearest);
@@ -239,7 +239,7 @@ TEST(Launchers, TheSameSaidTwiceIsSaidOnce) {
     EXPECT_EQ(told(with(sample.environment, {{"WORLD_SIZE", size}})), sample.told) << sample.what;
   }
   EXPECT_EQ(told(with({{"PMIX_RANK", "2"}}, by_hand("2", "4"))), "env://: rank 2 of 4");
-  // The key is that of any who has one.
+  // The key comes from any launcher that has one.
   const Environment no_key{{"MVP_COMM_WORLD_RANK", "3"}, {"MVP_COMM_WORLD_SIZE", "4"}};
   const auto none = [](const std::string&) { return std::string(); };
   EXPECT_EQ(detect_launch_environment(with(no_key, sample("Flux")), none)->job_key.substr(0, 5), "Flux/");
@@ -252,12 +252,12 @@ TEST(Launchers, InAShellOfAResourceManager) {
     EXPECT_EQ(told(with(kShell, sample.environment)), sample.told) << sample.what;
   }
   EXPECT_EQ(told(with(kShell, torchrun("2", "4"))), "torchrun: rank 2 of 4");
-  // A program that starts its ranks itself, as torch.multiprocessing's users do.
+  // A program starts its ranks itself, as users of torch.multiprocessing do.
   EXPECT_EQ(told(with(kShell, by_hand("2", "4"))), "env://: rank 2 of 4");
   EXPECT_EQ(told(with(open_mpi("0", "1"), by_hand("2", "4"))), "env://: rank 2 of 4");
 }
 
-// One process a host, which starts the ranks of that host.
+// One process per host starts the ranks of that host.
 TEST(Launchers, InsideOfAnother) {
   const Environment step = with(sample("srun --mpi=pmix"), {{"SLURM_PROCID", "0"}, {"PMIX_RANK", "0"}});
   EXPECT_EQ(told(with(step, torchrun("2", "8"))), "torchrun: rank 2 of 8");
@@ -286,7 +286,7 @@ TEST(Launchers, TwoOfOneKindThatDifferAreAnError) {
   EXPECT_TRUE(refused(with(sample("Horovod with Gloo"), open_mpi("2", "4")), {"Horovod says", "Open MPI that"}));
 }
 
-// `plait run` takes them out of the environment of its ranks: nothing is left that speaks of a rank.
+// `plait run` removes them from the environment of its ranks, so that no variable is left that speaks of a rank.
 TEST(Launchers, WithoutTheirVariablesThereIsNone) {
   std::vector<Environment> all{
       kShell, torchrun("2", "4"), by_hand("2", "4"), open_mpi("2", "4"), {{"ALPS_APP_PE", "1"}}};

@@ -82,7 +82,7 @@ TEST(UniqueId, BytesThatAreNoneAreRefused) {
   const auto check = [](const UniqueId& id) { return error_of([&] { id.check(); }, ErrorCode::kInvalidArgument); };
   UniqueId id = UniqueId::for_job("job", 0);
   EXPECT_EQ(check(id), "");
-  EXPECT_TRUE(has(check(UniqueId()), "these 128 bytes are no Plait id"));
+  EXPECT_TRUE(has(check(UniqueId()), "these 128 bytes are not a Plait id"));
   id.version = 9;
   EXPECT_TRUE(has(check(id), "this id is of version 9, this library of version 1"));
   id = UniqueId::for_job("job", 0);
@@ -149,7 +149,7 @@ TEST(RendezvousPoint, OneThatIsShutDownRefusesEvenWhereACopyOfItsSocketIsOpen) {
   EXPECT_FALSE(listens_at(copy.get(), place));
 }
 
-// Else a program whose ranks are its children would lose a descriptor for each communicator.
+// Otherwise a program whose ranks are its children would lose a descriptor for each communicator.
 TEST(RendezvousPoint, OneThatAForkedChildHasUsedIsClosedWhenTheNextIsReleased) {
   const UniqueId used = RendezvousPoint::create().release(), unused = RendezvousPoint::create().release();
   const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// How a waiting rank pauses, and how often it looks for what is wrong.
+// How a waiting rank pauses, and how often it looks for an error.
 #include "runtime/waiting.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-// Pauses until the next look.
+// Pauses until pause() returns true.
 int pauses_to_look(Backoff& backoff) {
   for (int pauses = 1; pauses < 1'000'000; ++pauses) {
     if (backoff.pause()) return pauses;
@@ -16,7 +16,7 @@ int pauses_to_look(Backoff& backoff) {
   return -1;
 }
 
-// Few pauses only: on a busy machine, each that offers the core may take long.
+// Only a few pauses: on a busy machine, each that yields the core may take long.
 TEST(Backoff, EveryPolicyLooksEveryNowAndThen) {
   for (const auto policy : {WaitPolicy::kAuto, WaitPolicy::kYield, WaitPolicy::kSleep}) {
     for (const bool crowded : {false, true}) {
@@ -35,14 +35,14 @@ TEST(Backoff, EveryPolicyLooksEveryNowAndThen) {
 TEST(Backoff, ShortWaitsAreNotLookedAt) {
   Backoff alone(WaitPolicy::kAuto, false), crowded(WaitPolicy::kAuto, true), sleeper(WaitPolicy::kSleep, false);
   EXPECT_GT(pauses_to_look(alone), 1000);  // spins first
-  EXPECT_EQ(pauses_to_look(crowded), 64);  // leaves the core at once
+  EXPECT_EQ(pauses_to_look(crowded), 64);  // yields the core at once
   EXPECT_EQ(pauses_to_look(sleeper), 1);
 }
 
 TEST(Backoff, ResetBeginsAgain) {
   Backoff backoff(WaitPolicy::kAuto, false);
   EXPECT_GT(pauses_to_look(backoff), 1000);
-  EXPECT_EQ(pauses_to_look(backoff), 64);  // it has left spinning behind
+  EXPECT_EQ(pauses_to_look(backoff), 64);  // it no longer spins
   backoff.reset();
   EXPECT_GT(pauses_to_look(backoff), 1000);
 }

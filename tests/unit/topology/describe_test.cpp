@@ -69,7 +69,7 @@ TEST(Describe, SaysTheNotes) {
   EXPECT_EQ(to_text(topology), "bare: 1 node, 0 GPUs\nnote: assumed: all of it\nnote: left out: the rest\ndevices\n");
 }
 
-// Names that turn the direction of text, or that terminals obey, are shown as what they are.
+// Names that reverse the direction of text, or that terminals obey, are shown escaped.
 TEST(Describe, IsFitForATerminal) {
   Topology topology = machine("mist");
   topology.devices[0].model = "CPU \u202e of\u009b31m \x1b[0m";

@@ -8,7 +8,7 @@
 
 namespace plait {
 
-// Runs `action`, expects it to throw an Error of that code, and gives the message.
+// Runs `action`, expects an Error with that code, and returns its message.
 template <class Action>
 std::string error_of(Action action, ErrorCode code = ErrorCode::kInvalidInput) {
   try {

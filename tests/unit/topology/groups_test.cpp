@@ -84,7 +84,7 @@ TEST(Groups, NeverSpanNodes) {
 
 TEST(Groups, PreferFewerThenWiderThenLower) {
   const Topology v100 = machine("dgx1-v100"), p100 = machine("dgx1-p100");
-  // The square 0-1-5-4: two pairs either way; the cross links of the V100 machine are twice as wide.
+  // In the square 0-1-5-4 there are two pairs either way, but the cross links of the V100 machine are twice as wide.
   EXPECT_EQ(groups_of(v100, {"gpu0", "gpu1", "gpu4", "gpu5"}), "group 0: gpu0 gpu4\ngroup 1: gpu1 gpu5\n");
   EXPECT_EQ(groups_of(p100, {"gpu0", "gpu1", "gpu4", "gpu5"}), "group 0: gpu0 gpu1\ngroup 1: gpu4 gpu5\n");
   // A triangle and one more, or two pairs: both are two groups.
@@ -118,7 +118,7 @@ bool joined(const Topology& topology, int a, int b) {
   });
 }
 
-// Every GPU in exactly one group, and every pair of a group joined.
+// Checks that every GPU is in exactly one group, and every pair of a group is joined.
 void expect_partition(const Topology& topology, std::vector<int> gpus, const std::vector<Group>& groups) {
   std::vector<int> seen;
   for (const Group& group : groups) {
@@ -138,7 +138,7 @@ void expect_partition(const Topology& topology, std::vector<int> gpus, const std
   EXPECT_EQ(seen, gpus);
 }
 
-// The fewest cliques by trying every assignment, one GPU after the other.
+// Finds the fewest cliques by trying every assignment, one GPU after the other.
 size_t fewest_groups(const Topology& topology, const std::vector<int>& gpus, size_t next,
                      std::vector<std::vector<int>>& groups) {
   if (next == gpus.size()) return groups.size();
@@ -174,14 +174,14 @@ TEST(Groups, OfEverySubsetOfDgxOneAreCliquesAndAsFewAsPossible) {
       expect_partition(topology, gpus, groups);
       std::vector<std::vector<int>> scratch;
       EXPECT_EQ(groups.size(), fewest_groups(topology, gpus, 0, scratch)) << name << " " << subset;
-      // Selecting first and grouping then gives the same.
+      // Selecting first and grouping then gives the same result.
       const Topology part = select(topology, gpus);
       EXPECT_EQ(to_text(part, find_groups(part, GroupRule::kGpuOnly)), to_text(topology, groups));
     }
   }
 }
 
-// What is not joined costs nothing: a table of all pairs of these would not fit into any memory.
+// Pairs that are not joined cost nothing: a table of all pairs of these GPUs would not fit into any memory.
 TEST(Groups, OfManyGpusThatNothingJoinsAreFoundAtOnce) {
   Topology topology;
   topology.name = "many";
@@ -231,7 +231,7 @@ TEST(Groups, OfRandomMeshesAreCliques) {
     std::vector<std::vector<int>> scratch;
     EXPECT_EQ(groups.size(), fewest_groups(topology, devices_of(topology, DeviceKind::kGpu), 0, scratch)) << seed;
   }
-  // Sixteen is the largest exact set; more than that goes greedily, and both end.
+  // Sixteen is the largest exact set. Larger sets are divided greedily, and both end.
   for (const int gpus : {16, 17, 40}) {
     const Topology topology = random_mesh(5, gpus, 60);
     expect_partition(topology, devices_of(topology, DeviceKind::kGpu), find_groups(topology, GroupRule::kGpuOnly));

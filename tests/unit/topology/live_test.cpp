@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A copy of /sys with two sockets of two cores (two threads each), GPUs and NICs where a test puts them.
+// A copy of /sys with two sockets of two cores (two threads each), and the GPUs and NICs that a test adds.
 class LiveTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -42,7 +42,7 @@ class LiveTest : public testing::Test {
     write(folder + "physical_package_id", std::to_string(package) + "\n");
     write(folder + "core_id", std::to_string(core) + "\n");
   }
-  // A device of the bus; `path` is the chain of bus ids from the root port to it.
+  // Adds a device of the bus. `path` is the chain of bus ids from the root port to it.
   void add_pci(const std::string& domain, const std::vector<std::string>& path, int numa, const std::string& speed,
                const std::string& width) const {
     std::string folder = "devices/pci" + domain;
@@ -137,7 +137,7 @@ TEST_F(LiveTest, AssumesTheBandwidthOfMemoryAndSaysSo) {
   EXPECT_EQ(memory->source, "assumed");
   ASSERT_EQ(machine.notes.size(), 1u);
   expect_contains(machine.notes[0], "assumed: 100 GB/s each way for the memory of a CPU socket");
-  // Where there are GPUs, ranks are on those.
+  // If there are GPUs, ranks are on those.
   NvmlFacts nvml;
   nvml.gpus = {gpu_at("0000:01:00.0")};
   EXPECT_TRUE(read_live(sources_, nvml).notes.empty());
@@ -150,7 +150,7 @@ TEST_F(LiveTest, TakesTheBandwidthOfMemoryFromLinux) {
     write(folder + "read_bandwidth", read + "\n");
     write(folder + "write_bandwidth", written + "\n");
   };
-  initiators(0, "access0", "999000", "999000");  // of a GPU, say
+  initiators(0, "access0", "999000", "999000");  // of a GPU, for instance
   initiators(0, "access1", "200000", "150000");
   initiators(1, "access0", "120000", "130000");
   const Topology machine = read_live(sources_);
@@ -158,7 +158,7 @@ TEST_F(LiveTest, TakesTheBandwidthOfMemoryFromLinux) {
   EXPECT_EQ(find_link(machine, "cpu1", "memory1")->gbps, 120);
   expect_contains(find_link(machine, "cpu0", "memory0")->source, "Linux");
   EXPECT_TRUE(machine.notes.empty());
-  // Two NUMA nodes in a package add up, unless one of them says nothing.
+  // Two NUMA nodes in a package add up, unless one of them reports nothing.
   for (int cpu = 0; cpu < 8; ++cpu) add_cpu(cpu, 0, cpu / 2);
   EXPECT_EQ(find_link(read_live(sources_), "cpu0", "memory0")->gbps, 270);
   initiators(1, "access0", "0", "garbage");
@@ -166,8 +166,7 @@ TEST_F(LiveTest, TakesTheBandwidthOfMemoryFromLinux) {
 }
 
 TEST_F(LiveTest, PutsDevicesBelowTheirPcieSwitches) {
-  // gpu0 and a NIC share a switch (upstream port 0000:11, downstream ports 0000:12) of socket 1; gpu1 hangs on socket
-  // 0.
+  // gpu0 and a NIC share a switch (upstream port 0000:11, downstream ports 0000:12) of socket 1; gpu1 is on socket 0.
   add_pci("0000:10", {"0000:10:01.0"}, 1, "32.0 GT/s PCIe", "16");
   add_pci("0000:10", {"0000:10:01.0", "0000:11:00.0"}, 1, "32.0 GT/s PCIe", "16");
   for (const char* port : {"0000:12:00.0", "0000:12:01.0"}) {
@@ -224,7 +223,7 @@ TEST_F(LiveTest, AddsUpNvlinks) {
   EXPECT_EQ(find_link(machine, "gpu0", "gpu1")->gbps, 50);
   EXPECT_EQ(to_text(machine, find_groups(machine, GroupRule::kNvGroup)), "group 0: gpu0 gpu1 cpu0\ngroup 1: gpu2\n");
   expect_contains(machine.source, "an NVLink of gpu2 leads to 0000:77:00.0, which is not visible here");
-  expect_contains(machine.source, "GPUs 0 and 2 cannot reach each other's memory");
+  expect_contains(machine.source, "GPUs 0 and 2 cannot access each other's memory");
 }
 
 TEST_F(LiveTest, KeepsLinksToGpusThatAreNotVisible) {
@@ -240,7 +239,7 @@ TEST_F(LiveTest, KeepsLinksToGpusThatAreNotVisible) {
   EXPECT_EQ(open.width, 3);
   EXPECT_EQ(open.gbps, 75);
   EXPECT_EQ(machine.devices[static_cast<size_t>(open.device)].uuid, "GPU-12");
-  // Said once, however many lanes there are.
+  // This is said once, however many lanes there are.
   const size_t first = machine.source.find("not visible here");
   ASSERT_NE(first, std::string::npos);
   EXPECT_EQ(machine.source.find("not visible here", first + 1), std::string::npos);
@@ -279,7 +278,7 @@ TEST(Nvml, NoLibraryIsNotAnError) {
   const NvmlFacts facts = read_nvml("libplait-no-such-nvml.so");
   EXPECT_TRUE(facts.gpus.empty());
   expect_contains(facts.note, "no NVML");
-  // A library without the functions of NVML is none either.
+  // A library without NVML's functions does not count as NVML.
   EXPECT_TRUE(read_nvml("libc.so.6").gpus.empty());
 }
 

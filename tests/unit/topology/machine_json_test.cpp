@@ -83,7 +83,7 @@ TEST(MachineJson, KeepsUuidsAndOpenLinks) {
   ASSERT_EQ(toy.open_links.size(), 2u);
   EXPECT_EQ(toy.open_links[1], (OpenLink{4, "0000:09:00.0", LinkKind::kNvlink, 2, 50, ""}));
   EXPECT_EQ(parse(to_json(toy)), toy);
-  // Those of GPUs that stay, stay.
+  // The open links of GPUs that stay, stay too.
   const Topology part = select(toy, {4});
   ASSERT_EQ(part.open_links.size(), 1u);
   EXPECT_EQ(part.devices[static_cast<size_t>(part.open_links[0].device)].name, "gpu2");
@@ -109,7 +109,7 @@ TEST(MachineJson, TakesTheModelThatIsStatedWhereItSaysNone) {
   EXPECT_EQ(toy.devices[static_cast<size_t>(device_named(toy, "gpu2"))].model, "NVIDIA L40S");
   expect_contains(
       error_of([&] { parse_topology(to_json(toy), "t.json", &gpu_model_named("A100")); }, ErrorCode::kInvalidArgument),
-      "t.json: says itself which GPUs these are");
+      "t.json: already says which GPUs these are");
 }
 
 TEST(MachineJson, SaysWhereWhatWasExpectedAndFound) {
@@ -197,7 +197,7 @@ TEST_F(Files, OfAHundredMegabytesOfGarbageAreRefusedQuickly) {
   }
   const auto start = std::chrono::steady_clock::now();
   expect_contains(error_of([&] { read_topology(path); }), "expected at most 67108864 bytes, found more");
-  // Below the bound on the size, each reader gives up at the first thing that is wrong.
+  // Below the limit on the size, each reader gives up at the first error.
   for (const char* first : {"{", "<", "GPU0 "}) {
     std::string text = first;
     text.append(60u << 20, 'G');

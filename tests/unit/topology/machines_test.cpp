@@ -49,7 +49,7 @@ TEST(Machines, StateTheSourceOfEveryFact) {
   }
 }
 
-// The shorthand for papers and their requirements is for those who work on the code.
+// The ids of papers and their requirements are for those who work on the code.
 TEST(Machines, SpeakToUsersWithoutIdsOfPapers) {
   const std::regex id("\\b(NVG|TEM|UEN|AWA|BLK)\\b|\\bD-[A-Z]+-[0-9]+");
   ASSERT_TRUE(std::regex_search("lanes after doubt D-NVG-13", id));
@@ -60,7 +60,7 @@ TEST(Machines, SpeakToUsersWithoutIdsOfPapers) {
   }
 }
 
-// The files are as to_json would write them, so that a changed file differs from the old one only where it changed.
+// The files are as to_json would write them, so that a diff shows only what changed.
 TEST(Machines, FilesAreInTheWritersLayoutAndEmbeddedUnchanged) {
   for (const std::string& name : machine_names()) {
     SCOPED_TRACE(name);
@@ -88,7 +88,7 @@ TEST(Machines, DgxOneHasTheRightNumberOfLanesAtEachGpu) {
   }
 }
 
-// Best path from the first GPU to the second and to the last, and the number of groups.
+// Checks the best path from the first GPU to the second and to the last, and the number of groups.
 TEST(Machines, OfTodayHaveThePathsThatTheirVendorsSay) {
   struct Expected {
     const char* name;

@@ -57,7 +57,7 @@ TEST(Merge, UnitesContainersOfOneHost) {
   expect_equal(merge({{"here", container(whole, {"gpu4", "gpu5", "gpu6", "gpu7"})},
                       {"here", container(whole, {"gpu0", "gpu1", "gpu2", "gpu3"})}}),
                whole);
-  // A GPU each, some in two containers.
+  // One GPU each, some in two containers.
   std::vector<HostView> views;
   for (const char* gpu : {"gpu3", "gpu0", "gpu7", "gpu1", "gpu2", "gpu6", "gpu5", "gpu4", "gpu0", "gpu5"}) {
     views.push_back({"here", container(whole, {gpu})});
@@ -115,7 +115,7 @@ TEST(Merge, HostsBecomeNodesInTheOrderInWhichTheyAppear) {
   EXPECT_EQ(uuid("n0.gpu1"), "GPU-z5");
   EXPECT_EQ(uuid("n1.gpu7"), "GPU-a7");
   EXPECT_EQ(devices_of(merged, DeviceKind::kGpu, 0).size(), 2u);
-  // The same as copies of the machine where all of it is seen.
+  // The result equals copies of the machine if all of it is seen.
   const Topology both = merge({{"a", host("a")}, {"b", host("b")}});
   Topology copies = replicate(host("a"), 2);
   for (const int gpu : devices_of(copies, DeviceKind::kGpu, 1)) copies.devices[static_cast<size_t>(gpu)].uuid[4] = 'b';
@@ -145,7 +145,7 @@ TEST(Merge, HostsOfOneFabricShareItsNvswitch) {
   const auto groups = find_groups(racks, GroupRule::kGpuOnly);
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].gpus.size(), 16u);
-  // Nothing says that these two are joined.
+  // Nothing tells that these two are joined.
   EXPECT_EQ(find_groups(merge({{"a", tray("a", "")}, {"b", tray("b", "")}}), GroupRule::kGpuOnly).size(), 2u);
 }
 

@@ -57,7 +57,7 @@ TEST(NcclXml, ReadsASwitchedMachine) {
   EXPECT_EQ(two_ports.model.substr(0, 13), "mlx5_1 mlx5_2");
   EXPECT_TRUE(find_link(box, "cpu0", "cpu1"));
   EXPECT_EQ(to_text(box, find_groups(box, GroupRule::kNvGroup)), "group 0: gpu0 gpu1\n");
-  // Both NICs of real speed are there, so that a cluster of such machines can be made.
+  // Both NICs with their real speeds are there, so that a cluster of such machines can be made.
   EXPECT_NO_THROW(validate(replicate(box, 4)));
 }
 
@@ -133,7 +133,7 @@ TEST(NcclXml, TakesSeveralHostsAsNodes) {
   EXPECT_EQ(path->gbps, 25);
 }
 
-// NCCL writes several hosts into one file where NVLink joins them, by switches that no host shows.
+// NCCL writes several hosts into one file if NVLink joins them, through switches that no host shows.
 TEST(NcclXml, TakesHostsOfOneNvlinkDomain) {
   const auto host = [](const std::string& hash, const std::string& nvswitch) {
     return "<cpu host_hash=\"" + hash + "\" numaid=\"0\">" +
@@ -152,7 +152,7 @@ TEST(NcclXml, TakesHostsOfOneNvlinkDomain) {
   ASSERT_TRUE(path);
   EXPECT_EQ(path->kind, PathKind::kDirect);
   EXPECT_EQ(path->gbps, 18 * 53.125);
-  // Switches that hosts show are theirs.
+  // Switches that hosts show belong to them.
   EXPECT_EQ(find_groups(file("0000:05:00.0"), GroupRule::kNvGroup).size(), 2u);
 }
 
@@ -162,7 +162,7 @@ TEST(NcclXml, RefusesWhatDoesNotFit) {
   };
   EXPECT_EQ(refusal("<graphs version=\"1\"/>"), "dumps/box.xml:1: expected <system>, an NCCL topology, found <graphs>");
   expect_contains(refusal("<system version=\"1\"/>"), "expected at least one <cpu> in <system>");
-  // An unknown target is an error; an unknown switch is not, nor is a GPU that is not in the job.
+  // An unknown target is an error. An unknown switch is not, nor is a GPU that is not in the job.
   expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"1\" tclass=\"0x020000\"")),
                   "dumps/box.xml:4: expected the target of an nvlink to be the busid of a <gpu> in this file");
   expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"1\"")), "\"0000:99:00.0\" of class \"\"");
@@ -171,7 +171,7 @@ TEST(NcclXml, RefusesWhatDoesNotFit) {
             "dumps/box.xml:4: expected count to be a whole number from 1 to 1024, found \"-2\"");
   expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"99999999999\" tclass=\"0x068000\"")), "count");
   expect_contains(refusal(nvlink("target=\"0000:99:00.0\" count=\"two\" tclass=\"0x068000\"")), "count");
-  // A device below itself, or twice.
+  // A device is below itself, or occurs twice.
   expect_contains(refusal(system("<pci busid=\"0000:01:00.0\" class=\"0x060400\">\n" +
                                  pci("0000:01:00.0", "<gpu dev=\"0\"/>") + "</pci>")),
                   "dumps/box.xml:4: expected each busid once, found 0000:01:00.0 again");
@@ -195,7 +195,7 @@ TEST(NcclXml, NothingIsSaidOfAFileThatSaysEverything) {
   EXPECT_EQ(notes_of(parse(samples::kXmlSwitched)), "");
 }
 
-// RCCL's files: AMD's GPUs are no displays, say "sm" of something else, and have xGMI links.
+// RCCL's files: AMD's GPUs are not displays, their "sm" is something else, and they have xGMI links.
 TEST(NcclXml, ReadsXgmiLinks) {
   const auto apu = [](const std::string& bus_id, int rank, const std::string& links) {
     return "<pci busid=\"" + bus_id + "\" class=\"0x120000\" vendor=\"0x1002\" link_speed=\"32.0 GT/s PCIe\" " +
@@ -269,10 +269,10 @@ TEST(NcclXml, CountsNicsThatAreUsedAsOneOnce) {
   EXPECT_EQ(devices_of(both, DeviceKind::kNic).size(), 2u);
   EXPECT_EQ(bandwidth(both), 50);
   expect_contains(notes_of(both), "left out: NICs that are listed alone and as a part of another: 1 (a0+a1)");
-  // Below a CPU, where they are when their parts are on different switches.
+  // Whole adapters are below a CPU if their parts are on different switches.
   const Topology far = parse(system(parts + "<nic><net name=\"a0+a1\" speed=\"400000\"/></nic>"));
   EXPECT_EQ(bandwidth(far), 50);
-  // One of the parts alone is no substitute for the whole.
+  // One of the parts alone does not replace the whole.
   const Topology half =
       parse(system(nic("0000:01:00.0", "0x020000", "a0", 200000) + nic("0000:01:00.8", "0x060400", "a0+a1", 400000)));
   EXPECT_EQ(bandwidth(half), 50);
@@ -316,7 +316,7 @@ TEST(NcclXml, MarksWhatItAssumes) {
   EXPECT_EQ(notes_of(stated).find("NVLink"), std::string::npos);
   expect_contains(error_of([] { parse_nccl_xml(samples::kXmlPower, "box.xml", &gpu_model_named("B200")); },
                            ErrorCode::kInvalidArgument),
-                  "box.xml: says itself which GPUs these are");
+                  "box.xml: already says which GPUs these are");
 }
 
 TEST(NcclXml, RefusesATruncatedFileAtEveryLength) {

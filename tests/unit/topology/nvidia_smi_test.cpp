@@ -51,7 +51,7 @@ TEST(NvidiaSmi, ReadsANewTextAndSeesTheSwitch) {
 }
 
 TEST(NvidiaSmi, TakesTextAsPasted) {
-  // Without the leading tab, with spaces, an indented block and a prompt above it.
+  // The text without the leading tab, with spaces, and as an indented block with a prompt above it.
   const Topology pair = parse(
       "$ nvidia-smi topo -m\n"
       "    GPU0 GPU1 CPU Affinity NUMA Affinity\n"
@@ -131,8 +131,8 @@ TEST(NvidiaSmi, ReadsModelsThatStandBesideTheMatrix) {
   NvidiaSmiAssumptions stated;
   stated.gpu_model = &gpu_model_named("B200");
   expect_contains(error_of([&] { parse_nvidia_smi(listed + kPair, "t", stated); }, ErrorCode::kInvalidArgument),
-                  "says itself which GPUs these are");
-  // One of two is not all.
+                  "already says which GPUs these are");
+  // The model of one of two GPUs is not enough.
   expect_contains(notes_of(parse("GPU 1: NVIDIA H100 80GB HBM3\n" + kPair)), "assumed: 25 GB/s");
 }
 
@@ -188,18 +188,18 @@ TEST(NvidiaSmi, PutsNicsOnTheCpusThatGpusOnGraceHave) {
   EXPECT_TRUE(find_link(tray, "gpu1", "cpu1"));
   EXPECT_TRUE(find_link(tray, "nic0", "cpu0"));
   EXPECT_TRUE(find_link(tray, "nic1", "cpu1"));
-  // Elsewhere such NICs are on CPUs without a GPU.
+  // On other machines such NICs are on CPUs without a GPU.
   const Topology box = parse(
       "GPU0 GPU1 NIC0 NIC1 CPU Affinity NUMA Affinity GPU NUMA ID\n"
       "GPU0 X NV18 SYS SYS 0-15 0 N/A\nGPU1 NV18 X SYS SYS 16-31 1 N/A\nNIC0 SYS SYS X SYS\nNIC1 SYS SYS SYS X\n");
   EXPECT_EQ(devices_of(box, DeviceKind::kCpu).size(), 4u);
 }
 
-// A NIC without an affinity of its own does not bring CPUs together that have different ones.
+// A NIC without an affinity of its own does not join CPUs with different ones.
 TEST(NvidiaSmi, KeepsGpusOfDifferentAffinitiesApart) {
   const Topology box =
       parse("GPU0 GPU1 NIC0 CPU Affinity\nGPU0 X NV12 NODE 0-15\nGPU1 NV12 X NODE 16-31\nNIC0 NODE NODE X\n");
-  EXPECT_EQ(devices_of(box, DeviceKind::kCpu).size(), 1u);  // the matrix says that all are on one
+  EXPECT_EQ(devices_of(box, DeviceKind::kCpu).size(), 1u);  // the matrix says that all devices are on one
   const Topology apart =
       parse("GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NV4 NV4 0-15\nGPU1 NV4 X NV4 16-31\nGPU2 NV4 NV4 X N/A\n");
   EXPECT_EQ(devices_of(apart, DeviceKind::kCpu).size(), 2u);

@@ -59,7 +59,7 @@ TEST(Paths, BelowOnePcieSwitchAreDirectAndBelowTwoAreNot) {
   EXPECT_EQ(to_text(kesch, card[0]), "gpu0 -> pcieswitch0 -> gpu1, direct, 16 GB/s");
   EXPECT_EQ(card[0].medium, LinkKind::kPcie);
   EXPECT_EQ(card[1].kind, PathKind::kHost);
-  // Up and down the same PCIe links, but the direct path takes the outer two of them as well.
+  // The host path goes up and down the same PCIe links, but the direct path takes the outer two of them as well.
   EXPECT_EQ(shared_links(card[0], card[1]).size(), 2u);
   const auto far = finder.between(device_named(kesch, "gpu0"), device_named(kesch, "gpu2"));
   ASSERT_EQ(far.size(), 1u);
@@ -92,7 +92,7 @@ TEST(Paths, ToOtherNodesGoThroughTheNearestNics) {
   const auto paths = finder.between(device_named(tsubame, "n0.gpu0"), device_named(tsubame, "n1.gpu2"));
   ASSERT_EQ(paths.size(), 2u);
   EXPECT_EQ(paths[1].devices[2], device_named(tsubame, "n0.nic1"));
-  // They part at the NICs, but share the GPUs' own links.
+  // The paths part at the NICs, but share the GPUs' own links.
   EXPECT_EQ(shared_links(paths[0], paths[1]).size(), 2u);
 }
 
@@ -141,8 +141,8 @@ TEST(Paths, CrossHostsDirectlyInAnNvlinkDomain) {
   const auto paths = finder.between(device_named(rack, "n3.gpu1"), device_named(rack, "n9.gpu2"));
   ASSERT_EQ(paths.size(), 3u);
   EXPECT_EQ(to_text(rack, paths[0]), "n3.gpu1 -> nvswitch0 -> n9.gpu2, direct, 956.25 GB/s");
-  EXPECT_EQ(paths[1].kind, PathKind::kNet);  // two NICs are near each of them
-  // Host memory of another host is reached through the network alone.
+  EXPECT_EQ(paths[1].kind, PathKind::kNet);  // two NICs are near each GPU
+  // Host memory of another host is accessible only through the network.
   EXPECT_EQ(finder.best(device_named(rack, "n3.gpu1"), device_named(rack, "n9.cpu0"))->kind, PathKind::kNet);
 }
 
@@ -159,7 +159,7 @@ TEST(Paths, RefuseEndsWithoutMemory) {
   memory.name = "memory0";
   const int added = host.add_device(memory);
   expect_contains(error_of([&] { PathFinder(host).between(gpu, added); }, ErrorCode::kInvalidArgument),
-                  "memory0 is reached through its CPU; name that");
+                  "memory0 belongs to a CPU; name that CPU");
   EXPECT_THROW(finder.between(-1, gpu), Error);
   EXPECT_THROW(finder.between(gpu, 99), Error);
 }

@@ -1,9 +1,9 @@
-// Machines in the forms that people have, written for the tests after what NCCL and nvidia-smi print.
+// Machines in the forms that people have, written for the tests to match what NCCL and nvidia-smi print.
 #pragma once
 
 namespace plait::samples {
 
-// Two GPUs and two NICs behind one PCIe switch of one CPU, four NVSwitch chips that the host shows.
+// Two GPUs and two NICs behind one PCIe switch of one CPU, and four NVSwitch chips that the host shows.
 inline constexpr const char* kXmlSwitched = R"(<?xml version="1.0"?>
 <!-- dumped by a test -->
 <system version="1">
@@ -50,7 +50,7 @@ inline constexpr const char* kXmlSwitched = R"(<?xml version="1.0"?>
 </system>
 )";
 
-// Four GPUs of a POWER machine: two a socket, joined to each other and to the CPU by three lanes each.
+// Four GPUs of a POWER machine, two per socket, joined to each other and to the CPU by three lanes each.
 inline constexpr const char* kXmlPower = R"(<system version="1">
   <cpu numaid="8" affinity="00000000,ffffffff" arch="ppc64">
     <pci busid="0035:03:00.0" class="0x030200" link_speed="8 GT/s" link_width="2">
@@ -84,7 +84,7 @@ inline constexpr const char* kXmlPower = R"(<system version="1">
 </system>
 )";
 
-// Two GPUs of AMD, one link between them and one out of the job, and two NICs that are used as one besides.
+// Two AMD GPUs with one link between them and one out of the job, and two NICs that are also used as one.
 inline constexpr const char* kXmlXgmi = R"(<system version="2">
   <cpu numaid="0" affinity="ffffffff" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="144">
     <pci busid="0000:05:00.0" class="0x120000" vendor="0x1002" link_speed="32.0 GT/s PCIe" link_width="16">
@@ -115,7 +115,8 @@ inline constexpr const char* kXmlXgmi = R"(<system version="2">
 </system>
 )";
 
-// An older text: NICs under their own names, tabs, CPU affinities only; NVLink of the first half of a DGX-1 with V100.
+// An older text: NICs under their own names, tabs, CPU affinities only. It shows the NVLinks of the first half of a
+// DGX-1 with V100.
 inline constexpr const char* kMatrixOld =
     "\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\tmlx5_1\tCPU Affinity\n"
     "GPU0\t X \tNV1\tNV1\tNV2\tPIX\tPHB\t0-19,40-59\n"
@@ -131,7 +132,8 @@ inline constexpr const char* kMatrixOld =
     "  PIX  = Connection traversing a single PCIe switch\n"
     "  NV#  = Connection traversing a bonded set of # NVLinks\n";
 
-// A newer text: underlined header, NUMA columns, numbered NICs with a legend; four GPUs on an NVSwitch, two sockets.
+// A newer text: underlined header, NUMA columns, and numbered NICs with a legend. It shows four GPUs on an NVSwitch,
+// and two sockets.
 inline constexpr const char* kMatrixNew =
     "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\r\n"
     "GPU0\t X \tNV18\tNV18\tNV18\tPIX\tSYS\t0-47,96-143\t0\t\tN/A\r\n"

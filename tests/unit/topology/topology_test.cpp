@@ -97,7 +97,7 @@ TEST(Validate, AMemoryHasOneCpu) {
   expect_contains(with(1, 3, LinkKind::kPcie), "cannot end at a memory");
 }
 
-// Two hosts of one GPU, and an NVSwitch that both hang on.
+// Two hosts with one GPU each, and an NVSwitch that both are on.
 Topology domain() {
   Topology topology = pair_of_gpus();
   topology.nodes = 2;
@@ -140,7 +140,7 @@ TEST(Validate, BoundsWhatItTakes) {
   expect_contains(refusal(star(kMostJoinedGpus + 1)), "NVLink or xGMI joins more than 4096 GPUs into one net, gpu4096");
   Topology many = pair_of_gpus();
   many.devices.resize(kMostDevices + 1);
-  expect_contains(refusal(many), "has 1048577 devices and 1 links; at most 1048576 and 2097152 are taken");
+  expect_contains(refusal(many), "has 1048577 devices and 1 links; at most 1048576 and 2097152 are allowed");
 }
 
 TEST(DeviceNamed, ListsWhatIsThere) {
@@ -159,7 +159,7 @@ TEST(Select, KeepsNamesOrderAndTheRest) {
   EXPECT_EQ(part.devices[static_cast<size_t>(gpus[1])].name, "gpu4");
   EXPECT_EQ(devices_of(part, DeviceKind::kCpu).size(), 2u);
   EXPECT_EQ(devices_of(part, DeviceKind::kNic).size(), 2u);
-  // Of the links, those of the two GPUs to their CPUs stay, and those without GPUs: two NICs and the X-bus.
+  // The links of the two GPUs to their CPUs stay, and those without GPUs: two NICs and the X-bus.
   EXPECT_EQ(part.links.size(), 5u);
   EXPECT_EQ(select(summit, devices_of(summit, DeviceKind::kGpu)), summit);
 }
@@ -228,7 +228,7 @@ TEST(Replicate, AnNvswitchOfNoNodeJoinsAllCopies) {
   EXPECT_EQ(rack.links.size(), 6u);
   EXPECT_EQ(rack.devices[static_cast<size_t>(device_named(rack, "n2.gpu1"))].node, 2);
   expect_contains(error_of([&] { replicate(tray, 2049); }, ErrorCode::kInvalidArgument), "4096 GPUs on one NVSwitch");
-  // A part of the GPUs hangs on it as before.
+  // A part of the GPUs is on it as before.
   const Topology part = select(rack, {device_named(rack, "n0.gpu0"), device_named(rack, "n2.gpu1")});
   EXPECT_NO_THROW(validate(part));
   EXPECT_EQ(part.links.size(), 2u);

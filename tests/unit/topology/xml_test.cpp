@@ -83,7 +83,7 @@ TEST(Xml, BoundsDepthAndCount) {
   std::string wide = "<a";
   for (int i = 0; i < 64; ++i) wide += " b" + std::to_string(i) + "=''";
   EXPECT_EQ(parse_xml(wide + "/>", "file.xml").attributes.size(), 64u);
-  // Refused at the first that is too many, so that a million of them take no time.
+  // Refused at the first one above the limit, so that a million of them take no time.
   expect_contains(refusal(wide + " c='1' 'no XML any more"), "expected at most 64 attributes of an element");
 }
 

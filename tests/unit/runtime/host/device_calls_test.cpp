@@ -1,4 +1,4 @@
-// What a rank concludes from the statuses of others about calls on GPUs.
+// The conclusions that a rank draws from the statuses of others about calls on GPUs.
 #include "runtime/host/device_calls.hpp"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST_F(TwoRanks, CallsThatDifferAreDescribed) {
 TEST_F(TwoRanks, CallsThatDifferEndTheCommunicator) {
   zero_.announce(call_of(1));
   zero_.announce(call_of(2));
-  for (DeviceCalls* rank : {&zero_, &one_}) rank->compare_calls();  // one that has not come yet differs in nothing
+  for (DeviceCalls* rank : {&zero_, &one_}) rank->compare_calls();  // a rank that has not come yet does not differ
   one_.announce(call_of(1));
   for (DeviceCalls* rank : {&zero_, &one_}) rank->compare_calls();
   EXPECT_FALSE(zero_.has_failed());
@@ -84,7 +84,7 @@ TEST_F(TwoRanks, CallsThatOnceDifferedAreNotForgotten) {
   EXPECT_EQ(words.find("rank 0 and rank 1 made different calls some time ago; "), 0u) << words;
 }
 
-// Nobody waits for anybody, and hosts are as far apart as a GPU takes launches ahead.
+// No rank waits for another, and hosts are as far apart as a GPU queues launches.
 TEST_F(TwoRanks, ALoopOfCallsThatNobodyWaitsForEnds) {
   for (const Collective collective :
        {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter}) {
@@ -116,7 +116,7 @@ TEST(DeviceCalls, KnowsWhetherRanksShareAProcess) {
   EXPECT_EQ(sharing({own, own}), kAll);
   EXPECT_EQ(sharing({own, own, own}), kAll);
   EXPECT_EQ(sharing({own, other, own}), kSome);
-  EXPECT_EQ(sharing({own, other, other}), kSome);  // two others do
+  EXPECT_EQ(sharing({own, other, other}), kSome);  // two other ranks do
   EXPECT_EQ(sharing({own, 0, 0}), kNone);          // nobody can tell
   EXPECT_EQ(sharing({own, 0, own}), kSome);
 }

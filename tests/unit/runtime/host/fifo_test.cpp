@@ -1,4 +1,4 @@
-// The ring that carries messages: what is put in comes out, slot by slot, and neither end runs over the other.
+// The ring that carries messages: what goes in comes out, slot by slot, and neither end overruns the other.
 #include "runtime/host/fifo.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kSlotBytes = 4096 + Fifo::kFirstLineData;
 
-// Memory as a segment has it: zero, on a cache line of its own.
+// Memory as a segment has it: zero, and aligned to a cache line.
 class Ring {
  public:
   Ring() : lines_(Fifo::bytes_for(kSlotBytes) / sizeof(Line)) {}
@@ -36,8 +36,8 @@ std::vector<std::byte> bytes_of(size_t count, int seed) {
 
 TEST(Fifo, HoldsAsManySlotsAsItHas) {
   Ring ring;
-  FifoSource source(ring.fifo());
-  FifoSink sink(ring.fifo());
+  FifoSender source(ring.fifo());
+  FifoReceiver sink(ring.fifo());
   EXPECT_FALSE(sink.has_slot());
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < kFifoSlots; ++i) {
@@ -62,8 +62,8 @@ TEST(Fifo, CutsAMessageIntoSlots) {
     for (const size_t bytes : {size_t{0}, size_t{1}, Fifo::kFirstLineData, Fifo::kFirstLineData + 1, kSlotBytes,
                                kSlotBytes + 1, 10 * kSlotBytes - 1}) {
       Ring ring;
-      FifoSource source(ring.fifo());
-      FifoSink sink(ring.fifo());
+      FifoSender source(ring.fifo());
+      FifoReceiver sink(ring.fifo());
       const std::vector<std::byte> message = bytes_of(bytes, 3);
       std::vector<std::byte> found(bytes);
       size_t slots = 0, sent = 0, received = 0;
@@ -82,11 +82,11 @@ TEST(Fifo, CutsAMessageIntoSlots) {
   }
 }
 
-// One line of memory changes for a message of a few bytes.
+// A message of a few bytes changes one cache line of memory.
 TEST(Fifo, FewBytesTakeOneLine) {
   Ring ring;
   const Fifo fifo = ring.fifo();
-  FifoSource source(fifo);
+  FifoSender source(fifo);
   source.put(bytes_of(Fifo::kFirstLineData, 1).data(), Fifo::kFirstLineData, 0, false);
   size_t changed_lines = 0;
   for (size_t line = 0; line < Fifo::bytes_for(kSlotBytes); line += 64) {
@@ -105,7 +105,7 @@ TEST(Fifo, BetweenTwoThreads) {
     sizes.push_back(test::one_in(random, 2) ? test::between(random, 0, 64) : test::between(random, 0, 3 * kSlotBytes));
   }
   std::thread sender([&] {
-    FifoSource source(ring.fifo());
+    FifoSender source(ring.fifo());
     for (int i = 0; i < kMessages; ++i) {
       const std::vector<std::byte> message = bytes_of(sizes[i], i);
       size_t sent = 0;
@@ -115,7 +115,7 @@ TEST(Fifo, BetweenTwoThreads) {
       } while (sent < message.size());
     }
   });
-  FifoSink sink(ring.fifo());
+  FifoReceiver sink(ring.fifo());
   int wrong = 0;
   for (int i = 0; i < kMessages; ++i) {
     std::vector<std::byte> found(sizes[i]);

@@ -1,4 +1,4 @@
-// One rank at a time, where the order of events can be forced: stale signals, failure records, early ends.
+// One rank at a time, so that the order of events can be forced: stale signals, failure records, early ends.
 #include "runtime/host/host_rank.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ std::vector<int32_t> message(int32_t value) { return std::vector<int32_t>(8, val
 
 TEST(HostRank, SignalsOfEarlierEqualCallsAreNotTakenForNewOnes) {
   Pair pair;
-  // From the third call on, both halves of the signal words hold what equal calls left there; the root is always late.
+  // From the third call on, both halves of the flags hold what equal calls left there. The root is always late.
   for (int32_t i = 1; i <= 6; ++i) {
     std::thread root([&] {
       ::usleep(20'000);
@@ -136,7 +136,7 @@ TEST(HostRank, LongReasonsAreCut) {
   EXPECT_EQ(test::outcome_of([&](int) { pair.receive(); }, 1).text, std::string(999, 'x'));
 }
 
-// Killed between the first and the last word of its reason.
+// A rank was killed between the first and the last word of its reason.
 TEST(HostRank, ARankThatDiedWhileItWroteTheFailure) {
   Pair pair;
   pair.segment().failure().state = FailureRecord::kWriting;
@@ -151,7 +151,7 @@ TEST(HostRank, ARankThatCloses) {
   EXPECT_EQ(pair.segment().status(0).state.load(), RankState::kPresent);
   pair.close(0);
   EXPECT_EQ(pair.segment().status(0).state.load(), RankState::kClosed);
-  EXPECT_EQ(pair.receive(), message(7));  // what it left is still there
+  EXPECT_EQ(pair.receive(), message(7));  // what it sent is still there
   const auto outcome = test::outcome_of([&](int) { pair.receive(); }, 1);
   EXPECT_EQ(test::objection(outcome, ErrorCode::kPeerFailed,
                             {"rank 0", "closed its communicator while rank 1 was in call 2",

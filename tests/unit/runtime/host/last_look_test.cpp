@@ -1,4 +1,4 @@
-// What a rank that leaves concludes from the statuses of the others, in every order in which they may come and go.
+// The conclusions of a rank that leaves from the statuses of the others, in every order in which they come and go.
 #include "runtime/host/last_look.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_P(LastLookOfZero, RootsThatDifferedLongAgo) {
   expect_failure(ErrorCode::kMismatch, {"rank 0 and rank 1 made different calls some time ago", "call 101, gather"});
 }
 
-// The other one sees it, when it comes to its end.
+// The other rank sees the difference when it comes to its end.
 TEST_P(LastLookOfZero, AnotherRankIsAhead) {
   make(1, {gather_to(0)});
   EXPECT_TRUE(is_over());
@@ -112,13 +112,13 @@ TEST_P(LastLookOfZero, AFailureThatAnotherRankFound) {
   expect_failure(ErrorCode::kMismatch, {"they differ (found by rank 1)"});
 }
 
-// Such as of the ends of a message between two others. It is theirs.
+// The mismatch may be about a message between two other ranks. It concerns only them.
 TEST_P(LastLookOfZero, AMismatchOfOthers) {
   for (const int rank : {0, 1}) make(rank, {gather_to(0)});
   set_failure(segment_->failure(), ErrorCode::kMismatch, 1, "they differ");
   EXPECT_TRUE(is_over());
   make(0, {gather_to(0)});
-  EXPECT_TRUE(is_over());  // nobody waits for who will not come
+  EXPECT_TRUE(is_over());  // no rank waits for one that will not come
 }
 
 }  // namespace

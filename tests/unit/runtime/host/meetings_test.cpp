@@ -1,4 +1,4 @@
-// Meetings: ranks agree on a call only where all are in that same call, whichever of them capture it.
+// Ranks agree on a call only if all are in that same call, whichever of them capture it.
 #include "runtime/meetings.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ Outcome agree(Meetings& end, const Proposal& ours, std::chrono::nanoseconds time
   return end.conclude(look);
 }
 
-// Ranks as threads, each with its end.
+// Ranks as threads, each with its own Meetings.
 class Ranks {
  public:
   explicit Ranks(int ranks) : segment_({ranks, 0, 0}) {
@@ -42,7 +42,7 @@ class Ranks {
   }
 
   Meetings& operator[](int rank) { return ends_[static_cast<size_t>(rank)]; }
-  // All at once; what each of them gives.
+  // Runs all at once, and returns the result of each.
   std::vector<Outcome> run(const std::function<Outcome(int rank, Meetings&)>& part) {
     std::vector<Outcome> outcomes(ends_.size());
     std::vector<std::thread> threads;
@@ -107,7 +107,7 @@ TEST(Meetings, OneThatIsNotWillingOrCannotOrMakesAnotherCallIsEnough) {
   EXPECT_EQ(ranks.meet(false, proposal), all(3, Outcome::kAgreed));
 }
 
-// Calls in vain make that later ones are not tried, but no captured one.
+// After failed agreements later calls are skipped, but captured calls are not.
 TEST(Meetings, CapturedCallsAreTriedWhateverBecameOfOthers) {
   Ranks ranks(2);
   int not_tried = 0;
@@ -123,7 +123,7 @@ TEST(Meetings, CapturedCallsAreTriedWhateverBecameOfOthers) {
   EXPECT_EQ(ranks.meet(true, [](int) { return willing(1); }), all(2, Outcome::kAgreed));
 }
 
-// Rank 0 captures what rank 1 makes at once; then both capture calls that look just the same.
+// Rank 0 captures what rank 1 makes at once. Then both capture calls that look the same.
 TEST(Meetings, WhoCapturesWhatAnotherMakesAtOnceIsFound) {
   Ranks ranks(2);
   const auto outcomes = ranks.run([](int rank, Meetings& end) {
@@ -138,7 +138,7 @@ TEST(Meetings, WhoCapturesWhatAnotherMakesAtOnceIsFound) {
   EXPECT_EQ(outcomes, all(2, Outcome::kOutOfStep));
 }
 
-// A ring of ranks, each of which is in two meetings at once: with the one before and with the next.
+// A ring of ranks, each of which is in two meetings at once: one with the rank before it and one with the next.
 TEST(Meetings, SeveralAtOnceDoNotWaitForEachOther) {
   constexpr int kRanks = 4, kCalls = 50;
   const Segment segment({kRanks, 0, 0});
@@ -166,7 +166,7 @@ TEST(Meetings, SeveralAtOnceDoNotWaitForEachOther) {
   EXPECT_EQ(agreed, std::vector<int>(kRanks, 2 * kCalls));
 }
 
-// Ranks with random delays and timeout, of which now and then one captures what others do not.
+// Ranks with random delays and timeouts. Now and then one of them captures what others do not.
 TEST(Meetings, NobodyAgreesOnDifferentCalls) {
   constexpr int kRanks = 3, kCalls = 60;
   int agreed = 0, worlds_with_odd_ones = 0;

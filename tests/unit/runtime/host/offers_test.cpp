@@ -1,4 +1,5 @@
-// Offers: every meeting ends the same way for all ranks, whenever they come, and what is read is of the right call.
+// Every meeting ends the same way for all ranks, whenever they come, and every offer that is read belongs to the right
+// call.
 #include "runtime/offers.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ bool conclude(Offers& offers, bool can, const std::function<void()>& look) {
   return offers.all_can(look);
 }
 
-// All ranks, to be moved one by one: what shall not wait, gets no timeout.
+// All ranks, which the test moves one by one. Steps that must not wait get no timeout.
 class Ranks {
  public:
   explicit Ranks(int ranks) : segment_({ranks, 0, 0}) {
@@ -51,7 +52,7 @@ class Ranks {
 
   Offers& operator[](int rank) { return offers_[static_cast<size_t>(rank)]; }
   int count() const { return static_cast<int>(offers_.size()); }
-  // A call with a meeting that all are in time for; gives how many concluded that all can.
+  // Makes a call with a meeting for which all are in time. Returns how many concluded that all can.
   int meet(uint64_t call, int refuser = -1) {
     for (int rank = 0; rank < count(); ++rank) EXPECT_TRUE((*this)[rank].put(offer_of(rank, call)));
     std::atomic<int> agreed{0};
@@ -67,7 +68,7 @@ class Ranks {
     for (std::thread& thread : threads) thread.join();
     return agreed;
   }
-  // A meeting of one rank, in vain, and the calls after it that are not tried.
+  // A failed meeting of one rank, and the calls after it that are skipped.
   void miss(int rank, int skips) {
     ASSERT_TRUE((*this)[rank].put({}));
     EXPECT_FALSE((*this)[rank].all_put(kNoTimeout));
@@ -113,7 +114,7 @@ TEST(Offers, WhoClosesClosesForAll) {
   Ranks ranks(3);
   ASSERT_TRUE(ranks[0].put({}));
   ASSERT_TRUE(ranks[1].put({}));
-  std::thread waiting([&] { EXPECT_FALSE(ranks[1].all_put(kLong)); });  // it has timeout, in vain
+  std::thread waiting([&] { EXPECT_FALSE(ranks[1].all_put(kLong)); });  // it waits for the timeout, and fails
   EXPECT_FALSE(ranks[0].all_put(milliseconds(5)));
   waiting.join();
   ASSERT_TRUE(ranks[2].put({}));
@@ -130,7 +131,8 @@ TEST(Offers, TimeoutIsKept) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(30));
 }
 
-// Two meet in vain, again and again, then wait in one more meeting; only then the third goes through all of them.
+// Two ranks fail to meet the third again and again, and then wait in one more meeting. Only then the third goes through
+// all of them.
 TEST(Offers, OneThatIsManyCallsLate) {
   for (const int meetings : {1, 2, 3, 4, 5, 9}) {
     Ranks ranks(3);
@@ -157,7 +159,8 @@ TEST(Offers, CallsAfterOneInVainAreNotTried) {
     for (const int skips : {1, 2, 4, 8, 16, 32, 64, 64, 64}) {
       for (const int rank : {round % 2, 1 - round % 2}) ranks.miss(rank, skips);
     }
-    EXPECT_EQ(ranks.meet(1, round == 1 ? 0 : -1), round == 1 ? 0 : 2);  // sets it back, also where one refuses
+    EXPECT_EQ(ranks.meet(1, round == 1 ? 0 : -1),
+              round == 1 ? 0 : 2);  // a full meeting resets the count, even if one refuses
   }
 }
 
@@ -218,7 +221,7 @@ TEST(Offers, OutOfTurn) {
   EXPECT_TRUE(is_refused([&] { Offers(nullptr, 0, 2); }));
 }
 
-// What became of a call.
+// The result of a call.
 enum Outcome : uint8_t { kNotTried, kMissed, kRefused, kAgreed, kWrong };
 
 bool can(int rank, uint64_t call, uint64_t seed) {
@@ -226,7 +229,7 @@ bool can(int rank, uint64_t call, uint64_t seed) {
   return !test::one_in(random, 10);
 }
 
-// One call of a rank with random delays and timeout.
+// One call of a rank, with random delays and timeouts.
 Outcome random_call(Offers& own, int rank, int ranks, uint64_t call, uint64_t seed, test::Random& random) {
   if (test::one_in(random, 100)) std::this_thread::sleep_for(microseconds(test::between(random, 0, 2000)));
   if (!own.put(offer_of(rank, call))) return kNotTried;
@@ -249,7 +252,7 @@ void make_calls(Offers own, int rank, int ranks, uint64_t seed, uint64_t calls, 
   for (uint64_t call = 0; call < calls; ++call) outcomes[call] = random_call(own, rank, ranks, call, seed, random);
 }
 
-// `outcomes` are those of rank 0, then those of rank 1, ...
+// `outcomes` has those of rank 0, then those of rank 1, ...
 void expect_alike(const uint8_t* outcomes, int ranks, uint64_t calls) {
   std::vector<size_t> seen(5);
   for (uint64_t call = 0; call < calls; ++call) {

@@ -1,4 +1,4 @@
-// Exchanges of one rank at a time, where the order of events can be forced: what a rank says while it waits, and how
+// Exchanges of one rank at a time, so that the order of events can be forced: what a rank says while it waits, and how
 // far ahead of the other it may be.
 #include "runtime/host/p2p.hpp"
 
@@ -33,7 +33,7 @@ class Pair {
   RankStatus& status(int rank) { return segment_->status(rank); }
   void exchange(int rank, const std::vector<PeerMessage>& messages) { ranks_[rank]->exchange(messages); }
   void close(int rank) { ranks_[rank].reset(); }
-  // Waits, 10 s at most, until the rank says that it waits for this message; gives what it says.
+  // Waits, 10 s at most, until the rank says that it waits for this message. Returns what it says.
   std::string awaited(int rank, const std::string& text) {
     std::string found;
     for (int i = 0; i < 100'000 && found != text; ++i) {
@@ -77,7 +77,7 @@ TEST(P2p, ARankThatWaitsForAMessageSaysSo) {
   }
 }
 
-// Of several messages the first receive that is not done is named.
+// Among several messages, the first receive that is not done is named.
 TEST(P2p, OfSeveralAReceiveIsNamed) {
   Pair pair;
   std::vector<int32_t> large = numbers(1'000'000, 1), small(2), second(3);
@@ -123,7 +123,7 @@ TEST(P2p, WhatIsInTheFifoOutlivesItsSender) {
             "");
 }
 
-// Ranks that share a core copy in the ordinary way, others past the caches; either way all of it arrives.
+// Ranks that share a core copy with ordinary stores, others past the caches. Either way everything arrives.
 TEST(P2p, LargeMessagesOnOneCoreAndOnTwo) {
   for (const bool one_core : {true, false}) {
     Pair pair;

@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-// Waits for a state that the kernel needs a moment for.
+// Waits for a state that the kernel needs a moment to show.
 bool becomes(const Peers& peers, int rank, const std::string& state) {
   const Deadline deadline = Deadline::after(10);
   while (peers.state(rank) != state && !deadline.passed()) ::usleep(1000);
@@ -43,7 +43,7 @@ TEST(Peers, AChildThroughItsLife) {
   ::kill(child, SIGCONT);
   EXPECT_TRUE(becomes(peers, 0, "sleeping"));
   ::kill(child, SIGKILL);
-  EXPECT_TRUE(becomes(peers, 0, "gone"));  // also while nobody has reaped it
+  EXPECT_TRUE(becomes(peers, 0, "gone"));  // even before anybody has reaped it
   EXPECT_FALSE(peers.alive(0));
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(peers.alive(0));

@@ -1,4 +1,4 @@
-// Call records: what one rank publishes, others read whole or not at all.
+// Call records: other ranks read them whole or not at all.
 #include "runtime/host/rank_status.hpp"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(RankStatus, LogsDifferWhereRanksOnceCalledDifferently) {
   EXPECT_FALSE(differ(status->calls, other->calls));
   for (uint64_t number = 1; number <= 100; ++number) {
     publish(status->calls, number, call_for(number));
-    EXPECT_FALSE(differ(status->calls, other->calls)) << number;  // one is ahead
+    EXPECT_FALSE(differ(status->calls, other->calls)) << number;  // one rank is ahead
     publish(other->calls, number, call_for(number));
     EXPECT_FALSE(differ(status->calls, other->calls)) << number;
   }
@@ -71,7 +71,7 @@ TEST(RankStatus, LogsDifferAlsoWhereOneRankIsFarAhead) {
   publish(equal->calls, 1, call_for(1));
   publish(other->calls, 1, call_for(2));
   for (RankStatus* it : {other.get(), equal.get()}) publish_on(*it, 2, 200);
-  constexpr uint64_t kFar = 192 + kCheckpoints * kCheckpointCalls;  // where call 192, the last checkpoint, is lost
+  constexpr uint64_t kFar = 192 + kCheckpoints * kCheckpointCalls;  // call 192, the last checkpoint, is lost there
   for (uint64_t number = 2; number < kFar; ++number) {
     publish(status->calls, number, call_for(number));
     EXPECT_FALSE(differ(status->calls, equal->calls) || differ(equal->calls, status->calls)) << number;
@@ -86,7 +86,7 @@ TEST(RankStatus, LogsDifferAlsoWhereOneRankIsFarAhead) {
   EXPECT_FALSE(differ(status->calls, equal->calls) || differ(equal->calls, status->calls));
 }
 
-// One writes, and passes over what the other compares with, while it does.
+// One thread writes, and overwrites what the other compares with, while it compares.
 TEST(RankStatus, EqualLogsNeverDiffer) {
   const auto status = std::make_unique<RankStatus>(), behind = std::make_unique<RankStatus>();
   constexpr uint64_t kCalls = 200'000;

@@ -1,4 +1,5 @@
-// What a reduce must give, computed element by element in the most obvious way and with nothing of src/runtime/host.
+// The expected result of a reduce, computed element by element in the most obvious way, without any code of
+// src/runtime/host.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace plait::oracle {
 
 struct Format {
   int bits, mantissa_bits, bias;
-  uint32_t first_special;  // the least positive code that is no finite number
+  uint32_t first_special;  // the least positive code that is not a finite number
   bool has_infinity, saturates;
 
   explicit Format(DataType type) {
@@ -63,11 +64,11 @@ struct Format {
       const double up = values[code] - x;
       if (down < up || (down == up && (code - 1) % 2 == 0)) --code;
     }
-    if (code == first_special && saturates) --code;  // what is finite stays so
+    if (code == first_special && saturates) --code;  // a finite number stays finite
     return sign | code;
   }
 
-  std::vector<double> values;  // ascending; the last is what the first special code would be if it were a number
+  std::vector<double> values;  // ascending; the last is the value of the first special code if it were a number
 
  private:
   void set(int total, int mantissa, int exponent_bias, uint32_t special, bool infinity, bool saturation) {

@@ -38,11 +38,11 @@ size_t bytes_of(DataType type, bool wide) { return wide ? accumulator_size_of(ty
 struct Placement {
   std::vector<size_t> source_offsets;  // bytes past a boundary of 64
   std::vector<size_t> destination_offsets;
-  std::vector<int> destination_aliases;  // for each destination the source that it is, or -1
+  std::vector<int> destination_aliases;  // for each destination, the source that it is, or -1
   uint32_t streaming = 0;
 };
 
-// A buffer with a guard on both sides.
+// A buffer with guard bytes on both sides.
 class Buffer {
  public:
   Buffer(size_t bytes, size_t offset) : bytes_(bytes), memory_(bytes + offset + 3 * kGuard, 0xa5) {
@@ -65,7 +65,7 @@ class Buffer {
   std::vector<unsigned char> memory_;
 };
 
-// Runs a reduce on copies of the sources and returns all destinations; checks that nothing else was written.
+// Runs a reduce on copies of the sources and returns all destinations. Checks that nothing else was written.
 std::vector<Bytes> run(ReduceFunction reduce, const Problem& problem, const Placement& placement) {
   std::vector<Buffer> sources, destinations;
   std::vector<const void*> source_pointers;
@@ -217,7 +217,7 @@ std::string describe(const char* variant, const Problem& problem) {
          " elements, divisor " + std::to_string(problem.divisor) + (problem.result_is_wide ? ", wide" : "");
 }
 
-// Every instruction set against the oracle, and so against each other.
+// Compares every instruction set with the oracle, and so with each other.
 void check(Random& random, const Problem& problem) {
   const Bytes expected = oracle::reduce(problem);
   for (const char* variant : variants()) {
@@ -340,7 +340,7 @@ TEST(NarrowFloat, KnownCodes) {
   }
 }
 
-// All codes of one byte beside all others.
+// All codes of one byte, each next to all others.
 Problem every_pair(DataType type, ReduceOp op) {
   Problem problem{.type = type,
                   .op = op,
@@ -366,7 +366,7 @@ TEST(NarrowFloat, EveryPairOfBytes) {
   }
 }
 
-// Of float8_e5m2, which has infinity.
+// The type is float8_e5m2, which has infinity.
 TEST(NarrowFloat, InfinityStaysInfinity) {
   constexpr uint32_t kInfinity = 0x7c, kMinus = 0x80, kZero = 0x00, kNan = 0x7f;
   for (const char* variant : variants()) {
@@ -376,7 +376,7 @@ TEST(NarrowFloat, InfinityStaysInfinity) {
         const uint32_t infinity = kInfinity | sign;
         const auto of = [&](uint32_t other) { return uint32_t{results[other << 8 | infinity]}; };
         for (uint32_t code = 0; code < 256; ++code) {
-          if ((code & 0x7f) >= kInfinity) continue;  // no finite number
+          if ((code & 0x7f) >= kInfinity) continue;  // not a finite number
           const bool wins =
               op != ReduceOp::kMax && op != ReduceOp::kMin ? true : (op == ReduceOp::kMax) == (infinity == kInfinity);
           const uint32_t expected = op != ReduceOp::kProduct ? (wins ? infinity : code)
@@ -423,7 +423,7 @@ TEST_P(ReduceOfType, LargeCounts) {
 INSTANTIATE_TEST_SUITE_P(AllTypes, ReduceOfType, testing::Range(0, kDataTypeCount),
                          [](const auto& info) { return std::string(name(type_at(info.param))); });
 
-// The same element gives the same bits wherever it stands: in a register, in the rest, in a block.
+// The same element gives the same bits wherever it is: in a register, in the rest, in a block.
 TEST(Reduce, PositionDoesNotMatter) {
   for (int type = 0; type < kDataTypeCount; ++type) {
     Random random(7);

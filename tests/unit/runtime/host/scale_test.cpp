@@ -1,4 +1,4 @@
-// Inputs times scalars against the reduces' oracle, and numbers as scalars.
+// Compares inputs times scalars with the reduces' oracle, and checks numbers as scalars.
 #include "runtime/host/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(Products, LieInTheOutputWhereItMayHoldThem) {
   EXPECT_EQ(input, halves);
 }
 
-// Whose allocator ends the program where there is no memory.
+// The sanitizer's allocator ends the program if there is no memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
@@ -142,13 +142,13 @@ TEST(Scalar, OfIntegersIsExactOrRefused) {
   EXPECT_EQ(made<int64_t>(DataType::kInt64, -9223372036854775808.0), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(made<uint64_t>(DataType::kUint64, ~uint64_t{0}), ~uint64_t{0});
   EXPECT_EQ(made<int64_t>(DataType::kInt64, (int64_t{1} << 53) + 1), (int64_t{1} << 53) + 1);
-  EXPECT_EQ(refusal(DataType::kInt8, int64_t{128}), "the scalar 128 is no int8: it does not fit");
-  EXPECT_EQ(refusal(DataType::kUint16, int64_t{-1}), "the scalar -1 is no uint16: it does not fit");
-  EXPECT_EQ(refusal(DataType::kUint16, -1.0), "the scalar -1 is no uint16: it does not fit");
+  EXPECT_EQ(refusal(DataType::kInt8, int64_t{128}), "the scalar 128 is not a int8: it does not fit");
+  EXPECT_EQ(refusal(DataType::kUint16, int64_t{-1}), "the scalar -1 is not a uint16: it does not fit");
+  EXPECT_EQ(refusal(DataType::kUint16, -1.0), "the scalar -1 is not a uint16: it does not fit");
   EXPECT_NE(refusal(DataType::kInt64, 9223372036854775808.0), "");
   EXPECT_NE(refusal(DataType::kInt64, ~uint64_t{0}), "");
   EXPECT_NE(refusal(DataType::kUint64, 18446744073709551616.0), "");
-  EXPECT_EQ(refusal(DataType::kInt32, 0.5), "the scalar 0.5 is no int32: it is not whole");
+  EXPECT_EQ(refusal(DataType::kInt32, 0.5), "the scalar 0.5 is not a int32: it is not whole");
   EXPECT_NE(refusal(DataType::kInt32, std::nan("")).find("not a number"), std::string::npos);
   EXPECT_NE(refusal(DataType::kInt32, INFINITY), "");
 }
@@ -169,7 +169,7 @@ TEST(Scalar, OfFloatsIsRoundedOnceOrRefused) {
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1 + std::ldexp(1, -11) + std::ldexp(1, -40)), 0x3c01);
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1 + 3 * std::ldexp(1, -11) - std::ldexp(1, -40)), 0x3c01);
   EXPECT_EQ(made<uint16_t>(DataType::kBfloat16, -(1 + std::ldexp(1, -8) + std::ldexp(1, -40))), 0xbf81);
-  // The same of whole numbers, where float64 would lose it.
+  // The same for whole numbers, for which float64 would lose it.
   const int64_t above_half = (int64_t{1} << 62) + (int64_t{1} << 38) + 1;
   EXPECT_EQ(made<float>(DataType::kFloat32, above_half), 0x1.000002p62f);
   EXPECT_EQ(made<float>(DataType::kFloat32, -above_half), -0x1.000002p62f);
@@ -177,7 +177,7 @@ TEST(Scalar, OfFloatsIsRoundedOnceOrRefused) {
   EXPECT_EQ(made<uint16_t>(DataType::kBfloat16, (uint64_t{1} << 63) + (uint64_t{1} << 55) + 1), 0x5f01);
   EXPECT_EQ(made<double>(DataType::kFloat64, (int64_t{1} << 53) + 1), 0x1p53);
   EXPECT_EQ(made<uint16_t>(DataType::kFloat16, 1e-30), 0);
-  EXPECT_EQ(refusal(DataType::kFloat16, 1e5), "the scalar 100000 is no float16: it is too large");
+  EXPECT_EQ(refusal(DataType::kFloat16, 1e5), "the scalar 100000 is not a float16: it is too large");
   EXPECT_NE(refusal(DataType::kFloat32, 1e39), "");
   EXPECT_NE(refusal(DataType::kBfloat16, 1e39), "");
   EXPECT_NE(refusal(DataType::kFloat8E4M3, 449.0), "");

@@ -1,4 +1,4 @@
-// The shared memory: everything has a place of its own, and every rank sees the same.
+// The shared memory: everything has a place of its own, and every rank sees the same content.
 #include "runtime/host/segment.hpp"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ std::vector<Range> ranges_of(const Segment& segment) {
     for (int from = 0; from < shape.ranks; ++from) {
       if (from == rank) continue;
       const Fifo fifo = segment.fifo(from, rank);
-      ranges.push_back({reinterpret_cast<std::byte*>(&fifo.emptied()), sizeof(uint64_t), 64});
+      ranges.push_back({reinterpret_cast<std::byte*>(&fifo.head()), sizeof(uint64_t), 64});
       for (uint64_t slot = 0; slot < kFifoSlots; ++slot) {
         ranges.push_back({reinterpret_cast<std::byte*>(&fifo.header(slot)), sizeof(SlotHeader), 64});
         ranges.push_back({fifo.data(slot), fifo.data_bytes, 16});
@@ -93,7 +93,7 @@ TEST(Segment, EveryMappingSeesTheSame) {
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
       ASSERT_NE(a[i].begin, b[i].begin);
-      for (size_t at = 0; at < a[i].bytes; ++at) {  // what statuses begin with is zero in memory, too
+      for (size_t at = 0; at < a[i].bytes; ++at) {  // the initial values of statuses are zero in memory, too
         ASSERT_EQ(a[i].begin[at], std::byte{0});
       }
       std::memset(const_cast<std::byte*>(a[i].begin), static_cast<int>(i + 1), a[i].bytes);
@@ -123,7 +123,7 @@ TEST(Segment, RoomInADirectoryIsTakenAtOnce) {
   EXPECT_EQ(status.st_size, static_cast<off_t>(shape.total_bytes()));
   EXPECT_GE(static_cast<size_t>(status.st_blocks) * 512, shape.total_bytes());
   EXPECT_EQ(status.st_nlink, 0u);
-  EXPECT_EQ(status.st_mode & 077, 0u);  // nobody else's business
+  EXPECT_EQ(status.st_mode & 077, 0u);  // nobody else may access it
 }
 
 TEST(Segment, BadDirectories) {
