@@ -27,31 +27,31 @@ template <DataType type, bool is_aligned>
 std::function<void()> signals(const void* argument) {
   return [launch = copy_of<SimpleLaunch>(argument)] { run_simple<type, is_aligned>(launch); };
 }
-template <class Engine>
+template <class Primitives>
 std::function<void()> ll(const void* argument) {
-  return [launch = copy_of<LlLaunch>(argument)] { run_ll<Engine>(launch); };
+  return [launch = copy_of<LlLaunch>(argument)] { run_ll<Primitives>(launch); };
 }
-template <class Engine>
+template <class Primitives>
 std::function<void()> two_shot_call(const void* argument) {
-  return [launch = copy_of<TwoShotLaunch>(argument)] { run_two_shot<Engine>(launch); };
+  return [launch = copy_of<TwoShotLaunch>(argument)] { run_two_shot<Primitives>(launch); };
 }
 
-template <DataType type, bool is_whole>
+template <DataType type, bool is_aligned>
 std::function<void()> two_shot_body_of(const void* function, const void* argument) {
-  if (function == two_shot_ll(type, 1, is_whole)) return two_shot_call<TwoShotLl<type, 1, is_whole>>(argument);
-  if (is_whole && function == two_shot_ll(type, 2, true)) return two_shot_call<TwoShotLl<type, 2, true>>(argument);
-  if (function == two_shot_ll(type, 4, is_whole)) return two_shot_call<TwoShotLl<type, 4, is_whole>>(argument);
-  if (function == two_shot_ll128(type, 0, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 0, is_whole>::Engine>(argument);
+  if (function == two_shot_ll(type, 1, is_aligned)) return two_shot_call<TwoShotLl<type, 1, is_aligned>>(argument);
+  if (is_aligned && function == two_shot_ll(type, 2, true)) return two_shot_call<TwoShotLl<type, 2, true>>(argument);
+  if (function == two_shot_ll(type, 4, is_aligned)) return two_shot_call<TwoShotLl<type, 4, is_aligned>>(argument);
+  if (function == two_shot_ll128(type, 0, is_aligned)) {
+    return two_shot_call<typename LinesOf<type, 0, is_aligned>::Primitives>(argument);
   }
-  if (function == two_shot_ll128(type, 1, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 1, is_whole>::Engine>(argument);
+  if (function == two_shot_ll128(type, 1, is_aligned)) {
+    return two_shot_call<typename LinesOf<type, 1, is_aligned>::Primitives>(argument);
   }
-  if (function == two_shot_ll128(type, 2, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 2, is_whole>::Engine>(argument);
+  if (function == two_shot_ll128(type, 2, is_aligned)) {
+    return two_shot_call<typename LinesOf<type, 2, is_aligned>::Primitives>(argument);
   }
-  if (function == two_shot_ll128(type, 3, is_whole)) {
-    return two_shot_call<typename LinesOf<type, 3, is_whole>::Engine>(argument);
+  if (function == two_shot_ll128(type, 3, is_aligned)) {
+    return two_shot_call<typename LinesOf<type, 3, is_aligned>::Primitives>(argument);
   }
   return nullptr;
 }
@@ -104,14 +104,15 @@ inline std::string never_launched(const Uses& uses) {
     }
     look_for(queue_kernel(Protocol::kLl, type), 1, "packets of any plan");
     look_for(queue_kernel(Protocol::kLl128, type), 1, "lines of any plan");
-    for (const bool is_whole : {true, false}) {
-      const std::string rest = is_whole ? "" : ", not whole";
+    for (const bool is_aligned : {true, false}) {
+      const std::string rest = is_aligned ? "" : ", not whole";
       for (const int words : {1, 2, 4}) {
-        look_for(two_shot_ll(type, words, is_whole), 1,
+        look_for(two_shot_ll(type, words, is_aligned), 1,
                  "packets of two-shot calls, words of a thread: " + std::to_string(words) + rest);
       }
       for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
-        look_for(two_shot_ll128(type, i, is_whole), 1, "lines of two-shot calls, number: " + std::to_string(i) + rest);
+        look_for(two_shot_ll128(type, i, is_aligned), 1,
+                 "lines of two-shot calls, number: " + std::to_string(i) + rest);
       }
     }
   }

@@ -12,15 +12,15 @@ class BoundedSpin {
   // True once the time is over or the communicator has failed. Cheap: it looks at the clock and over PCIe seldom.
   __device__ bool is_over(const DeviceRank& self) { return is_over(self.wait_nanoseconds, self.aborted); }
   __device__ bool is_over(uint64_t wait_nanoseconds, const uint32_t* aborted) {
-    if (++looks_ % kLooksBetween != 0) return false;
+    if (++polls_ % kPollsBetween != 0) return false;
     const uint64_t now = ptx::nanoseconds_now();
     if (start_ == 0) start_ = now;
     return now - start_ > wait_nanoseconds || ptx::load_relaxed(aborted) != 0;
   }
 
  private:
-  static constexpr uint32_t kLooksBetween = 512;
-  uint32_t looks_ = 0;
+  static constexpr uint32_t kPollsBetween = 512;
+  uint32_t polls_ = 0;
   uint64_t start_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace plait {
 
 // Which end lies in another GPU, if one does: a warp's accesses there should not straddle more lines than they must,
 // as links carry whole ones. Loads that did took up to a sixth longer (docs/benchmarks.md).
-enum class FarEnd { kSource, kDestination };
+enum class PeerSide { kSource, kDestination };
 
 // Vectors `first` to `last` of places that are aligned to them, of which this thread, number `thread` of so many, takes
 // its share: `kAtOnce` loads are under way together, and then their stores. Thread 0 begins at vector 0 and not at
@@ -55,14 +55,14 @@ __device__ void copy_shifted(uint4* out, const std::byte* in, Index first, Index
 }
 
 // Any bytes, anywhere: 16 at a time but for the ends.
-template <int kAtOnce, FarEnd far, class Index>
+template <int kAtOnce, PeerSide peer_side, class Index>
 __device__ void copy_bytes(std::byte* to, const std::byte* from, Index bytes, Index thread, Index threads) {
   const auto to_boundary = static_cast<Index>(-reinterpret_cast<uintptr_t>(to) % sizeof(uint4));
   const Index head = to_boundary < bytes ? to_boundary : bytes;
   const Index vectors = (bytes - head) / sizeof(uint4);
   // Vectors are counted from the beginning of a line.
-  const auto at_far_end = reinterpret_cast<uintptr_t>(far == FarEnd::kSource ? from + head : to + head);
-  const auto skew = static_cast<Index>(at_far_end % kLinkLineBytes / sizeof(uint4));
+  const auto at_peer = reinterpret_cast<uintptr_t>(peer_side == PeerSide::kSource ? from + head : to + head);
+  const auto skew = static_cast<Index>(at_peer % kLinkLineBytes / sizeof(uint4));
   auto* const out = reinterpret_cast<uint4*>(to + head) - skew;
   const std::byte* const in = from + head - skew * sizeof(uint4);
   Index first = 0, last = vectors;

@@ -67,15 +67,15 @@ __device__ inline void let_next_launch_begin() {
 
 // Named barriers of a CTA, 1 to 15: one is over when so many threads have come to it, of warps that come as one.
 // Whoever arrives does not wait for that.
-__device__ inline void arrive_at(uint32_t barrier, uint32_t threads) {
+__device__ inline void barrier_arrive(uint32_t barrier, uint32_t threads) {
   asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
-__device__ inline void meet_at(uint32_t barrier, uint32_t threads) {
+__device__ inline void barrier_sync(uint32_t barrier, uint32_t threads) {
   asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 // Whether `vote` is true for all of them.
 template <int barrier>
-__device__ bool all_at(bool vote, uint32_t threads) {
+__device__ bool barrier_and(bool vote, uint32_t threads) {
   uint32_t all;
   asm volatile(
       "{\n"

@@ -50,7 +50,7 @@ CallOrder::~CallOrder() {
 }
 
 void CallOrder::finish() const {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   if (has_called_) check_cuda(cudaEventSynchronize(last_call_), "waiting for the last call");
 }
 
@@ -68,7 +68,7 @@ bool CallOrder::none_runs() {
 }
 
 bool CallOrder::while_none_runs(std::chrono::milliseconds timeout, const std::function<void()>& act) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const Clock::time_point deadline = Clock::now() + timeout;
   std::unique_lock lock(launching, std::defer_lock);
   if (!wait_until(deadline, [&] { return lock.try_lock(); })) return false;

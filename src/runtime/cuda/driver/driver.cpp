@@ -139,11 +139,11 @@ OwnStream::~OwnStream() {
   cudaStreamDestroy(stream_);
 }
 
-CaptureAside::CaptureAside() : exchanged_(cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess) {
+RelaxedCapture::RelaxedCapture() : exchanged_(cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess) {
   if (!exchanged_) cudaGetLastError();
 }
 
-CaptureAside::~CaptureAside() {
+RelaxedCapture::~RelaxedCapture() {
   if (exchanged_) cudaThreadExchangeStreamCaptureMode(&other_);
 }
 

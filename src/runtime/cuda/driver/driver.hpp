@@ -79,12 +79,12 @@ class OwnStream {
 
 // While it lives, this thread may make and free memory although another thread captures a stream: without it, CUDA
 // refuses, and the capture is lost. Nothing that is made here belongs into a graph.
-class CaptureAside {
+class RelaxedCapture {
  public:
-  CaptureAside();
-  ~CaptureAside();
-  CaptureAside(const CaptureAside&) = delete;
-  CaptureAside& operator=(const CaptureAside&) = delete;
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
   cudaStreamCaptureMode other_ = cudaStreamCaptureModeRelaxed;  // this thread's, until it ends

@@ -29,13 +29,13 @@ struct Freeing {
 class Waiting {
  public:
   // False: there are too many, or there is no thread to be had.
-  bool take(const Freeing& freeing) {
+  bool add(const Freeing& freeing) {
     const std::scoped_lock lock(mutex_);
     const auto is_of_device = [&](const Freeing& it) { return it.device == freeing.device; };
     if (std::count_if(all_.begin(), all_.end(), is_of_device) >= kMostWaiting) return false;
     if (!has_thread_) {
       try {
-        std::thread([this] { go_on(); }).detach();
+        std::thread([this] { run(); }).detach();
       } catch (const std::system_error&) {
         return false;
       }
@@ -46,7 +46,7 @@ class Waiting {
   }
 
  private:
-  void go_on() {
+  void run() {
     Throttle throttle;
     for (Freeing* first = the_first(); first != nullptr; first = the_first()) {
       std::this_thread::sleep_for(kBetweenTries);
@@ -80,7 +80,7 @@ Waiting& waiting() {
 
 void free_when_idle(int device, std::function<void()> free) {
   if (CallOrder::while_none_runs(kTimeout, free)) return;
-  if (!waiting().take({device, free})) free();
+  if (!waiting().add({device, free})) free();
 }
 
 }  // namespace plait

@@ -15,7 +15,7 @@ namespace plait {
 bool can_use_pdl(const void* kernel);
 
 // What cudaLaunchKernel takes, and whether it may begin early. Throws kSystem, which names `what`, where CUDA refuses.
-void launch_kernel(const void* kernel, dim3 grid, dim3 block, void* argument, cudaStream_t stream, bool early,
+void launch_kernel(const void* kernel, dim3 grid, dim3 block, void* argument, cudaStream_t stream, bool pdl,
                    const char* what);
 
 }  // namespace plait

@@ -41,10 +41,10 @@ class Channel {
 
   __device__ std::byte* block(int rank) const { return self().blocks[rank]; }
   // From the packets or lines of channel 0 and even epochs to those of this epoch.
-  __device__ uint32_t packets_from_first() const {
+  __device__ uint32_t ll_from_first() const {
     return static_cast<uint32_t>(BlockLayout::ll_at(number_, parity()) - BlockLayout::ll_at(0, 0));
   }
-  __device__ uint32_t lines_from_first() const {
+  __device__ uint32_t ll128_from_first() const {
     return static_cast<uint32_t>(BlockLayout::ll128_at(number_, parity()) - BlockLayout::ll128_at(0, 0));
   }
 
@@ -72,18 +72,18 @@ class Channel {
   // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch, but for signals:
   // who waits for them has not ended it before they have come.
   __device__ void end(const EpochEnd& end) {
-    if (end.hears_everyone) everyone_completed_ = epoch_ - 1;
-    if (end.is_awaited) publish_completion();
+    if (end.implicit_ack) everyone_completed_ = epoch_ - 1;
+    if (end.needs_ack) publish_completion();
   }
 
   // What the next launch goes on from. Only after a barrier that follows begin() of the launch's last epoch; it need
   // not be over yet, for the next launch begins when this one is.
   __device__ void leave(const EpochEnd& last) const {
     const int thread = ptx::this_thread();
-    if (thread < speaks_for()) {
+    if (thread < covered_queues()) {
       ChannelState& next = (&state())[thread];
       next.epoch = epoch_;
-      next.everyone_completed = last.hears_everyone ? epoch_ - 1 : everyone_completed_;
+      next.everyone_completed = last.implicit_ack ? epoch_ - 1 : everyone_completed_;
     }
   }
 
@@ -91,7 +91,7 @@ class Channel {
   // it speaks for: they do not know of its epochs.
   __device__ void give_up(ChannelFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
-    report(&state(), speaks_for(), self().failures + number_ * kMostQueues + queue_,
+    report(&state(), covered_queues(), self().failures + number_ * kMostQueues + queue_,
            {.state = why,
             .peer = peer,
             .operation = operation,
@@ -109,7 +109,7 @@ class Channel {
   __device__ ChannelState& state() const { return self().states[number_ * kMostQueues + queue_]; }
 
   // The last queue of a launch stands for those that the launch does not have.
-  __device__ int speaks_for() const { return queue_ == queues_ - 1 ? kMostQueues - queue_ : 1; }
+  __device__ int covered_queues() const { return queue_ == queues_ - 1 ? kMostQueues - queue_ : 1; }
 
   // Until they have completed `epoch`: a thread for each of `queues`, as far as there are such ranks.
   __device__ bool await_queues(QueueSet queues, uint64_t epoch) const {
@@ -148,7 +148,7 @@ class Channel {
   __device__ void publish_completion() const {
     const int thread = ptx::this_thread();
     const int peer = thread / kMostQueues, queue = queue_ + thread % kMostQueues;
-    if (queue >= queue_ + speaks_for() || peer >= self().ranks) return;
+    if (queue >= queue_ + covered_queues() || peer >= self().ranks) return;
     ptx::store_relaxed(block(peer) + BlockLayout::completed_at(number_, self().rank, queue), epoch_);
   }
 

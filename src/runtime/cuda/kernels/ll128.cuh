@@ -14,8 +14,8 @@
 
 namespace plait::ll128 {
 
-inline constexpr int kThreads = kLl128Bytes / 16;  // of a line
-inline constexpr int kWords = kLineData / 8;       // of data in it
+inline constexpr int kThreads = kLl128LineBytes / 16;  // of a line
+inline constexpr int kWords = kLl128Data / 8;          // of data in it
 
 // Which of a line's threads this one is.
 __device__ inline uint32_t place() { return threadIdx.x % kThreads; }

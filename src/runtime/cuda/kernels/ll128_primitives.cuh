@@ -26,7 +26,7 @@ class Ll128Primitives {
 
   // After the channel has.
   __device__ void begin_epoch() {
-    ll128_at_ = channel_.lines_from_first() + place_ * 16;
+    ll128_at_ = channel_.ll128_from_first() + place_ * 16;
     flag_ = channel_.epoch();
   }
 
@@ -181,7 +181,7 @@ class Ll128Primitives {
   }
 
   __device__ std::byte* stored(uint64_t address, uint32_t line) const {
-    return global_pointer(without_flag(address) + ll128_at_ + line * kLl128Bytes);
+    return global_pointer(without_flag(address) + ll128_at_ + line * kLl128LineBytes);
   }
 
   const LlLaunch& launch_;

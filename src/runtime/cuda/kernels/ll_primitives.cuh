@@ -45,7 +45,7 @@ class LlPrimitives {
 
   // After the channel has begun one.
   __device__ void begin_epoch() {
-    ll_at_ = channel_.packets_from_first();
+    ll_at_ = channel_.ll_from_first();
     flag_ = ll::flag_of(channel_.epoch());
   }
 
@@ -79,7 +79,7 @@ class LlPrimitives {
 
   __device__ void store(uint32_t i, uint64_t bits) const {
     if (is_flagged(destination_)) {
-      ll::store(packet(destination_, i), bits, flag_);
+      ll::store(ll_line(destination_, i), bits, flag_);
     } else if (is_user(destination_)) {
       std::byte* const to = user_word(destination_, i);
       if (__builtin_expect(words_are_aligned_ && step_.last_word_is_full, true)) {
@@ -94,7 +94,7 @@ class LlPrimitives {
   // look, so that there is little left to do, and to fetch code for, when the last has come. Gives up where one does
   // not come.
   __device__ uint64_t combined_when_there(uint32_t i) {
-    const std::byte* const from = packet(source_, i);
+    const std::byte* const from = ll_line(source_, i);
     bool came = i >= step_.words || !is_flagged(source_);
     uint64_t bits = bits_;
     uint32_t seen = 0;
@@ -142,8 +142,8 @@ class LlPrimitives {
     return global_pointer(address + user_at_ + i * sizeof(uint64_t));
   }
 
-  __device__ std::byte* packet(uint64_t address, uint32_t i) const {
-    return global_pointer(without_flag(address) + (ll_at_ + i * static_cast<uint32_t>(kLlBytes)));
+  __device__ std::byte* ll_line(uint64_t address, uint32_t i) const {
+    return global_pointer(without_flag(address) + (ll_at_ + i * static_cast<uint32_t>(kLlLineBytes)));
   }
 
   const LlLaunch& launch_;

@@ -41,7 +41,7 @@ SimpleLaunch signal_launch(const QueueProgram& program, const DeviceRank& self, 
   std::copy(std::begin(program.last), std::end(program.last), launch.last);
   copy_into(launch.operations, program.operations, "operations", algorithm);
   copy_into(launch.places, program.places, "places", algorithm);
-  copy_into(launch.words, program.words, "signals", algorithm);
+  copy_into(launch.flags, program.flags, "signals", algorithm);
   return launch;
 }
 
@@ -59,7 +59,7 @@ LlLaunch ll_launch(const QueueProgram& program, const LlProgram& ll, const Devic
 }
 
 // Whether pieces of the caller's memory begin at multiples of a vector's size where its buffers do.
-bool has_whole_vectors(const QueueProgram& program) {
+bool has_aligned_vectors(const QueueProgram& program) {
   return (program.slices < 2 || program.slice_bytes % kVectorBytes == 0) &&
          std::all_of(program.places.begin(), program.places.end(),
                      [](const DevicePlace& place) { return place.offset % kVectorBytes == 0; });
@@ -118,7 +118,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     argument_ = launch;
     unaligned_ = kernel_;
     unaligned_.function = unaligned_kernel(call.type);
-    if (!has_whole_vectors(program)) kernel_ = unaligned_;
+    if (!has_aligned_vectors(program)) kernel_ = unaligned_;
   } else {
     LlProgram ll = make_ll_program(program, shape.protocol, call.type, self.blocks);
     const LlLaunch argument = ll_launch(program, ll, self, call, algorithm);
@@ -147,7 +147,7 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
   auto made = make_two_shot_program(ll, program.slices, call_);
   if (!made) return std::nullopt;
   Kernel any{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
-  Kernel whole = any;
+  Kernel aligned = any;
   const uint32_t words = std::max(made->steps.full.most.words, made->steps.last.most.words);
   if (shape.protocol == Protocol::kLl) {
     const unsigned threads = words << made->steps.group_shift;
@@ -155,19 +155,20 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
     while (threads > any.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
     if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
     any.function = two_shot_ll(call_.type, words_of_thread, false);
-    whole.function = two_shot_ll(call_.type, words_of_thread, true);
+    aligned.function = two_shot_ll(call_.type, words_of_thread, true);
   } else {
     const size_t threads = stored_bytes(Protocol::kLl128, words * sizeof(uint64_t)) / kVectorBytes;
     const size_t lines = (threads + any.block.x - 1) / any.block.x;
     const size_t number = best_lines_at_once(lines, made->width);
     any.function = two_shot_ll128(call_.type, number, false);
-    whole.function = two_shot_ll128(call_.type, number, true);
+    aligned.function = two_shot_ll128(call_.type, number, true);
   }
-  if (ranks_per_device_ > 1 && !(is_resident(any) && is_resident(whole))) return std::nullopt;
+  if (ranks_per_device_ > 1 && !(is_resident(any) && is_resident(aligned))) return std::nullopt;
   TwoShotLaunch argument = {};
   fill(argument, program, self, call_);
   argument.steps = made->steps;
-  return TwoShot{std::move(made->callers), argument, any, whole, made->is_whole, shape.protocol == Protocol::kLl};
+  return TwoShot{std::move(made->user_places),   argument, any, aligned, made->is_aligned,
+                 shape.protocol == Protocol::kLl};
 }
 
 // Whether all CTAs of all ranks that share the GPU fit on it at once.
@@ -176,14 +177,13 @@ bool PreparedLaunch::is_resident(const Kernel& kernel, int ctas_beside) const {
 }
 
 int PreparedLaunch::resident_ctas(const Kernel& kernel) {
-  int device = 0, processors = 0, on_each = 0;
+  int device = 0, sm_count = 0, on_each = 0;
   check_cuda(cudaGetDevice(&device), "asking for the current GPU");
-  check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-             "asking for the number of SMs");
+  check_cuda(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
   const auto threads = static_cast<int>(kernel.block.x);
   check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel.function, threads, 0),
              "asking for the occupancy");
-  return processors * on_each;
+  return sm_count * on_each;
 }
 
 void PreparedLaunch::set(const Buffers& buffers, SimpleLaunch& launch) const {
@@ -192,23 +192,23 @@ void PreparedLaunch::set(const Buffers& buffers, SimpleLaunch& launch) const {
 }
 
 void PreparedLaunch::set(const Buffers& buffers, Ll& ll) const {
-  for (const LlProgram::UserPlace& place : ll.program.callers) {
+  for (const LlProgram::UserPlace& place : ll.program.user_places) {
     LlPlace& to = ll.argument.places[place.place];
     (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
   }
   ll.argument.words_are_aligned = ll.program.words_are_aligned && buffers.begin_at(sizeof(uint64_t));
 }
 
-void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_whole) const {
-  for (const TwoShotProgram::UserPlace& place : it.callers) {
+void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_aligned) const {
+  for (const TwoShotProgram::UserPlace& place : it.user_places) {
     TwoShotSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
-    auto& addresses = slice.places[place.taking][place.place].addresses;
+    auto& addresses = slice.places[place.phase][place.place].addresses;
     addresses[place.field] = buffers.address(place.output, place.offset);
     // In place, what other threads load meanwhile is not stored again: with packets those of other places, and with
     // lines whose words are not whole the neighbours.
     const bool lies_there =
-        place.field == TwoShotPlace::kGivenTo && addresses[place.field] == addresses[TwoShotPlace::kGiven];
-    if (lies_there && (it.has_ll || !is_whole)) addresses[place.field] = 0;
+        place.field == TwoShotPlace::kSendTo && addresses[place.field] == addresses[TwoShotPlace::kSend];
+    if (lies_there && (it.has_ll || !is_aligned)) addresses[place.field] = 0;
   }
 }
 
@@ -216,9 +216,9 @@ void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_whole) con
 PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
   if (two_shot_) {
-    const bool is_whole = two_shot_->is_whole && buffers.begin_at(sizeof(uint64_t));
-    set(buffers, *two_shot_, is_whole);
-    return {is_whole ? two_shot_->whole : two_shot_->any, &two_shot_->argument};
+    const bool is_aligned = two_shot_->is_aligned && buffers.begin_at(sizeof(uint64_t));
+    set(buffers, *two_shot_, is_aligned);
+    return {is_aligned ? two_shot_->aligned : two_shot_->any, &two_shot_->argument};
   }
   if (auto* const ll = std::get_if<Ll>(&argument_)) {
     set(buffers, *ll);
@@ -229,9 +229,9 @@ PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   return {buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_, &signals};
 }
 
-void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream, bool early) {
+void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream, bool pdl) {
   const Launch it = launch(input, output);
-  launch_kernel(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, stream, early,
+  launch_kernel(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, stream, pdl,
                 "launching a collective");
 }
 

@@ -49,7 +49,7 @@ class PreparedLaunch {
   Launch launch(const void* input, void* output);
   // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this. `early`: see
   // pdl.hpp.
-  void start(const void* input, void* output, cudaStream_t stream, bool early);
+  void start(const void* input, void* output, cudaStream_t stream, bool pdl);
 
  private:
   struct Ll {
@@ -57,11 +57,11 @@ class PreparedLaunch {
     LlLaunch argument;
   };
   struct TwoShot {
-    std::vector<TwoShotProgram::UserPlace> callers;
+    std::vector<TwoShotProgram::UserPlace> user_places;
     TwoShotLaunch argument;
-    Kernel any, whole;      // the latter where TwoShotProgram::is_whole and buffers begin at multiples of eight bytes
-    bool is_whole = false;  // if they do
-    bool has_ll = false;    // else lines
+    Kernel any, aligned;      // the latter where TwoShotProgram::is_whole and buffers begin at multiples of eight bytes
+    bool is_aligned = false;  // if they do
+    bool has_ll = false;      // else lines
   };
   struct Buffers;
 
@@ -72,7 +72,7 @@ class PreparedLaunch {
 
   void set(const Buffers& buffers, SimpleLaunch& launch) const;
   void set(const Buffers& buffers, Ll& ll) const;
-  void set(const Buffers& buffers, TwoShot& it, bool is_whole) const;
+  void set(const Buffers& buffers, TwoShot& it, bool is_aligned) const;
 
   const Call call_;
   const int ranks_per_device_;

@@ -11,9 +11,9 @@ template <DataType type>
 const void* queue_kernel_of(Protocol protocol);
 template <DataType type>
 const void* unaligned_kernel_of();
-template <DataType type, bool is_whole>
+template <DataType type, bool is_aligned>
 const void* two_shot_ll_of(int words);
-template <DataType type, bool is_whole>
+template <DataType type, bool is_aligned>
 const void* two_shot_ll128_of(size_t number);
 
 namespace {
@@ -47,18 +47,18 @@ const void* unaligned_kernel(DataType type) {
   return by_type(type, [&]<DataType known>() { return unaligned_kernel_of<known>(); });
 }
 
-const void* two_shot_ll(DataType type, int words_of_thread, bool is_whole) {
+const void* two_shot_ll(DataType type, int words_of_thread, bool is_aligned) {
   return by_type(type, [&]<DataType known>() {
     constexpr DataType kType = without_sign(known);
-    return is_whole ? two_shot_ll_of<kType, true>(words_of_thread)
-                    : two_shot_ll_of<kType, is_word(kType)>(words_of_thread);
+    return is_aligned ? two_shot_ll_of<kType, true>(words_of_thread)
+                      : two_shot_ll_of<kType, is_word(kType)>(words_of_thread);
   });
 }
 
-const void* two_shot_ll128(DataType type, size_t number, bool is_whole) {
+const void* two_shot_ll128(DataType type, size_t number, bool is_aligned) {
   return by_type(type, [&]<DataType known>() {
     constexpr DataType kType = without_sign(known);
-    return is_whole ? two_shot_ll128_of<kType, true>(number) : two_shot_ll128_of<kType, is_word(kType)>(number);
+    return is_aligned ? two_shot_ll128_of<kType, true>(number) : two_shot_ll128_of<kType, is_word(kType)>(number);
   });
 }
 

@@ -45,7 +45,7 @@ struct SimpleLaunch : Launch {
   SliceProgram full[kMostQueues], ending[kMostQueues], last[kMostQueues];  // see QueueProgram
   DeviceOperation operations[160];
   DevicePlace places[320];
-  FlagWord words[160];
+  FlagRef flags[160];
 };
 
 // With flags inside the data: plans of one queue and few steps. See ll_program.hpp.
@@ -66,6 +66,6 @@ const void* queue_kernel(Protocol protocol, DataType type);
 const void* unaligned_kernel(DataType type);
 
 // A thread for each queue of each rank, and for each word of a run.
-static_assert(kLeastThreads >= kMostDeviceRanks * kMostQueues && kLeastThreads >= kMostWordsOfRun);
+static_assert(kLeastThreads >= kMostDeviceRanks * kMostQueues && kLeastThreads >= kMostFlagsOfRun);
 
 }  // namespace plait

@@ -90,12 +90,12 @@ const void* scale_kernel(DataType type) {
   return by_type(type, [&]<DataType known>() { return reinterpret_cast<const void*>(&scale_elements<known>); });
 }
 
-void launch_scale(const Scalar& scalar, const void* input, void* output, size_t elements, int processors,
+void launch_scale(const Scalar& scalar, const void* input, void* output, size_t elements, int sm_count,
                   cudaStream_t stream) {
   if (elements == 0) return;
   const size_t bytes = elements * size_of(scalar.type);
   const size_t ctas = (bytes / sizeof(uint4) + kThreads) / kThreads;
-  const auto most = static_cast<size_t>(std::max(processors, 1)) * kMostCtas;
+  const auto most = static_cast<size_t>(std::max(sm_count, 1)) * kMostCtas;
   ScaleLaunch launch{static_cast<const std::byte*>(input), static_cast<std::byte*>(output), elements,
                      std::bit_cast<uint64_t>(scalar.value), scalar.on_device};
   void* arguments[] = {&launch};

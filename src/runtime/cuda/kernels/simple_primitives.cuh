@@ -38,14 +38,14 @@ class SimplePrimitives {
   }
 
   __device__ void reduce(const DeviceOperation& operation) {
-    if (operation.is_done_before) return;
+    if (operation.is_batched) return;
     if (operation.after_barrier) __syncthreads();
     const DevicePlace* places = launch_.places + operation.first;
     const bool one_width = operation.wide_sources == 0 && !operation.result_is_wide;
-    const bool at_once = is_aligned && operation.together > 1;
-    if (at_once) copy_together(operation, places);
+    const bool at_once = is_aligned && operation.batch > 1;
+    if (at_once) copy_batch(operation, places);
     const DeviceOperation* const operations = &operation;
-    for (int c = 0; c < operation.together; ++c) {
+    for (int c = 0; c < operation.batch; ++c) {
       const DevicePlace* const its_places = places + c * operation.count;
       const VectorRange vectors = one_width ? vectors_of(operations[c]) : VectorRange{0, 0};
       if (!at_once) reduce_vectors(operations[c], its_places, vectors);
@@ -56,8 +56,8 @@ class SimplePrimitives {
   __device__ void signal(const DeviceOperation& operation) {
     __syncthreads();
     if (threadIdx.x < operation.count) {
-      const FlagWord& word = launch_.words[operation.first + threadIdx.x];
-      ptx::store_release(signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
+      const FlagRef& flag = launch_.flags[operation.first + threadIdx.x];
+      ptx::store_release(signals(flag.peer) + flag.number * BlockLayout::kSignalStride, value());
     }
   }
 
@@ -65,7 +65,7 @@ class SimplePrimitives {
   __device__ bool wait(const DeviceOperation& operation) {
     bool came = true;
     if (threadIdx.x < operation.count) {
-      came = comes(launch_.words[operation.first + threadIdx.x]);
+      came = comes(launch_.flags[operation.first + threadIdx.x]);
     }
     return __syncthreads_and(came);
   }
@@ -97,14 +97,14 @@ class SimplePrimitives {
 
   // Of the launch's rate_limit: stores to host memory that come faster than PCIe takes them would queue up in front of
   // those that go over links. 0: as fast as it goes.
-  class Pace {
+  class RateLimiter {
    public:
     // What is stored first does not wait: whoever makes one has waited for something else before, most often.
-    __device__ explicit Pace(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : ptx::cycles_now()) {}
+    __device__ explicit RateLimiter(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : ptx::cycles_now()) {}
 
     // Before each thread stores so many vectors; no longer than for as many as that, whatever clock it looks at (that
     // of another SM, where the CTA was moved).
-    __device__ void keep(int vectors) {
+    __device__ void wait_for(int vectors) {
       if (cycles_ == 0) return;
       const uint64_t between = static_cast<uint64_t>(cycles_) * vectors;
       uint64_t now = ptx::cycles_now();
@@ -134,14 +134,14 @@ class SimplePrimitives {
   // Of a word: says which call it belongs to and which epoch.
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | channel_.epoch(); }
 
-  __device__ bool comes(const FlagWord& word) {
-    const std::byte* address = signals(channel_.self().rank) + word.number * BlockLayout::kSignalStride;
+  __device__ bool comes(const FlagRef& flag) {
+    const std::byte* address = signals(channel_.self().rank) + flag.number * BlockLayout::kSignalStride;
     const uint64_t expected = value();
     const auto is_of_epoch = [this](uint64_t it) { return (it & kCountMask) == (channel_.epoch() & kCountMask); };
     const uint64_t seen = poll(address, channel_.self(), is_of_epoch);
     if (seen == expected) return true;
-    channel_.give_up(is_of_epoch(seen) ? ChannelFailure::kOtherCall : ChannelFailure::kTimedOut, word.peer,
-                     word.operation, static_cast<uint32_t>(seen >> kCountBits), seen & kCountMask);
+    channel_.give_up(is_of_epoch(seen) ? ChannelFailure::kOtherCall : ChannelFailure::kTimedOut, flag.peer,
+                     flag.operation, static_cast<uint32_t>(seen >> kCountBits), seen & kCountMask);
     return false;
   }
 
@@ -180,9 +180,9 @@ class SimplePrimitives {
 
   // Several copies at once, which lead to several ranks: thread t takes vector t of each, then t + 512 of each, and so
   // on, so that all links are in use all the time.
-  __device__ void copy_together(const DeviceOperation& first, const DevicePlace* places) const {
+  __device__ void copy_batch(const DeviceOperation& first, const DevicePlace* places) const {
     const DeviceOperation* const operations = &first;
-    const int copies = first.together;
+    const int copies = first.batch;
     constexpr int kCopies = 4;
     uint32_t vectors = 0;  // of the longest
     for (int c = 0; c < copies; ++c) vectors = max(vectors, whole_vectors(operations[c]));
@@ -199,7 +199,7 @@ class SimplePrimitives {
     settle();
     bool to_scratch = false;  // any of them
     for (int c = 0; c < copies; ++c) to_scratch = to_scratch || stores_in_scratch(first, places + 2 * c);
-    Pace rate_limit(to_scratch ? launch_.rate_limit : 0);
+    RateLimiter rate_limit(to_scratch ? launch_.rate_limit : 0);
     while (i < vectors) {
       uint4 values[kCopies];
       uint4* to[kCopies];
@@ -212,7 +212,7 @@ class SimplePrimitives {
         advance();
         settle();
       }
-      rate_limit.keep(kCopies);
+      rate_limit.wait_for(kCopies);
 #pragma unroll
       for (int u = 0; u < kCopies; ++u) {
         if (to[u] != nullptr) *to[u] = values[u];
@@ -223,13 +223,13 @@ class SimplePrimitives {
   __device__ void copy_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
     constexpr int kCopies = 4;
     const std::byte* const from = at(places[operation.destinations]);
-    Pace rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
+    RateLimiter rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
     for (uint32_t i = range.first + begin(); i < range.last; i += blockDim.x * kCopies) {
       const uint32_t first = own(i);
       Vector values[kCopies];
       load_vectors<is_aligned>(from, first, blockDim.x, range.last, values);
       complete_vectors<is_aligned>(from, first, blockDim.x, range.last, values);
-      rate_limit.keep(kCopies);
+      rate_limit.wait_for(kCopies);
       for (int d = 0; d < operation.destinations; ++d) {
         store_vectors<is_aligned>(at(places[d]), first, blockDim.x, range.last, values);
       }
@@ -241,13 +241,13 @@ class SimplePrimitives {
     const ReduceOp op = launch_.op;
     const DevicePlace* sources = places + operation.destinations;
     const auto source = [&](int s) { return at(sources[s]); };
-    Pace rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
+    RateLimiter rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
     for (uint32_t i = range.first + begin(); i < range.last; i += blockDim.x * kVectors) {
       const uint32_t first = own(i);
       Vector results[kVectors];
       combine_vectors<is_aligned, kSources>(op, operation.sources, operation.divisor, source, first, blockDim.x,
                                             range.last, results);
-      rate_limit.keep(kVectors);
+      rate_limit.wait_for(kVectors);
       for (int d = 0; d < operation.destinations; ++d) {
         store_vectors<is_aligned>(at(places[d]), first, blockDim.x, range.last, results);
       }

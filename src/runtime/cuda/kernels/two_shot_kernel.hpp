@@ -20,7 +20,7 @@ struct TwoShotLaunch : Launch {
 // caller's memory begin at multiples of eight bytes and consist of them; the others do a little more. With packets,
 // 1 << group_shift threads for each word, where a thread may have 1, 2 or 4 words.
 inline constexpr int kMostWordsOfThread = 4;
-const void* two_shot_ll(DataType type, int words_of_thread, bool is_whole);
+const void* two_shot_ll(DataType type, int words_of_thread, bool is_aligned);
 // The same with lines, and any number of threads. So many lines of a thread and places of each are under way at once;
 // best is a kernel in which that is all of a thread's, since every round takes 2 us and more, with however few lines.
 // Types of one byte have two and three lines for three and five, and two places where words are not whole: their sums
@@ -39,6 +39,6 @@ constexpr size_t best_lines_at_once(size_t lines, int places) {
   }
   return best;
 }
-const void* two_shot_ll128(DataType type, size_t number, bool is_whole);
+const void* two_shot_ll128(DataType type, size_t number, bool is_aligned);
 
 }  // namespace plait

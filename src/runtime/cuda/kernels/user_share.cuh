@@ -12,10 +12,10 @@
 namespace plait {
 
 // Where the memory begins at a multiple of a word, and consists of whole ones.
-class WholeShare {
+class AlignedShare {
  public:
   // Of a place of this extent, which begins at `memory`, what begins with word `first`.
-  __device__ WholeShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
+  __device__ AlignedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
       : words_(reinterpret_cast<uint64_t*>(memory) + first),
         has_low_(first < extent.words),
         has_high_(first + 1 < extent.words && !ll128::has_flag()) {}
@@ -44,10 +44,10 @@ class WholeShare {
 // come, with lines that follow each other. Of words that do not wholly belong to them, parts are moved, so that nothing
 // beside the place is read or written.
 template <class Word>
-class ShiftedShare {
+class UnalignedShare {
  public:
   // As above.
-  __device__ ShiftedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
+  __device__ UnalignedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
       : shift_(static_cast<int>(reinterpret_cast<uintptr_t>(memory) % kWordBytes)),
         words_(reinterpret_cast<uint64_t*>(memory - shift_) + first),
         is_first_(first == 0),
@@ -57,8 +57,8 @@ class ShiftedShare {
   // that, for which it has to have come.
   __device__ ll128::Pair load() const {
     ll128::Pair pair;
-    if (is_whole(0, first())) pair.low = ptx::load_around(words_, ll128::place() == 0 ? shift_ : 0, kWordBytes);
-    if (is_whole(1, 0)) pair.high = ptx::load_around(words_ + 1, 0, ll128::has_flag() ? shift_ : kWordBytes);
+    if (is_full(0, first())) pair.low = ptx::load_around(words_, ll128::place() == 0 ? shift_ : 0, kWordBytes);
+    if (is_full(1, 0)) pair.high = ptx::load_around(words_ + 1, 0, ll128::has_flag() ? shift_ : kWordBytes);
     return pair;
   }
   __device__ void load_ends(ll128::Pair& pair) const {
@@ -85,11 +85,11 @@ class ShiftedShare {
     const int first = in_warp == 0 ? shift_ : 0, last_low = last(0);
     const int all = !ll128::has_flag() ? kWordBytes : in_warp == kWarpThreads - 1 ? shift_ : 0;
     const int last_high = min(last(1), all);
-    const bool low_is_whole = first == 0 && last_low == kWordBytes, high_is_whole = last_high == kWordBytes;
-    if (low_is_whole) words_[0] = pair.low;
-    if (high_is_whole) words_[1] = pair.high;
+    const bool low_is_full = first == 0 && last_low == kWordBytes, high_is_full = last_high == kWordBytes;
+    if (low_is_full) words_[0] = pair.low;
+    if (high_is_full) words_[1] = pair.high;
     // A thread has one end at most, unless all of the place is in its share.
-    const bool has_low_end = !low_is_whole && first < last_low, has_high_end = !high_is_whole && last_high > 0;
+    const bool has_low_end = !low_is_full && first < last_low, has_high_end = !high_is_full && last_high > 0;
     if (has_low_end) {
       store_end(0, first, last_low, pair.low);
     } else if (has_high_end) {
@@ -106,8 +106,8 @@ class ShiftedShare {
   __device__ int first() const { return is_first_ ? shift_ : 0; }
   // Where in a word the place ends.
   __device__ int last(int number) const { return min(end_ - number * kWordBytes, kWordBytes); }
-  __device__ bool is_whole(int number, int first) const { return first == 0 && end_ >= (number + 1) * kWordBytes; }
-  __device__ bool is_end(int number, int first) const { return !is_whole(number, first) && first < last(number); }
+  __device__ bool is_full(int number, int first) const { return first == 0 && end_ >= (number + 1) * kWordBytes; }
+  __device__ bool is_end(int number, int first) const { return !is_full(number, first) && first < last(number); }
   __device__ std::byte* bytes_of(int number) const { return reinterpret_cast<std::byte*>(words_ + number); }
 
   __device__ uint64_t load_end(int number, int first) const {

@@ -44,10 +44,10 @@ class StepWriter {
     to.first = static_cast<uint16_t>(steps_.size());
     for (int i = 0; i < from.count; ++i) {
       const DeviceOperation& operation = program_.operations[from.first + i];
-      if (operation.is_done_before) continue;
-      if (operation.together > 1) {
-        for (int c = 0; c < operation.together; c += kMostGroup) {
-          add_copies(operation, c, std::min<int>(operation.together - c, kMostGroup));
+      if (operation.is_batched) continue;
+      if (operation.batch > 1) {
+        for (int c = 0; c < operation.batch; c += kMostGroup) {
+          add_copies(operation, c, std::min<int>(operation.batch - c, kMostGroup));
         }
       } else {
         add_reduce(operation);
@@ -126,7 +126,8 @@ class StepWriter {
 
   void put(const DevicePlace& from, size_t place, bool is_destination) {
     if (from.base < kFirstScratchBase) {
-      result_.callers.push_back({static_cast<uint16_t>(place), is_destination, from.base == kOutputBase, from.offset});
+      result_.user_places.push_back(
+          {static_cast<uint16_t>(place), is_destination, from.base == kOutputBase, from.offset});
       result_.words_are_aligned &= from.offset % sizeof(uint64_t) == 0;
       return;
     }

@@ -60,7 +60,7 @@ struct LlProgram {
     bool output = false;
     uint64_t offset = 0;
   };
-  std::vector<UserPlace> callers;
+  std::vector<UserPlace> user_places;
   bool words_are_aligned = true;  // every piece of the caller's buffers starts at a multiple of eight bytes, if they do
 };
 

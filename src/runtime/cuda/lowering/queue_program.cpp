@@ -46,7 +46,7 @@ class Writer {
         protocol_(protocol),
         operations_(program.operations),
         places_(program.places),
-        words_(program.words) {
+        flags_(program.flags) {
     if (protocol != Protocol::kSimple) find_writers();
   }
 
@@ -78,9 +78,9 @@ class Writer {
         if (!apart) join_copies(program.first);
       } else if (protocol_ == Protocol::kSimple) {
         const bool goes_on = operations_.size() > program.first && operations_.back().kind == operation.kind &&
-                             operations_.back().count < kMostWordsOfRun;
+                             operations_.back().count < kMostFlagsOfRun;
         if (!goes_on) add_run(operation.kind);
-        add_word(operation);
+        add_flag(operation);
         ++operations_.back().count;
         since_barrier_.clear();
       }
@@ -90,10 +90,10 @@ class Writer {
     // A rank may be in several epochs at once where its queues are, so only ranks of one queue tell by what they store.
     const bool one_queue = every_rank_has_one_queue(plan_.plan());
     const bool synchronizes = one_queue && plan_.report().synchronizes;
-    program.end.hears_everyone = protocol_ == Protocol::kSimple ? synchronizes : reads_from_all(slice);
+    program.end.implicit_ack = protocol_ == Protocol::kSimple ? synchronizes : reads_from_all(slice);
     // With flags a peer may hear less than this rank does, but not where every rank stores at every other in one step.
-    program.end.is_awaited = protocol_ == Protocol::kSimple ? !synchronizes : !(one_queue && hear_each_other());
-    if (!program.end.is_awaited && !program.end.hears_everyone) {
+    program.end.needs_ack = protocol_ == Protocol::kSimple ? !synchronizes : !(one_queue && hear_each_other());
+    if (!program.end.needs_ack && !program.end.implicit_ack) {
       fail(ErrorCode::kInternal, "plan ", algorithm_, ": rank ", rank_,
            " would neither hear of all others nor be told");
     }
@@ -111,7 +111,7 @@ class Writer {
   void add_run(OpKind kind) {
     DeviceOperation operation;
     operation.kind = kind;
-    operation.first = used(words_);
+    operation.first = used(flags_);
     operations_.push_back(operation);
   }
 
@@ -123,18 +123,18 @@ class Writer {
     };
     if (!plain(added)) return;
     size_t leader = operations_.size() - 1;
-    while (leader > first && operations_[leader].is_done_before) --leader;
+    while (leader > first && operations_[leader].is_batched) --leader;
     if (leader == operations_.size() - 1) {
       if (leader == first) return;
       --leader;
-      while (leader > first && operations_[leader].is_done_before) --leader;
+      while (leader > first && operations_[leader].is_batched) --leader;
     }
     DeviceOperation& head = operations_[leader];
     const bool fits =
         protocol_ == Protocol::kSimple || (head.elements == added.elements && !waits_for_own_stores(head, added));
-    if (!plain(head) || !fits || head.together == UINT8_MAX) return;
-    ++head.together;
-    added.is_done_before = true;
+    if (!plain(head) || !fits || head.batch == UINT8_MAX) return;
+    ++head.batch;
+    added.is_batched = true;
   }
 
   // Copies that are performed together are all read before any is written. With flags, what is read from scratch may
@@ -142,19 +142,19 @@ class Writer {
   bool waits_for_own_stores(const DeviceOperation& head, const DeviceOperation& added) const {
     const auto in_scratch = [](const DevicePlace& place) { return place.base >= kFirstScratchBase; };
     bool reads = in_scratch(places_[added.first + 1]), writes = in_scratch(places_[added.first]);
-    for (int c = 0; c < head.together; ++c) {
+    for (int c = 0; c < head.batch; ++c) {
       writes |= in_scratch(places_[head.first + 2 * c]);
       reads |= in_scratch(places_[head.first + 2 * c + 1]);
     }
     return reads && writes;
   }
 
-  void add_word(const BoundOperation& operation) {
-    FlagWord word;
-    word.number = static_cast<uint16_t>(operation.word_offset / BlockLayout::kSignalStride);
-    word.peer = static_cast<uint16_t>(operation.peer_rank);
-    word.operation = static_cast<uint16_t>(operation.operation);
-    words_.push_back(word);
+  void add_flag(const BoundOperation& operation) {
+    FlagRef flag;
+    flag.number = static_cast<uint16_t>(operation.word_offset / BlockLayout::kSignalStride);
+    flag.peer = static_cast<uint16_t>(operation.peer_rank);
+    flag.operation = static_cast<uint16_t>(operation.operation);
+    flags_.push_back(flag);
   }
 
   // Whether the reduce touches what one since the last barrier writes, or the other way round. Signals and waits are
@@ -292,7 +292,7 @@ class Writer {
   std::vector<const Operation*> since_barrier_;
   std::vector<DeviceOperation>& operations_;
   std::vector<DevicePlace>& places_;
-  std::vector<FlagWord>& words_;
+  std::vector<FlagRef>& flags_;
 };
 
 // A channel is as many CTAs from its first slice to its last, and flags lie where one plan has its slots.

@@ -21,15 +21,15 @@ struct DevicePlace {
 };
 
 // Bytes that `data` bytes take with their flags.
-inline constexpr size_t kLlBytes = 16, kPacketData = 8, kLl128Bytes = 128, kLineData = 120;
+inline constexpr size_t kLlLineBytes = 16, kLlData = 8, kLl128LineBytes = 128, kLl128Data = 120;
 constexpr size_t stored_bytes(Protocol protocol, size_t data) {
-  if (protocol == Protocol::kLl) return (data + kPacketData - 1) / kPacketData * kLlBytes;
-  if (protocol == Protocol::kLl128) return (data + kLineData - 1) / kLineData * kLl128Bytes;
+  if (protocol == Protocol::kLl) return (data + kLlData - 1) / kLlData * kLlLineBytes;
+  if (protocol == Protocol::kLl128) return (data + kLl128Data - 1) / kLl128Data * kLl128LineBytes;
   return data;
 }
 
 // One word of a run of signals or waits.
-struct FlagWord {
+struct FlagRef {
   uint16_t number = 0;
   uint16_t peer = 0;       // signal: whose word; wait: whom to blame
   uint16_t operation = 0;  // of the plan's queue, for messages
@@ -38,19 +38,19 @@ struct FlagWord {
 
 // A reduce, or a run of neighbouring signals or waits: those are one barrier of the CTA and a thread for each word, of
 // which any CTA has enough.
-inline constexpr int kMostWordsOfRun = kLeastThreads;
+inline constexpr int kMostFlagsOfRun = kLeastThreads;
 struct DeviceOperation {
   OpKind kind = OpKind::kReduce;
   bool result_is_wide : 1 = false;
-  bool after_barrier : 1 = false;   // touches what a reduce before it touches, with other threads perhaps
-  bool is_done_before : 1 = false;  // performed together with a reduce before it, see `together`
-  uint8_t destinations = 0;         // of a reduce
+  bool after_barrier : 1 = false;  // touches what a reduce before it touches, with other threads perhaps
+  bool is_batched : 1 = false;     // performed together with a reduce before it, see `together`
+  uint8_t destinations = 0;        // of a reduce
   uint8_t sources = 0;
   uint16_t first = 0;  // reduce: of `places`, destinations first; else of `words`
   uint8_t count = 0;   // words; reduce: places
   // Copies that do not touch each other, this one and those that follow: performed at once, so that all their loads are
   // under way together. With flags of equally many elements.
-  uint8_t together = 1;
+  uint8_t batch = 1;
   uint16_t divisor = 0;       // average: of the finished sum; 0: none
   uint16_t wide_sources = 0;  // a bit for each source that holds an unfinished reduction in float32
   uint32_t elements = 0;
@@ -59,15 +59,15 @@ struct DeviceOperation {
 PLAIT_HOST_DEVICE constexpr bool is_copy(const DeviceOperation& reduce) {
   return reduce.sources == 1 && reduce.divisor == 0 && (reduce.wide_sources != 0) == reduce.result_is_wide;
 }
-static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(FlagWord) == 8);
+static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(FlagRef) == 8);
 
 // What ranks know of each other at the end of an epoch. If one is not awaited, none is, and all hear everyone: of an
 // epoch in which all have heard that all are done with the one before, nobody need tell.
 struct EpochEnd {
   // Every peer is known to have entered it, so to be done with the epoch before.
-  bool hears_everyone = false;
+  bool implicit_ack = false;
   // Some peer may not be able to conclude the same of this rank, and waits until it says that it has completed it.
-  bool is_awaited = true;
+  bool needs_ack = true;
 
   friend bool operator==(const EpochEnd&, const EpochEnd&) = default;
 };
@@ -97,7 +97,7 @@ struct QueueProgram {
   SliceProgram full[kMostQueues], ending[kMostQueues], last[kMostQueues];
   std::vector<DeviceOperation> operations;
   std::vector<DevicePlace> places;
-  std::vector<FlagWord> words;
+  std::vector<FlagRef> flags;
 };
 
 // Throws kResources where the program does not fit into a launch, kInvalidPlan where a rank of the plan has too

@@ -17,20 +17,20 @@ namespace plait {
 // each by itself is copied, to `taken_to`. 0: nothing. Given is only what is the caller's; for the others see
 // ll_address().
 struct alignas(32) TwoShotPlace {
-  enum Field { kGiven, kGivenTo, kTaken, kTakenTo, kFields };
+  enum Field { kSend, kSendTo, kReceive, kReceiveTo, kFields };
   uint64_t addresses[kFields] = {};
 };
 
 // What a rank does in one call, in the form that the kernels read.
 struct TwoShotSteps {
-  static constexpr int kMostTakings = 2;
+  static constexpr int kMostPhases = 2;
   // How much a place has: words of eight bytes, of which the last may lack some.
   struct Extent {
     uint32_t words = 0, lacking = 0;
 
     PLAIT_HOST_DEVICE constexpr uint32_t bytes() const { return words * 8 - lacking; }
   };
-  struct Taking {
+  struct Phase {
     int places = 0;    // that take, from the first on
     int combined = 0;  // what is taken at so many places is combined, in their order; 0: all is copied
     int results = 0;   // places that what is combined goes to
@@ -38,14 +38,14 @@ struct TwoShotSteps {
   // With one slice. The first taking comes after all is given; the second is only of what others have stored, and for
   // the caller.
   struct Slice {
-    Extent most;                // of the places
-    int given = 0;              // places that give, from the first on
-    bool given_is_one = false;  // all that give give the same
-    int takings = 0;
-    Taking taken[kMostTakings];
+    Extent most;              // of the places
+    int sent = 0;             // places that give, from the first on
+    bool sends_same = false;  // all that give give the same
+    int phase_count = 0;
+    Phase phases[kMostPhases];
     EpochEnd end;
-    Extent given_of[kMostGroup], taken_of[kMostTakings][kMostGroup];
-    TwoShotPlace places[kMostTakings][kMostGroup];
+    Extent sent_extents[kMostGroup], received_extents[kMostPhases][kMostGroup];
+    TwoShotPlace places[kMostPhases][kMostGroup];
   };
   int group_shift = 0;  // no more than 1 << group_shift places
   Slice full, last;
@@ -55,17 +55,17 @@ struct TwoShotProgram {
   TwoShotSteps steps;
   int width = 0;            // the most places that give, or that take in one taking
   bool is_one_step = true;  // and all places of a slice have equally many bytes
-  bool is_whole = true;     // all places consist of words of eight bytes and begin at multiples of it, if buffers do
+  bool is_aligned = true;   // all places consist of words of eight bytes and begin at multiples of it, if buffers do
 
   // Where the caller's addresses go: buffer + offset.
   struct UserPlace {
     bool full = false;  // of `full`, else of `last`
-    uint8_t taking = 0, place = 0;
-    TwoShotPlace::Field field = TwoShotPlace::kGiven;
+    uint8_t phase = 0, place = 0;
+    TwoShotPlace::Field field = TwoShotPlace::kSend;
     bool output = false;
     uint64_t offset = 0;
   };
-  std::vector<UserPlace> callers;
+  std::vector<UserPlace> user_places;
 };
 
 // Nothing where the call is not of this kind: more steps, or a reduction that is not a sum.

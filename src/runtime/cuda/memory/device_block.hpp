@@ -23,17 +23,17 @@ inline constexpr int kMostMessageChannels = 32;  // of a message from one rank t
 
 // What a rank's barriers (barrier_kernel.hpp) are of. Each has words and counts of its own, since a rank makes calls
 // with all others, and messages with one other, in orders that have nothing to do with each other.
-enum class BarrierWay : uint8_t { kCollective, kSend, kReceive };
-inline constexpr int kBarrierWays = 3;
+enum class BarrierKind : uint8_t { kCollective, kSend, kReceive };
+inline constexpr int kBarrierKinds = 3;
 // Of the peer.
-PLAIT_HOST_DEVICE constexpr BarrierWay counterpart(BarrierWay way) {
-  if (way == BarrierWay::kCollective) return way;
-  return way == BarrierWay::kSend ? BarrierWay::kReceive : BarrierWay::kSend;
+PLAIT_HOST_DEVICE constexpr BarrierKind counterpart(BarrierKind kind) {
+  if (kind == BarrierKind::kCollective) return kind;
+  return kind == BarrierKind::kSend ? BarrierKind::kReceive : BarrierKind::kSend;
 }
-PLAIT_HOST_DEVICE constexpr int barrier_index(BarrierWay way, int peer) {
-  return static_cast<int>(way) * kMostDeviceRanks + peer;
+PLAIT_HOST_DEVICE constexpr int barrier_index(BarrierKind kind, int peer) {
+  return static_cast<int>(kind) * kMostDeviceRanks + peer;
 }
-inline constexpr int kBarriers = kBarrierWays * kMostDeviceRanks;
+inline constexpr int kBarriers = kBarrierKinds * kMostDeviceRanks;
 
 // Where things lie in a rank's block. Every channel but those of a HostPath has signals, scratch and packets of its
 // own, twice, for even and odd epochs: an epoch uses its half once every rank is done with the one two before (as on
@@ -71,19 +71,19 @@ struct BlockLayout {
   // Messages between two ranks: how many pieces each channel was sent by a rank, how many of those that this rank sent
   // to another have been taken, and inboxes for the data of all other ranks (see p2p_kernel.hpp).
   static constexpr size_t kMessageWordStride = 64;
-  static constexpr size_t kInboxBytes = 5568 << 10;
+  static constexpr size_t kFifoBytes = 5568 << 10;
   PLAIT_HOST_DEVICE static constexpr size_t tail_at(int from, uint32_t channel) {
     return ll128_at(kMostChannels, 0) + message_word(from, channel);
   }
   PLAIT_HOST_DEVICE static constexpr size_t head_at(int to, uint32_t channel) {
     return tail_at(kMostDeviceRanks, 0) + message_word(to, channel);
   }
-  PLAIT_HOST_DEVICE static constexpr size_t inboxes_at() { return head_at(kMostDeviceRanks, 0); }
+  PLAIT_HOST_DEVICE static constexpr size_t fifos_at() { return head_at(kMostDeviceRanks, 0); }
   // What each rank has signalled to this one's barriers.
-  PLAIT_HOST_DEVICE static constexpr size_t barrier_at(BarrierWay way, int from) {
-    return inboxes_at() + kInboxBytes + static_cast<size_t>(barrier_index(way, from)) * kMessageWordStride;
+  PLAIT_HOST_DEVICE static constexpr size_t barrier_at(BarrierKind kind, int from) {
+    return fifos_at() + kFifoBytes + static_cast<size_t>(barrier_index(kind, from)) * kMessageWordStride;
   }
-  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return barrier_at(BarrierWay::kCollective, kBarriers); }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return barrier_at(BarrierKind::kCollective, kBarriers); }
 
  private:
   PLAIT_HOST_DEVICE static constexpr size_t message_word(int peer, uint32_t channel) {

@@ -24,7 +24,7 @@ PeerBuffers::PeerBuffers(int device, int rank, ExportsOf exports)
     : device_(device), rank_(rank), exports_(std::move(exports)) {}
 
 PeerBuffers::PeerBuffers(int device, std::span<const int> devices) : device_(device), rank_(-1) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   try {
     for (const int other : devices) enable_peer_access(device, other);
   } catch (const Error& error) {
@@ -41,7 +41,7 @@ void PeerBuffers::withdraw_all() {
 }
 
 PeerBuffers::~PeerBuffers() {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   for (const auto& [key, mapping] : mapped_) {
     if (mapping.start != nullptr) cudaIpcCloseMemHandle(mapping.start.get());
   }
@@ -79,9 +79,9 @@ int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
   const int free = slot_of(0);
   if (free < 0) return -1;
   Export made{allocation, start, {}};
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   start_keeper();
-  look_at_memory(memory_left());
+  check_memory(memory_left());
   if (memory_is_scarce()) return -1;
   if (cudaIpcGetMemHandle(&made.handle, const_cast<void*>(start)) != cudaSuccess) {
     cudaGetLastError();
@@ -106,7 +106,7 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place, Use& use) 
     if (has_freed(rank)) fail(ErrorCode::kResources, "rank ", rank, " has freed memory that is still to be let go of");
     start_keeper();
     found = mapped_.emplace(key, Mapping{place.export_slot, nullptr, false}).first;
-    const CaptureAside aside;
+    const RelaxedCapture relaxed;
     void* start = nullptr;
     const cudaError_t error = cudaIpcOpenMemHandle(&start, place.handle, cudaIpcMemLazyEnablePeerAccess);
     if (error == cudaErrorAlreadyMapped) mapped_.erase(found);  // another communicator lets go of it soon
@@ -121,24 +121,24 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place, Use& use) 
 }
 
 void PeerBuffers::start_keeper() {
-  if (!keeper_) keeper_.emplace(kBetweenReleases, [this] { look(); });
+  if (!keeper_) keeper_.emplace(kBetweenReleases, [this] { poll(); });
 }
 
-void PeerBuffers::look() {
+void PeerBuffers::poll() {
   // Of the keeper's thread, and never set back: that would make a context on another GPU.
   if (cudaSetDevice(device_) != cudaSuccess) return;
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   // Closing waits until the GPU is idle, and makes all launches of this process wait as well.
-  const bool done = !look_at_exports(memory_left()) ||
+  const bool done = !check_exports(memory_left()) ||
                     CallOrder::while_none_runs(throttle_.for_try(std::chrono::steady_clock::now()), [&] { let_go(); });
   if (done) throttle_.reset();
 }
 
 // Says whether anything is to be let go of.
-bool PeerBuffers::look_at_exports(const MemoryLeft& left) {
+bool PeerBuffers::check_exports(const MemoryLeft& left) {
   const std::scoped_lock lock(mutex_);
   withdraw_freed();
-  look_at_memory(left);
+  check_memory(left);
   return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_to_go(it); });
 }
 
@@ -171,7 +171,7 @@ void PeerBuffers::withdraw_freed() {
 }
 
 // Tells the others whether they may keep mapped what this rank has exported.
-void PeerBuffers::look_at_memory(const MemoryLeft& left) {
+void PeerBuffers::check_memory(const MemoryLeft& left) {
   if (left.total == 0) return;
   const size_t enough = left.total / kScarcePart * (memory_is_scarce() ? 2 : 1);
   exports_(rank_).are_wanted_back.store(left.free < enough ? 1 : 0, std::memory_order_relaxed);

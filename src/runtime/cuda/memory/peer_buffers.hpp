@@ -89,7 +89,7 @@ class PeerBuffers {
   // All of these under the lock.
   int export_slot(const void* start, uint64_t allocation);
   void withdraw_freed();
-  void look_at_memory(const MemoryLeft& left);
+  void check_memory(const MemoryLeft& left);
   bool memory_is_scarce() const;
   bool is_freed(const Mapped& it) const;
   bool is_to_go(const Mapped& it) const;
@@ -98,9 +98,9 @@ class PeerBuffers {
 
   // Lets go of what this rank or, of what it has mapped, its owner has freed or wants back: on a thread of its own, as
   // closing waits for the GPU.
-  void look();
+  void poll();
   static MemoryLeft memory_left();
-  bool look_at_exports(const MemoryLeft& left);
+  bool check_exports(const MemoryLeft& left);
   void let_go();
 
   const int device_;

@@ -49,7 +49,7 @@ struct Offer : Verdict {
   cudaIpcMemHandle_t handle{};  // kIpc
   uint64_t pointer = 0;         // kIpc, for ranks of the same process: the block …
   uint64_t shared = 0;          // … and its Shared
-  int32_t processors = 0;       // of the device
+  int32_t sm_count = 0;         // of the device
   int32_t architecture = 0;     // of the device
   int32_t device = 0;           // as its process numbers it
   int32_t process_id = 0;
@@ -109,7 +109,7 @@ bool joined_by_nvlink(int device, int peer) {
   return false;
 }
 
-int processors_of(int device) {
+int sm_count_of(int device) {
   int count = 0;
   check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
   return count;
@@ -161,15 +161,15 @@ struct PeerMemory::Impl {
   int device = 0;
   std::vector<int> devices;  // by rank
   size_t bytes = 0;
-  bool keeps_lines_whole = false;
+  bool supports_ll128 = false;
   int ranks_per_device = 1;
-  int processors = 0;
+  int sm_count = 0;
   int architecture = 0;
   std::vector<std::byte*> blocks;
   std::shared_ptr<Cleanup> own;     // of the memory itself; all ranks of one process hold it together
   std::unique_ptr<Cleanup> mapped;  // goes first
   ~Impl() {
-    const CaptureAside aside;
+    const RelaxedCapture relaxed;
     try {
       const DeviceGuard guard(device);
       mapped.reset();
@@ -220,9 +220,9 @@ class Exchange {
   }
 
   // Of the last exchange.
-  int fewest_processors() const {
-    return std::min_element(all_.begin(), all_.end(), [](auto& a, auto& b) { return a.processors < b.processors; })
-        ->processors;
+  int fewest_sms() const {
+    return std::min_element(all_.begin(), all_.end(), [](auto& a, auto& b) { return a.sm_count < b.sm_count; })
+        ->sm_count;
   }
   int architecture() const {
     std::vector<int> architectures;
@@ -247,7 +247,7 @@ class Exchange {
  private:
   void make(PeerMemoryKind kind, Offer& offer, const std::shared_ptr<Cleanup>& own) {
     offer.uuid = uuid_of(device_);
-    offer.processors = processors_of(device_);
+    offer.sm_count = sm_count_of(device_);
     offer.architecture = architecture_of(device_);
     own_ = make_peer_block(kind, std::span(&device_, 1), bytes_, true, *own);
     shared_->block = own;
@@ -377,7 +377,7 @@ GpuIdentity identity_of(int device) {
 }
 
 PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, PeerMemoryKind wanted) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   agree_to_start(bootstrap, device, bytes, wanted);
   const DeviceGuard guard(device);
   std::vector<std::string> reasons;
@@ -393,13 +393,13 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Pe
     std::string reason;
     impl->blocks = exchange.run(kind, impl->own, *impl->mapped, reason);
     if (!impl->blocks.empty()) {
-      const bool whole = kind != PeerMemoryKind::kHost && exchange.joined_by_nvlink_to_all();
+      const bool nvlink = kind != PeerMemoryKind::kHost && exchange.joined_by_nvlink_to_all();
       impl->devices = exchange.devices();
       impl->ranks_per_device = exchange.ranks_per_device();
-      impl->processors = exchange.fewest_processors();
+      impl->sm_count = exchange.fewest_sms();
       impl->architecture = exchange.architecture();
-      const std::vector<uint8_t> votes = bootstrap.all_gather(static_cast<uint8_t>(whole));
-      impl->keeps_lines_whole = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
+      const std::vector<uint8_t> votes = bootstrap.all_gather(static_cast<uint8_t>(nvlink));
+      impl->supports_ll128 = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
       return PeerMemory(std::move(impl));
     }
     if (before && before->kind == kind) reasons.pop_back();
@@ -412,7 +412,7 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Pe
 }
 
 std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, size_t bytes, PeerMemoryKind wanted) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   check_bytes(bytes);
   for (const int device : devices) start_cuda(device);
   std::vector<std::string> reasons;
@@ -420,17 +420,17 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
     const auto own = std::make_shared<Cleanup>();
     try {
       const std::vector<std::byte*> blocks = make_in_process(kind, devices, bytes, *own);
-      bool whole = kind != PeerMemoryKind::kHost;
+      bool nvlink = kind != PeerMemoryKind::kHost;
       for (const int a : devices) {
-        for (const int b : devices) whole = whole && joined_by_nvlink(a, b);
+        for (const int b : devices) nvlink = nvlink && joined_by_nvlink(a, b);
       }
       std::vector<std::array<char, 16>> uuids;
       std::vector<int> architectures;
-      int processors = INT_MAX;
+      int sm_count = INT_MAX;
       for (const int device : devices) {
         uuids.push_back(uuid_of(device));
         architectures.push_back(architecture_of(device));
-        processors = std::min(processors, processors_of(device));
+        sm_count = std::min(sm_count, sm_count_of(device));
       }
       std::vector<PeerMemory> ranks;
       for (const int device : devices) {
@@ -439,9 +439,9 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         impl->device = device;
         impl->devices.assign(devices.begin(), devices.end());
         impl->bytes = bytes;
-        impl->keeps_lines_whole = whole;
+        impl->supports_ll128 = nvlink;
         impl->ranks_per_device = most_on_one_device(uuids);
-        impl->processors = processors;
+        impl->sm_count = sm_count;
         impl->architecture = common_to(architectures);
         impl->blocks = blocks;
         impl->own = own;
@@ -461,8 +461,8 @@ size_t PeerMemory::bytes() const { return impl_->bytes; }
 int PeerMemory::device() const { return impl_->device; }
 int PeerMemory::device_of(int rank) const { return impl_->devices[static_cast<size_t>(rank)]; }
 int PeerMemory::ranks_per_device() const { return impl_->ranks_per_device; }
-int PeerMemory::processors() const { return impl_->processors; }
+int PeerMemory::sm_count() const { return impl_->sm_count; }
 int PeerMemory::architecture() const { return impl_->architecture; }
-bool PeerMemory::keeps_lines_whole() const { return impl_->keeps_lines_whole; }
+bool PeerMemory::supports_ll128() const { return impl_->supports_ll128; }
 
 }  // namespace plait

@@ -40,11 +40,11 @@ class PeerMemory {
   // That of `rank`, as this process numbers devices; -1 where it does not see it.
   int device_of(int rank) const;
   // Whether what a warp stores at once arrives at once, wherever it is stored to: true over NVLink and within one GPU.
-  bool keeps_lines_whole() const;
+  bool supports_ll128() const;
   // The most ranks that share one device.
   int ranks_per_device() const;
   // The fewest SMs of any rank's device.
-  int processors() const;
+  int sm_count() const;
   // The compute capability of all ranks' devices, such as 90 for 9.0; 0 where they differ.
   int architecture() const;
 

@@ -57,7 +57,7 @@ void PremulMemory::take(size_t bytes, const void* like, cudaStream_t stream, Pie
 
 void* PremulMemory::keep(size_t bytes) {
   if (!kept_.empty() && kept_.back().bytes >= bytes) return kept_.back().memory;
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const OwnStream stream;  // so that the memory belongs to no graph
   Kept kept{nullptr, bytes};
   check_cuda(cudaMallocFromPoolAsync(&kept.memory, bytes, pool_, stream.get()), bytes,

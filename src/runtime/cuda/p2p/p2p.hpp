@@ -16,7 +16,7 @@ class P2p {
  public:
   // The rank's device is current, here and when it ends; by then it is done with all exchanges. `early`: whether
   // launches on streams, not on forks, may begin early (pdl.hpp).
-  P2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool early);
+  P2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool pdl);
   P2p(const P2p&) = delete;
   P2p& operator=(const P2p&) = delete;
 
@@ -37,7 +37,7 @@ class P2p {
   const DeviceRank self_;
   ChannelFailure* const failures_;  // as the GPU addresses them
   const FifoShape shape_;
-  const bool early_;
+  const bool pdl_;
   const ClearedMemory<MessageState> state_;
 };
 

@@ -24,9 +24,9 @@ class FifoEndpoint {
     const DeviceRank& self = launch.self;
     const int from = row.sends ? self.rank : row.peer, to = row.sends ? row.peer : self.rank;
     const size_t ring_bytes = static_cast<size_t>(launch.shape.slots) * launch.shape.slot_bytes;
-    slots_ = self.blocks[to] + launch.shape.inbox_at(from, to) + channel_ * ring_bytes;
-    filled_ = self.blocks[to] + BlockLayout::tail_at(from, channel_);
-    emptied_ = self.blocks[from] + BlockLayout::head_at(to, channel_);
+    slots_ = self.blocks[to] + launch.shape.fifo_at(from, to) + channel_ * ring_bytes;
+    tail_ = self.blocks[to] + BlockLayout::tail_at(from, channel_);
+    head_ = self.blocks[from] + BlockLayout::head_at(to, channel_);
   }
 
   // False: given up.
@@ -36,12 +36,12 @@ class FifoEndpoint {
     bool is_first = channel_ == 0;  // a message without bytes has a piece, too
     for (; offset < message.bytes || is_first; offset += stride, is_first = false) {
       if (threadIdx.x >= copying_) {
-        ptx::meet_at(slot() + 1, blockDim.x);
+        ptx::barrier_sync(slot() + 1, blockDim.x);
         if (static_cast<volatile int*>(gave_up_)[slot()] != 0) return false;
         if (threadIdx.x == copying_) tell(pieces_ + 1);
       } else {
         const bool done = move(message, offset, slots_ + slot() * launch_.shape.slot_bytes);
-        ptx::arrive_at(slot() + 1, blockDim.x);
+        ptx::barrier_arrive(slot() + 1, blockDim.x);
         if (!done) return false;
       }
       ++pieces_;
@@ -71,18 +71,18 @@ class FifoEndpoint {
     auto* const part = reinterpret_cast<std::byte*>(message.buffer) + offset;
     if (row_.sends) {
       const uint64_t needed = pieces_ < launch_.shape.slots ? 0 : pieces_ + 1 - launch_.shape.slots;
-      if (!await(emptied_, needed)) return false;
+      if (!await(head_, needed)) return false;
       if (threadIdx.x == 0) *reinterpret_cast<uint64_t*>(slot) = message.bytes;
-      copy_bytes<kP2pLoads, FarEnd::kDestination>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
+      copy_bytes<kP2pLoads, PeerSide::kDestination>(slot + kSlotHeader, part, bytes, threadIdx.x, copying_);
       return true;
     }
-    if (!await(filled_, pieces_ + 1)) return false;
+    if (!await(tail_, pieces_ + 1)) return false;
     const uint64_t sent = *reinterpret_cast<const uint64_t*>(slot);
     if (sent != message.bytes) {
       if (threadIdx.x == 0) give_up(ChannelFailure::kOtherSize, message.bytes, sent);
       return false;
     }
-    copy_bytes<kP2pLoads, FarEnd::kSource>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
+    copy_bytes<kP2pLoads, PeerSide::kSource>(part, slot + kSlotHeader, bytes, threadIdx.x, copying_);
     return true;
   }
 
@@ -90,15 +90,15 @@ class FifoEndpoint {
   // then, and the sender may store again: that needs no release.
   __device__ void tell(uint64_t count) const {
     if (row_.sends) {
-      ptx::store_release(filled_, count);
+      ptx::store_release(tail_, count);
     } else {
-      ptx::store_relaxed(emptied_, count);
+      ptx::store_relaxed(head_, count);
     }
   }
 
   // For all copying warps. One thread looks for all: where many look, what they look for is slow to arrive.
   __device__ bool await(const std::byte* word, uint64_t count) const {
-    return ptx::all_at<kCopyBarrier>(threadIdx.x != 0 || count == 0 || comes(word, count), copying_);
+    return ptx::barrier_and<kCopyBarrier>(threadIdx.x != 0 || count == 0 || comes(word, count), copying_);
   }
 
   __device__ bool comes(const std::byte* word, uint64_t count) const {
@@ -125,8 +125,8 @@ class FifoEndpoint {
   int* const gave_up_;      // shared memory, for each slot: the copying warps gave up at the piece for it
   uint64_t pieces_;         // so far
   std::byte* slots_;
-  std::byte* filled_;
-  std::byte* emptied_;
+  std::byte* tail_;
+  std::byte* head_;
 };
 
 __device__ inline void copy_own(const P2pLaunch& launch) {
@@ -134,9 +134,9 @@ __device__ inline void copy_own(const P2pLaunch& launch) {
   const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (uint32_t c = 0; c < launch.own_count; ++c) {
     const OwnCopy& copy = launch.own[c];
-    copy_bytes<kP2pLoads, FarEnd::kSource>(reinterpret_cast<std::byte*>(copy.to),
-                                           reinterpret_cast<const std::byte*>(copy.from), copy.bytes, thread,
-                                           uint64_t{launch.own_ctas} * blockDim.x);
+    copy_bytes<kP2pLoads, PeerSide::kSource>(reinterpret_cast<std::byte*>(copy.to),
+                                             reinterpret_cast<const std::byte*>(copy.from), copy.bytes, thread,
+                                             uint64_t{launch.own_ctas} * blockDim.x);
   }
 }
 

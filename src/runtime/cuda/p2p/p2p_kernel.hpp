@@ -25,14 +25,14 @@ struct FifoShape {
 
   // As many channels as the GPU, of so many processors, holds at once when all of its ranks send to and receive from
   // every other; at least one, though many ranks on one GPU may then have to wait until others are done.
-  static FifoShape of(int ranks, int ranks_per_device, int processors);
+  static FifoShape of(int ranks, int ranks_per_device, int sm_count);
   // A message of `bytes` is cut into pieces of so many: for every channel one, if they are not too small.
   uint32_t piece_bytes(uint64_t bytes) const;
 
   PLAIT_HOST_DEVICE size_t fifo_bytes() const { return static_cast<size_t>(channels) * slots * slot_bytes; }
   // Where at rank `to` the slots of channel 0 for what comes from rank `from` are.
-  PLAIT_HOST_DEVICE size_t inbox_at(int from, int to) const {
-    return BlockLayout::inboxes_at() + static_cast<size_t>(from < to ? from : from - 1) * fifo_bytes();
+  PLAIT_HOST_DEVICE size_t fifo_at(int from, int to) const {
+    return BlockLayout::fifos_at() + static_cast<size_t>(from < to ? from : from - 1) * fifo_bytes();
   }
 };
 

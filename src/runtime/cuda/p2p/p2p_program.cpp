@@ -62,13 +62,13 @@ uint32_t add_own(std::span<const OwnMessage> own, P2pLaunch& launch, P2pGrid& gr
 
 }  // namespace
 
-FifoShape FifoShape::of(int ranks, int ranks_per_device, int processors) {
+FifoShape FifoShape::of(int ranks, int ranks_per_device, int sm_count) {
   FifoShape shape;
   if (ranks < 2) return shape;
   const int rows = 2 * (ranks - 1) * ranks_per_device;
-  shape.channels = static_cast<uint32_t>(std::clamp(processors / rows, 1, kMostMessageChannels));
+  shape.channels = static_cast<uint32_t>(std::clamp(sm_count / rows, 1, kMostMessageChannels));
   shape.slots = kSlots;
-  const size_t ring = BlockLayout::kInboxBytes / static_cast<size_t>(ranks - 1) / shape.channels;
+  const size_t ring = BlockLayout::kFifoBytes / static_cast<size_t>(ranks - 1) / shape.channels;
   shape.slot_bytes = static_cast<uint32_t>(round_down(ring / shape.slots, kAlignment));
   shape.data_bytes = static_cast<uint32_t>(round_down(shape.slot_bytes - kSlotHeader, kPieceUnit));
   return shape;

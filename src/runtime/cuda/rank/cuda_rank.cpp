@@ -87,9 +87,9 @@ struct CudaRank::Impl {
   void fork_host_path(PreparedLaunch* host_path, const void* input, void* output, cudaStream_t stream,
                       const Launch& main);
   // Straight from buffer to buffer.
-  void enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now);
+  void enqueue(const ZeroCopyExchange& exchange, cudaStream_t stream, bool runs_now);
   // The exchange at hand, so or by inboxes.
-  void enqueue_p2p(const std::optional<DirectExchange>& direct);
+  void enqueue_p2p(const std::optional<ZeroCopyExchange>& agreed);
   // What this rank could not do, where that fails.
   std::string to_agree() const;
   std::string to_agree_on_call() const;
@@ -104,18 +104,18 @@ struct CudaRank::Impl {
   CommunicatorState& state;
   std::optional<ClearedMemory<ChannelState>> states;
   DeviceRank self;
-  int processors = 0;  // SMs of the GPU that may be kept busy
-  bool launches_by_pdl = false;
+  int sm_count = 0;  // SMs of the GPU that may be kept busy
+  bool uses_pdl = false;
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
   std::unique_ptr<P2p> p2p;
   std::unique_ptr<PremulMemory> products;
   std::unique_ptr<PeerBuffers> buffers;
-  std::unique_ptr<CopyEngineLock> turn;
-  std::unique_ptr<ZeroCopyCalls> direct;
+  std::unique_ptr<CopyEngineLock> copy_engine_lock;
+  std::unique_ptr<ZeroCopyCalls> zero_copy;
   std::unique_ptr<ZeroCopyMessages> zero_copy_messages;
   std::unique_ptr<Copier> copier;
-  std::unique_ptr<SideStream> beside_copies;  // for messages that inboxes carry meanwhile
-  std::unique_ptr<SideStream> beside;         // for what goes through host memory, where there is any
+  std::unique_ptr<SideStream> p2p_stream;        // for messages that inboxes carry meanwhile
+  std::unique_ptr<SideStream> host_path_stream;  // for what goes through host memory, where there is any
   uint64_t zero_copy_calls = 0;
   ProposedCall proposed;
   // The exchange at hand.
@@ -132,7 +132,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   if (ranks > kMostDeviceRanks) {
     fail(ErrorCode::kInvalidArgument, "communicators on GPUs have at most ", kMostDeviceRanks, " ranks, not ", ranks);
   }
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const DeviceGuard guard(memory.device());
   order.emplace(memory.device());
   self.rank = rank;
@@ -156,28 +156,28 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
       load_kernel(queue_kernel(static_cast<Protocol>(protocol), static_cast<DataType>(type)));
     }
     load_kernel(unaligned_kernel(static_cast<DataType>(type)));
-    for (const bool is_whole : {true, false}) {
+    for (const bool is_aligned : {true, false}) {
       for (int words = 1; words <= kMostWordsOfThread; words *= 2) {
-        load_kernel(two_shot_ll(static_cast<DataType>(type), words, is_whole));
+        load_kernel(two_shot_ll(static_cast<DataType>(type), words, is_aligned));
       }
       for (size_t i = 0; i < std::size(kLinesAtOnce); ++i) {
-        load_kernel(two_shot_ll128(static_cast<DataType>(type), i, is_whole));
+        load_kernel(two_shot_ll128(static_cast<DataType>(type), i, is_aligned));
       }
     }
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
-  processors = options.max_sms == 0 ? memory.processors() : std::min(memory.processors(), options.max_sms);
+  sm_count = options.max_sms == 0 ? memory.sm_count() : std::min(memory.sm_count(), options.max_sms);
   products = std::make_unique<PremulMemory>(memory.device());
-  launches_by_pdl = options.pdl && can_use_pdl(p2p_kernel());  // all are compiled alike
-  p2p = std::make_unique<P2p>(self, mapped->receives, FifoShape::of(ranks, memory.ranks_per_device(), processors),
-                              launches_by_pdl);
+  uses_pdl = options.pdl && can_use_pdl(p2p_kernel());  // all are compiled alike
+  p2p = std::make_unique<P2p>(self, mapped->receives, FifoShape::of(ranks, memory.ranks_per_device(), sm_count),
+                              uses_pdl);
   buffers = peer_buffers(memory, state, rank, ranks);
-  turn = std::make_unique<CopyEngineLock>(memory.device());
-  direct = std::make_unique<ZeroCopyCalls>(state, ranks, *buffers, *turn, options.waits);
-  zero_copy_messages = std::make_unique<ZeroCopyMessages>(state, ranks, *buffers, *turn, options.waits);
-  copier = std::make_unique<Copier>(self, mapped->barriers, std::max(1, processors / memory.ranks_per_device()));
-  beside_copies = std::make_unique<SideStream>();
-  if (host_memory) beside = std::make_unique<SideStream>();
+  copy_engine_lock = std::make_unique<CopyEngineLock>(memory.device());
+  zero_copy = std::make_unique<ZeroCopyCalls>(state, ranks, *buffers, *copy_engine_lock, options.waits);
+  zero_copy_messages = std::make_unique<ZeroCopyMessages>(state, ranks, *buffers, *copy_engine_lock, options.waits);
+  copier = std::make_unique<Copier>(self, mapped->barriers, std::max(1, sm_count / memory.ranks_per_device()));
+  p2p_stream = std::make_unique<SideStream>();
+  if (host_memory) host_path_stream = std::make_unique<SideStream>();
   watch = std::make_unique<Watchdog>(state, *reports, options.waits);
 }
 
@@ -204,7 +204,7 @@ void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
 template <class Work, class What>
 auto CudaRank::Impl::or_abort(const Work& work, const What& what) {
   const auto abort = [&](ErrorCode code, const char* why) {
-    turn->give_back();
+    copy_engine_lock->unlock();
     state.abort(code, join("rank ", self.rank, " could not ", what(), ": ", why));
   };
   try {
@@ -225,7 +225,7 @@ void CudaRank::Impl::fork_host_path(PreparedLaunch* host_path, const void* input
     main();
     return;
   }
-  StreamFork fork(*beside, stream);
+  StreamFork fork(*host_path_stream, stream);
   const PreparedLaunch::Launch it = host_path->launch(input, output);
   fork.launch(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, "launching a part of a collective");
   const auto rest = [&] {
@@ -235,18 +235,18 @@ void CudaRank::Impl::fork_host_path(PreparedLaunch* host_path, const void* input
   or_abort(rest, [&] { return join("launch more than a part of ", to_text(host_path->call())); });
 }
 
-void CudaRank::Impl::enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now) {
+void CudaRank::Impl::enqueue(const ZeroCopyExchange& exchange, cudaStream_t stream, bool runs_now) {
   std::optional<StreamFork> rest;  // no message of an exchange waits for another
-  if (!exchange.rest.empty()) p2p->enqueue(exchange.rest, rest.emplace(*beside_copies, stream));
+  if (!exchange.rest.empty()) p2p->enqueue(exchange.rest, rest.emplace(*p2p_stream, stream));
   copier->enqueue(exchange.copies, exchange.agreements, exchange.inputs, exchange.output, stream);
   if (rest) rest->join();
   if (exchange.has_lock) keep_lock(stream, runs_now);
 }
 
-void CudaRank::Impl::enqueue_p2p(const std::optional<DirectExchange>& direct) {
+void CudaRank::Impl::enqueue_p2p(const std::optional<ZeroCopyExchange>& agreed) {
   const auto main = static_cast<cudaStream_t>(streams[0]);
-  if (direct) {
-    in_order(main, [&](bool runs_now) { enqueue(*direct, main, runs_now); });
+  if (agreed) {
+    in_order(main, [&](bool runs_now) { enqueue(*agreed, main, runs_now); });
     ++zero_copy_calls;
   } else {
     in_order(main, [&](bool) { p2p->enqueue(messages, main); });
@@ -263,7 +263,7 @@ std::string CudaRank::Impl::to_agree_on_call() const {
 }
 
 void CudaRank::Impl::keep_lock(cudaStream_t stream, bool runs_now) {
-  runs_now ? turn->keep_until_done(stream) : turn->keep();
+  runs_now ? copy_engine_lock->unlock_when_done(stream) : copy_engine_lock->lock_for_good();
 }
 
 void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
@@ -272,7 +272,7 @@ void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
 }
 
 void CudaRank::Impl::end() {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const auto guard = guard_at_end(memory.device());
   try {
     order->finish();
@@ -281,18 +281,18 @@ void CudaRank::Impl::end() {
   }
   watch.reset();
   zero_copy_messages.reset();
-  direct.reset();
-  turn.reset();
+  zero_copy.reset();
+  copy_engine_lock.reset();
   buffers->withdraw_all();
   order.reset();
 }
 
 CudaRank::Impl::~Impl() {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const auto guard = guard_at_end(memory.device());
   if (joined != nullptr) cudaEventDestroy(joined);
-  beside.reset();
-  beside_copies.reset();
+  host_path_stream.reset();
+  p2p_stream.reset();
   copier.reset();
   buffers.reset();
   p2p.reset();
@@ -384,11 +384,11 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, cons
     if (runs_now) impl.state.announce(call);
     if (products != nullptr) {
       const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
-      launch_scale(*scalar, input, products, elements, impl.processors, s);
+      launch_scale(*scalar, input, products, elements, impl.sm_count, s);
     }
     const void* const from = products != nullptr ? products : input;
-    const bool early = impl.launches_by_pdl && host_path == nullptr;  // both must have room at once
-    impl.fork_host_path(host_path, from, output, s, [&] { prepared.start(from, output, s, early); });
+    const bool pdl = impl.uses_pdl && host_path == nullptr;  // both must have room at once
+    impl.fork_host_path(host_path, from, output, s, [&] { prepared.start(from, output, s, pdl); });
   });
 }
 
@@ -402,19 +402,20 @@ bool CudaRank::propose_copies(const CopyProgram& program, PreparedLaunch* host_p
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   impl.proposed = {&program, host_path, input, output, static_cast<cudaStream_t>(stream)};
-  return impl.direct->propose(program, input, output, impl.proposed.stream, willing);
+  return impl.zero_copy->propose(program, input, output, impl.proposed.stream, willing);
 }
 
 bool CudaRank::meet_for_copies(std::chrono::nanoseconds timeout) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  return impl.or_abort([&] { return impl.direct->meet(timeout); }, [&] { return impl.to_agree_on_call(); });
+  return impl.or_abort([&] { return impl.zero_copy->meet(timeout); }, [&] { return impl.to_agree_on_call(); });
 }
 
 bool CudaRank::enqueue_copies() {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  const auto agreed = impl.or_abort([&] { return impl.direct->conclude(); }, [&] { return impl.to_agree_on_call(); });
+  const auto agreed =
+      impl.or_abort([&] { return impl.zero_copy->conclude(); }, [&] { return impl.to_agree_on_call(); });
   if (!agreed) return false;
   const ProposedCall& call = impl.proposed;
   const CopyProgram& program = *call.program;
@@ -468,7 +469,7 @@ bool CudaRank::advance_p2p() {
 }
 
 void CudaRank::finish() { impl_->order->finish(); }
-void CudaRank::look_at_reports() { impl_->watch->look_at_reports(); }
+void CudaRank::poll_reports() { impl_->watch->poll_reports(); }
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }
 
 }  // namespace plait

@@ -93,7 +93,7 @@ class CudaRank {
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   void finish();
   // Ends the communicator where a kernel has given up by now, or ranks have made different calls. From any thread.
-  void look_at_reports();
+  void poll_reports();
   // Ends kernels that wait, soon. The host's failure record says why.
   void stop_waiting();
 

@@ -12,7 +12,7 @@ namespace plait {
 namespace {
 
 // Seldom enough to cost nothing, often enough that nobody spins long for a rank that is gone.
-constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+constexpr auto kPollInterval = std::chrono::milliseconds(20);
 
 // In memory that the GPU writes, the state last: where it is not kNone, all of it is there. To be read once, since of
 // messages another channel may be about to write the same.
@@ -51,7 +51,7 @@ struct BarrierText {
   const char* makes_another;
   const char* awaited;
 };
-constexpr BarrierText kBarrierTexts[kBarrierWays] = {
+constexpr BarrierText kBarrierTexts[kBarrierKinds] = {
     {"a barrier before or after copies", "makes another call",
      "to make the same call, or to have read this rank's buffer"},
     {"a send straight from buffer to buffer", "receives another message", "to have read this rank's buffer"},
@@ -73,17 +73,17 @@ Watchdog::Watchdog(CommunicatorState& state, Reports& reports, const WaitLimits&
       reports_(reports),
       limits_(limits),
       long_wait_(limits.notice_seconds),
-      looks_(kBetweenLooks, [this] { look(); }) {}
+      polling_(kPollInterval, [this] { poll(); }) {}
 
-void Watchdog::look_at_reports() {
+void Watchdog::poll_reports() {
   report_channels();
   report_messages();
   report_barriers();
   state_.compare_calls();
 }
 
-void Watchdog::look() {
-  look_at_reports();
+void Watchdog::poll() {
+  poll_reports();
   state_.look_after_peers();
   notice_long_waits();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;

@@ -23,10 +23,10 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   // Ends the communicator where a kernel has given up by now, or ranks have made different calls. From any thread.
-  void look_at_reports();
+  void poll_reports();
 
  private:
-  void look();
+  void poll();
   void report_channels();
   void report_messages();
   void report_barriers();
@@ -40,7 +40,7 @@ class Watchdog {
   std::optional<uint64_t> awaited_call_;  // which others have not made when it looked last,
   WaitClock clock_;                       // for so long
   LongWait long_wait_;
-  const Periodic looks_;  // the last to begin, and the first to end
+  const Periodic polling_;  // the last to begin, and the first to end
 };
 
 }  // namespace plait

@@ -58,7 +58,7 @@ bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
 // done that was enqueued on either GPU. And of two graphs of 20 copies, each of which waits for one of the other graph,
 // some never began, as though all copies between two GPUs were in one queue, one graph's before the other's. What is
 // not captured is enqueued once all ranks have come to the call, so behind all that it could wait for.
-bool AgreementWatch::takes(CopyEngineLock& turn, cudaStream_t stream) {
+bool AgreementWatch::can_lock(CopyEngineLock& lock, cudaStream_t stream) {
   if (sharing_ == ProcessSharing::kAll) {
     if (stream == nullptr || stream == cudaStreamLegacy) {
       note("ranks of one process make it on the default stream, where copies between their GPUs wait for too much");
@@ -69,7 +69,7 @@ bool AgreementWatch::takes(CopyEngineLock& turn, cudaStream_t stream) {
       return false;
     }
   }
-  if (turn.take()) return true;
+  if (lock.try_lock()) return true;
   note("another communicator of this process has copies under way on this GPU, or captured some");
   return false;
 }

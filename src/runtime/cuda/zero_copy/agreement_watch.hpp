@@ -39,7 +39,7 @@ class AgreementWatch {
   bool have_agreed(Meetings::Outcome outcome);
   // What this rank needs to be willing; else says why it is not.
   bool can_be_mapped(const BufferPlace& place);
-  bool takes(CopyEngineLock& turn, cudaStream_t stream);
+  bool can_lock(CopyEngineLock& lock, cudaStream_t stream);
 
  private:
   CommunicatorState& state_;

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kBarrierCopyThreads, 1)
     const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     for (unsigned c = blockIdx.y; c < launch.count; c += gridDim.y) {
       const PlacedCopy& copy = launch.copies[c];
-      copy_bytes<kAtOnce, FarEnd::kSource>(copy.to, copy.from, copy.bytes, thread, uint64_t{gridDim.x} * blockDim.x);
+      copy_bytes<kAtOnce, PeerSide::kSource>(copy.to, copy.from, copy.bytes, thread, uint64_t{gridDim.x} * blockDim.x);
     }
   });
 }

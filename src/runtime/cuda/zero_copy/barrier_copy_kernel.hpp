@@ -25,7 +25,7 @@ struct BarrierCopyGrid {
 // Fills `launch` but for its BarrierEndpoint. agreements[l]: of queue l. sources[r]: what is copied from of rank r, as
 // this rank's GPU addresses it. No CTAs where there is nothing to do. `processors`: SMs that may be kept busy.
 BarrierCopyGrid prepare_copies(const CopyQueues& copies, std::span<const uint64_t> agreements,
-                               std::span<const std::byte* const> sources, std::byte* output, int processors,
+                               std::span<const std::byte* const> sources, std::byte* output, int sm_count,
                                BarrierCopyLaunch& launch);
 
 inline constexpr int kBarrierCopyThreads = 512;

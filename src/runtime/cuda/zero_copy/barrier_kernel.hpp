@@ -20,7 +20,7 @@ struct BarrierOperation {
 // One queue's part: all with one peer, whose queue for this rank is the counterpart.
 struct BarrierQueue {
   static constexpr int kMostOperations = 4;
-  BarrierWay way = BarrierWay::kCollective;
+  BarrierKind kind = BarrierKind::kCollective;
   uint8_t peer = 0;
   uint8_t count = 0;
   uint32_t agreement = 0;  // its tag: that of the peer's queue, and of no other agreement for a long time

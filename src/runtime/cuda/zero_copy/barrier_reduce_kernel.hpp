@@ -26,7 +26,7 @@ struct BarrierReduceLaunch : BetweenBarriersLaunch {
 // Fills `launch` but for its BarrierEndpoint, and gives the CTAs that share the work, at most `processors`. inputs[r]:
 // the input of rank r, as this rank's GPU addresses it.
 unsigned prepare_reduce(const DeviceReduce& reduce, const Call& call, uint64_t agreement,
-                        std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                        std::span<const std::byte* const> inputs, std::byte* output, int sm_count,
                         BarrierReduceLaunch& launch);
 
 inline constexpr int kBarrierReduceThreads = 512;

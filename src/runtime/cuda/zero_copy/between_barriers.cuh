@@ -37,11 +37,11 @@ __device__ void between_barriers(const BetweenBarriersLaunch& launch, const Work
   const unsigned barrier_queue = threadIdx.x / kWarpThreads;
   const bool leads = threadIdx.x % kWarpThreads == 0 && barrier_queue < launch.queues;
   Barrier barrier(launch, launch.before[leads ? barrier_queue : 0]);
-  const bool speaks = blockIdx.x == 0 && blockIdx.y == 0;
-  if (!__syncthreads_and(!leads || barrier.pass(launch.before[barrier_queue], speaks))) return;
+  const bool signals = blockIdx.x == 0 && blockIdx.y == 0;
+  if (!__syncthreads_and(!leads || barrier.pass(launch.before[barrier_queue], signals))) return;
   work();
   const BarrierQueue& first = launch.before[0];
-  if (!arrives_last<then>(&launch.state->arrived[barrier_index(first.way, first.peer)]) || !leads) return;
+  if (!arrives_last<then>(&launch.state->arrived[barrier_index(first.kind, first.peer)]) || !leads) return;
   if (barrier.pass(launch.after[barrier_queue])) barrier.leave();
 }
 

@@ -21,7 +21,7 @@ class Copier {
  public:
   // The rank's device is current, here and when it ends; by then it is done with all copies. `failures`: of barriers,
   // by barrier_index(), as the GPU addresses them. `processors`: SMs that this rank may keep busy.
-  Copier(const DeviceRank& self, ChannelFailure* failures, int processors);
+  Copier(const DeviceRank& self, ChannelFailure* failures, int sm_count);
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
@@ -45,9 +45,9 @@ class Copier {
 
   const DeviceRank self_;
   ChannelFailure* const failures_;
-  const int processors_;
+  const int sm_count_;
   const ClearedMemory<BarrierState> state_;
-  SideStream beside_;  // for copies that wait for nobody
+  SideStream side_stream_;  // for copies that wait for nobody
 };
 
 }  // namespace plait

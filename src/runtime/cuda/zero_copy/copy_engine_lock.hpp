@@ -18,33 +18,33 @@ class CopyEngineLock {
   CopyEngineLock& operator=(const CopyEngineLock&) = delete;
 
   // False: it is another one's. It is this one's until one of the following.
-  bool take();
+  bool try_lock();
   // No copies follow.
-  void give_back();
+  void unlock();
   // The copies have been enqueued: until they are done, which is where `stream` is now.
-  void keep_until_done(cudaStream_t stream);
+  void unlock_when_done(cudaStream_t stream);
   // The copies are in a graph that may be launched at any time: until this object ends.
-  void keep();
+  void lock_for_good();
 
  private:
-  bool is_taken() const;
+  bool is_locked() const;
 
   const int device_;
-  bool taken_ = false;
-  bool kept_ = false;
+  bool locked_ = false;
+  bool locked_for_good_ = false;
   cudaEvent_t done_ = nullptr;  // the last copies
 };
 
 // Gives the turn back unless that was said to stay, whatever the reason.
 class CopyEngineLockGuard {
  public:
-  explicit CopyEngineLockGuard(CopyEngineLock& turn) : lock_(turn) {}
+  explicit CopyEngineLockGuard(CopyEngineLock& lock) : lock_(lock) {}
   ~CopyEngineLockGuard() {
-    if (!stays) lock_.give_back();
+    if (!keeps) lock_.unlock();
   }
   CopyEngineLockGuard(const CopyEngineLockGuard&) = delete;
   CopyEngineLockGuard& operator=(const CopyEngineLockGuard&) = delete;
-  bool stays = false;
+  bool keeps = false;
 
  private:
   CopyEngineLock& lock_;

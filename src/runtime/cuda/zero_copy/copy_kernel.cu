@@ -11,7 +11,7 @@ __global__ void __launch_bounds__(kCopyThreads, 1) run_copy(const __grid_constan
   const uint64_t thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   // Constant, so that the places of a thread's loads and stores differ by constants, which take no registers.
   constexpr uint64_t kThreads = uint64_t{kCopyCtas} * kCopyThreads;
-  copy_bytes<kAtOnce, FarEnd::kSource>(copy.to, copy.from, copy.bytes, thread, kThreads);
+  copy_bytes<kAtOnce, PeerSide::kSource>(copy.to, copy.from, copy.bytes, thread, kThreads);
 }
 
 }  // namespace

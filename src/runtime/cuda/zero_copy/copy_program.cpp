@@ -191,11 +191,11 @@ bool is_read(const Plan& plan, int rank, Buffer buffer) {
   return false;
 }
 
-BarrierQueue barrier(BarrierWay way, int peer, std::initializer_list<OpKind> operations) {
+BarrierQueue barrier(BarrierKind kind, int peer, std::initializer_list<OpKind> operations) {
   BarrierQueue queue;
-  queue.way = way;
+  queue.kind = kind;
   queue.peer = static_cast<uint8_t>(peer);
-  for (const OpKind kind : operations) queue.operations[queue.count++] = {kind};
+  for (const OpKind operation : operations) queue.operations[queue.count++] = {operation};
   return queue;
 }
 
@@ -235,19 +235,19 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
 CopyQueue sending_queue(int peer, bool beside_copy) {
   CopyQueue queue;
   if (beside_copy) {
-    queue.before = barrier(BarrierWay::kSend, peer, {OpKind::kSignal});
-    queue.after = barrier(BarrierWay::kSend, peer, {OpKind::kWait});
+    queue.before = barrier(BarrierKind::kSend, peer, {OpKind::kSignal});
+    queue.after = barrier(BarrierKind::kSend, peer, {OpKind::kWait});
   } else {
-    queue.before = barrier(BarrierWay::kSend, peer, {OpKind::kSignal, OpKind::kWait});
+    queue.before = barrier(BarrierKind::kSend, peer, {OpKind::kSignal, OpKind::kWait});
   }
   return queue;
 }
 
 CopyQueue receiving_queue(int peer, size_t bytes, bool by_kernel) {
   CopyQueue queue;
-  queue.before = barrier(BarrierWay::kReceive, peer, {OpKind::kWait});
+  queue.before = barrier(BarrierKind::kReceive, peer, {OpKind::kWait});
   queue.copies = {{peer, 0, 0, bytes}};
-  queue.after = barrier(BarrierWay::kReceive, peer, {OpKind::kSignal});
+  queue.after = barrier(BarrierKind::kReceive, peer, {OpKind::kSignal});
   queue.by_kernel = by_kernel;
   return queue;
 }

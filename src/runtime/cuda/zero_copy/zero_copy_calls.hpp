@@ -34,7 +34,7 @@ struct ZeroCopyCall {
 
 class ZeroCopyCalls {
  public:
-  ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& turn,
+  ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& lock,
                 const WaitLimits& limits);
 
   // Tells the others of this rank's buffers; never waits. False: it is not to be tried, and the call is over here.

@@ -23,12 +23,12 @@ namespace plait {
 
 // How a message may go, by its size alone, so that both ends have the same in mind.
 struct MessageRoute {
-  std::optional<Engine> direct;        // that copies; none: through the inbox
+  std::optional<Engine> zero_copy;     // that copies; none: through the inbox
   std::chrono::nanoseconds timeout{};  // with the other end
 };
 
 // What is performed straight from buffer to buffer, of the messages of one exchange.
-struct DirectExchange {
+struct ZeroCopyExchange {
   CopyQueues copies;
   std::vector<uint64_t> agreements;      // by queue
   std::vector<const std::byte*> inputs;  // by rank, as this rank's GPU addresses them
@@ -40,7 +40,7 @@ struct DirectExchange {
 
 class ZeroCopyMessages {
  public:
-  ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& turn,
+  ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& lock,
                    const WaitLimits& limits);
 
   // routes[m]: of messages[m]; both stay where they are until all is agreed on. False: inboxes carry all of them. Never
@@ -50,11 +50,11 @@ class ZeroCopyMessages {
   // as many. True: that was the last one. Throws what ended the communicator.
   bool advance();
   // After that. Nothing where inboxes carry all messages; else the copies follow.
-  std::optional<DirectExchange> conclude();
+  std::optional<ZeroCopyExchange> conclude();
 
  private:
   // A long message, and how far its ends have come with it.
-  struct End {
+  struct Endpoint {
     enum class Stage { kApart, kProposed, kMet, kAgreed };
     const PeerMessage* message = nullptr;
     const MessageRoute* route = nullptr;
@@ -76,17 +76,17 @@ class ZeroCopyMessages {
     bool has_met = false;
   };
 
-  std::vector<End> long_ones(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
-  std::span<End> round() { return std::span(ends_).subspan(round_.first, round_.next - round_.first); }
+  std::vector<Endpoint> long_messages(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
+  std::span<Endpoint> round() { return std::span(endpoints_).subspan(round_.first, round_.next - round_.first); }
   void begin_round();
   void meet();
-  void hear();
-  void propose(End& end);
-  bool can_be_willing(const End& end, BufferPlace& place);
-  Engine engine(const End& end) const;
-  bool can_do(End& end, std::span<const Proposal> proposals);
+  void conclude_round();
+  void propose(Endpoint& endpoint);
+  bool find_out_willing(const Endpoint& endpoint, BufferPlace& place);
+  Engine engine(const Endpoint& endpoint) const;
+  bool can_do(Endpoint& endpoint, std::span<const Proposal> proposals);
   // What the ends have agreed on, as copies.
-  DirectExchange agreed_copies() const;
+  ZeroCopyExchange agreed_copies() const;
 
   const int rank_;
   PeerBuffers& buffers_;
@@ -98,7 +98,7 @@ class ZeroCopyMessages {
   std::span<const PeerMessage> messages_;
   cudaStream_t stream_ = nullptr;
   bool captured_ = false;
-  std::vector<End> ends_;  // of long messages
+  std::vector<Endpoint> endpoints_;  // of long messages
   PeerBuffers::Use use_;
   Round round_;
 };

@@ -16,7 +16,7 @@ struct Made {
 };
 
 // Rank 0's launch. Buffers are addresses that nobody touches.
-Made make(Collective collective, int ranks, size_t count, int processors, bool in_place = false) {
+Made make(Collective collective, int ranks, size_t count, int sm_count, bool in_place = false) {
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = ranks;
@@ -31,7 +31,7 @@ Made make(Collective collective, int ranks, size_t count, int processors, bool i
   }
   Made made;
   const std::vector<uint64_t> agreements(program.queues.size(), 1);
-  made.grid = prepare_copies(program, agreements, inputs, output, processors, made.launch);
+  made.grid = prepare_copies(program, agreements, inputs, output, sm_count, made.launch);
   return made;
 }
 
@@ -50,12 +50,12 @@ TEST(BarrierCopies, ALongMessageKeepsFewSmsBusyAndAShortOneFewer) {
 
 // As where many ranks share a GPU: CTAs that others wait for must find room.
 TEST(BarrierCopies, TakeNoMoreCtasThanThereAreSms) {
-  for (const int processors : {1, 3, 8, 20}) {
+  for (const int sm_count : {1, 3, 8, 20}) {
     for (const int ranks : {2, 7, 16}) {
-      const BarrierCopyGrid grid = make(Collective::kAllToAll, ranks, size_t{1} << 20, processors).grid;
+      const BarrierCopyGrid grid = make(Collective::kAllToAll, ranks, size_t{1} << 20, sm_count).grid;
       EXPECT_GE(grid.ctas, 1u);
       EXPECT_GE(grid.rows, 1u);
-      EXPECT_LE(grid.ctas * grid.rows, static_cast<unsigned>(processors)) << ranks << " ranks";
+      EXPECT_LE(grid.ctas * grid.rows, static_cast<unsigned>(sm_count)) << ranks << " ranks";
     }
   }
 }

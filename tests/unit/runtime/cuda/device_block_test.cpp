@@ -46,8 +46,8 @@ TEST(DeviceBlock, RegionsAreApart) {
       ranges.push_back({BlockLayout::head_at(rank, channel), sizeof(uint64_t)});
     }
   }
-  ranges.push_back({BlockLayout::inboxes_at(), BlockLayout::kInboxBytes});
-  for (const BarrierWay way : {BarrierWay::kCollective, BarrierWay::kSend, BarrierWay::kReceive}) {
+  ranges.push_back({BlockLayout::fifos_at(), BlockLayout::kFifoBytes});
+  for (const BarrierKind way : {BarrierKind::kCollective, BarrierKind::kSend, BarrierKind::kReceive}) {
     for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
       ranges.push_back({BlockLayout::barrier_at(way, rank), sizeof(uint64_t)});
     }

@@ -71,10 +71,10 @@ TEST(LlProgram, OneShotIsTwoSteps) {
   EXPECT_EQ(program.steps.size(), 2u);
   EXPECT_EQ(program.places.size(), 8u);
   // The caller's places: the input for each copy and for the reduce, and the output.
-  ASSERT_EQ(program.callers.size(), 4u);
-  for (const LlProgram::UserPlace& place : program.callers) EXPECT_EQ(place.output, place.is_destination);
-  EXPECT_EQ(program.callers[3].place, 4);
-  EXPECT_TRUE(program.callers[3].is_destination);
+  ASSERT_EQ(program.user_places.size(), 4u);
+  for (const LlProgram::UserPlace& place : program.user_places) EXPECT_EQ(place.output, place.is_destination);
+  EXPECT_EQ(program.user_places[3].place, 4);
+  EXPECT_TRUE(program.user_places[3].is_destination);
   EXPECT_TRUE(program.words_are_aligned);
 }
 
@@ -85,9 +85,9 @@ TEST(LlProgram, CopiesAreJoined) {
   EXPECT_EQ(scatter.sources, 3);
   EXPECT_EQ(scatter.destinations, 3);
   for (uint16_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(program.callers[i].place, i);
-    EXPECT_FALSE(program.callers[i].is_destination);
-    EXPECT_FALSE(program.callers[i].output);
+    EXPECT_EQ(program.user_places[i].place, i);
+    EXPECT_FALSE(program.user_places[i].is_destination);
+    EXPECT_FALSE(program.user_places[i].output);
     EXPECT_TRUE(is_flagged(places_of(program, program.last.first)[i].destination));
   }
 }
@@ -121,7 +121,7 @@ TEST(LlProgram, NoStepWaitsForWhatItStores) {
           if (is_flagged(place.source)) awaited.insert(place.source);
           writes |= is_flagged(place.destination);
         }
-        for (const LlProgram::UserPlace& place : program.callers) {
+        for (const LlProgram::UserPlace& place : program.user_places) {
           reads_own |= !place.is_destination && size_t{place.place} >> program.group_shift == step;
         }
         // One packet may be forwarded to several places, but only it.

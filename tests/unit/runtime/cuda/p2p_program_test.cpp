@@ -17,8 +17,8 @@ PeerMessage message(Kind kind, int peer, size_t bytes) { return {kind, peer, Dat
 TEST(FifoShape, InboxesFitIntoTheBlockApartFromEachOther) {
   for (int ranks = 2; ranks <= kMostDeviceRanks; ++ranks) {
     for (const int sharing : {1, 2, ranks}) {
-      for (const int processors : {40, 132}) {
-        const FifoShape shape = FifoShape::of(ranks, sharing, processors);
+      for (const int sm_count : {40, 132}) {
+        const FifoShape shape = FifoShape::of(ranks, sharing, sm_count);
         ASSERT_GT(shape.channels, 0u);
         ASSERT_LE(shape.channels, static_cast<uint32_t>(kMostMessageChannels));
         EXPECT_EQ(shape.slots & (shape.slots - 1), 0u);
@@ -26,11 +26,11 @@ TEST(FifoShape, InboxesFitIntoTheBlockApartFromEachOther) {
         EXPECT_GE(shape.data_bytes, 512u);
         EXPECT_LE(shape.data_bytes + kSlotHeader, shape.slot_bytes);
         for (int to = 0; to < ranks; ++to) {
-          size_t end = BlockLayout::inboxes_at();
+          size_t end = BlockLayout::fifos_at();
           for (int from = 0; from < ranks; ++from) {
             if (from == to) continue;
-            EXPECT_GE(shape.inbox_at(from, to), end);
-            end = shape.inbox_at(from, to) + shape.fifo_bytes();
+            EXPECT_GE(shape.fifo_at(from, to), end);
+            end = shape.fifo_at(from, to) + shape.fifo_bytes();
           }
           EXPECT_LE(end, BlockLayout::total_bytes());
         }

@@ -58,11 +58,11 @@ TEST(QueueProgram, JoinsSignalsWaitsAndCopies) {
                                      OpKind::kWait,   OpKind::kReduce, OpKind::kSignal};
   ASSERT_GE(kinds.size(), start.size());
   EXPECT_TRUE(std::equal(start.begin(), start.end(), kinds.begin()));
-  EXPECT_EQ(program.operations[program.last[0].first].together, 3);
-  EXPECT_TRUE(program.operations[program.last[0].first + 1].is_done_before);
-  EXPECT_TRUE(program.operations[program.last[0].first + 2].is_done_before);
-  EXPECT_TRUE(program.last[0].end.hears_everyone);
-  EXPECT_FALSE(program.last[0].end.is_awaited);
+  EXPECT_EQ(program.operations[program.last[0].first].batch, 3);
+  EXPECT_TRUE(program.operations[program.last[0].first + 1].is_batched);
+  EXPECT_TRUE(program.operations[program.last[0].first + 2].is_batched);
+  EXPECT_TRUE(program.last[0].end.implicit_ack);
+  EXPECT_FALSE(program.last[0].end.needs_ack);
 }
 
 // A reduce that reads what the reduce before it wrote: other threads may have written it.
@@ -206,7 +206,7 @@ TEST(QueueProgram, CopiesThatWaitDoNotHoldUpWhatOthersWaitFor) {
   ASSERT_TRUE(can_carry_flags(plan, DataType::kFloat32));
   for (const Protocol protocol : {Protocol::kLl, Protocol::kLl128}) {
     const QueueProgram program = make(plan, sum_of(100, Collective::kAllGather), {protocol, 1, 64}).program;
-    for (const DeviceOperation& operation : program.operations) EXPECT_EQ(operation.together, 1);
+    for (const DeviceOperation& operation : program.operations) EXPECT_EQ(operation.batch, 1);
   }
 }
 
@@ -228,7 +228,7 @@ TEST(QueueProgram, AllRanksAreAwaitedWhereAnyHasSeveralQueues) {
     const Call call{Collective::kBarrier, DataType::kUint8, ReduceOp::kSum, 0, 0};
     const QueueProgram program = make(plan, call, {Protocol::kSimple, 1, 64}, rank).program;
     for (int queue = 0; queue < program.queues; ++queue) {
-      EXPECT_EQ(program.last[queue].end, (EpochEnd{.hears_everyone = false, .is_awaited = true})) << rank;
+      EXPECT_EQ(program.last[queue].end, (EpochEnd{.implicit_ack = false, .needs_ack = true})) << rank;
     }
   }
 }

@@ -57,7 +57,7 @@ class World {
     struct Running {
       size_t rank;
       uint64_t slice;
-      int taking = kGives;
+      int phase = kGives;
     };
     std::vector<Running> running;
     for (size_t rank = 0; rank < made_.size(); ++rank) {
@@ -66,12 +66,12 @@ class World {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
       for (Running& it : running) {
-        if (it.taking >= slice_of(it.rank, it.slice).takings || !can_run(it.rank, it.slice, it.taking)) continue;
-        run(it.rank, it.slice, it.taking++);
+        if (it.phase >= slice_of(it.rank, it.slice).phase_count || !can_run(it.rank, it.slice, it.phase)) continue;
+        run(it.rank, it.slice, it.phase++);
         goes_on = true;
       }
     }
-    for (const Running& it : running) EXPECT_EQ(it.taking, slice_of(it.rank, it.slice).takings) << "waits for ever";
+    for (const Running& it : running) EXPECT_EQ(it.phase, slice_of(it.rank, it.slice).phase_count) << "waits for ever";
   }
 
   const std::vector<uint64_t>& input(int rank) const { return inputs_[static_cast<size_t>(rank)]; }
@@ -86,18 +86,18 @@ class World {
     return is_full(rank, number) ? steps.full : steps.last;
   }
 
-  bool can_run(size_t rank, uint64_t number, int taking) const {
+  bool can_run(size_t rank, uint64_t number, int phase) const {
     const TwoShotSteps::Slice& slice = slice_of(rank, number);
-    for (int place = 0; taking != kGives && place < slice.taken[taking].places; ++place) {
-      const uint64_t from = slice.places[taking][place].addresses[TwoShotPlace::kTaken];
-      for (uint32_t word = 0; is_flagged(from) && word < slice.taken_of[taking][place].words; ++word) {
+    for (int place = 0; phase != kGives && place < slice.phases[phase].places; ++place) {
+      const uint64_t from = slice.places[phase][place].addresses[TwoShotPlace::kReceive];
+      for (uint32_t word = 0; is_flagged(from) && word < slice.received_extents[phase][place].words; ++word) {
         if (!packets_.contains({without_flag(from), number, word})) return false;
       }
     }
     return true;
   }
 
-  void run(size_t rank, uint64_t number, int taking) {
+  void run(size_t rank, uint64_t number, int phase) {
     const bool full = is_full(rank, number);
     const TwoShotSteps::Slice& slice = slice_of(rank, number);
     const TwoShotProgram& program = *made_[rank].program;
@@ -108,39 +108,39 @@ class World {
       const auto at = [&](int of, int place, TwoShotPlace::Field field) -> uint64_t* {
         return find(rank, full, of, static_cast<size_t>(place), field, number, word);
       };
-      if (taking == kGives) {
-        for (int place = 0; place < slice.given; ++place) {
-          if (word >= slice.given_of[place].words) continue;
-          *at(0, place, TwoShotPlace::kGivenTo) = *at(0, place, TwoShotPlace::kGiven);
+      if (phase == kGives) {
+        for (int place = 0; place < slice.sent; ++place) {
+          if (word >= slice.sent_extents[place].words) continue;
+          *at(0, place, TwoShotPlace::kSendTo) = *at(0, place, TwoShotPlace::kSend);
         }
         continue;
       }
-      const TwoShotSteps::Taking& taken = slice.taken[taking];
-      const TwoShotSteps::Extent* const extents = slice.taken_of[taking];
+      const TwoShotSteps::Phase& received = slice.phases[phase];
+      const TwoShotSteps::Extent* const extents = slice.received_extents[phase];
       uint64_t sum = 0;
-      for (int place = 0; place < taken.places; ++place) {
+      for (int place = 0; place < received.places; ++place) {
         if (word >= extents[place].words) continue;
-        const uint64_t value = *at(taking, place, TwoShotPlace::kTaken);
+        const uint64_t value = *at(phase, place, TwoShotPlace::kReceive);
         sum += value;
-        if (taken.combined == 0) *at(taking, place, TwoShotPlace::kTakenTo) = value;
+        if (received.combined == 0) *at(phase, place, TwoShotPlace::kReceiveTo) = value;
       }
-      for (int place = 0; place < taken.results; ++place) {
-        if (word < extents[place].words) *at(taking, place, TwoShotPlace::kTakenTo) = sum;
+      for (int place = 0; place < received.results; ++place) {
+        if (word < extents[place].words) *at(phase, place, TwoShotPlace::kReceiveTo) = sum;
       }
     }
   }
 
   // Null where the place has none.
-  uint64_t* find(size_t rank, bool full, int taking, size_t place, TwoShotPlace::Field field, uint64_t slice,
+  uint64_t* find(size_t rank, bool full, int phase, size_t place, TwoShotPlace::Field field, uint64_t slice,
                  uint32_t word) {
     const TwoShotProgram& program = *made_[rank].program;
-    for (const TwoShotProgram::UserPlace& it : program.callers) {
-      if (it.full != full || it.taking != taking || it.place != place || it.field != field) continue;
+    for (const TwoShotProgram::UserPlace& it : program.user_places) {
+      if (it.full != full || it.phase != phase || it.place != place || it.field != field) continue;
       std::vector<uint64_t>& buffer = it.output ? outputs_[rank] : inputs_[rank];
       const uint64_t byte = it.offset + slice * made_[rank].queue.slice_bytes + word * sizeof(uint64_t);
       return &buffer.at(byte / sizeof(uint64_t));
     }
-    const uint64_t address = (full ? program.steps.full : program.steps.last).places[taking][place].addresses[field];
+    const uint64_t address = (full ? program.steps.full : program.steps.last).places[phase][place].addresses[field];
     if (address == 0) return nullptr;
     EXPECT_TRUE(is_flagged(address));
     return &packets_[{without_flag(address), slice, word}];
@@ -247,17 +247,17 @@ TEST(TwoShotProgram, SaysWhetherWordsAreWhole) {
     return make(algorithm, call, 4, 0).program.value();
   };
   Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
-  EXPECT_TRUE(program("one_shot(store)", call).is_whole);
+  EXPECT_TRUE(program("one_shot(store)", call).is_aligned);
   EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 256u);
   call.count = 63;  // half a word at the end
-  EXPECT_FALSE(program("one_shot(store)", call).is_whole);
+  EXPECT_FALSE(program("one_shot(store)", call).is_aligned);
   EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 252u);
-  EXPECT_EQ(program("one_shot(store)", call).steps.last.taken_of[0][3].bytes(), 252u);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.received_extents[0][3].bytes(), 252u);
   call = {Collective::kAllGather, DataType::kInt8, ReduceOp::kSum, 0, 13};
-  EXPECT_FALSE(program("flat(store)", call).is_whole);
-  EXPECT_EQ(program("flat(store)", call).steps.last.given_of[3].bytes(), 13u);
+  EXPECT_FALSE(program("flat(store)", call).is_aligned);
+  EXPECT_EQ(program("flat(store)", call).steps.last.sent_extents[3].bytes(), 13u);
   call.count = 16;
-  EXPECT_TRUE(program("flat(store)", call).is_whole);
+  EXPECT_TRUE(program("flat(store)", call).is_aligned);
 }
 
 // What is forwarded out of the output has come in the same call: the kernel would load it too early.
@@ -274,11 +274,11 @@ TEST(TwoShotProgram, WhoForwardsIsNone) {
   const Call call{Collective::kBroadcast, DataType::kUint64, ReduceOp::kSum, 0, 1};
   // Gives its input, takes its output.
   program.places = {{0, kPacket}, {kPacket, 0}};
-  program.callers = {{0, false, false, 0}, {1, true, true, 0}};
+  program.user_places = {{0, false, false, 0}, {1, true, true, 0}};
   EXPECT_TRUE(make_two_shot_program(program, 1, call).has_value());
   // Takes its output, gives it on.
   program.places = {{kPacket, 0}, {0, kPacket}};
-  program.callers = {{0, true, true, 0}, {1, false, true, 0}};
+  program.user_places = {{0, true, true, 0}, {1, false, true, 0}};
   EXPECT_FALSE(make_two_shot_program(program, 1, call).has_value());
 }
 

@@ -70,7 +70,7 @@ std::string failure_from(const std::function<void(Reports&)>& write, ProcessShar
   State state(sharing);
   auto reports = std::make_unique<Reports>();
   write(*reports);
-  Watchdog(state, *reports, {}).look_at_reports();
+  Watchdog(state, *reports, {}).poll_reports();
   const std::optional<Error> failure = state.failure();
   return failure ? join(name(failure->code()), ": ", failure->what()) : "";
 }
@@ -155,14 +155,14 @@ TEST(Watchdog, Messages) {
 }
 
 TEST(Watchdog, Barriers) {
-  const auto at_barrier = [](BarrierWay way, ChannelFailure::State state) {
+  const auto at_barrier = [](BarrierKind way, ChannelFailure::State state) {
     return failure_from([&](Reports& reports) { reports.barriers[barrier_index(way, 3)] = failure_of(state); });
   };
-  EXPECT_EQ(at_barrier(BarrierWay::kCollective, ChannelFailure::kOtherCall),
+  EXPECT_EQ(at_barrier(BarrierKind::kCollective, ChannelFailure::kOtherCall),
             join(name(ErrorCode::kMismatch),
                  ": rank 1, in a barrier before or after copies: rank 3 makes another call at the same time; what each "
                  "rank called"));
-  EXPECT_EQ(at_barrier(BarrierWay::kReceive, ChannelFailure::kTimedOut),
+  EXPECT_EQ(at_barrier(BarrierKind::kReceive, ChannelFailure::kTimedOut),
             join(name(ErrorCode::kTimeout),
                  ": rank 1, in a receive straight from buffer to buffer, waited longer than PLAIT_TIMEOUT_SEC allows "
                  "for rank 3 to send (signals awaited: 8, come: 6); what each rank called"));
