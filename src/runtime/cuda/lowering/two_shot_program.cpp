@@ -1,4 +1,4 @@
-// Recognizes two-shot calls.
+// Recognises two-shot calls.
 #include "runtime/cuda/lowering/two_shot_program.hpp"
 
 #include <algorithm>
@@ -6,16 +6,15 @@
 namespace plait {
 namespace {
 
-// An address, or where the caller's will be.
+// An LL address, or where an address in a user buffer will be.
 struct Address {
   uint64_t ll = 0;
-  const LlProgram::UserPlace* user_places = nullptr;
+  const LlProgram::UserPlace* user = nullptr;
 
-  bool exists() const { return ll != 0 || user_places != nullptr; }
+  bool exists() const { return ll != 0 || user != nullptr; }
   bool operator==(const Address& other) const {
-    if (ll != other.ll || (user_places == nullptr) != (other.user_places == nullptr)) return false;
-    return user_places == nullptr ||
-           (user_places->output == other.user_places->output && user_places->offset == other.user_places->offset);
+    if (ll != other.ll || (user == nullptr) != (other.user == nullptr)) return false;
+    return user == nullptr || (user->output == other.user->output && user->offset == other.user->offset);
   }
 };
 
@@ -24,7 +23,7 @@ struct Pair {
   TwoShotSteps::Extent extent;
 };
 
-// The steps of a slice, sorted into what is given and what is taken.
+// Sorts the steps of a slice into what is sent and what is received in each phase.
 class Sorter {
  public:
   Sorter(const LlProgram& program, const SliceProgram& slice, DataType type)
@@ -38,7 +37,7 @@ class Sorter {
   };
 
   bool is_two_shot() const { return is_two_shot_; }
-  // Of the place that has most.
+  // The extent of the largest place.
   const TwoShotSteps::Extent& most() const { return most_; }
   bool has_full_words() const { return has_full_words_; }
   bool is_one_step() const { return is_one_step_; }
@@ -69,9 +68,7 @@ class Sorter {
     }
     const auto from_ll = [](const Pair& pair) { return pair.from.ll != 0; };
     const auto to_ll = [](const Pair& pair) { return pair.to.ll != 0; };
-    const auto from_output = [](const Pair& pair) {
-      return pair.from.user_places != nullptr && pair.from.user_places->output;
-    };
+    const auto from_output = [](const Pair& pair) { return pair.from.user != nullptr && pair.from.user->output; };
     const TwoShotSteps::Extent extent = extent_of(step);
     for (Pair& pair : pairs) pair.extent = extent;
     is_one_step_ = is_one_step_ && (most_.words == 0 || most_.bytes() == extent.bytes());
@@ -80,7 +77,7 @@ class Sorter {
     if (step.divisor != 0) {
       is_two_shot_ = false;
     } else if (phases_.empty()) {
-      // What is the caller's is loaded before anything is stored, so it must be what it was at the start.
+      // The kernel loads from user buffers before it stores anything, so no step before may have changed them.
       is_two_shot_ = is_two_shot_ && (sent_.empty() || std::none_of(pairs.begin(), pairs.end(), from_output));
       if (is_copy && std::none_of(pairs.begin(), pairs.end(), from_ll)) {
         sent_.insert(sent_.end(), pairs.begin(), pairs.end());
@@ -89,7 +86,7 @@ class Sorter {
         add_phase(step, pairs, is_copy);
       }
     } else {
-      // What has been taken before must not be what is taken here.
+      // The second phase receives only from peers and into user buffers.
       is_two_shot_ = is_two_shot_ && is_copy && std::all_of(pairs.begin(), pairs.end(), from_ll) &&
                      std::none_of(pairs.begin(), pairs.end(), to_ll);
       is_one_step_ = false;
@@ -120,7 +117,7 @@ class Sorter {
     for (const LlProgram::UserPlace& it : program_.user_places) {
       if (it.place < first || it.place >= first + width) continue;
       Pair& pair = pairs[it.place - first];
-      (it.is_destination ? pair.to : pair.from).user_places = &it;
+      (it.is_destination ? pair.to : pair.from).user = &it;
     }
     while (!pairs.empty() && !pairs.back().from.exists() && !pairs.back().to.exists()) pairs.pop_back();
     return pairs;
@@ -138,9 +135,9 @@ void put(TwoShotProgram& program, bool full, size_t phase, size_t place, TwoShot
          const Address& address) {
   TwoShotSteps::Slice& slice = full ? program.steps.full : program.steps.last;
   slice.places[phase][place].addresses[field] = address.ll;
-  if (address.user_places == nullptr) return;
+  if (address.user == nullptr) return;
   program.user_places.push_back({full, static_cast<uint8_t>(phase), static_cast<uint8_t>(place), field,
-                                 address.user_places->output, address.user_places->offset});
+                                 address.user->output, address.user->offset});
 }
 
 void write(TwoShotProgram& program, bool full, const Sorter& from, const EpochEnd& end) {

@@ -130,8 +130,9 @@ void PeerBuffers::poll() {
   if (cudaSetDevice(device_) != cudaSuccess) return;
   const RelaxedCapture relaxed;
   // Unmapping waits until the GPU is idle, and blocks all launches of this process meanwhile.
-  const bool done = !check_exports(memory_left()) ||
-                    CallOrder::while_none_runs(throttle_.for_try(std::chrono::steady_clock::now()), [&] { let_go(); });
+  const bool done =
+      !check_exports(memory_left()) ||
+      CallOrder::while_none_runs(throttle_.for_try(std::chrono::steady_clock::now()), [&] { unmap_due(); });
   if (done) throttle_.reset();
 }
 
@@ -140,23 +141,23 @@ bool PeerBuffers::check_exports(const MemoryLeft& left) {
   const std::scoped_lock lock(mutex_);
   withdraw_freed();
   check_memory(left);
-  return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_to_go(it); });
+  return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_due(it); });
 }
 
-void PeerBuffers::let_go() {
-  std::vector<std::shared_ptr<std::byte>> going;
+void PeerBuffers::unmap_due() {
+  std::vector<std::shared_ptr<std::byte>> due;
   {
     const std::scoped_lock lock(mutex_);
     for (auto it = mapped_.begin(); it != mapped_.end();) {
-      if (!is_to_go(*it)) {
+      if (!is_due(*it)) {
         ++it;
         continue;
       }
-      if (it->second.start != nullptr) going.push_back(std::move(it->second.start));
+      if (it->second.start != nullptr) due.push_back(std::move(it->second.start));
       it = mapped_.erase(it);
     }
   }
-  for (const auto& start : going) cudaIpcCloseMemHandle(start.get());
+  for (const auto& start : due) cudaIpcCloseMemHandle(start.get());
 }
 
 // Tells the other ranks which exported allocations this rank has freed.
@@ -197,7 +198,7 @@ bool PeerBuffers::is_freed(const Mapped& it) const {
 }
 
 // Whether this rank has to unmap the allocation now; not while a call is about to use it.
-bool PeerBuffers::is_to_go(const Mapped& it) const {
+bool PeerBuffers::is_due(const Mapped& it) const {
   const auto& [key, mapping] = it;
   if (mapping.start.use_count() > 1) return false;
   if (is_freed(it)) return true;

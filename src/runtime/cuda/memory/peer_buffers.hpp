@@ -94,7 +94,7 @@ class PeerBuffers {
   void check_memory(const MemoryLeft& left);
   bool memory_is_scarce() const;
   bool is_freed(const Mapped& it) const;
-  bool is_to_go(const Mapped& it) const;
+  bool is_due(const Mapped& it) const;
   bool has_freed(int rank) const;
   void start_keeper();
 
@@ -103,7 +103,7 @@ class PeerBuffers {
   void poll();
   static MemoryLeft memory_left();
   bool check_exports(const MemoryLeft& left);
-  void let_go();
+  void unmap_due();
 
   const int device_;
   const int rank_;
