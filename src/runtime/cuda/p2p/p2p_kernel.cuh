@@ -1,4 +1,4 @@
-// What an exchange does on a GPU.
+// The kernel of sends and receives: moves messages through FIFOs.
 #pragma once
 
 #include "runtime/cuda/device/bounded_spin.cuh"
@@ -8,10 +8,10 @@
 
 namespace plait {
 
-inline constexpr int kP2pLoads = 4;  // of a thread, under way at once
+inline constexpr int kP2pLoads = 4;  // loads of a thread that are under way at once
 
-// One channel at one end of a fifo: copying warps, and a last one that tells the other end. Members are the same in
-// all threads.
+// One channel at one end of a FIFO: warps that copy, and a last warp that signals to the other end. Members have the
+// same values in all threads.
 class FifoEndpoint {
  public:
   __device__ FifoEndpoint(const P2pLaunch& launch, const MessageRow& row, int* gave_up)
@@ -33,7 +33,7 @@ class FifoEndpoint {
   __device__ bool perform(const DeviceMessage& message) {
     const uint64_t stride = static_cast<uint64_t>(message.piece_bytes) * launch_.shape.channels;
     uint64_t offset = static_cast<uint64_t>(message.piece_bytes) * channel_;
-    bool is_first = channel_ == 0;  // a message without bytes has a piece, too
+    bool is_first = channel_ == 0;  // even an empty message has one piece
     for (; offset < message.bytes || is_first; offset += stride, is_first = false) {
       if (threadIdx.x >= copying_) {
         ptx::barrier_sync(slot() + 1, blockDim.x);
@@ -54,17 +54,17 @@ class FifoEndpoint {
   }
 
  private:
-  // That the next piece goes through.
+  // The slot of the next piece.
   __device__ uint32_t slot() const { return static_cast<uint32_t>(pieces_) & (launch_.shape.slots - 1); }
 
-  // Of a CTA's 16 barriers the first is __syncthreads(), and one is for each slot, where copying warps only arrive:
-  // they go on while the signalling warp waits for them, and for their stores to have come where they go. No warp comes
-  // to a slot's barrier again before the signalling warp has left it, as for that the peer must have answered the piece
-  // that was in the slot, which only the signalling warp lets it do (tell()).
+  // A CTA has 16 named barriers. The first is __syncthreads(), and each slot has one. The copying warps only arrive
+  // there and go on, while the signalling warp waits for them, and for their stores to reach their destination. No warp
+  // comes to a slot's barrier again before the signalling warp has left it: the slot is used again only after the peer
+  // has answered its piece, which it can do only after the signalling warp has signalled (tell()).
   static constexpr int kCopyBarrier = 15;
   static_assert(kSlots < kCopyBarrier);
 
-  // A piece, by all copying warps. False: given up.
+  // Copies a piece, with all copying warps. False: given up.
   __device__ bool move(const DeviceMessage& message, uint64_t offset, std::byte* slot) {
     const uint64_t left = message.bytes - offset;
     const uint32_t bytes = left < message.piece_bytes ? static_cast<uint32_t>(left) : message.piece_bytes;
@@ -86,8 +86,8 @@ class FifoEndpoint {
     return true;
   }
 
-  // By the signalling warp, after all others have arrived. Whoever takes out of a slot has used what was loaded by
-  // then, and the sender may store again: that needs no release.
+  // Signals, by the signalling warp, after all others have arrived. A receiver needs no release: all values that it
+  // loaded from the slot have been used by then, so the sender may store there again.
   __device__ void tell(uint64_t count) const {
     if (row_.sends) {
       ptx::store_release(tail_, count);
@@ -96,7 +96,7 @@ class FifoEndpoint {
     }
   }
 
-  // For all copying warps. One thread looks for all: where many look, what they look for is slow to arrive.
+  // Waits, in all copying warps. One thread polls for all: polling by many threads slows down the arrival of the flag.
   __device__ bool await(const std::byte* word, uint64_t count) const {
     return ptx::barrier_and<kCopyBarrier>(threadIdx.x != 0 || count == 0 || comes(word, count), copying_);
   }
@@ -112,7 +112,7 @@ class FifoEndpoint {
     report(gave_up_ + slot(), to, {.state = why, .peer = row_.peer, .expected_epoch = expected, .seen_epoch = seen});
   }
 
-  // Several channels may report the same row, and their words mix: each is true of one.
+  // Several channels may report the same row, and their words may mix: each word is true for one of them.
   static __device__ __noinline__ void report(int* gave_up, ChannelFailure* to, ChannelFailure failure) {
     *static_cast<volatile int*>(gave_up) = 1;
     report_wait(to, failure);
@@ -122,8 +122,8 @@ class FifoEndpoint {
   const MessageRow& row_;
   const uint32_t channel_;
   const uint32_t copying_;  // threads
-  int* const gave_up_;      // shared memory, for each slot: the copying warps gave up at the piece for it
-  uint64_t pieces_;         // so far
+  int* const gave_up_;      // in shared memory, by slot: whether the copying warps gave up at its piece
+  uint64_t pieces_;         // sent or received so far
   std::byte* slots_;
   std::byte* tail_;
   std::byte* head_;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kMostP2pThreads, 1) run_p2p(const __grid_const
   const MessageRow& row = launch.rows[blockIdx.y];
   FifoEndpoint end(launch, row, gave_up);
   if (threadIdx.x < kSlots) gave_up[threadIdx.x] = 0;
-  __syncthreads();  // before anyone leaves, too
+  __syncthreads();  // also before any thread returns
   for (int m = row.first; m < row.first + row.count; ++m) {
     if (!end.perform(launch.messages[m])) return;
   }
