@@ -1,4 +1,4 @@
-// A thread at a barrier: it signals and waits for a queue that copies, within bounds.
+// One thread's part in a barrier: it signals and waits for a queue whose copies others perform. Waits are bounded.
 #pragma once
 
 #include "runtime/cuda/device/bounded_spin.cuh"
@@ -7,10 +7,10 @@
 
 namespace plait {
 
-// A word counts the signals that came so far, and its tag is that of the agreement that the last one is of.
+// A flag counts the signals so far; its tag identifies the agreement that the last signal belongs to.
 class Barrier {
  public:
-  // All parts of `queue`'s queue have its way, its peer and its agreement.
+  // All parts of a queue have the same kind, peer and agreement as `queue`.
   __device__ Barrier(const BarrierEndpoint& end, const BarrierQueue& queue)
       : end_(end),
         kind_(queue.kind),
@@ -20,15 +20,15 @@ class Barrier {
         sent_(end.state->sent[index_]),
         awaited_(end.state->awaited[index_]) {}
 
-  // False: given up, and reported. Of several threads that pass for one queue, all of which count alike, one `speaks`:
-  // it signals.
+  // Performs the operations of `queue`. False: given up, and reported. If several threads do this for one queue, all
+  // count, but only one of them `signals`.
   __device__ bool pass(const BarrierQueue& queue, bool signals = true) {
     signals_ = signals;
     int next = 0;
     return advance_queue(queue.operations, queue.count, next, *this) == QueueState::kDone;
   }
 
-  // What the next launch goes on from. Only one thread, and after all others have begun.
+  // Stores the counts for the next launch. Only for one thread, after all threads have constructed theirs.
   __device__ void leave() const {
     end_.state->sent[index_] = sent_;
     end_.state->awaited[index_] = awaited_;
@@ -36,7 +36,7 @@ class Barrier {
 
   __device__ void reduce(const BarrierOperation&) const {}
 
-  // What this rank has written or read before, its stream or its CTA has completed.
+  // The stream or the CTA has completed all earlier reads and writes of this rank.
   __device__ void signal(const BarrierOperation&) {
     ++sent_;
     if (!signals_) return;

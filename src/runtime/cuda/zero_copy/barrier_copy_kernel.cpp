@@ -1,4 +1,4 @@
-// From a program of copies to launches.
+// Prepares launches of copies between two barriers.
 #include "runtime/cuda/zero_copy/barrier_copy_kernel.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace plait {
 
-// What comes from other ranks first, so that the CTAs that begin last need no link.
+// Copies from other ranks come first, so that the CTAs that start last need no link.
 BarrierCopyGrid prepare_copies(const CopyQueues& copies, std::span<const uint64_t> agreements,
                                std::span<const std::byte* const> sources, std::byte* output, int sm_count,
                                BarrierCopyLaunch& launch) {

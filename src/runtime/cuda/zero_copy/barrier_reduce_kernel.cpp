@@ -1,4 +1,4 @@
-// From a reduce to its launch.
+// Prepares launches of a reduce between two barriers.
 #include "runtime/cuda/zero_copy/barrier_reduce_kernel.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace plait {
 
 template <DataType type>
-const void* barrier_reduce_kernel_of(bool is_aligned);  // of the files with kernels
+const void* barrier_reduce_kernel_of(bool is_aligned);  // defined in the .cu files
 
 const void* barrier_reduce_kernel(DataType type, bool is_aligned) {
   return by_type(type, [&]<DataType known>() { return barrier_reduce_kernel_of<known>(is_aligned); });

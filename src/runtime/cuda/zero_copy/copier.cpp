@@ -12,7 +12,7 @@
 namespace plait {
 namespace {
 
-// What a rank copies to itself.
+// Copies within a rank, on a fork.
 void put(StreamFork& fork, const PlacedCopy& copy, bool by_kernel) {
   if (by_kernel) {
     PlacedCopy argument = copy;
@@ -40,7 +40,7 @@ void Copier::enqueue(const CopyQueues& copies, std::span<const uint64_t> agreeme
     launch_in_one(copies, agreements, sources, output, stream);
     return;
   }
-  std::optional<StreamFork> fork;  // of copies that wait for nobody
+  std::optional<StreamFork> fork;  // for copies that wait for no other rank
   for (const CopyQueue& queue : copies.queues) {
     if (queue.before.count > 0) continue;
     for (const PlacedCopy& copy : place(queue, sources, output)) {

@@ -8,15 +8,15 @@
 namespace plait {
 namespace {
 
-// Whose turn it is, by device. Of the whole process, as the driver's queues are. `mutex` also guards what a
-// CopyEngineLock remembers.
+// Who holds the lock of each device, for the whole process, because the driver's queues are per process. `mutex` also
+// guards the members of every CopyEngineLock.
 struct Owners {
   std::mutex mutex;
   std::map<int, CopyEngineLock*> by_device;
 };
 
 Owners& owners() {
-  static Owners& all = *new Owners;  // for good: static destructors of a program still make calls
+  static Owners& all = *new Owners;  // never destroyed: static destructors of a program still make calls
   return all;
 }
 
@@ -39,7 +39,7 @@ bool CopyEngineLock::is_locked() const {
   if (locked_for_good_ || locked_) return true;
   const RelaxedCapture relaxed;
   const cudaError_t state = cudaEventQuery(done_);
-  if (state != cudaSuccess) cudaGetLastError();  // that it is not done is no error
+  if (state != cudaSuccess) cudaGetLastError();  // "not ready" is no error
   return state == cudaErrorNotReady;
 }
 

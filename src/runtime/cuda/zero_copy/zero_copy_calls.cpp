@@ -14,7 +14,7 @@ static_assert(kMostOfferingRanks >= kMostDeviceRanks);
 
 bool begins_at_vector(const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % kVectorBytes == 0; }
 
-// Whether SMs copy what the rank has for itself.
+// Whether SMs copy the rank's own block.
 bool copies_own_block(const CopyProgram& program, const void* input, const void* output) {
   const auto moves = [&](const DeviceCopy& copy) {
     return !is_in_place(copy, static_cast<const std::byte*>(input), static_cast<const std::byte*>(output));
@@ -83,25 +83,25 @@ bool ZeroCopyCalls::is_willing(const CopyProgram& program, const void* input, co
     return false;
   }
   if (program.only_aligned && !(begins_at_vector(input) && begins_at_vector(output))) {
-    watch_.note("buffers begin at no multiple of 16 bytes, where all SMs combine faster than a few");
+    watch_.note("buffers are not 16-byte aligned, and then all SMs combine faster than a few");
     return false;
   }
   if (program.input_is_read) {
     places.input = buffers_.place_of(input, program.input_bytes);
     if (!watch_.can_be_mapped(places.input)) return false;
   }
-  // Out of such an allocation, SMs and the engines of other GPUs together copy a fifth to a half more slowly than
-  // either alone (docs/benchmarks.md).
+  // From an allocation of another size, SMs and other GPUs' copy engines at the same time copy a fifth to a half more
+  // slowly than either alone (docs/benchmarks.md).
   const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
   if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
-    watch_.note("the size of the input's allocation is no multiple of 64 KiB, where kernels are faster");
+    watch_.note("the size of the input's allocation is no multiple of 64 KiB, and then kernels are faster");
     return false;
   }
   if (program.output_is_read) {
     places.output = buffers_.place_of(output, program.output_bytes);
     if (!watch_.can_be_mapped(places.output)) return false;
   }
-  return program.by_one_kernel || watch_.can_lock(lock_, stream);
+  return program.by_one_kernel || watch_.try_lock(lock_, stream);
 }
 
 bool ZeroCopyCalls::find_buffers(const CopyProgram& program, std::span<const Proposal> proposals) {

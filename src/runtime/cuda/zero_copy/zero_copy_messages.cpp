@@ -13,14 +13,14 @@ namespace {
 
 using Kind = PeerMessage::Kind;
 
-// What the ends of a message tell each other.
+// What the two ends of a message tell each other.
 struct MessageOffer {
   uint64_t bytes = 0;
-  BufferPlace place;  // of what is sent
+  BufferPlace place;  // the sender's buffer
 };
 static_assert(sizeof(MessageOffer) <= sizeof(Proposal::words) && std::is_trivially_copyable_v<MessageOffer>);
 
-constexpr size_t kSender = 0, kReceiver = 1;  // in meetings about messages from one to the other
+constexpr size_t kSender = 0, kReceiver = 1;  // the two ends' numbers in an agreement
 
 MessageOffer offer_in(const Proposal& proposal) {
   MessageOffer offer;
@@ -60,7 +60,7 @@ bool ZeroCopyMessages::propose(std::span<const PeerMessage> messages, std::span<
   stream_ = stream;
   captured_ = is_captured(stream);
   const bool is_plain = is_one_each_way(messages, rank_);
-  if (!is_plain) watch_.note("an exchange has several of a kind, or some to the rank itself");
+  if (!is_plain) watch_.note("an exchange has several sends or receives, or messages of the rank to itself");
   for (Endpoint& endpoint : endpoints_) endpoint.is_willing = is_plain;
   use_ = {captured_, {}};
   round_ = {};
@@ -94,7 +94,7 @@ bool ZeroCopyMessages::advance() {
 
 std::optional<ZeroCopyExchange> ZeroCopyMessages::conclude() {
   CopyEngineLockGuard guard(lock_);
-  PeerBuffers::Use use = std::move(use_);  // of what is agreed on, or not
+  PeerBuffers::Use use = std::move(use_);  // released on return if nothing is agreed on
   if (std::none_of(endpoints_.begin(), endpoints_.end(), [](const Endpoint& endpoint) { return endpoint.is_agreed(); }))
     return std::nullopt;
   ZeroCopyExchange exchange = agreed_copies();
@@ -121,7 +121,8 @@ std::vector<ZeroCopyMessages::Endpoint> ZeroCopyMessages::long_messages(std::spa
   return endpoints;
 }
 
-// Who is not willing has no timeout, so that the meeting is over for both at once, and both leave out some.
+// A rank that is not willing does not wait, so that the attempt ends for both ranks at once, and both skip some
+// attempts after it.
 void ZeroCopyMessages::meet() {
   using Clock = std::chrono::steady_clock;
   for (Endpoint& endpoint : round()) {
@@ -139,7 +140,7 @@ void ZeroCopyMessages::meet() {
   }
 }
 
-// What the others say who have met.
+// Concludes the agreements in which both ends have come.
 void ZeroCopyMessages::conclude_round() {
   for (Endpoint& endpoint : round()) {
     if (endpoint.stage != Endpoint::Stage::kMet) continue;
@@ -164,18 +165,18 @@ bool ZeroCopyMessages::find_out_willing(const Endpoint& endpoint, BufferPlace& p
     place = buffers_.place_of(endpoint.message->buffer, endpoint.message->bytes());
     return watch_.can_be_mapped(place);
   }
-  return engine(endpoint) != Engine::kCopy || watch_.can_lock(lock_, stream_);
+  return engine(endpoint) != Engine::kCopy || watch_.try_lock(lock_, stream_);
 }
 
-// What ranks of one process capture, copy engines cannot carry (AgreementWatch::takes()). Between two GPUs inboxes are
-// as fast as SMs then.
+// Copy engines cannot carry what ranks of one process capture (AgreementWatch::try_lock()), so SMs do. But with two
+// ranks FIFOs are as fast as SMs.
 Engine ZeroCopyMessages::engine(const Endpoint& endpoint) const {
   return captured_ && watch_.sharing() == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm : *endpoint.route->zero_copy;
 }
 
 bool ZeroCopyMessages::can_do(Endpoint& endpoint, std::span<const Proposal> proposals) {
   const MessageOffer send = offer_in(proposals[kSender]), receive = offer_in(proposals[kReceiver]);
-  if (send.bytes != receive.bytes) return false;  // which kernels report
+  if (send.bytes != receive.bytes) return false;  // the kernels will report it
   if (endpoint.message->kind == Kind::kSend) return true;
   try {
     endpoint.source = buffers_.map(endpoint.message->peer, send.place, use_);

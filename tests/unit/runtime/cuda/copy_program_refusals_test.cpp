@@ -24,7 +24,7 @@ std::string objection_to(Plan plan, int rank, const std::vector<std::string>& pa
   const VerifiedPlan verified = verify(std::move(plan));
   const Call call{verified.plan().collective, DataType::kFloat32, ReduceOp::kSum, 0, kCount};
   const test::Outcome outcome = test::outcome_of([&](int) { make_copy_program(verified, call, rank); }, 0);
-  std::vector<std::string> all = {join("on rank ", rank, ", which is not performed straight from buffer to buffer")};
+  std::vector<std::string> all = {join("on rank ", rank, ", which cannot be performed zero-copy")};
   all.insert(all.end(), parts.begin(), parts.end());
   return test::objection(outcome, ErrorCode::kInvalidPlan, all);
 }
