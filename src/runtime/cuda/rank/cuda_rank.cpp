@@ -1,4 +1,4 @@
-// Launching.
+// Makes calls ready and launches them.
 #include "runtime/cuda/rank/cuda_rank.hpp"
 
 #include <cuda_runtime.h>
@@ -31,10 +31,10 @@
 namespace plait {
 namespace {
 
-// With as many threads, so that CTAs of both have room wherever one has.
+// The launch shape of a HostPath. It has as many threads per CTA, so that wherever one of the CTAs fits, the others do.
 LaunchShape host_shape(const LaunchShape& shape) { return {Protocol::kSimple, shape.host.channels, shape.threads}; }
 
-// A call that may go straight from buffer to buffer.
+// A call that may be zero-copy.
 struct ProposedCall {
   const CopyProgram* program = nullptr;
   PreparedLaunch* host_path = nullptr;
@@ -43,7 +43,7 @@ struct ProposedCall {
   cudaStream_t stream = nullptr;
 };
 
-// None where CUDA is gone, as at the end of a program.
+// Null if CUDA has already shut down, as at the end of a program.
 std::unique_ptr<DeviceGuard> guard_at_end(int device) {
   try {
     return std::make_unique<DeviceGuard>(device);
@@ -57,7 +57,7 @@ std::unique_ptr<PeerBuffers> peer_buffers(const PeerMemory& memory, Communicator
     return std::make_unique<PeerBuffers>(memory.device(), rank,
                                          [&state](int r) -> Exports& { return state.exports(r); });
   }
-  std::vector<int> devices;  // none where GPUs shall not reach each other
+  std::vector<int> devices;  // none if GPUs must not access each other's memory
   for (int r = 0; r < ranks && memory.kind() != PeerMemoryKind::kHost; ++r) devices.push_back(memory.device_of(r));
   return std::make_unique<PeerBuffers>(memory.device(), devices);
 }
@@ -68,34 +68,36 @@ struct CudaRank::Impl {
   Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_memory, CommunicatorState& its_state, int rank,
        int ranks, Options options);
   ~Impl();
-  // Waits until all calls are done. Only ~Impl() follows, which waits until the GPU is idle, and no longer needs
-  // `state`.
+  // Waits until all calls are done. Only ~Impl() follows; it waits until the GPU is idle and does not need `state` any
+  // more.
   void end();
+
+  // Takes memory for the product of this rank's input and its scalar; null if there is nothing to multiply.
 
   void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                        PremulMemory::Piece& piece) const;
-  // `launch` on `stream`, after the calls before it; it is told whether that runs now. What is captured runs when its
-  // graph is launched, and its order is the user's affair. Throws what ended the communicator.
+  // Calls `launch` so that its work on `stream` runs after earlier calls, and tells it whether that runs now. Captured
+  // work runs when its graph is launched, and its order is up to the user. Throws the error that ended the
+  // communicator.
   template <class Launch>
   void in_order(cudaStream_t stream, const Launch& launch);
-  // `work`, for which other ranks would wait in vain: should it throw, the communicator ends. `what` says what this
-  // rank could not do then.
+  // Does `work` that other ranks wait for: if it throws, the communicator ends. what() says what this rank could not
+  // do.
   template <class Work, class What>
   auto or_abort(const Work& work, const What& what);
-  // `main`, and beside it what goes through host memory, if anything does.
+  // Launches `main`, and concurrently the part of the call that takes the host path, if there is one.
   template <class Launch>
   void fork_host_path(PreparedLaunch* host_path, const void* input, void* output, cudaStream_t stream,
                       const Launch& main);
-  // Straight from buffer to buffer.
   void enqueue(const ZeroCopyExchange& exchange, cudaStream_t stream, bool runs_now);
-  // The exchange at hand, so or by inboxes.
+  // Enqueues the current exchange: zero-copy if that was agreed on, else through FIFOs.
   void enqueue_p2p(const std::optional<ZeroCopyExchange>& agreed);
-  // What this rank could not do, where that fails.
+  // For error messages: what this rank could not do.
   std::string to_agree() const;
   std::string to_agree_on_call() const;
-  // Copies have been enqueued that the turn was taken for.
+  // Call after enqueueing the copies that needed the copy-engine lock.
   void keep_lock(cudaStream_t stream, bool runs_now);
-  // `later` goes on when `earlier` has come to this point.
+  // Makes the stream `later` wait for everything that `earlier` holds now.
   void wait_for(cudaStream_t earlier, cudaStream_t later) const;
 
   PeerMemory memory;
@@ -114,15 +116,15 @@ struct CudaRank::Impl {
   std::unique_ptr<ZeroCopyCalls> zero_copy;
   std::unique_ptr<ZeroCopyMessages> zero_copy_messages;
   std::unique_ptr<Copier> copier;
-  std::unique_ptr<SideStream> p2p_stream;        // for messages that inboxes carry meanwhile
-  std::unique_ptr<SideStream> host_path_stream;  // for what goes through host memory, where there is any
+  std::unique_ptr<SideStream> p2p_stream;        // for messages through FIFOs while others are zero-copy
+  std::unique_ptr<SideStream> host_path_stream;  // null: there is no host memory for a host path
   uint64_t zero_copy_calls = 0;
   ProposedCall proposed;
-  // The exchange at hand.
+  // The current exchange.
   std::span<const PeerMessage> messages;
   std::span<void* const> streams;
-  std::optional<CallOrder> order;  // until the end
-  cudaEvent_t joined = nullptr;    // of streams that wait for each other
+  std::optional<CallOrder> order;  // until end()
+  cudaEvent_t joined = nullptr;    // for streams of a group that wait for each other
   std::unique_ptr<Watchdog> watch;
 };
 
@@ -168,7 +170,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   }
   sm_count = options.max_sms == 0 ? memory.sm_count() : std::min(memory.sm_count(), options.max_sms);
   products = std::make_unique<PremulMemory>(memory.device());
-  uses_pdl = options.pdl && can_use_pdl(p2p_kernel());  // all are compiled alike
+  uses_pdl = options.pdl && can_use_pdl(p2p_kernel());  // all kernels are compiled for the same GPUs
   p2p = std::make_unique<P2p>(self, mapped->receives, FifoShape::of(ranks, memory.ranks_per_device(), sm_count),
                               uses_pdl);
   buffers = peer_buffers(memory, state, rank, ranks);
@@ -181,7 +183,6 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   watch = std::make_unique<Watchdog>(state, *reports, options.waits);
 }
 
-// Where this rank's input goes times a scalar; null where there is none.
 void* CudaRank::Impl::place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                                      PremulMemory::Piece& piece) const {
   const size_t bytes = message_bytes(call, self.ranks);
@@ -212,7 +213,7 @@ auto CudaRank::Impl::or_abort(const Work& work, const What& what) {
   } catch (const Error& error) {
     abort(error.code(), error.what());
     throw;
-  } catch (const std::exception& error) {  // no memory, no thread
+  } catch (const std::exception& error) {  // out of memory or threads
     abort(ErrorCode::kResources, error.what());
     throw;
   }
@@ -277,7 +278,7 @@ void CudaRank::Impl::end() {
   try {
     order->finish();
   } catch (const Error&) {
-    // Waits in kernels are bounded, so the GPU has failed, which has been reported, or CUDA is gone.
+    // Waits in kernels are bounded, so either the GPU has failed, which has been reported, or CUDA has shut down.
   }
   watch.reset();
   zero_copy_messages.reset();
@@ -335,14 +336,15 @@ BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
       limits.scratch_bytes = BlockLayout::kLlBytes / 2;
       break;
     case Protocol::kLl128:
-      // A last line for each slot may be all but empty: chunks that fill this are larger than eight lines.
+      // The last line of every slot may be almost empty. Chunks that fill this memory have more than eight lines, so a
+      // ninth is enough for that.
       limits.scratch_bytes = BlockLayout::kLl128Bytes / 9 * 8;
       break;
   }
   limits.streaming_scratch_bytes = SIZE_MAX;
   limits.chunk_by_chunk = shape.protocol != Protocol::kSimple;
   limits.channels = static_cast<size_t>(shape.channels);
-  // Of each chunk as much as a warp's threads access at once; less is not worth a channel.
+  // A channel is only worth it if a warp's threads have full accesses in each chunk.
   limits.least_slice_bytes =
       size_t{shape.protocol == Protocol::kLl ? 256u : 512u} * static_cast<size_t>(plan.chunks_per_block);
   return limits;
@@ -378,7 +380,7 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, cons
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
   const Call& call = prepared.call();
-  PremulMemory::Piece piece;  // first: what it cannot get must fail before others wait for this rank
+  PremulMemory::Piece piece;  // first: if there is no memory, the call must fail before others wait for this rank
   void* const products = scalar == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
   impl.in_order(s, [&](bool runs_now) {
     if (runs_now) impl.state.announce(call);
@@ -387,7 +389,7 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, cons
       launch_scale(*scalar, input, products, elements, impl.sm_count, s);
     }
     const void* const from = products != nullptr ? products : input;
-    const bool pdl = impl.uses_pdl && host_path == nullptr;  // both must have room at once
+    const bool pdl = impl.uses_pdl && host_path == nullptr;  // with a host path, both launches need room at once
     impl.fork_host_path(host_path, from, output, s, [&] { prepared.start(from, output, s, pdl); });
   });
 }

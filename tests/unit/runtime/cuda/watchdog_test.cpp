@@ -90,9 +90,9 @@ TEST(Watchdog, AWaitThatDidNotEnd) {
       failure_from(failure_of(ChannelFailure::kTimedOut)),
       join(name(ErrorCode::kTimeout),
            ": rank 1, CTA 2, queue 1 waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 at operation 5 of its "
-           "queue, in epoch 8; the last that came was of epoch 6; what each rank called"));
+           "queue, in epoch 8; the last epoch seen was 6; what each rank called"));
   EXPECT_NE(failure_from(failure_of(ChannelFailure::kTimedOut, ChannelFailure::kEarlierEpoch))
-                .find("for rank 3 at its wait for others to be done with an earlier part, in epoch 8"),
+                .find("for rank 3 at its wait for the others to finish an earlier epoch, in epoch 8"),
             std::string::npos);
   EXPECT_NE(failure_from(failure_of(ChannelFailure::kTimedOut, ChannelFailure::kData))
                 .find("for rank 3 at its wait for data, in epoch 8"),
@@ -151,7 +151,7 @@ TEST(Watchdog, Messages) {
   EXPECT_EQ(failure_from([](Reports& reports) { reports.sends[3] = failure_of(ChannelFailure::kTimedOut); }),
             join(name(ErrorCode::kTimeout),
                  ": rank 1, in a send to rank 3, waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 to receive "
-                 "(pieces awaited: 8, come: 6); what each rank called"));
+                 "(pieces expected: 8, seen: 6); what each rank called"));
 }
 
 TEST(Watchdog, Barriers) {
@@ -164,8 +164,8 @@ TEST(Watchdog, Barriers) {
                  "rank called"));
   EXPECT_EQ(at_barrier(BarrierKind::kReceive, ChannelFailure::kTimedOut),
             join(name(ErrorCode::kTimeout),
-                 ": rank 1, in a receive straight from buffer to buffer, waited longer than PLAIT_TIMEOUT_SEC allows "
-                 "for rank 3 to send (signals awaited: 8, come: 6); what each rank called"));
+                 ": rank 1, in a zero-copy receive, waited longer than PLAIT_TIMEOUT_SEC allows "
+                 "for rank 3 to send (signals expected: 8, seen: 6); what each rank called"));
 }
 
 // What is logged while calls are awaited, each for some looks of the watch.
