@@ -1,5 +1,5 @@
-// Calls of one step with packets: a group of threads for each word, each of which looks after one place of it, and so
-// of kWords words. `is_whole`: as TwoShotProgram says.
+// Two-shot calls of one step with LL. A word has a group of threads, one for each place; a group handles kWords words.
+// `is_aligned`: as in TwoShotProgram.
 #pragma once
 
 #include "runtime/cuda/device/elements.cuh"
@@ -10,7 +10,7 @@
 
 namespace plait {
 
-// Of a group's threads, in the order of places.
+// The sum of the words of a group's threads, in the order of places.
 template <DataType type>
 __device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
   using Word = Pack<type, uint64_t>;
@@ -36,7 +36,7 @@ class TwoShotLl {
         combined_(slice.phases[0].combined),
         user_at_(blockIdx.x * launch.slice_bytes) {}
 
-  // Loads what is the caller's; it need not have come when this returns.
+  // Starts loading from user buffers.
   __device__ void load() {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
@@ -45,7 +45,7 @@ class TwoShotLl {
     }
   }
 
-  // After the channel has begun an epoch.
+  // Call it after Channel::begin().
   __device__ void send(const Channel& channel) {
     flag_ = ll::flag_of(channel.epoch());
     ll_at_ = channel.ll_from_first();
@@ -58,7 +58,7 @@ class TwoShotLl {
     }
   }
 
-  // Lets the next launch begin. False: given up.
+  // Also lets the next launch start. False: given up.
   __device__ bool receive(const Channel& channel) {
     const bool receives_ll = is_flagged(place_.addresses[TwoShotPlace::kReceive]);
     const bool has_output = place_.addresses[TwoShotPlace::kReceiveTo] != 0;
@@ -76,7 +76,7 @@ class TwoShotLl {
         seen = halves.flag();
         received_[w] = halves.data();
       }
-      // At every look, so that the code is there when the last has come.
+      // Combines at every poll, so that the code has been fetched when the last word arrives.
       uint64_t results[kWords];
       bool all_came = true;
 #pragma unroll
@@ -106,8 +106,7 @@ class TwoShotLl {
   __device__ bool exists(int w) const { return word(w) < most_.words; }
 
   __device__ uint64_t load(TwoShotPlace::Field field, int w) const {
-    // Without branches, so that nothing keeps these loads from being under way together with that of the channel's
-    // state.
+    // There is no branch, so that these loads are under way together with the load of the channel's state.
     const bool loads = is_user(place_.addresses[field]) & exists(w);
     const std::byte* const from = user_word(field, w);
     if constexpr (!is_aligned) return load_elements<Word>(from, 0, loads ? elements(w) : 0);
@@ -125,7 +124,7 @@ class TwoShotLl {
     }
   }
 
-  // Of a word that exists.
+  // How many elements a word has, which must exist.
   __device__ int elements(int w) const {
     const uint32_t lacking = word(w) + 1 == most_.words ? most_.lacking : 0;
     return Word::kCount - static_cast<int>(lacking / sizeof(typename Word::Storage));
@@ -144,8 +143,8 @@ class TwoShotLl {
   const TwoShotLaunch& launch_;
   const TwoShotPlace& place_;
   const TwoShotSteps::Extent most_;
-  const int combined_;      // places whose data is combined
-  const uint64_t user_at_;  // where the slice starts in the caller's memory
+  const int combined_;      // how many places are combined
+  const uint64_t user_at_;  // offset of the slice in user buffers
   uint32_t ll_at_ = 0, flag_ = 0;
   uint64_t sent_[kWords], received_[kWords];
 };

@@ -1,4 +1,4 @@
-// Two-shot calls with lines: eight threads for each line, which look after all places of it, one batch after the other.
+// Two-shot calls with LL128: eight threads handle a line, and all of its places, one batch after the other.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +12,7 @@
 
 namespace plait {
 
-// kLines lines of a thread and kPlaces of their places are loaded at once. `is_whole`: as TwoShotProgram says.
+// A thread loads kLines lines and kPlaces places of each at once. `is_aligned`: as in TwoShotProgram.
 template <DataType type, int kLines, int kPlaces, bool is_aligned>
 class TwoShotLl128 {
  public:
@@ -25,10 +25,10 @@ class TwoShotLl128 {
         lines_((slice.most.words + ll128::kWords - 1) / ll128::kWords),
         user_at_(blockIdx.x * launch.slice_bytes) {}
 
-  // Loads what is the caller's for the first places of the first lines; it need not have come when this returns.
+  // Starts loading the first places of the first lines from user buffers.
   __device__ void load() { load_batch(0, first_of_warp() + in_warp()); }
 
-  // After the channel has begun an epoch.
+  // Call it after Channel::begin().
   __device__ void send(const Channel& channel) {
     flag_ = channel.epoch();
     ll128_at_ = channel.ll128_from_first() + ll128::place() * static_cast<uint32_t>(sizeof(ll128::Pair));
@@ -41,7 +41,7 @@ class TwoShotLl128 {
     });
   }
 
-  // Lets the next launch begin. False: given up.
+  // Also lets the next launch start. False: given up.
   __device__ bool receive(const Channel& channel) {
 #pragma unroll 1
     for (int phase = 0; phase < slice_.phase_count; ++phase) {
@@ -67,8 +67,8 @@ class TwoShotLl128 {
     Accumulator low[Word::kCount], high[Word::kCount];
   };
 
-  // Performs act(line) for the first lines of this warp's rounds, which all its threads perform together: they vote on
-  // all of them, and exchange what lies in one word. False: for one of them it was.
+  // Performs act(line) for the first line of each of this warp's rounds. All threads of the warp perform a round
+  // together, since they vote and exchange parts of words. False: act(line) was false.
   template <class Act>
   __device__ bool for_each_round(const Act& act) const {
     for (uint32_t line = first_of_warp(); line < lines_; line += of_round()) {
@@ -77,7 +77,7 @@ class TwoShotLl128 {
     return true;
   }
 
-  // Performs act(l, p) for all of some lines and places of a batch, where the place is one of `places`.
+  // Performs act(l, p) for kSome lines and the places of a batch, as far as the place is one of `places`.
   template <int kSome, class Act>
   __device__ static void for_each(int first, int places, const Act& act) {
 #pragma unroll
@@ -121,10 +121,10 @@ class TwoShotLl128 {
     });
   }
 
-  // This thread's lines of a round, the first of which is `line`.
+  // Receives this thread's lines of a round, beginning with `line`.
   __device__ bool receive(const Channel& channel, const TwoShotSteps::Phase& phase, uint32_t line) const {
     if (phase.combined == 0 || phase.places <= kPlaces) return receive_some<kLines>(channel, phase, line);
-    // Sums of several lines would not fit into registers while more places are waited for.
+    // Registers cannot hold the sums of several lines while further places are awaited.
 #pragma unroll 1
     for (int l = 0; l < kLines; ++l) {
       if (!receive_some<1>(channel, phase, line + l * lines_apart())) return false;
@@ -132,11 +132,11 @@ class TwoShotLl128 {
     return true;
   }
 
-  // Several lines to be combined have places for one batch.
+  // If several lines are combined at once, all places are in one batch.
   template <int kSome>
   __device__ bool receive_some(const Channel& channel, const TwoShotSteps::Phase& phase, uint32_t line) const {
     Pairs<kSome> pairs;
-    Sum sum;  // of one line
+    Sum sum;  // of the line, if there is only one
 #pragma unroll 1
     for (int first = 0; first < phase.places; first += kPlaces) {
       if (!await<kSome>(channel, phase, first, line, pairs)) return false;
@@ -165,7 +165,7 @@ class TwoShotLl128 {
     return true;
   }
 
-  // Gets the pairs of a batch; false: given up.
+  // Loads the pairs of a batch once they have arrived. False: given up.
   template <int kSome>
   __device__ bool await(const Channel& channel, const TwoShotSteps::Phase& phase, int first, uint32_t line,
                         Pairs<kSome>& pairs) const {
@@ -198,7 +198,7 @@ class TwoShotLl128 {
       });
       if (!__any_sync(kWholeWarp, missing != 0 && spin.is_over(launch_.self))) continue;
       if (missing != 0) {
-        // The first of them is looked at again: to choose among pairs takes registers that there are none of.
+        // Loads the first missing pair again: choosing among the pairs would take more registers than there are.
         const int first_missing = __ffs(static_cast<int>(missing)) - 1;
         const uint64_t from = address(first + first_missing % kPlaces, TwoShotPlace::kReceive);
         const ll128::Pair seen = ll128::load(stored(from, line + first_missing / kPlaces * lines_apart()));
@@ -231,11 +231,11 @@ class TwoShotLl128 {
     return {low.bits, high.bits};
   }
 
-  // A thread's lines are as far apart as the CTA has some at once, so that all warps have a part in few lines; where
-  // words are not whole, and registers short, as its warp has, which is a constant.
+  // A thread's lines are as far apart as the CTA handles lines at once, so that all warps have work even for few lines.
+  // If places are not aligned, registers are short, and lines are as far apart as a warp handles lines: a constant.
   static constexpr bool kAreOfCta = is_aligned;
   __device__ static uint32_t lines_apart() { return kAreOfCta ? blockDim.x / ll128::kThreads : kLinesOfWarp; }
-  // The first line of this thread's warp, how many of the warp's lines are before this thread's, and how many of a
+  // The first line of this thread's warp, the number of this thread's line in the warp, and the number of lines of a
   // round.
   __device__ static uint32_t first_of_warp() {
     return threadIdx.x / kWarpThreads * kLinesOfWarp * (kAreOfCta ? 1 : kLines);
@@ -243,10 +243,10 @@ class TwoShotLl128 {
   __device__ static uint32_t in_warp() { return threadIdx.x % kWarpThreads / ll128::kThreads; }
   __device__ static uint32_t of_round() { return kLines * (blockDim.x / ll128::kThreads); }
 
-  // Whether a place has such a line.
+  // Whether a place of this extent has the line.
   __device__ static bool exists(uint32_t line, const Extent& extent) { return line * ll128::kWords < extent.words; }
 
-  // This thread's share of a line in the caller's memory.
+  // This thread's share of a line in a user buffer.
   using Share = std::conditional_t<is_aligned, AlignedShare, UnalignedShare<Word>>;
   __device__ Share user_share(uint64_t address, uint32_t line, const Extent& extent) const {
     return {global_pointer(address + user_at_), line * ll128::kWords + 2 * ll128::place(), extent};
@@ -255,7 +255,7 @@ class TwoShotLl128 {
     return user_share(address(place, TwoShotPlace::kSend), line, slice_.sent_extents[place]);
   }
 
-  // The pairs of place `p` of a batch, of lines from `line` on.
+  // Stores the pairs of place `p` of a batch, for the lines from `line` on.
   template <int kSome>
   __device__ void store(uint64_t to, uint32_t line, const Extent& extent, const Pairs<kSome>& pairs, int p) const {
     if (is_flagged(to)) {
@@ -279,11 +279,11 @@ class TwoShotLl128 {
   const TwoShotLaunch& launch_;
   const TwoShotSteps::Slice& slice_;
   const bool sends_same_;
-  const Extent* received_extents_;  // of the taking at hand, as
+  const Extent* received_extents_;  // of the current phase, as is the next member
   const TwoShotPlace* places_;
-  const uint32_t lines_;    // of the place that has most
-  const uint64_t user_at_;  // where the slice starts in the caller's memory
-  uint32_t ll128_at_ = 0;   // where this thread's part of this epoch's first line is, from the addresses on
+  const uint32_t lines_;    // of the largest place
+  const uint64_t user_at_;  // offset of the slice in user buffers
+  uint32_t ll128_at_ = 0;   // distance from an LL address to this thread's part of this epoch's first line
   uint64_t flag_ = 0;
   Pairs<kLines> sent_;  // of a batch
 };

@@ -140,7 +140,7 @@ TEST(Watchdog, WhoIsFurthestBehindSpeaks) {
     });
   };
   EXPECT_NE(spoken_of(true).find("rank 1, CTA 4, queue 0 waited"), std::string::npos);
-  EXPECT_NE(spoken_of(false).find("rank 1, CTA 0 of what goes through host memory, queue 0 waited"), std::string::npos);
+  EXPECT_NE(spoken_of(false).find("rank 1, CTA 0 of the host path, queue 0 waited"), std::string::npos);
 }
 
 TEST(Watchdog, Messages) {
