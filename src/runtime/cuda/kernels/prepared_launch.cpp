@@ -1,4 +1,4 @@
-// Making launches ready, and starting them.
+// Prepares launches and starts them.
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace plait {
 namespace {
 
-// What every launch of a call carries.
+// Fills what all kinds of launches have in common.
 void fill(Launch& launch, const QueueProgram& program, const DeviceRank& self, const Call& call) {
   launch.slices = program.slices;
   launch.slice_bytes = program.slice_bytes;
@@ -31,7 +31,7 @@ void copy_into(To& to, const From& from, const char* what, const std::string& al
   std::copy(from.begin(), from.end(), to);
 }
 
-// The call without its buffers, with signals.
+// The Simple launch of a call, without its buffers.
 SimpleLaunch signal_launch(const QueueProgram& program, const DeviceRank& self, const Call& call,
                            const std::string& algorithm) {
   SimpleLaunch launch = {};
@@ -45,7 +45,7 @@ SimpleLaunch signal_launch(const QueueProgram& program, const DeviceRank& self, 
   return launch;
 }
 
-// The same with flags.
+// The LL or LL128 launch of a call, without its buffers.
 LlLaunch ll_launch(const QueueProgram& program, const LlProgram& ll, const DeviceRank& self, const Call& call,
                    const std::string& algorithm) {
   LlLaunch launch = {};
@@ -58,14 +58,14 @@ LlLaunch ll_launch(const QueueProgram& program, const LlProgram& ll, const Devic
   return launch;
 }
 
-// Whether pieces of the caller's memory begin at multiples of a vector's size where its buffers do.
+// Whether all pieces of user buffers are aligned to vectors if the buffers are.
 bool has_aligned_vectors(const QueueProgram& program) {
   return (program.slices < 2 || program.slice_bytes % kVectorBytes == 0) &&
          std::all_of(program.places.begin(), program.places.end(),
                      [](const DevicePlace& place) { return place.offset % kVectorBytes == 0; });
 }
 
-// Clock cycles in which a CTA may store one vector of each of its threads.
+// The rate limit of a CTA: clock cycles per vector of each of its threads.
 uint32_t rate_limit(const HostPathLaunch& host_path, const LaunchShape& shape) {
   if (host_path.bytes_per_second <= 0) return 0;
   int device = 0, kilohertz = 0;
@@ -125,9 +125,9 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     two_shot_ = two_shot_of(program, ll, shape, self);
     argument_ = Ll{std::move(ll), argument};
   }
-  // A channel needs no other one, so those of one queue need not all be on the GPU: they start in the order of their
-  // numbers, on all GPUs, which CUDA does not promise but does. CTAs of queues wait for each other, and launches side
-  // by side could keep each other out on two GPUs in two ways.
+  // Channels do not wait for each other. So if each is one CTA, they need not all be on the GPU at once: they start in
+  // the order of their numbers on all GPUs, which CUDA does but does not promise. CTAs of several queues wait for each
+  // other, though, and concurrent launches could keep each other off two GPUs in different ways.
   const int beside = host_path != nullptr ? host_path->ctas_beside : 0;
   const bool ctas_wait_for_each_other = program.queues > 1 || ranks_per_device > 1 || beside > 0;
   if (!ctas_wait_for_each_other) return;
@@ -139,7 +139,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
   }
 }
 
-// Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
+// None if the call is not two-shot, or needs more CTAs or threads than `shape` has.
 std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueueProgram& program, const LlProgram& ll,
                                                                    const LaunchShape& shape,
                                                                    const DeviceRank& self) const {
@@ -171,7 +171,7 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
                  shape.protocol == Protocol::kLl};
 }
 
-// Whether all CTAs of all ranks that share the GPU fit on it at once.
+// Whether the CTAs of all ranks that share the GPU fit on it at once.
 bool PreparedLaunch::is_resident(const Kernel& kernel, int ctas_beside) const {
   return ranks_per_device_ == 0 || (kernel.ctas() + ctas_beside) * ranks_per_device_ <= resident_ctas(kernel);
 }
@@ -204,15 +204,15 @@ void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_aligned) c
     TwoShotSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
     auto& addresses = slice.places[place.phase][place.place].addresses;
     addresses[place.field] = buffers.address(place.output, place.offset);
-    // In place, what other threads load meanwhile is not stored again: with packets those of other places, and with
-    // lines whose words are not whole the neighbours.
+    // In place, do not store a word where it lies already, because other threads may be loading it: with LL those of
+    // other places, and with LL128, if places are not aligned, the neighbours.
     const bool lies_there =
         place.field == TwoShotPlace::kSendTo && addresses[place.field] == addresses[TwoShotPlace::kSend];
     if (lies_there && (it.has_ll || !is_aligned)) addresses[place.field] = 0;
   }
 }
 
-// Which of several kernels performs a call is each rank's own affair: to the others they do the same.
+// Each rank chooses by its own buffers among several kernels. They all do the same as far as other ranks can see.
 PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
   if (two_shot_) {

@@ -26,28 +26,28 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_simple(const __grid_const
     primitives.begin_slice(slice);
     int next = 0;
     const DeviceOperation* const operations = launch.operations + part.first;
-    // What is left then are signals, which wait for the stores before them. Who waits until this queue has read
-    // everything need not wait for that.
+    // Signals at the end are performed last: they wait for earlier stores, while a rank that waits until this queue has
+    // read everything need not.
     const int reading = part.count - (part.ends_with_signals ? 1 : 0);
     if (advance_queue(operations, reading, next, primitives) != QueueState::kDone) return;
     if (is_channels_last) {
       ptx::let_next_launch_begin();
       channel.leave(part.end);
     }
-    // Ends all reads of scratch and of `bases`.
+    // After this barrier, all reads of scratch and of `bases` are over.
     __syncthreads();
     channel.end(part.end);
     if (part.ends_with_signals) primitives.signal(operations[reading]);
   }
 }
 
-// Steps need no signals and no waits: whatever a wait guards, the flags do.
+// Steps need no signals and no waits, since flags guard whatever a wait would guard.
 //
-// A two-shot launch lasts as long as what it does before its data leaves, and after that of others has come. So what
-// the next launch goes on from is written after the first step, most often while data is on its way.
+// The time of a short launch is what it does before its data leaves and after the others' data has arrived. So the
+// state for the next launch is stored after the first step, most often while data is on its way.
 //
-// An engine may load what is the caller's in begin_step(), of the first step before the epoch has begun; memory of the
-// epoch it touches from begin_epoch() on.
+// Primitives may load from user buffers in begin_step(), for the first step even before the epoch begins. They may
+// touch the memory of the epoch from begin_epoch() on.
 template <class Primitives>
 __global__ void __launch_bounds__(kMostThreads, 1) run_ll(const __grid_constant__ LlLaunch launch) {
   ptx::await_launch_before();

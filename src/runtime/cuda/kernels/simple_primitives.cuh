@@ -1,10 +1,9 @@
-// Performs operations with separate signals: full bandwidth, any plan.
+// Performs operations with the Simple protocol: flags are separate from the data. Full bandwidth, any plan.
 //
 // Ordering, per CTA: a run of signals is a barrier of the CTA, then a release store at system scope by one thread for
-// each word, so that every thread's earlier stores are visible to whoever acquires the word; a run of waits is an
-// acquire load by one thread for each word, then a barrier. Nothing weaker is right, since the data was written by all
-// threads of one CTA and is read by all threads of another. (That memory is free again is told otherwise, see
-// ptx.cuh.)
+// each flag. So every thread's earlier stores are visible to a thread that acquires the flag. A run of waits is an
+// acquire load by one thread for each flag, then a barrier. Nothing weaker is right, since all threads of one CTA write
+// the data and all threads of another read it. (Memory that may be reused is announced in another way, see ptx.cuh.)
 #pragma once
 
 #include "runtime/cuda/device/combine_vectors.cuh"
@@ -12,7 +11,7 @@
 
 namespace plait {
 
-// `is_aligned`: all places are multiples of a vector's size. Else some are not; not peers' though, as a rule.
+// `is_aligned`: all places are multiples of a vector's size. Else some are not, as a rule only in user buffers.
 template <DataType type, bool is_aligned>
 class SimplePrimitives {
  public:
@@ -20,11 +19,11 @@ class SimplePrimitives {
   using Storage = typename Vector::Storage;
   using Accumulator = typename Vector::Accumulator;
 
-  // `bases` is a table in shared memory, of 2 + ranks pointers.
+  // `bases` is a table of 2 + ranks pointers in shared memory.
   __device__ SimplePrimitives(const SimpleLaunch& launch, Channel& channel, std::byte** bases)
       : launch_(launch), channel_(channel), bases_(bases) {}
 
-  // At the start of an epoch, for slice `slice`: all threads.
+  // Call it at the start of an epoch, with the slice that it is for. For all threads.
   __device__ void begin_slice(uint64_t slice) {
     const int i = static_cast<int>(threadIdx.x);
     const int rank = i - static_cast<int>(kFirstScratchBase);
@@ -61,7 +60,7 @@ class SimplePrimitives {
     }
   }
 
-  // Bounded: false once this channel has given up.
+  // False: given up.
   __device__ bool wait(const DeviceOperation& operation) {
     bool came = true;
     if (threadIdx.x < operation.count) {
@@ -71,7 +70,7 @@ class SimplePrimitives {
   }
 
  private:
-  // Of this channel and the half of this epoch, at a rank.
+  // These find a rank's memory for this channel and the half of this epoch.
   __device__ bool is_in_host() const { return channel_.number() >= kMostChannels; }
   __device__ std::byte* block(int rank) const {
     return is_in_host() ? launch_.host_blocks.of[rank] : channel_.block(rank);
@@ -85,8 +84,8 @@ class SimplePrimitives {
                                        : BlockLayout::scratch_at(channel_.number(), channel_.parity()));
   }
 
-  // Vectors of a thread under way at once, of sources that come one after the other, of two, and of four: as many as
-  // registers hold without spilling.
+  // How many vectors a thread has under way at once: for sources that are loaded one after the other, for two sources,
+  // and for four. As many as registers hold without spilling.
   static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
   static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
@@ -95,20 +94,20 @@ class SimplePrimitives {
   static constexpr int kOfTwo = is_aligned ? kAlignedTwo : kUnalignedTwo;
   static constexpr int kOfFour = Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? kOfTwo / 2 : 1;
 
-  // Of the launch's rate_limit: stores to host memory that come faster than PCIe takes them would queue up in front of
-  // those that go over links. 0: as fast as it goes.
+  // Limits the rate of stores to host memory (the launch's rate_limit): stores faster than PCIe would queue up in front
+  // of those that go over links. 0: no limit.
   class RateLimiter {
    public:
-    // What is stored first does not wait: whoever makes one has waited for something else before, most often.
+    // The first store does not wait: most often the thread has just waited for something else.
     __device__ explicit RateLimiter(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : ptx::cycles_now()) {}
 
-    // Before each thread stores so many vectors; no longer than for as many as that, whatever clock it looks at (that
-    // of another SM, where the CTA was moved).
+    // Waits until each thread may store so many vectors. It never waits longer than their time, even if the clock jumps
+    // because the CTA was moved to another SM.
     __device__ void wait_for(int vectors) {
       if (cycles_ == 0) return;
       const uint64_t between = static_cast<uint64_t>(cycles_) * vectors;
       uint64_t now = ptx::cycles_now();
-      while (next_ - now - 1 < between) now = ptx::cycles_now();  // huge where `now` has come to next_: unsigned
+      while (next_ - now - 1 < between) now = ptx::cycles_now();  // unsigned: huge once `now` has reached next_
       next_ = now + between;
     }
 
@@ -117,21 +116,21 @@ class SimplePrimitives {
     uint64_t next_;
   };
 
-  // Which is a peer's, as a rule.
+  // Scratch that is stored to is a peer's, as a rule.
   __device__ static bool stores_in_scratch(const DeviceOperation& operation, const DevicePlace* places) {
     bool found = false;
     for (int d = 0; d < operation.destinations; ++d) found = found || places[d].base >= kFirstScratchBase;
     return found;
   }
 
-  // The table is in shared memory, where the compiler does not see that what it points to is not.
+  // The compiler cannot tell that a pointer from shared memory points to global memory.
   __device__ std::byte* at(const DevicePlace& place) const {
     std::byte* const address = bases_[place.base] + place.offset;
     __builtin_assume(__isGlobal(address));
     return address;
   }
 
-  // Of a word: says which call it belongs to and which epoch.
+  // The value of a flag: call tag and epoch.
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | channel_.epoch(); }
 
   __device__ bool comes(const FlagRef& flag) {
@@ -145,17 +144,18 @@ class SimplePrimitives {
     return false;
   }
 
-  // A thread begins with its own vector, but where a warp's threads have to come together with that of their warp.
+  // A thread's loop begins with its own vector or, if the threads of a warp have to stay together, with the warp's
+  // first one; own() then gives the thread's vector.
   __device__ static uint32_t begin() { return is_aligned ? threadIdx.x : threadIdx.x / kWarpThreads * kWarpThreads; }
   __device__ static uint32_t own(uint32_t begun) { return is_aligned ? begun : begun + threadIdx.x % kWarpThreads; }
 
   struct VectorRange {
-    uint32_t first, last;  // last: beyond it
+    uint32_t first, last;  // `last` is excluded
   };
   __device__ static uint32_t whole_vectors(const DeviceOperation& operation) {
     return operation.elements / Vector::kCount;
   }
-  // Those that are moved as such: all, or where load_vectors() needs others around them those that have.
+  // The vectors that are moved as vectors: all of them, or if load_vectors() needs neighbours, those that have some.
   __device__ static VectorRange vectors_of(const DeviceOperation& operation) {
     const uint32_t vectors = whole_vectors(operation);
     if (is_aligned) return {0, vectors};
@@ -178,13 +178,13 @@ class SimplePrimitives {
     }
   }
 
-  // Several copies at once, which lead to several ranks: thread t takes vector t of each, then t + 512 of each, and so
-  // on, so that all links are in use all the time.
+  // Performs several copies at once, which lead to several ranks: thread t copies vector t of each, then vector t + 512
+  // of each, and so on. So all links are in use all the time.
   __device__ void copy_batch(const DeviceOperation& first, const DevicePlace* places) const {
     const DeviceOperation* const operations = &first;
     const int copies = first.batch;
     constexpr int kCopies = 4;
-    uint32_t vectors = 0;  // of the longest
+    uint32_t vectors = 0;  // of the longest copy
     for (int c = 0; c < copies; ++c) vectors = max(vectors, whole_vectors(operations[c]));
     uint32_t i = threadIdx.x;
     int copy = 0;
@@ -193,11 +193,11 @@ class SimplePrimitives {
       copy = 0;
       i += blockDim.x;
     };
-    const auto settle = [&] {  // from beyond the end of a copy into the next
+    const auto settle = [&] {  // moves from beyond the end of a copy to the next copy
       while (i < vectors && i >= whole_vectors(operations[copy])) advance();
     };
     settle();
-    bool to_scratch = false;  // any of them
+    bool to_scratch = false;  // whether any copy stores there
     for (int c = 0; c < copies; ++c) to_scratch = to_scratch || stores_in_scratch(first, places + 2 * c);
     RateLimiter rate_limit(to_scratch ? launch_.rate_limit : 0);
     while (i < vectors) {
@@ -254,11 +254,11 @@ class SimplePrimitives {
     }
   }
 
-  // What is left but for these vectors: ends, and all of what does not come in one width.
+  // Reduces the elements outside these vectors: the ends, or everything if places have different element types.
   __device__ void reduce_elements(const DeviceOperation& operation, const DevicePlace* places, VectorRange done) const {
     const DevicePlace* sources = places + operation.destinations;
     const uint32_t gap = done.first * Vector::kCount, gap_elements = (done.last - done.first) * Vector::kCount;
-#pragma unroll 1  // seldom needed, and registers are few
+#pragma unroll 1  // rarely needed, and registers are few
     for (uint32_t left = threadIdx.x; left < operation.elements - gap_elements; left += blockDim.x) {
       const uint32_t i = left < gap ? left : left + gap_elements;
       if (is_copy(operation) && !operation.result_is_wide) {
