@@ -1,4 +1,4 @@
-// Two-shot calls: what all ranks' threads give and take together is the collective.
+// Two-shot calls: what all ranks send and receive together is the collective.
 #include "runtime/cuda/lowering/two_shot_program.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct Made {
   std::optional<TwoShotProgram> program;
 };
 
-// Ranks' blocks of memory lie far apart.
+// The ranks' blocks of memory are far apart.
 std::byte* block_of(int rank) { return reinterpret_cast<std::byte*>(uint64_t{1 + static_cast<unsigned>(rank)} << 40); }
 
 Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
@@ -36,7 +36,7 @@ Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
   return made;
 }
 
-// What the kernel does, a word at a time: all ranks give, then all take. Elements are words.
+// Does what the kernel does, a word at a time: all ranks send, then all receive. Elements are words.
 class World {
  public:
   World(const std::string& algorithm, const Call& call, int ranks) : call_(call) {
@@ -52,12 +52,12 @@ class World {
     return std::all_of(made_.begin(), made_.end(), [](const Made& it) { return it.program.has_value(); });
   }
 
-  // Each slice of each rank goes on as far as what it takes has been stored; all are done when this returns.
+  // Advances each slice of each rank as soon as what it receives has been stored. All are done when this returns.
   void run() {
     struct Running {
       size_t rank;
       uint64_t slice;
-      int phase = kGives;
+      int phase = kSends;
     };
     std::vector<Running> running;
     for (size_t rank = 0; rank < made_.size(); ++rank) {
@@ -78,7 +78,7 @@ class World {
   const std::vector<uint64_t>& output(int rank) const { return outputs_[static_cast<size_t>(rank)]; }
 
  private:
-  static constexpr int kGives = -1;
+  static constexpr int kSends = -1;
 
   bool is_full(size_t rank, uint64_t number) const { return number + 1 < made_[rank].queue.slices; }
   const TwoShotSteps::Slice& slice_of(size_t rank, uint64_t number) const {
@@ -88,10 +88,10 @@ class World {
 
   bool can_run(size_t rank, uint64_t number, int phase) const {
     const TwoShotSteps::Slice& slice = slice_of(rank, number);
-    for (int place = 0; phase != kGives && place < slice.phases[phase].places; ++place) {
+    for (int place = 0; phase != kSends && place < slice.phases[phase].places; ++place) {
       const uint64_t from = slice.places[phase][place].addresses[TwoShotPlace::kReceive];
       for (uint32_t word = 0; is_flagged(from) && word < slice.received_extents[phase][place].words; ++word) {
-        if (!packets_.contains({without_flag(from), number, word})) return false;
+        if (!ll_memory_.contains({without_flag(from), number, word})) return false;
       }
     }
     return true;
@@ -108,7 +108,7 @@ class World {
       const auto at = [&](int of, int place, TwoShotPlace::Field field) -> uint64_t* {
         return find(rank, full, of, static_cast<size_t>(place), field, number, word);
       };
-      if (phase == kGives) {
+      if (phase == kSends) {
         for (int place = 0; place < slice.sent; ++place) {
           if (word >= slice.sent_extents[place].words) continue;
           *at(0, place, TwoShotPlace::kSendTo) = *at(0, place, TwoShotPlace::kSend);
@@ -130,7 +130,7 @@ class World {
     }
   }
 
-  // Null where the place has none.
+  // Null if the place has no such field.
   uint64_t* find(size_t rank, bool full, int phase, size_t place, TwoShotPlace::Field field, uint64_t slice,
                  uint32_t word) {
     const TwoShotProgram& program = *made_[rank].program;
@@ -143,20 +143,20 @@ class World {
     const uint64_t address = (full ? program.steps.full : program.steps.last).places[phase][place].addresses[field];
     if (address == 0) return nullptr;
     EXPECT_TRUE(is_flagged(address));
-    return &packets_[{without_flag(address), slice, word}];
+    return &ll_memory_[{without_flag(address), slice, word}];
   }
 
   const Call call_;
   std::vector<Made> made_;
   std::vector<std::vector<uint64_t>> inputs_, outputs_;
-  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint64_t> packets_;
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint64_t> ll_memory_;
 };
 
-// What `rank` gets.
+// The right output of `rank`.
 std::vector<uint64_t> expected(const World& world, const Call& call, int ranks, int rank) {
   std::vector<uint64_t> result(output_elements(call, ranks, rank));
   for (size_t i = 0; i < result.size(); ++i) {
-    const auto from = static_cast<int>(i / call.count);  // where there is a block from each rank
+    const auto from = static_cast<int>(i / call.count);  // if there is a block from each rank
     const size_t in_block = i % call.count;
     const size_t block = static_cast<size_t>(rank) * call.count;
     switch (call.collective) {
@@ -227,7 +227,7 @@ TEST(TwoShotProgram, TwoSteps) {
   }
 }
 
-TEST(TwoShotProgram, OtherCallsAreNone) {
+TEST(TwoShotProgram, OtherReductionsAreNotTwoShot) {
   const auto is_two_shot = [](const std::string& algorithm, const Call& call, int ranks) {
     return make(algorithm, call, ranks, 0).program.has_value();
   };
@@ -242,7 +242,7 @@ TEST(TwoShotProgram, OtherCallsAreNone) {
   }
 }
 
-TEST(TwoShotProgram, SaysWhetherWordsAreWhole) {
+TEST(TwoShotProgram, SaysWhetherPlacesAreAligned) {
   const auto program = [](const std::string& algorithm, const Call& call) {
     return make(algorithm, call, 4, 0).program.value();
   };
@@ -260,9 +260,9 @@ TEST(TwoShotProgram, SaysWhetherWordsAreWhole) {
   EXPECT_TRUE(program("flat(store)", call).is_aligned);
 }
 
-// What is forwarded out of the output has come in the same call: the kernel would load it too early.
-TEST(TwoShotProgram, WhoForwardsIsNone) {
-  constexpr uint64_t kPacket = ll_address(4096, 1);
+// If a rank forwards its output, the output has arrived in the same call. The kernel would load it too early.
+TEST(TwoShotProgram, CallsThatForwardTheirOutputAreNotTwoShot) {
+  constexpr uint64_t kLlAddress = ll_address(4096, 1);
   LlProgram program;
   LlStep step;
   step.words = 1;
@@ -272,12 +272,12 @@ TEST(TwoShotProgram, WhoForwardsIsNone) {
   program.steps = {step, step};
   program.last.count = program.full.count = 2;
   const Call call{Collective::kBroadcast, DataType::kUint64, ReduceOp::kSum, 0, 1};
-  // Gives its input, takes its output.
-  program.places = {{0, kPacket}, {kPacket, 0}};
+  // Sends its input, receives its output.
+  program.places = {{0, kLlAddress}, {kLlAddress, 0}};
   program.user_places = {{0, false, false, 0}, {1, true, true, 0}};
   EXPECT_TRUE(make_two_shot_program(program, 1, call).has_value());
-  // Takes its output, gives it on.
-  program.places = {{kPacket, 0}, {0, kPacket}};
+  // Receives its output, and sends that on.
+  program.places = {{kLlAddress, 0}, {0, kLlAddress}};
   program.user_places = {{0, true, true, 0}, {1, false, true, 0}};
   EXPECT_FALSE(make_two_shot_program(program, 1, call).has_value());
 }
