@@ -474,7 +474,7 @@ void Communicator::close() {
 }
 
 std::optional<Error> Communicator::async_error() const {
-  if (held(impl_).device) impl_->device->look_at_reports();
+  if (held(impl_).device) impl_->device->poll_reports();
   return impl_->shared->failure_for(impl_->rank);
 }
 

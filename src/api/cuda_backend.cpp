@@ -55,9 +55,9 @@ class CudaDeviceBackend final : public DeviceBackend {
         cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
               {{settings.timeout_seconds, Logger(settings.log_level, rank)}, settings.pdl, settings.max_sms}) {
     GpuFacts gpus;
-    gpus.processors = cuda_.memory().processors();
+    gpus.processors = cuda_.memory().sm_count();
     gpus.ranks_per_device = cuda_.memory().ranks_per_device();
-    gpus.lines = cuda_.memory().keeps_lines_whole();
+    gpus.lines = cuda_.memory().supports_ll128();
     gpus.host_path = cuda_.has_host_memory();
     gpus.set_peer_memory(cuda_.memory().kind(), state_.process_sharing() == ProcessSharing::kAll);
     if (state_.process_sharing() == ProcessSharing::kSome) gpus.maps_buffers = false;
@@ -89,7 +89,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     bool is_any_zero_copy = false;
     for (const PeerMessage& message : messages) {
       routes_.push_back(route_of(message.bytes()));
-      is_any_zero_copy = is_any_zero_copy || routes_.back().direct;
+      is_any_zero_copy = is_any_zero_copy || routes_.back().zero_copy;
     }
     if (!is_any_zero_copy) routes_.clear();
     stage_ = Stage::kExchanging;
@@ -136,7 +136,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   }
 
   void finish() override { cuda_.finish(); }
-  void look_at_reports() override { cuda_.look_at_reports(); }
+  void poll_reports() override { cuda_.poll_reports(); }
   void stop_waiting() override { cuda_.stop_waiting(); }
   int device() const override { return cuda_.memory().device(); }
   uint64_t zero_copy_calls() const override { return cuda_.zero_copy_calls(); }
@@ -274,7 +274,7 @@ class CudaDeviceBackend final : public DeviceBackend {
 
 // Before it is known whether there is room for it.
 bool wants_host_memory(const PeerMemory& memory, RankMachine machine, const Settings& settings) {
-  machine.gpus->lines = memory.keeps_lines_whole();
+  machine.gpus->lines = memory.supports_ll128();
   return memory.kind() != PeerMemoryKind::kHost && wants_host_path(machine, launch_of(settings));
 }
 
@@ -303,7 +303,7 @@ std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int d
                                                      const AgreedTopology& topology) {
   PeerMemory memory = PeerMemory::create(bootstrap, device, CudaRank::block_bytes(), settings.peer_memory);
   RankMachine machine =
-      gpu_machine(topology, bootstrap.all_gather(identity_of(device)), memory.keeps_lines_whole(), settings);
+      gpu_machine(topology, bootstrap.all_gather(identity_of(device)), memory.supports_ll128(), settings);
   std::optional<PeerMemory> host_memory;
   if (wants_host_memory(memory, machine, settings)) {  // on all ranks alike, as their settings are the same
     host_memory = where_possible(Logger(settings.log_level, bootstrap.rank()), settings, [&] {
@@ -323,7 +323,7 @@ std::vector<std::unique_ptr<DeviceBackend>> DeviceBackend::in_process(std::span<
   if (memories.empty()) return {};
   std::vector<GpuIdentity> identities;
   for (const int device : devices) identities.push_back(identity_of(device));
-  const RankMachine machine = gpu_machine(topology, identities, memories[0].keeps_lines_whole(), settings);
+  const RankMachine machine = gpu_machine(topology, identities, memories[0].supports_ll128(), settings);
   std::optional<std::vector<PeerMemory>> host_memories;
   if (wants_host_memory(memories[0], machine, settings)) {
     host_memories = where_possible(Logger(settings.log_level, 0), settings, [&] {

@@ -46,7 +46,7 @@ class DeviceBackend {
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
   virtual void finish() = 0;
   // The failure record has what kernels reported by now. From any thread.
-  virtual void look_at_reports() = 0;
+  virtual void poll_reports() = 0;
   // Ends kernels that wait; the failure record says why.
   virtual void stop_waiting() = 0;
   virtual int device() const = 0;

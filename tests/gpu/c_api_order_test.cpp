@@ -178,8 +178,8 @@ class ErrorOutput {
 };
 
 // Calls of one thread go straight from buffer to buffer where a group shows all ranks' calls, whatever else it holds.
-void test_straight(const std::vector<int>& devices) {
-  constexpr const char* kNotStraight = "does not go straight from buffer to buffer";
+void test_zero_copy(const std::vector<int>& devices) {
+  constexpr const char* kNotZeroCopy = "is not zero-copy";
   setenv("PLAIT_LOG", "info", 1);
   setenv("PLAIT_ALGORITHM", "all_gather:flat(load, zero_copy, engine=sm),send_receive:pull(sm)", 1);
   {
@@ -211,7 +211,7 @@ void test_straight(const std::vector<int>& devices) {
       return plaitRecv(rank.receive, kCount, plaitInt32, r - 1, rank.comm, rank.stream);
     });
     expect_results(world, kCount, "messages on", [](int r, int i) { return r == 0 ? -1 : value_of(r - 1, i, 2); });
-    expect(!log.has(kNotStraight), "all calls of a group go straight");
+    expect(!log.has(kNotZeroCopy), "all calls of a group go straight");
 
     fill(world, 1);
     fill(other, 1);
@@ -223,7 +223,7 @@ void test_straight(const std::vector<int>& devices) {
     MUST(plaitGroupEnd());
     expect_results(world, kCount * ranks, "plaitAllGather in contradicting orders", gathered);
     expect_results(other, kCount * ranks, "plaitAllGather in contradicting orders", gathered);
-    expect(log.has(kNotStraight), "calls in contradicting orders do not go straight, and the log says so");
+    expect(log.has(kNotZeroCopy), "calls in contradicting orders do not go straight, and the log says so");
   }
   unsetenv("PLAIT_ALGORITHM");
   unsetenv("PLAIT_LOG");
@@ -258,7 +258,7 @@ void test_all(int gpus) {
   for (const std::vector<int>& devices : worlds_of(gpus)) {
     if (devices.size() == 1) continue;
     test_joins(devices);
-    test_straight(devices);
+    test_zero_copy(devices);
     test_refusal_in_a_group(devices);
   }
 }

@@ -23,7 +23,7 @@ namespace plait::test {
 namespace {
 
 void finish(const Communicator& communicator, cudaStream_t stream) {
-  const CaptureAside aside;
+  const RelaxedCapture aside;
   check_cuda(cudaStreamSynchronize(stream), "the call");
   if (const auto error = communicator.async_error()) throw *error;
 }

@@ -517,7 +517,7 @@ class OneProcess {
       graphs.launch();
       expect_right(call, seed, false, "replayed");
     }
-    expect_zero_copy("captured", engine == std::string("sm"));  // as to engines, see AgreementWatch::takes()
+    expect_zero_copy("captured", engine == std::string("sm"));  // as to engines, see AgreementWatch::try_lock()
   }
   void by_threads() {
     const Call call = call_of(Collective::kAllToAll, 0, 10'007);

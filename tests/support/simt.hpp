@@ -140,11 +140,11 @@ template <class T>
 }
 inline void await_launch_before() { test::Simt::await_launch_before(); }
 inline void let_next_launch_begin() { test::Simt::let_next_launch_begin(); }
-inline void arrive_at(uint32_t barrier, uint32_t threads) { test::Simt::arrive_at(barrier, threads); }
-inline void meet_at(uint32_t barrier, uint32_t threads) { test::Simt::meet_at(barrier, threads, true); }
+inline void barrier_arrive(uint32_t barrier, uint32_t threads) { test::Simt::barrier_arrive(barrier, threads); }
+inline void barrier_sync(uint32_t barrier, uint32_t threads) { test::Simt::barrier_sync(barrier, threads, true); }
 template <int barrier>
-bool all_at(bool vote, uint32_t threads) {
-  return test::Simt::meet_at(barrier, threads, vote);
+bool barrier_and(bool vote, uint32_t threads) {
+  return test::Simt::barrier_sync(barrier, threads, vote);
 }
 inline uint64_t nanoseconds_now() { return test::Simt::nanoseconds_now(); }
 inline uint64_t cycles_now() { return test::Simt::nanoseconds_now(); }

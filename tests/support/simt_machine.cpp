@@ -181,7 +181,7 @@ bool Simt::meet_cta(bool value, const Location& at) {
   return result;
 }
 
-bool Simt::meet_at(uint32_t barrier, uint32_t threads, bool value) {
+bool Simt::barrier_sync(uint32_t barrier, uint32_t threads, bool value) {
   NamedBarrier& it = current_->self_->cta->named[barrier];
   const uint64_t mine = it.generation;
   it.arrive(threads, value);
@@ -190,7 +190,9 @@ bool Simt::meet_at(uint32_t barrier, uint32_t threads, bool value) {
   return it.result;
 }
 
-void Simt::arrive_at(uint32_t barrier, uint32_t threads) { current_->self_->cta->named[barrier].arrive(threads, true); }
+void Simt::barrier_arrive(uint32_t barrier, uint32_t threads) {
+  current_->self_->cta->named[barrier].arrive(threads, true);
+}
 
 void Simt::meet_eight(const Location& at) { current_->self_->warp->eights[queue() / 8].meet(true, at); }
 

@@ -85,8 +85,8 @@ class Simt {
   // Whether all threads of the CTA say so.
   static bool meet_cta(bool value, const Location& at);
   // One of the CTA's named barriers, of so many threads: whether all that come say so.
-  static bool meet_at(uint32_t barrier, uint32_t threads, bool value);
-  static void arrive_at(uint32_t barrier, uint32_t threads);
+  static bool barrier_sync(uint32_t barrier, uint32_t threads, bool value);
+  static void barrier_arrive(uint32_t barrier, uint32_t threads);
   // Eight neighbouring threads of the warp, all of which are there.
   static void meet_eight(const Location& at);
   // The CTA's array of so many of this type.

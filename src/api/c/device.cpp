@@ -65,7 +65,7 @@ int require_device() {
 
 void* allocate(size_t bytes) {
   if (current_device() == PLAIT_DEVICE_HOST) return allocate_on_host(bytes);
-  const plait::CaptureAside aside;
+  const plait::RelaxedCapture aside;
   void* memory = nullptr;
   require_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
   return memory;
@@ -76,7 +76,7 @@ void release(void* memory) {
   const bool on_device = device_count() > 0 && worked(cudaPointerGetAttributes(&attributes, memory)) &&
                          attributes.type == cudaMemoryTypeDevice;
   if (on_device) {
-    const plait::CaptureAside aside;
+    const plait::RelaxedCapture aside;
     require_cuda(cudaFree(memory), "cudaFree");
   } else {
     std::free(memory);

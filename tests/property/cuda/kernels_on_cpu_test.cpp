@@ -38,9 +38,9 @@ using test::kTypes, test::Simt, test::Uses;
 
 bool has_two_steps(const TwoShotSteps::Slice& slice) {
   const bool hands_on = std::any_of(std::begin(slice.places[0]), std::end(slice.places[0]), [](const TwoShotPlace& it) {
-    return is_flagged(it.addresses[TwoShotPlace::kTakenTo]);
+    return is_flagged(it.addresses[TwoShotPlace::kReceiveTo]);
   });
-  return hands_on || slice.takings == 2;
+  return hands_on || slice.phase_count == 2;
 }
 
 // One call of all ranks, or of some.

@@ -69,10 +69,10 @@ class World : public test::SimtWorld {
     add_letters(2 * bytes_of_slots());
     add_exchange(made, 0);
     const size_t waits = (receives ? 1 : 0) + (sends ? 1 : 0);
-    const auto look = [this, waits] { began_too_early_ = began_too_early_ || failures_of_messages(0).size() < waits; };
+    const auto look = [this, waits] { began_too_soon_ = began_too_soon_ || failures_of_messages(0).size() < waits; };
     machine_.launch(0, {1}, {1}, look, true);
   }
-  bool began_too_early() const { return began_too_early_; }
+  bool began_too_soon() const { return began_too_soon_; }
 
   // What has come, and what is around it.
   void check() const {
@@ -149,7 +149,7 @@ class World : public test::SimtWorld {
   std::vector<Reports> reports_;
   std::deque<Made> made_;
   int launches_ = 0, own_copies_ = 0;
-  bool began_too_early_ = false;
+  bool began_too_soon_ = false;
 };
 
 TEST(P2pOnCpu, RandomMessagesInUnluckyOrders) {
@@ -223,7 +223,7 @@ TEST(P2pOnCpu, NothingBeginsWhileMessagesWaitForARankThatHasNot) {
         world.add_in_vain(receives, sends, has_others_before);
         ASSERT_NO_THROW(world.run());
         EXPECT_EQ(world.failures_of_messages(0).size(), receives && sends ? 2u : 1u);
-        EXPECT_FALSE(world.began_too_early());
+        EXPECT_FALSE(world.began_too_soon());
       }
     }
   }

@@ -65,14 +65,14 @@ TEST(PreparedLaunch, TwoShotCallsTakeWordsWhereAllAreWhole) {
     const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
       return kernel_for(Collective::kAllGather, count, shape, input_at, output_at);
     };
-    const auto two_shot_kernel = [&](bool is_whole) {
-      return call_kernel(shape.protocol == Protocol::kLl ? two_shot_ll(1, is_whole) : two_shot_ll128(0, is_whole),
+    const auto two_shot_kernel = [&](bool is_aligned) {
+      return call_kernel(shape.protocol == Protocol::kLl ? two_shot_ll(1, is_aligned) : two_shot_ll128(0, is_aligned),
                          kType);
     };
-    const void *const whole = two_shot_kernel(true), *const any = two_shot_kernel(false);
-    ASSERT_NE(whole, any);
-    EXPECT_EQ(kernel(64, 0, 0), whole);
-    EXPECT_EQ(kernel(64, 8, 24), whole);
+    const void *const aligned = two_shot_kernel(true), *const any = two_shot_kernel(false);
+    ASSERT_NE(aligned, any);
+    EXPECT_EQ(kernel(64, 0, 0), aligned);
+    EXPECT_EQ(kernel(64, 8, 24), aligned);
     EXPECT_EQ(kernel(64, 4, 0), any);
     EXPECT_EQ(kernel(64, 0, 4), any);
     EXPECT_EQ(kernel(63, 0, 0), any);  // half a word at the end of each block

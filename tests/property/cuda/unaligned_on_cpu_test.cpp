@@ -81,12 +81,13 @@ TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
         };
         // As the kernels do: of messages, and of calls.
         const auto count = static_cast<uint32_t>(bytes);
-        check([&](auto* to, auto thread) { copy_bytes<4, FarEnd::kSource>(to, from.get(), count, thread, kThreads); });
+        check(
+            [&](auto* to, auto thread) { copy_bytes<4, PeerSide::kSource>(to, from.get(), count, thread, kThreads); });
         check([&](auto* to, auto thread) {
-          copy_bytes<4, FarEnd::kDestination>(to, from.get(), count, thread, kThreads);
+          copy_bytes<4, PeerSide::kDestination>(to, from.get(), count, thread, kThreads);
         });
         check([&](auto* to, uint64_t thread) {
-          copy_bytes<8, FarEnd::kSource>(to, from.get(), uint64_t{bytes}, thread, uint64_t{kThreads});
+          copy_bytes<8, PeerSide::kSource>(to, from.get(), uint64_t{bytes}, thread, uint64_t{kThreads});
         });
       }
     }
@@ -127,7 +128,7 @@ TEST(UnalignedOnCpu, CopiesOfMoreBytesThan32BitsCount) {
       }
       const auto run = [&](uint64_t first, uint64_t last) {
         for (uint64_t thread = first; thread < last; ++thread) {
-          copy_bytes<8, FarEnd::kSource>(to, from, kBytes, thread, kThreads);
+          copy_bytes<8, PeerSide::kSource>(to, from, kBytes, thread, kThreads);
         }
       };
       run(0, 2 * kPart / kVectorBytes);
@@ -182,7 +183,7 @@ TEST(UnalignedOnCpu, VectorsAtAnyDistance) {
 // A line's shares of one place, stored at another by two warps, each in rounds of two.
 template <DataType type>
 void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
-  using Share = ShiftedShare<Pack<type, uint64_t>>;
+  using Share = UnalignedShare<Pack<type, uint64_t>>;
   constexpr unsigned kThreads = 64, kOfWarp = kWarpThreads / ll128::kThreads, kRound = 2 * kOfWarp;
   const Source from(from_distance, bytes);
   Memory to(to_distance, bytes, std::byte{0xff});
@@ -192,7 +193,7 @@ void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
   const TwoShotSteps::Extent extent = {(bytes + 7) / 8, (bytes + 7) / 8 * 8 - bytes};
   machine.launch(0, {1}, {kThreads}, [=] {
     const uint32_t in_warp = threadIdx.x % kWarpThreads / ll128::kThreads;
-    for (uint32_t line = threadIdx.x / kWarpThreads * kRound; line * kLineData < bytes;
+    for (uint32_t line = threadIdx.x / kWarpThreads * kRound; line * kLl128Data < bytes;
          line += kThreads / kWarpThreads * kRound) {
       ll128::Pair pairs[2];
       const auto first = [&](uint32_t l) {

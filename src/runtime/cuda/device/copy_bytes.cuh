@@ -1,4 +1,4 @@
-// Copies that several threads share.
+// Copies by several threads.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace plait {
 
-// Which end lies in another GPU, if one does: a warp's accesses there should not straddle more lines than they must,
-// as links carry whole ones. Loads that did took up to a sixth longer (docs/benchmarks.md).
-enum class FarEnd { kSource, kDestination };
+// Which side of a copy is in peer memory, if one is. A warp's accesses there should straddle as few 128-byte lines as
+// possible, since links carry whole lines. Loads that straddled more took up to a sixth longer (docs/benchmarks.md).
+enum class PeerSide { kSource, kDestination };
 
-// Vectors `first` to `last` of places that are aligned to them, of which this thread, number `thread` of so many, takes
-// its share: `kAtOnce` loads are under way together, and then their stores. Thread 0 begins at vector 0 and not at
-// `first`, so that warps begin where lines do.
+// Copies vectors `first` to `last` between aligned places, as thread `thread` of `threads`. A thread has `kAtOnce`
+// loads under way together, then their stores. Thread 0 begins at vector 0 and not at `first`, so that warps begin at
+// lines.
 template <int kAtOnce, class Index>
 __device__ void copy_vectors(uint4* out, const uint4* in, Index first, Index last, Index thread, Index threads) {
   for (Index i = thread; i < last; i += threads * kAtOnce) {
-    // One comparison for both ends: before `first` the difference wraps.
+    // One comparison checks both bounds: below `first` the difference wraps.
     const auto is_ours = [=](int u) { return i + u * threads - first < last - first; };
     uint4 values[kAtOnce];
 #pragma unroll
@@ -33,7 +33,7 @@ __device__ void copy_vectors(uint4* out, const uint4* in, Index first, Index las
   }
 }
 
-// The same where `in` begins so many bytes, more than none, after a multiple of a vector's size.
+// The same if `in` is not aligned.
 template <int kAtOnce, class Index>
 __device__ void copy_shifted(uint4* out, const std::byte* in, Index first, Index last, Index thread, Index threads) {
   const unsigned bytes = misalignment(in);
@@ -54,21 +54,21 @@ __device__ void copy_shifted(uint4* out, const std::byte* in, Index first, Index
   }
 }
 
-// Any bytes, anywhere: 16 at a time but for the ends.
-template <int kAtOnce, FarEnd far, class Index>
+// Copies any bytes at any alignment, 16 at a time except at the ends.
+template <int kAtOnce, PeerSide peer_side, class Index>
 __device__ void copy_bytes(std::byte* to, const std::byte* from, Index bytes, Index thread, Index threads) {
   const auto to_boundary = static_cast<Index>(-reinterpret_cast<uintptr_t>(to) % sizeof(uint4));
   const Index head = to_boundary < bytes ? to_boundary : bytes;
   const Index vectors = (bytes - head) / sizeof(uint4);
-  // Vectors are counted from the beginning of a line.
-  const auto at_far_end = reinterpret_cast<uintptr_t>(far == FarEnd::kSource ? from + head : to + head);
-  const auto skew = static_cast<Index>(at_far_end % kLinkLineBytes / sizeof(uint4));
+  // Vectors are counted from the beginning of a line in peer memory.
+  const auto at_peer = reinterpret_cast<uintptr_t>(peer_side == PeerSide::kSource ? from + head : to + head);
+  const auto skew = static_cast<Index>(at_peer % kLinkLineBytes / sizeof(uint4));
   auto* const out = reinterpret_cast<uint4*>(to + head) - skew;
   const std::byte* const in = from + head - skew * sizeof(uint4);
   Index first = 0, last = vectors;
   if (misalignment(in) == 0) {
     copy_vectors<kAtOnce>(out, reinterpret_cast<const uint4*>(in), skew, skew + vectors, thread, threads);
-  } else {  // what lies around the first and the last vector may be nobody's
+  } else {  // a shifted load reads beyond its vector, which may be outside the allocation at both ends
     first = vectors < 2 ? 0 : 1;
     last = vectors < 2 ? 0 : vectors - 1;
     copy_shifted<kAtOnce / 2>(out, in, skew + first, skew + last, thread, threads);

@@ -1,8 +1,8 @@
-// Conversions of 8-bit floats: by instructions where a GPU has them (from compute capability 8.9 on), else in few
-// operations. (What CUDA's headers have instead is a loop over bits, as long as all else in a kernel.)
+// Conversions of 8-bit floats: by instructions on GPUs that have them (compute capability 8.9 and later), otherwise in
+// few operations. (CUDA's headers have a loop over bits instead, as long as all the rest of a kernel.)
 //
-// Rounding is to nearest even, and what is too large becomes the largest finite number. An E5M2 keeps infinity, which
-// the instructions would make that number, too; an E4M3 has none.
+// Rounding is to nearest even, and values that are too large become the largest finite number. E5M2 keeps infinity,
+// although the instructions make it the largest finite number, too; E4M3 has no infinity.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -21,7 +21,7 @@ __device__ To bits_as(From from) {
   return to;
 }
 
-// An E5M2 is the upper byte of a half. These are those of two.
+// The upper bytes of two halves: the upper byte of a half is an E5M2.
 inline __device__ __nv_fp8x2_storage_t upper_bytes(uint32_t halves) {
   return static_cast<__nv_fp8x2_storage_t>((halves >> 8 & 0xff) | (halves >> 16 & 0xff00));
 }
@@ -32,7 +32,7 @@ class Float8ByInstruction {
   static __device__ __half2 to_halves(__nv_fp8x2_storage_t two) {
     return __half2(__nv_cvt_fp8x2_to_halfraw2(two, format));
   }
-  // Of values that the format has, and of no NaN but the one with all bits set.
+  // Only for values that the format has, and for the NaN with all bits set.
   static __device__ __nv_fp8x2_storage_t from_halves(__half2 two) {
     if constexpr (kHasInfinity) {
       return upper_bytes(bits_as<uint32_t>(two));
@@ -51,7 +51,8 @@ class Float8ByInstruction {
  private:
   static constexpr bool kHasInfinity = format == __NV_E5M2;
 
-  // By how many codes what became of `value` lies before what it is: infinity comes behind the largest finite number.
+  // How many codes the instruction's result lies below the right one: the code of infinity is the one after the largest
+  // finite number's.
   static __device__ uint32_t beyond(float value) { return kHasInfinity && isinf(value) ? 1 : 0; }
 };
 
@@ -65,12 +66,12 @@ class Float8InFewOperations {
     } else {
       const uint32_t magnitudes = (upper & 0x7f007f00) >> 1;
       const uint32_t scaled = bits_as<uint32_t>(__hmul2(bits_as<__half2>(magnitudes), __float2half2_rn(kScale)));
-      const uint32_t nans = (magnitudes + 0x00800080) & 0x40004000;  // of the last code only, which carries so far
+      const uint32_t nans = (magnitudes + 0x00800080) & 0x40004000;  // only the last code, NaN, carries this far
       return bits_as<__half2>((upper & 0x80008000) | scaled | ((nans << 1) - (nans >> 14)));
     }
   }
 
-  // Of values that the format has, and of no NaN but the one with all bits set.
+  // Only for values that the format has, and for the NaN with all bits set.
   static __device__ __nv_fp8x2_storage_t from_halves(__half2 two) {
     const auto halves = bits_as<uint32_t>(two);
     if constexpr (kIsUpperByte) {
@@ -85,14 +86,14 @@ class Float8InFewOperations {
   static __device__ __nv_fp8_storage_t round(float value) {
     const auto bits = bits_as<uint32_t>(value);
     const uint32_t magnitude = bits & 0x7fffffff, clamped = min(magnitude, bits_as<uint32_t>(kLargest));
-    // The adder rounds: the last bit of the anchor weighs as much as the last bit of the result.
+    // Adding the anchor rounds, since its last bit weighs as much as the last bit of the result.
     const uint32_t exponent = max(clamped & kInfinity, (kBiasOfFloat + 1 - kBias) << kMantissaOfFloat);
     const auto anchor = bits_as<float>(exponent + (kDropped << kMantissaOfFloat));
     const float rounded = (bits_as<float>(clamped) + anchor) - anchor;
-    // Where exponents have the bias of the format, floats begin as it does.
+    // With the exponent bias of the format, the leading bits of a float are the code.
     const auto rebased = bits_as<uint32_t>(rounded * bits_as<float>(kBias << kMantissaOfFloat));
     uint32_t code = (bits >> 24 & 0x80) | rebased >> kDropped;
-    if (kIsUpperByte && magnitude == kInfinity) code += 1;  // it comes behind the largest finite number
+    if (kIsUpperByte && magnitude == kInfinity) code += 1;  // the code after the largest finite number's
     return static_cast<__nv_fp8_storage_t>(magnitude > kInfinity ? 0x7f : code);
   }
   static __device__ __nv_fp8x2_storage_t round(float2 two) {
@@ -100,7 +101,7 @@ class Float8InFewOperations {
   }
 
  private:
-  // An E4M3, shifted by one, is what is 256 times as much as a half.
+  // An E4M3 shifted right by one bit, read as a half, is the value divided by 256.
   static constexpr bool kIsUpperByte = format == __NV_E5M2;
   static constexpr float kScale = 256;
   static constexpr float kLargest = kIsUpperByte ? 57344 : 448;

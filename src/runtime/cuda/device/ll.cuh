@@ -1,7 +1,8 @@
-// Packets: 16 bytes, of which two words of 4 bytes are data and two say which epoch it is of.
+// The LL protocol's line: 16 bytes, two words of 4 bytes of data, each followed by a flag of 4 bytes that tells the
+// epoch.
 //
-// Each half is stored and loaded as one 64-bit access, which is single-copy atomic, so data and flag are never seen
-// apart.
+// Each half is stored and loaded with one 64-bit access, which is single-copy atomic, so nobody sees the data without
+// its flag.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@ namespace plait {
 
 namespace ll {
 
-// What stands for an epoch: never 0, which memory holds that no packet has been in. Epochs with the same flag are
-// 2^32 - 1 apart, so the next one in the same half of the memory twice as many.
+// The flag of an epoch. It is never 0, which is what memory holds before the first store. Epochs with the same flag are
+// 2^32 - 1 apart; in the same half of the memory they are twice as far apart.
 PLAIT_HOST_DEVICE constexpr uint32_t flag_of(uint64_t epoch) {
   const uint64_t sum = (epoch & 0xffffffff) + (epoch >> 32);
   return static_cast<uint32_t>(sum) + static_cast<uint32_t>(sum >> 32);
@@ -27,7 +28,7 @@ __device__ inline void store(std::byte* to, uint64_t data, uint32_t flag) {
   ptx::store_relaxed(to, low, high);
 }
 
-// The two words of a packet as they were seen.
+// The two halves of a line, as one load saw them.
 struct Halves {
   uint64_t low, high;
 

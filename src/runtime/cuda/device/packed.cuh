@@ -1,4 +1,4 @@
-// Narrow elements that are combined several at a time, without being widened: those of a word of 32 bits.
+// Combines the narrow elements of a 32-bit word at once, without widening them.
 #pragma once
 
 #include <type_traits>
@@ -12,10 +12,10 @@ namespace plait {
 template <class T>
 inline constexpr uint32_t kTopBits = sizeof(T) == 1 ? 0x80808080 : 0x80008000;
 
-// Each wraps on its own.
+// Adds all integers of a word; each wraps on its own.
 template <class T>
 __device__ uint32_t add_packed(uint32_t a, uint32_t b) {
-  constexpr uint32_t kTops = kTopBits<T>;  // from which nothing may be carried
+  constexpr uint32_t kTops = kTopBits<T>;  // nothing may be carried out of these
   return ((a & ~kTops) + (b & ~kTops)) ^ ((a ^ b) & kTops);
 }
 
@@ -46,7 +46,7 @@ __device__ Pair min_max_of_pairs(bool want_max, Pair a, Pair b) {
 #endif
 }
 
-// A word of integers that are added, or of which minima or maxima are taken.
+// A word of integers: their sums, or their minima or maxima.
 template <class Vector, bool is_sum>
 class PackedPart {
  public:
@@ -69,7 +69,7 @@ class PackedPart {
   uint32_t word_;
 };
 
-// A word of narrow floats of which minima or maxima are taken.
+// A word of narrow floats: their minima or maxima.
 template <class Vector>
 class PairsPart {
  public:

@@ -1,4 +1,4 @@
-// Vectors of 16 bytes at any address.
+// Loads and stores of 16-byte vectors at any address.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ __device__ inline uint4 shift_vectors(const uint4& low, const uint4& high, unsig
   return {words[0], words[1], words[2], words[3]};
 }
 
-// The first `count` bytes of a vector, less than all, to where they end at a multiple of its size: in as few stores as
-// that allows, the smallest first.
+// Stores the first `count` bytes of a vector, less than all, so that they end at a multiple of 16. It takes as few
+// stores as possible, the smallest first.
 __device__ inline void store_front(std::byte* to, uint4 value, unsigned count) {
   if (count & 1) {
     *reinterpret_cast<uint8_t*>(to) = static_cast<uint8_t>(value.x);
@@ -56,7 +56,7 @@ __device__ inline void store_front(std::byte* to, uint4 value, unsigned count) {
   if (count & 8) *reinterpret_cast<uint2*>(to) = {value.x, value.y};
 }
 
-// The last `count` bytes, to where they begin at one: the smallest last.
+// Stores the last `count` bytes of a vector to an address that is a multiple of 16, the smallest store last.
 __device__ inline void store_back(std::byte* to, uint4 value, unsigned count) {
   value = shift_vectors(value, {}, sizeof(uint4) - count);
   if (count & 8) {
@@ -77,12 +77,12 @@ __device__ inline void store_back(std::byte* to, uint4 value, unsigned count) {
   if (count & 1) *reinterpret_cast<uint8_t*>(to) = static_cast<uint8_t>(value.x);
 }
 
-// Vectors of a thread that begin at `memory`, numbers `first`, `first` + `stride` and so on, as far as they are less
-// than `last`. Vector: a Pack. `is_aligned`: to its size.
+// Loads a thread's vectors of those at `memory`: numbers `first`, `first` + `stride` and so on, below `last`. Vector is
+// a Pack. `is_aligned`: `memory` is a multiple of its size.
 //
-// Elsewhere, a load reads the two aligned vectors that hold what it wants: so it is for what has others around it, lest
-// it reads what is nobody's. This is the first of them, and the other half of the load, for which nothing else has to
-// wait, is below.
+// An unaligned vector lies in two aligned ones, and this loads the first; complete_vectors() loads the second and joins
+// them, so that other loads can be issued in between. Both read beyond the vector, so it needs valid memory on both
+// sides.
 template <bool is_aligned, class Vector, int count>
 __device__ void load_vectors(const std::byte* memory, uint32_t first, uint32_t stride, uint32_t last,
                              Vector (&values)[count]) {
@@ -112,8 +112,9 @@ __device__ void complete_vectors(const std::byte* memory, uint32_t first, uint32
   }
 }
 
-// Elsewhere, all threads of a warp have to come, with neighbouring numbers: each stores the aligned vector that begins
-// in its neighbour's, and those at the ends what is left. Nothing is stored beside the vectors.
+// Stores such vectors. If they are not aligned, all threads of a warp have to call this, with neighbouring numbers:
+// each stores an aligned vector that it shares with its neighbour, and the threads at both ends store what is left.
+// Nothing outside the vectors is written.
 template <bool is_aligned, class Vector, int count>
 __device__ void store_vectors(std::byte* memory, uint32_t first, uint32_t stride, uint32_t last,
                               const Vector (&values)[count]) {

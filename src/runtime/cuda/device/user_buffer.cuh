@@ -1,4 +1,4 @@
-// The caller's memory, eight bytes at a time: it may have any alignment and any length.
+// Access to user buffers, eight bytes at a time. They may have any alignment and any length.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 namespace plait {
 
-// The compiler does not see where an address that is a number leads.
+// A pointer to global memory: from the number alone the compiler cannot tell.
 __device__ inline std::byte* global_pointer(uint64_t address) {
   auto* const pointer = reinterpret_cast<std::byte*>(address);
   __builtin_assume(__isGlobal(pointer));
   return pointer;
 }
 
-// Elements `first` to `last` of a word, one by one; the others are zero. Word: a Pack of 64 bits.
+// Loads elements `first` to `last` of a word one by one; the others are zero. Word is a Pack of 64 bits.
 template <class Word>
 __device__ uint64_t load_elements(const std::byte* from, int first, int last) {
   Word word(uint64_t{0});
@@ -34,8 +34,8 @@ __device__ void store_elements(std::byte* to, int count, uint64_t bits) {
   }
 }
 
-// The same where it is seldom needed: not inlined, and stored in as few pieces as the address allows. `bytes`: of the
-// elements, 8 at most.
+// The same for rare paths: not inlined, and with as few stores as the address allows. `bytes`: how many to store, at
+// most 8.
 template <class Word>
 __device__ __noinline__ uint64_t load_some_elements(const std::byte* from, int first, int last) {
   return load_elements<Word>(from, first, last);
@@ -50,7 +50,7 @@ __device__ __noinline__ void store_some_elements(std::byte* to, int bytes, uint6
     to += kBytes;
     bytes -= kBytes;
   };
-  // Up to where a word begins, and then down to what is left.
+  // Larger stores up to an aligned address, then smaller ones for the rest.
   const auto is_odd = [&](int piece) { return reinterpret_cast<uintptr_t>(to) % (2 * piece) != 0; };
   if (kElement <= 1 && bytes >= 1 && is_odd(1)) store(uint8_t{});
   if (kElement <= 2 && bytes >= 2 && is_odd(2)) store(uint16_t{});
@@ -61,7 +61,7 @@ __device__ __noinline__ void store_some_elements(std::byte* to, int bytes, uint6
   if (kElement <= 1 && bytes >= 1) store(uint8_t{});
 }
 
-// A word, of which `count` elements exist. `is_aligned`: it starts at a multiple of eight bytes.
+// Loads a word with `count` elements. `is_aligned`: it is 8-byte aligned.
 template <class Word>
 __device__ uint64_t load_word(const std::byte* from, uint32_t count, bool is_aligned) {
   if (is_aligned && count == Word::kCount) return *reinterpret_cast<const uint64_t*>(from);

@@ -9,18 +9,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Those of this process.
+// The call orders of all communicators of this process.
 struct Orders {
   std::mutex mutex;
   std::vector<const CallOrder*> all;
 };
 
 Orders& orders() {
-  static Orders& all = *new Orders;  // for good: static destructors of a program still make calls
+  static Orders& all = *new Orders;  // never destroyed: static destructors of a program still make calls
   return all;
 }
 
-// Until `it` is so; false: it is not, at the deadline.
+// Polls until `it` holds; returns false if it does not hold by the deadline.
 template <class Condition>
 bool wait_until(Clock::time_point deadline, const Condition& it) {
   while (!it()) {
@@ -50,15 +50,15 @@ CallOrder::~CallOrder() {
 }
 
 void CallOrder::finish() const {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   if (has_called_) check_cuda(cudaEventSynchronize(last_call_), "waiting for the last call");
 }
 
 bool CallOrder::is_done() const {
   if (!has_called_) return true;
   const cudaError_t state = cudaEventQuery(last_call_);
-  if (state != cudaSuccess) cudaGetLastError();  // that it is not done is no error
-  // Where the GPU has failed, or CUDA is gone, nothing runs.
+  if (state != cudaSuccess) cudaGetLastError();  // "not ready" is no error
+  // If the GPU has failed or CUDA has shut down, nothing runs.
   return state != cudaErrorNotReady && state != cudaErrorStreamCaptureUnsupported;
 }
 
@@ -68,7 +68,7 @@ bool CallOrder::none_runs() {
 }
 
 bool CallOrder::while_none_runs(std::chrono::milliseconds timeout, const std::function<void()>& act) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const Clock::time_point deadline = Clock::now() + timeout;
   std::unique_lock lock(launching, std::defer_lock);
   if (!wait_until(deadline, [&] { return lock.try_lock(); })) return false;

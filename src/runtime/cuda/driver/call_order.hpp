@@ -1,5 +1,5 @@
-// The order of a communicator's calls on a GPU, whatever streams they are made on, and whether any call of this process
-// is under way. What is captured has no part in either: it runs when its graph is launched, which nobody hears of.
+// Keeps a communicator's calls on a GPU in order across streams, and knows whether any call of this process is under
+// way. Captured calls take no part in either: they run when their graph is launched, and the library does not see that.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,7 +21,7 @@ class CallOrder {
   CallOrder(const CallOrder&) = delete;
   CallOrder& operator=(const CallOrder&) = delete;
 
-  // `launch`es on `stream`, after the calls before. One thread at a time.
+  // Calls `launch`, whose work on `stream` runs after all earlier calls. One thread at a time.
   template <class Launch>
   void next(cudaStream_t stream, Launch&& launch) {
     const std::shared_lock lock(launching);
@@ -34,18 +34,19 @@ class CallOrder {
     last_stream_ = number;
     has_called_ = true;
   }
-  // Waits until all are done.
+  // Waits until all calls are done.
   void finish() const;
 
-  // For what makes all launches of this process wait until the GPU is idle: were a call under way, it could wait for
-  // another rank, and that one for a call that is to be launched. Does `act` where none is, so that none begins before
-  // it is done. Where one is, holds launches back for `timeout`, and then gives up: false. Any thread.
+  // Runs `act` while no call of this process is under way, and keeps new calls from starting until it returns. It is
+  // for CUDA functions that make all launches of the process wait until the GPU is idle. If a call were under way then,
+  // it could wait for another rank, and that rank for a call that cannot be launched: a deadlock. While a call is under
+  // way, this delays launches for up to `timeout`, then gives up and returns false. Any thread.
   static bool while_none_runs(std::chrono::milliseconds timeout, const std::function<void()>& act);
 
  private:
   static bool none_runs();
   bool is_done() const;
-  // Unlike a handle, no other stream ever has it, and that of each thread that has cudaStreamPerThread is another.
+  // Unlike a handle, this number is never reused, and cudaStreamPerThread has a different one in each thread.
   static unsigned long long number_of(cudaStream_t stream) {
     unsigned long long number = 0;
     check_cuda(cudaStreamGetId(stream, &number), "asking which stream it is");

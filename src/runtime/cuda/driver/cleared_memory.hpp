@@ -1,5 +1,5 @@
-// Memory of a GPU that is full of zeros, made without waiting for anything else that runs there: that could be a kernel
-// that waits for this rank. Nor does it touch the default stream, for which captures of other threads would be lost.
+// Zeroed memory of a GPU. Making it waits for nothing else that runs there, since that could be a kernel that waits for
+// this rank. Nor does it touch the default stream, because that would invalidate captures of other threads.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,13 +10,13 @@
 
 namespace plait {
 
-// Memory of the current device. Throws kSystem where CUDA refuses.
+// Fills memory of the current device with zeros. Throws kSystem if CUDA refuses.
 void clear_memory(void* memory, size_t bytes);
 
 template <class T>
 class ClearedMemory {
  public:
-  // Room for `count` on the current device. Throws kResources where there is none.
+  // Allocates `count` elements on the current device. Throws kResources if there is no memory.
   explicit ClearedMemory(size_t count = 1) {
     check_cuda(cudaMalloc(&memory_, count * sizeof(T)), count * sizeof(T), " bytes of memory");
     try {

@@ -7,7 +7,7 @@ namespace plait {
 
 namespace {
 
-// What to do about an error; empty where only its circumstances tell.
+// What a user can do about an error; empty if that depends on the circumstances.
 const char* advice_for(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:
@@ -51,7 +51,7 @@ void find(const char* name, Function& function) {
   fail(ErrorCode::kSystem, "this CUDA driver has no ", name, "; Plait needs that of CUDA 12.0 or newer");
 }
 
-// The driver's own words.
+// The driver's own description of an error.
 std::string text_of(CUresult result) {
   decltype(&cuGetErrorName) get_name = nullptr;
   decltype(&cuGetErrorString) get_text = nullptr;
@@ -125,7 +125,7 @@ std::optional<Allocation> allocation_of(const void* address) {
   static_assert(std::size(attributes) == std::size(values));
   const CUresult result = get_attributes(static_cast<unsigned>(std::size(attributes)), attributes, values,
                                          reinterpret_cast<CUdeviceptr>(address));
-  // Of memory that CUDA does not know, everything is 0.
+  // All attributes are 0 for memory that CUDA does not know.
   if (result != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || start == 0) return std::nullopt;
   allocation.start = reinterpret_cast<const std::byte*>(start);
   allocation.has_ipc_handle = has_handle != 0;
@@ -139,11 +139,11 @@ OwnStream::~OwnStream() {
   cudaStreamDestroy(stream_);
 }
 
-CaptureAside::CaptureAside() : exchanged_(cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess) {
+RelaxedCapture::RelaxedCapture() : exchanged_(cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess) {
   if (!exchanged_) cudaGetLastError();
 }
 
-CaptureAside::~CaptureAside() {
+RelaxedCapture::~RelaxedCapture() {
   if (exchanged_) cudaThreadExchangeStreamCaptureMode(&other_);
 }
 

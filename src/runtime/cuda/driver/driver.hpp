@@ -1,5 +1,5 @@
-// CUDA's runtime and driver: errors, the current device, and the entry points of the driver that the runtime does not
-// offer. Nothing is linked to the driver's library, so Plait loads where there is none.
+// CUDA's runtime and driver: errors, the current device, and driver functions that the runtime does not offer. Nothing
+// links to the driver's library, so Plait loads on machines without it.
 #pragma once
 
 #include <cuda.h>
@@ -17,8 +17,8 @@ namespace plait {
 [[noreturn]] void fail_cuda(cudaError_t error, const std::string& what);
 [[noreturn]] void fail_driver(CUresult result, const std::string& what);
 
-// Throws kSystem (kResources where memory is short) with CUDA's own words, and what to do where that is known. `what`
-// was done is joined only then: this is called several times for each collective.
+// On an error, throws kSystem (kResources if memory is short) with CUDA's own description, and with advice if there is
+// any. `what` says what was attempted; it is joined only on an error, since each collective calls this several times.
 template <class... Parts>
 void check_cuda(cudaError_t error, const Parts&... what) {
   if (error != cudaSuccess) [[unlikely]]
@@ -30,17 +30,17 @@ void check_driver(CUresult result, const Parts&... what) {
     fail_driver(result, join(what...));
 }
 
-// Devices that this process sees; 0 where there is no driver or no GPU.
+// How many devices this process sees; 0 if there is no driver or no GPU.
 int cuda_device_count();
 
-// Whether what is enqueued on the stream goes into a graph.
+// Whether the stream is being captured into a graph.
 bool is_captured(cudaStream_t stream);
 
-// Loads a kernel for the current device. That waits for what runs there: a kernel that is first loaded when it is first
-// launched could wait for one that waits for it.
+// Loads a kernel for the current device. Loading waits for everything that runs there, so a kernel that is loaded only
+// at its first launch could deadlock with a running kernel that waits for it.
 void load_kernel(const void* kernel);
 
-// Makes a device current, and the one before it when it ends.
+// Makes a device current, and restores the previous one when it is destroyed.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int device);
@@ -49,21 +49,21 @@ class DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  int before_ = -1;  // not that of this guard
+  int before_ = -1;  // the device to restore; -1: none
 };
 
-// Memory of a GPU, as it was once allocated.
+// An allocation of GPU memory.
 struct Allocation {
-  uint64_t number = 0;  // no other allocation of this process ever has it
+  uint64_t number = 0;  // unique among all allocations that this process ever makes
   const std::byte* start = nullptr;
   size_t bytes = 0;
   int device = 0;
-  bool has_ipc_handle = false;  // memory of cudaMalloc has, that of pools and of virtual addresses has not
+  bool has_ipc_handle = false;  // true for cudaMalloc, false for memory pools and virtual memory management
 };
-// That in which `address` lies; none where that is no GPU's memory.
+// The allocation that contains `address`; none if that is not GPU memory.
 std::optional<Allocation> allocation_of(const void* address);
 
-// A stream that neither waits for others nor makes them wait. When it ends, what it was given is done.
+// A stream that does not synchronise with the default stream. Its destructor waits until its work is done.
 class OwnStream {
  public:
   OwnStream();
@@ -77,21 +77,21 @@ class OwnStream {
   cudaStream_t stream_ = nullptr;
 };
 
-// While it lives, this thread may make and free memory although another thread captures a stream: without it, CUDA
-// refuses, and the capture is lost. Nothing that is made here belongs into a graph.
-class CaptureAside {
+// While it lives, this thread may allocate and free memory although another thread captures a stream. Without it CUDA
+// refuses, and the capture is invalidated. Nothing that is made meanwhile belongs to a graph.
+class RelaxedCapture {
  public:
-  CaptureAside();
-  ~CaptureAside();
-  CaptureAside(const CaptureAside&) = delete;
-  CaptureAside& operator=(const CaptureAside&) = delete;
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
-  cudaStreamCaptureMode other_ = cudaStreamCaptureModeRelaxed;  // this thread's, until it ends
+  cudaStreamCaptureMode other_ = cudaStreamCaptureModeRelaxed;  // after the exchange: the mode to restore
   bool exchanged_ = false;
 };
 
-// The driver's calls for memory that processes share by descriptor.
+// The driver's functions for memory that processes share by file descriptor.
 struct VirtualMemoryCalls {
   decltype(&cuDeviceGet) get_device = nullptr;
   decltype(&cuDeviceGetAttribute) get_attribute = nullptr;
@@ -106,7 +106,7 @@ struct VirtualMemoryCalls {
   decltype(&cuMemExportToShareableHandle) export_handle = nullptr;
   decltype(&cuMemImportFromShareableHandle) import_handle = nullptr;
 
-  // Throws kSystem where the driver lacks one.
+  // Throws kSystem if the driver lacks one.
   static VirtualMemoryCalls load();
 };
 

@@ -18,24 +18,24 @@ namespace {
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(20);
 constexpr auto kTimeout = std::chrono::milliseconds(1);
-constexpr int kMostWaiting = 8;  // of a device
+constexpr int kMostWaiting = 8;  // per device
 
 struct Freeing {
   int device = 0;
   std::function<void()> free;
 };
 
-// What waits, of this process, and a thread as long as anything does.
+// What this process has yet to free, and a thread that exists as long as there is anything.
 class Waiting {
  public:
-  // False: there are too many, or there is no thread to be had.
-  bool take(const Freeing& freeing) {
+  // False: too many are waiting already, or no thread can be started.
+  bool add(const Freeing& freeing) {
     const std::scoped_lock lock(mutex_);
     const auto is_of_device = [&](const Freeing& it) { return it.device == freeing.device; };
     if (std::count_if(all_.begin(), all_.end(), is_of_device) >= kMostWaiting) return false;
     if (!has_thread_) {
       try {
-        std::thread([this] { go_on(); }).detach();
+        std::thread([this] { run(); }).detach();
       } catch (const std::system_error&) {
         return false;
       }
@@ -46,12 +46,12 @@ class Waiting {
   }
 
  private:
-  void go_on() {
+  void run() {
     Throttle throttle;
     for (Freeing* first = the_first(); first != nullptr; first = the_first()) {
       std::this_thread::sleep_for(kBetweenTries);
-      // Never set back: that would make a context on another GPU.
-      if (cudaSetDevice(first->device) != cudaSuccess) return;  // CUDA is gone, and all memory with it
+      // The previous device is not restored: that would create a context on another GPU.
+      if (cudaSetDevice(first->device) != cudaSuccess) return;  // CUDA has shut down, and all memory is gone
       if (!CallOrder::while_none_runs(throttle.for_try(std::chrono::steady_clock::now()), first->free)) continue;
       throttle.reset();
       const std::scoped_lock lock(mutex_);
@@ -59,7 +59,7 @@ class Waiting {
     }
   }
 
-  // It stays where it is until it is removed.
+  // The address stays valid until the entry is removed.
   Freeing* the_first() {
     const std::scoped_lock lock(mutex_);
     has_thread_ = !all_.empty();
@@ -72,7 +72,7 @@ class Waiting {
 };
 
 Waiting& waiting() {
-  static Waiting& all = *new Waiting;  // for good: static destructors of a program still end communicators
+  static Waiting& all = *new Waiting;  // never destroyed: static destructors of a program still end communicators
   return all;
 }
 
@@ -80,7 +80,7 @@ Waiting& waiting() {
 
 void free_when_idle(int device, std::function<void()> free) {
   if (CallOrder::while_none_runs(kTimeout, free)) return;
-  if (!waiting().take({device, free})) free();
+  if (!waiting().add({device, free})) free();
 }
 
 }  // namespace plait

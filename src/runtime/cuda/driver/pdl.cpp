@@ -13,10 +13,10 @@ bool can_use_pdl(const void* kernel) {
   return attributes.ptxVersion >= kLeastArchitecture && driver >= kLeastDriver;
 }
 
-void launch_kernel(const void* kernel, dim3 grid, dim3 block, void* argument, cudaStream_t stream, bool early,
+void launch_kernel(const void* kernel, dim3 grid, dim3 block, void* argument, cudaStream_t stream, bool pdl,
                    const char* what) {
   void* arguments[] = {argument};
-  if (!early) {
+  if (!pdl) {
     check_cuda(cudaLaunchKernel(kernel, grid, block, arguments, 0, stream), what);
     return;
   }

@@ -6,7 +6,7 @@
 namespace plait {
 namespace {
 
-// What is captured on a stream: the graph, and the nodes that whatever comes next will depend on.
+// Gets the graph that a stream is captured into, and the nodes that the next one will depend on.
 void look_at_capture(cudaStream_t stream, cudaGraph_t& graph, std::vector<cudaGraphNode_t>& nodes) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaGraphNode_t* last = nullptr;
@@ -17,12 +17,12 @@ void look_at_capture(cudaStream_t stream, cudaGraph_t& graph, std::vector<cudaGr
   const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &last, &count);
 #endif
   check_cuda(error, "asking what is captured");
-  // A capture that something else has spoiled has no graph any more.
+  // A capture that has been invalidated has no graph any more.
   if (status != cudaStreamCaptureStatusActive) check_cuda(cudaErrorStreamCaptureInvalidated, "capturing a collective");
   nodes.assign(last, last + count);
 }
 
-// Makes what comes next depend on `nodes` besides.
+// Makes the next node of the capture depend on `nodes` as well.
 void add_to_capture(cudaStream_t stream, std::vector<cudaGraphNode_t>& nodes) {
 #if CUDART_VERSION >= 13000
   const cudaError_t error = cudaStreamUpdateCaptureDependencies(stream, nodes.data(), nullptr, nodes.size(),
@@ -37,7 +37,7 @@ void add_to_capture(cudaStream_t stream, std::vector<cudaGraphNode_t>& nodes) {
 }  // namespace
 
 SideStream::SideStream() {
-  // Whatever priority the stream has that is to be joined: what runs beside it must not come later.
+  // The highest priority, whatever the main stream has: work of the fork must not run later than work of that stream.
   int least = 0, greatest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities of streams");
   check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "a stream beside others");

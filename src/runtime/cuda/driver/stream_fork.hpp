@@ -1,4 +1,5 @@
-// Work that runs beside what a stream gets meanwhile, be the stream captured or not.
+// Forks a stream: work that runs concurrently with what the stream gets next, until both are joined. The stream may be
+// captured.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +9,7 @@
 
 namespace plait {
 
-// What forks that run at once need: made once for a device, which is current, and used by one fork at a time.
+// The stream and the events of a fork. Made once for the current device, and used by one fork at a time.
 class SideStream {
  public:
   SideStream();
@@ -22,30 +23,30 @@ class SideStream {
   cudaEvent_t start_ = nullptr, done_ = nullptr;
 };
 
-// Begins after all that the stream holds. Nothing that is put on it waits for what the stream gets until join(), and
-// the other way round. All functions throw kSystem where CUDA refuses.
+// A fork starts after everything that the stream holds already. Until join(), its work and the stream's do not wait for
+// each other. All functions throw kSystem if CUDA refuses.
 class StreamFork {
  public:
   StreamFork(SideStream& side, cudaStream_t stream);
-  // Joins what was not joined, as far as that is possible: nothing may run on unnoticed where something was thrown.
+  // Joins if that was not done, as far as possible: after an exception no work may go on unnoticed.
   ~StreamFork();
   StreamFork(const StreamFork&) = delete;
   StreamFork& operator=(const StreamFork&) = delete;
 
-  // What cudaLaunchKernel takes; at no lower priority than the stream's. `argument` is copied.
+  // As cudaLaunchKernel, at no lower priority than the stream's. `argument` is copied.
   void launch(const void* kernel, dim3 grid, dim3 block, void* argument, const char* what);
-  // By a copy engine.
+  // Copies by a copy engine.
   void copy(void* to, const void* from, size_t bytes);
 
-  // What the stream gets from here on waits for the fork.
+  // Makes what the stream gets from here on wait for the fork.
   void join();
 
  private:
   SideStream& side_;
   const cudaStream_t stream_;
   bool is_joined_ = false;
-  // Where the stream is captured, the fork consists of nodes of the graph: a stream of our own would stay part of the
-  // capture until the user ends it, and could serve no other call meanwhile.
+  // If the stream is captured, the fork consists of nodes of its graph: a side stream would stay part of the capture
+  // until the user ends it, and could serve no other call meanwhile.
   cudaGraph_t graph_ = nullptr;
   std::vector<cudaGraphNode_t> last_;
 };

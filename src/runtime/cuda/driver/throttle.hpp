@@ -1,6 +1,8 @@
-// How long launches are held back for something that is to be done while no call is under way (CallOrder). Not at all
-// at first. Then now and then, for longer and longer, as a program that is ahead of its GPU may always have calls under
-// way; but for a tenth of the time at most, and never for good, as one of them may wait for what is held back.
+// How long launches are delayed for work that needs a moment without calls under way (CallOrder).
+//
+// At first they are not delayed at all. Later they are delayed now and then, longer each time, because a program that
+// runs ahead of its GPU may always have calls under way. They are delayed for at most a tenth of the time, and never
+// without end, because a call under way may wait for one that is delayed.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +15,7 @@ class Throttle {
   using Time = std::chrono::steady_clock::time_point;
   using Milliseconds = std::chrono::milliseconds;
 
-  // For the try that begins `now`; 0: not at all.
+  // The longest delay for the attempt that begins `now`; 0: none.
   Milliseconds for_try(Time now) {
     if (next_ == Time()) next_ = now + kAtFirst;
     if (now < next_) return Milliseconds(0);
@@ -22,13 +24,13 @@ class Throttle {
     longest_ = std::min(2 * longest, kLongest);
     return longest;
   }
-  // It is done: what is next begins anew.
+  // After a success: the next work starts over.
   void reset() { *this = {}; }
 
  private:
   static constexpr Milliseconds kAtFirst{200}, kShortest{10}, kLongest{1000};
 
-  Time next_;  // when they may be held back again
+  Time next_;  // when launches may be delayed again
   Milliseconds longest_ = kShortest;
 };
 

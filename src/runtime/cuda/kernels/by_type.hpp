@@ -1,4 +1,4 @@
-// From a type that is known when a call is made to kernels that are made for each.
+// Turns a data type that is known at run time into a template argument.
 #pragma once
 
 #include "base/error.hpp"
@@ -6,8 +6,8 @@
 
 namespace plait {
 
-// act.operator()<type>(): `act` is a lambda such as [&]<DataType type>() { return …; }; nvcc warns of one that captures
-// nothing at all.
+// Calls act.operator()<type>(). `act` is a lambda such as [&]<DataType type>() { return …; }; it has a capture because
+// nvcc warns without one.
 template <class Act>
 auto by_type(DataType type, const Act& act) {
   switch (type) {

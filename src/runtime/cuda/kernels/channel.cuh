@@ -1,4 +1,4 @@
-// What queues share: a channel's epochs, where its packets and lines lie, giving up.
+// What the protocols have in common: a channel's epochs, the place of its LL and LL128 memory, and how it gives up.
 #pragma once
 
 #include "runtime/cuda/device/bounded_spin.cuh"
@@ -7,23 +7,24 @@
 
 namespace plait {
 
-// Lets the next launch of the stream begin, for whose sake nobody may be kept off the GPU that this one still waits
-// for. For all threads, once they have taken all they take: those of the first warp speak for the CTA.
+// Lets the next launch of the stream start. For all threads, each once it has received everything; the first warp does
+// it for the CTA. The next launch occupies SMs, so it must not keep out a CTA that this launch still waits for.
 //
-// Others of it may still wait then, but for nothing that has yet to be put on a GPU. The first warp has the first word
-// of whatever the CTA takes, so by now it has had something of every CTA, on other GPUs, that the rest waits for, and
-// they of those that they wait for. CTAs that are on a GPU, and have begun this epoch, wait only for each other.
+// Other warps of this CTA may still wait at that time, but only for CTAs that already run. The first warp receives the
+// first word of everything that the CTA receives. So by now it has received something from every CTA on other GPUs that
+// the other warps wait for, and those CTAs likewise from the ones that they wait for. CTAs that run, and have begun
+// this epoch, wait only for each other.
 __device__ inline void let_next_launch_begin_after_first_warp() {
   if (ptx::this_thread() < static_cast<int>(kWarpThreads)) ptx::let_next_launch_begin();
 }
 
-// One CTA's share of a launch. Members are the same in all threads.
+// One CTA's share of a launch. Members have the same values in all threads.
 //
-// A two-shot launch is over before anything of it was needed twice, and lasts as long as its chain of instructions: so
-// what is seldom needed is not inlined, and addresses are found with few steps.
+// A two-shot launch runs most code only once and lasts as long as its chain of instructions. So code for rare cases is
+// not inlined, and addresses take few instructions.
 class Channel {
  public:
-  // Queue `queue` of channel `number`, of a launch of `queues` a rank.
+  // Queue `queue` of channel `number`, in a launch with `queues` queues per rank.
   __device__ Channel(const Launch& launch, int number, int queue, int queues)
       : launch_(launch),
         number_(number),
@@ -40,58 +41,61 @@ class Channel {
   __device__ unsigned parity() const { return epoch_ & 1; }
 
   __device__ std::byte* block(int rank) const { return self().blocks[rank]; }
-  // From the packets or lines of channel 0 and even epochs to those of this epoch.
-  __device__ uint32_t packets_from_first() const {
+  // The distance from the LL or LL128 memory of channel 0 and even epochs to that of this epoch.
+  __device__ uint32_t ll_from_first() const {
     return static_cast<uint32_t>(BlockLayout::ll_at(number_, parity()) - BlockLayout::ll_at(0, 0));
   }
-  __device__ uint32_t lines_from_first() const {
+  __device__ uint32_t ll128_from_first() const {
     return static_cast<uint32_t>(BlockLayout::ll128_at(number_, parity()) - BlockLayout::ll128_at(0, 0));
   }
 
-  // Begins an epoch, whose half of the memory was last used in epoch - 2. For all threads; false: given up.
+  // Begins an epoch. Its half of the memory was last used in epoch - 2, so every rank has to be done with that one. For
+  // all threads; false: given up.
   //
-  // That everyone is done with epoch - 2 this rank has heard (EpochEnd::hears_everyone), or the others tell it when
-  // they end that epoch, or where it is not awaited, the one after: had that not been awaited either, this rank would
-  // have heard everyone in it. So nobody waits in a circle: to begin an epoch a rank waits for the ends of earlier
-  // ones, and within it for what others do in the same one.
+  // This rank knows that from an implicit acknowledgement (EpochEnd), or it waits until the others acknowledge epoch -
+  // 2 or, if that epoch needs no acknowledgement, epoch - 1. If epoch - 1 needed none either, it would have given this
+  // rank an implicit one. Ranks never wait in a circle: to begin an epoch they wait for the ends of earlier epochs, and
+  // within an epoch only for what others do in it.
   __device__ bool begin() {
     ++epoch_;
     if (__builtin_expect(everyone_completed_ + 2 >= epoch_ && !gave_up_, true)) return true;
     if (gave_up_) return false;
-    everyone_completed_ = epoch_ - 2;  // or else the CTA begins nothing more
+    everyone_completed_ = epoch_ - 2;  // if that fails, the CTA begins nothing more
     return await_queues(~QueueSet{0}, epoch_ - 2);
   }
 
-  // The same where epoch - 2 was a full slice of this launch, so that begin() has looked at gave_up_: who must be done
-  // with it says so here, as all queues of a plan do unless none is awaited (EpochEnd). For all threads.
+  // The same if epoch - 2 was a full slice of this launch, so that begin() has checked gave_up_. Only `predecessors`
+  // have to be done with it. They acknowledge it, as all queues of a plan do unless none needs to (EpochEnd). For all
+  // threads.
   __device__ bool begin_after(QueueSet predecessors) {
     ++epoch_;
     return everyone_completed_ + 2 >= epoch_ || await_queues(predecessors, epoch_ - 2);
   }
 
-  // Ends it. Only after a barrier of the CTA that follows the last access to the memory of this epoch, but for signals:
-  // who waits for them has not ended it before they have come.
+  // Ends the epoch. Call it only after a barrier of the CTA that follows the last access to the memory of this epoch.
+  // Signals may come later, since the ranks that wait for them end the epoch only after they have arrived.
   __device__ void end(const EpochEnd& end) {
-    if (end.hears_everyone) everyone_completed_ = epoch_ - 1;
-    if (end.is_awaited) publish_completion();
+    if (end.implicit_ack) everyone_completed_ = epoch_ - 1;
+    if (end.needs_ack) publish_completion();
   }
 
-  // What the next launch goes on from. Only after a barrier that follows begin() of the launch's last epoch; it need
-  // not be over yet, for the next launch begins when this one is.
+  // Stores the state that the next launch starts from. Call it only after a barrier that follows begin() of the
+  // launch's last epoch. The epoch need not be over, since the next launch reads the state only after this one has
+  // ended.
   __device__ void leave(const EpochEnd& last) const {
     const int thread = ptx::this_thread();
-    if (thread < speaks_for()) {
+    if (thread < covered_queues()) {
       ChannelState& next = (&state())[thread];
       next.epoch = epoch_;
-      next.everyone_completed = last.hears_everyone ? epoch_ - 1 : everyone_completed_;
+      next.everyone_completed = last.implicit_ack ? epoch_ - 1 : everyone_completed_;
     }
   }
 
-  // Reports why a wait did not end, unless another thread of the queue has. It begins nothing more, nor do queues that
-  // it speaks for: they do not know of its epochs.
+  // Reports why a wait failed, unless another thread of the queue has done that. After it the queue begins nothing
+  // more, nor do the queues that it covers, since they have missed its epochs.
   __device__ void give_up(ChannelFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
-    report(&state(), speaks_for(), self().failures + number_ * kMostQueues + queue_,
+    report(&state(), covered_queues(), self().failures + number_ * kMostQueues + queue_,
            {.state = why,
             .peer = peer,
             .operation = operation,
@@ -100,7 +104,7 @@ class Channel {
             .expected_epoch = epoch_,
             .seen_epoch = seen_epoch});
   }
-  // The same of packets and lines that were to come at an LL address.
+  // The same for data that did not arrive at an LL address.
   __device__ void give_up_on_data(uint64_t address, uint64_t seen_epoch) const {
     give_up(ChannelFailure::kTimedOut, writer_at(address), ChannelFailure::kData, 0, seen_epoch);
   }
@@ -108,10 +112,10 @@ class Channel {
  private:
   __device__ ChannelState& state() const { return self().states[number_ * kMostQueues + queue_]; }
 
-  // The last queue of a launch stands for those that the launch does not have.
-  __device__ int speaks_for() const { return queue_ == queues_ - 1 ? kMostQueues - queue_ : 1; }
+  // How many queues this CTA keeps the state of: its own, and the last one also those that the launch does not have.
+  __device__ int covered_queues() const { return queue_ == queues_ - 1 ? kMostQueues - queue_ : 1; }
 
-  // Until they have completed `epoch`: a thread for each of `queues`, as far as there are such ranks.
+  // Waits until `queues` have completed `epoch`, with a thread for each queue of each rank.
   __device__ bool await_queues(QueueSet queues, uint64_t epoch) const {
     const int thread = ptx::this_thread(), peer = thread / kMostQueues;
     bool came = true;
@@ -124,7 +128,7 @@ class Channel {
     return __syncthreads_and(came);
   }
 
-  // Waits until the word is at least `count`; less: given up.
+  // Polls a flag until it is at least `count`, and returns it; less: given up.
   static __device__ __noinline__ uint64_t await_count(const std::byte* word, uint64_t count, uint64_t wait_nanoseconds,
                                                       const uint32_t* aborted) {
     BoundedSpin spin;
@@ -142,20 +146,20 @@ class Channel {
     report_wait(to, failure);
   }
 
-  // To all ranks, also this one. Only reads have to be over before others may see this, for what they want is to write.
-  // The barrier before it came after every load's value was used, so a plain store suffices; a release would wait for
-  // stores to peers as well.
+  // Acknowledges the epoch to all ranks, this one included. The others only want to write, so only this CTA's reads
+  // have to be over before they see it. The barrier before it came after every loaded value was used, so a relaxed
+  // store suffices; a release would also wait for stores to peers.
   __device__ void publish_completion() const {
     const int thread = ptx::this_thread();
     const int peer = thread / kMostQueues, queue = queue_ + thread % kMostQueues;
-    if (queue >= queue_ + speaks_for() || peer >= self().ranks) return;
+    if (queue >= queue_ + covered_queues() || peer >= self().ranks) return;
     ptx::store_relaxed(block(peer) + BlockLayout::completed_at(number_, self().rank, queue), epoch_);
   }
 
   const Launch& launch_;
   const int number_, queue_, queues_;
   uint64_t epoch_, everyone_completed_;  // see ChannelState
-  const bool gave_up_;                   // in an earlier launch: its state says more than was heard
+  const bool gave_up_;                   // in an earlier launch, so everyone_completed_ does not count
 };
 
 }  // namespace plait

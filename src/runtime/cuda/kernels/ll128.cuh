@@ -1,9 +1,9 @@
-// Lines: 128 bytes that eight threads of a warp store and load at once, fifteen words of data and, in the last, which
-// epoch it is of.
+// The LL128 protocol's line: 128 bytes that eight threads of a warp store or load at once, fifteen words of data and a
+// last word that is the flag of an epoch.
 //
-// That is right only where the 128 bytes that threads of a warp store with one instruction arrive together, and those
-// that they load are of one moment. NVLink and the memory of one GPU keep that, PCIe does not, and no document promises
-// it: NCCL's protocol LL128 rests on the same. See LaunchShape and PeerMemory::keeps_lines_whole().
+// The protocol is right only if 128 bytes that a warp stores with one instruction arrive together, and if a load of
+// them sees one moment. That holds over NVLink and within the memory of one GPU, but not over PCIe. No document
+// promises it; NCCL's LL128 relies on it, too. See LaunchShape and PeerMemory::supports_ll128().
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace plait::ll128 {
 
-inline constexpr int kThreads = kLl128Bytes / 16;  // of a line
-inline constexpr int kWords = kLineData / 8;       // of data in it
+inline constexpr int kThreads = kLl128LineBytes / 16;  // per line
+inline constexpr int kWords = kLl128Data / 8;          // words of data per line
 
-// Which of a line's threads this one is.
+// This thread's number among the threads of its line.
 __device__ inline uint32_t place() { return threadIdx.x % kThreads; }
 __device__ inline bool has_flag() { return place() == kThreads - 1; }
 
-// A thread's share of a line, two neighbouring words; of the last thread the second is the flag.
+// A thread's share of a line: two neighbouring words. The last thread's second word is the flag.
 struct Pair {
   uint64_t low = 0, high = 0;
 };
@@ -36,9 +36,9 @@ __device__ inline Pair load(const std::byte* from) {
   return pair;
 }
 
-// Whether the line that this thread and its neighbours hold has the flag. For all threads of a warp.
+// Whether the line that this thread and its neighbours have loaded has the flag. For all threads of a warp.
 __device__ inline bool has_come(const Pair& pair, uint64_t flag) {
-  const unsigned last = threadIdx.x % 32 | (kThreads - 1);  // of the line's threads, in the warp
+  const unsigned last = threadIdx.x % 32 | (kThreads - 1);  // the line's last thread, as numbered in the warp
   return (__ballot_sync(kWholeWarp, pair.high == flag) >> last & 1) != 0;
 }
 

@@ -1,5 +1,5 @@
-// Performs steps with one flag for every 128 bytes (ll128.cuh): eight threads store a line at once, and load it at once
-// until the flag is of this epoch.
+// Performs steps with the LL128 protocol (ll128.cuh): eight threads store a line at once, and load it at once until its
+// flag is that of this epoch.
 #pragma once
 
 #include "runtime/cuda/device/elements.cuh"
@@ -24,33 +24,33 @@ class Ll128Primitives {
 
   __device__ void begin_slice(uint32_t slice) { user_at_ = slice * launch_.slice_bytes; }
 
-  // After the channel has.
+  // Call it after Channel::begin().
   __device__ void begin_epoch() {
-    ll128_at_ = channel_.lines_from_first() + place_ * 16;
+    ll128_at_ = channel_.ll128_from_first() + place_ * 16;
     flag_ = channel_.epoch();
   }
 
   __device__ void begin_step(uint32_t step) { step_ = step; }
 
-  // All threads of a warp stay together: were those of each line to vote by themselves, the warp would run through that
+  // All threads of a warp stay together: if the threads of each line voted separately, the warp would execute the vote
   // once for each line.
   __device__ void perform() {
     const LlStep& step = launch_.steps[step_];
     const LlPlace* const places = launch_.places + (step_ << launch_.group_shift);
     const uint32_t lines = (step.words + kWords - 1) / kWords;
-    const uint32_t ahead = threadIdx.x % 32 / kThreads;  // of the warp's first line
+    const uint32_t ahead = threadIdx.x % 32 / kThreads;  // this thread's line, counted from the warp's first
     for (uint32_t first = threadIdx.x / 32 * (32 / kThreads); first < lines && good_; first += blockDim.x / kThreads) {
       perform_line(step, places, first + ahead, first + ahead < lines);
     }
   }
 
-  // Not once it has given up.
+  // False: given up.
   __device__ bool is_good() const { return good_; }
 
  private:
   static constexpr int kThreads = ll128::kThreads;
   static constexpr int kWords = ll128::kWords;
-  static constexpr int kAtOnce = 4;  // sources
+  static constexpr int kAtOnce = 4;  // sources that are loaded at once
 
   using Pair = ll128::Pair;
 
@@ -58,7 +58,7 @@ class Ll128Primitives {
     uint32_t word, low_count, high_count;
   };
 
-  // `exists`: not behind the last line.
+  // `exists`: the line is not behind the last one.
   __device__ void perform_line(const LlStep& step, const LlPlace* places, uint32_t line, bool exists) {
     const Share share = share_of(step, line);
     Accumulator low[Word::kCount], high[Word::kCount];
@@ -89,7 +89,7 @@ class Ll128Primitives {
     for (int d = 0; d < step.destinations; ++d) store(places[d].destination, line, share, result);
   }
 
-  // Combines `batch` pairs with `low` and `high`, which begin with the first of them.
+  // Combines `batch` pairs with `low` and `high`. `begins`: the first pair initialises them.
   __device__ void add_up(bool begins, int batch, const Pair (&pairs)[kAtOnce], Accumulator (&low)[Word::kCount],
                          Accumulator (&high)[Word::kCount]) {
 #pragma unroll
@@ -131,8 +131,8 @@ class Ll128Primitives {
     return word < step.words ? static_cast<uint32_t>(Word::kCount) : 0;
   }
 
-  // This thread's pair of up to kAtOnce sources, all under way at once. For all threads of a warp, in up to four lines.
-  // False: given up.
+  // Loads this thread's pair of up to kAtOnce sources, all at once. For all threads of a warp, which hold up to four
+  // lines. False: given up.
   __device__ bool load_batch(const LlPlace* from, int batch, uint32_t line, const Share& share, bool exists,
                              Pair (&pairs)[kAtOnce]) {
     unsigned missing = 0;
@@ -162,7 +162,7 @@ class Ll128Primitives {
       }
       if (!__any_sync(kWholeWarp, missing != 0 && spin.is_over(launch_.self))) continue;
       if (ll128::has_flag() && missing != 0) {
-        uint64_t seen = 0;  // of the first of them
+        uint64_t seen = 0;  // the flag of the first missing source
 #pragma unroll
         for (int b = kAtOnce - 1; b >= 0; --b) {
           if ((missing >> b & 1) != 0) seen = pairs[b].high;
@@ -175,13 +175,13 @@ class Ll128Primitives {
     return true;
   }
 
-  // Where this thread's first word of a line is.
+  // The address of this thread's first word of a line.
   __device__ std::byte* user_word(uint64_t address, const Share& share) const {
     return global_pointer(address + user_at_ + share.word * sizeof(uint64_t));
   }
 
   __device__ std::byte* stored(uint64_t address, uint32_t line) const {
-    return global_pointer(without_flag(address) + ll128_at_ + line * kLl128Bytes);
+    return global_pointer(without_flag(address) + ll128_at_ + line * kLl128LineBytes);
   }
 
   const LlLaunch& launch_;
@@ -190,8 +190,8 @@ class Ll128Primitives {
   const bool words_are_aligned_;
   uint32_t step_ = 0;
   const uint32_t place_;  // in the line
-  size_t user_at_ = 0;    // where this slice starts in the caller's memory
-  size_t ll128_at_ = 0;   // where this thread's part of this epoch's first line is, from the addresses on
+  size_t user_at_ = 0;    // offset of this slice in user buffers
+  size_t ll128_at_ = 0;   // distance from an LL address to this thread's part of this epoch's first line
   uint64_t flag_ = 0;
   bool good_ = true;
 };

@@ -1,10 +1,9 @@
-// Performs steps with the flag inside the data: every 16 bytes in scratch are two words of 4 bytes of data and the
-// epoch. Whoever reads a packet polls it until both words are of this epoch, so signals and waits need not be performed
-// and no warp waits for another while data is on its way.
+// Performs steps with the LL protocol (ll.cuh): a reader polls a line until both of its flags are those of this epoch.
+// So signals and waits need not be performed, and no warp waits for another while data is on its way.
 //
-// A group of threads, all of one warp, handles eight bytes of a chunk in every step: each thread looks after one
-// source and one destination, so that all are under way at once in little code. Such a launch lasts as long as its
-// longest chain of instructions, and code that runs once has to be fetched first.
+// A group of threads of one warp handles eight bytes of a chunk in every step. Each thread serves one source and one
+// destination, so that all are under way at once with little code. Code size matters because such a launch lasts as
+// long as its longest chain of instructions, and code that runs only once has to be fetched first.
 #pragma once
 
 #include <cstring>
@@ -31,26 +30,25 @@ class LlPrimitives {
 
   __device__ void begin_slice(uint32_t slice) { user_at_ = slice * launch_.slice_bytes; }
 
-  // Finds this thread's place in step `step`, and loads its first word where that is the caller's; it need not have
-  // come when this returns.
+  // Finds this thread's place in step `step`, and starts loading its first word if that is in a user buffer.
   __device__ void begin_step(uint32_t step) {
-    __syncwarp();  // what another thread of a group has stored in the step before
+    __syncwarp();  // orders stores of a group's other threads in the previous step before this step's loads
     const LlPlace& place = launch_.places[(step << shift_) + place_];
     source_ = place.source;
     destination_ = place.destination;
-    const uint64_t bits = *reinterpret_cast<const uint64_t*>(launch_.steps + step);  // all parts of it at once
+    const uint64_t bits = *reinterpret_cast<const uint64_t*>(launch_.steps + step);  // all members in one load
     std::memcpy(static_cast<void*>(&step_), &bits, sizeof(bits));
     bits_ = load_user(threadIdx.x >> shift_);
   }
 
-  // After the channel has begun one.
+  // Call it after Channel::begin().
   __device__ void begin_epoch() {
-    ll_at_ = channel_.packets_from_first();
+    ll_at_ = channel_.ll_from_first();
     flag_ = ll::flag_of(channel_.epoch());
   }
 
-  // All threads of a warp stay together: were each group to vote and shuffle by itself, the warp would run through that
-  // once for each group.
+  // All threads of a warp stay together: if each group voted and shuffled separately, the warp would execute that once
+  // for each group.
   __device__ void perform() {
     const uint32_t at_once = blockDim.x >> shift_;
     uint32_t i = threadIdx.x >> shift_;
@@ -64,11 +62,11 @@ class LlPrimitives {
     }
   }
 
-  // Not once it has given up.
+  // False: given up.
   __device__ bool is_good() const { return good_; }
 
  private:
-  // This thread's word `i` where its source is the caller's, else 0.
+  // This thread's word `i` if its source is in a user buffer, else 0.
   __device__ uint64_t load_user(uint32_t i) const {
     if (i >= step_.words || !is_user(source_)) return 0;
     const std::byte* const from = user_word(source_, i);
@@ -79,7 +77,7 @@ class LlPrimitives {
 
   __device__ void store(uint32_t i, uint64_t bits) const {
     if (is_flagged(destination_)) {
-      ll::store(packet(destination_, i), bits, flag_);
+      ll::store(ll_line(destination_, i), bits, flag_);
     } else if (is_user(destination_)) {
       std::byte* const to = user_word(destination_, i);
       if (__builtin_expect(words_are_aligned_ && step_.last_word_is_full, true)) {
@@ -90,11 +88,10 @@ class LlPrimitives {
     }
   }
 
-  // What the group's words `i` combine to, once all of the warp are there. Those that are there are combined at every
-  // look, so that there is little left to do, and to fetch code for, when the last has come. Gives up where one does
-  // not come.
+  // The result of the group's words `i`, once all words of the warp have arrived. Every poll combines the words as they
+  // are, so that little is left to do, and no code left to fetch, when the last one arrives. Gives up if one does not.
   __device__ uint64_t combined_when_there(uint32_t i) {
-    const std::byte* const from = packet(source_, i);
+    const std::byte* const from = ll_line(source_, i);
     bool came = i >= step_.words || !is_flagged(source_);
     uint64_t bits = bits_;
     uint32_t seen = 0;
@@ -115,7 +112,7 @@ class LlPrimitives {
     }
   }
 
-  // Of a group's threads, in the order of the sources.
+  // Combines the words of a group's threads in the order of the sources.
   __device__ uint64_t combined(uint64_t bits) const {
     const int group = 1 << shift_;
     const int sources = step_.sources;
@@ -133,7 +130,7 @@ class LlPrimitives {
     return result.bits;
   }
 
-  // Of word `i`, which exists.
+  // How many elements word `i` has, which must exist.
   __device__ uint32_t elements_of(uint32_t i) const {
     return i + 1 == step_.words ? step_.last_elements : static_cast<uint32_t>(Word::kCount);
   }
@@ -142,8 +139,8 @@ class LlPrimitives {
     return global_pointer(address + user_at_ + i * sizeof(uint64_t));
   }
 
-  __device__ std::byte* packet(uint64_t address, uint32_t i) const {
-    return global_pointer(without_flag(address) + (ll_at_ + i * static_cast<uint32_t>(kLlBytes)));
+  __device__ std::byte* ll_line(uint64_t address, uint32_t i) const {
+    return global_pointer(without_flag(address) + (ll_at_ + i * static_cast<uint32_t>(kLlLineBytes)));
   }
 
   const LlLaunch& launch_;
@@ -151,14 +148,14 @@ class LlPrimitives {
   const uint32_t shift_;  // a group has 1 << shift_ threads
   const uint32_t place_;  // in the group
   const bool words_are_aligned_;
-  uint64_t user_at_ = 0;  // where this slice starts in the caller's memory
-  uint32_t ll_at_ = 0;    // where this epoch's packets start, from the addresses on
+  uint64_t user_at_ = 0;  // offset of this slice in user buffers
+  uint32_t ll_at_ = 0;    // distance from an LL address to this epoch's memory
   uint32_t flag_ = 0;
   bool good_ = true;
-  // Of the step at hand:
+  // The current step:
   LlStep step_;
   uint64_t source_ = 0, destination_ = 0;
-  uint64_t bits_ = 0;  // the next word, where its source is the caller's
+  uint64_t bits_ = 0;  // the next word, if its source is in a user buffer
 };
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Making launches ready, and starting them.
+// Prepares launches and starts them.
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ CallKernel variant_of(Protocol protocol) {
   fail(ErrorCode::kInternal, "no kernel for protocol ", static_cast<int>(protocol));
 }
 
-// What every launch of a call carries.
+// Fills what all kinds of launches have in common.
 void fill(Launch& launch, const QueueProgram& program, const DeviceRank& self, const Call& call) {
   launch.slices = program.slices;
   launch.slice_bytes = program.slice_bytes;
@@ -46,7 +46,7 @@ void copy_into(To& to, const From& from, const char* what, const std::string& al
   std::copy(from.begin(), from.end(), to);
 }
 
-// The call without its buffers, with signals.
+// The Simple launch of a call, without its buffers.
 SimpleLaunch signal_launch(const QueueProgram& program, const DeviceRank& self, const Call& call,
                            const std::string& algorithm) {
   SimpleLaunch launch = {};
@@ -56,11 +56,11 @@ SimpleLaunch signal_launch(const QueueProgram& program, const DeviceRank& self, 
   std::copy(std::begin(program.last), std::end(program.last), launch.last);
   copy_into(launch.operations, program.operations, "operations", algorithm);
   copy_into(launch.places, program.places, "places", algorithm);
-  copy_into(launch.words, program.words, "signals", algorithm);
+  copy_into(launch.flags, program.flags, "signals", algorithm);
   return launch;
 }
 
-// The same with flags.
+// The LL or LL128 launch of a call, without its buffers.
 LlLaunch ll_launch(const QueueProgram& program, const LlProgram& ll, const DeviceRank& self, const Call& call,
                    const std::string& algorithm) {
   LlLaunch launch = {};
@@ -73,14 +73,14 @@ LlLaunch ll_launch(const QueueProgram& program, const LlProgram& ll, const Devic
   return launch;
 }
 
-// Whether pieces of the caller's memory begin at multiples of a vector's size where its buffers do.
-bool has_whole_vectors(const QueueProgram& program) {
+// Whether all pieces of user buffers are aligned to vectors if the buffers are.
+bool has_aligned_vectors(const QueueProgram& program) {
   return (program.slices < 2 || program.slice_bytes % kVectorBytes == 0) &&
          std::all_of(program.places.begin(), program.places.end(),
                      [](const DevicePlace& place) { return place.offset % kVectorBytes == 0; });
 }
 
-// Clock cycles in which a CTA may store one vector of each of its threads.
+// The rate limit of a CTA: clock cycles per vector of each of its threads.
 uint32_t rate_limit(const HostPathLaunch& host_path, const LaunchShape& shape) {
   if (host_path.bytes_per_second <= 0) return 0;
   int device = 0, kilohertz = 0;
@@ -133,16 +133,16 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     argument_ = launch;
     unaligned_ = kernel_;
     unaligned_.function = call_kernel(CallKernel::kSimpleAny, call.type);
-    if (!has_whole_vectors(program)) kernel_ = unaligned_;
+    if (!has_aligned_vectors(program)) kernel_ = unaligned_;
   } else {
     LlProgram ll = make_ll_program(program, shape.protocol, call.type, self.blocks);
     const LlLaunch argument = ll_launch(program, ll, self, call, algorithm);
     two_shot_ = two_shot_of(program, ll, shape, self);
     argument_ = Ll{std::move(ll), argument};
   }
-  // A channel needs no other one, so those of one queue need not all be on the GPU: they start in the order of their
-  // numbers, on all GPUs, which CUDA does not promise but does. CTAs of queues wait for each other, and launches side
-  // by side could keep each other out on two GPUs in two ways.
+  // Channels do not wait for each other. So if each is one CTA, they need not all be on the GPU at once: they start in
+  // the order of their numbers on all GPUs, which CUDA does but does not promise. CTAs of several queues wait for each
+  // other, though, and concurrent launches could keep each other off two GPUs in different ways.
   const int beside = host_path != nullptr ? host_path->ctas_beside : 0;
   const bool ctas_wait_for_each_other = program.queues > 1 || ranks_per_device > 1 || beside > 0;
   if (!ctas_wait_for_each_other) return;
@@ -154,7 +154,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
   }
 }
 
-// Nothing where the call is of another kind, or needs more CTAs or threads than `shape` has.
+// None if the call is not two-shot, or needs more CTAs or threads than `shape` has.
 std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueueProgram& program, const LlProgram& ll,
                                                                    const LaunchShape& shape,
                                                                    const DeviceRank& self) const {
@@ -162,7 +162,7 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
   auto made = make_two_shot_program(ll, program.slices, call_);
   if (!made) return std::nullopt;
   Kernel any{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
-  Kernel whole = any;
+  Kernel aligned = any;
   const uint32_t words = std::max(made->steps.full.most.words, made->steps.last.most.words);
   if (shape.protocol == Protocol::kLl) {
     const unsigned threads = words << made->steps.group_shift;
@@ -170,35 +170,35 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
     while (threads > any.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
     if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
     any.function = call_kernel(two_shot_ll(words_of_thread, false), call_.type);
-    whole.function = call_kernel(two_shot_ll(words_of_thread, true), call_.type);
+    aligned.function = call_kernel(two_shot_ll(words_of_thread, true), call_.type);
   } else {
     const size_t threads = stored_bytes(Protocol::kLl128, words * sizeof(uint64_t)) / kVectorBytes;
     const size_t lines = (threads + any.block.x - 1) / any.block.x;
     const size_t number = best_lines_at_once(lines, made->width);
     any.function = call_kernel(two_shot_ll128(number, false), call_.type);
-    whole.function = call_kernel(two_shot_ll128(number, true), call_.type);
+    aligned.function = call_kernel(two_shot_ll128(number, true), call_.type);
   }
-  if (ranks_per_device_ > 1 && !(is_resident(any) && is_resident(whole))) return std::nullopt;
+  if (ranks_per_device_ > 1 && !(is_resident(any) && is_resident(aligned))) return std::nullopt;
   TwoShotLaunch argument = {};
   fill(argument, program, self, call_);
   argument.steps = made->steps;
-  return TwoShot{std::move(made->callers), argument, any, whole, made->is_whole, shape.protocol == Protocol::kLl};
+  return TwoShot{std::move(made->user_places),   argument, any, aligned, made->is_aligned,
+                 shape.protocol == Protocol::kLl};
 }
 
-// Whether all CTAs of all ranks that share the GPU fit on it at once.
+// Whether the CTAs of all ranks that share the GPU fit on it at once.
 bool PreparedLaunch::is_resident(const Kernel& kernel, int ctas_beside) const {
   return ranks_per_device_ == 0 || (kernel.ctas() + ctas_beside) * ranks_per_device_ <= resident_ctas(kernel);
 }
 
 int PreparedLaunch::resident_ctas(const Kernel& kernel) {
-  int device = 0, processors = 0, on_each = 0;
+  int device = 0, sm_count = 0, on_each = 0;
   check_cuda(cudaGetDevice(&device), "asking for the current GPU");
-  check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-             "asking for the number of SMs");
+  check_cuda(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
   const auto threads = static_cast<int>(kernel.block.x);
   check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel.function, threads, 0),
              "asking for the occupancy");
-  return processors * on_each;
+  return sm_count * on_each;
 }
 
 void PreparedLaunch::set(const Buffers& buffers, SimpleLaunch& launch) const {
@@ -207,33 +207,33 @@ void PreparedLaunch::set(const Buffers& buffers, SimpleLaunch& launch) const {
 }
 
 void PreparedLaunch::set(const Buffers& buffers, Ll& ll) const {
-  for (const LlProgram::UserPlace& place : ll.program.callers) {
+  for (const LlProgram::UserPlace& place : ll.program.user_places) {
     LlPlace& to = ll.argument.places[place.place];
     (place.is_destination ? to.destination : to.source) = buffers.address(place.output, place.offset);
   }
   ll.argument.words_are_aligned = ll.program.words_are_aligned && buffers.begin_at(sizeof(uint64_t));
 }
 
-void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_whole) const {
-  for (const TwoShotProgram::UserPlace& place : it.callers) {
+void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_aligned) const {
+  for (const TwoShotProgram::UserPlace& place : it.user_places) {
     TwoShotSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
-    auto& addresses = slice.places[place.taking][place.place].addresses;
+    auto& addresses = slice.places[place.phase][place.place].addresses;
     addresses[place.field] = buffers.address(place.output, place.offset);
-    // In place, what other threads load meanwhile is not stored again: with packets those of other places, and with
-    // lines whose words are not whole the neighbours.
+    // In place, do not store a word where it lies already, because other threads may be loading it: with LL those of
+    // other places, and with LL128, if places are not aligned, the neighbours.
     const bool lies_there =
-        place.field == TwoShotPlace::kGivenTo && addresses[place.field] == addresses[TwoShotPlace::kGiven];
-    if (lies_there && (it.has_ll || !is_whole)) addresses[place.field] = 0;
+        place.field == TwoShotPlace::kSendTo && addresses[place.field] == addresses[TwoShotPlace::kSend];
+    if (lies_there && (it.has_ll || !is_aligned)) addresses[place.field] = 0;
   }
 }
 
-// Which of several kernels performs a call is each rank's own affair: to the others they do the same.
+// Each rank chooses by its own buffers among several kernels. They all do the same as far as other ranks can see.
 PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   const Buffers buffers{static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
   if (two_shot_) {
-    const bool is_whole = two_shot_->is_whole && buffers.begin_at(sizeof(uint64_t));
-    set(buffers, *two_shot_, is_whole);
-    return {is_whole ? two_shot_->whole : two_shot_->any, &two_shot_->argument};
+    const bool is_aligned = two_shot_->is_aligned && buffers.begin_at(sizeof(uint64_t));
+    set(buffers, *two_shot_, is_aligned);
+    return {is_aligned ? two_shot_->aligned : two_shot_->any, &two_shot_->argument};
   }
   if (auto* const ll = std::get_if<Ll>(&argument_)) {
     set(buffers, *ll);
@@ -244,9 +244,9 @@ PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   return {buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_, &signals};
 }
 
-void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream, bool early) {
+void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream, bool pdl) {
   const Launch it = launch(input, output);
-  launch_kernel(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, stream, early,
+  launch_kernel(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, stream, pdl,
                 "launching a collective");
 }
 

@@ -1,4 +1,4 @@
-// A call with everything decided but the buffers: the kernels that may perform it, and their arguments.
+// A call for which everything is decided except the buffers: the kernels that may perform it, and their arguments.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,30 +15,30 @@
 
 namespace plait {
 
-// What the launch of a call's HostPath has to know besides.
+// What else the launch of a call's HostPath needs to know.
 struct HostPathLaunch {
   HostBlocks blocks;
-  double bytes_per_second = 0;  // see HostPath; 0: as fast as it goes
-  int ctas_beside = 0;          // that must have room on the GPU at the same time
+  double bytes_per_second = 0;  // see HostPath; 0: no limit
+  int ctas_beside = 0;          // other CTAs that must have room on the GPU at the same time
 };
 
 class PreparedLaunch {
  public:
-  // For the rank `self`, which shares its GPU with so many others, itself included; the GPU is current. With 0 there is
-  // no GPU, and room for any launch, as in tests that run kernels on a CPU. Throws kResources where the plan is too
-  // long for a launch or the GPU has no room for it, kInvalidPlan where the protocol cannot serve it. `ending`: as
-  // make_queue_program() takes it, with signals.
+  // For the rank `self`; its GPU is current. `ranks_per_device`: how many ranks share that GPU, this one included; 0:
+  // there is no GPU, and room for any launch, as in tests that run kernels on a CPU. `ending`: as for
+  // make_queue_program(), Simple only. Throws kResources if the plan is too long for a launch or the GPU has no room
+  // for it, kInvalidPlan if the protocol cannot serve it.
   PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, const DeviceRank& self,
                  int ranks_per_device, const BoundPlan* ending = nullptr, const HostPathLaunch* host_path = nullptr);
 
-  // What cudaLaunchKernel takes but for the argument.
+  // What cudaLaunchKernel takes, except the argument.
   struct Kernel {
     const void* function = nullptr;
     dim3 grid, block;
 
     int ctas() const { return static_cast<int>(grid.x * grid.y); }
   };
-  // The kernel for these buffers, and its argument, which is right until the next call of this.
+  // The kernel for these buffers, and its argument, which is valid until launch() is called again.
   struct Launch {
     const Kernel& kernel;
     void* argument;
@@ -48,9 +48,9 @@ class PreparedLaunch {
   int ctas() const { return kernel_.ctas(); }
   LaunchGrid grid() const { return {static_cast<int>(kernel_.grid.x), static_cast<int>(kernel_.grid.y)}; }
   Launch launch(const void* input, void* output);
-  // Throws kSystem where CUDA refuses. A captured launch has copied all that it needs of this. `early`: see
-  // pdl.hpp.
-  void start(const void* input, void* output, cudaStream_t stream, bool early);
+  // Launches the kernel for these buffers. A captured launch copies everything that it needs. `pdl`: see pdl.hpp.
+  // Throws kSystem if CUDA refuses.
+  void start(const void* input, void* output, cudaStream_t stream, bool pdl);
 
  private:
   struct Ll {
@@ -58,11 +58,11 @@ class PreparedLaunch {
     LlLaunch argument;
   };
   struct TwoShot {
-    std::vector<TwoShotProgram::UserPlace> callers;
+    std::vector<TwoShotProgram::UserPlace> user_places;
     TwoShotLaunch argument;
-    Kernel any, whole;      // the latter where TwoShotProgram::is_whole and buffers begin at multiples of eight bytes
-    bool is_whole = false;  // if they do
-    bool has_ll = false;    // else lines
+    Kernel any, aligned;      // `aligned` is used if is_aligned and the buffers are 8-byte aligned
+    bool is_aligned = false;  // as in TwoShotProgram
+    bool has_ll = false;      // false: LL128
   };
   struct Buffers;
 
@@ -73,14 +73,14 @@ class PreparedLaunch {
 
   void set(const Buffers& buffers, SimpleLaunch& launch) const;
   void set(const Buffers& buffers, Ll& ll) const;
-  void set(const Buffers& buffers, TwoShot& it, bool is_whole) const;
+  void set(const Buffers& buffers, TwoShot& it, bool is_aligned) const;
 
   const Call call_;
   const int ranks_per_device_;
-  Kernel kernel_;                            // for buffers of any alignment, but with signals aligned to vectors
-  Kernel unaligned_;                         // with signals, for others
-  std::variant<SimpleLaunch, Ll> argument_;  // of both
-  std::optional<TwoShot> two_shot_;          // better
+  Kernel kernel_;                            // for any buffers; Simple: for buffers aligned to vectors
+  Kernel unaligned_;                         // Simple: for other buffers
+  std::variant<SimpleLaunch, Ll> argument_;  // of both kernels
+  std::optional<TwoShot> two_shot_;          // used instead of both, if there is one
 };
 
 }  // namespace plait

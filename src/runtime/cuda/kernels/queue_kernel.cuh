@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_simple(const __grid_const
   std::byte** const bases = ptx::shared_array<std::byte*, kFirstScratchBase + kMostDeviceRanks>();
   Channel channel(launch, launch.first_channel + static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
                   static_cast<int>(gridDim.y));
-  SimplePrimitives<type, is_aligned> engine(launch, channel, bases);
+  SimplePrimitives<type, is_aligned> primitives(launch, channel, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
     const bool is_channels_last = slice + gridDim.x >= launch.slices;
     const SliceProgram& part = !is_channels_last           ? launch.full[blockIdx.y]
@@ -23,57 +23,57 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_simple(const __grid_const
                                                            : launch.last[blockIdx.y];
     const bool follows_two_of_this_launch = slice >= blockIdx.x + uint64_t{2} * gridDim.x;
     if (!(follows_two_of_this_launch ? channel.begin_after(part.predecessors) : channel.begin())) return;
-    engine.begin_slice(slice);
+    primitives.begin_slice(slice);
     int next = 0;
     const DeviceOperation* const operations = launch.operations + part.first;
-    // What is left then are signals, which wait for the stores before them. Who waits until this queue has read
-    // everything need not wait for that.
+    // Signals at the end are performed last: they wait for earlier stores, while a rank that waits until this queue has
+    // read everything need not.
     const int reading = part.count - (part.ends_with_signals ? 1 : 0);
-    if (advance_queue(operations, reading, next, engine) != QueueState::kDone) return;
+    if (advance_queue(operations, reading, next, primitives) != QueueState::kDone) return;
     if (is_channels_last) {
       ptx::let_next_launch_begin();
       channel.leave(part.end);
     }
-    // Ends all reads of scratch and of `bases`.
+    // After this barrier, all reads of scratch and of `bases` are over.
     __syncthreads();
     channel.end(part.end);
-    if (part.ends_with_signals) engine.signal(operations[reading]);
+    if (part.ends_with_signals) primitives.signal(operations[reading]);
   }
 }
 
-// Steps need no signals and no waits: whatever a wait guards, the flags do.
+// Steps need no signals and no waits, since flags guard whatever a wait would guard.
 //
-// A two-shot launch lasts as long as what it does before its data leaves, and after that of others has come. So what
-// the next launch goes on from is written after the first step, most often while data is on its way.
+// The time of a short launch is what it does before its data leaves and after the others' data has arrived. So the
+// state for the next launch is stored after the first step, most often while data is on its way.
 //
-// An engine may load what is the caller's in begin_step(), of the first step before the epoch has begun; memory of the
-// epoch it touches from begin_epoch() on.
-template <class Engine>
+// Primitives may load from user buffers in begin_step(), for the first step even before the epoch begins. They may
+// touch the memory of the epoch from begin_epoch() on.
+template <class Primitives>
 __global__ void __launch_bounds__(kMostThreads, 1) run_ll(const __grid_constant__ LlLaunch launch) {
   ptx::await_launch_before();
   Channel channel(launch, static_cast<int>(blockIdx.x), 0, 1);
-  Engine engine(launch, channel);
+  Primitives primitives(launch, channel);
   const auto slices = static_cast<uint32_t>(launch.slices);
   for (uint32_t slice = blockIdx.x;; slice += gridDim.x) {
     const bool is_last = slice + gridDim.x >= slices;
     const SliceProgram& part = slice + 1 < slices ? launch.full : launch.last;
     uint32_t step = part.first;
-    engine.begin_slice(slice);
-    engine.begin_step(step);
+    primitives.begin_slice(slice);
+    primitives.begin_step(step);
     if (!channel.begin()) return;
-    engine.begin_epoch();
+    primitives.begin_epoch();
     for (;;) {
-      engine.perform();
+      primitives.perform();
       if (step == part.first && is_last) {
         __syncthreads();
         channel.leave(part.end);
       }
       if (++step == static_cast<uint32_t>(part.first) + part.count) break;
-      engine.begin_step(step);
+      primitives.begin_step(step);
     }
-    if (is_last && engine.is_good()) let_next_launch_begin_after_first_warp();
-    if (is_last && !part.end.is_awaited) return;
-    if (!__syncthreads_and(engine.is_good())) return;
+    if (is_last && primitives.is_good()) let_next_launch_begin_after_first_warp();
+    if (is_last && !part.end.needs_ack) return;
+    if (!__syncthreads_and(primitives.is_good())) return;
     channel.end(part.end);
     if (is_last) return;
   }

@@ -1,10 +1,10 @@
-// The queue loop on a GPU: one kernel launch performs the `sm` queue of a rank (NVG-50, with the repairs of
-// requirements section 7.1).
+// The queue loop on a GPU: one kernel launch performs the `sm` queues of a rank (NVG-50, with the repairs of the
+// papers' Algorithm 1).
 //
-// The message is cut into slices, and a channel (a CTA, see tuner/launch_shape.hpp) runs the whole plan on one slice
-// after the other (on its last one, it may be, another plan); where the plan has several queues a rank, a channel is a
-// CTA for each, which may be a slice apart. A channel waits only for channels of its own number on other ranks, within
-// bounds, so a launch needs no barrier between its CTAs, and ranks may be several launches apart.
+// The message is cut into slices. A channel (see tuner/launch_shape.hpp) runs the whole plan on one slice after the
+// other, perhaps with another plan on its last slice. If a rank has several queues, a channel is a CTA for each, and
+// these may be a slice apart. A channel waits only for channels of the same number on other ranks, and its waits are
+// bounded. So a launch needs no barrier between its CTAs, and ranks may be several launches apart.
 #pragma once
 
 #include <cstddef>
@@ -18,46 +18,45 @@
 
 namespace plait {
 
-// Memory of every rank in the host's, for channels that go there (HostBlockLayout), as this GPU addresses it; null
-// where there is none.
+// Every rank's block in host memory (HostBlockLayout), as this GPU addresses it, for channels of a HostPath; null if
+// there is none.
 struct HostBlocks {
   std::byte* of[kMostDeviceRanks] = {};
 };
 
-// One call, passed to the kernel by value. To be read by the kernel itself and what is inlined into it: in a function
-// that is not, a pointer into it gave values of another launch.
+// One call: the kernel's argument, passed by value. Only the kernel and code inlined into it may read it through a
+// pointer: in a function that is not inlined, a pointer to it gave values of another launch.
 struct Launch {
   uint64_t slices = 0;
   uint64_t slice_bytes = 0;
-  uint32_t call = 0;  // its signature (24 bits): a signal of another call does not pass for one of this
+  uint32_t call = 0;  // its signature (24 bits), so that a signal of another call is noticed
   ReduceOp op = ReduceOp::kSum;
   DeviceRank self;
 };
 
-// With signals: any plan.
+// With Simple: any plan.
 struct SimpleLaunch : Launch {
-  int first_channel = 0;        // kMostChannels: through host memory
-  HostBlocks host_blocks = {};  // then
-  uint32_t rate_limit =
-      0;  // then: clock cycles for each vector of 16 bytes that every thread of a CTA stores at a peer
+  int first_channel = 0;  // kMostChannels: this is a host path, and uses the next two members
+  HostBlocks host_blocks = {};
+  uint32_t rate_limit = 0;  // clock cycles per vector of 16 bytes that every thread of a CTA stores to a peer; 0: none
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   SliceProgram full[kMostQueues], ending[kMostQueues], last[kMostQueues];  // see QueueProgram
   DeviceOperation operations[160];
   DevicePlace places[320];
-  FlagWord words[160];
+  FlagRef flags[160];
 };
 
-// With flags inside the data: plans of one queue and few steps. See ll_program.hpp.
+// With LL or LL128: plans of one queue and few steps. See ll_program.hpp.
 struct LlLaunch : Launch {
-  bool words_are_aligned = false;  // all pieces of the caller's memory start at multiples of eight bytes
-  uint32_t group_shift = 0;        // with packets: 1 << group_shift threads for each word
+  bool words_are_aligned = false;  // all pieces of user buffers are 8-byte aligned
+  uint32_t group_shift = 0;        // with LL, 1 << group_shift threads handle a word
   SliceProgram full, last;
   LlStep steps[48];
-  LlPlace places[576];  // over 9 ranks and more, 16 for each step
+  LlPlace places[576];  // with 9 ranks and more, 16 for each step
 };
 
-// A thread for each queue of each rank, and for each word of a run.
-static_assert(kLeastThreads >= kMostDeviceRanks * kMostQueues && kLeastThreads >= kMostWordsOfRun);
+// There is a thread for each queue of each rank, and for each flag of a run.
+static_assert(kLeastThreads >= kMostDeviceRanks * kMostQueues && kLeastThreads >= kMostFlagsOfRun);
 
 }  // namespace plait

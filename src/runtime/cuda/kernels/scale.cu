@@ -1,4 +1,4 @@
-// The multiplication of pre-multiplied sums: one kernel a type, all of it bound by memory.
+// The multiplication of pre-multiplied sums: one kernel per type, bound by memory bandwidth.
 #include <algorithm>
 #include <bit>
 
@@ -11,7 +11,7 @@ namespace plait {
 namespace {
 
 constexpr int kThreads = 256;
-// Of a processor: enough that loads under way fill the memory's bandwidth.
+// Per SM: enough for the loads under way to fill the memory's bandwidth.
 constexpr int kMostCtas = 8;
 // Vectors that a thread has under way at once.
 constexpr int kAtOnce = 2;
@@ -20,8 +20,8 @@ struct ScaleLaunch {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   uint64_t elements = 0;
-  uint64_t bits = 0;                // of the scalar, where it is not …
-  const void* on_device = nullptr;  // … here
+  uint64_t bits = 0;                // of the scalar
+  const void* on_device = nullptr;  // if not null: the scalar is in device memory, and `bits` does not count
 };
 
 template <DataType type>
@@ -46,8 +46,8 @@ __device__ uint4 products(uint4 bits, typename DeviceType<type>::Accumulator sca
   return pack.bits;
 }
 
-// All threads of the launch: each its own vectors of those from `input` on. Loads come before the stores that, for all
-// the compiler knows, they depend on.
+// Scales vectors, with all threads of the launch. A thread's loads come before its stores, since the compiler could not
+// move them there: for all it knows, the stores change what is loaded.
 template <DataType type>
 __device__ void scale_vectors(const uint4* input, uint4* output, uint64_t vectors,
                               typename DeviceType<type>::Accumulator scalar) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads) scale_elements(const __grid_constant
   const auto* const input = reinterpret_cast<const Storage*>(launch.input);
   auto* const output = reinterpret_cast<Storage*>(launch.output);
   const auto from = reinterpret_cast<uintptr_t>(input), to = reinterpret_cast<uintptr_t>(output);
-  // Elements before the first whole vector; all of them where input and output never come to one together.
+  // Elements before the first aligned vector; all of them if input and output are never aligned at once.
   uint64_t head = (0 - from) % sizeof(uint4) / sizeof(Storage);
   if ((from ^ to) % sizeof(uint4) != 0 || head > launch.elements) head = launch.elements;
   const uint64_t vectors = (launch.elements - head) / kVector;
@@ -90,12 +90,12 @@ const void* scale_kernel(DataType type) {
   return by_type(type, [&]<DataType known>() { return reinterpret_cast<const void*>(&scale_elements<known>); });
 }
 
-void launch_scale(const Scalar& scalar, const void* input, void* output, size_t elements, int processors,
+void launch_scale(const Scalar& scalar, const void* input, void* output, size_t elements, int sm_count,
                   cudaStream_t stream) {
   if (elements == 0) return;
   const size_t bytes = elements * size_of(scalar.type);
   const size_t ctas = (bytes / sizeof(uint4) + kThreads) / kThreads;
-  const auto most = static_cast<size_t>(std::max(processors, 1)) * kMostCtas;
+  const auto most = static_cast<size_t>(std::max(sm_count, 1)) * kMostCtas;
   ScaleLaunch launch{static_cast<const std::byte*>(input), static_cast<std::byte*>(output), elements,
                      std::bit_cast<uint64_t>(scalar.value), scalar.on_device};
   void* arguments[] = {&launch};

@@ -1,4 +1,4 @@
-// Pre-multiplied sums on a GPU: a rank's input times its scalar, ahead of the sum on the same stream.
+// Pre-multiplied sums on a GPU: multiplies a rank's input by its scalar, before the sum on the same stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,13 +9,13 @@
 
 namespace plait {
 
-// output[i] = input[i] * scalar, with the bits that the host's scale() gives. `output` is `input` or lies apart; both
-// are multiples of an element, and where they lie alike within 16 bytes all goes faster. `processors`: of the device,
-// which is current.
-void launch_scale(const Scalar& scalar, const void* input, void* output, size_t elements, int processors,
+// Computes output[i] = input[i] * scalar, bit for bit as the host's scale(). `output` is `input` or does not overlap
+// it. Both are aligned to elements; it is faster if their addresses are the same modulo 16. `sm_count`: how many SMs
+// the current device has.
+void launch_scale(const Scalar& scalar, const void* input, void* output, size_t elements, int sm_count,
                   cudaStream_t stream);
 
-// The kernel for a type, so that it can be loaded before it is needed.
+// The kernel for a type, so that it can be loaded in advance.
 const void* scale_kernel(DataType type);
 
 }  // namespace plait

@@ -1,10 +1,9 @@
-// Performs operations with separate signals: full bandwidth, any plan.
+// Performs operations with the Simple protocol: flags are separate from the data. Full bandwidth, any plan.
 //
 // Ordering, per CTA: a run of signals is a barrier of the CTA, then a release store at system scope by one thread for
-// each word, so that every thread's earlier stores are visible to whoever acquires the word; a run of waits is an
-// acquire load by one thread for each word, then a barrier. Nothing weaker is right, since the data was written by all
-// threads of one CTA and is read by all threads of another. (That memory is free again is told otherwise, see
-// ptx.cuh.)
+// each flag. So every thread's earlier stores are visible to a thread that acquires the flag. A run of waits is an
+// acquire load by one thread for each flag, then a barrier. Nothing weaker is right, since all threads of one CTA write
+// the data and all threads of another read it. (Memory that may be reused is announced in another way, see ptx.cuh.)
 #pragma once
 
 #include "runtime/cuda/device/combine_vectors.cuh"
@@ -12,7 +11,7 @@
 
 namespace plait {
 
-// `is_aligned`: all places are multiples of a vector's size. Else some are not; not peers' though, as a rule.
+// `is_aligned`: all places are multiples of a vector's size. Else some are not, as a rule only in user buffers.
 template <DataType type, bool is_aligned>
 class SimplePrimitives {
  public:
@@ -20,11 +19,11 @@ class SimplePrimitives {
   using Storage = typename Vector::Storage;
   using Accumulator = typename Vector::Accumulator;
 
-  // `bases` is a table in shared memory, of 2 + ranks pointers.
+  // `bases` is a table of 2 + ranks pointers in shared memory.
   __device__ SimplePrimitives(const SimpleLaunch& launch, Channel& channel, std::byte** bases)
       : launch_(launch), channel_(channel), bases_(bases) {}
 
-  // At the start of an epoch, for slice `slice`: all threads.
+  // Call it at the start of an epoch, with the slice that it is for. For all threads.
   __device__ void begin_slice(uint64_t slice) {
     const int i = static_cast<int>(threadIdx.x);
     const int rank = i - static_cast<int>(kFirstScratchBase);
@@ -38,14 +37,14 @@ class SimplePrimitives {
   }
 
   __device__ void reduce(const DeviceOperation& operation) {
-    if (operation.is_done_before) return;
+    if (operation.is_batched) return;
     if (operation.after_barrier) __syncthreads();
     const DevicePlace* places = launch_.places + operation.first;
     const bool one_width = operation.wide_sources == 0 && !operation.result_is_wide;
-    const bool at_once = is_aligned && operation.together > 1;
-    if (at_once) copy_together(operation, places);
+    const bool at_once = is_aligned && operation.batch > 1;
+    if (at_once) copy_batch(operation, places);
     const DeviceOperation* const operations = &operation;
-    for (int c = 0; c < operation.together; ++c) {
+    for (int c = 0; c < operation.batch; ++c) {
       const DevicePlace* const its_places = places + c * operation.count;
       const VectorRange vectors = one_width ? vectors_of(operations[c]) : VectorRange{0, 0};
       if (!at_once) reduce_vectors(operations[c], its_places, vectors);
@@ -56,22 +55,22 @@ class SimplePrimitives {
   __device__ void signal(const DeviceOperation& operation) {
     __syncthreads();
     if (threadIdx.x < operation.count) {
-      const FlagWord& word = launch_.words[operation.first + threadIdx.x];
-      ptx::store_release(signals(word.peer) + word.number * BlockLayout::kSignalStride, value());
+      const FlagRef& flag = launch_.flags[operation.first + threadIdx.x];
+      ptx::store_release(signals(flag.peer) + flag.number * BlockLayout::kSignalStride, value());
     }
   }
 
-  // Bounded: false once this channel has given up.
+  // False: given up.
   __device__ bool wait(const DeviceOperation& operation) {
     bool came = true;
     if (threadIdx.x < operation.count) {
-      came = comes(launch_.words[operation.first + threadIdx.x]);
+      came = comes(launch_.flags[operation.first + threadIdx.x]);
     }
     return __syncthreads_and(came);
   }
 
  private:
-  // Of this channel and the half of this epoch, at a rank.
+  // These find a rank's memory for this channel and the half of this epoch.
   __device__ bool is_in_host() const { return channel_.number() >= kMostChannels; }
   __device__ std::byte* block(int rank) const {
     return is_in_host() ? launch_.host_blocks.of[rank] : channel_.block(rank);
@@ -85,8 +84,8 @@ class SimplePrimitives {
                                        : BlockLayout::scratch_at(channel_.number(), channel_.parity()));
   }
 
-  // Vectors of a thread under way at once, of sources that come one after the other, of two, and of four: as many as
-  // registers hold without spilling.
+  // How many vectors a thread has under way at once: for sources that are loaded one after the other, for two sources,
+  // and for four. As many as registers hold without spilling.
   static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
   static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
@@ -95,20 +94,20 @@ class SimplePrimitives {
   static constexpr int kOfTwo = is_aligned ? kAlignedTwo : kUnalignedTwo;
   static constexpr int kOfFour = Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? kOfTwo / 2 : 1;
 
-  // Of the launch's rate_limit: stores to host memory that come faster than PCIe takes them would queue up in front of
-  // those that go over links. 0: as fast as it goes.
-  class Pace {
+  // Limits the rate of stores to host memory (the launch's rate_limit): stores faster than PCIe would queue up in front
+  // of those that go over links. 0: no limit.
+  class RateLimiter {
    public:
-    // What is stored first does not wait: whoever makes one has waited for something else before, most often.
-    __device__ explicit Pace(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : ptx::cycles_now()) {}
+    // The first store does not wait: most often the thread has just waited for something else.
+    __device__ explicit RateLimiter(uint32_t cycles) : cycles_(cycles), next_(cycles == 0 ? 0 : ptx::cycles_now()) {}
 
-    // Before each thread stores so many vectors; no longer than for as many as that, whatever clock it looks at (that
-    // of another SM, where the CTA was moved).
-    __device__ void keep(int vectors) {
+    // Waits until each thread may store so many vectors. It never waits longer than their time, even if the clock jumps
+    // because the CTA was moved to another SM.
+    __device__ void wait_for(int vectors) {
       if (cycles_ == 0) return;
       const uint64_t between = static_cast<uint64_t>(cycles_) * vectors;
       uint64_t now = ptx::cycles_now();
-      while (next_ - now - 1 < between) now = ptx::cycles_now();  // huge where `now` has come to next_: unsigned
+      while (next_ - now - 1 < between) now = ptx::cycles_now();  // unsigned: huge once `now` has reached next_
       next_ = now + between;
     }
 
@@ -117,45 +116,46 @@ class SimplePrimitives {
     uint64_t next_;
   };
 
-  // Which is a peer's, as a rule.
+  // Scratch that is stored to is a peer's, as a rule.
   __device__ static bool stores_in_scratch(const DeviceOperation& operation, const DevicePlace* places) {
     bool found = false;
     for (int d = 0; d < operation.destinations; ++d) found = found || places[d].base >= kFirstScratchBase;
     return found;
   }
 
-  // The table is in shared memory, where the compiler does not see that what it points to is not.
+  // The compiler cannot tell that a pointer from shared memory points to global memory.
   __device__ std::byte* at(const DevicePlace& place) const {
     std::byte* const address = bases_[place.base] + place.offset;
     __builtin_assume(__isGlobal(address));
     return address;
   }
 
-  // Of a word: says which call it belongs to and which epoch.
+  // The value of a flag: call tag and epoch.
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | channel_.epoch(); }
 
-  __device__ bool comes(const FlagWord& word) {
-    const std::byte* address = signals(channel_.self().rank) + word.number * BlockLayout::kSignalStride;
+  __device__ bool comes(const FlagRef& flag) {
+    const std::byte* address = signals(channel_.self().rank) + flag.number * BlockLayout::kSignalStride;
     const uint64_t expected = value();
     const auto is_of_epoch = [this](uint64_t it) { return (it & kCountMask) == (channel_.epoch() & kCountMask); };
     const uint64_t seen = poll(address, channel_.self(), is_of_epoch);
     if (seen == expected) return true;
-    channel_.give_up(is_of_epoch(seen) ? ChannelFailure::kOtherCall : ChannelFailure::kTimedOut, word.peer,
-                     word.operation, static_cast<uint32_t>(seen >> kCountBits), seen & kCountMask);
+    channel_.give_up(is_of_epoch(seen) ? ChannelFailure::kOtherCall : ChannelFailure::kTimedOut, flag.peer,
+                     flag.operation, static_cast<uint32_t>(seen >> kCountBits), seen & kCountMask);
     return false;
   }
 
-  // A thread begins with its own vector, but where a warp's threads have to come together with that of their warp.
+  // A thread's loop begins with its own vector or, if the threads of a warp have to stay together, with the warp's
+  // first one; own() then gives the thread's vector.
   __device__ static uint32_t begin() { return is_aligned ? threadIdx.x : threadIdx.x / kWarpThreads * kWarpThreads; }
   __device__ static uint32_t own(uint32_t begun) { return is_aligned ? begun : begun + threadIdx.x % kWarpThreads; }
 
   struct VectorRange {
-    uint32_t first, last;  // last: beyond it
+    uint32_t first, last;  // `last` is excluded
   };
   __device__ static uint32_t whole_vectors(const DeviceOperation& operation) {
     return operation.elements / Vector::kCount;
   }
-  // Those that are moved as such: all, or where load_vectors() needs others around them those that have.
+  // The vectors that are moved as vectors: all of them, or if load_vectors() needs neighbours, those that have some.
   __device__ static VectorRange vectors_of(const DeviceOperation& operation) {
     const uint32_t vectors = whole_vectors(operation);
     if (is_aligned) return {0, vectors};
@@ -178,13 +178,13 @@ class SimplePrimitives {
     }
   }
 
-  // Several copies at once, which lead to several ranks: thread t takes vector t of each, then t + 512 of each, and so
-  // on, so that all links are in use all the time.
-  __device__ void copy_together(const DeviceOperation& first, const DevicePlace* places) const {
+  // Performs several copies at once, which lead to several ranks: thread t copies vector t of each, then vector t + 512
+  // of each, and so on. So all links are in use all the time.
+  __device__ void copy_batch(const DeviceOperation& first, const DevicePlace* places) const {
     const DeviceOperation* const operations = &first;
-    const int copies = first.together;
+    const int copies = first.batch;
     constexpr int kCopies = 4;
-    uint32_t vectors = 0;  // of the longest
+    uint32_t vectors = 0;  // of the longest copy
     for (int c = 0; c < copies; ++c) vectors = max(vectors, whole_vectors(operations[c]));
     uint32_t i = threadIdx.x;
     int copy = 0;
@@ -193,13 +193,13 @@ class SimplePrimitives {
       copy = 0;
       i += blockDim.x;
     };
-    const auto settle = [&] {  // from beyond the end of a copy into the next
+    const auto settle = [&] {  // moves from beyond the end of a copy to the next copy
       while (i < vectors && i >= whole_vectors(operations[copy])) advance();
     };
     settle();
-    bool to_scratch = false;  // any of them
+    bool to_scratch = false;  // whether any copy stores there
     for (int c = 0; c < copies; ++c) to_scratch = to_scratch || stores_in_scratch(first, places + 2 * c);
-    Pace rate_limit(to_scratch ? launch_.rate_limit : 0);
+    RateLimiter rate_limit(to_scratch ? launch_.rate_limit : 0);
     while (i < vectors) {
       uint4 values[kCopies];
       uint4* to[kCopies];
@@ -212,7 +212,7 @@ class SimplePrimitives {
         advance();
         settle();
       }
-      rate_limit.keep(kCopies);
+      rate_limit.wait_for(kCopies);
 #pragma unroll
       for (int u = 0; u < kCopies; ++u) {
         if (to[u] != nullptr) *to[u] = values[u];
@@ -223,13 +223,13 @@ class SimplePrimitives {
   __device__ void copy_vectors(const DeviceOperation& operation, const DevicePlace* places, VectorRange range) const {
     constexpr int kCopies = 4;
     const std::byte* const from = at(places[operation.destinations]);
-    Pace rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
+    RateLimiter rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
     for (uint32_t i = range.first + begin(); i < range.last; i += blockDim.x * kCopies) {
       const uint32_t first = own(i);
       Vector values[kCopies];
       load_vectors<is_aligned>(from, first, blockDim.x, range.last, values);
       complete_vectors<is_aligned>(from, first, blockDim.x, range.last, values);
-      rate_limit.keep(kCopies);
+      rate_limit.wait_for(kCopies);
       for (int d = 0; d < operation.destinations; ++d) {
         store_vectors<is_aligned>(at(places[d]), first, blockDim.x, range.last, values);
       }
@@ -241,24 +241,24 @@ class SimplePrimitives {
     const ReduceOp op = launch_.op;
     const DevicePlace* sources = places + operation.destinations;
     const auto source = [&](int s) { return at(sources[s]); };
-    Pace rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
+    RateLimiter rate_limit(stores_in_scratch(operation, places) ? launch_.rate_limit : 0);
     for (uint32_t i = range.first + begin(); i < range.last; i += blockDim.x * kVectors) {
       const uint32_t first = own(i);
       Vector results[kVectors];
       combine_vectors<is_aligned, kSources>(op, operation.sources, operation.divisor, source, first, blockDim.x,
                                             range.last, results);
-      rate_limit.keep(kVectors);
+      rate_limit.wait_for(kVectors);
       for (int d = 0; d < operation.destinations; ++d) {
         store_vectors<is_aligned>(at(places[d]), first, blockDim.x, range.last, results);
       }
     }
   }
 
-  // What is left but for these vectors: ends, and all of what does not come in one width.
+  // Reduces the elements outside these vectors: the ends, or everything if places have different element types.
   __device__ void reduce_elements(const DeviceOperation& operation, const DevicePlace* places, VectorRange done) const {
     const DevicePlace* sources = places + operation.destinations;
     const uint32_t gap = done.first * Vector::kCount, gap_elements = (done.last - done.first) * Vector::kCount;
-#pragma unroll 1  // seldom needed, and registers are few
+#pragma unroll 1  // rarely needed, and registers are few
     for (uint32_t left = threadIdx.x; left < operation.elements - gap_elements; left += blockDim.x) {
       const uint32_t i = left < gap ? left : left + gap_elements;
       if (is_copy(operation) && !operation.result_is_wide) {

@@ -10,19 +10,19 @@ namespace plait {
 
 // What others need is on its way before anything is waited for, and has been read before anything is written that is
 // taken: in place both may lie in the same memory.
-template <class Engine>
+template <class Primitives>
 __global__ void __launch_bounds__(kMostThreads, 1) run_two_shot(const __grid_constant__ TwoShotLaunch launch) {
   ptx::await_launch_before();
   Channel channel(launch, static_cast<int>(blockIdx.x), 0, 1);
   const TwoShotSteps::Slice& slice = blockIdx.x + 1 < gridDim.x ? launch.steps.full : launch.steps.last;
-  Engine engine(launch, slice);
-  engine.load();
+  Primitives primitives(launch, slice);
+  primitives.load();
   if (!channel.begin()) return;
-  engine.give(channel);
+  primitives.send(channel);
   __syncthreads();
   channel.leave(slice.end);
-  const bool is_good = engine.take(channel);  // which lets the next launch begin
-  if (!slice.end.is_awaited) return;
+  const bool is_good = primitives.receive(channel);  // which lets the next launch begin
+  if (!slice.end.needs_ack) return;
   if (!__syncthreads_and(is_good)) return;
   channel.end(slice.end);
 }

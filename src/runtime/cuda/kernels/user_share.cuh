@@ -1,4 +1,5 @@
-// A thread's share of a line in the caller's memory: two neighbouring words of eight bytes, or one where the flag is.
+// A thread's share of an LL128 line in a user buffer: two neighbouring words of eight bytes, or one if its second word
+// in the line is the flag.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,11 @@
 
 namespace plait {
 
-// Where the memory begins at a multiple of a word, and consists of whole ones.
-class WholeShare {
+// For memory that is 8-byte aligned and consists of full words.
+class AlignedShare {
  public:
-  // Of a place of this extent, which begins at `memory`, what begins with word `first`.
-  __device__ WholeShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
+  // The share that begins with word `first` of a place that begins at `memory` and has this extent.
+  __device__ AlignedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
       : words_(reinterpret_cast<uint64_t*>(memory) + first),
         has_low_(first < extent.words),
         has_high_(first + 1 < extent.words && !ll128::has_flag()) {}
@@ -37,28 +38,28 @@ class WholeShare {
   const bool has_low_, has_high_;
 };
 
-// Any memory. Word: a Pack of 64 bits.
+// For any memory. Word is a Pack of 64 bits.
 //
-// A thread moves the aligned words that its share lies in; what it lacks of them, or they hold of another share, it
-// exchanges with its neighbours in the warp (as unaligned.cuh does with vectors). So all threads of a warp have to
-// come, with lines that follow each other. Of words that do not wholly belong to them, parts are moved, so that nothing
-// beside the place is read or written.
+// A thread accesses the aligned words that its share lies in, and exchanges parts of them with its neighbours in the
+// warp (as unaligned.cuh does with vectors). So all threads of a warp have to take part, with consecutive lines. Words
+// at the ends of a place belong to it only in part. Only that part is accessed, so that nothing outside the place is
+// read or written.
 template <class Word>
-class ShiftedShare {
+class UnalignedShare {
  public:
-  // As above.
-  __device__ ShiftedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
+  // As for AlignedShare.
+  __device__ UnalignedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
       : shift_(static_cast<int>(reinterpret_cast<uintptr_t>(memory) % kWordBytes)),
         words_(reinterpret_cast<uint64_t*>(memory - shift_) + first),
         is_first_(first == 0),
         end_(shift_ + static_cast<int>(extent.bytes()) - static_cast<int>(first) * kWordBytes) {}
 
-  // The words that hold it, if they are whole. Then load_ends() loads the others; and complete() makes the share of all
-  // that, for which it has to have come.
+  // Loading takes three steps, so that other loads can be issued in between. load() loads the aligned words that wholly
+  // belong to the place, load_ends() the words at its ends, and complete() joins the words to the share.
   __device__ ll128::Pair load() const {
     ll128::Pair pair;
-    if (is_whole(0, first())) pair.low = ptx::load_around(words_, ll128::place() == 0 ? shift_ : 0, kWordBytes);
-    if (is_whole(1, 0)) pair.high = ptx::load_around(words_ + 1, 0, ll128::has_flag() ? shift_ : kWordBytes);
+    if (is_full(0, first())) pair.low = ptx::load_around(words_, ll128::place() == 0 ? shift_ : 0, kWordBytes);
+    if (is_full(1, 0)) pair.high = ptx::load_around(words_ + 1, 0, ll128::has_flag() ? shift_ : kWordBytes);
     return pair;
   }
   __device__ void load_ends(ll128::Pair& pair) const {
@@ -73,7 +74,7 @@ class ShiftedShare {
     pair.high = pair.high >> bits | next << (64 - bits);
   }
 
-  // Each thread stores the words that its share begins in, and the last of the warp what is left.
+  // Each thread stores the aligned words in which its words begin; the last thread of the warp also stores the rest.
   __device__ void store(ll128::Pair pair) const {
     const uint64_t before = __shfl_up_sync(kWholeWarp, ll128::has_flag() ? pair.low : pair.high, 1);
     if (shift_ > 0) {
@@ -85,11 +86,11 @@ class ShiftedShare {
     const int first = in_warp == 0 ? shift_ : 0, last_low = last(0);
     const int all = !ll128::has_flag() ? kWordBytes : in_warp == kWarpThreads - 1 ? shift_ : 0;
     const int last_high = min(last(1), all);
-    const bool low_is_whole = first == 0 && last_low == kWordBytes, high_is_whole = last_high == kWordBytes;
-    if (low_is_whole) words_[0] = pair.low;
-    if (high_is_whole) words_[1] = pair.high;
-    // A thread has one end at most, unless all of the place is in its share.
-    const bool has_low_end = !low_is_whole && first < last_low, has_high_end = !high_is_whole && last_high > 0;
+    const bool low_is_full = first == 0 && last_low == kWordBytes, high_is_full = last_high == kWordBytes;
+    if (low_is_full) words_[0] = pair.low;
+    if (high_is_full) words_[1] = pair.high;
+    // A thread has at most one end of the place, unless its share is all of the place.
+    const bool has_low_end = !low_is_full && first < last_low, has_high_end = !high_is_full && last_high > 0;
     if (has_low_end) {
       store_end(0, first, last_low, pair.low);
     } else if (has_high_end) {
@@ -102,12 +103,12 @@ class ShiftedShare {
   static constexpr int kWordBytes = sizeof(uint64_t);
   static constexpr int kElement = kWordBytes / Word::kCount;
 
-  // The first byte of its first word that is the place's.
+  // The first byte of the share's first aligned word that belongs to the place.
   __device__ int first() const { return is_first_ ? shift_ : 0; }
-  // Where in a word the place ends.
+  // Where in an aligned word of the share the place ends.
   __device__ int last(int number) const { return min(end_ - number * kWordBytes, kWordBytes); }
-  __device__ bool is_whole(int number, int first) const { return first == 0 && end_ >= (number + 1) * kWordBytes; }
-  __device__ bool is_end(int number, int first) const { return !is_whole(number, first) && first < last(number); }
+  __device__ bool is_full(int number, int first) const { return first == 0 && end_ >= (number + 1) * kWordBytes; }
+  __device__ bool is_end(int number, int first) const { return !is_full(number, first) && first < last(number); }
   __device__ std::byte* bytes_of(int number) const { return reinterpret_cast<std::byte*>(words_ + number); }
 
   __device__ uint64_t load_end(int number, int first) const {
@@ -117,10 +118,10 @@ class ShiftedShare {
     store_some_elements<Word>(bytes_of(number) + first, last - first, bits >> first * 8);
   }
 
-  const int shift_;        // of its memory from whole words
-  uint64_t* const words_;  // the first
-  const bool is_first_;    // of the place
-  const int end_;          // of the place, from the first word on
+  const int shift_;        // distance of the place from an aligned word
+  uint64_t* const words_;  // the first aligned word
+  const bool is_first_;    // whether the share is the first of the place
+  const int end_;          // the place's end, counted from the first aligned word
 };
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// From a queue's program to steps and places.
+// Lowers a queue's program to steps and places.
 #include "runtime/cuda/lowering/ll_program.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class StepWriter {
 
   LlProgram run() {
     if (program_.slices > UINT32_MAX) {
-      fail(ErrorCode::kResources, program_.slices, " slices are too many for a launch with flags in its data");
+      fail(ErrorCode::kResources, program_.slices, " slices are too many for an LL or LL128 launch");
     }
     result_.words_are_aligned = program_.slice_bytes % sizeof(uint64_t) == 0;
     result_.last = add(program_.last[0]);
@@ -44,16 +44,16 @@ class StepWriter {
     to.first = static_cast<uint16_t>(steps_.size());
     for (int i = 0; i < from.count; ++i) {
       const DeviceOperation& operation = program_.operations[from.first + i];
-      if (operation.is_done_before) continue;
-      if (operation.together > 1) {
-        for (int c = 0; c < operation.together; c += kMostGroup) {
-          add_copies(operation, c, std::min<int>(operation.together - c, kMostGroup));
+      if (operation.is_batched) continue;
+      if (operation.batch > 1) {
+        for (int c = 0; c < operation.batch; c += kMostGroup) {
+          add_copies(operation, c, std::min<int>(operation.batch - c, kMostGroup));
         }
       } else {
         add_reduce(operation);
       }
     }
-    if (steps_.size() == to.first) steps_.emplace_back();  // the kernel counts on one
+    if (steps_.size() == to.first) steps_.emplace_back();  // the kernel needs at least one
     to.count = static_cast<uint16_t>(steps_.size() - to.first);
     return to;
   }
@@ -68,7 +68,7 @@ class StepWriter {
     add_step(operation, std::move(from), {destinations, sources}, copies);
   }
 
-  // Of copies performed together; in the queue's program destination and source take turns.
+  // Adds a batch of copies. In the queue's program, destinations and sources alternate.
   void add_copies(const DeviceOperation& operation, int first, int count) {
     Places sources, destinations;
     for (int c = first; c < first + count; ++c) {
@@ -84,7 +84,7 @@ class StepWriter {
     const size_t words = (operation.elements + in_word - 1) / in_word;
     if (operation.divisor > UINT8_MAX || most > kMostGroup || words > UINT16_MAX) {
       fail(ErrorCode::kResources, "a step with ", most, " places, of ", operation.elements,
-           " elements, is too much for a launch with flags in its data; use PLAIT_LAUNCH=signals:… for this algorithm");
+           " elements, is too much for an LL or LL128 launch; use PLAIT_LAUNCH=Simple:… for this algorithm");
     }
     for (const Places* const places : {&sources, &destinations}) expect_room(*places, operation.elements);
     while (size_t{1} << result_.group_shift < most) ++result_.group_shift;
@@ -99,21 +99,20 @@ class StepWriter {
     steps_.push_back({step, std::move(sources), std::move(destinations)});
   }
 
-  // Bound plans leave room for flags behind each slot's data (CudaRank::limits), of as many slots as plans have that
-  // are chosen. What is behind the memory of one epoch is that of another.
+  // Checks that the stores stay within the memory of one epoch; another epoch's lies behind it. Bound plans leave room
+  // for flags behind each slot's data (CudaRank::limits), but only for as many slots as the tuner's plans have.
   void expect_room(const Places& places, size_t elements) const {
     const size_t bytes = stored_bytes(protocol_, elements * element_bytes_);
     const size_t room = protocol_ == Protocol::kLl ? BlockLayout::kLlBytes : BlockLayout::kLl128Bytes;
     for (const DevicePlace& place : places) {
       if (place.base >= kFirstScratchBase && place.offset + bytes > room) {
         fail(ErrorCode::kResources, "a step stores ", bytes, " bytes from ", place.offset,
-             " on, and a launch with flags in its data has room for ", room,
-             "; use PLAIT_LAUNCH=signals:… for this algorithm");
+             " on, and an LL or LL128 launch has room for ", room, "; use PLAIT_LAUNCH=Simple:… for this algorithm");
       }
     }
   }
 
-  // Once the width of the table is known.
+  // Fills the table, once its width is known.
   void lay_out() {
     for (const Step& step : steps_) {
       const size_t first = result_.places.size();
@@ -126,7 +125,8 @@ class StepWriter {
 
   void put(const DevicePlace& from, size_t place, bool is_destination) {
     if (from.base < kFirstScratchBase) {
-      result_.callers.push_back({static_cast<uint16_t>(place), is_destination, from.base == kOutputBase, from.offset});
+      result_.user_places.push_back(
+          {static_cast<uint16_t>(place), is_destination, from.base == kOutputBase, from.offset});
       result_.words_are_aligned &= from.offset % sizeof(uint64_t) == 0;
       return;
     }

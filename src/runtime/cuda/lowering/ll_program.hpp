@@ -1,6 +1,6 @@
-// A queue's program in the form of the kernels whose data carries flags. Such launches are short, and last as long as
-// the instructions between the start and the first store, and between the last load and the end: so what a thread needs
-// for a step stands in one place of a table, worked out by the host as far as it can be.
+// A queue's program for the LL and LL128 kernels. Their launches are short: the time goes into the instructions before
+// the first store and after the last load. So the host works out as much as it can, and a thread finds what it needs
+// for a step in one entry of a table.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,22 @@
 
 namespace plait {
 
-// A reduce; or copies, performed at once: source i to destination i. With packets, a reduce of one source is copies of
-// it.
+// A reduce, or a batch of copies from source i to destination i. With LL, a reduce of one source is a batch of copies
+// of it.
 struct alignas(uint64_t) LlStep {
   uint16_t words = 0;         // of eight bytes, that hold the elements of each source
-  uint8_t last_elements = 0;  // of the last of them
+  uint8_t last_elements = 0;  // elements in the last word
   uint8_t sources = 0;
   uint8_t destinations = 0;
-  uint8_t divisor = 0;  // average: of the finished sum; 0: none
+  uint8_t divisor = 0;  // average: the result is divided by it; 0: not
   bool copies = false;
   bool last_word_is_full = false;  // the last word is as full as the others
 };
 static_assert(sizeof(LlStep) == sizeof(uint64_t));
 
-// What is at one place of a step: a source, a destination, both or none (0). An address with the highest bit is where
-// data has flags, in packets or lines, for channel 0 and even epochs; others are the caller's, of slice 0.
+// One place of a step: a source, a destination, both, or neither (0). An address with the highest bit set is an LL
+// address: it is in LL or LL128 memory, where data carries flags, and holds for channel 0 and even epochs. Other
+// addresses are in user buffers, and hold for slice 0.
 struct alignas(16) LlPlace {
   uint64_t source = 0;
   uint64_t destination = 0;
@@ -34,7 +35,7 @@ struct alignas(16) LlPlace {
 PLAIT_HOST_DEVICE constexpr bool is_flagged(uint64_t address) { return static_cast<int64_t>(address) < 0; }
 PLAIT_HOST_DEVICE constexpr bool is_user(uint64_t address) { return static_cast<int64_t>(address) > 0; }
 
-// LL ones also name the rank that stores there, in bits that no address has, for whoever waits in vain.
+// LL addresses also name the rank that stores there, in bits that no address uses. A wait that fails reports it.
 inline constexpr int kMostAddressBits = 57, kWriterShift = 59, kWriterMask = 15;
 static_assert(kMostAddressBits <= kWriterShift && kMostDeviceRanks == kWriterMask + 1);
 constexpr uint64_t ll_address(uint64_t address, int writer) {
@@ -49,25 +50,25 @@ PLAIT_HOST_DEVICE constexpr int writer_at(uint64_t address) {
 
 struct LlProgram {
   std::vector<LlStep> steps;
-  std::vector<LlPlace> places;  // of step s: from s << group_shift on, 1 << group_shift of them
-  SliceProgram full, last;      // of steps, at least one
+  std::vector<LlPlace> places;  // those of step s begin at s << group_shift; there are 1 << group_shift
+  SliceProgram full, last;      // at least one step each
   int group_shift = 0;
 
-  // Where the caller's addresses go: buffer + offset.
+  // Where a launch fills in an address of a user buffer: buffer + offset.
   struct UserPlace {
     uint16_t place = 0;
     bool is_destination = false;
     bool output = false;
     uint64_t offset = 0;
   };
-  std::vector<UserPlace> callers;
-  bool words_are_aligned = true;  // every piece of the caller's buffers starts at a multiple of eight bytes, if they do
+  std::vector<UserPlace> user_places;
+  bool words_are_aligned = true;  // if user buffers are 8-byte aligned, all pieces of them are
 };
 
-// Places of a step in plans where every rank hears from every other.
+// The most places of a step. It suffices for plans in which every rank receives from every other.
 inline constexpr int kMostGroup = 16;
 
-// `blocks`: where the memory of every rank begins. Throws kResources where counts are too large for a step.
+// `blocks`: every rank's block. Throws kResources if counts are too large for a step.
 LlProgram make_ll_program(const QueueProgram& program, Protocol protocol, DataType type,
                           std::span<std::byte* const> blocks);
 

@@ -1,4 +1,4 @@
-// From a bound plan to the kernel's program.
+// Lowers a bound plan to the kernel's program.
 #include "runtime/cuda/lowering/queue_program.hpp"
 
 #include <algorithm>
@@ -12,8 +12,9 @@
 namespace plait {
 namespace {
 
-// Whether the two touch a place in common, as far as the plan shows: input and output may be the same memory. Those of
-// all_to_all share it in another order than that of chunks, so any of one may lie where one of the other does.
+// Whether the two operations touch a common place, as far as the plan shows: input and output may be the same memory.
+// In all_to_all, input and output order their chunks differently, so any chunk of one may lie where one of the other
+// does.
 bool share(Collective collective, const Operation& a, const std::vector<Place>& of_a, const Operation& b,
            const std::vector<Place>& of_b) {
   const auto users = [](const Place& place) {
@@ -46,11 +47,11 @@ class Writer {
         protocol_(protocol),
         operations_(program.operations),
         places_(program.places),
-        words_(program.words) {
+        flags_(program.flags) {
     if (protocol != Protocol::kSimple) writers_ = writers_of(rank);
   }
 
-  // `is_like_full`: slots of scratch lie where those of full slices do.
+  // `is_like_full`: slots of scratch lie where full slices have them.
   void add(const BoundSlice& slice, bool is_like_full, SliceProgram (&programs)[kMostQueues]) {
     const size_t queues = slice.queues.size();
     if (queues > kMostQueues) {
@@ -59,7 +60,7 @@ class Writer {
     }
     for (size_t queue = 0; queue < queues; ++queue) {
       programs[queue] = add_queue(slice, queue);
-      if (protocol_ != Protocol::kSimple) continue;  // with flags, only one wait for everyone
+      if (protocol_ != Protocol::kSimple) continue;  // LL and LL128 only wait for all ranks at once
       programs[queue].predecessors = is_like_full ? who_touches_what(queue) : everyone();
     }
   }
@@ -72,30 +73,32 @@ class Writer {
     for (const BoundOperation& operation : slice.queues[queue]) {
       if (operation.kind == OpKind::kReduce) {
         const bool apart = conflicts(operation, queue);
-        // Threads of a CTA share a reduce in their own ways, but with flags a reduce is of one chunk, as bind() was
-        // told to, and a word of it always the same warp's.
+        // With Simple, each reduce divides its work among the threads of a CTA in its own way, so conflicting ones need
+        // a barrier. With LL and LL128, bind() makes every reduce one chunk, and the same warp always handles a word.
         add_reduce(slice, operation, apart && protocol_ == Protocol::kSimple);
         if (!apart) join_copies(program.first);
       } else if (protocol_ == Protocol::kSimple) {
         const bool goes_on = operations_.size() > program.first && operations_.back().kind == operation.kind &&
-                             operations_.back().count < kMostWordsOfRun;
+                             operations_.back().count < kMostFlagsOfRun;
         if (!goes_on) add_run(operation.kind);
-        add_word(operation);
+        add_flag(operation);
         ++operations_.back().count;
         since_barrier_.clear();
       }
     }
     program.count = static_cast<uint16_t>(operations_.size() - program.first);
     program.ends_with_signals = program.count > 0 && operations_.back().kind == OpKind::kSignal;
-    // A rank may be in several epochs at once where its queues are, so only ranks of one queue tell by what they store.
+    // The queues of a rank may be in different epochs, so only the data of ranks with one queue tells what they have
+    // completed.
     const bool one_queue = every_rank_has_one_queue(plan_.plan());
     const bool synchronizes = one_queue && plan_.report().synchronizes;
-    program.end.hears_everyone = protocol_ == Protocol::kSimple ? synchronizes : reads_from_all(slice);
-    // With flags a peer may hear less than this rank does, but not where every rank stores at every other in one step.
-    program.end.is_awaited = protocol_ == Protocol::kSimple ? !synchronizes : !(one_queue && hear_each_other());
-    if (!program.end.is_awaited && !program.end.hears_everyone) {
+    program.end.implicit_ack = protocol_ == Protocol::kSimple ? synchronizes : reads_from_all(slice);
+    // With LL and LL128, a peer may learn less than this rank does, unless every rank stores to every other in one
+    // step.
+    program.end.needs_ack = protocol_ == Protocol::kSimple ? !synchronizes : !(one_queue && hear_each_other());
+    if (!program.end.needs_ack && !program.end.implicit_ack) {
       fail(ErrorCode::kInternal, "plan ", algorithm_, ": rank ", rank_,
-           " would neither hear of all others nor be told");
+           " would get no acknowledgements, neither explicit nor implicit");
     }
     return program;
   }
@@ -111,11 +114,11 @@ class Writer {
   void add_run(OpKind kind) {
     DeviceOperation operation;
     operation.kind = kind;
-    operation.first = used(words_);
+    operation.first = used(flags_);
     operations_.push_back(operation);
   }
 
-  // Performs the reduce just added together with the copies before it, where it is one more of their kind.
+  // If the reduce just added is a copy like those before it, joins it to their batch.
   void join_copies(uint16_t first) {
     DeviceOperation& added = operations_.back();
     const auto plain = [](const DeviceOperation& it) {
@@ -123,42 +126,42 @@ class Writer {
     };
     if (!plain(added)) return;
     size_t leader = operations_.size() - 1;
-    while (leader > first && operations_[leader].is_done_before) --leader;
+    while (leader > first && operations_[leader].is_batched) --leader;
     if (leader == operations_.size() - 1) {
       if (leader == first) return;
       --leader;
-      while (leader > first && operations_[leader].is_done_before) --leader;
+      while (leader > first && operations_[leader].is_batched) --leader;
     }
     DeviceOperation& head = operations_[leader];
     const bool fits =
         protocol_ == Protocol::kSimple || (head.elements == added.elements && !waits_for_own_stores(head, added));
-    if (!plain(head) || !fits || head.together == UINT8_MAX) return;
-    ++head.together;
-    added.is_done_before = true;
+    if (!plain(head) || !fits || head.batch == UINT8_MAX) return;
+    ++head.batch;
+    added.is_batched = true;
   }
 
-  // Copies that are performed together are all read before any is written. With flags, what is read from scratch may
-  // come only after what is written there has gone: such copies do not go together.
+  // A batch of copies reads all sources before it writes any destination. With LL and LL128, a read from scratch waits
+  // for a peer, which may wait for a write of this batch: such copies are not in one batch.
   bool waits_for_own_stores(const DeviceOperation& head, const DeviceOperation& added) const {
     const auto in_scratch = [](const DevicePlace& place) { return place.base >= kFirstScratchBase; };
     bool reads = in_scratch(places_[added.first + 1]), writes = in_scratch(places_[added.first]);
-    for (int c = 0; c < head.together; ++c) {
+    for (int c = 0; c < head.batch; ++c) {
       writes |= in_scratch(places_[head.first + 2 * c]);
       reads |= in_scratch(places_[head.first + 2 * c + 1]);
     }
     return reads && writes;
   }
 
-  void add_word(const BoundOperation& operation) {
-    FlagWord word;
-    word.number = static_cast<uint16_t>(operation.word_offset / BlockLayout::kSignalStride);
-    word.peer = static_cast<uint16_t>(operation.peer_rank);
-    word.operation = static_cast<uint16_t>(operation.operation);
-    words_.push_back(word);
+  void add_flag(const BoundOperation& operation) {
+    FlagRef flag;
+    flag.number = static_cast<uint16_t>(operation.word_offset / BlockLayout::kSignalStride);
+    flag.peer = static_cast<uint16_t>(operation.peer_rank);
+    flag.operation = static_cast<uint16_t>(operation.operation);
+    flags_.push_back(flag);
   }
 
-  // Whether the reduce touches what one since the last barrier writes, or the other way round. Signals and waits are
-  // barriers.
+  // Whether the reduce touches memory that a reduce since the last barrier writes, or the other way round. Signals and
+  // waits are barriers.
   bool conflicts(const BoundOperation& bound, size_t queue) {
     const Operation& operation = plan_.plan().ranks[rank_].queues[queue].operations[bound.operation];
     const bool found = std::any_of(since_barrier_.begin(), since_barrier_.end(), [&](const Operation* it) {
@@ -195,7 +198,7 @@ class Writer {
     operations_.push_back(operation);
   }
 
-  // Slots hold one chunk each, and what a chunk takes with its flags.
+  // Places in scratch for LL and LL128, where a slot holds one chunk with its flags.
   DevicePlace with_flags(const BoundSlice& slice, const BoundPlace& place, bool is_source) const {
     const size_t chunk_bytes = slice.layout.chunk_elements * element_bytes_;
     const size_t slot = slot_of(slice, place);
@@ -213,7 +216,7 @@ class Writer {
     return set;
   }
 
-  // Other queues that touch a slot or wait for a signal that queue `queue` of this rank writes.
+  // The other queues that touch a slot, or wait for a signal, that this rank's queue `queue` writes.
   QueueSet who_touches_what(size_t queue) const {
     std::set<Slot> slots;
     QueueSet set = 0;
@@ -269,7 +272,8 @@ class Writer {
     return true;
   }
 
-  // Whether this slice brings something that each peer itself has stored: chunks may be empty where messages are short.
+  // Whether this rank, in this slice, reads something that each peer has stored itself. Chunks of short messages may be
+  // empty.
   bool reads_from_all(const BoundSlice& slice) const {
     std::set<int> heard;
     for (const BoundOperation& bound : slice.queues[0]) {
@@ -279,11 +283,11 @@ class Writer {
         if (place.base >= kFirstScratchBase) heard.insert(writers_.at(slot_of(slice, place)));
       }
     }
-    heard.erase(rank_);  // what it has stored at itself
+    heard.erase(rank_);  // its own stores do not count
     return static_cast<int>(heard.size()) == plan_.plan().rank_count() - 1;
   }
 
-  // Of a rank's slots, each of which one rank writes, as a whole (can_carry_flags).
+  // Finds who writes each of a rank's slots: one rank writes all of it (can_carry_flags).
   std::vector<int> writers_of(int rank) const {
     std::vector<int> writers(static_cast<size_t>(plan_.plan().ranks[rank].scratch_slots));
     for (int writer = 0; writer < plan_.plan().rank_count(); ++writer) {
@@ -302,21 +306,22 @@ class Writer {
   const size_t element_bytes_;
   const int rank_;
   const Protocol protocol_;
-  std::vector<int> writers_;  // of this rank's slots, with flags
+  std::vector<int> writers_;  // by slot of this rank; LL and LL128 only
   std::vector<const Operation*> since_barrier_;
   std::vector<DeviceOperation>& operations_;
   std::vector<DevicePlace>& places_;
-  std::vector<FlagWord>& words_;
+  std::vector<FlagRef>& flags_;
 };
 
-// A channel is as many CTAs from its first slice to its last, and flags lie where one plan has its slots.
+// A channel has the same CTAs from its first slice to its last, so both plans need equally many queues. LL and LL128
+// put flags where one plan has its slots, so they cannot change plans.
 void check_ending(const Plan& plan, const Plan& ending, Protocol protocol) {
   const bool alike =
       std::equal(plan.ranks.begin(), plan.ranks.end(), ending.ranks.begin(), ending.ranks.end(),
                  [](const RankPlan& a, const RankPlan& b) { return a.queues.size() == b.queues.size(); });
   if (alike && protocol == Protocol::kSimple) return;
-  fail(ErrorCode::kInvalidPlan, "plan ", ending.algorithm, " cannot end what plan ", plan.algorithm, " begins with ",
-       name(protocol), ": ", alike ? "that needs signals" : "ranks have other numbers of queues");
+  fail(ErrorCode::kInvalidPlan, "plan ", ending.algorithm, " cannot serve the last slices of plan ", plan.algorithm,
+       " with ", name(protocol), ": ", alike ? "that needs Simple" : "their ranks have different numbers of queues");
 }
 
 bool is_same(const SliceLayout& a, const SliceLayout& b) { return a.block_elements == b.block_elements; }

@@ -1,6 +1,6 @@
-// Two-shot calls, which are most calls there are. Of one step: everybody stores what others need, and takes what they
-// store here. Of two: what is taken first is combined, or copied, and stored at others, who take it. Kernels of their
-// own (two_shot_kernel.hpp) perform them.
+// Calls of one or two exchanges, which are most calls with LL and LL128. Each rank sends what its peers need, and
+// receives what they send: that is all of a call with one step. With two, a rank combines or copies what it receives in
+// the first phase and sends it on, and all receive in the second. They have kernels of their own (two_shot_kernel.hpp).
 #pragma once
 
 #include <cstddef>
@@ -13,62 +13,62 @@
 
 namespace plait {
 
-// What is done at one place with every word: `given` is stored at `given_to`; `taken` of all places are combined, or
-// each by itself is copied, to `taken_to`. 0: nothing. Given is only what is the caller's; for the others see
-// ll_address().
+// What is done at one place, with every word of it. The word at kSend is stored at kSendTo. The words at kReceive are
+// combined over all places, or copied one by one, to kReceiveTo. 0: nothing. kSend is always in a user buffer; the
+// other addresses may be LL addresses, see ll_address().
 struct alignas(32) TwoShotPlace {
-  enum Field { kGiven, kGivenTo, kTaken, kTakenTo, kFields };
+  enum Field { kSend, kSendTo, kReceive, kReceiveTo, kFields };
   uint64_t addresses[kFields] = {};
 };
 
 // What a rank does in one call, in the form that the kernels read.
 struct TwoShotSteps {
-  static constexpr int kMostTakings = 2;
-  // How much a place has: words of eight bytes, of which the last may lack some.
+  static constexpr int kMostPhases = 2;
+  // The size of a place: words of eight bytes, and how many bytes the last word lacks.
   struct Extent {
     uint32_t words = 0, lacking = 0;
 
     PLAIT_HOST_DEVICE constexpr uint32_t bytes() const { return words * 8 - lacking; }
   };
-  struct Taking {
-    int places = 0;    // that take, from the first on
-    int combined = 0;  // what is taken at so many places is combined, in their order; 0: all is copied
-    int results = 0;   // places that what is combined goes to
+  struct Phase {
+    int places = 0;    // the first so many places receive
+    int combined = 0;  // the first so many received words are combined, in order; 0: all are copied
+    int results = 0;   // the first so many places store the combined word
   };
-  // With one slice. The first taking comes after all is given; the second is only of what others have stored, and for
-  // the caller.
+  // What is done with one slice. The first phase begins after everything is sent. The second receives only from peers,
+  // and only into user buffers.
   struct Slice {
-    Extent most;                // of the places
-    int given = 0;              // places that give, from the first on
-    bool given_is_one = false;  // all that give give the same
-    int takings = 0;
-    Taking taken[kMostTakings];
+    Extent most;              // of the largest place
+    int sent = 0;             // the first so many places send
+    bool sends_same = false;  // all of them send the same words
+    int phase_count = 0;
+    Phase phases[kMostPhases];
     EpochEnd end;
-    Extent given_of[kMostGroup], taken_of[kMostTakings][kMostGroup];
-    TwoShotPlace places[kMostTakings][kMostGroup];
+    Extent sent_extents[kMostGroup], received_extents[kMostPhases][kMostGroup];
+    TwoShotPlace places[kMostPhases][kMostGroup];
   };
-  int group_shift = 0;  // no more than 1 << group_shift places
+  int group_shift = 0;  // at most 1 << group_shift places
   Slice full, last;
 };
 
 struct TwoShotProgram {
   TwoShotSteps steps;
-  int width = 0;            // the most places that give, or that take in one taking
-  bool is_one_step = true;  // and all places of a slice have equally many bytes
-  bool is_whole = true;     // all places consist of words of eight bytes and begin at multiples of it, if buffers do
+  int width = 0;            // the most places that send, or that receive in one phase
+  bool is_one_step = true;  // one exchange, and all places of a slice have equally many bytes
+  bool is_aligned = true;   // if user buffers are 8-byte aligned, all places begin and end at multiples of eight bytes
 
-  // Where the caller's addresses go: buffer + offset.
+  // Where a launch fills in an address of a user buffer: buffer + offset.
   struct UserPlace {
-    bool full = false;  // of `full`, else of `last`
-    uint8_t taking = 0, place = 0;
-    TwoShotPlace::Field field = TwoShotPlace::kGiven;
+    bool full = false;  // in `full`, else in `last`
+    uint8_t phase = 0, place = 0;
+    TwoShotPlace::Field field = TwoShotPlace::kSend;
     bool output = false;
     uint64_t offset = 0;
   };
-  std::vector<UserPlace> callers;
+  std::vector<UserPlace> user_places;
 };
 
-// Nothing where the call is not of this kind: more steps, or a reduction that is not a sum.
+// None if the call is of another kind: it has more steps, or a reduction that is not a sum.
 std::optional<TwoShotProgram> make_two_shot_program(const LlProgram& program, uint64_t slices, const Call& call);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// What every kernel is told of its rank.
+// What every kernel gets to know about its rank.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace plait {
 
-// A rank's end of a communicator, as the kernel sees it. Pointers are the device's unless said otherwise.
+// A rank of a communicator, as a kernel sees it. Pointers are to device memory unless a comment says otherwise.
 struct DeviceRank {
   int rank = 0;
   int ranks = 1;
-  ChannelState* states = nullptr;            // of every queue of every channel; this rank's own
-  std::byte* blocks[kMostDeviceRanks] = {};  // of every rank
-  ChannelFailure* failures = nullptr;        // as states; host memory
-  const uint32_t* aborted = nullptr;         // host memory: not 0 once the communicator has failed
-  uint64_t wait_nanoseconds = 0;             // a channel that waits longer gives up
+  ChannelState* states = nullptr;            // this rank's, one for each queue of each channel
+  std::byte* blocks[kMostDeviceRanks] = {};  // by rank
+  ChannelFailure* failures = nullptr;        // one for each state; host memory
+  const uint32_t* aborted = nullptr;         // host memory; not 0 once the communicator has failed
+  uint64_t wait_nanoseconds = 0;             // a wait that lasts longer gives up
 };
 
 }  // namespace plait

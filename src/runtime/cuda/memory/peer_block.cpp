@@ -18,15 +18,15 @@
 namespace plait {
 namespace {
 
-// cudaMalloc hands out parts of pages of this size, and an exported handle opens the page: a block of whole pages
-// shares none with anything else of the process.
+// cudaMalloc hands out parts of pages of this size, and an exported handle opens whole pages. A block that consists of
+// whole pages shares none with other memory of the process.
 constexpr size_t kIpcPageBytes = size_t{2} << 20;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 std::string making(size_t bytes) { return join("making ", bytes, " bytes of memory for peers"); }
 
-// ---- kVmm: memory that travels by descriptor ----
+// ---- kVmm: memory that is shared by file descriptor ----
 
 CUmemAllocationProp vmm_properties(int device, bool exported) {
   CUmemAllocationProp properties{};
@@ -45,7 +45,7 @@ void require_attribute(const VirtualMemoryCalls& calls, int device, CUdevice_att
   if (has == 0) fail(ErrorCode::kResources, "device ", device, " has no ", what);
 }
 
-// Maps `handle` for kernels on `devices`. The mapping keeps the memory alive, whatever becomes of who made it.
+// Maps `handle` for kernels on `devices`. The mapping keeps the memory alive, even if the process that made it is gone.
 std::byte* map_vmm(const VirtualMemoryCalls& calls, CUmemGenericAllocationHandle handle, std::span<const int> devices,
                    size_t bytes, Cleanup& cleanup) {
   CUdeviceptr address = 0;
@@ -70,7 +70,7 @@ PeerBlock make_vmm(std::span<const int> devices, size_t bytes, bool exported, Cl
                     "virtual memory management");
   if (exported) {
     require_attribute(calls, device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                      "memory that travels by file descriptor");
+                      "memory that is shared by file descriptor");
   }
   const CUmemAllocationProp properties = vmm_properties(device, exported);
   size_t granule = 0;
@@ -110,20 +110,20 @@ PeerBlock make_ipc(std::span<const int> devices, size_t bytes, bool exported, Cl
   return block;
 }
 
-// A process maps memory of another once only. Where the other one has freed a block and made the next at its place, a
-// thread of this process may still be about to let go of the first.
+// A process can map memory of another process only once. If the other process has freed a block and allocated the next
+// one at the same place, a thread of this process may be just about to unmap the first.
 cudaError_t open_ipc_memory(const cudaIpcMemHandle_t& handle, void*& memory) {
   constexpr auto kBetween = std::chrono::milliseconds(2);
   constexpr int kTries = 500;
   for (int tries = 1;; ++tries) {
     const cudaError_t error = cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess);
     if (error != cudaErrorAlreadyMapped || tries == kTries) return error;
-    cudaGetLastError();  // answered here
+    cudaGetLastError();  // handled by trying again
     std::this_thread::sleep_for(kBetween);
   }
 }
 
-// ---- kHost: pinned memory, between processes in a file without a name ----
+// ---- kHost: pinned memory; between processes, in an anonymous file ----
 
 PeerBlock make_host(size_t bytes, bool exported, Cleanup& cleanup) {
   PeerBlock block;
@@ -154,7 +154,7 @@ Cleanup::~Cleanup() {
 
 PeerBlock make_peer_block(PeerMemoryKind kind, std::span<const int> devices, size_t bytes, bool exported,
                           Cleanup& cleanup) {
-  if (kind == PeerMemoryKind::kHost) return make_host(bytes, exported, cleanup);  // is full of zeros
+  if (kind == PeerMemoryKind::kHost) return make_host(bytes, exported, cleanup);  // already zeroed
   for (const int other : devices) require_peer_access(other, devices[0]);
   PeerBlock block = kind == PeerMemoryKind::kVmm ? make_vmm(devices, bytes, exported, cleanup)
                                                  : make_ipc(devices, bytes, exported, cleanup);

@@ -1,5 +1,5 @@
-// One rank's memory for its peers: made and mapped in each of the ways that GPUs have to reach it. Who maps whose, and
-// what all agree on, is peer_memory.hpp's.
+// One rank's memory for its peers: how to make it and map it, for each kind of peer memory. peer_memory.hpp decides who
+// maps which block, and lets the ranks agree on a kind.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 
 namespace plait {
 
-// Undoes what was done, last first, when it ends.
+// Undoes steps when it is destroyed, the last one first.
 class Cleanup {
  public:
   Cleanup() = default;
@@ -29,27 +29,27 @@ class Cleanup {
 
 struct PeerBlock {
   std::byte* address = nullptr;
-  size_t bytes = 0;                // at least what was asked for: memory comes in pages
-  UniqueFd descriptor;             // exported, kVmm and kHost
-  cudaIpcMemHandle_t handle = {};  // exported, kIpc
+  size_t bytes = 0;                // at least the size asked for: memory comes in pages
+  UniqueFd descriptor;             // of an exported block, kVmm and kHost
+  cudaIpcMemHandle_t handle = {};  // of an exported block, kIpc
 };
 
-// All functions: the rank's device is current; what they throw (kSystem, kResources) says which step failed; what they
-// did until then is in `cleanup`.
+// For all functions, the rank's device is current. Their errors (kSystem, kResources) say which step failed, and
+// `cleanup` then holds what was done before it.
 
-// Memory full of zeros on devices[0], in host memory for kHost, that kernels on all of `devices` may use. Only an
-// exported block can be mapped by other processes.
+// Makes zeroed memory that kernels on all of `devices` may use: on devices[0], or in host memory for kHost. Other
+// processes can map a block only if it is exported.
 PeerBlock make_peer_block(PeerMemoryKind kind, std::span<const int> devices, size_t bytes, bool exported,
                           Cleanup& cleanup);
 
-// The address of another rank's block for kernels on `device`.
+// Maps another rank's block for kernels on `device`, and returns its address.
 std::byte* map_vmm_block(int device, int descriptor, size_t bytes, Cleanup& cleanup);
 std::byte* map_ipc_block(const cudaIpcMemHandle_t& handle, Cleanup& cleanup);
 std::byte* map_host_block(int descriptor, size_t bytes, Cleanup& cleanup);
 
-// kResources where kernels on `device` cannot reach memory of `peer`, another device that this process sees.
+// Throws kResources if kernels on `device` cannot access memory of `peer`, another device that this process sees.
 void require_peer_access(int device, int peer);
-// The same, and lets them reach all that is made there with cudaMalloc.
+// The same, and enables access to everything that cudaMalloc makes on `peer`.
 void enable_peer_access(int device, int peer);
 
 }  // namespace plait

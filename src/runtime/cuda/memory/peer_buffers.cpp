@@ -12,10 +12,10 @@
 namespace plait {
 namespace {
 
-// So long may memory that was freed be kept from others, at least.
+// How often the keeper looks for memory to unmap: freed memory may stay occupied that long, or longer.
 constexpr auto kBetweenReleases = std::chrono::milliseconds(20);
 
-// Little memory is left where less than this part of the GPU's is free, until twice as much is.
+// Memory is scarce from when less than this part of the GPU's memory is free, until twice as much is free.
 constexpr size_t kScarcePart = 32;
 
 }  // namespace
@@ -24,7 +24,7 @@ PeerBuffers::PeerBuffers(int device, int rank, ExportsOf exports)
     : device_(device), rank_(rank), exports_(std::move(exports)) {}
 
 PeerBuffers::PeerBuffers(int device, std::span<const int> devices) : device_(device), rank_(-1) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   try {
     for (const int other : devices) enable_peer_access(device, other);
   } catch (const Error& error) {
@@ -41,7 +41,7 @@ void PeerBuffers::withdraw_all() {
 }
 
 PeerBuffers::~PeerBuffers() {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   for (const auto& [key, mapping] : mapped_) {
     if (mapping.start != nullptr) cudaIpcCloseMemHandle(mapping.start.get());
   }
@@ -52,7 +52,7 @@ BufferPlace PeerBuffers::place_of(const void* buffer, size_t bytes) {
   const std::optional<Allocation> allocation = allocation_of(buffer);
   if (!allocation || !allocation->has_ipc_handle || allocation->device != device_) return place;
   place.offset = static_cast<uint64_t>(static_cast<const std::byte*>(buffer) - allocation->start);
-  if (place.offset + bytes > allocation->bytes) return place;  // an error of the caller's, and not ours to find
+  if (place.offset + bytes > allocation->bytes) return place;  // the user's mistake, which is not reported here
   place.size_in_64_kib = allocation->bytes % (64 << 10) == 0;
   place.allocation = allocation->number;
   place.address = reinterpret_cast<uint64_t>(buffer);
@@ -67,7 +67,8 @@ BufferPlace PeerBuffers::place_of(const void* buffer, size_t bytes) {
   return place;
 }
 
-// Where the allocation is in the table; -1: it is full, there is no handle to be had, or little memory is left.
+// The allocation's slot in the table, exporting it first if need be; -1: the table is full, CUDA gives no handle, or
+// memory is scarce.
 int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
   const auto slot_of = [&](uint64_t number) {
     const auto found =
@@ -75,13 +76,13 @@ int PeerBuffers::export_slot(const void* start, uint64_t allocation) {
     return found == own_.end() ? -1 : static_cast<int>(found - own_.begin());
   };
   if (const int slot = slot_of(allocation); slot >= 0) return slot;
-  withdraw_freed();  // a new allocation may lie where one was that others have mapped
+  withdraw_freed();  // a new allocation may lie where a freed one was that others have mapped
   const int free = slot_of(0);
   if (free < 0) return -1;
   Export made{allocation, start, {}};
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   start_keeper();
-  look_at_memory(memory_left());
+  check_memory(memory_left());
   if (memory_is_scarce()) return -1;
   if (cudaIpcGetMemHandle(&made.handle, const_cast<void*>(start)) != cudaSuccess) {
     cudaGetLastError();
@@ -102,14 +103,14 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place, Use& use) 
   const Key key{rank, place.allocation};
   auto found = mapped_.find(key);
   if (found == mapped_.end()) {
-    // CUDA maps nothing where it still has mapped what lay there before.
-    if (has_freed(rank)) fail(ErrorCode::kResources, "rank ", rank, " has freed memory that is still to be let go of");
+    // CUDA cannot map memory while a freed allocation that lay at the same place is still mapped.
+    if (has_freed(rank)) fail(ErrorCode::kResources, "rank ", rank, " has freed memory that is still mapped here");
     start_keeper();
     found = mapped_.emplace(key, Mapping{place.export_slot, nullptr, false}).first;
-    const CaptureAside aside;
+    const RelaxedCapture relaxed;
     void* start = nullptr;
     const cudaError_t error = cudaIpcOpenMemHandle(&start, place.handle, cudaIpcMemLazyEnablePeerAccess);
-    if (error == cudaErrorAlreadyMapped) mapped_.erase(found);  // another communicator lets go of it soon
+    if (error == cudaErrorAlreadyMapped) mapped_.erase(found);  // another communicator will unmap it soon
     check_cuda(error, "mapping a buffer of rank ", rank);
     found->second.start = {static_cast<std::byte*>(start), [](std::byte*) {}};
   }
@@ -121,44 +122,45 @@ const std::byte* PeerBuffers::map(int rank, const BufferPlace& place, Use& use) 
 }
 
 void PeerBuffers::start_keeper() {
-  if (!keeper_) keeper_.emplace(kBetweenReleases, [this] { look(); });
+  if (!keeper_) keeper_.emplace(kBetweenReleases, [this] { poll(); });
 }
 
-void PeerBuffers::look() {
-  // Of the keeper's thread, and never set back: that would make a context on another GPU.
+void PeerBuffers::poll() {
+  // This is the keeper's thread. Its previous device is not restored: that would create a context on another GPU.
   if (cudaSetDevice(device_) != cudaSuccess) return;
-  const CaptureAside aside;
-  // Closing waits until the GPU is idle, and makes all launches of this process wait as well.
-  const bool done = !look_at_exports(memory_left()) ||
-                    CallOrder::while_none_runs(throttle_.for_try(std::chrono::steady_clock::now()), [&] { let_go(); });
+  const RelaxedCapture relaxed;
+  // Unmapping waits until the GPU is idle, and blocks all launches of this process meanwhile.
+  const bool done =
+      !check_exports(memory_left()) ||
+      CallOrder::while_none_runs(throttle_.for_try(std::chrono::steady_clock::now()), [&] { unmap_due(); });
   if (done) throttle_.reset();
 }
 
-// Says whether anything is to be let go of.
-bool PeerBuffers::look_at_exports(const MemoryLeft& left) {
+// Returns whether there is anything to unmap.
+bool PeerBuffers::check_exports(const MemoryLeft& left) {
   const std::scoped_lock lock(mutex_);
   withdraw_freed();
-  look_at_memory(left);
-  return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_to_go(it); });
+  check_memory(left);
+  return std::any_of(mapped_.begin(), mapped_.end(), [&](const auto& it) { return is_due(it); });
 }
 
-void PeerBuffers::let_go() {
-  std::vector<std::shared_ptr<std::byte>> going;
+void PeerBuffers::unmap_due() {
+  std::vector<std::shared_ptr<std::byte>> due;
   {
     const std::scoped_lock lock(mutex_);
     for (auto it = mapped_.begin(); it != mapped_.end();) {
-      if (!is_to_go(*it)) {
+      if (!is_due(*it)) {
         ++it;
         continue;
       }
-      if (it->second.start != nullptr) going.push_back(std::move(it->second.start));
+      if (it->second.start != nullptr) due.push_back(std::move(it->second.start));
       it = mapped_.erase(it);
     }
   }
-  for (const auto& start : going) cudaIpcCloseMemHandle(start.get());
+  for (const auto& start : due) cudaIpcCloseMemHandle(start.get());
 }
 
-// Tells the others of what this rank has freed.
+// Tells the other ranks which exported allocations this rank has freed.
 void PeerBuffers::withdraw_freed() {
   for (size_t slot = 0; slot < own_.size(); ++slot) {
     Export& own = own_[slot];
@@ -170,8 +172,8 @@ void PeerBuffers::withdraw_freed() {
   }
 }
 
-// Tells the others whether they may keep mapped what this rank has exported.
-void PeerBuffers::look_at_memory(const MemoryLeft& left) {
+// Tells the other ranks whether they may keep this rank's exported allocations mapped.
+void PeerBuffers::check_memory(const MemoryLeft& left) {
   if (left.total == 0) return;
   const size_t enough = left.total / kScarcePart * (memory_is_scarce() ? 2 : 1);
   exports_(rank_).are_wanted_back.store(left.free < enough ? 1 : 0, std::memory_order_relaxed);
@@ -188,15 +190,15 @@ bool PeerBuffers::memory_is_scarce() const {
   return exports_(rank_).are_wanted_back.load(std::memory_order_relaxed) != 0;
 }
 
-// Whether its owner has freed what this rank still has mapped.
+// Whether the owner has freed an allocation that this rank still has mapped.
 bool PeerBuffers::is_freed(const Mapped& it) const {
   const auto& [key, mapping] = it;
   const auto slot = static_cast<size_t>(mapping.export_slot);
   return exports_(key.first).allocations[slot].load(std::memory_order_acquire) != key.second;
 }
 
-// Whether this rank is to let go of it: no call is about to use it.
-bool PeerBuffers::is_to_go(const Mapped& it) const {
+// Whether this rank has to unmap the allocation now; not while a call is about to use it.
+bool PeerBuffers::is_due(const Mapped& it) const {
   const auto& [key, mapping] = it;
   if (mapping.start.use_count() > 1) return false;
   if (is_freed(it)) return true;

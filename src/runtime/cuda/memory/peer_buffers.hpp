@@ -1,6 +1,7 @@
-// The buffers of users, as the GPUs of other ranks address them. Nobody registers anything: a rank tells the others in
-// which allocation a buffer lies, and they map that once and keep it mapped until its owner has freed it, or has little
-// memory left: CUDA keeps what is freed as long as anyone has it mapped. Within one process an address serves all.
+// User buffers, as the GPUs of other ranks address them. Users register nothing: a rank tells the others in which
+// allocation a buffer lies, and they map that allocation once. They keep it mapped until its owner has freed it or is
+// short of memory, because CUDA does not release freed memory while anyone has it mapped. Ranks of one process use the
+// same addresses and map nothing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,15 +26,15 @@
 
 namespace plait {
 
-// Where a buffer lies, in words that all ranks can use.
+// Where a buffer lies, in terms that all ranks can use.
 struct BufferPlace {
   bool can_be_mapped = false;
-  bool memory_is_scarce = false;  // which is why it cannot
-  bool size_in_64_kib = false;    // that of the allocation is a multiple: the driver serves others worse
-  int32_t export_slot = 0;        // see PeerBuffers
-  uint64_t allocation = 0;        // its number: different for all allocations that a process ever makes
+  bool memory_is_scarce = false;  // the reason that it cannot be mapped
+  bool size_in_64_kib = false;    // the allocation's size is a multiple of 64 KiB: the driver handles others worse
+  int32_t export_slot = 0;        // in the owner's table of exported allocations
+  uint64_t allocation = 0;        // its number, unique among all allocations that a process ever makes
   uint64_t offset = 0;            // of the buffer in its allocation
-  uint64_t address = 0;           // for ranks of the same process, who need nothing else
+  uint64_t address = 0;           // all that ranks of the same process need
   cudaIpcMemHandle_t handle = {};
 };
 
@@ -41,32 +42,33 @@ class PeerBuffers {
  public:
   using ExportsOf = std::function<Exports&(int rank)>;
 
-  // What a call has mapped, from then on until it has been enqueued: meanwhile nothing is let go of.
+  // What a call has mapped. While this exists, until the call has been enqueued, none of it is unmapped.
   struct Use {
-    bool is_captured = false;  // then it stays mapped until it is freed, for its graph
+    bool is_captured = false;  // for a graph: stays mapped until it is freed
     std::vector<std::shared_ptr<const std::byte>> mapped;
   };
 
-  // Of a rank whose others are processes of their own each.
+  // For a rank of a communicator in which every rank is a process of its own.
   PeerBuffers(int device, int rank, ExportsOf exports);
-  // Of a rank whose process has all others as well, on `devices`.
+  // For a rank of a communicator whose ranks are all in this process, on `devices`.
   PeerBuffers(int device, std::span<const int> devices);
-  // No copy of this rank uses what it has mapped by then. Waits until the GPU is idle.
+  // By then, no copy of this rank uses mapped memory any more. Waits until the GPU is idle.
   ~PeerBuffers();
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;
 
-  // Where this rank's buffer lies. It cannot be mapped where it is not memory of cudaMalloc on its GPU, as it is with
-  // expandable segments, asynchronous pools and host memory, where too many allocations are exported already, or where
-  // little memory is left.
+  // Where this rank's buffer lies. Others cannot map it in three cases: it is not memory of cudaMalloc on this rank's
+  // GPU (expandable segments, asynchronous pools and host memory are not), too many allocations are exported already,
+  // or memory is scarce.
   BufferPlace place_of(const void* buffer, size_t bytes);
-  // The buffer of `rank` as this rank's GPU addresses it. Throws kSystem or kResources where that cannot be had.
+  // The buffer of `rank` as this rank's GPU addresses it. Throws kSystem or kResources if it cannot be mapped.
   const std::byte* map(int rank, const BufferPlace& place, Use& use);
 
-  // Takes back what this rank has exported. Nothing follows but the end, for which that of others is no longer needed.
+  // Withdraws everything that this rank has exported. Only the destructor may follow; it does not need the table of
+  // exported allocations any more.
   void withdraw_all();
 
-  // Allocations that are mapped at the moment.
+  // How many allocations of other ranks are mapped at the moment.
   size_t mapped() const;
 
  private:
@@ -77,41 +79,42 @@ class PeerBuffers {
   };
   struct Mapping {
     int export_slot = 0;
-    std::shared_ptr<std::byte> start;  // null: it could not be mapped, and need not be tried again
+    std::shared_ptr<std::byte> start;  // null: mapping failed, and is not tried again
     bool is_in_graph = false;
   };
   struct MemoryLeft {
-    size_t free = 0, total = 0;  // bytes of the GPU; none: it is not known
+    size_t free = 0, total = 0;  // bytes of the GPU; 0: unknown
   };
   using Key = std::pair<int, uint64_t>;  // rank and number of an allocation
   using Mapped = std::map<Key, Mapping>::value_type;
 
-  // All of these under the lock.
+  // The caller of these holds the mutex.
   int export_slot(const void* start, uint64_t allocation);
   void withdraw_freed();
-  void look_at_memory(const MemoryLeft& left);
+  void check_memory(const MemoryLeft& left);
   bool memory_is_scarce() const;
   bool is_freed(const Mapped& it) const;
-  bool is_to_go(const Mapped& it) const;
+  bool is_due(const Mapped& it) const;
   bool has_freed(int rank) const;
   void start_keeper();
 
-  // Lets go of what this rank or, of what it has mapped, its owner has freed or wants back: on a thread of its own, as
-  // closing waits for the GPU.
-  void look();
+  // The keeper's work: withdraws exported allocations that this rank has freed, and unmaps those of other ranks that
+  // their owners have freed or want back. It has a thread of its own, since unmapping waits for the GPU.
+  void poll();
   static MemoryLeft memory_left();
-  bool look_at_exports(const MemoryLeft& left);
-  void let_go();
+  bool check_exports(const MemoryLeft& left);
+  void unmap_due();
 
   const int device_;
   const int rank_;
-  const ExportsOf exports_;  // none: all ranks are in this process
-  std::string unreachable_;  // why this rank does not reach the buffers of all others there, if so
+  const ExportsOf exports_;  // empty: all ranks are in this process
+  std::string
+      unreachable_;  // if all ranks are in this process: why this rank cannot access all their buffers; or empty
   mutable std::mutex mutex_;
   std::array<Export, kMostExports> own_;
   std::map<Key, Mapping> mapped_;
-  Throttle throttle_;               // of the keeper, while something is to go
-  std::optional<Periodic> keeper_;  // from the first export or mapping on
+  Throttle throttle_;               // of the keeper, while there is something to unmap
+  std::optional<Periodic> keeper_;  // exists from the first export or mapping on
 };
 
 }  // namespace plait

@@ -1,8 +1,8 @@
-// What ranks tell each other to map each other's memory, and how they agree on one way.
+// How ranks map each other's memory, and how they agree on one kind of peer memory.
 //
-// Everything that can fail is attempted, and its verdict gathered, before anyone relies on it: so all ranks take the
-// same kind, or all throw the same error. Between two verdicts no rank waits for another but in the bootstrap, whose
-// waits end.
+// Every step that can fail is attempted by each rank, and all ranks exchange the outcomes before anyone relies on the
+// step. So all ranks take the same kind, or all throw the same error. In between, ranks wait for each other only in the
+// bootstrap, whose waits are bounded.
 #include "runtime/cuda/memory/peer_memory.hpp"
 
 #include <unistd.h>
@@ -26,30 +26,31 @@
 namespace plait {
 namespace {
 
-// The block of a rank that others in its process use by its pointer: they hold it as well, so that it lives until the
-// last of them is done, whoever goes first. A rank that gives up takes it away, from whoever has not come for it yet.
+// The block of a rank, as other ranks of its process share it: they use its pointer, and keep it alive until the last
+// of them is done. A rank that gives up resets it, and those that come later do not get it.
 struct Shared {
   std::mutex mutex;
   std::shared_ptr<Cleanup> block;
 };
 
-// What ranks tell each other: plain bytes of a fixed size, as the bootstrap carries them.
-struct Verdict {
+// What ranks exchange: plain bytes of a fixed size, as the bootstrap needs. Every exchange begins with the outcome of
+// the step before it.
+struct Outcome {
   int32_t failure = -1;  // an ErrorCode; -1: none
   char reason[400] = {};
 };
 
-struct Start : Verdict {
+struct Start : Outcome {
   PeerMemoryKind wanted = PeerMemoryKind::kAuto;
   uint64_t bytes = 0;
 };
 
-struct Offer : Verdict {
-  uint64_t bytes = 0;           // of the block, whole pages
+struct Offer : Outcome {
+  uint64_t bytes = 0;           // of the block: whole pages
   cudaIpcMemHandle_t handle{};  // kIpc
-  uint64_t pointer = 0;         // kIpc, for ranks of the same process: the block …
-  uint64_t shared = 0;          // … and its Shared
-  int32_t processors = 0;       // of the device
+  uint64_t pointer = 0;         // kIpc, for ranks of the same process: the block's address
+  uint64_t shared = 0;          // likewise: the address of its Shared
+  int32_t sm_count = 0;         // of the device
   int32_t architecture = 0;     // of the device
   int32_t device = 0;           // as its process numbers it
   int32_t process_id = 0;
@@ -58,11 +59,11 @@ struct Offer : Verdict {
 };
 
 template <class Step>
-void attempt(Verdict& verdict, int rank, int device, Step step) {
+void attempt(Outcome& outcome, int rank, int device, Step step) {
   const auto refuse = [&](ErrorCode code, const char* what) {
-    verdict.failure = static_cast<int32_t>(code);
+    outcome.failure = static_cast<int32_t>(code);
     const std::string reason = join("rank ", rank, " on device ", device, ": ", what);
-    std::strncpy(verdict.reason, reason.c_str(), sizeof(verdict.reason) - 1);
+    std::strncpy(outcome.reason, reason.c_str(), sizeof(outcome.reason) - 1);
   };
   try {
     step();
@@ -73,10 +74,10 @@ void attempt(Verdict& verdict, int rank, int device, Step step) {
   }
 }
 
-// The first of all ranks' that failed.
-template <class SomeVerdict>
-const SomeVerdict* first_failure(const std::vector<SomeVerdict>& all) {
-  const auto found = std::find_if(all.begin(), all.end(), [](const Verdict& verdict) { return verdict.failure >= 0; });
+// The failed outcome of the lowest rank; null if none failed.
+template <class SomeOutcome>
+const SomeOutcome* first_failure(const std::vector<SomeOutcome>& all) {
+  const auto found = std::find_if(all.begin(), all.end(), [](const Outcome& outcome) { return outcome.failure >= 0; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -88,7 +89,7 @@ std::array<char, 16> uuid_of(int device) {
   return uuid;
 }
 
-// The ordinal of the device in this process; -1 where it is not visible.
+// The device's ordinal in this process; -1: this process does not see it.
 int visible_device(const std::array<char, 16>& uuid) {
   const int count = cuda_device_count();
   for (int device = 0; device < count; ++device) {
@@ -97,9 +98,9 @@ int visible_device(const std::array<char, 16>& uuid) {
   return -1;
 }
 
-// Native atomics work over NVLink and not over PCIe.
+// Whether two devices are the same, or joined by NVLink: native atomics work over NVLink but not over PCIe.
 bool joined_by_nvlink(int device, int peer) {
-  if (peer < 0) return false;  // not visible here, so nothing is known
+  if (peer < 0) return false;  // not visible in this process, so unknown
   if (device == peer) return true;
   int native = 0;
   if (cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, device, peer) == cudaSuccess) {
@@ -109,7 +110,7 @@ bool joined_by_nvlink(int device, int peer) {
   return false;
 }
 
-int processors_of(int device) {
+int sm_count_of(int device) {
   int count = 0;
   check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
   return count;
@@ -122,7 +123,7 @@ int architecture_of(int device) {
   return major * 10 + minor;
 }
 
-// What all are; 0 where they differ.
+// The architecture that all have in common; 0 if they differ.
 int common_to(const std::vector<int>& architectures) {
   const bool alike =
       std::adjacent_find(architectures.begin(), architectures.end(), std::not_equal_to<>()) == architectures.end();
@@ -145,8 +146,8 @@ std::vector<PeerMemoryKind> kinds_for(PeerMemoryKind wanted) {
   return {PeerMemoryKind::kVmm, PeerMemoryKind::kIpc, PeerMemoryKind::kHost};
 }
 
-// CUDA IPC is tried twice. A rank that has ended a communicator while calls were under way may still have mapped what
-// another one had there (free_when_idle.hpp), and then maps nothing that lies at the same place.
+// CUDA IPC is tried twice. A rank that ended a communicator while calls were under way may still have another rank's
+// old memory mapped (free_when_idle.hpp), and then cannot map new memory that lies at the same place.
 std::vector<PeerMemoryKind> tries_of(PeerMemoryKind wanted) {
   std::vector<PeerMemoryKind> kinds = kinds_for(wanted);
   const auto ipc = std::find(kinds.begin(), kinds.end(), PeerMemoryKind::kIpc);
@@ -161,27 +162,27 @@ struct PeerMemory::Impl {
   int device = 0;
   std::vector<int> devices;  // by rank
   size_t bytes = 0;
-  bool keeps_lines_whole = false;
+  bool supports_ll128 = false;
   int ranks_per_device = 1;
-  int processors = 0;
+  int sm_count = 0;
   int architecture = 0;
   std::vector<std::byte*> blocks;
-  std::shared_ptr<Cleanup> own;     // of the memory itself; all ranks of one process hold it together
-  std::unique_ptr<Cleanup> mapped;  // goes first
+  std::shared_ptr<Cleanup> own;     // frees the memory itself; the ranks of one process share it
+  std::unique_ptr<Cleanup> mapped;  // undoes the mappings; runs first
   ~Impl() {
-    const CaptureAside aside;
+    const RelaxedCapture relaxed;
     try {
       const DeviceGuard guard(device);
       mapped.reset();
       own.reset();
-    } catch (const Error&) {  // the driver is gone, and the memory with it
+    } catch (const Error&) {  // the driver has shut down, and the memory is gone
     }
   }
 };
 
 namespace {
 
-// One rank's attempt at one kind, over the bootstrap.
+// One rank's part in an attempt at one kind, over the bootstrap.
 class Exchange {
  public:
   Exchange(Bootstrap& bootstrap, int device, size_t bytes) : bootstrap_(bootstrap), device_(device), bytes_(bytes) {}
@@ -189,13 +190,13 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   ~Exchange() {
     if (!others_may_look_) return;
-    // Something was thrown while ranks of this process may hold the address of this: a few bytes stay behind.
+    // After an exception, other ranks of this process may still hold the address of this object: a few bytes leak.
     Shared* const left = shared_.release();
     const std::scoped_lock lock(left->mutex);
     left->block.reset();
   }
 
-  // The blocks by rank, or none where some rank failed: then `reason` says why.
+  // The blocks by rank; none if some rank failed, and then `reason` says why.
   std::vector<std::byte*> run(PeerMemoryKind kind, const std::shared_ptr<Cleanup>& own, Cleanup& mapped,
                               std::string& reason) {
     Offer offer;
@@ -208,21 +209,21 @@ class Exchange {
     if (failed(reason)) return {};
     if (kind != PeerMemoryKind::kIpc) peers_ = bootstrap_.all_gather_descriptors(own_.descriptor.get());
     std::vector<std::byte*> blocks(all_.size());
-    Verdict verdict;
-    attempt(verdict, bootstrap_.rank(), device_, [&] { map(kind, blocks, mapped); });
-    const std::vector<Verdict> verdicts = bootstrap_.all_gather(verdict);
+    Outcome outcome;
+    attempt(outcome, bootstrap_.rank(), device_, [&] { map(kind, blocks, mapped); });
+    const std::vector<Outcome> outcomes = bootstrap_.all_gather(outcome);
     others_may_look_ = false;
-    if (const Verdict* failure = first_failure(verdicts)) {
+    if (const Outcome* failure = first_failure(outcomes)) {
       reason = failure->reason;
       return {};
     }
     return blocks;
   }
 
-  // Of the last exchange.
-  int fewest_processors() const {
-    return std::min_element(all_.begin(), all_.end(), [](auto& a, auto& b) { return a.processors < b.processors; })
-        ->processors;
+  // These are known after run().
+  int fewest_sms() const {
+    return std::min_element(all_.begin(), all_.end(), [](auto& a, auto& b) { return a.sm_count < b.sm_count; })
+        ->sm_count;
   }
   int architecture() const {
     std::vector<int> architectures;
@@ -247,7 +248,7 @@ class Exchange {
  private:
   void make(PeerMemoryKind kind, Offer& offer, const std::shared_ptr<Cleanup>& own) {
     offer.uuid = uuid_of(device_);
-    offer.processors = processors_of(device_);
+    offer.sm_count = sm_count_of(device_);
     offer.architecture = architecture_of(device_);
     own_ = make_peer_block(kind, std::span(&device_, 1), bytes_, true, *own);
     shared_->block = own;
@@ -270,7 +271,7 @@ class Exchange {
   std::byte* map_one(PeerMemoryKind kind, int rank, Cleanup& mapped) {
     const Offer& theirs = all_[rank];
     if (kind == PeerMemoryKind::kHost) return map_host_block(peers_[rank].get(), theirs.bytes, mapped);
-    // A device that is not visible here may be reachable all the same: then the attempt tells.
+    // A device that this process does not see may be accessible all the same; mapping its memory will tell.
     const int device = visible_device(theirs.uuid);
     if (device >= 0) require_peer_access(device_, device);
     if (kind == PeerMemoryKind::kVmm) return map_vmm_block(device_, peers_[rank].get(), theirs.bytes, mapped);
@@ -282,7 +283,7 @@ class Exchange {
     return theirs.process_id == ours.process_id && theirs.process_namespace == ours.process_namespace;
   }
 
-  // A handle cannot be opened in the process that it is from, and need not be.
+  // A process cannot open a handle that it exported itself, and does not need to.
   std::byte* share_block(const Offer& theirs, Cleanup& mapped) {
     enable_peer_access(device_, theirs.device);
     Shared& shared = *reinterpret_cast<Shared*>(theirs.shared);
@@ -295,7 +296,7 @@ class Exchange {
   bool failed(std::string& reason) {
     const Offer* failure = first_failure(all_);
     if (failure == nullptr) return false;
-    others_may_look_ = false;  // nobody maps anything
+    others_may_look_ = false;  // no rank maps anything
     reason = failure->reason;
     return true;
   }
@@ -305,17 +306,17 @@ class Exchange {
   const size_t bytes_;
   PeerBlock own_;
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
-  bool others_may_look_ = false;  // at shared_
+  bool others_may_look_ = false;  // other ranks may be using shared_
   std::vector<UniqueFd> peers_;
   std::vector<Offer> all_;
 };
 
-// Every rank's block, for all devices, without any exchange.
+// Makes every rank's block, for use on all devices; there is nothing to exchange.
 std::vector<std::byte*> make_in_process(PeerMemoryKind kind, std::span<const int> devices, size_t bytes,
                                         Cleanup& cleanup) {
   std::vector<std::byte*> blocks;
   for (size_t rank = 0; rank < devices.size(); ++rank) {
-    // The block's own device comes first.
+    // The device that holds the block comes first.
     std::vector<int> users(devices.begin(), devices.end());
     std::rotate(users.begin(), users.begin() + static_cast<std::ptrdiff_t>(rank), users.end());
     const DeviceGuard guard(devices[rank]);
@@ -332,7 +333,7 @@ void check_bytes(size_t bytes) {
   if (bytes == 0) fail(ErrorCode::kInvalidArgument, "peer memory of 0 bytes");
 }
 
-// Every rank can use its device, and all want the same; else throws on all ranks alike.
+// Checks that every rank can use its device and that all want the same. Otherwise throws on all ranks alike.
 void agree_to_start(Bootstrap& bootstrap, int device, size_t bytes, PeerMemoryKind wanted) {
   Start start;
   start.wanted = wanted;
@@ -377,11 +378,11 @@ GpuIdentity identity_of(int device) {
 }
 
 PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, PeerMemoryKind wanted) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   agree_to_start(bootstrap, device, bytes, wanted);
   const DeviceGuard guard(device);
   std::vector<std::string> reasons;
-  std::unique_ptr<Impl> before;  // the try before: its memory stays, so that no other lies there
+  std::unique_ptr<Impl> before;  // of the previous attempt: it keeps its memory, so that new memory lies elsewhere
   for (const PeerMemoryKind kind : tries_of(wanted)) {
     auto impl = std::make_unique<Impl>();
     impl->kind = kind;
@@ -393,26 +394,26 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Pe
     std::string reason;
     impl->blocks = exchange.run(kind, impl->own, *impl->mapped, reason);
     if (!impl->blocks.empty()) {
-      const bool whole = kind != PeerMemoryKind::kHost && exchange.joined_by_nvlink_to_all();
+      const bool nvlink = kind != PeerMemoryKind::kHost && exchange.joined_by_nvlink_to_all();
       impl->devices = exchange.devices();
       impl->ranks_per_device = exchange.ranks_per_device();
-      impl->processors = exchange.fewest_processors();
+      impl->sm_count = exchange.fewest_sms();
       impl->architecture = exchange.architecture();
-      const std::vector<uint8_t> votes = bootstrap.all_gather(static_cast<uint8_t>(whole));
-      impl->keeps_lines_whole = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
+      const std::vector<uint8_t> votes = bootstrap.all_gather(static_cast<uint8_t>(nvlink));
+      impl->supports_ll128 = std::all_of(votes.begin(), votes.end(), [](uint8_t vote) { return vote != 0; });
       return PeerMemory(std::move(impl));
     }
     if (before && before->kind == kind) reasons.pop_back();
     reasons.push_back(join(name(kind), ": ", reason));
     impl->mapped.reset();
-    bootstrap.barrier();  // nobody frees what another rank still maps
+    bootstrap.barrier();  // no rank frees memory that another one still maps
     before = std::move(impl);
   }
   refuse(wanted, reasons);
 }
 
 std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, size_t bytes, PeerMemoryKind wanted) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   check_bytes(bytes);
   for (const int device : devices) start_cuda(device);
   std::vector<std::string> reasons;
@@ -420,17 +421,17 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
     const auto own = std::make_shared<Cleanup>();
     try {
       const std::vector<std::byte*> blocks = make_in_process(kind, devices, bytes, *own);
-      bool whole = kind != PeerMemoryKind::kHost;
+      bool nvlink = kind != PeerMemoryKind::kHost;
       for (const int a : devices) {
-        for (const int b : devices) whole = whole && joined_by_nvlink(a, b);
+        for (const int b : devices) nvlink = nvlink && joined_by_nvlink(a, b);
       }
       std::vector<std::array<char, 16>> uuids;
       std::vector<int> architectures;
-      int processors = INT_MAX;
+      int sm_count = INT_MAX;
       for (const int device : devices) {
         uuids.push_back(uuid_of(device));
         architectures.push_back(architecture_of(device));
-        processors = std::min(processors, processors_of(device));
+        sm_count = std::min(sm_count, sm_count_of(device));
       }
       std::vector<PeerMemory> ranks;
       for (const int device : devices) {
@@ -439,9 +440,9 @@ std::vector<PeerMemory> PeerMemory::in_process(std::span<const int> devices, siz
         impl->device = device;
         impl->devices.assign(devices.begin(), devices.end());
         impl->bytes = bytes;
-        impl->keeps_lines_whole = whole;
+        impl->supports_ll128 = nvlink;
         impl->ranks_per_device = most_on_one_device(uuids);
-        impl->processors = processors;
+        impl->sm_count = sm_count;
         impl->architecture = common_to(architectures);
         impl->blocks = blocks;
         impl->own = own;
@@ -461,8 +462,8 @@ size_t PeerMemory::bytes() const { return impl_->bytes; }
 int PeerMemory::device() const { return impl_->device; }
 int PeerMemory::device_of(int rank) const { return impl_->devices[static_cast<size_t>(rank)]; }
 int PeerMemory::ranks_per_device() const { return impl_->ranks_per_device; }
-int PeerMemory::processors() const { return impl_->processors; }
+int PeerMemory::sm_count() const { return impl_->sm_count; }
 int PeerMemory::architecture() const { return impl_->architecture; }
-bool PeerMemory::keeps_lines_whole() const { return impl_->keeps_lines_whole; }
+bool PeerMemory::supports_ll128() const { return impl_->supports_ll128; }
 
 }  // namespace plait

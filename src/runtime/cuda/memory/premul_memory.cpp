@@ -8,8 +8,8 @@
 namespace plait {
 namespace {
 
-// What the pool keeps from call to call. Left to itself it gives all back whenever the host waits for the GPU, and
-// getting it again takes longer than most collectives.
+// How much memory the pool keeps from call to call. By default it returns everything whenever the host waits for the
+// GPU, and getting it again takes longer than most collectives.
 constexpr uint64_t kMostKeptBytes = uint64_t{64} << 20;
 constexpr size_t kAlignment = 16;
 
@@ -29,7 +29,7 @@ PremulMemory::PremulMemory(int device) : device_(device) {
 }
 
 PremulMemory::~PremulMemory() {
-  // Not on the default stream, for which captures of other threads would be lost.
+  // Not on the default stream, because that would invalidate captures of other threads.
   for (const Kept& kept : kept_) cudaFreeAsync(kept.memory, cudaStreamPerThread);
   if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
 }
@@ -41,8 +41,8 @@ PremulMemory::Piece::~Piece() {
 void PremulMemory::take(size_t bytes, const void* like, cudaStream_t stream, Piece& piece) {
   if (pool_ == nullptr) {
     fail(ErrorCode::kSystem, "GPU ", device_,
-         " has no memory pools, which a pre-multiplied sum needs that may not write its products into the caller's "
-         "memory; all_reduce needs none, nor does the root of a reduce");
+         " has no memory pools; a pre-multiplied sum needs one if it may not write its products into the user's output "
+         "buffer; all_reduce and the root of a reduce need none");
   }
   const size_t within = reinterpret_cast<uintptr_t>(like) % kAlignment;
   if (is_captured(stream)) {
@@ -57,7 +57,7 @@ void PremulMemory::take(size_t bytes, const void* like, cudaStream_t stream, Pie
 
 void* PremulMemory::keep(size_t bytes) {
   if (!kept_.empty() && kept_.back().bytes >= bytes) return kept_.back().memory;
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const OwnStream stream;  // so that the memory belongs to no graph
   Kept kept{nullptr, bytes};
   check_cuda(cudaMallocFromPoolAsync(&kept.memory, bytes, pool_, stream.get()), bytes,

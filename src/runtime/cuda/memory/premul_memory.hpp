@@ -1,7 +1,7 @@
-// Memory for the products of pre-multiplied sums, where they may not lie in the caller's. It is taken and given back in
-// the order of a stream. What is captured keeps its memory to the end, and shares it with all else that is captured,
-// since calls of a communicator do not overlap: a graph that took memory itself could wait, when it is launched, for
-// kernels of other ranks, which wait for it.
+// Memory for the products of pre-multiplied sums, for calls that may not write them into the user's output buffer. It
+// is allocated and freed in stream order. Captured calls keep their memory until the communicator ends, and all of them
+// share it, since calls of a communicator do not overlap. A graph that allocated memory itself could wait at its launch
+// for kernels of other ranks, which wait for this graph.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,14 +13,14 @@ namespace plait {
 
 class PremulMemory {
  public:
-  // On `device`, which is current. Takes no memory yet.
+  // On `device`, which is current. Allocates no memory yet.
   explicit PremulMemory(int device);
-  // Waits for nobody; memory that eager calls still use goes back when they are done.
+  // Does not wait; memory that calls under way still use is freed when they are done.
   ~PremulMemory();
   PremulMemory(const PremulMemory&) = delete;
   PremulMemory& operator=(const PremulMemory&) = delete;
 
-  // A piece that work enqueued on the stream may use until this ends.
+  // A piece of memory that work enqueued on the stream may use until this is destroyed.
   class Piece {
    public:
     Piece() = default;
@@ -36,8 +36,8 @@ class PremulMemory {
     cudaStream_t stream_ = nullptr;
   };
 
-  // `bytes` that lie within 16 bytes as `like` does. Throws kResources where there are none, kSystem where the device
-  // has no such memory.
+  // Takes `bytes` of memory with the same address modulo 16 as `like`. Throws kResources if there is not enough memory,
+  // kSystem if the device has no memory pools.
   void take(size_t bytes, const void* like, cudaStream_t stream, Piece& piece);
 
  private:
@@ -48,7 +48,7 @@ class PremulMemory {
   void* keep(size_t bytes);
 
   const int device_;
-  cudaMemPool_t pool_ = nullptr;  // null where the device has none
+  cudaMemPool_t pool_ = nullptr;  // null: the device has none
   std::vector<Kept> kept_;        // for captured calls, the largest last
 };
 

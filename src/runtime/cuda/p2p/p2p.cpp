@@ -21,8 +21,8 @@ void enqueue_own(std::span<const OwnMessage> own, cudaStream_t stream) {
 
 }  // namespace
 
-P2p::P2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool early)
-    : self_(self), failures_(failures), shape_(shape), early_(early) {
+P2p::P2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool pdl)
+    : self_(self), failures_(failures), shape_(shape), pdl_(pdl) {
   load_kernel(p2p_kernel());
 }
 
@@ -30,9 +30,9 @@ void P2p::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) co
   const std::vector<OwnMessage> own = own_messages(messages, self_.rank);
   const bool with_others = go_with_others(own, messages.size());
   if (!with_others) enqueue_own(own, stream);
-  const std::span<const OwnMessage> beside = with_others ? std::span(own) : std::span<const OwnMessage>();
-  launch_parts(messages, beside, [&](P2pLaunch& launch, dim3 grid, dim3 block) {
-    launch_kernel(p2p_kernel(), grid, block, &launch, stream, early_, kLaunching);
+  const std::span<const OwnMessage> own_copies = with_others ? std::span(own) : std::span<const OwnMessage>();
+  launch_parts(messages, own_copies, [&](P2pLaunch& launch, dim3 grid, dim3 block) {
+    launch_kernel(p2p_kernel(), grid, block, &launch, stream, pdl_, kLaunching);
   });
 }
 

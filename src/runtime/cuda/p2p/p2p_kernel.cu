@@ -1,4 +1,4 @@
-// The kernel of messages.
+// The kernel of sends and receives.
 #include "runtime/cuda/p2p/p2p_kernel.cuh"
 
 namespace plait {

@@ -1,10 +1,10 @@
 // Messages from one rank to another on GPUs: one launch performs all sends and receives of an exchange.
 //
-// Each ordered pair of ranks has a fifo: memory at the receiver, an inbox, that the sender stores to. A message is
-// cut into pieces, and a channel (a CTA) of the sender brings a piece to the channel of its number at the
-// receiver, which copies it out. A channel has some slots of the inbox for itself, a word that says how many pieces
-// came, and one at the sender that says how many were taken. It waits for its counterpart only, within bounds, so
-// channels need no barriers among each other, and a message no more than two ranks.
+// Each ordered pair of ranks has a FIFO: memory at the receiver that the sender stores to. A message is cut into
+// pieces. A channel (a CTA) of the sender stores a piece, and the receiver's channel of the same number copies it out.
+// Each channel has its own slots of the FIFO and two flags: the tail, at the receiver, counts the pieces sent, and the
+// head, at the sender, counts the pieces received. A channel waits only for its counterpart, and its waits are bounded.
+// So channels need no barriers between each other, and a message involves only two ranks.
 #pragma once
 
 #include <cstddef>
@@ -15,29 +15,29 @@
 
 namespace plait {
 
-inline constexpr uint32_t kSlots = 4;  // of a channel: a power of two; a CTA has a barrier for each
+inline constexpr uint32_t kSlots = 4;  // per channel: a power of two; a CTA has a named barrier for each
 
-// How inboxes are cut: the same on all ranks of a communicator.
+// How FIFOs are divided; the same on all ranks of a communicator.
 struct FifoShape {
-  uint32_t channels = 0;    // of a fifo
-  uint32_t slots = 0;       // of a channel
+  uint32_t channels = 0;    // per FIFO
+  uint32_t slots = 0;       // per channel
   uint32_t slot_bytes = 0;  // header and data
-  uint32_t data_bytes = 0;  // of a slot
+  uint32_t data_bytes = 0;  // data of a slot
 
-  // As many channels as the GPU, of so many processors, holds at once when all of its ranks send to and receive from
-  // every other; at least one, though many ranks on one GPU may then have to wait until others are done.
-  static FifoShape of(int ranks, int ranks_per_device, int processors);
-  // A message of `bytes` is cut into pieces of so many: for every channel one, if they are not too small.
+  // As many channels as a GPU with `sm_count` SMs can run at once while each of its ranks sends to and receives from
+  // every other rank. At least one: with many ranks on one GPU, some may then have to wait until others are done.
+  static FifoShape of(int ranks, int ranks_per_device, int sm_count);
+  // The size of the pieces of a message of `bytes`: one piece for every channel, unless they would be too small.
   uint32_t piece_bytes(uint64_t bytes) const;
 
   PLAIT_HOST_DEVICE size_t fifo_bytes() const { return static_cast<size_t>(channels) * slots * slot_bytes; }
-  // Where at rank `to` the slots of channel 0 for what comes from rank `from` are.
-  PLAIT_HOST_DEVICE size_t inbox_at(int from, int to) const {
-    return BlockLayout::inboxes_at() + static_cast<size_t>(from < to ? from : from - 1) * fifo_bytes();
+  // Where the FIFO from rank `from` is in the block of rank `to`: the slots of channel 0 come first.
+  PLAIT_HOST_DEVICE size_t fifo_at(int from, int to) const {
+    return BlockLayout::fifos_at() + static_cast<size_t>(from < to ? from : from - 1) * fifo_bytes();
   }
 };
 
-// The first word of a slot: how long the whole message is, since the receiver may expect another.
+// A slot begins with the size of the whole message, so that the receiver notices if it expects another size.
 inline constexpr uint32_t kSlotHeader = 128;
 
 // One end of a message.
@@ -47,45 +47,45 @@ struct DeviceMessage {
   uint32_t piece_bytes = 0;
 };
 
-// The messages of one kind with one peer, in their order.
+// The sends to one peer, or the receives from it, in order.
 struct MessageRow {
   uint8_t peer = 0;
   bool sends = false;
-  uint16_t first = 0;  // of `messages`
+  uint16_t first = 0;  // index into `messages`
   uint16_t count = 0;
 };
 
-// What a rank sends to itself, copied beside the messages.
+// A message of a rank to itself, which is copied directly.
 struct OwnCopy {
   uint64_t from = 0, to = 0;  // addresses
   uint64_t bytes = 0;
 };
 
-inline constexpr int kMostMessages = 64;  // of a launch
+inline constexpr int kMostMessages = 64;  // per launch
 inline constexpr int kMostOwnCopies = 8;
 inline constexpr int kMostRows = 2 * (kMostDeviceRanks - 1);
 inline constexpr uint32_t kMostP2pThreads = most_threads(KernelFamily::kP2p);  // a warp of them signals
 
-// Pieces that channels have sent to and received from each rank so far: in device memory, like ChannelState.
+// How many pieces each channel has received from and sent to each rank so far. In device memory, like ChannelState.
 struct MessageState {
   uint64_t pieces[2][kMostDeviceRanks][kMostMessageChannels];  // received, sent
 };
 
-// An exchange, passed to the kernel by value.
+// The argument of the kernel, passed by value: an exchange, or a part of it.
 struct P2pLaunch {
   DeviceRank self;
   MessageState* state = nullptr;
-  ChannelFailure* failures = nullptr;  // host memory: of receives from each rank, then of sends
+  ChannelFailure* failures = nullptr;  // host memory: for receives from each rank, then for sends to each
   FifoShape shape;
-  MessageRow rows[kMostRows];  // a row of CTAs for each
+  MessageRow rows[kMostRows];  // each has a row of CTAs
   DeviceMessage messages[kMostMessages];
-  uint32_t own_count = 0;  // if there are any, a last row is for them
-  uint32_t own_ctas = 0;   // of it
+  uint32_t own_count = 0;  // if not 0, an extra last row of CTAs copies `own`
+  uint32_t own_ctas = 0;   // CTAs of that row
   OwnCopy own[kMostOwnCopies];
 };
 
-// What cudaLaunchKernel takes, with a P2pLaunch, a grid of (channels, rows and perhaps one row more) and 64 to
-// kMostP2pThreads threads.
+// The kernel for cudaLaunchKernel. It takes a P2pLaunch, a grid of channels x rows (with the extra row, if there is
+// one), and 64 to kMostP2pThreads threads.
 const void* p2p_kernel();
 
 }  // namespace plait

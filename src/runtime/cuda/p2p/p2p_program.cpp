@@ -1,4 +1,4 @@
-// How messages are cut into pieces, and divided among launches.
+// Cuts messages into pieces, and divides them among launches.
 #include "runtime/cuda/p2p/p2p_program.hpp"
 
 #include <algorithm>
@@ -12,14 +12,14 @@ constexpr size_t kAlignment = 128;
 constexpr uint32_t kPieceUnit = 512;            // what a warp accesses at once
 constexpr uint32_t kLeastPieceBytes = 2 << 10;  // less is not worth a channel
 
-constexpr uint32_t kThreadBytes = 16;  // that a thread copies at once
+constexpr uint32_t kThreadBytes = 16;  // what a thread copies at once
 
 size_t round_down(size_t value, size_t unit) { return value / unit * unit; }
 
-// A message, and where it goes.
+// A message and its place among the launches.
 struct Assigned {
   size_t part;
-  size_t row;  // by kind, sends last, and peer
+  size_t row;  // ordered by kind (receives first), then by peer
   const PeerMessage* message;
 };
 size_t row_of(const PeerMessage& message) {
@@ -36,13 +36,13 @@ void add(P2pPart& part, const PeerMessage& message, const FifoShape& shape) {
   part.channels = std::max(part.channels, static_cast<uint32_t>(std::min<uint64_t>(pieces, shape.channels)));
 }
 
-// Enough to copy a piece at once, as far as there are so many, and the warp that signals.
+// Enough threads to copy a piece at once, if a CTA can have so many, and the warp that signals.
 uint32_t threads_for(uint32_t piece_bytes) {
   const uint32_t warps = (piece_bytes + kThreadBytes * kWarpThreads - 1) / (kThreadBytes * kWarpThreads);
   return std::clamp((warps + 1) * kWarpThreads, 2 * kWarpThreads, kMostP2pThreads);
 }
 
-// A row of CTAs for them, at most as many as the rows of messages may have. Gives the bytes of each.
+// Adds a row of CTAs for messages to itself, at most as wide as the rows of messages. Returns the bytes per CTA.
 uint32_t add_own(std::span<const OwnMessage> own, P2pLaunch& launch, P2pGrid& grid) {
   constexpr uint64_t kWorthACta = 32 << 10, kMostCtas = 8;
   uint64_t longest = 0;
@@ -62,13 +62,13 @@ uint32_t add_own(std::span<const OwnMessage> own, P2pLaunch& launch, P2pGrid& gr
 
 }  // namespace
 
-FifoShape FifoShape::of(int ranks, int ranks_per_device, int processors) {
+FifoShape FifoShape::of(int ranks, int ranks_per_device, int sm_count) {
   FifoShape shape;
   if (ranks < 2) return shape;
   const int rows = 2 * (ranks - 1) * ranks_per_device;
-  shape.channels = static_cast<uint32_t>(std::clamp(processors / rows, 1, kMostMessageChannels));
+  shape.channels = static_cast<uint32_t>(std::clamp(sm_count / rows, 1, kMostMessageChannels));
   shape.slots = kSlots;
-  const size_t ring = BlockLayout::kInboxBytes / static_cast<size_t>(ranks - 1) / shape.channels;
+  const size_t ring = BlockLayout::kFifoBytes / static_cast<size_t>(ranks - 1) / shape.channels;
   shape.slot_bytes = static_cast<uint32_t>(round_down(ring / shape.slots, kAlignment));
   shape.data_bytes = static_cast<uint32_t>(round_down(shape.slot_bytes - kSlotHeader, kPieceUnit));
   return shape;
@@ -82,7 +82,7 @@ uint32_t FifoShape::piece_bytes(uint64_t bytes) const {
 
 std::vector<P2pPart> divide(std::span<const PeerMessage> messages, int rank, int ranks, const FifoShape& shape) {
   const size_t each = static_cast<size_t>(kMostMessages / (2 * std::max(ranks - 1, 1)));
-  std::array<size_t, 2 * kMostDeviceRanks> so_far{};  // of each row
+  std::array<size_t, 2 * kMostDeviceRanks> so_far{};  // messages by row
   std::vector<Assigned> assigned;
   assigned.reserve(messages.size());
   for (const PeerMessage& message : messages) {
@@ -94,7 +94,7 @@ std::vector<P2pPart> divide(std::span<const PeerMessage> messages, int rank, int
     return std::tie(a.part, a.row, a.message) < std::tie(b.part, b.row, b.message);
   });
   std::vector<P2pPart> parts;
-  size_t row = 0;  // of the message before
+  size_t row = 0;  // of the previous message
   for (const Assigned& it : assigned) {
     const bool begins_part = it.part == parts.size();
     P2pPart& part = begins_part ? parts.emplace_back() : parts.back();
@@ -109,7 +109,7 @@ std::vector<P2pPart> divide(std::span<const PeerMessage> messages, int rank, int
   return parts;
 }
 
-// Less than this is copied by the launch of the other messages before a copy of its own would have begun.
+// The launch of the other messages finishes a smaller copy before a separate copy would even have started.
 bool go_with_others(std::span<const OwnMessage> own, size_t messages) {
   constexpr uint64_t kMostBytes = 1 << 20;
   uint64_t bytes = 0;

@@ -1,4 +1,4 @@
-// Launching.
+// Makes calls ready and launches them.
 #include "runtime/cuda/rank/cuda_rank.hpp"
 
 #include <cuda_runtime.h>
@@ -31,10 +31,10 @@
 namespace plait {
 namespace {
 
-// With as many threads, so that CTAs of both have room wherever one has.
+// The launch shape of a HostPath. It has as many threads per CTA, so that wherever one of the CTAs fits, the others do.
 LaunchShape host_shape(const LaunchShape& shape) { return {Protocol::kSimple, shape.host.channels, shape.threads}; }
 
-// A call that may go straight from buffer to buffer.
+// A call that may be zero-copy.
 struct ProposedCall {
   const CopyProgram* program = nullptr;
   PreparedLaunch* host_path = nullptr;
@@ -43,7 +43,7 @@ struct ProposedCall {
   cudaStream_t stream = nullptr;
 };
 
-// None where CUDA is gone, as at the end of a program.
+// Null if CUDA has already shut down, as at the end of a program.
 std::unique_ptr<DeviceGuard> guard_at_end(int device) {
   try {
     return std::make_unique<DeviceGuard>(device);
@@ -57,7 +57,7 @@ std::unique_ptr<PeerBuffers> peer_buffers(const PeerMemory& memory, Communicator
     return std::make_unique<PeerBuffers>(memory.device(), rank,
                                          [&state](int r) -> Exports& { return state.exports(r); });
   }
-  std::vector<int> devices;  // none where GPUs shall not reach each other
+  std::vector<int> devices;  // none if GPUs must not access each other's memory
   for (int r = 0; r < ranks && memory.kind() != PeerMemoryKind::kHost; ++r) devices.push_back(memory.device_of(r));
   return std::make_unique<PeerBuffers>(memory.device(), devices);
 }
@@ -68,34 +68,36 @@ struct CudaRank::Impl {
   Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_memory, CommunicatorState& its_state, int rank,
        int ranks, Options options);
   ~Impl();
-  // Waits until all calls are done. Only ~Impl() follows, which waits until the GPU is idle, and no longer needs
-  // `state`.
+  // Waits until all calls are done. Only ~Impl() follows; it waits until the GPU is idle and does not need `state` any
+  // more.
   void end();
+
+  // Takes memory for the product of this rank's input and its scalar; null if there is nothing to multiply.
 
   void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                        PremulMemory::Piece& piece) const;
-  // `launch` on `stream`, after the calls before it; it is told whether that runs now. What is captured runs when its
-  // graph is launched, and its order is the user's affair. Throws what ended the communicator.
+  // Calls `launch` so that its work on `stream` runs after earlier calls, and tells it whether that runs now. Captured
+  // work runs when its graph is launched, and its order is up to the user. Throws the error that ended the
+  // communicator.
   template <class Launch>
   void in_order(cudaStream_t stream, const Launch& launch);
-  // `work`, for which other ranks would wait in vain: should it throw, the communicator ends. `what` says what this
-  // rank could not do then.
+  // Does `work` that other ranks wait for: if it throws, the communicator ends. what() says what this rank could not
+  // do.
   template <class Work, class What>
   auto or_abort(const Work& work, const What& what);
-  // `main`, and beside it what goes through host memory, if anything does.
+  // Launches `main`, and concurrently the part of the call that takes the host path, if there is one.
   template <class Launch>
   void fork_host_path(PreparedLaunch* host_path, const void* input, void* output, cudaStream_t stream,
                       const Launch& main);
-  // Straight from buffer to buffer.
-  void enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now);
-  // The exchange at hand, so or by inboxes.
-  void enqueue_p2p(const std::optional<DirectExchange>& direct);
-  // What this rank could not do, where that fails.
+  void enqueue(const ZeroCopyExchange& exchange, cudaStream_t stream, bool runs_now);
+  // Enqueues the current exchange: zero-copy if that was agreed on, else through FIFOs.
+  void enqueue_p2p(const std::optional<ZeroCopyExchange>& agreed);
+  // For error messages: what this rank could not do.
   std::string to_agree() const;
   std::string to_agree_on_call() const;
-  // Copies have been enqueued that the turn was taken for.
+  // Call after enqueueing the copies that needed the copy-engine lock.
   void keep_lock(cudaStream_t stream, bool runs_now);
-  // `later` goes on when `earlier` has come to this point.
+  // Makes the stream `later` wait for everything that `earlier` holds now.
   void wait_for(cudaStream_t earlier, cudaStream_t later) const;
 
   PeerMemory memory;
@@ -104,25 +106,25 @@ struct CudaRank::Impl {
   CommunicatorState& state;
   std::optional<ClearedMemory<ChannelState>> states;
   DeviceRank self;
-  int processors = 0;  // SMs of the GPU that may be kept busy
-  bool launches_by_pdl = false;
+  int sm_count = 0;  // SMs of the GPU that may be kept busy
+  bool uses_pdl = false;
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
   std::unique_ptr<P2p> p2p;
   std::unique_ptr<PremulMemory> products;
   std::unique_ptr<PeerBuffers> buffers;
-  std::unique_ptr<CopyEngineLock> turn;
-  std::unique_ptr<ZeroCopyCalls> direct;
+  std::unique_ptr<CopyEngineLock> copy_engine_lock;
+  std::unique_ptr<ZeroCopyCalls> zero_copy;
   std::unique_ptr<ZeroCopyMessages> zero_copy_messages;
   std::unique_ptr<Copier> copier;
-  std::unique_ptr<SideStream> beside_copies;  // for messages that inboxes carry meanwhile
-  std::unique_ptr<SideStream> beside;         // for what goes through host memory, where there is any
+  std::unique_ptr<SideStream> p2p_stream;        // for messages through FIFOs while others are zero-copy
+  std::unique_ptr<SideStream> host_path_stream;  // null: there is no host memory for a host path
   uint64_t zero_copy_calls = 0;
   ProposedCall proposed;
-  // The exchange at hand.
+  // The current exchange.
   std::span<const PeerMessage> messages;
   std::span<void* const> streams;
-  std::optional<CallOrder> order;  // until the end
-  cudaEvent_t joined = nullptr;    // of streams that wait for each other
+  std::optional<CallOrder> order;  // until end()
+  cudaEvent_t joined = nullptr;    // for streams of a group that wait for each other
   std::unique_ptr<Watchdog> watch;
 };
 
@@ -132,7 +134,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   if (ranks > kMostDeviceRanks) {
     fail(ErrorCode::kInvalidArgument, "communicators on GPUs have at most ", kMostDeviceRanks, " ranks, not ", ranks);
   }
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const DeviceGuard guard(memory.device());
   order.emplace(memory.device());
   self.rank = rank;
@@ -155,22 +157,21 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
     for (const CallKernel kernel : kCallKernels) load_kernel(call_kernel(kernel, static_cast<DataType>(type)));
     load_kernel(scale_kernel(static_cast<DataType>(type)));
   }
-  processors = options.max_sms == 0 ? memory.processors() : std::min(memory.processors(), options.max_sms);
+  sm_count = options.max_sms == 0 ? memory.sm_count() : std::min(memory.sm_count(), options.max_sms);
   products = std::make_unique<PremulMemory>(memory.device());
-  launches_by_pdl = options.pdl && can_use_pdl(p2p_kernel());  // all are compiled alike
-  p2p = std::make_unique<P2p>(self, mapped->receives, FifoShape::of(ranks, memory.ranks_per_device(), processors),
-                              launches_by_pdl);
+  uses_pdl = options.pdl && can_use_pdl(p2p_kernel());  // all kernels are compiled for the same GPUs
+  p2p = std::make_unique<P2p>(self, mapped->receives, FifoShape::of(ranks, memory.ranks_per_device(), sm_count),
+                              uses_pdl);
   buffers = peer_buffers(memory, state, rank, ranks);
-  turn = std::make_unique<CopyEngineLock>(memory.device());
-  direct = std::make_unique<ZeroCopyCalls>(state, ranks, *buffers, *turn, options.waits);
-  zero_copy_messages = std::make_unique<ZeroCopyMessages>(state, ranks, *buffers, *turn, options.waits);
-  copier = std::make_unique<Copier>(self, mapped->barriers, std::max(1, processors / memory.ranks_per_device()));
-  beside_copies = std::make_unique<SideStream>();
-  if (host_memory) beside = std::make_unique<SideStream>();
+  copy_engine_lock = std::make_unique<CopyEngineLock>(memory.device());
+  zero_copy = std::make_unique<ZeroCopyCalls>(state, ranks, *buffers, *copy_engine_lock, options.waits);
+  zero_copy_messages = std::make_unique<ZeroCopyMessages>(state, ranks, *buffers, *copy_engine_lock, options.waits);
+  copier = std::make_unique<Copier>(self, mapped->barriers, std::max(1, sm_count / memory.ranks_per_device()));
+  p2p_stream = std::make_unique<SideStream>();
+  if (host_memory) host_path_stream = std::make_unique<SideStream>();
   watch = std::make_unique<Watchdog>(state, *reports, options.waits);
 }
 
-// Where this rank's input goes times a scalar; null where there is none.
 void* CudaRank::Impl::place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                                      PremulMemory::Piece& piece) const {
   const size_t bytes = message_bytes(call, self.ranks);
@@ -193,7 +194,7 @@ void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
 template <class Work, class What>
 auto CudaRank::Impl::or_abort(const Work& work, const What& what) {
   const auto abort = [&](ErrorCode code, const char* why) {
-    turn->give_back();
+    copy_engine_lock->unlock();
     state.abort(code, join("rank ", self.rank, " could not ", what(), ": ", why));
   };
   try {
@@ -201,7 +202,7 @@ auto CudaRank::Impl::or_abort(const Work& work, const What& what) {
   } catch (const Error& error) {
     abort(error.code(), error.what());
     throw;
-  } catch (const std::exception& error) {  // no memory, no thread
+  } catch (const std::exception& error) {  // out of memory or threads
     abort(ErrorCode::kResources, error.what());
     throw;
   }
@@ -214,7 +215,7 @@ void CudaRank::Impl::fork_host_path(PreparedLaunch* host_path, const void* input
     main();
     return;
   }
-  StreamFork fork(*beside, stream);
+  StreamFork fork(*host_path_stream, stream);
   const PreparedLaunch::Launch it = host_path->launch(input, output);
   fork.launch(it.kernel.function, it.kernel.grid, it.kernel.block, it.argument, "launching a part of a collective");
   const auto rest = [&] {
@@ -224,18 +225,18 @@ void CudaRank::Impl::fork_host_path(PreparedLaunch* host_path, const void* input
   or_abort(rest, [&] { return join("launch more than a part of ", to_text(host_path->call())); });
 }
 
-void CudaRank::Impl::enqueue(const DirectExchange& exchange, cudaStream_t stream, bool runs_now) {
+void CudaRank::Impl::enqueue(const ZeroCopyExchange& exchange, cudaStream_t stream, bool runs_now) {
   std::optional<StreamFork> rest;  // no message of an exchange waits for another
-  if (!exchange.rest.empty()) p2p->enqueue(exchange.rest, rest.emplace(*beside_copies, stream));
+  if (!exchange.rest.empty()) p2p->enqueue(exchange.rest, rest.emplace(*p2p_stream, stream));
   copier->enqueue(exchange.copies, exchange.agreements, exchange.inputs, exchange.output, stream);
   if (rest) rest->join();
   if (exchange.has_lock) keep_lock(stream, runs_now);
 }
 
-void CudaRank::Impl::enqueue_p2p(const std::optional<DirectExchange>& direct) {
+void CudaRank::Impl::enqueue_p2p(const std::optional<ZeroCopyExchange>& agreed) {
   const auto main = static_cast<cudaStream_t>(streams[0]);
-  if (direct) {
-    in_order(main, [&](bool runs_now) { enqueue(*direct, main, runs_now); });
+  if (agreed) {
+    in_order(main, [&](bool runs_now) { enqueue(*agreed, main, runs_now); });
     ++zero_copy_calls;
   } else {
     in_order(main, [&](bool) { p2p->enqueue(messages, main); });
@@ -252,7 +253,7 @@ std::string CudaRank::Impl::to_agree_on_call() const {
 }
 
 void CudaRank::Impl::keep_lock(cudaStream_t stream, bool runs_now) {
-  runs_now ? turn->keep_until_done(stream) : turn->keep();
+  runs_now ? copy_engine_lock->unlock_when_done(stream) : copy_engine_lock->lock_for_good();
 }
 
 void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
@@ -261,27 +262,27 @@ void CudaRank::Impl::wait_for(cudaStream_t earlier, cudaStream_t later) const {
 }
 
 void CudaRank::Impl::end() {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const auto guard = guard_at_end(memory.device());
   try {
     order->finish();
   } catch (const Error&) {
-    // Waits in kernels are bounded, so the GPU has failed, which has been reported, or CUDA is gone.
+    // Waits in kernels are bounded, so either the GPU has failed, which has been reported, or CUDA has shut down.
   }
   watch.reset();
   zero_copy_messages.reset();
-  direct.reset();
-  turn.reset();
+  zero_copy.reset();
+  copy_engine_lock.reset();
   buffers->withdraw_all();
   order.reset();
 }
 
 CudaRank::Impl::~Impl() {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const auto guard = guard_at_end(memory.device());
   if (joined != nullptr) cudaEventDestroy(joined);
-  beside.reset();
-  beside_copies.reset();
+  host_path_stream.reset();
+  p2p_stream.reset();
   copier.reset();
   buffers.reset();
   p2p.reset();
@@ -330,14 +331,15 @@ BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
       limits.scratch_bytes = BlockLayout::kLlBytes / 2;
       break;
     case Protocol::kLl128:
-      // A last line for each slot may be all but empty: chunks that fill this are larger than eight lines.
+      // The last line of every slot may be almost empty. Chunks that fill this memory have more than eight lines, so a
+      // ninth is enough for that.
       limits.scratch_bytes = BlockLayout::kLl128Bytes / 9 * 8;
       break;
   }
   limits.streaming_scratch_bytes = SIZE_MAX;
   limits.chunk_by_chunk = shape.protocol != Protocol::kSimple;
   limits.channels = static_cast<size_t>(shape.channels);
-  // Of each chunk as much as a warp's threads access at once; less is not worth a channel.
+  // A channel is only worth it if a warp's threads have full accesses in each chunk.
   limits.least_slice_bytes =
       size_t{shape.protocol == Protocol::kLl ? 256u : 512u} * static_cast<size_t>(plan.chunks_per_block);
   return limits;
@@ -382,17 +384,17 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, cons
   const DeviceGuard guard(impl.memory.device());
   const auto s = static_cast<cudaStream_t>(stream);
   const Call& call = prepared.call();
-  PremulMemory::Piece piece;  // first: what it cannot get must fail before others wait for this rank
+  PremulMemory::Piece piece;  // first: if there is no memory, the call must fail before others wait for this rank
   void* const products = scalar == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
   impl.in_order(s, [&](bool runs_now) {
     if (runs_now) impl.state.announce(call);
     if (products != nullptr) {
       const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
-      launch_scale(*scalar, input, products, elements, impl.processors, s);
+      launch_scale(*scalar, input, products, elements, impl.sm_count, s);
     }
     const void* const from = products != nullptr ? products : input;
-    const bool early = impl.launches_by_pdl && host_path == nullptr;  // both must have room at once
-    impl.fork_host_path(host_path, from, output, s, [&] { prepared.start(from, output, s, early); });
+    const bool pdl = impl.uses_pdl && host_path == nullptr;  // with a host path, both launches need room at once
+    impl.fork_host_path(host_path, from, output, s, [&] { prepared.start(from, output, s, pdl); });
   });
 }
 
@@ -406,19 +408,20 @@ bool CudaRank::propose_copies(const CopyProgram& program, PreparedLaunch* host_p
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
   impl.proposed = {&program, host_path, input, output, static_cast<cudaStream_t>(stream)};
-  return impl.direct->propose(program, input, output, impl.proposed.stream, willing);
+  return impl.zero_copy->propose(program, input, output, impl.proposed.stream, willing);
 }
 
 bool CudaRank::meet_for_copies(std::chrono::nanoseconds timeout) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  return impl.or_abort([&] { return impl.direct->meet(timeout); }, [&] { return impl.to_agree_on_call(); });
+  return impl.or_abort([&] { return impl.zero_copy->meet(timeout); }, [&] { return impl.to_agree_on_call(); });
 }
 
 bool CudaRank::enqueue_copies() {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  const auto agreed = impl.or_abort([&] { return impl.direct->conclude(); }, [&] { return impl.to_agree_on_call(); });
+  const auto agreed =
+      impl.or_abort([&] { return impl.zero_copy->conclude(); }, [&] { return impl.to_agree_on_call(); });
   if (!agreed) return false;
   const ProposedCall& call = impl.proposed;
   const CopyProgram& program = *call.program;
@@ -472,7 +475,7 @@ bool CudaRank::advance_p2p() {
 }
 
 void CudaRank::finish() { impl_->order->finish(); }
-void CudaRank::look_at_reports() { impl_->watch->look_at_reports(); }
+void CudaRank::poll_reports() { impl_->watch->poll_reports(); }
 void CudaRank::stop_waiting() { *static_cast<volatile uint32_t*>(&impl_->reports->aborted) = 1; }
 
 }  // namespace plait

@@ -26,9 +26,9 @@ class CudaRank {
  public:
   struct Options {
     WaitLimits waits;
-    bool pdl = true;  // where the GPU and the driver can
-    int max_sms =
-        0;  // SMs that copies, reduces, messages and products may keep busy, besides prepared launches; 0: all
+    bool pdl = true;  // if the GPU and the driver support it
+    // How many SMs copies, reduces, messages and products may keep busy; 0: all. For other launches see LaunchShape.
+    int max_sms = 0;
   };
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
@@ -36,14 +36,14 @@ class CudaRank {
   // Throws kSystem where the device cannot be used, as where there are no kernels for it.
   static void check_device(int device);
 
-  // The same of host memory that all ranks reach, if there is any.
+  // The same for host memory that all ranks share, if there is any.
   static size_t host_block_bytes();
 
-  // `memory` is block_bytes() large and zero, and `host_memory` host_block_bytes(). `state` names this rank's calls to
-  // the others and keeps the failure that ends the communicator; it must outlive this.
+  // `memory` is zeroed and has block_bytes(), `host_memory` likewise host_block_bytes(). `state` announces this rank's
+  // calls to the others and keeps the failure that ends the communicator; it must outlive this.
   CudaRank(PeerMemory memory, std::optional<PeerMemory> host_memory, CommunicatorState& state, int rank, int ranks,
            Options options);
-  // Waits until the GPU is done with all calls. Memory is freed when no call of the process is under way.
+  // Waits until the GPU is done with all calls. The memory is freed later, when no call of the process is under way.
   ~CudaRank();
   CudaRank(const CudaRank&) = delete;
   CudaRank& operator=(const CudaRank&) = delete;
@@ -52,54 +52,55 @@ class CudaRank {
   size_t device_bytes() const;
   bool has_host_memory() const;
 
-  // The limits that a plan is bound with for this shape, and for its HostPath.
+  // The limits for binding a plan to this shape, and to its HostPath.
   static BindLimits limits(const LaunchShape& shape, const Plan& plan);
   static BindLimits host_limits(const LaunchShape& shape, const Plan& plan);
-  // Bytes of a channel, for an epoch, that packets or lines may take with their flags.
+  // How many bytes, flags included, LL or LL128 may use in a channel during an epoch.
   static size_t ll_bytes(Protocol protocol);
-  // Throws as PreparedLaunch(), which says what `ending` is.
+  // Throws as PreparedLaunch(), which also explains `ending`.
   std::shared_ptr<PreparedLaunch> prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
                                           const LaunchShape& shape) const;
-  // What prepare() throws on `rank`, which may be another one, but for the room on its GPU: `bound` is for that rank.
+  // Throws what prepare() would throw on `rank`, for which `bound` is, except for missing room on its GPU.
   void check_launch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, int rank) const;
-  // Of the HostPath of `shape`, to run beside `main`.
+  // Prepares the launch of the HostPath of `shape`, which runs concurrently with `main`.
   std::shared_ptr<PreparedLaunch> prepare_host(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
                                                const PreparedLaunch& main) const;
   static LaunchGrid grid_of(const PreparedLaunch& prepared);
 
-  // Launches on `stream` (a cudaStream_t), and what goes through host memory, if anything does, beside that. Throws
-  // what ended the communicator, or kSystem where CUDA refuses. Where there is a scalar, the input is multiplied by it
-  // before.
+  // Launches a call on `stream` (a cudaStream_t), and its host path, if there is one, concurrently. If there is a
+  // scalar, the input is first multiplied by it. Throws the error that ended the communicator, or kSystem if CUDA
+  // refuses.
   void enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, const void* input, void* output, void* stream,
                const Scalar* scalar = nullptr);
-  // A call without elements, for which nothing is launched: others may call with some.
+  // Announces a call without elements, for which nothing is launched: the other ranks' calls may have elements.
   void announce_empty(const Call& call, void* stream);
 
-  // A call that can be performed straight from buffer to buffer, in the three steps of zero_copy_calls.hpp. All ranks
-  // have to agree to that, and to come within `timeout` of each other; false on all of them where that is not so, and
-  // nothing has happened then. So all have to propose it, also who will not do it (`willing`). `program` and
-  // `host_path` live until the last step. Throws as enqueue().
+  // A zero-copy call, in the three steps of zero_copy_calls.hpp. All ranks have to agree on it, and to come within
+  // `timeout` of each other. So every rank has to propose it, even one that does not want it (`willing`). False on all
+  // ranks if they do not agree; then nothing has been enqueued. `program` and `host_path` must live until the last
+  // step. Throws as enqueue().
   bool propose_copies(const CopyProgram& program, PreparedLaunch* host_path, const void* input, void* output,
                       void* stream, bool willing);
   bool meet_for_copies(std::chrono::nanoseconds timeout);
   bool enqueue_copies();
-  // Calls and exchanges so far that were enqueued so, and allocations of other processes that are mapped for it at the
-  // moment.
+  // How many zero-copy calls and exchanges were enqueued so far, and how many allocations of other processes are mapped
+  // for them at the moment.
   uint64_t zero_copy_calls() const;
   size_t mapped_buffers() const;
 
-  // Sends and receives on memory of the GPU, in the order of streams[0]; the other streams wait like it, and go on with
-  // it. `messages` have passed check_messages(); routes[m]: of messages[m], or none where all go through inboxes. All
-  // three live until they are enqueued. In steps, as calls: true where that was the last one. Throws as enqueue().
+  // Sends and receives in GPU memory, in steps, as for calls. They run on streams[0], which first waits for the other
+  // streams; these wait until they are done. `messages` have passed check_messages(). routes[m] belongs to messages[m];
+  // no routes: all messages go through FIFOs. All three must live until the last step. True: that was the last step.
+  // Throws as enqueue().
   bool start_p2p(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
                  std::span<void* const> streams);
   bool advance_p2p();
 
-  // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
+  // Waits until the GPU is done with all calls except those in graphs. Throws kSystem if the GPU has failed.
   void finish();
-  // Ends the communicator where a kernel has given up by now, or ranks have made different calls. From any thread.
-  void look_at_reports();
-  // Ends kernels that wait, soon. The host's failure record says why.
+  // Ends the communicator if a kernel has given up or ranks have made different calls. Any thread.
+  void poll_reports();
+  // Makes kernels that wait give up soon. The host's failure record says why.
   void stop_waiting();
 
  private:

@@ -1,4 +1,4 @@
-// Looking after kernels.
+// Watches over kernels.
 #include "runtime/cuda/rank/watchdog.hpp"
 
 #include <atomic>
@@ -11,19 +11,19 @@
 namespace plait {
 namespace {
 
-// Seldom enough to cost nothing, often enough that nobody spins long for a rank that is gone.
-constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+// Rare enough to cost nothing, and frequent enough that no kernel spins long for a rank that is gone.
+constexpr auto kPollInterval = std::chrono::milliseconds(20);
 
-// In memory that the GPU writes, the state last: where it is not kNone, all of it is there. To be read once, since of
-// messages another channel may be about to write the same.
+// The GPU writes the state last: if it is not kNone, the whole report is there. Read it only once, since for messages
+// another channel may be writing the same report.
 uint32_t state_of(const ChannelFailure& failure) {
   const uint32_t state = *static_cast<const volatile uint32_t*>(&failure.state);
   std::atomic_thread_fence(std::memory_order_acquire);
   return state;
 }
 
-// Queues wait for each other: of all that gave up, the one that is furthest behind has the most to tell. Channels of
-// host memory have epochs that do not compare with the others', and fewer of them.
+// The queue that is furthest behind, of those that gave up: queues wait for each other, so its report tells most. The
+// epochs of host-path channels do not compare with the others'; they count only if no other channel gave up.
 int furthest_behind(const ChannelFailure* failures) {
   int found = -1;
   for (int i = 0; i < kAllChannels * kMostQueues; ++i) {
@@ -36,26 +36,26 @@ int furthest_behind(const ChannelFailure* failures) {
 
 std::string name_of_channel(int channel) {
   if (channel < kMostChannels) return join("CTA ", channel);
-  return join("CTA ", channel - kMostChannels, " of what goes through host memory");
+  return join("CTA ", channel - kMostChannels, " of the host path");
 }
 
 std::string name_of_wait(int operation) {
   if (operation == ChannelFailure::kData) return "its wait for data";
-  if (operation == ChannelFailure::kEarlierEpoch) return "its wait for others to be done with an earlier part";
+  if (operation == ChannelFailure::kEarlierEpoch) return "its wait for the others to finish an earlier epoch";
   return join("operation ", operation, " of its queue");
 }
 
-// By BarrierWay.
+// Parts of error messages, by BarrierKind.
 struct BarrierText {
   const char* where;
   const char* makes_another;
   const char* awaited;
 };
-constexpr BarrierText kBarrierTexts[kBarrierWays] = {
+constexpr BarrierText kBarrierTexts[kBarrierKinds] = {
     {"a barrier before or after copies", "makes another call",
      "to make the same call, or to have read this rank's buffer"},
-    {"a send straight from buffer to buffer", "receives another message", "to have read this rank's buffer"},
-    {"a receive straight from buffer to buffer", "sends another message", "to send"}};
+    {"a zero-copy send", "receives another message", "to have read this rank's buffer"},
+    {"a zero-copy receive", "sends another message", "to send"}};
 
 constexpr const char* kBlockingHint =
     "; with CUDA_LAUNCH_BLOCKING set a launch lasts until the other ranks have made theirs, so those of one process "
@@ -73,23 +73,23 @@ Watchdog::Watchdog(CommunicatorState& state, Reports& reports, const WaitLimits&
       reports_(reports),
       limits_(limits),
       long_wait_(limits.notice_seconds),
-      looks_(kBetweenLooks, [this] { look(); }) {}
+      polling_(kPollInterval, [this] { poll(); }) {}
 
-void Watchdog::look_at_reports() {
+void Watchdog::poll_reports() {
   report_channels();
   report_messages();
   report_barriers();
   state_.compare_calls();
 }
 
-void Watchdog::look() {
-  look_at_reports();
+void Watchdog::poll() {
+  poll_reports();
   state_.look_after_peers();
   notice_long_waits();
   if (state_.has_failed()) *static_cast<volatile uint32_t*>(&reports_.aborted) = 1;
 }
 
-// As hosts see it, who do not see kernels: a rank has not made a call. Messages do not show.
+// Logs that a rank is long in making a call. Hosts see calls but no kernels, so waits for messages are not noticed.
 void Watchdog::notice_long_waits() {
   const std::optional<uint64_t> awaited = state_.awaited_call();
   if (awaited != awaited_call_) {
@@ -113,14 +113,14 @@ void Watchdog::report_channels() {
       join("rank ", state_.rank(), ", ", name_of_channel(found / kMostQueues), ", queue ", found % kMostQueues);
   const std::string where = name_of_wait(failure.operation);
   if (failure.state == ChannelFailure::kOtherCall) {
-    // Where the others' plans differ from this rank's, the signal may be of another one than this rank's plan says.
+    // If the other ranks' plans differ, the signal may come from another rank than the one in this rank's plan.
     const std::string whose = failure.peer == state_.rank() ? "another rank" : join("rank ", failure.peer);
     state_.abort(ErrorCode::kMismatch, join(who, ": ", whose, " makes another call at the same time (seen at ", where,
                                             "); ", state_.describe()));
     return;
   }
   time_out(join(who, " waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " at ", where,
-                ", in epoch ", failure.expected_epoch, "; the last that came was of epoch ", failure.seen_epoch));
+                ", in epoch ", failure.expected_epoch, "; the last epoch seen was ", failure.seen_epoch));
 }
 
 void Watchdog::report_messages() {
@@ -135,7 +135,7 @@ void Watchdog::report_messages() {
       return;
     }
     time_out(join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, " to ", whom,
-                  " (pieces awaited: ", failure.expected_epoch, ", come: ", failure.seen_epoch, ")"));
+                  " (pieces expected: ", failure.expected_epoch, ", seen: ", failure.seen_epoch, ")"));
   };
   for (const ChannelFailure& failure : reports_.receives) report(failure, "a receive from", "send");
   for (const ChannelFailure& failure : reports_.sends) report(failure, "a send to", "receive");
@@ -154,7 +154,7 @@ void Watchdog::report_barriers() {
       continue;
     }
     time_out(join(who, ", waited longer than PLAIT_TIMEOUT_SEC allows for rank ", failure.peer, ' ', text.awaited,
-                  " (signals awaited: ", failure.expected_epoch, ", come: ", failure.seen_epoch, ")"));
+                  " (signals expected: ", failure.expected_epoch, ", seen: ", failure.seen_epoch, ")"));
   }
 }
 

@@ -1,6 +1,6 @@
-// Looks after a rank's kernels while nobody waits for them on the host: a thread that sleeps, and now and then looks
-// whether a kernel gave up, a rank died or called something else, or the communicator was ended. Then every kernel that
-// still waits is told so, and the communicator keeps the reason. A call that others are long in making is logged.
+// The watchdog of a rank's kernels, for when nobody waits for them on the host. Its thread polls whether a kernel gave
+// up, a rank died or made another call, or the communicator was ended. Then it tells every kernel that still waits, and
+// the communicator keeps the reason. It also logs that other ranks are long in making a call.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // Ends the communicator where a kernel has given up by now, or ranks have made different calls. From any thread.
-  void look_at_reports();
+  // Ends the communicator if a kernel has given up or ranks have made different calls. Any thread.
+  void poll_reports();
 
  private:
-  void look();
+  void poll();
   void report_channels();
   void report_messages();
   void report_barriers();
@@ -36,11 +36,11 @@ class Watchdog {
   CommunicatorState& state_;
   Reports& reports_;
   const WaitLimits limits_;
-  // Of the thread that looks:
-  std::optional<uint64_t> awaited_call_;  // which others have not made when it looked last,
-  WaitClock clock_;                       // for so long
+  // Used by the polling thread only.
+  std::optional<uint64_t> awaited_call_;  // a call that other ranks had not made at the last poll
+  WaitClock clock_;                       // how long they have been awaited
   LongWait long_wait_;
-  const Periodic looks_;  // the last to begin, and the first to end
+  const Periodic polling_;  // the last member: its thread uses the others
 };
 
 }  // namespace plait

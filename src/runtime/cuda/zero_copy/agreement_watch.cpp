@@ -13,7 +13,7 @@ AgreementWatch::AgreementWatch(CommunicatorState& state, const Words& words, con
     : state_(state), sharing_(state.process_sharing()), words_(words), limits_(limits) {}
 
 std::function<void()> AgreementWatch::look(std::string whom) const {
-  return [this, whom = std::move(whom), deadline = std::optional<Deadline>()]() mutable {  // from the first look on
+  return [this, whom = std::move(whom), deadline = std::optional<Deadline>()]() mutable {  // set by the first poll
     if (!deadline) deadline = Deadline::after(limits_.timeout_seconds);
     if (!state_.has_failed() && deadline->passed()) {
       state_.abort(ErrorCode::kTimeout,
@@ -31,15 +31,13 @@ bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
     case Meetings::Outcome::kNotTried:
       break;
     case Meetings::Outcome::kLate:
-      note(join(words_.others, " did not come to it in time"));
+      note(join(words_.others, " did not come in time"));
       break;
     case Meetings::Outcome::kRefused:
       note(join(words_.others, " cannot, or makes another call"));
       break;
     case Meetings::Outcome::kOutOfStep:
-      note(join(words_.others,
-                " captures what another rank makes at once, or the other way round; from then on nothing ",
-                words_.where, " does"));
+      note(join("one rank has captured what another one has not; from now on nothing ", words_.where, " is zero-copy"));
       break;
   }
   return false;
@@ -48,35 +46,36 @@ bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
 bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
   if (place.can_be_mapped) return true;
   note(place.memory_is_scarce
-           ? "little of the GPU's memory is left, and what others have mapped is not free as soon as it is freed"
-           : "what others read is not memory of cudaMalloc on this GPU, or too many allocations are exported to "
-             "processes");
+           ? "the GPU is short of memory, and CUDA does not release freed memory while others have it mapped"
+           : "a buffer that others read is not memory of cudaMalloc on this GPU, or too many allocations are exported "
+             "to other processes");
   return false;
 }
 
-// Copies between GPUs of one process can wait for more than their streams. On the legacy stream they begin when all is
-// done that was enqueued on either GPU. And of two graphs of 20 copies, each of which waits for one of the other graph,
-// some never began, as though all copies between two GPUs were in one queue, one graph's before the other's. What is
-// not captured is enqueued once all ranks have come to the call, so behind all that it could wait for.
-bool AgreementWatch::takes(CopyEngineLock& turn, cudaStream_t stream) {
+// Copies between GPUs of one process can wait for more than their streams. On the legacy stream they start only when
+// all work that was enqueued on either GPU is done. In graphs they can deadlock: of two graphs with 20 copies, each of
+// which waited for one of the other graph, some copies never started, as if all copies between two GPUs were in one
+// queue, one graph's before the other's. Calls that are not captured are safe: they are enqueued once all ranks have
+// come to the call, so behind everything that they could wait for.
+bool AgreementWatch::try_lock(CopyEngineLock& lock, cudaStream_t stream) {
   if (sharing_ == ProcessSharing::kAll) {
     if (stream == nullptr || stream == cudaStreamLegacy) {
-      note("ranks of one process make it on the default stream, where copies between their GPUs wait for too much");
+      note("ranks of one process make it on the default stream, where copies between their GPUs wait for other work");
       return false;
     }
     if (is_captured(stream)) {
-      note("ranks of one process have captured it, and copies of one graph could hold up those of another");
+      note("ranks of one process have captured it, and copies of one graph could block those of another");
       return false;
     }
   }
-  if (turn.take()) return true;
+  if (lock.try_lock()) return true;
   note("another communicator of this process has copies under way on this GPU, or captured some");
   return false;
 }
 
 void AgreementWatch::note(const std::string& why) {
   if (!limits_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
-  limits_.log.info(words_.what, " does not go straight from buffer to buffer: ", why);
+  limits_.log.info(words_.what, " is not zero-copy: ", why);
 }
 
 }  // namespace plait

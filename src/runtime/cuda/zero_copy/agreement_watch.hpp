@@ -1,5 +1,5 @@
-// What ranks that agree on something on the host have besides: an end of their timeout with each other, and a line in
-// the log that says why they did not agree.
+// What all agreements on zero-copy have in common: a bound on the wait for other ranks, the conditions that a rank has
+// to meet, and a line in the log that says why ranks did not agree.
 #pragma once
 
 #include <chrono>
@@ -15,31 +15,32 @@
 
 namespace plait {
 
-// With other ranks that capture: that is done once and need not be fast.
+// How long to wait for other ranks during a capture, which happens once and need not be fast.
 inline constexpr std::chrono::nanoseconds kTimeoutInCapture = std::chrono::milliseconds(100);
 
 class AgreementWatch {
  public:
-  // For the log: what it is that does not go straight from buffer to buffer, whom this rank agrees with, and where.
+  // For the log: what is not zero-copy, whom this rank agrees with, and where.
   struct Words {
     const char* what = "a call";
     const char* others = "some rank";
     const char* where = "in this communicator";
   };
-  // A rank that has offered and then does not answer in time has failed. Why ranks did not agree is logged at level
-  // info, once for each reason.
+  // A rank that has made an offer and then does not answer in time counts as failed. The log says why ranks did not
+  // agree, at level info and once for each reason.
   AgreementWatch(CommunicatorState& state, const Words& words, const WaitLimits& limits);
 
   ProcessSharing sharing() const { return sharing_; }
-  // For Offers::all_can(), while this rank waits for `whom`: throws what ended the communicator, also where it is this
-  // rank's having waited for too long.
+  // A function for Offers::all_can() to call while this rank waits for `whom`. It throws the error that ended the
+  // communicator, and ends the communicator itself if this rank has waited too long.
   std::function<void()> look(std::string whom) const;
+  // Logs why something is not zero-copy.
   void note(const std::string& why);
-  // The same of how a meeting ended, unless all have agreed; says whether they have.
+  // Logs a failed agreement; returns whether all ranks agreed.
   bool have_agreed(Meetings::Outcome outcome);
-  // What this rank needs to be willing; else says why it is not.
+  // Conditions for this rank to be willing. If one is not met, they log why.
   bool can_be_mapped(const BufferPlace& place);
-  bool takes(CopyEngineLock& turn, cudaStream_t stream);
+  bool try_lock(CopyEngineLock& lock, cudaStream_t stream);
 
  private:
   CommunicatorState& state_;

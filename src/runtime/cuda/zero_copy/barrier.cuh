@@ -1,4 +1,4 @@
-// A thread at a barrier: it signals and waits for a queue that copies, within bounds.
+// One thread's part in a barrier: it signals and waits for a queue whose copies others perform. Waits are bounded.
 #pragma once
 
 #include "runtime/cuda/device/bounded_spin.cuh"
@@ -7,28 +7,28 @@
 
 namespace plait {
 
-// A word counts the signals that came so far, and its tag is that of the agreement that the last one is of.
+// A flag counts the signals so far; its tag identifies the agreement that the last signal belongs to.
 class Barrier {
  public:
-  // All parts of `queue`'s queue have its way, its peer and its agreement.
+  // All parts of a queue have the same kind, peer and agreement as `queue`.
   __device__ Barrier(const BarrierEndpoint& end, const BarrierQueue& queue)
       : end_(end),
-        way_(queue.way),
+        kind_(queue.kind),
         peer_(queue.peer),
-        index_(barrier_index(queue.way, queue.peer)),
+        index_(barrier_index(queue.kind, queue.peer)),
         agreement_(queue.agreement),
         sent_(end.state->sent[index_]),
         awaited_(end.state->awaited[index_]) {}
 
-  // False: given up, and reported. Of several threads that pass for one queue, all of which count alike, one `speaks`:
-  // it signals.
-  __device__ bool pass(const BarrierQueue& queue, bool speaks = true) {
-    speaks_ = speaks;
+  // Performs the operations of `queue`. False: given up, and reported. If several threads do this for one queue, all
+  // count, but only one of them `signals`.
+  __device__ bool pass(const BarrierQueue& queue, bool signals = true) {
+    signals_ = signals;
     int next = 0;
     return advance_queue(queue.operations, queue.count, next, *this) == QueueState::kDone;
   }
 
-  // What the next launch goes on from. Only one thread, and after all others have begun.
+  // Stores the counts for the next launch. Only for one thread, after all threads have constructed theirs.
   __device__ void leave() const {
     end_.state->sent[index_] = sent_;
     end_.state->awaited[index_] = awaited_;
@@ -36,17 +36,17 @@ class Barrier {
 
   __device__ void reduce(const BarrierOperation&) const {}
 
-  // What this rank has written or read before, its stream or its CTA has completed.
+  // The stream or the CTA has completed all earlier reads and writes of this rank.
   __device__ void signal(const BarrierOperation&) {
     ++sent_;
-    if (!speaks_) return;
+    if (!signals_) return;
     const uint64_t value = static_cast<uint64_t>(agreement_) << kCountBits | sent_;
-    ptx::store_release(end_.self.blocks[peer_] + BlockLayout::barrier_at(counterpart(way_), end_.self.rank), value);
+    ptx::store_release(end_.self.blocks[peer_] + BlockLayout::barrier_at(counterpart(kind_), end_.self.rank), value);
   }
 
   __device__ bool wait(const BarrierOperation&) {
     ++awaited_;
-    const std::byte* const word = end_.self.blocks[end_.self.rank] + BlockLayout::barrier_at(way_, peer_);
+    const std::byte* const word = end_.self.blocks[end_.self.rank] + BlockLayout::barrier_at(kind_, peer_);
     const uint64_t seen = poll(word, end_.self, [this](uint64_t it) { return (it & kCountMask) >= awaited_; });
     const uint64_t count = seen & kCountMask;
     if (count > awaited_ || (count == awaited_ && seen >> kCountBits == agreement_)) return true;
@@ -57,11 +57,11 @@ class Barrier {
 
  private:
   const BarrierEndpoint& end_;
-  const BarrierWay way_;
+  const BarrierKind kind_;
   const int peer_;
   const int index_;
   const uint32_t agreement_;
-  bool speaks_ = true;
+  bool signals_ = true;
   uint64_t sent_, awaited_;
 };
 

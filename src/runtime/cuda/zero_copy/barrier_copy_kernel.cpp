@@ -1,4 +1,4 @@
-// From a program of copies to launches.
+// Prepares launches of copies between two barriers.
 #include "runtime/cuda/zero_copy/barrier_copy_kernel.hpp"
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace plait {
 
-// What comes from other ranks first, so that the CTAs that begin last need no link.
+// Copies from other ranks come first, so that the CTAs that start last need no link.
 BarrierCopyGrid prepare_copies(const CopyQueues& copies, std::span<const uint64_t> agreements,
-                               std::span<const std::byte* const> sources, std::byte* output, int processors,
+                               std::span<const std::byte* const> sources, std::byte* output, int sm_count,
                                BarrierCopyLaunch& launch) {
   uint64_t most_bytes = 0;
   for (size_t l = 0; l < copies.queues.size(); ++l) {
@@ -23,7 +23,7 @@ BarrierCopyGrid prepare_copies(const CopyQueues& copies, std::span<const uint64_
   }
   if (launch.queues == 0 && launch.count == 0) return {};
   constexpr uint64_t kWorthACta = 32 << 10;
-  const auto most = static_cast<unsigned>(std::clamp(copies.leaves_room ? processors / 2 : processors, 1, kPullSms));
+  const auto most = static_cast<unsigned>(std::clamp(copies.leaves_room ? sm_count / 2 : sm_count, 1, kPullSms));
   BarrierCopyGrid grid;
   grid.rows = std::clamp(launch.count, 1u, most);
   grid.ctas = static_cast<unsigned>(std::clamp<uint64_t>(most_bytes / kWorthACta, 1, most / grid.rows));

@@ -1,4 +1,4 @@
-// The kernel of copies between two barriers.
+// The kernel for copies between two barriers.
 #include "runtime/cuda/zero_copy/barrier_copy_kernel.cuh"
 
 namespace plait {

@@ -1,5 +1,5 @@
-// A barrier, copies between GPUs, and a barrier, in one launch: where copies are so short that the starts of a copy
-// engine would last longer than the copies.
+// A barrier, copies between GPUs, and a second barrier in one launch. It is for copies so short that a copy engine
+// would take longer to start than to copy.
 #pragma once
 
 #include <cstddef>
@@ -12,27 +12,29 @@
 
 namespace plait {
 
-// Passed to the kernel by value. What a rank copies lies in different places: none is read that is written.
+// The argument of the kernel, passed by value. The copies do not overlap: none reads what another one writes.
 struct BarrierCopyLaunch : BetweenBarriersLaunch {
   uint32_t count = 0;  // of copies
   PlacedCopy copies[kMostDeviceRanks];
 };
 
 struct BarrierCopyGrid {
-  unsigned ctas = 0;  // that share a copy
-  unsigned rows = 1;  // copies under way at once
+  unsigned ctas = 0;  // how many share a copy
+  unsigned rows = 1;  // how many copies are under way at once
 };
 
-// Fills `launch` but for its BarrierEndpoint. agreements[l]: of queue l. sources[r]: what is copied from of rank r, as
-// this rank's GPU addresses it. No CTAs where there is nothing to do. `processors`: SMs that may be kept busy.
+// Fills `launch` except its BarrierEndpoint. agreements[l] belongs to queue l. sources[r] is the buffer that is copied
+// from rank r, as this rank's GPU addresses it. `sm_count`: how many SMs may be kept busy. Returns a grid of 0 CTAs if
+// there is nothing to do.
 BarrierCopyGrid prepare_copies(const CopyQueues& copies, std::span<const uint64_t> agreements,
-                               std::span<const std::byte* const> sources, std::byte* output, int processors,
+                               std::span<const std::byte* const> sources, std::byte* output, int sm_count,
                                BarrierCopyLaunch& launch);
 
 inline constexpr int kBarrierCopyThreads = most_threads(KernelFamily::kBarrierCopy);
 static_assert(kBarrierCopyThreads >= kMostBarrierQueues * static_cast<int>(kWarpThreads));
 
-// What cudaLaunchKernel takes, with a BarrierCopyLaunch, a grid of (CTAs, rows), and kBarrierCopyThreads threads a CTA.
+// The kernel for cudaLaunchKernel. It takes a BarrierCopyLaunch, a grid of CTAs x rows, and kBarrierCopyThreads threads
+// per CTA.
 const void* barrier_copy_kernel();
 
 }  // namespace plait

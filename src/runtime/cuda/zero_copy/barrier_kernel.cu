@@ -1,4 +1,4 @@
-// The kernel of barriers.
+// The barrier kernel.
 #include "runtime/cuda/zero_copy/barrier_kernel.cuh"
 
 namespace plait {

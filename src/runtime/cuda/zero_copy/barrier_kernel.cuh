@@ -1,4 +1,4 @@
-// Barriers by themselves.
+// Kernel: a barrier by itself.
 #pragma once
 
 #include "runtime/cuda/zero_copy/barrier.cuh"
@@ -6,8 +6,7 @@
 
 namespace plait {
 
-// One thread for each queue, for it has nothing to share; the queues of a rank are in different warps, since they wait
-// for different peers.
+// Each queue has one thread, in a warp of its own, since queues wait for different peers.
 __global__ void run_barrier(const __grid_constant__ BarrierLaunch launch) {
   if (threadIdx.x % kWarpThreads != 0) return;
   const BarrierQueue& queue = launch.queues[threadIdx.x / kWarpThreads];

@@ -1,10 +1,11 @@
-// A barrier: the signals and waits of queues that are otherwise performed by copy engines, which can do neither within
-// bounds. One small launch before the copies and one after them, so that no SM is busy while data moves; who only sends
-// a message waits in one of them, a warp.
+// A barrier kernel performs the signals and waits of queues whose copies are performed by copy engines. Copy engines
+// cannot signal or wait with bounds. One small launch comes before the copies and one after them, so that no SM is busy
+// while data moves; but a rank that only sends a message waits in a barrier kernel, with one warp.
 //
-// A launch performs the parts of all queues of a rank at once, so the copies of a queue also wait for what stands
-// before the copies of its rank's other queues. Plans are so that this ends: what a queue with copies waits for before
-// them, its peer signals before its own. So are messages, of which a rank receives one at a time.
+// A launch performs the signals and waits of all queues of a rank at once. So the copies of a queue also wait for what
+// the rank's other queues wait for before their copies. This does not deadlock: in every plan, what a queue waits for
+// before its copies, its peer signals before its own copies. The same holds for messages, since a rank receives one at
+// a time.
 #pragma once
 
 #include <cstdint>
@@ -17,48 +18,47 @@ struct BarrierOperation {
   OpKind kind = OpKind::kSignal;  // or kWait
 };
 
-// One queue's part: all with one peer, whose queue for this rank is the counterpart.
+// The signals and waits of one queue before or after its copies. All are with one peer, which has the counterpart.
 struct BarrierQueue {
   static constexpr int kMostOperations = 4;
-  BarrierWay way = BarrierWay::kCollective;
+  BarrierKind kind = BarrierKind::kCollective;
   uint8_t peer = 0;
   uint8_t count = 0;
-  uint32_t agreement = 0;  // its tag: that of the peer's queue, and of no other agreement for a long time
+  uint32_t agreement = 0;  // its tag, the same in the peer's queue, and not reused for a long time
   BarrierOperation operations[kMostOperations];
 };
 
-// Signals sent and awaited so far, by barrier_index(): in device memory, so that a launch replayed from a CUDA graph
-// counts on.
+// Signals sent and awaited so far, by barrier_index(). They are in device memory, so that a launch replayed from a CUDA
+// graph goes on counting.
 struct BarrierState {
   uint64_t sent[kBarriers];
   uint64_t awaited[kBarriers];
-  // CTAs that have done their share, of a launch that has several (BetweenBarriersLaunch): by its first barrier, since
-  // launches of different barriers may run at one time.
+  // How many CTAs of a launch have done their share (BetweenBarriersLaunch). By the launch's first barrier, since
+  // launches with different barriers may run at the same time.
   uint32_t arrived[kBarriers];
 };
 
-// What all barriers of a call are given.
+// What all barrier kernels of a call have in common.
 struct BarrierEndpoint {
   DeviceRank self;
   BarrierState* state = nullptr;
   ChannelFailure* failures = nullptr;  // host memory, by barrier_index()
 };
 
-inline constexpr int kMostBarrierQueues = kMostDeviceRanks - 1;  // of a rank: with each other one, or two of messages
+inline constexpr int kMostBarrierQueues = kMostDeviceRanks - 1;  // per rank: one for each peer, or two for messages
 
-// A barrier, passed to the kernel by value.
+// The argument of the barrier kernel, passed by value.
 struct BarrierLaunch : BarrierEndpoint {
   BarrierQueue queues[kMostBarrierQueues];
 };
 
-// What cudaLaunchKernel takes, with a BarrierLaunch, one CTA, and a warp for each queue.
+// The kernel for cudaLaunchKernel. It takes a BarrierLaunch, one CTA, and a warp for each queue.
 const void* barrier_kernel();
 
-// Barriers before and behind something that SMs do, in one launch of several CTAs: what its kernel is passed, by value,
-// among other things.
+// Barriers before and after work of SMs, in one launch of several CTAs: a part of the argument of such a kernel.
 struct BetweenBarriersLaunch : BarrierEndpoint {
   uint32_t queues = 0;
-  BarrierQueue before[kMostBarrierQueues], after[kMostBarrierQueues];  // of the same queues in the same order
+  BarrierQueue before[kMostBarrierQueues], after[kMostBarrierQueues];  // both by queue
 };
 
 }  // namespace plait

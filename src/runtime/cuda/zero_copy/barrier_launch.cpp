@@ -1,4 +1,4 @@
-// From what queues signal and wait for to what launches of barriers take.
+// Turns the signals and waits of queues into arguments of barrier kernels.
 #include "runtime/cuda/zero_copy/barrier_launch.hpp"
 
 namespace plait {
@@ -9,7 +9,7 @@ void add_barriers(const CopyQueue& queue, uint64_t agreement, BetweenBarriersLau
   ++launch.queues;
   before = queue.before;
   after = queue.after;
-  if (before.count == 0) {  // it is passed all the same, as a part of that queue
+  if (before.count == 0) {  // the kernel passes it all the same, and takes kind and peer from it
     before = after;
     before.count = 0;
   }

@@ -1,4 +1,4 @@
-// From what queues signal and wait for to what launches of barriers take.
+// Turns the signals and waits of queues into arguments of barrier kernels.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace plait {
 
-// Adds the barriers of a queue, if it has any.
+// Adds the barriers of a queue, if it has any, to `launch`.
 void add_barriers(const CopyQueue& queue, uint64_t agreement, BetweenBarriersLaunch& launch);
 
-// Barriers by themselves, for copies that copy engines perform between them: `barrier` is the part of each queue that
-// is meant, agreements[l] that of queue l. Fills the queues of `launch`, and gives how many have such a part.
+// Prepares a barrier before or after copies by copy engines. `barrier` says which: it is a member of each queue.
+// agreements[l] belongs to queue l. Fills the queues of `launch`, and returns how many there are.
 unsigned prepare_barriers(const CopyQueues& copies, BarrierQueue CopyQueue::* barrier,
                           std::span<const uint64_t> agreements, BarrierLaunch& launch);
 

@@ -1,4 +1,4 @@
-// From a reduce to its launch.
+// Prepares launches of a reduce between two barriers.
 #include "runtime/cuda/zero_copy/barrier_reduce_kernel.hpp"
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 namespace plait {
 
 template <DataType type>
-const void* barrier_reduce_kernel_of(bool is_aligned);  // of the files with kernels
+const void* barrier_reduce_kernel_of(bool is_aligned);  // defined in the .cu files
 
 const void* barrier_reduce_kernel(DataType type, bool is_aligned) {
   return by_type(type, [&]<DataType known>() { return barrier_reduce_kernel_of<known>(is_aligned); });
 }
 
 unsigned prepare_reduce(const DeviceReduce& reduce, const Call& call, uint64_t agreement,
-                        std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                        std::span<const std::byte* const> inputs, std::byte* output, int sm_count,
                         BarrierReduceLaunch& launch) {
   for (const CopyQueue& queue : reduce.barriers) add_barriers(queue, agreement, launch);
   launch.op = call.op;
@@ -28,7 +28,7 @@ unsigned prepare_reduce(const DeviceReduce& reduce, const Call& call, uint64_t a
   launch.to = output + reduce.output_offset;
   launch.elements = reduce.elements;
   constexpr uint64_t kWorthACta = 32 << 10;
-  const auto most = static_cast<uint64_t>(std::clamp(processors, 1, kReduceSms));
+  const auto most = static_cast<uint64_t>(std::clamp(sm_count, 1, kReduceSms));
   return static_cast<unsigned>(std::clamp<uint64_t>(reduce.elements * size_of(call.type) / kWorthACta, 1, most));
 }
 

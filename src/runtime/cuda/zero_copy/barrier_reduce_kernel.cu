@@ -1,4 +1,4 @@
-// The kernels of reduces between two barriers.
+// The kernels for a reduce between two barriers.
 #include "runtime/cuda/zero_copy/barrier_reduce_kernel.cuh"
 
 namespace plait {

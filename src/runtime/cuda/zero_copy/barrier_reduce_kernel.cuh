@@ -1,4 +1,4 @@
-// A reduce between two barriers.
+// Kernel: a reduce between two barriers.
 #pragma once
 
 #include "runtime/cuda/device/combine_vectors.cuh"
@@ -39,19 +39,20 @@ class InputReduce {
 
  private:
   struct Range {
-    uint64_t first, last;  // last: beyond it
+    uint64_t first, last;  // `last` is excluded
   };
 
-  // Loads of a thread that are under way, which a few CTAs need to keep a link busy: as many as registers hold. Where
-  // sources come one after the other, their sums, which are wide, are held besides. On newer GPUs the code of some
-  // types takes more of them, on older ones that of 8-bit floats.
+  // How many loads of a thread are under way at once: as many as registers hold, since few CTAs have to keep a link
+  // busy. If sources are loaded one after the other, registers also hold their wide sums. On newer GPUs the code for
+  // some types takes more registers, on older GPUs the code for 8-bit floats does.
   static constexpr bool kTakesMore = sizeof(Storage) == 2 || std::is_same_v<Storage, double>;
   static constexpr int kAligned = kConvertsSlowly<Vector> || (kHoldsMore && kTakesMore) ? 8 : 16;
   static constexpr int kAtOnce = is_aligned ? kAligned : Vector::kCount > 8 ? 4 : 8;
   static constexpr int kOfEight = kAtOnce < 8 ? 1 : kAtOnce / 8;
   static constexpr int kOfMany = Vector::kCount > 4 ? 1 : kAtOnce / 4;
 
-  // Vectors up to where a line of links begins, so that warps load whole ones: all inputs lie alike, most often.
+  // How many vectors come before the next 128-byte line, so that warps load whole lines. Most often all inputs have the
+  // same alignment.
   __device__ static uint64_t to_line(const std::byte* address) {
     return -reinterpret_cast<uintptr_t>(address) % kLinkLineBytes / sizeof(uint4);
   }
@@ -61,9 +62,9 @@ class InputReduce {
   template <int kSources, int kVectors>
   __device__ void reduce_vectors(Range range) const {
     const auto stride = static_cast<uint32_t>(threads());
-    const uint32_t in_warp = threadIdx.x % kWarpThreads;  // a warp's threads come together, for store_vectors()
+    const uint32_t in_warp = threadIdx.x % kWarpThreads;  // a warp's threads stay together, for store_vectors()
     for (uint64_t i = range.first + thread() - in_warp; i < range.last; i += threads() * kVectors) {
-      // From vector i on, as there may be more than 32 bits count.
+      // Counted from vector i on, since 32 bits may not hold all numbers.
       const auto last = static_cast<uint32_t>(min(range.last - i, threads() * kVectors));
       const uint64_t offset = i * sizeof(uint4);
       const auto source = [this, offset](int s) {
@@ -78,7 +79,7 @@ class InputReduce {
     }
   }
 
-  // What is left but for these vectors.
+  // Reduces the elements outside these vectors.
   __device__ void reduce_elements(Range done) const {
     const uint64_t gap = done.first * Vector::kCount, gap_elements = (done.last - done.first) * Vector::kCount;
 #pragma unroll 1

@@ -1,5 +1,5 @@
-// A barrier, a reduce of what lies in the inputs of all ranks, and a barrier, in one launch of a few SMs: loads from
-// other GPUs keep a link busy with few CTAs.
+// A barrier, a reduce of the inputs of all ranks, and a second barrier in one launch. It uses few SMs, since few CTAs
+// that load from other GPUs keep a link busy.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,29 @@
 
 namespace plait {
 
-// Passed to the kernel by value. `to` is the own place of `from`, or none of them; until the second barrier nobody uses
-// what is written there but the thread that writes it. (Where places are not aligned, neighbours load it and drop it.)
+// The argument of the kernel, passed by value. `to` is this rank's place of `from`, or overlaps none of them. Until the
+// second barrier, only the thread that writes a result there reads that place. (If places are not aligned, neighbours
+// load it, too, but do not use the value.)
 struct BarrierReduceLaunch : BetweenBarriersLaunch {
   ReduceOp op = ReduceOp::kSum;
   int32_t divisor = 0;   // 0: none
-  uint32_t sources = 0;  // in the order in which they are combined
+  uint32_t sources = 0;  // how many; combined in the order of `from`
   const std::byte* from[kMostDeviceRanks] = {};
   std::byte* to = nullptr;
   uint64_t elements = 0;
 };
 
-// Fills `launch` but for its BarrierEndpoint, and gives the CTAs that share the work, at most `processors`. inputs[r]:
+// Fills `launch` except its BarrierEndpoint, and returns how many CTAs share the work, at most `sm_count`. inputs[r] is
 // the input of rank r, as this rank's GPU addresses it.
 unsigned prepare_reduce(const DeviceReduce& reduce, const Call& call, uint64_t agreement,
-                        std::span<const std::byte* const> inputs, std::byte* output, int processors,
+                        std::span<const std::byte* const> inputs, std::byte* output, int sm_count,
                         BarrierReduceLaunch& launch);
 
 inline constexpr int kBarrierReduceThreads = most_threads(KernelFamily::kBarrierReduce);
 static_assert(kBarrierReduceThreads >= kMostBarrierQueues * static_cast<int>(kWarpThreads));
 
-// What cudaLaunchKernel takes, with a BarrierReduceLaunch and kBarrierReduceThreads threads a CTA. `is_aligned`: all
-// places are multiples of 16 bytes.
+// The kernel for cudaLaunchKernel. It takes a BarrierReduceLaunch and kBarrierReduceThreads threads per CTA.
+// `is_aligned`: all places are multiples of 16 bytes.
 const void* barrier_reduce_kernel(DataType type, bool is_aligned);
 bool is_all_aligned(const BarrierReduceLaunch& launch);
 

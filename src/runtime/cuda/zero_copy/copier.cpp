@@ -12,7 +12,7 @@
 namespace plait {
 namespace {
 
-// What a rank copies to itself.
+// Copies within a rank, on a fork.
 void put(StreamFork& fork, const PlacedCopy& copy, bool by_kernel) {
   if (by_kernel) {
     PlacedCopy argument = copy;
@@ -24,8 +24,8 @@ void put(StreamFork& fork, const PlacedCopy& copy, bool by_kernel) {
 
 }  // namespace
 
-Copier::Copier(const DeviceRank& self, ChannelFailure* failures, int processors)
-    : self_(self), failures_(failures), processors_(processors) {
+Copier::Copier(const DeviceRank& self, ChannelFailure* failures, int sm_count)
+    : self_(self), failures_(failures), sm_count_(sm_count) {
   load_kernel(barrier_kernel());
   load_kernel(copy_kernel());
   load_kernel(barrier_copy_kernel());
@@ -40,12 +40,12 @@ void Copier::enqueue(const CopyQueues& copies, std::span<const uint64_t> agreeme
     launch_in_one(copies, agreements, sources, output, stream);
     return;
   }
-  std::optional<StreamFork> beside;  // of copies that wait for nobody
+  std::optional<StreamFork> fork;  // for copies that wait for no other rank
   for (const CopyQueue& queue : copies.queues) {
     if (queue.before.count > 0) continue;
     for (const PlacedCopy& copy : place(queue, sources, output)) {
-      if (!beside) beside.emplace(beside_, stream);
-      put(*beside, copy, queue.by_kernel);
+      if (!fork) fork.emplace(side_stream_, stream);
+      put(*fork, copy, queue.by_kernel);
     }
   }
   launch_barrier(copies, &CopyQueue::before, agreements, stream);
@@ -55,7 +55,7 @@ void Copier::enqueue(const CopyQueues& copies, std::span<const uint64_t> agreeme
       check_cuda(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDeviceToDevice, stream), "copying");
     }
   }
-  if (beside) beside->join();
+  if (fork) fork->join();
   launch_barrier(copies, &CopyQueue::after, agreements, stream);
 }
 
@@ -63,7 +63,7 @@ void Copier::enqueue_reduce(const DeviceReduce& reduce, const Call& call, uint64
                             std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) const {
   BarrierReduceLaunch launch = {};
   fill(launch);
-  const unsigned ctas = prepare_reduce(reduce, call, agreement, inputs, output, processors_, launch);
+  const unsigned ctas = prepare_reduce(reduce, call, agreement, inputs, output, sm_count_, launch);
   void* arguments[] = {&launch};
   check_cuda(cudaLaunchKernel(barrier_reduce_kernel(call.type, is_all_aligned(launch)), dim3(ctas),
                               dim3(kBarrierReduceThreads), arguments, 0, stream),
@@ -74,7 +74,7 @@ void Copier::launch_in_one(const CopyQueues& copies, std::span<const uint64_t> a
                            std::span<const std::byte* const> sources, std::byte* output, cudaStream_t stream) const {
   BarrierCopyLaunch launch = {};
   fill(launch);
-  const BarrierCopyGrid grid = prepare_copies(copies, agreements, sources, output, processors_, launch);
+  const BarrierCopyGrid grid = prepare_copies(copies, agreements, sources, output, sm_count_, launch);
   if (grid.ctas == 0) return;
   void* arguments[] = {&launch};
   check_cuda(cudaLaunchKernel(barrier_copy_kernel(), dim3(grid.ctas, grid.rows), dim3(kBarrierCopyThreads), arguments,

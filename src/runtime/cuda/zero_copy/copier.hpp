@@ -1,9 +1,9 @@
-// Enqueues what goes straight from buffer to buffer, and the barriers around it: copies, by one kernel or by copy
-// engines between two kernels, and a reduce, by a kernel before them.
+// Enqueues zero-copy work and the barriers around it: copies, by one kernel or by copy engines between two barrier
+// kernels, and before them a reduce by a kernel.
 //
-// What comes from other ranks copy engines copy one after the other, from the next rank on: while all are at the same
-// step, each GPU gives to one and takes from one. All at once was much slower (203 instead of 369 GB/s over 4 H200):
-// several GPUs meet at one, and copies of one GPU share an engine in no order.
+// Copy engines copy from one rank after the other, starting with the next rank: while all GPUs are at the same step,
+// each is read by one GPU and reads from one. Starting all copies at once was much slower (203 instead of 369 GB/s over
+// 4 H200): several GPUs read from one, and the copies of a GPU share an engine in no particular order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,20 +19,21 @@ namespace plait {
 
 class Copier {
  public:
-  // The rank's device is current, here and when it ends; by then it is done with all copies. `failures`: of barriers,
-  // by barrier_index(), as the GPU addresses them. `processors`: SMs that this rank may keep busy.
-  Copier(const DeviceRank& self, ChannelFailure* failures, int processors);
+  // The rank's device is current, here and in the destructor; by then the GPU is done with all copies. `failures`:
+  // those of barriers, by barrier_index(), as a device pointer. `sm_count`: how many SMs this rank may keep busy.
+  Copier(const DeviceRank& self, ChannelFailure* failures, int sm_count);
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
-  // Bytes of memory of the GPU, besides the block.
+  // Bytes of GPU memory besides the block.
   static size_t device_bytes() { return sizeof(BarrierState); }
 
-  // In the order of `stream`, which may be captured. agreements[l]: its number, of queue l. sources[r]: what is copied
-  // from of rank r, as this rank's GPU addresses it. The rank's device is current. Throws kSystem where CUDA refuses.
+  // Enqueues copies on `stream`, which may be captured. agreements[l] is the number of queue l's agreement. sources[r]
+  // is the buffer that is copied from rank r, as this rank's GPU addresses it. The rank's device is current. Throws
+  // kSystem if CUDA refuses.
   void enqueue(const CopyQueues& copies, std::span<const uint64_t> agreements,
                std::span<const std::byte* const> sources, std::byte* output, cudaStream_t stream);
-  // The same of the reduce of a call, out of its inputs.
+  // The same for the reduce of a call, which reads the inputs.
   void enqueue_reduce(const DeviceReduce& reduce, const Call& call, uint64_t agreement,
                       std::span<const std::byte* const> inputs, std::byte* output, cudaStream_t stream) const;
 
@@ -45,9 +46,9 @@ class Copier {
 
   const DeviceRank self_;
   ChannelFailure* const failures_;
-  const int processors_;
+  const int sm_count_;
   const ClearedMemory<BarrierState> state_;
-  SideStream beside_;  // for copies that wait for nobody
+  SideStream side_stream_;  // for copies that wait for no other rank
 };
 
 }  // namespace plait

@@ -8,15 +8,15 @@
 namespace plait {
 namespace {
 
-// Whose turn it is, by device. Of the whole process, as the driver's queues are. `mutex` also guards what a
-// CopyEngineLock remembers.
-struct Turns {
+// Who holds the lock of each device, for the whole process, because the driver's queues are per process. `mutex` also
+// guards the members of every CopyEngineLock.
+struct Owners {
   std::mutex mutex;
   std::map<int, CopyEngineLock*> by_device;
 };
 
-Turns& turns() {
-  static Turns& all = *new Turns;  // for good: static destructors of a program still make calls
+Owners& owners() {
+  static Owners& all = *new Owners;  // never destroyed: static destructors of a program still make calls
   return all;
 }
 
@@ -28,45 +28,45 @@ CopyEngineLock::CopyEngineLock(int device) : device_(device) {
 
 CopyEngineLock::~CopyEngineLock() {
   {
-    const std::scoped_lock lock(turns().mutex);
-    CopyEngineLock*& owner = turns().by_device[device_];
+    const std::scoped_lock lock(owners().mutex);
+    CopyEngineLock*& owner = owners().by_device[device_];
     if (owner == this) owner = nullptr;
   }
   cudaEventDestroy(done_);
 }
 
-bool CopyEngineLock::is_taken() const {
-  if (kept_ || taken_) return true;
-  const CaptureAside aside;
+bool CopyEngineLock::is_locked() const {
+  if (locked_for_good_ || locked_) return true;
+  const RelaxedCapture relaxed;
   const cudaError_t state = cudaEventQuery(done_);
-  if (state != cudaSuccess) cudaGetLastError();  // that it is not done is no error
+  if (state != cudaSuccess) cudaGetLastError();  // "not ready" is no error
   return state == cudaErrorNotReady;
 }
 
-bool CopyEngineLock::take() {
-  const std::scoped_lock lock(turns().mutex);
-  CopyEngineLock*& owner = turns().by_device[device_];
-  if (owner != nullptr && owner != this && owner->is_taken()) return false;
+bool CopyEngineLock::try_lock() {
+  const std::scoped_lock lock(owners().mutex);
+  CopyEngineLock*& owner = owners().by_device[device_];
+  if (owner != nullptr && owner != this && owner->is_locked()) return false;
   owner = this;
-  taken_ = true;
+  locked_ = true;
   return true;
 }
 
-void CopyEngineLock::give_back() {
-  const std::scoped_lock lock(turns().mutex);
-  taken_ = false;
+void CopyEngineLock::unlock() {
+  const std::scoped_lock lock(owners().mutex);
+  locked_ = false;
 }
 
-void CopyEngineLock::keep_until_done(cudaStream_t stream) {
-  const std::scoped_lock lock(turns().mutex);
+void CopyEngineLock::unlock_when_done(cudaStream_t stream) {
+  const std::scoped_lock lock(owners().mutex);
   check_cuda(cudaEventRecord(done_, stream), "recording the end of copies");
-  taken_ = false;
+  locked_ = false;
 }
 
-void CopyEngineLock::keep() {
-  const std::scoped_lock lock(turns().mutex);
-  kept_ = true;
-  taken_ = false;
+void CopyEngineLock::lock_for_good() {
+  const std::scoped_lock lock(owners().mutex);
+  locked_for_good_ = true;
+  locked_ = false;
 }
 
 }  // namespace plait

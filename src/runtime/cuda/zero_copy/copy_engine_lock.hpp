@@ -1,8 +1,9 @@
-// Which communicator of this process has copies under way on a GPU. Only one may have, at a time.
+// The copy-engine lock: only one communicator of this process at a time may have copies under way on a GPU.
 //
-// Streams share a few queues of the driver, in which what waits holds up whatever was enqueued after it on any stream
-// of the queue. Copies wait at a barrier for other ranks. Where two communicators, or two ranks that share a GPU,
-// enqueue copies in different orders on different GPUs, each could hold up what the other waits for, for ever.
+// Streams share a few queues of the driver. Work that waits in such a queue blocks everything that was enqueued after
+// it, on all streams of the queue. Copies wait for other ranks at a barrier. If two communicators, or two ranks that
+// share a GPU, enqueued copies in different orders on different GPUs, each could block what the other waits for: a
+// deadlock.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,40 +12,41 @@ namespace plait {
 
 class CopyEngineLock {
  public:
-  // Of a communicator's rank on `device`, which is current.
+  // For a communicator's rank on `device`, which is current.
   explicit CopyEngineLock(int device);
   ~CopyEngineLock();
   CopyEngineLock(const CopyEngineLock&) = delete;
   CopyEngineLock& operator=(const CopyEngineLock&) = delete;
 
-  // False: it is another one's. It is this one's until one of the following.
-  bool take();
-  // No copies follow.
-  void give_back();
-  // The copies have been enqueued: until they are done, which is where `stream` is now.
-  void keep_until_done(cudaStream_t stream);
-  // The copies are in a graph that may be launched at any time: until this object ends.
-  void keep();
+  // Takes the lock, until one of the functions below. False: another communicator holds it.
+  bool try_lock();
+  // Gives it back without copies.
+  void unlock();
+  // Call after enqueueing the copies that needed the lock: it is held until `stream` has done what it holds now.
+  void unlock_when_done(cudaStream_t stream);
+  // Call after capturing such copies: the graph may be launched at any time, so the lock is held until this is
+  // destroyed.
+  void lock_for_good();
 
  private:
-  bool is_taken() const;
+  bool is_locked() const;
 
   const int device_;
-  bool taken_ = false;
-  bool kept_ = false;
-  cudaEvent_t done_ = nullptr;  // the last copies
+  bool locked_ = false;
+  bool locked_for_good_ = false;
+  cudaEvent_t done_ = nullptr;  // after the last copies
 };
 
-// Gives the turn back unless that was said to stay, whatever the reason.
+// Gives the lock back when it is destroyed, unless `keeps` was set.
 class CopyEngineLockGuard {
  public:
-  explicit CopyEngineLockGuard(CopyEngineLock& turn) : lock_(turn) {}
+  explicit CopyEngineLockGuard(CopyEngineLock& lock) : lock_(lock) {}
   ~CopyEngineLockGuard() {
-    if (!stays) lock_.give_back();
+    if (!keeps) lock_.unlock();
   }
   CopyEngineLockGuard(const CopyEngineLockGuard&) = delete;
   CopyEngineLockGuard& operator=(const CopyEngineLockGuard&) = delete;
-  bool stays = false;
+  bool keeps = false;
 
  private:
   CopyEngineLock& lock_;

@@ -1,5 +1,5 @@
-// A copy within one GPU by a few CTAs, beside copies between GPUs: in a graph, a copy engine would perform it after
-// those.
+// A copy within one GPU by a few CTAs, while copy engines copy between GPUs. In a graph, a copy engine would perform it
+// only after those copies.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@ namespace plait {
 inline constexpr int kCopyCtas = kOwnCopySms;
 inline constexpr int kCopyThreads = most_threads(KernelFamily::kCopy);
 
-// What cudaLaunchKernel takes, with a PlacedCopy, kCopyCtas CTAs and kCopyThreads threads each.
+// The kernel for cudaLaunchKernel. It takes a PlacedCopy, kCopyCtas CTAs and kCopyThreads threads per CTA.
 const void* copy_kernel();
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// From a verified plan to copies.
+// Lowers a verified plan to copies.
 #include "runtime/cuda/zero_copy/copy_program.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool is_by_one_kernel(const Plan& plan, int rank) {
   return std::all_of(queues.begin(), queues.end(), [](const Queue& queue) { return queue.engine == Engine::kSm; });
 }
 
-// Queues that combine do nothing else.
+// Whether an operation, a queue or a rank combines sources. A queue that does reduces only.
 bool combines(const Operation& operation) { return operation.kind == OpKind::kReduce && operation.sources.size() > 1; }
 bool combines(const Queue& queue) {
   return std::any_of(queue.operations.begin(), queue.operations.end(),
@@ -54,7 +54,7 @@ class Writer {
         is_after = true;
         add_copies(queue, operation, written.copies);
       } else {
-        // Who only gives need not wait for its peers before other queues copy.
+        // A queue without copies need not wait for its peer before other queues copy.
         is_after = is_after || (!copies && operation.kind == OpKind::kWait);
         add(operation, is_after ? written.after : written.before);
       }
@@ -76,7 +76,7 @@ class Writer {
     return written;
   }
 
-  // Queues count their signals by peer.
+  // Each queue deals with one peer of its own, since signals are counted by peer.
   void check_peers(const std::vector<CopyQueue>& queues) const {
     std::set<int> peers;
     for (const CopyQueue& queue : queues) {
@@ -88,7 +88,7 @@ class Writer {
     }
   }
 
-  // For a launch with a table of them.
+  // The table of a launch has room for all copies.
   void check_copies(const std::vector<CopyQueue>& queues) const {
     size_t copies = 0;
     for (const CopyQueue& queue : queues) copies += queue.copies.size();
@@ -98,7 +98,7 @@ class Writer {
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... what) const {
     fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " has ", what..., " on rank ", rank_,
-         ", which is not performed straight from buffer to buffer");
+         ", which cannot be performed zero-copy");
   }
 
  private:
@@ -154,7 +154,7 @@ class Writer {
     return made;
   }
 
-  // Whether that rank combines the chunk.
+  // Whether `rank` combines the chunk.
   bool reduces(int rank, int chunk) const {
     for (const Queue& queue : plan_.ranks[static_cast<size_t>(rank)].queues) {
       for (const Operation& operation : queue.operations) {
@@ -176,7 +176,7 @@ class Writer {
   const bool by_one_kernel_;
 };
 
-// Whether another rank has a source in that buffer.
+// Whether another rank reads from that buffer.
 bool is_read(const Plan& plan, int rank, Buffer buffer) {
   for (int other = 0; other < plan.rank_count(); ++other) {
     if (other == rank) continue;
@@ -191,11 +191,11 @@ bool is_read(const Plan& plan, int rank, Buffer buffer) {
   return false;
 }
 
-BarrierQueue barrier(BarrierWay way, int peer, std::initializer_list<OpKind> operations) {
+BarrierQueue barrier(BarrierKind kind, int peer, std::initializer_list<OpKind> operations) {
   BarrierQueue queue;
-  queue.way = way;
+  queue.kind = kind;
   queue.peer = static_cast<uint8_t>(peer);
-  for (const OpKind kind : operations) queue.operations[queue.count++] = {kind};
+  for (const OpKind operation : operations) queue.operations[queue.count++] = {operation};
   return queue;
 }
 
@@ -235,19 +235,19 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
 CopyQueue sending_queue(int peer, bool beside_copy) {
   CopyQueue queue;
   if (beside_copy) {
-    queue.before = barrier(BarrierWay::kSend, peer, {OpKind::kSignal});
-    queue.after = barrier(BarrierWay::kSend, peer, {OpKind::kWait});
+    queue.before = barrier(BarrierKind::kSend, peer, {OpKind::kSignal});
+    queue.after = barrier(BarrierKind::kSend, peer, {OpKind::kWait});
   } else {
-    queue.before = barrier(BarrierWay::kSend, peer, {OpKind::kSignal, OpKind::kWait});
+    queue.before = barrier(BarrierKind::kSend, peer, {OpKind::kSignal, OpKind::kWait});
   }
   return queue;
 }
 
 CopyQueue receiving_queue(int peer, size_t bytes, bool by_kernel) {
   CopyQueue queue;
-  queue.before = barrier(BarrierWay::kReceive, peer, {OpKind::kWait});
+  queue.before = barrier(BarrierKind::kReceive, peer, {OpKind::kWait});
   queue.copies = {{peer, 0, 0, bytes}};
-  queue.after = barrier(BarrierWay::kReceive, peer, {OpKind::kSignal});
+  queue.after = barrier(BarrierKind::kReceive, peer, {OpKind::kSignal});
   queue.by_kernel = by_kernel;
   return queue;
 }

@@ -1,5 +1,5 @@
-// A plan of copies, and perhaps a reduce before them, in the form that it is enqueued in: for each queue of a rank,
-// what it signals and waits for, what it copies, and what it signals and waits for after that.
+// A plan of copies, perhaps with a reduce before them, in the form in which it is enqueued. Each queue of a rank has
+// signals and waits, then copies, then signals and waits again.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace plait {
 
-// From the input of a rank, or from its output after a reduce, to the output of the own one.
+// A copy from the input of a rank, or from its output after a reduce, to this rank's output.
 struct DeviceCopy {
   int from_rank = 0;
   size_t source_offset = 0;  // bytes
@@ -23,14 +23,14 @@ struct DeviceCopy {
 };
 
 struct CopyQueue {
-  BarrierQueue before, after;  // count 0: nothing
+  BarrierQueue before, after;  // count 0: none
   std::vector<DeviceCopy> copies;
-  bool by_kernel = false;  // else by a copy engine
+  bool by_kernel = false;  // false: by a copy engine
 };
 
 struct CopyQueues {
-  bool by_one_kernel = false;  // all are; else kernels only copy within one GPU
-  bool leaves_room = false;    // on the GPU, for a kernel beside it that may not wait for it
+  bool by_one_kernel = false;  // one kernel performs all copies; else kernels copy only within one GPU
+  bool leaves_room = false;    // the kernel leaves room on the GPU for a concurrent one, which must not wait for it
   std::vector<CopyQueue> queues;
 };
 
@@ -39,56 +39,55 @@ struct DeviceSource {
   size_t input_offset = 0;  // bytes
 };
 
-// What SMs combine out of the inputs of all ranks into the own output, between barriers of its own. All ranks have one,
-// or none has: barriers count by peer, so what a reduce signals has to come before what is signalled for copies, on
-// every rank.
+// A reduce of the inputs of all ranks into this rank's output by SMs, between its own barriers. Either all ranks have
+// one or none does: barriers count signals by peer, so on every rank the signals of a reduce have to come before those
+// of copies.
 struct DeviceReduce {
-  std::vector<CopyQueue> barriers;    // which copy nothing
+  std::vector<CopyQueue> barriers;    // without copies
   std::vector<DeviceSource> sources;  // in the order in which they are combined
   size_t output_offset = 0;           // bytes
   size_t elements = 0;
   int divisor = 0;  // 0: none
 };
 
-// What is performed for a call: the reduce first, where there is one, and then the copies, which then take from outputs
-// what other ranks have reduced.
+// What is performed for a call: a reduce if there is one, then the copies. After a reduce, copies read the outputs of
+// other ranks.
 struct CopyProgram : CopyQueues {
   Call call;
   std::optional<DeviceReduce> reduce;
-  // Not worth it where buffers of a rank begin between two vectors of 16 bytes; where the size of the allocation that
-  // its own block is copied from is no multiple of 64 KiB.
-  bool only_aligned = false, only_even = false;
-  bool in_place = true;         // right also where output and input are the same memory
+  bool only_aligned = false;    // only worth it if all buffers are 16-byte aligned
+  bool only_even = false;       // only worth it if a rank's own block is in an allocation of a multiple of 64 KiB
+  bool in_place = true;         // also right if output and input are the same memory
   bool input_is_read = false;   // by other ranks
   bool output_is_read = false;  // likewise
   size_t input_bytes = 0;       // of this rank
   size_t output_bytes = 0;
 };
 
-// Throws kInvalidPlan where a queue of `rank` is of another form, or reads anything but inputs, or writes anything but
-// its own output: a rank that gives up may go on with its copies, and spoils nothing but that. Outputs of others are
-// copied after a reduce only.
+// Throws kInvalidPlan if a queue of `rank` has another form, if it reads anything but inputs (or outputs, after a
+// reduce), or if it writes anything but this rank's output. The last rule is there because a rank that gives up may go
+// on with its copies, and then spoils nothing but its output.
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank);
-// The same for the first `count` elements of every block only.
+// The same for only the first `count` elements of every block.
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank, size_t count);
 
-// What a rank does for a message that goes straight from its input to `peer`, and for one that comes from there into
-// its output. Beside a copy of its own, a rank waits for its peer's after that.
+// A rank's queue for a zero-copy message to `peer`, and for one from `peer`. `beside_copy`: the sending rank receives
+// as well, and waits for its peer's copy only after its own.
 CopyQueue sending_queue(int peer, bool beside_copy);
 CopyQueue receiving_queue(int peer, size_t bytes, bool by_kernel);
 
-// Whether a copy leads to where its source lies.
+// Whether source and destination of a copy are the same memory.
 bool is_in_place(const DeviceCopy& copy, const std::byte* source, const std::byte* output);
 
 // A copy with addresses.
 struct PlacedCopy {
   std::byte* to = nullptr;
-  const std::byte* from = nullptr;  // of this rank, or mapped memory of another
+  const std::byte* from = nullptr;  // memory of this rank, or mapped memory of another
   uint64_t bytes = 0;
 };
 
-// Those of a queue, but for what lies where it is to go. sources[r]: what is copied from of rank r, as this rank's GPU
-// addresses it.
+// The copies of a queue, except those whose source and destination are the same. sources[r] is the buffer that is
+// copied from rank r, as this rank's GPU addresses it.
 std::vector<PlacedCopy> place(const CopyQueue& queue, std::span<const std::byte* const> sources, std::byte* output);
 
 }  // namespace plait

@@ -14,7 +14,7 @@ static_assert(kMostOfferingRanks >= kMostDeviceRanks);
 
 bool begins_at_vector(const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % kVectorBytes == 0; }
 
-// Whether SMs copy what the rank has for itself.
+// Whether SMs copy the rank's own block.
 bool copies_own_block(const CopyProgram& program, const void* input, const void* output) {
   const auto moves = [&](const DeviceCopy& copy) {
     return !is_in_place(copy, static_cast<const std::byte*>(input), static_cast<const std::byte*>(output));
@@ -26,11 +26,11 @@ bool copies_own_block(const CopyProgram& program, const void* input, const void*
 
 }  // namespace
 
-ZeroCopyCalls::ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& turn,
+ZeroCopyCalls::ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& lock,
                              const WaitLimits& limits)
     : rank_(state.rank()),
       buffers_(buffers),
-      lock_(turn),
+      lock_(lock),
       meetings_(state.offers(), state.rank(), ranks),
       ranks_(ranks),
       watch_(state, {}, limits) {}
@@ -47,28 +47,28 @@ bool ZeroCopyCalls::propose(const CopyProgram& program, const void* input, const
   call_.inputs[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(input);
   Proposal ours;
   Places places;
-  CopyEngineLockGuard turn(lock_);
+  CopyEngineLockGuard guard(lock_);
   ours.call = signature(program.call);
   ours.willing = willing && is_willing(program, input, output, stream, places);
   static_assert(sizeof(places) <= sizeof(ours.words) && std::is_trivially_copyable_v<Places>);
   std::memcpy(ours.words.data(), &places, sizeof(places));
-  turn.stays = meetings_.propose(ours);
-  if (!turn.stays) watch_.have_agreed(Meetings::Outcome::kNotTried);
-  return turn.stays;
+  guard.keeps = meetings_.propose(ours);
+  if (!guard.keeps) watch_.have_agreed(Meetings::Outcome::kNotTried);
+  return guard.keeps;
 }
 
 bool ZeroCopyCalls::meet(std::chrono::nanoseconds timeout) {
-  CopyEngineLockGuard turn(lock_);
+  CopyEngineLockGuard guard(lock_);
   const auto can = [&](std::span<const Proposal> proposals) { return find_buffers(*program_, proposals); };
-  turn.stays = meetings_.meet(captured_ ? std::max(timeout, kTimeoutInCapture) : timeout, can);
-  if (!turn.stays) watch_.have_agreed(Meetings::Outcome::kLate);
-  return turn.stays;
+  guard.keeps = meetings_.meet(captured_ ? std::max(timeout, kTimeoutInCapture) : timeout, can);
+  if (!guard.keeps) watch_.have_agreed(Meetings::Outcome::kLate);
+  return guard.keeps;
 }
 
 std::optional<ZeroCopyCall> ZeroCopyCalls::conclude() {
-  CopyEngineLockGuard turn(lock_);
-  turn.stays = watch_.have_agreed(meetings_.conclude(watch_.look("all ranks")));
-  if (!turn.stays) {
+  CopyEngineLockGuard guard(lock_);
+  guard.keeps = watch_.have_agreed(meetings_.conclude(watch_.look("all ranks")));
+  if (!guard.keeps) {
     call_ = {};
     return std::nullopt;
   }
@@ -83,25 +83,25 @@ bool ZeroCopyCalls::is_willing(const CopyProgram& program, const void* input, co
     return false;
   }
   if (program.only_aligned && !(begins_at_vector(input) && begins_at_vector(output))) {
-    watch_.note("buffers begin at no multiple of 16 bytes, where all SMs combine faster than a few");
+    watch_.note("buffers are not 16-byte aligned, and then all SMs combine faster than a few");
     return false;
   }
   if (program.input_is_read) {
     places.input = buffers_.place_of(input, program.input_bytes);
     if (!watch_.can_be_mapped(places.input)) return false;
   }
-  // Out of such an allocation, SMs and the engines of other GPUs together copy a fifth to a half more slowly than
-  // either alone (docs/benchmarks.md).
+  // From an allocation of another size, SMs and other GPUs' copy engines at the same time copy a fifth to a half more
+  // slowly than either alone (docs/benchmarks.md).
   const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
   if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
-    watch_.note("the size of the input's allocation is no multiple of 64 KiB, where kernels are faster");
+    watch_.note("the size of the input's allocation is no multiple of 64 KiB, and then kernels are faster");
     return false;
   }
   if (program.output_is_read) {
     places.output = buffers_.place_of(output, program.output_bytes);
     if (!watch_.can_be_mapped(places.output)) return false;
   }
-  return program.by_one_kernel || watch_.takes(lock_, stream);
+  return program.by_one_kernel || watch_.try_lock(lock_, stream);
 }
 
 bool ZeroCopyCalls::find_buffers(const CopyProgram& program, std::span<const Proposal> proposals) {

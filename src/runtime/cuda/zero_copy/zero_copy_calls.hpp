@@ -1,11 +1,11 @@
-// Calls whose data goes straight from the buffers of some ranks into those of others. All ranks agree on each such
-// call, on the host and before anyone enqueues anything: no rank can know alone where the buffers of the others lie.
+// Zero-copy calls. All ranks agree on each such call on the host, before any of them enqueues anything, because no rank
+// knows where the buffers of the others lie.
 //
-// A rank waits there for the others, but no longer than may be worth it; where one comes later, all of them perform the
-// call as if this were not there. So they do where some ranks share a process and others do not.
+// A rank waits for the others only as long as that may be worth it. If one comes later, all ranks perform the call in
+// the usual way. They also do that if some ranks share a process and others do not.
 //
 // A call takes three steps, so that one thread can drive several ranks: all of them take each step before any takes the
-// next one, and then none waits for another that its own thread has not come to.
+// next one, and so none waits for a rank whose step the thread has yet to take.
 #pragma once
 
 #include <chrono>
@@ -25,28 +25,31 @@ namespace plait {
 
 // What all ranks have agreed on for one call.
 struct ZeroCopyCall {
-  // By rank, where the buffers lie that this rank reads, as its GPU addresses them; null where it reads none.
+  // By rank, the buffers that this rank reads, as its GPU addresses them; null: it reads none.
   std::vector<const std::byte*> inputs, outputs;
   PeerBuffers::Use use;  // of these
-  // The number of this agreement, the same on all ranks. Ranks that replay graphs of different calls find out by it.
+  // The number of this agreement, the same on all ranks. It lets ranks notice that they replay graphs of different
+  // calls.
   uint64_t agreement = 0;
 };
 
 class ZeroCopyCalls {
  public:
-  ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& turn,
+  ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& lock,
                 const WaitLimits& limits);
 
-  // Tells the others of this rank's buffers; never waits. False: it is not to be tried, and the call is over here.
+  // Tells the others where this rank's buffers are; never waits. False: an agreement is not attempted, and the call is
+  // not zero-copy.
   bool propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream, bool willing);
-  // Waits for what they tell, for at most `timeout`. False, on all ranks: one came too late, and the call is over.
+  // Waits for the proposals of the others, for at most `timeout`. False on all ranks: one came too late, and the call
+  // is not zero-copy.
   bool meet(std::chrono::nanoseconds timeout);
-  // Nothing, on all ranks, where one cannot or is not willing. Else its copies follow, and where copy engines perform
-  // them the turn is this rank's. Throws what ended the communicator.
+  // None, on all ranks, if one cannot or is not willing. Otherwise the copies have to be enqueued next; if copy engines
+  // perform them, this rank holds the copy-engine lock. Throws the error that ended the communicator.
   std::optional<ZeroCopyCall> conclude();
 
  private:
-  // What others may read of a rank.
+  // The buffers of a rank that others may read.
   struct Places {
     BufferPlace input, output;
   };
@@ -61,7 +64,7 @@ class ZeroCopyCalls {
   Meetings meetings_;
   const int ranks_;
   AgreementWatch watch_;
-  // The call at hand.
+  // The current call.
   const CopyProgram* program_ = nullptr;
   bool captured_ = false;
   ZeroCopyCall call_;

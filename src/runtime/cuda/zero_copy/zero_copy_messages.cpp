@@ -13,14 +13,14 @@ namespace {
 
 using Kind = PeerMessage::Kind;
 
-// What the ends of a message tell each other.
+// What the two ends of a message tell each other.
 struct MessageOffer {
   uint64_t bytes = 0;
-  BufferPlace place;  // of what is sent
+  BufferPlace place;  // the sender's buffer
 };
 static_assert(sizeof(MessageOffer) <= sizeof(Proposal::words) && std::is_trivially_copyable_v<MessageOffer>);
 
-constexpr size_t kSender = 0, kReceiver = 1;  // in meetings about messages from one to the other
+constexpr size_t kSender = 0, kReceiver = 1;  // the two ends' numbers in an agreement
 
 MessageOffer offer_in(const Proposal& proposal) {
   MessageOffer offer;
@@ -38,11 +38,11 @@ bool is_one_each_way(std::span<const PeerMessage> messages, int rank) {
 
 }  // namespace
 
-ZeroCopyMessages::ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& turn,
+ZeroCopyMessages::ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& lock,
                                    const WaitLimits& limits)
     : rank_(state.rank()),
       buffers_(buffers),
-      lock_(turn),
+      lock_(lock),
       ranks_(ranks),
       watch_(state, {"a long message", "the other end", "between the two"}, limits) {
   for (int peer = 0; peer < ranks; ++peer) {
@@ -54,128 +54,132 @@ ZeroCopyMessages::ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuff
 bool ZeroCopyMessages::propose(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
                                cudaStream_t stream) {
   if (watch_.sharing() == ProcessSharing::kSome) return false;
-  ends_ = long_ones(messages, routes);
-  if (ends_.empty()) return false;
+  endpoints_ = long_messages(messages, routes);
+  if (endpoints_.empty()) return false;
   messages_ = messages;
   stream_ = stream;
   captured_ = is_captured(stream);
   const bool is_plain = is_one_each_way(messages, rank_);
-  if (!is_plain) watch_.note("an exchange has several of a kind, or some to the rank itself");
-  for (End& end : ends_) end.is_willing = is_plain;
+  if (!is_plain) watch_.note("an exchange has several sends or receives, or messages of the rank to itself");
+  for (Endpoint& endpoint : endpoints_) endpoint.is_willing = is_plain;
   use_ = {captured_, {}};
   round_ = {};
-  CopyEngineLockGuard turn(lock_);
+  CopyEngineLockGuard guard(lock_);
   begin_round();
-  turn.stays = true;
+  guard.keeps = true;
   return true;
 }
 
 void ZeroCopyMessages::begin_round() {
   const size_t first = round_.next;
   round_ = {first, first, std::chrono::steady_clock::now()};
-  while (round_.next < ends_.size() && ends_[round_.next].round == ends_[first].round) ++round_.next;
-  for (End& end : round()) propose(end);
+  while (round_.next < endpoints_.size() && endpoints_[round_.next].round == endpoints_[first].round) ++round_.next;
+  for (Endpoint& endpoint : round()) propose(endpoint);
 }
 
 bool ZeroCopyMessages::advance() {
-  CopyEngineLockGuard turn(lock_);
+  CopyEngineLockGuard guard(lock_);
   bool is_last = false;
   if (!round_.has_met) {
     meet();
     round_.has_met = true;
   } else {
-    hear();
-    is_last = round_.next == ends_.size();
+    conclude_round();
+    is_last = round_.next == endpoints_.size();
     if (!is_last) begin_round();
   }
-  turn.stays = true;
+  guard.keeps = true;
   return is_last;
 }
 
-std::optional<DirectExchange> ZeroCopyMessages::conclude() {
-  CopyEngineLockGuard turn(lock_);
-  PeerBuffers::Use use = std::move(use_);  // of what is agreed on, or not
-  if (std::none_of(ends_.begin(), ends_.end(), [](const End& end) { return end.is_agreed(); })) return std::nullopt;
-  DirectExchange exchange = agreed_copies();
+std::optional<ZeroCopyExchange> ZeroCopyMessages::conclude() {
+  CopyEngineLockGuard guard(lock_);
+  PeerBuffers::Use use = std::move(use_);  // released on return if nothing is agreed on
+  if (std::none_of(endpoints_.begin(), endpoints_.end(), [](const Endpoint& endpoint) { return endpoint.is_agreed(); }))
+    return std::nullopt;
+  ZeroCopyExchange exchange = agreed_copies();
   exchange.use = std::move(use);
-  turn.stays = exchange.has_lock;
+  guard.keeps = exchange.has_lock;
   return exchange;
 }
 
-std::vector<ZeroCopyMessages::End> ZeroCopyMessages::long_ones(std::span<const PeerMessage> messages,
-                                                               std::span<const MessageRoute> routes) {
-  std::vector<End> ends;  // by round
+std::vector<ZeroCopyMessages::Endpoint> ZeroCopyMessages::long_messages(std::span<const PeerMessage> messages,
+                                                                        std::span<const MessageRoute> routes) {
+  std::vector<Endpoint> endpoints;  // by round
   std::map<const Meetings*, int> rounds;
   for (size_t m = 0; m < messages.size(); ++m) {
     const PeerMessage& message = messages[m];
-    if (!routes[m].direct || message.peer == rank_) continue;
-    End& end = ends.emplace_back();
-    end.message = &message;
-    end.route = &routes[m];
-    end.meetings = &(message.kind == Kind::kSend ? sends_ : receives_)[static_cast<size_t>(message.peer)];
-    end.round = rounds[end.meetings]++;
+    if (!routes[m].zero_copy || message.peer == rank_) continue;
+    Endpoint& endpoint = endpoints.emplace_back();
+    endpoint.message = &message;
+    endpoint.route = &routes[m];
+    endpoint.meetings = &(message.kind == Kind::kSend ? sends_ : receives_)[static_cast<size_t>(message.peer)];
+    endpoint.round = rounds[endpoint.meetings]++;
   }
-  std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.round < b.round; });
-  return ends;
+  std::stable_sort(endpoints.begin(), endpoints.end(),
+                   [](const Endpoint& a, const Endpoint& b) { return a.round < b.round; });
+  return endpoints;
 }
 
-// Who is not willing has no timeout, so that the meeting is over for both at once, and both leave out some.
+// A rank that is not willing does not wait, so that the attempt ends for both ranks at once, and both skip some
+// attempts after it.
 void ZeroCopyMessages::meet() {
   using Clock = std::chrono::steady_clock;
-  for (End& end : round()) {
-    if (end.stage != End::Stage::kProposed) continue;
+  for (Endpoint& endpoint : round()) {
+    if (endpoint.stage != Endpoint::Stage::kProposed) continue;
     std::chrono::nanoseconds timeout{0};
-    if (end.is_willing) timeout = captured_ ? std::max(end.route->timeout, kTimeoutInCapture) : end.route->timeout;
+    if (endpoint.is_willing)
+      timeout = captured_ ? std::max(endpoint.route->timeout, kTimeoutInCapture) : endpoint.route->timeout;
     timeout = std::max(timeout - (Clock::now() - round_.begin), std::chrono::nanoseconds(0));
-    const auto can = [&](std::span<const Proposal> proposals) { return can_do(end, proposals); };
-    if (end.meetings->meet(timeout, can)) {
-      end.stage = End::Stage::kMet;
-    } else if (end.is_willing) {
+    const auto can = [&](std::span<const Proposal> proposals) { return can_do(endpoint, proposals); };
+    if (endpoint.meetings->meet(timeout, can)) {
+      endpoint.stage = Endpoint::Stage::kMet;
+    } else if (endpoint.is_willing) {
       watch_.have_agreed(Meetings::Outcome::kLate);
     }
   }
 }
 
-// What the others say who have met.
-void ZeroCopyMessages::hear() {
-  for (End& end : round()) {
-    if (end.stage != End::Stage::kMet) continue;
-    const auto look = watch_.look(join("rank ", end.message->peer));
-    if (watch_.have_agreed(end.meetings->conclude(look))) end.stage = End::Stage::kAgreed;
+// Concludes the agreements in which both ends have come.
+void ZeroCopyMessages::conclude_round() {
+  for (Endpoint& endpoint : round()) {
+    if (endpoint.stage != Endpoint::Stage::kMet) continue;
+    const auto look = watch_.look(join("rank ", endpoint.message->peer));
+    if (watch_.have_agreed(endpoint.meetings->conclude(look))) endpoint.stage = Endpoint::Stage::kAgreed;
   }
 }
 
-void ZeroCopyMessages::propose(End& end) {
-  if (!end.meetings->begin_call(captured_)) return;
+void ZeroCopyMessages::propose(Endpoint& endpoint) {
+  if (!endpoint.meetings->begin_call(captured_)) return;
   MessageOffer offer;
-  offer.bytes = end.message->bytes();
-  end.is_willing = end.is_willing && can_be_willing(end, offer.place);
+  offer.bytes = endpoint.message->bytes();
+  endpoint.is_willing = endpoint.is_willing && find_out_willing(endpoint, offer.place);
   Proposal ours;
-  ours.willing = end.is_willing;
+  ours.willing = endpoint.is_willing;
   std::memcpy(ours.words.data(), &offer, sizeof(offer));
-  if (end.meetings->propose(ours)) end.stage = End::Stage::kProposed;
+  if (endpoint.meetings->propose(ours)) endpoint.stage = Endpoint::Stage::kProposed;
 }
 
-bool ZeroCopyMessages::can_be_willing(const End& end, BufferPlace& place) {
-  if (end.message->kind == Kind::kSend) {
-    place = buffers_.place_of(end.message->buffer, end.message->bytes());
+bool ZeroCopyMessages::find_out_willing(const Endpoint& endpoint, BufferPlace& place) {
+  if (endpoint.message->kind == Kind::kSend) {
+    place = buffers_.place_of(endpoint.message->buffer, endpoint.message->bytes());
     return watch_.can_be_mapped(place);
   }
-  return engine(end) != Engine::kCopy || watch_.takes(lock_, stream_);
+  return engine(endpoint) != Engine::kCopy || watch_.try_lock(lock_, stream_);
 }
 
-// What ranks of one process capture, copy engines cannot carry (AgreementWatch::takes()). Between two GPUs inboxes are
-// as fast as SMs then.
-Engine ZeroCopyMessages::engine(const End& end) const {
-  return captured_ && watch_.sharing() == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm : *end.route->direct;
+// Copy engines cannot carry what ranks of one process capture (AgreementWatch::try_lock()), so SMs do. But with two
+// ranks FIFOs are as fast as SMs.
+Engine ZeroCopyMessages::engine(const Endpoint& endpoint) const {
+  return captured_ && watch_.sharing() == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm : *endpoint.route->zero_copy;
 }
 
-bool ZeroCopyMessages::can_do(End& end, std::span<const Proposal> proposals) {
+bool ZeroCopyMessages::can_do(Endpoint& endpoint, std::span<const Proposal> proposals) {
   const MessageOffer send = offer_in(proposals[kSender]), receive = offer_in(proposals[kReceiver]);
-  if (send.bytes != receive.bytes) return false;  // which kernels report
-  if (end.message->kind == Kind::kSend) return true;
+  if (send.bytes != receive.bytes) return false;  // the kernels will report it
+  if (endpoint.message->kind == Kind::kSend) return true;
   try {
-    end.source = buffers_.map(end.message->peer, send.place, use_);
+    endpoint.source = buffers_.map(endpoint.message->peer, send.place, use_);
     return true;
   } catch (const std::exception& error) {
     watch_.note(error.what());
@@ -183,29 +187,33 @@ bool ZeroCopyMessages::can_do(End& end, std::span<const Proposal> proposals) {
   }
 }
 
-DirectExchange ZeroCopyMessages::agreed_copies() const {
-  DirectExchange exchange;
+ZeroCopyExchange ZeroCopyMessages::agreed_copies() const {
+  ZeroCopyExchange exchange;
   exchange.inputs.assign(static_cast<size_t>(ranks_), nullptr);
-  const auto is_received = [](const End& end) { return end.is_agreed() && end.message->kind == Kind::kReceive; };
-  const bool receives = std::any_of(ends_.begin(), ends_.end(), is_received);
-  for (const End& end : ends_) {
-    if (!end.is_agreed()) continue;
-    const PeerMessage& message = *end.message;
-    exchange.agreements.push_back(end.meetings->agreement());
+  const auto is_received = [](const Endpoint& endpoint) {
+    return endpoint.is_agreed() && endpoint.message->kind == Kind::kReceive;
+  };
+  const bool receives = std::any_of(endpoints_.begin(), endpoints_.end(), is_received);
+  for (const Endpoint& endpoint : endpoints_) {
+    if (!endpoint.is_agreed()) continue;
+    const PeerMessage& message = *endpoint.message;
+    exchange.agreements.push_back(endpoint.meetings->agreement());
     if (message.kind == Kind::kSend) {
       exchange.copies.queues.push_back(sending_queue(message.peer, receives));
       continue;
     }
-    const bool by_kernel = engine(end) == Engine::kSm;
+    const bool by_kernel = engine(endpoint) == Engine::kSm;
     exchange.copies.by_one_kernel = by_kernel;
     exchange.has_lock = !by_kernel;
     exchange.copies.queues.push_back(receiving_queue(message.peer, message.bytes(), by_kernel));
-    exchange.inputs[static_cast<size_t>(message.peer)] = end.source;
+    exchange.inputs[static_cast<size_t>(message.peer)] = endpoint.source;
     exchange.output = static_cast<std::byte*>(message.buffer);
   }
   for (const PeerMessage& message : messages_) {
-    const auto goes_straight = [&](const End& end) { return end.message == &message && end.is_agreed(); };
-    if (std::none_of(ends_.begin(), ends_.end(), goes_straight)) exchange.rest.push_back(message);
+    const auto is_zero_copy = [&](const Endpoint& endpoint) {
+      return endpoint.message == &message && endpoint.is_agreed();
+    };
+    if (std::none_of(endpoints_.begin(), endpoints_.end(), is_zero_copy)) exchange.rest.push_back(message);
   }
   exchange.copies.leaves_room = !exchange.rest.empty();
   return exchange;

@@ -1,8 +1,9 @@
-// Long messages that their receiver copies straight out of the sender's buffer. Both ends agree on each on the host, as
-// all ranks do on a call (zero_copy_calls.hpp); where they do not, it goes through the inbox as any other.
+// Zero-copy messages: long ones that the receiver copies out of the sender's buffer. Both ends agree on each message on
+// the host, as all ranks do on a call (zero_copy_calls.hpp). If they do not agree, it goes through the FIFO.
 //
-// Only where a rank has one message each way at most in an exchange, and none to itself. Several are carried by inboxes
-// as fast, and of those that are in one exchange none may wait for another: others may depend on any of them.
+// A message is zero-copy only if each rank has at most one send and one receive in the exchange, and none to itself.
+// FIFOs carry several messages as fast. Besides, no message of an exchange may wait for another one, because other
+// ranks may depend on any of them.
 #pragma once
 
 #include <chrono>
@@ -21,72 +22,72 @@
 
 namespace plait {
 
-// How a message may go, by its size alone, so that both ends have the same in mind.
+// How a message may be sent. It follows from the size alone, so that both ends decide alike.
 struct MessageRoute {
-  std::optional<Engine> direct;        // that copies; none: through the inbox
-  std::chrono::nanoseconds timeout{};  // with the other end
+  std::optional<Engine> zero_copy;     // the engine that copies; none: through the FIFO
+  std::chrono::nanoseconds timeout{};  // for the agreement with the other end
 };
 
-// What is performed straight from buffer to buffer, of the messages of one exchange.
-struct DirectExchange {
+// The zero-copy messages of an exchange, as copies.
+struct ZeroCopyExchange {
   CopyQueues copies;
   std::vector<uint64_t> agreements;      // by queue
   std::vector<const std::byte*> inputs;  // by rank, as this rank's GPU addresses them
   PeerBuffers::Use use;                  // of these
   std::byte* output = nullptr;
-  bool has_lock = false;          // copy engines copy, for which this rank has taken its turn
-  std::vector<PeerMessage> rest;  // that inboxes carry, beside it
+  bool has_lock = false;          // copy engines copy, and this rank holds the copy-engine lock
+  std::vector<PeerMessage> rest;  // messages that go through FIFOs at the same time
 };
 
 class ZeroCopyMessages {
  public:
-  ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& turn,
+  ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& lock,
                    const WaitLimits& limits);
 
-  // routes[m]: of messages[m]; both stay where they are until all is agreed on. False: inboxes carry all of them. Never
-  // waits.
+  // routes[m] belongs to messages[m]; both must stay valid until the agreement is over. False: all messages go through
+  // FIFOs. Never waits.
   bool propose(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes, cudaStream_t stream);
-  // The next step of what was proposed, like those of calls (zero_copy_calls.hpp): none waits for a rank that has taken
-  // as many. True: that was the last one. Throws what ended the communicator.
+  // Takes the next step of the agreement, as for calls (zero_copy_calls.hpp): it does not wait for a rank that has
+  // taken as many steps. True: that was the last one. Throws the error that ended the communicator.
   bool advance();
-  // After that. Nothing where inboxes carry all messages; else the copies follow.
-  std::optional<DirectExchange> conclude();
+  // After the last step. None if all messages go through FIFOs; otherwise the copies have to be enqueued next.
+  std::optional<ZeroCopyExchange> conclude();
 
  private:
-  // A long message, and how far its ends have come with it.
-  struct End {
-    enum class Stage { kApart, kProposed, kMet, kAgreed };
+  // This rank's end of a long message, and how far the agreement on it has come.
+  struct Endpoint {
+    enum class Stage { kNotProposed, kProposed, kMet, kAgreed };
     const PeerMessage* message = nullptr;
     const MessageRoute* route = nullptr;
     Meetings* meetings = nullptr;
     int round = 0;
-    const std::byte* source = nullptr;  // the sender's buffer, of receives
+    const std::byte* source = nullptr;  // of a receive: the sender's buffer
     bool is_willing = false;
-    Stage stage = Stage::kApart;
+    Stage stage = Stage::kNotProposed;
 
     bool is_agreed() const { return stage == Stage::kAgreed; }
   };
 
-  // Long messages of which each has another meeting: the n-th of each kind with each peer is in the n-th round. Those
-  // of a round meet at once, lest ranks wait in a circle, and as both ends count alike, both are in a round at one
-  // step.
+  // Long messages whose agreements proceed together: the n-th send to each peer and the n-th receive from each. A rank
+  // takes each step for all of them before it waits for one, so that ranks do not wait in a circle. Both ends count
+  // alike, so a message is in the same round at both.
   struct Round {
-    size_t first = 0, next = 0;  // of ends_
+    size_t first = 0, next = 0;  // indexes into endpoints_
     std::chrono::steady_clock::time_point begin;
     bool has_met = false;
   };
 
-  std::vector<End> long_ones(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
-  std::span<End> round() { return std::span(ends_).subspan(round_.first, round_.next - round_.first); }
+  std::vector<Endpoint> long_messages(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
+  std::span<Endpoint> round() { return std::span(endpoints_).subspan(round_.first, round_.next - round_.first); }
   void begin_round();
   void meet();
-  void hear();
-  void propose(End& end);
-  bool can_be_willing(const End& end, BufferPlace& place);
-  Engine engine(const End& end) const;
-  bool can_do(End& end, std::span<const Proposal> proposals);
-  // What the ends have agreed on, as copies.
-  DirectExchange agreed_copies() const;
+  void conclude_round();
+  void propose(Endpoint& endpoint);
+  bool find_out_willing(const Endpoint& endpoint, BufferPlace& place);
+  Engine engine(const Endpoint& endpoint) const;
+  bool can_do(Endpoint& endpoint, std::span<const Proposal> proposals);
+  // The messages that were agreed on, as copies.
+  ZeroCopyExchange agreed_copies() const;
 
   const int rank_;
   PeerBuffers& buffers_;
@@ -94,11 +95,11 @@ class ZeroCopyMessages {
   const int ranks_;
   std::vector<Meetings> receives_, sends_;  // by peer
   AgreementWatch watch_;
-  // The exchange at hand.
+  // The current exchange.
   std::span<const PeerMessage> messages_;
   cudaStream_t stream_ = nullptr;
   bool captured_ = false;
-  std::vector<End> ends_;  // of long messages
+  std::vector<Endpoint> endpoints_;  // by round
   PeerBuffers::Use use_;
   Round round_;
 };

@@ -1,4 +1,4 @@
-// From programs of copies to launches of one kernel: which copies, and how many CTAs.
+// Launches of copies between two barriers: which copies they have, and how many CTAs.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -15,8 +15,8 @@ struct Made {
   BarrierCopyGrid grid;
 };
 
-// Rank 0's launch. Buffers are addresses that nobody touches.
-Made make(Collective collective, int ranks, size_t count, int processors, bool in_place = false) {
+// Rank 0's launch. Nobody accesses the buffers.
+Made make(Collective collective, int ranks, size_t count, int sm_count, bool in_place = false) {
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = ranks;
@@ -31,11 +31,11 @@ Made make(Collective collective, int ranks, size_t count, int processors, bool i
   }
   Made made;
   const std::vector<uint64_t> agreements(program.queues.size(), 1);
-  made.grid = prepare_copies(program, agreements, inputs, output, processors, made.launch);
+  made.grid = prepare_copies(program, agreements, inputs, output, sm_count, made.launch);
   return made;
 }
 
-TEST(BarrierCopies, ALongMessageKeepsFewSmsBusyAndAShortOneFewer) {
+TEST(BarrierCopies, LongMessagesKeepFewSmsBusyAndShortOnesFewer) {
   for (const int ranks : {2, 4, 16}) {
     const Made longer = make(Collective::kAllGather, ranks, size_t{64} << 20, 132);
     EXPECT_EQ(longer.launch.count, static_cast<unsigned>(ranks));
@@ -48,28 +48,28 @@ TEST(BarrierCopies, ALongMessageKeepsFewSmsBusyAndAShortOneFewer) {
   }
 }
 
-// As where many ranks share a GPU: CTAs that others wait for must find room.
-TEST(BarrierCopies, TakeNoMoreCtasThanThereAreSms) {
-  for (const int processors : {1, 3, 8, 20}) {
+// For many ranks that share a GPU: CTAs that others wait for must have room.
+TEST(BarrierCopies, UseNoMoreCtasThanThereAreSms) {
+  for (const int sm_count : {1, 3, 8, 20}) {
     for (const int ranks : {2, 7, 16}) {
-      const BarrierCopyGrid grid = make(Collective::kAllToAll, ranks, size_t{1} << 20, processors).grid;
+      const BarrierCopyGrid grid = make(Collective::kAllToAll, ranks, size_t{1} << 20, sm_count).grid;
       EXPECT_GE(grid.ctas, 1u);
       EXPECT_GE(grid.rows, 1u);
-      EXPECT_LE(grid.ctas * grid.rows, static_cast<unsigned>(processors)) << ranks << " ranks";
+      EXPECT_LE(grid.ctas * grid.rows, static_cast<unsigned>(sm_count)) << ranks << " ranks";
     }
   }
 }
 
-TEST(BarrierCopies, WhoOnlyGivesHasABarrierOfItsOwn) {
+TEST(BarrierCopies, ARankThatOnlySendsHasBarriers) {
   const Made made = make(Collective::kBroadcast, 3, 1000, 132, true);
-  EXPECT_EQ(made.launch.count, 0u);  // its own message lies where it is to go
+  EXPECT_EQ(made.launch.count, 0u);  // in place, its own message needs no copy
   EXPECT_EQ(made.launch.queues, 2u);
   EXPECT_EQ(made.grid.ctas * made.grid.rows, 1u);
   EXPECT_NE(made.launch.before[0].peer, made.launch.before[1].peer);
   for (const int queue : {0, 1}) EXPECT_EQ(made.launch.before[queue].peer, made.launch.after[queue].peer);
 }
 
-TEST(BarrierCopies, ARankAloneInPlaceHasNothingToDo) {
+TEST(BarrierCopies, ASingleRankInPlaceHasNothingToDo) {
   EXPECT_EQ(make(Collective::kAllGather, 1, 1000, 132, true).grid.ctas, 0u);
   EXPECT_EQ(make(Collective::kAllGather, 1, 1000, 132).grid.ctas, 1u);
 }

@@ -1,4 +1,4 @@
-// Which plans are no programs of copies, and why.
+// Plans that cannot become programs of copies, and why.
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithm.hpp"
@@ -24,12 +24,12 @@ std::string objection_to(Plan plan, int rank, const std::vector<std::string>& pa
   const VerifiedPlan verified = verify(std::move(plan));
   const Call call{verified.plan().collective, DataType::kFloat32, ReduceOp::kSum, 0, kCount};
   const test::Outcome outcome = test::outcome_of([&](int) { make_copy_program(verified, call, rank); }, 0);
-  std::vector<std::string> all = {join("on rank ", rank, ", which is not performed straight from buffer to buffer")};
+  std::vector<std::string> all = {join("on rank ", rank, ", which cannot be performed zero-copy")};
   all.insert(all.end(), parts.begin(), parts.end());
   return test::objection(outcome, ErrorCode::kInvalidPlan, all);
 }
 
-TEST(CopyProgramRefusals, PlansOfOtherFormsAreRefused) {
+TEST(CopyProgramRefusals, PlansOfOtherForms) {
   AlgorithmArguments push = all_gather_of(3, Engine::kSm, Access::kStaged);
   EXPECT_EQ(objection_to(make_plan("flat(store)", push), 0, {"plan flat(store)", "a reduce of several places"}), "");
   push.collective = Collective::kAllReduce;
@@ -41,7 +41,7 @@ TEST(CopyProgramRefusals, PlansOfOtherFormsAreRefused) {
             "");
 }
 
-// A broadcast from rank 0 over `ranks` ranks, in which rank 1 has a queue of copies to be given its operations.
+// A broadcast from rank 0 over `ranks` ranks. Tests add operations to rank 1's queue of copies.
 class Pulling {
  public:
   explicit Pulling(int ranks = 2, int chunks = 2, Engine engine = Engine::kCopy)
@@ -95,7 +95,7 @@ TEST(CopyProgramRefusals, AQueueCopiesOnce) {
   EXPECT_EQ(objection_to(apart.finish(), 1, {"copies again after it has signalled or waited"}), "");
 }
 
-TEST(CopyProgramRefusals, AQueueDealsWithOneRankInFewSteps) {
+TEST(CopyProgramRefusals, AQueueDealsWithOneRankInFewOperations) {
   Pulling several(3);
   several.tell(0, 1);
   several.tell(1, 2);  // and only then copies
@@ -117,8 +117,8 @@ TEST(CopyProgramRefusals, AQueueDealsWithOneRankInFewSteps) {
   }
 }
 
-// By one kernel all queues or none, and no more copies than the kernel has places for.
-TEST(CopyProgramRefusals, SmsCopyBetweenRanksOnlyWhereNoCopyEngineDoes) {
+// One kernel performs all queues or none, and has room for a limited number of copies.
+TEST(CopyProgramRefusals, SmsDoNotCopyBetweenRanksBesideCopyEngines) {
   Pulling mixed(2, 1);
   mixed.queues.push_back(mixed.builder().add_queue(1, Engine::kSm));
   mixed.tell(0, 2);
@@ -136,7 +136,7 @@ TEST(CopyProgramRefusals, SmsCopyBetweenRanksOnlyWhereNoCopyEngineDoes) {
   }
 }
 
-// A rank that gives up may go on with its copies, which then must read nothing that was never finished.
+// A rank that gives up may go on with its copies, so they must not read data that may never be finished.
 TEST(CopyProgramRefusals, OnlyInputsAreCopied) {
   Pulling onward(3, 1);
   onward.tell(0, 1);

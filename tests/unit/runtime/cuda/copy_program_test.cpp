@@ -1,4 +1,4 @@
-// Programs of copies and barriers, performed on the host: what ends up where, and that nobody waits for ever.
+// Programs of copies and barriers, performed on the host: their results are right, and no rank waits for ever.
 #include "runtime/cuda/zero_copy/copy_program.hpp"
 
 #include <gtest/gtest.h>
@@ -55,9 +55,9 @@ Call random_call(Random& random, Collective collective, int ranks) {
   return call;
 }
 
-// ---- What a call demands, told without a plan.
+// ---- What a call requires, computed without a plan.
 
-// Blocks of `count` elements that a rank's input and its output hold.
+// How many blocks of `count` elements a rank's input and its output hold.
 size_t input_blocks(const Call& call, int ranks, int rank) {
   if (!has_input(call, rank)) return 0;
   const bool one_for_each = call.collective == Collective::kScatter || call.collective == Collective::kAllToAll;
@@ -74,7 +74,7 @@ struct Block {
   size_t index = 0;
 };
 
-// Which block of whose input has to be block `index` of the output of `rank`.
+// The rank and the block of its input that block `index` of the output of `rank` has to be.
 Block origin(const Call& call, int rank, size_t index) {
   switch (call.collective) {
     case Collective::kBroadcast:
@@ -132,7 +132,7 @@ void for_random_calls(const std::function<void(Random&, const Programs&)>& body)
   }
 }
 
-TEST(CopyProgram, OutputsAreWhatTheCollectiveDemands) {
+TEST(CopyProgram, OutputsAreThoseOfTheCollective) {
   for_random_calls([](Random& random, const Programs& programs) {
     const std::vector<Bytes> inputs = random_inputs(random, programs.call, programs.ranks);
     for (int rank = 0; rank < programs.ranks; ++rank) {
@@ -157,8 +157,8 @@ TEST(CopyProgram, OutputsAreWhatTheCollectiveDemands) {
   });
 }
 
-// Where a rank's own block lies where it belongs, its copy is left out (Copier does), so no rank disturbs another.
-TEST(CopyProgram, InPlaceNothingThatOthersReadIsWritten) {
+// If a rank's own block is in place, Copier skips its copy, so no rank disturbs another.
+TEST(CopyProgram, InPlaceCopiesDoNotOverwriteWhatOthersRead) {
   for_random_calls([](Random& random, const Programs& programs) {
     const Call& call = programs.call;
     for (const CopyProgram& program : programs.of) {
@@ -200,21 +200,21 @@ TEST(CopyProgram, InPlaceNothingThatOthersReadIsWritten) {
   });
 }
 
-TEST(CopyProgram, WhatARankHasForItselfWaitsForNobodyAndIsLeftToAKernel) {
+TEST(CopyProgram, AKernelCopiesTheOwnBlockWithoutWaiting) {
   for_random_calls([](Random&, const Programs& programs) {
-    std::set<int> given_by;
+    std::set<int> senders;
     for (int rank = 0; rank < programs.ranks; ++rank) {
       for (const CopyQueue& queue : programs.of[static_cast<size_t>(rank)].queues) {
         EXPECT_EQ(queue.by_kernel, queue.before.count == 0);
         EXPECT_TRUE(!queue.by_kernel || queue.after.count == 0);
         for (const DeviceCopy& copy : queue.copies) {
           EXPECT_EQ(copy.from_rank, queue.by_kernel ? rank : queue.before.peer);
-          if (copy.from_rank != rank) given_by.insert(copy.from_rank);
+          if (copy.from_rank != rank) senders.insert(copy.from_rank);
         }
       }
     }
     for (int rank = 0; rank < programs.ranks && programs.call.count > 0; ++rank) {
-      EXPECT_EQ(programs.of[static_cast<size_t>(rank)].input_is_read, given_by.contains(rank)) << "rank " << rank;
+      EXPECT_EQ(programs.of[static_cast<size_t>(rank)].input_is_read, senders.contains(rank)) << "rank " << rank;
     }
   });
 }
@@ -222,14 +222,14 @@ TEST(CopyProgram, WhatARankHasForItselfWaitsForNobodyAndIsLeftToAKernel) {
 // ---- Barriers.
 
 // Ranks that perform the programs of one call after the other as Copier enqueues them: the barriers before the copies,
-// all queues at once; the copies; the barriers after them. Told to go on, a rank does what it can without waiting.
+// for all queues at once; the copies; the barriers after them. advance() lets a rank do what it can without waiting.
 class Machine {
  public:
-  explicit Machine(int ranks) : ranks_(static_cast<size_t>(ranks)), progress_(ranks_), words_(ranks_) {
-    for (auto* counters : {&sent_, &awaited_, &words_}) counters->assign(ranks_, std::vector<uint64_t>(ranks_, 0));
+  explicit Machine(int ranks) : ranks_(static_cast<size_t>(ranks)), progress_(ranks_), flags_(ranks_) {
+    for (auto* counters : {&sent_, &awaited_, &flags_}) counters->assign(ranks_, std::vector<uint64_t>(ranks_, 0));
   }
 
-  // False: it did nothing, for it waits or has done all calls.
+  // False: it did nothing, because it waits or has done all calls.
   bool advance(size_t rank, const std::vector<Programs>& calls) {
     Progress& own = progress_[rank];
     if (own.call == calls.size()) return false;
@@ -259,7 +259,7 @@ class Machine {
                        [&](const Progress& progress) { return progress.call == calls.size(); });
   }
 
-  // Every signal was awaited: as many as came.
+  // Every signal was awaited.
   void expect_nothing_left() const {
     for (size_t a = 0; a < ranks_; ++a) {
       for (size_t b = 0; b < ranks_; ++b) EXPECT_EQ(sent_[a][b], awaited_[b][a]) << "rank " << a << " to " << b;
@@ -274,12 +274,12 @@ class Machine {
     std::vector<int> next;  // by queue
   };
 
-  // As in barrier_kernel.cu.
+  // As in barrier.cuh.
   struct Barrier {
     void reduce(const BarrierOperation&) const { ADD_FAILURE() << "a barrier moves no data"; }
-    void signal(const BarrierOperation&) const { at.words_[peer][rank] = ++at.sent_[rank][peer]; }
+    void signal(const BarrierOperation&) const { at.flags_[peer][rank] = ++at.sent_[rank][peer]; }
     bool wait(const BarrierOperation&) const {
-      if (at.words_[rank][peer] <= at.awaited_[rank][peer]) return false;
+      if (at.flags_[rank][peer] <= at.awaited_[rank][peer]) return false;
       ++at.awaited_[rank][peer];
       return true;
     }
@@ -292,7 +292,7 @@ class Machine {
     progress.next.clear();
   }
 
-  // Whoever gives is in the same call: its buffer is neither unfinished nor taken back.
+  // The rank that is read is in the same call: its buffer is ready, and still belongs to the call.
   void expect_input(const CopyQueue& queue, size_t rank) const {
     for (const DeviceCopy& copy : queue.copies) {
       EXPECT_EQ(progress_[static_cast<size_t>(copy.from_rank)].call, progress_[rank].call)
@@ -302,11 +302,11 @@ class Machine {
 
   const size_t ranks_;
   std::vector<Progress> progress_;
-  std::vector<std::vector<uint64_t>> sent_, awaited_, words_;  // [rank][peer]; words: [at][from]
+  std::vector<std::vector<uint64_t>> sent_, awaited_, flags_;  // [rank][peer]; words: [at][from]
 };
 
-// In whatever order ranks go on, and also where each goes as far as it can before another does anything.
-TEST(CopyProgram, BarriersNeverBlockEachOtherAndKeepGiversInTheCall) {
+// Ranks advance in any order. In some runs, each goes as far as it can before another does anything.
+TEST(CopyProgram, BarriersNeverDeadlockAndKeepSendersInTheCall) {
   Random random(test::run_seed());
   for (int ranks = 1; ranks <= 5; ++ranks) {
     for (int round = 0; round < 20; ++round) {
@@ -334,7 +334,7 @@ TEST(CopyProgram, BarriersNeverBlockEachOtherAndKeepGiversInTheCall) {
   }
 }
 
-// A barrier counts by peer, and a launch has room for one queue a peer.
+// A barrier counts signals by peer, and a launch has room for one queue per peer.
 TEST(CopyProgram, BarriersHaveOneQueueForEachPeer) {
   for (const Collective collective : kCollectives) {
     for (const int ranks : {2, 5, kMostDeviceRanks}) {
@@ -359,7 +359,7 @@ std::string kinds(const BarrierQueue& queue) {
   return text;
 }
 
-TEST(CopyProgram, WhatIsSignalledAndAwaitedIsSplitAtTheCopies) {
+TEST(CopyProgram, SignalsAndWaitsAreSplitAtTheCopies) {
   const auto first_queue = [](Collective collective, int rank) {
     return Programs({collective, DataType::kFloat32, ReduceOp::kSum, 0, 100}, 2)
         .of[static_cast<size_t>(rank)]
@@ -368,18 +368,18 @@ TEST(CopyProgram, WhatIsSignalledAndAwaitedIsSplitAtTheCopies) {
   const CopyQueue both = first_queue(Collective::kAllGather, 1);
   EXPECT_EQ(kinds(both.before), "signal wait");
   EXPECT_EQ(kinds(both.after), "signal wait");
-  const CopyQueue gives = first_queue(Collective::kBroadcast, 0), takes = first_queue(Collective::kBroadcast, 1);
-  EXPECT_EQ(kinds(gives.before), "signal");  // what it copies in other queues waits for nobody
-  EXPECT_EQ(kinds(gives.after), "wait");
-  EXPECT_TRUE(gives.copies.empty());
-  EXPECT_EQ(kinds(takes.before), "wait");
-  EXPECT_EQ(takes.copies.size(), 1u);
-  EXPECT_EQ(kinds(takes.after), "signal");
+  const CopyQueue sends = first_queue(Collective::kBroadcast, 0), receives = first_queue(Collective::kBroadcast, 1);
+  EXPECT_EQ(kinds(sends.before), "signal");  // copies in other queues wait for no rank
+  EXPECT_EQ(kinds(sends.after), "wait");
+  EXPECT_TRUE(sends.copies.empty());
+  EXPECT_EQ(kinds(receives.before), "wait");
+  EXPECT_EQ(receives.copies.size(), 1u);
+  EXPECT_EQ(kinds(receives.after), "signal");
 }
 
 // ---- Reduces.
 
-// Each rank combines its chunk of all inputs, in the order of the ranks, with a barrier for every other one.
+// Each rank combines its chunk of all inputs in rank order, with a barrier for every other rank.
 void expect_reduce(const Programs& programs, int rank, size_t first_element, size_t elements, const char* after) {
   const CopyProgram& program = programs.of[static_cast<size_t>(rank)];
   ASSERT_TRUE(program.reduce);
@@ -422,7 +422,7 @@ TEST(CopyProgram, ReduceScatterIsAReduce) {
   }
 }
 
-TEST(CopyProgram, AllReduceIsAReduceThatAllOthersCopy) {
+TEST(CopyProgram, AllReduceIsAReduceAndCopies) {
   for (const int ranks : {2, 3, kMostDeviceRanks}) {
     const size_t each = 512;
     const size_t count = each * static_cast<size_t>(ranks) - 5;  // the last chunk is shorter
@@ -438,7 +438,7 @@ TEST(CopyProgram, AllReduceIsAReduceThatAllOthersCopy) {
       ASSERT_EQ(program.queues.size(), static_cast<size_t>(ranks - 1));
       for (size_t l = 0; l < program.queues.size(); ++l) {
         const CopyQueue& queue = program.queues[l];
-        const int owner = (rank + 1 + static_cast<int>(l)) % ranks;  // so that no two ranks begin with one
+        const int owner = (rank + 1 + static_cast<int>(l)) % ranks;  // so that no two ranks begin with the same
         EXPECT_EQ(kinds(queue.before), "wait");
         EXPECT_EQ(kinds(queue.after), "signal wait");
         EXPECT_EQ(queue.before.peer, owner);

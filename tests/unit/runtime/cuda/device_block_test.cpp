@@ -1,4 +1,4 @@
-// Where things lie in the memory of ranks: what belongs to one channel and epoch is nobody else's.
+// The layout of a rank's block: memory of one channel and epoch belongs to nothing else.
 #include "runtime/cuda/memory/device_block.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using Range = std::pair<size_t, size_t>;  // first byte, bytes
 
-void expect_apart(std::vector<Range> ranges, size_t total) {
+void expect_no_overlap(std::vector<Range> ranges, size_t total) {
   std::sort(ranges.begin(), ranges.end());
   size_t end = 0;
   for (const auto& [first, bytes] : ranges) {
@@ -22,7 +22,7 @@ void expect_apart(std::vector<Range> ranges, size_t total) {
   EXPECT_LE(end, total);
 }
 
-TEST(DeviceBlock, RegionsAreApart) {
+TEST(DeviceBlock, RegionsDoNotOverlap) {
   std::vector<Range> ranges;
   for (int channel = 0; channel < kAllChannels; ++channel) {
     for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
@@ -46,16 +46,16 @@ TEST(DeviceBlock, RegionsAreApart) {
       ranges.push_back({BlockLayout::head_at(rank, channel), sizeof(uint64_t)});
     }
   }
-  ranges.push_back({BlockLayout::inboxes_at(), BlockLayout::kInboxBytes});
-  for (const BarrierWay way : {BarrierWay::kCollective, BarrierWay::kSend, BarrierWay::kReceive}) {
+  ranges.push_back({BlockLayout::fifos_at(), BlockLayout::kFifoBytes});
+  for (const BarrierKind kind : {BarrierKind::kCollective, BarrierKind::kSend, BarrierKind::kReceive}) {
     for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
-      ranges.push_back({BlockLayout::barrier_at(way, rank), sizeof(uint64_t)});
+      ranges.push_back({BlockLayout::barrier_at(kind, rank), sizeof(uint64_t)});
     }
   }
-  expect_apart(ranges, BlockLayout::total_bytes());
+  expect_no_overlap(ranges, BlockLayout::total_bytes());
 }
 
-TEST(DeviceBlock, RegionsInHostMemoryAreApart) {
+TEST(DeviceBlock, RegionsInHostMemoryDoNotOverlap) {
   std::vector<Range> ranges;
   for (int channel = kMostChannels; channel < kAllChannels; ++channel) {
     for (const unsigned parity : {0u, 1u}) {
@@ -65,7 +65,7 @@ TEST(DeviceBlock, RegionsInHostMemoryAreApart) {
       EXPECT_EQ(HostBlockLayout::scratch_at(channel, parity) % 128, 0u);
     }
   }
-  expect_apart(ranges, HostBlockLayout::total_bytes());
+  expect_no_overlap(ranges, HostBlockLayout::total_bytes());
 }
 
 }  // namespace

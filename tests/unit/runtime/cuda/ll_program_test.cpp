@@ -27,7 +27,7 @@ std::span<const LlPlace> places_of(const LlProgram& program, size_t step) {
   return std::span(program.places).subspan(step << program.group_shift, size_t{1} << program.group_shift);
 }
 
-// Of the rank whose memory an address with flags lies in.
+// The rank that has the memory at an LL address.
 uint64_t rank_of(uint64_t address) { return (without_flag(address) >> 32) - 1; }
 
 Call of(Collective collective, size_t count) { return {collective, DataType::kFloat32, ReduceOp::kAverage, 0, count}; }
@@ -39,11 +39,11 @@ TEST(LlProgram, OneShotIsTwoSteps) {
   EXPECT_EQ(push.words, 50);
   EXPECT_EQ(push.last_elements, 2);
   EXPECT_TRUE(push.last_word_is_full);
-  EXPECT_EQ(push.sources, 2);  // the same twice
+  EXPECT_EQ(push.sources, 2);  // the same source twice
   EXPECT_EQ(push.destinations, 2);
   EXPECT_TRUE(push.copies);
   EXPECT_EQ(push.divisor, 0);
-  // Stored at rank 2 and rank 0, where packets are; the source is the caller's.
+  // It stores to LL memory of ranks 2 and 0; the source is in a user buffer.
   ASSERT_EQ(program.group_shift, 2);
   const auto pushed = places_of(program, 0);
   EXPECT_EQ(rank_of(pushed[0].destination), 2u);
@@ -61,7 +61,7 @@ TEST(LlProgram, OneShotIsTwoSteps) {
   EXPECT_EQ(reduce.destinations, 1);
   EXPECT_EQ(reduce.divisor, 3);
   EXPECT_FALSE(reduce.copies);
-  // Of its own input, and of what ranks 2 and 0 store here.
+  // It reduces its own input and what ranks 2 and 0 store here.
   const auto reduced = places_of(program, 1);
   std::set<int> writers;
   for (const LlPlace& place : reduced) {
@@ -70,30 +70,30 @@ TEST(LlProgram, OneShotIsTwoSteps) {
   EXPECT_EQ(writers, (std::set<int>{0, 2}));
   EXPECT_EQ(program.steps.size(), 2u);
   EXPECT_EQ(program.places.size(), 8u);
-  // The caller's places: the input for each copy and for the reduce, and the output.
-  ASSERT_EQ(program.callers.size(), 4u);
-  for (const LlProgram::UserPlace& place : program.callers) EXPECT_EQ(place.output, place.is_destination);
-  EXPECT_EQ(program.callers[3].place, 4);
-  EXPECT_TRUE(program.callers[3].is_destination);
+  // Places in user buffers: the input for each copy and for the reduce, and the output.
+  ASSERT_EQ(program.user_places.size(), 4u);
+  for (const LlProgram::UserPlace& place : program.user_places) EXPECT_EQ(place.output, place.is_destination);
+  EXPECT_EQ(program.user_places[3].place, 4);
+  EXPECT_TRUE(program.user_places[3].is_destination);
   EXPECT_TRUE(program.words_are_aligned);
 }
 
-TEST(LlProgram, CopiesAreJoined) {
+TEST(LlProgram, CopiesAreBatched) {
   const LlProgram program = make("flat(store)", of(Collective::kReduceScatter, 64), 4, 0, {Protocol::kLl, 1, 64});
   const LlStep& scatter = program.steps[program.last.first];
   EXPECT_TRUE(scatter.copies);
   EXPECT_EQ(scatter.sources, 3);
   EXPECT_EQ(scatter.destinations, 3);
   for (uint16_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(program.callers[i].place, i);
-    EXPECT_FALSE(program.callers[i].is_destination);
-    EXPECT_FALSE(program.callers[i].output);
+    EXPECT_EQ(program.user_places[i].place, i);
+    EXPECT_FALSE(program.user_places[i].is_destination);
+    EXPECT_FALSE(program.user_places[i].output);
     EXPECT_TRUE(is_flagged(places_of(program, program.last.first)[i].destination));
   }
 }
 
-// With lines, a group of threads stores one thing at several places; with packets each thread has one place.
-TEST(LlProgram, LinesAreLoadedOnceForAllWhoGetThem) {
+// With LL128, a group of threads stores one word to several places; with LL, each thread has one place.
+TEST(LlProgram, Ll128LoadsASourceOnceForAllDestinations) {
   const LlProgram program = make("one_shot(store)", of(Collective::kAllReduce, 100), 3, 1, {Protocol::kLl128, 1, 64});
   EXPECT_EQ(program.steps[0].sources, 1);
   EXPECT_EQ(program.steps[0].destinations, 2);
@@ -107,8 +107,9 @@ TEST(LlProgram, TheLastWordMayHoldFewerElements) {
   EXPECT_FALSE(program.steps[0].last_word_is_full);
 }
 
-// Sources are read before destinations are written, so data of others must not be awaited where own data has yet to go.
-TEST(LlProgram, NoStepWaitsForWhatItStores) {
+// A step reads all sources before it writes destinations. So it must not wait for data of others while its own data has
+// yet to go out.
+TEST(LlProgram, NoStepWaitsForItsOwnStores) {
   for (const auto collective :
        {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kGather, Collective::kScatter,
         Collective::kAllToAll, Collective::kReduceScatter}) {
@@ -121,10 +122,10 @@ TEST(LlProgram, NoStepWaitsForWhatItStores) {
           if (is_flagged(place.source)) awaited.insert(place.source);
           writes |= is_flagged(place.destination);
         }
-        for (const LlProgram::UserPlace& place : program.callers) {
+        for (const LlProgram::UserPlace& place : program.user_places) {
           reads_own |= !place.is_destination && size_t{place.place} >> program.group_shift == step;
         }
-        // One packet may be forwarded to several places, but only it.
+        // It may forward one word to several places, but nothing else.
         const bool forwards = awaited.size() == 1 && !reads_own;
         EXPECT_FALSE(program.steps[step].copies && !awaited.empty() && writes && !forwards)
             << name(collective) << ", rank " << rank << ", step " << step;
@@ -133,13 +134,13 @@ TEST(LlProgram, NoStepWaitsForWhatItStores) {
   }
 }
 
-TEST(LlProgram, OddBlocksAreNoWholeWords) {
+TEST(LlProgram, OddBlocksAreNotWordAligned) {
   const LaunchShape shape{Protocol::kLl, 1, 64};
   EXPECT_TRUE(make("flat(store)", of(Collective::kReduceScatter, 64), 4, 0, shape).words_are_aligned);
   EXPECT_FALSE(make("flat(store)", of(Collective::kReduceScatter, 63), 4, 0, shape).words_are_aligned);
 }
 
-TEST(LlProgram, SlicesOfTwoLengthsAreTwoPrograms) {
+TEST(LlProgram, SlicesOfTwoSizesHaveTwoPrograms) {
   const LlProgram even = make("flat(store)", of(Collective::kAllReduce, 4096), 2, 0, {Protocol::kLl128, 4, 64});
   EXPECT_EQ(even.full.first, even.last.first);
   const LlProgram odd = make("flat(store)", of(Collective::kAllReduce, 4097), 2, 0, {Protocol::kLl128, 4, 64});

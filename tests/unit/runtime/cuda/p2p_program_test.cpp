@@ -1,4 +1,4 @@
-// How messages are cut into pieces and divided among launches.
+// Messages are cut into pieces and divided among launches.
 #include "runtime/cuda/p2p/p2p_program.hpp"
 
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@ char memory[8];
 
 PeerMessage message(Kind kind, int peer, size_t bytes) { return {kind, peer, DataType::kUint8, bytes, memory}; }
 
-TEST(FifoShape, InboxesFitIntoTheBlockApartFromEachOther) {
+TEST(FifoShape, FifosFitIntoTheBlockAndDoNotOverlap) {
   for (int ranks = 2; ranks <= kMostDeviceRanks; ++ranks) {
     for (const int sharing : {1, 2, ranks}) {
-      for (const int processors : {40, 132}) {
-        const FifoShape shape = FifoShape::of(ranks, sharing, processors);
+      for (const int sm_count : {40, 132}) {
+        const FifoShape shape = FifoShape::of(ranks, sharing, sm_count);
         ASSERT_GT(shape.channels, 0u);
         ASSERT_LE(shape.channels, static_cast<uint32_t>(kMostMessageChannels));
         EXPECT_EQ(shape.slots & (shape.slots - 1), 0u);
@@ -26,11 +26,11 @@ TEST(FifoShape, InboxesFitIntoTheBlockApartFromEachOther) {
         EXPECT_GE(shape.data_bytes, 512u);
         EXPECT_LE(shape.data_bytes + kSlotHeader, shape.slot_bytes);
         for (int to = 0; to < ranks; ++to) {
-          size_t end = BlockLayout::inboxes_at();
+          size_t end = BlockLayout::fifos_at();
           for (int from = 0; from < ranks; ++from) {
             if (from == to) continue;
-            EXPECT_GE(shape.inbox_at(from, to), end);
-            end = shape.inbox_at(from, to) + shape.fifo_bytes();
+            EXPECT_GE(shape.fifo_at(from, to), end);
+            end = shape.fifo_at(from, to) + shape.fifo_bytes();
           }
           EXPECT_LE(end, BlockLayout::total_bytes());
         }
@@ -48,7 +48,7 @@ TEST(FifoShape, PiecesFitIntoSlots) {
   EXPECT_LT(shape.piece_bytes(200'000), shape.piece_bytes(100'000'000));
 }
 
-TEST(Exchange, RowsKeepTheOrderAndLeaveOutTheRankItself) {
+TEST(Exchange, RowsKeepTheOrderAndSkipTheRankItself) {
   const FifoShape shape = FifoShape::of(3, 1, 132);
   const std::vector<PeerMessage> messages = {message(Kind::kSend, 2, 10), message(Kind::kReceive, 0, 20),
                                              message(Kind::kSend, 1, 30), message(Kind::kReceive, 1, 30),
@@ -91,7 +91,7 @@ TEST(Exchange, LaunchesAreTheSameAtBothEnds) {
   }
 }
 
-TEST(Exchange, NoMessagesAreNoLaunch) { EXPECT_TRUE(divide({}, 0, 2, FifoShape::of(2, 1, 132)).empty()); }
+TEST(Exchange, NoMessagesNeedNoLaunch) { EXPECT_TRUE(divide({}, 0, 2, FifoShape::of(2, 1, 132)).empty()); }
 
 }  // namespace
 }  // namespace plait

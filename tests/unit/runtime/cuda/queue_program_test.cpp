@@ -1,4 +1,4 @@
-// Programs of the queue kernel, checked on the host: what is performed together, where barriers are, where flags go.
+// Programs of the queue kernel, checked on the host: batches and runs, barriers, and the places of flags.
 #include "runtime/cuda/lowering/queue_program.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ Call sum_of(size_t count, Collective collective = Collective::kAllReduce) {
   return {collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
 }
 
-TEST(QueueProgram, JoinsSignalsWaitsAndCopies) {
+TEST(QueueProgram, MergesSignalsAndWaitsAndBatchesCopies) {
   const VerifiedPlan plan = plan_of("flat(store)", Collective::kAllReduce, 4);
   const QueueProgram program = make(plan, sum_of(1 << 20), {Protocol::kSimple, 16, 256}).program;
   ASSERT_EQ(program.queues, 1);
@@ -53,27 +53,27 @@ TEST(QueueProgram, JoinsSignalsWaitsAndCopies) {
       EXPECT_EQ(operation.count, 3);
     }
   }
-  // Three copies to peers, then one run of signals, one of waits, the reduce, signals; results as they come.
+  // Three copies to peers, a run of signals, a run of waits, the reduce, a run of signals; then results as they arrive.
   const std::vector<OpKind> start = {OpKind::kReduce, OpKind::kReduce, OpKind::kReduce, OpKind::kSignal,
                                      OpKind::kWait,   OpKind::kReduce, OpKind::kSignal};
   ASSERT_GE(kinds.size(), start.size());
   EXPECT_TRUE(std::equal(start.begin(), start.end(), kinds.begin()));
-  EXPECT_EQ(program.operations[program.last[0].first].together, 3);
-  EXPECT_TRUE(program.operations[program.last[0].first + 1].is_done_before);
-  EXPECT_TRUE(program.operations[program.last[0].first + 2].is_done_before);
-  EXPECT_TRUE(program.last[0].end.hears_everyone);
-  EXPECT_FALSE(program.last[0].end.is_awaited);
+  EXPECT_EQ(program.operations[program.last[0].first].batch, 3);
+  EXPECT_TRUE(program.operations[program.last[0].first + 1].is_batched);
+  EXPECT_TRUE(program.operations[program.last[0].first + 2].is_batched);
+  EXPECT_TRUE(program.last[0].end.implicit_ack);
+  EXPECT_FALSE(program.last[0].end.needs_ack);
 }
 
-// A reduce that reads what the reduce before it wrote: other threads may have written it.
-TEST(QueueProgram, BarriersWhereAReduceTouchesWhatAnotherWrote) {
+// A reduce reads what an earlier reduce wrote, perhaps with other threads.
+TEST(QueueProgram, HasABarrierBeforeAReduceThatReadsAnEarlierResult) {
   PlanBuilder builder({"test", Collective::kAllReduce, 1, 0, 2});
   const QueueId queue = builder.add_queue(0, Engine::kSm);
   const Place slot = builder.take_scratch(0, 2);
   builder.copy(queue, slot, input_of(0), 0);
-  builder.copy(queue, slot_after(slot, 1), input_of(0), 1);  // apart from the first
+  builder.copy(queue, slot_after(slot, 1), input_of(0), 1);  // does not touch the first
   builder.copy(queue, output_of(0), slot, 0);
-  builder.copy(queue, output_of(0), slot_after(slot, 1), 1);  // both are written by now
+  builder.copy(queue, output_of(0), slot_after(slot, 1), 1);  // both slots are written by now
   const VerifiedPlan plan = verify(builder.finish());
   const QueueProgram program = make(plan, sum_of(1000), {Protocol::kSimple, 1, 64}).program;
   std::vector<bool> barriers;
@@ -89,7 +89,7 @@ QueueSet queues(std::vector<std::pair<int, int>> of_ranks) {
   return set;
 }
 
-// A queue waits only for those that have to be done with what it is about to overwrite.
+// A queue waits only for queues that have to be done with what it will overwrite.
 TEST(QueueProgram, Predecessors) {
   constexpr size_t kLong = 64 << 20;
   const auto program_of = [](const VerifiedPlan& plan, Collective collective, int rank) {
@@ -98,27 +98,27 @@ TEST(QueueProgram, Predecessors) {
   const VerifiedPlan push = plan_of("flat(store)", Collective::kAllReduce, 3, 2);
   const QueueProgram of_push = program_of(push, Collective::kAllReduce, 1);
   ASSERT_EQ(of_push.queues, 3);
-  EXPECT_EQ(of_push.full[0].predecessors, queues({{0, 1}, {2, 1}}));  // who combines what this one scatters
-  EXPECT_EQ(of_push.full[1].predecessors, queues({{0, 2}, {2, 2}}));  // who copies the results out
+  EXPECT_EQ(of_push.full[0].predecessors, queues({{0, 1}, {2, 1}}));  // those that combine what it scatters
+  EXPECT_EQ(of_push.full[1].predecessors, queues({{0, 2}, {2, 2}}));  // those that copy the results out
   EXPECT_EQ(of_push.full[2].predecessors, QueueSet{0});
   const VerifiedPlan chain = plan_of("chain(store)", Collective::kBroadcast, 3, 4);
   EXPECT_EQ(program_of(chain, Collective::kBroadcast, 0).full[0].predecessors, queues({{1, 0}}));
   EXPECT_EQ(program_of(chain, Collective::kBroadcast, 1).full[0].predecessors, queues({{2, 0}}));
-  // In a last slice that is shorter, slots lie elsewhere, so over anybody's.
+  // A shorter last slice has its slots at other offsets, where they may overlap those of any queue.
   for (int queue = 0; queue < of_push.queues; ++queue) {
     EXPECT_EQ(of_push.last[queue].predecessors,
               queues({{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}, {2, 2}}));
   }
 }
 
-// The last slice of each channel, and the last of all, as another plan has it; for whom all must be done with what they
-// did for the first.
-TEST(QueueProgram, AnotherPlanForTheEnd) {
+// Another plan for the last slice of each channel and for the last slice of all. All queues must be done with the first
+// plan's slices before.
+TEST(QueueProgram, AnotherPlanForLastSlices) {
   const LaunchShape shape{Protocol::kSimple, 64, 512};
   const VerifiedPlan plan = plan_of("one_shot(store)", Collective::kAllReduce, 2, 2);
   const VerifiedPlan other = plan_of("flat(both)", Collective::kAllReduce, 2);
   const QueueSet everyone = queues({{0, 0}, {0, 1}, {1, 0}, {1, 1}});
-  for (const size_t count : {size_t{16} << 20, (size_t{16} << 20) + 100}) {  // the last slice as long as all, or not
+  for (const size_t count : {size_t{16} << 20, (size_t{16} << 20) + 100}) {  // the last slice has full size, or not
     const Call call = sum_of(count);
     const Made alone = make(plan, call, shape);
     const BoundPlan ending =
@@ -153,15 +153,15 @@ TEST(QueueProgram, AnotherPlanForTheEnd) {
       bind_alike(begins, of_one_queue, call, 0, CudaRank::limits(shape, of_one_queue.plan()), {0, call.count});
   const auto mix = [&](int) { make_queue_program(begins, call, 0, shape.protocol, &ends); };
   EXPECT_EQ(test::objection(test::outcome_of(mix, 0), ErrorCode::kInvalidPlan,
-                            {"one_shot(store)", "other numbers of queues"}),
+                            {"one_shot(store)", "different numbers of queues"}),
             "");
   const auto carry_flags = [&](int) { make_queue_program(ends, call, 0, Protocol::kLl128, &ends); };
   EXPECT_EQ(test::objection(test::outcome_of(carry_flags, 0), ErrorCode::kInvalidPlan, {"with LL128"}), "");
 }
 
-// Not only who is signalled: of a broadcast, whose last rank hears from the one between that it may read what the root
-// stores, or overwrite it.
-TEST(QueueProgram, PredecessorsThatAreNotSignalled) {
+// Predecessors are not only queues that get a signal. In this broadcast the root stores to rank 1, and rank 1 signals
+// to rank 2, which reads what the root stored, or overwrites it.
+TEST(QueueProgram, PredecessorsThatGetNoSignal) {
   for (const bool overwrites : {false, true}) {
     PlanBuilder builder({"test", Collective::kBroadcast, 3});
     std::vector<QueueId> queue;
@@ -187,32 +187,32 @@ TEST(QueueProgram, PredecessorsThatAreNotSignalled) {
   }
 }
 
-// With flags, copies that go together are all read before any is stored: two ranks that each store for the other would
-// wait for ever, were that together with what they wait for.
-TEST(QueueProgram, CopiesThatWaitDoNotHoldUpWhatOthersWaitFor) {
+// With LL and LL128, a batch of copies loads everything before it stores anything. If stores to a peer and loads that
+// wait for that peer were in one batch, two such ranks would wait for each other for ever.
+TEST(QueueProgram, CopiesThatWaitAreNotBatchedWithStores) {
   PlanBuilder builder({"test", Collective::kAllGather, 2});
   const QueueId queue[] = {builder.add_queue(0, Engine::kSm), builder.add_queue(1, Engine::kSm)};
-  const Place inbox[] = {builder.take_scratch(0), builder.take_scratch(1)};
+  const Place slot[] = {builder.take_scratch(0), builder.take_scratch(1)};
   for (const int rank : {0, 1}) {
     builder.copy(queue[rank], output_of(rank), input_of(rank), rank);
-    builder.copy(queue[rank], inbox[1 - rank], input_of(rank), rank);
+    builder.copy(queue[rank], slot[1 - rank], input_of(rank), rank);
   }
   const SignalId signals[] = {builder.signal(queue[0], queue[1]), builder.signal(queue[1], queue[0])};
   for (const int rank : {1, 0}) {
     builder.wait(signals[1 - rank]);
-    builder.copy(queue[rank], output_of(rank), inbox[rank], 1 - rank);
+    builder.copy(queue[rank], output_of(rank), slot[rank], 1 - rank);
   }
   const VerifiedPlan plan = verify(builder.finish());
   ASSERT_TRUE(can_carry_flags(plan, DataType::kFloat32));
   for (const Protocol protocol : {Protocol::kLl, Protocol::kLl128}) {
     const QueueProgram program = make(plan, sum_of(100, Collective::kAllGather), {protocol, 1, 64}).program;
-    for (const DeviceOperation& operation : program.operations) EXPECT_EQ(operation.together, 1);
+    for (const DeviceOperation& operation : program.operations) EXPECT_EQ(operation.batch, 1);
   }
 }
 
-// Where queues of a rank are in several epochs at once, what one hears says nothing of the others. Ranks that are told
-// nothing would wait for ever, so either all are told or all hear everyone.
-TEST(QueueProgram, AllRanksAreAwaitedWhereAnyHasSeveralQueues) {
+// Queues of a rank may be in different epochs, so an implicit acknowledgement from one says nothing about the others. A
+// rank without acknowledgements would wait for ever, so either all ranks send them or all have implicit ones.
+TEST(QueueProgram, AllRanksAcknowledgeIfAnyHasSeveralQueues) {
   PlanBuilder builder({"test", Collective::kBarrier, 2});
   const QueueId first = builder.add_queue(0, Engine::kSm), second = builder.add_queue(0, Engine::kSm);
   const QueueId other = builder.add_queue(1, Engine::kSm);
@@ -228,14 +228,14 @@ TEST(QueueProgram, AllRanksAreAwaitedWhereAnyHasSeveralQueues) {
     const Call call{Collective::kBarrier, DataType::kUint8, ReduceOp::kSum, 0, 0};
     const QueueProgram program = make(plan, call, {Protocol::kSimple, 1, 64}, rank).program;
     for (int queue = 0; queue < program.queues; ++queue) {
-      EXPECT_EQ(program.last[queue].end, (EpochEnd{.hears_everyone = false, .is_awaited = true})) << rank;
+      EXPECT_EQ(program.last[queue].end, (EpochEnd{.implicit_ack = false, .needs_ack = true})) << rank;
     }
   }
 }
 
-// Bytes of the scratch of each rank that slices of one size store to, and that their owners read.
+// By rank, the bytes of its LL or LL128 memory that slices of one size store, and those that the rank reads.
 struct LlRanges {
-  using Range = std::tuple<uint64_t, uint64_t, uint64_t>;  // first, beyond the last, and whose they are
+  using Range = std::tuple<uint64_t, uint64_t, uint64_t>;  // begin, end, and the rank that stores them
   std::map<size_t, std::vector<Range>> stored, read;
 
   void add(const QueueProgram& program, const SliceProgram& slice, Protocol protocol, DataType type, size_t rank) {
@@ -274,7 +274,7 @@ struct LlRanges {
   }
 };
 
-// Whether the call can be performed so.
+// Whether the call can be performed with this protocol.
 bool has_room_for_flags(const VerifiedPlan& plan, const Call& call, Protocol protocol) {
   LlRanges full, last;
   for (int rank = 0; rank < plan.plan().rank_count(); ++rank) {
@@ -317,7 +317,7 @@ TEST(QueueProgram, SlotsHaveRoomForFlags) {
           machine.ranks = ranks;
           machine.root = root;
           machine.engine = Engine::kSm;
-          // Of more parts, plans have more steps than a launch carries.
+          // With more parts, plans have more steps than a launch can carry.
           for (AlgorithmArguments form : test::forms_of(algorithm, machine, {1, 2})) {
             const VerifiedPlan plan = verify(algorithm.make(form));
             form.parts = 1;
@@ -331,8 +331,8 @@ TEST(QueueProgram, SlotsHaveRoomForFlags) {
     EXPECT_GT(calls[algorithm], 200);
 }
 
-// A run has a thread for each word, and a CTA no more than it has.
-TEST(QueueProgram, RunsOfWordsAreNoLongerThanACtaHasThreads) {
+// A run has a thread for each flag, so it has no more flags than a CTA has threads.
+TEST(QueueProgram, RunsHaveNoMoreFlagsThanACtaHasThreads) {
   constexpr int kParts = 40;
   const VerifiedPlan plan = plan_of("binomial", Collective::kBroadcast, 4, kParts);
   const Call call = sum_of(1, Collective::kBroadcast);  // all parts but one are empty, so their signals are neighbours

@@ -103,24 +103,24 @@ TEST(Simt, NamedBarriersWaitForThoseWhoArriveAndThoseWhoMeet) {
   EXPECT_EQ(objection([&] {
               for (int time = 1; time <= 3; ++time) {
                 if (threadIdx.x >= 32) {
-                  ptx::meet_at(1, 64);
+                  ptx::barrier_sync(1, 64);
                   EXPECT_GE(arrived, 32 * time);
                   cta_barrier();
                   continue;
                 }
                 ++arrived;
-                ptx::arrive_at(1, 64);
-                const bool all = ptx::all_at<15>(threadIdx.x != 5 || time == 2, 32);
+                ptx::barrier_arrive(1, 64);
+                const bool all = ptx::barrier_and<15>(threadIdx.x != 5 || time == 2, 32);
                 EXPECT_EQ(all, time == 2);
                 cta_barrier();
               }
             }),
             "");
-  EXPECT_EQ(objection([] { ptx::meet_at(1, 96); }), "threads wait for ever");
-  EXPECT_EQ(objection([] { ptx::meet_at(1, threadIdx.x < 32 ? 64 : 32); }),
+  EXPECT_EQ(objection([] { ptx::barrier_sync(1, 96); }), "threads wait for ever");
+  EXPECT_EQ(objection([] { ptx::barrier_sync(1, threadIdx.x < 32 ? 64 : 32); }),
             "threads of a named barrier count differently");
   EXPECT_EQ(objection([] {
-              if (threadIdx.x < 32) ptx::arrive_at(1, 64), ptx::arrive_at(1, 64);
+              if (threadIdx.x < 32) ptx::barrier_arrive(1, 64), ptx::barrier_arrive(1, 64);
             }),
             "a thread comes twice to a named barrier that others have yet to come to");
 }
@@ -302,21 +302,21 @@ TEST_F(Races, BarriersOrderAll) {
   };
   EXPECT_EQ(after([] { __syncthreads(); }), "");
   EXPECT_EQ(after([] { __syncthreads_and(true); }), "");
-  EXPECT_EQ(after([] { ptx::meet_at(3, 64); }), "");
-  EXPECT_EQ(after([] { threadIdx.x < 32 ? ptx::arrive_at(3, 64) : ptx::meet_at(3, 64); }), "");
-  EXPECT_NE(after([] { threadIdx.x >= 32 ? ptx::arrive_at(3, 64) : ptx::meet_at(3, 64); }), "");
-  EXPECT_NE(after([] { ptx::meet_at(1 + threadIdx.x / 32, 32); }), "");
+  EXPECT_EQ(after([] { ptx::barrier_sync(3, 64); }), "");
+  EXPECT_EQ(after([] { threadIdx.x < 32 ? ptx::barrier_arrive(3, 64) : ptx::barrier_sync(3, 64); }), "");
+  EXPECT_NE(after([] { threadIdx.x >= 32 ? ptx::barrier_arrive(3, 64) : ptx::barrier_sync(3, 64); }), "");
+  EXPECT_NE(after([] { ptx::barrier_sync(1 + threadIdx.x / 32, 32); }), "");
   EXPECT_NE(after([] { __syncwarp(); }), "");
   // Who only arrives goes on, and may tell more before the others come.
   EXPECT_EQ(in_cta([&] {
               if (threadIdx.x < 32) {
-                ptx::arrive_at(3, 64);
+                ptx::barrier_arrive(3, 64);
                 if (threadIdx.x == 0) store_data(), release();
                 return;
               }
               if (threadIdx.x == 33) acquire();
               __syncwarp();
-              ptx::meet_at(3, 64);
+              ptx::barrier_sync(3, 64);
               if (threadIdx.x == 33) load_data();
             }),
             "");

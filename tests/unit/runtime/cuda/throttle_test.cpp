@@ -1,4 +1,4 @@
-// How long launches are held back.
+// How long launches are delayed.
 #include "runtime/cuda/driver/throttle.hpp"
 
 #include <gtest/gtest.h>
@@ -11,28 +11,28 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of tries every 20 ms, for so long, those that hold launches back: when, and for how long.
-struct Held {
+// Attempts every 20 ms during `length`: when launches are delayed, and for how long.
+struct Delay {
   milliseconds at, length;
 };
-std::vector<Held> held_within(Throttle& throttle, milliseconds length) {
+std::vector<Delay> delays_within(Throttle& throttle, milliseconds length) {
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<Held> all;
+  std::vector<Delay> all;
   for (milliseconds at{0}; at < length; at += milliseconds(20)) {
-    const milliseconds held = throttle.for_try(begin + at);
-    if (held.count() > 0) all.push_back({at, held});
+    const milliseconds delay = throttle.for_try(begin + at);
+    if (delay.count() > 0) all.push_back({at, delay});
   }
   return all;
 }
 
-TEST(Throttle, NotAtFirst) {
+TEST(Throttle, NoDelayAtFirst) {
   Throttle throttle;
-  EXPECT_TRUE(held_within(throttle, milliseconds(200)).empty());
+  EXPECT_TRUE(delays_within(throttle, milliseconds(200)).empty());
 }
 
-TEST(Throttle, LongerAndLongerButATenthOfTheTime) {
+TEST(Throttle, GrowsButStaysBelowATenthOfTheTime) {
   Throttle throttle;
-  const std::vector<Held> all = held_within(throttle, milliseconds(60'000));
+  const std::vector<Delay> all = delays_within(throttle, milliseconds(60'000));
   ASSERT_GE(all.size(), 10u);
   EXPECT_EQ(all.front().length, milliseconds(10));
   EXPECT_EQ(all.back().length, milliseconds(1000));
@@ -42,11 +42,11 @@ TEST(Throttle, LongerAndLongerButATenthOfTheTime) {
   }
 }
 
-TEST(Throttle, BeginsAnew) {
+TEST(Throttle, StartsOver) {
   Throttle throttle;
-  held_within(throttle, milliseconds(10'000));
+  delays_within(throttle, milliseconds(10'000));
   throttle.reset();
-  const std::vector<Held> all = held_within(throttle, milliseconds(300));
+  const std::vector<Delay> all = delays_within(throttle, milliseconds(300));
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].length, milliseconds(10));
 }

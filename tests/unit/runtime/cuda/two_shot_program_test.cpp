@@ -1,4 +1,4 @@
-// Two-shot calls: what all ranks' threads give and take together is the collective.
+// Two-shot calls: what all ranks send and receive together is the collective.
 #include "runtime/cuda/lowering/two_shot_program.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct Made {
   std::optional<TwoShotProgram> program;
 };
 
-// Ranks' blocks of memory lie far apart.
+// The ranks' blocks of memory are far apart.
 std::byte* block_of(int rank) { return reinterpret_cast<std::byte*>(uint64_t{1 + static_cast<unsigned>(rank)} << 40); }
 
 Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
@@ -36,7 +36,7 @@ Made make(const std::string& algorithm, const Call& call, int ranks, int rank) {
   return made;
 }
 
-// What the kernel does, a word at a time: all ranks give, then all take. Elements are words.
+// Does what the kernel does, a word at a time: all ranks send, then all receive. Elements are words.
 class World {
  public:
   World(const std::string& algorithm, const Call& call, int ranks) : call_(call) {
@@ -52,12 +52,12 @@ class World {
     return std::all_of(made_.begin(), made_.end(), [](const Made& it) { return it.program.has_value(); });
   }
 
-  // Each slice of each rank goes on as far as what it takes has been stored; all are done when this returns.
+  // Advances each slice of each rank as soon as what it receives has been stored. All are done when this returns.
   void run() {
     struct Running {
       size_t rank;
       uint64_t slice;
-      int taking = kGives;
+      int phase = kSends;
     };
     std::vector<Running> running;
     for (size_t rank = 0; rank < made_.size(); ++rank) {
@@ -66,19 +66,19 @@ class World {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
       for (Running& it : running) {
-        if (it.taking >= slice_of(it.rank, it.slice).takings || !can_run(it.rank, it.slice, it.taking)) continue;
-        run(it.rank, it.slice, it.taking++);
+        if (it.phase >= slice_of(it.rank, it.slice).phase_count || !can_run(it.rank, it.slice, it.phase)) continue;
+        run(it.rank, it.slice, it.phase++);
         goes_on = true;
       }
     }
-    for (const Running& it : running) EXPECT_EQ(it.taking, slice_of(it.rank, it.slice).takings) << "waits for ever";
+    for (const Running& it : running) EXPECT_EQ(it.phase, slice_of(it.rank, it.slice).phase_count) << "waits for ever";
   }
 
   const std::vector<uint64_t>& input(int rank) const { return inputs_[static_cast<size_t>(rank)]; }
   const std::vector<uint64_t>& output(int rank) const { return outputs_[static_cast<size_t>(rank)]; }
 
  private:
-  static constexpr int kGives = -1;
+  static constexpr int kSends = -1;
 
   bool is_full(size_t rank, uint64_t number) const { return number + 1 < made_[rank].queue.slices; }
   const TwoShotSteps::Slice& slice_of(size_t rank, uint64_t number) const {
@@ -86,18 +86,18 @@ class World {
     return is_full(rank, number) ? steps.full : steps.last;
   }
 
-  bool can_run(size_t rank, uint64_t number, int taking) const {
+  bool can_run(size_t rank, uint64_t number, int phase) const {
     const TwoShotSteps::Slice& slice = slice_of(rank, number);
-    for (int place = 0; taking != kGives && place < slice.taken[taking].places; ++place) {
-      const uint64_t from = slice.places[taking][place].addresses[TwoShotPlace::kTaken];
-      for (uint32_t word = 0; is_flagged(from) && word < slice.taken_of[taking][place].words; ++word) {
-        if (!packets_.contains({without_flag(from), number, word})) return false;
+    for (int place = 0; phase != kSends && place < slice.phases[phase].places; ++place) {
+      const uint64_t from = slice.places[phase][place].addresses[TwoShotPlace::kReceive];
+      for (uint32_t word = 0; is_flagged(from) && word < slice.received_extents[phase][place].words; ++word) {
+        if (!ll_memory_.contains({without_flag(from), number, word})) return false;
       }
     }
     return true;
   }
 
-  void run(size_t rank, uint64_t number, int taking) {
+  void run(size_t rank, uint64_t number, int phase) {
     const bool full = is_full(rank, number);
     const TwoShotSteps::Slice& slice = slice_of(rank, number);
     const TwoShotProgram& program = *made_[rank].program;
@@ -108,55 +108,55 @@ class World {
       const auto at = [&](int of, int place, TwoShotPlace::Field field) -> uint64_t* {
         return find(rank, full, of, static_cast<size_t>(place), field, number, word);
       };
-      if (taking == kGives) {
-        for (int place = 0; place < slice.given; ++place) {
-          if (word >= slice.given_of[place].words) continue;
-          *at(0, place, TwoShotPlace::kGivenTo) = *at(0, place, TwoShotPlace::kGiven);
+      if (phase == kSends) {
+        for (int place = 0; place < slice.sent; ++place) {
+          if (word >= slice.sent_extents[place].words) continue;
+          *at(0, place, TwoShotPlace::kSendTo) = *at(0, place, TwoShotPlace::kSend);
         }
         continue;
       }
-      const TwoShotSteps::Taking& taken = slice.taken[taking];
-      const TwoShotSteps::Extent* const extents = slice.taken_of[taking];
+      const TwoShotSteps::Phase& received = slice.phases[phase];
+      const TwoShotSteps::Extent* const extents = slice.received_extents[phase];
       uint64_t sum = 0;
-      for (int place = 0; place < taken.places; ++place) {
+      for (int place = 0; place < received.places; ++place) {
         if (word >= extents[place].words) continue;
-        const uint64_t value = *at(taking, place, TwoShotPlace::kTaken);
+        const uint64_t value = *at(phase, place, TwoShotPlace::kReceive);
         sum += value;
-        if (taken.combined == 0) *at(taking, place, TwoShotPlace::kTakenTo) = value;
+        if (received.combined == 0) *at(phase, place, TwoShotPlace::kReceiveTo) = value;
       }
-      for (int place = 0; place < taken.results; ++place) {
-        if (word < extents[place].words) *at(taking, place, TwoShotPlace::kTakenTo) = sum;
+      for (int place = 0; place < received.results; ++place) {
+        if (word < extents[place].words) *at(phase, place, TwoShotPlace::kReceiveTo) = sum;
       }
     }
   }
 
-  // Null where the place has none.
-  uint64_t* find(size_t rank, bool full, int taking, size_t place, TwoShotPlace::Field field, uint64_t slice,
+  // Null if the place has no such field.
+  uint64_t* find(size_t rank, bool full, int phase, size_t place, TwoShotPlace::Field field, uint64_t slice,
                  uint32_t word) {
     const TwoShotProgram& program = *made_[rank].program;
-    for (const TwoShotProgram::UserPlace& it : program.callers) {
-      if (it.full != full || it.taking != taking || it.place != place || it.field != field) continue;
+    for (const TwoShotProgram::UserPlace& it : program.user_places) {
+      if (it.full != full || it.phase != phase || it.place != place || it.field != field) continue;
       std::vector<uint64_t>& buffer = it.output ? outputs_[rank] : inputs_[rank];
       const uint64_t byte = it.offset + slice * made_[rank].queue.slice_bytes + word * sizeof(uint64_t);
       return &buffer.at(byte / sizeof(uint64_t));
     }
-    const uint64_t address = (full ? program.steps.full : program.steps.last).places[taking][place].addresses[field];
+    const uint64_t address = (full ? program.steps.full : program.steps.last).places[phase][place].addresses[field];
     if (address == 0) return nullptr;
     EXPECT_TRUE(is_flagged(address));
-    return &packets_[{without_flag(address), slice, word}];
+    return &ll_memory_[{without_flag(address), slice, word}];
   }
 
   const Call call_;
   std::vector<Made> made_;
   std::vector<std::vector<uint64_t>> inputs_, outputs_;
-  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint64_t> packets_;
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint64_t> ll_memory_;
 };
 
-// What `rank` gets.
+// The right output of `rank`.
 std::vector<uint64_t> expected(const World& world, const Call& call, int ranks, int rank) {
   std::vector<uint64_t> result(output_elements(call, ranks, rank));
   for (size_t i = 0; i < result.size(); ++i) {
-    const auto from = static_cast<int>(i / call.count);  // where there is a block from each rank
+    const auto from = static_cast<int>(i / call.count);  // if there is a block from each rank
     const size_t in_block = i % call.count;
     const size_t block = static_cast<size_t>(rank) * call.count;
     switch (call.collective) {
@@ -227,7 +227,7 @@ TEST(TwoShotProgram, TwoSteps) {
   }
 }
 
-TEST(TwoShotProgram, OtherCallsAreNone) {
+TEST(TwoShotProgram, OtherReductionsAreNotTwoShot) {
   const auto is_two_shot = [](const std::string& algorithm, const Call& call, int ranks) {
     return make(algorithm, call, ranks, 0).program.has_value();
   };
@@ -242,27 +242,27 @@ TEST(TwoShotProgram, OtherCallsAreNone) {
   }
 }
 
-TEST(TwoShotProgram, SaysWhetherWordsAreWhole) {
+TEST(TwoShotProgram, SaysWhetherPlacesAreAligned) {
   const auto program = [](const std::string& algorithm, const Call& call) {
     return make(algorithm, call, 4, 0).program.value();
   };
   Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 64};
-  EXPECT_TRUE(program("one_shot(store)", call).is_whole);
+  EXPECT_TRUE(program("one_shot(store)", call).is_aligned);
   EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 256u);
   call.count = 63;  // half a word at the end
-  EXPECT_FALSE(program("one_shot(store)", call).is_whole);
+  EXPECT_FALSE(program("one_shot(store)", call).is_aligned);
   EXPECT_EQ(program("one_shot(store)", call).steps.last.most.bytes(), 252u);
-  EXPECT_EQ(program("one_shot(store)", call).steps.last.taken_of[0][3].bytes(), 252u);
+  EXPECT_EQ(program("one_shot(store)", call).steps.last.received_extents[0][3].bytes(), 252u);
   call = {Collective::kAllGather, DataType::kInt8, ReduceOp::kSum, 0, 13};
-  EXPECT_FALSE(program("flat(store)", call).is_whole);
-  EXPECT_EQ(program("flat(store)", call).steps.last.given_of[3].bytes(), 13u);
+  EXPECT_FALSE(program("flat(store)", call).is_aligned);
+  EXPECT_EQ(program("flat(store)", call).steps.last.sent_extents[3].bytes(), 13u);
   call.count = 16;
-  EXPECT_TRUE(program("flat(store)", call).is_whole);
+  EXPECT_TRUE(program("flat(store)", call).is_aligned);
 }
 
-// What is forwarded out of the output has come in the same call: the kernel would load it too early.
-TEST(TwoShotProgram, WhoForwardsIsNone) {
-  constexpr uint64_t kPacket = ll_address(4096, 1);
+// If a rank forwards its output, the output has arrived in the same call. The kernel would load it too early.
+TEST(TwoShotProgram, CallsThatForwardTheirOutputAreNotTwoShot) {
+  constexpr uint64_t kLlAddress = ll_address(4096, 1);
   LlProgram program;
   LlStep step;
   step.words = 1;
@@ -272,13 +272,13 @@ TEST(TwoShotProgram, WhoForwardsIsNone) {
   program.steps = {step, step};
   program.last.count = program.full.count = 2;
   const Call call{Collective::kBroadcast, DataType::kUint64, ReduceOp::kSum, 0, 1};
-  // Gives its input, takes its output.
-  program.places = {{0, kPacket}, {kPacket, 0}};
-  program.callers = {{0, false, false, 0}, {1, true, true, 0}};
+  // Sends its input, receives its output.
+  program.places = {{0, kLlAddress}, {kLlAddress, 0}};
+  program.user_places = {{0, false, false, 0}, {1, true, true, 0}};
   EXPECT_TRUE(make_two_shot_program(program, 1, call).has_value());
-  // Takes its output, gives it on.
-  program.places = {{kPacket, 0}, {0, kPacket}};
-  program.callers = {{0, true, true, 0}, {1, false, true, 0}};
+  // Receives its output, and sends that on.
+  program.places = {{kLlAddress, 0}, {0, kLlAddress}};
+  program.user_places = {{0, true, true, 0}, {1, false, true, 0}};
   EXPECT_FALSE(make_two_shot_program(program, 1, call).has_value());
 }
 

@@ -1,4 +1,4 @@
-// What a user reads of a kernel that gave up.
+// What users read when a kernel gave up.
 #include "runtime/cuda/rank/watchdog.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace plait {
 namespace {
 
-// Rank 1 of a communicator of which nothing is known but why it ended.
+// Rank 1 of a communicator. It only keeps why the communicator ended.
 class State : public CommunicatorState {
  public:
   explicit State(ProcessSharing sharing) : sharing_(sharing) {}
@@ -47,7 +47,7 @@ class State : public CommunicatorState {
   std::byte* message_offers(int, int) const override { return nullptr; }
   Exports& exports(int) const override { throw std::logic_error("nothing is exported"); }
 
-  std::atomic<uint64_t> awaited{0};  // a call, where it is not 0
+  std::atomic<uint64_t> awaited{0};  // the number of a call; 0: none
 
  private:
   const ProcessSharing sharing_;
@@ -65,42 +65,42 @@ ChannelFailure failure_of(ChannelFailure::State state, int operation = 5) {
   return failure;
 }
 
-// "code: text" of what the communicator fails with; "" where it does not.
+// "code: text" of the error that ends the communicator; "" if there is none.
 std::string failure_from(const std::function<void(Reports&)>& write, ProcessSharing sharing = ProcessSharing::kNone) {
   State state(sharing);
   auto reports = std::make_unique<Reports>();
   write(*reports);
-  Watchdog(state, *reports, {}).look_at_reports();
+  Watchdog(state, *reports, {}).poll_reports();
   const std::optional<Error> failure = state.failure();
   return failure ? join(name(failure->code()), ": ", failure->what()) : "";
 }
 
-constexpr int kQueue = 2 * kMostQueues + 1;  // 1 of channel 2
+constexpr int kQueue = 2 * kMostQueues + 1;  // queue 1 of channel 2
 
 std::string failure_from(const ChannelFailure& of_channel) {
   return failure_from([&](Reports& reports) { reports.channels[kQueue] = of_channel; });
 }
 
-TEST(Watchdog, SaysNothingWhereNothingIsReported) {
+TEST(Watchdog, SaysNothingIfNothingIsReported) {
   EXPECT_EQ(failure_from([](Reports&) {}), "");
 }
 
-TEST(Watchdog, AWaitThatDidNotEnd) {
+TEST(Watchdog, AWaitThatTimedOut) {
   EXPECT_EQ(
       failure_from(failure_of(ChannelFailure::kTimedOut)),
       join(name(ErrorCode::kTimeout),
            ": rank 1, CTA 2, queue 1 waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 at operation 5 of its "
-           "queue, in epoch 8; the last that came was of epoch 6; what each rank called"));
+           "queue, in epoch 8; the last epoch seen was 6; what each rank called"));
   EXPECT_NE(failure_from(failure_of(ChannelFailure::kTimedOut, ChannelFailure::kEarlierEpoch))
-                .find("for rank 3 at its wait for others to be done with an earlier part, in epoch 8"),
+                .find("for rank 3 at its wait for the others to finish an earlier epoch, in epoch 8"),
             std::string::npos);
   EXPECT_NE(failure_from(failure_of(ChannelFailure::kTimedOut, ChannelFailure::kData))
                 .find("for rank 3 at its wait for data, in epoch 8"),
             std::string::npos);
 }
 
-// The caller's thread is kept in the launch for one rank, and so from making that for another.
-TEST(Watchdog, WhoseLaunchesBlockIsTold) {
+// A launch that blocks keeps the user's thread from launching for another rank.
+TEST(Watchdog, TellsThatLaunchesBlock) {
   const auto is_told = [](const char* setting, ProcessSharing sharing) {
     ::setenv("CUDA_LAUNCH_BLOCKING", setting, 1);
     const std::string text = failure_from(
@@ -121,17 +121,17 @@ TEST(Watchdog, ACallThatDiffers) {
                  ": rank 1, CTA 2, queue 1: rank 3 makes another call at the same time (seen at operation 5 of its "
                  "queue); what each rank called"));
   ChannelFailure own = failure_of(ChannelFailure::kOtherCall);
-  own.peer = 1;  // as this rank's plan has it
+  own.peer = 1;  // according to this rank's plan
   EXPECT_NE(failure_from(own).find("another rank makes another call"), std::string::npos);
 }
 
-// Of several channels the one that is furthest behind speaks, and those of host memory, whose epochs do not compare,
-// only where no other does.
-TEST(Watchdog, WhoIsFurthestBehindSpeaks) {
+// The report is that of the channel furthest behind. Channels of the host path, whose epochs do not compare, count only
+// if no other channel gave up.
+TEST(Watchdog, TheQueueFurthestBehindIsReported) {
   ChannelFailure behind = failure_of(ChannelFailure::kTimedOut), of_host = behind;
   behind.expected_epoch = 7;
   of_host.expected_epoch = 1;
-  const auto spoken_of = [&](bool others) {
+  const auto reported = [&](bool others) {
     return failure_from([&, others](Reports& reports) {
       reports.channels[kMostChannels * kMostQueues] = of_host;
       if (!others) return;
@@ -139,8 +139,8 @@ TEST(Watchdog, WhoIsFurthestBehindSpeaks) {
       reports.channels[4 * kMostQueues] = behind;
     });
   };
-  EXPECT_NE(spoken_of(true).find("rank 1, CTA 4, queue 0 waited"), std::string::npos);
-  EXPECT_NE(spoken_of(false).find("rank 1, CTA 0 of what goes through host memory, queue 0 waited"), std::string::npos);
+  EXPECT_NE(reported(true).find("rank 1, CTA 4, queue 0 waited"), std::string::npos);
+  EXPECT_NE(reported(false).find("rank 1, CTA 0 of the host path, queue 0 waited"), std::string::npos);
 }
 
 TEST(Watchdog, Messages) {
@@ -151,24 +151,24 @@ TEST(Watchdog, Messages) {
   EXPECT_EQ(failure_from([](Reports& reports) { reports.sends[3] = failure_of(ChannelFailure::kTimedOut); }),
             join(name(ErrorCode::kTimeout),
                  ": rank 1, in a send to rank 3, waited longer than PLAIT_TIMEOUT_SEC allows for rank 3 to receive "
-                 "(pieces awaited: 8, come: 6); what each rank called"));
+                 "(pieces expected: 8, seen: 6); what each rank called"));
 }
 
 TEST(Watchdog, Barriers) {
-  const auto at_barrier = [](BarrierWay way, ChannelFailure::State state) {
-    return failure_from([&](Reports& reports) { reports.barriers[barrier_index(way, 3)] = failure_of(state); });
+  const auto at_barrier = [](BarrierKind kind, ChannelFailure::State state) {
+    return failure_from([&](Reports& reports) { reports.barriers[barrier_index(kind, 3)] = failure_of(state); });
   };
-  EXPECT_EQ(at_barrier(BarrierWay::kCollective, ChannelFailure::kOtherCall),
+  EXPECT_EQ(at_barrier(BarrierKind::kCollective, ChannelFailure::kOtherCall),
             join(name(ErrorCode::kMismatch),
                  ": rank 1, in a barrier before or after copies: rank 3 makes another call at the same time; what each "
                  "rank called"));
-  EXPECT_EQ(at_barrier(BarrierWay::kReceive, ChannelFailure::kTimedOut),
+  EXPECT_EQ(at_barrier(BarrierKind::kReceive, ChannelFailure::kTimedOut),
             join(name(ErrorCode::kTimeout),
-                 ": rank 1, in a receive straight from buffer to buffer, waited longer than PLAIT_TIMEOUT_SEC allows "
-                 "for rank 3 to send (signals awaited: 8, come: 6); what each rank called"));
+                 ": rank 1, in a zero-copy receive, waited longer than PLAIT_TIMEOUT_SEC allows "
+                 "for rank 3 to send (signals expected: 8, seen: 6); what each rank called"));
 }
 
-// What is logged while calls are awaited, each for some looks of the watch.
+// The log while calls are awaited, each for several polls of the watchdog.
 std::string log_of(const std::vector<uint64_t>& awaited, double seconds_each, const WaitLimits& limits) {
   testing::internal::CaptureStderr();
   {
@@ -183,7 +183,7 @@ std::string log_of(const std::vector<uint64_t>& awaited, double seconds_each, co
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(Watchdog, ACallThatOthersAreLongInMakingIsLogged) {
+TEST(Watchdog, ALateCallOfOthersIsLogged) {
   WaitLimits limits;
   limits.notice_seconds = 0.1;
   const std::string log = log_of({7}, 0.5, limits);
@@ -195,7 +195,7 @@ TEST(Watchdog, ACallThatOthersAreLongInMakingIsLogged) {
   EXPECT_EQ(log_of({7}, 0.3, limits), "");
 }
 
-TEST(Watchdog, CallsThatOthersMakeAreNotLogged) {
+TEST(Watchdog, CallsThatOthersMakeInTimeAreNotLogged) {
   WaitLimits limits;
   limits.notice_seconds = 1.5;
   EXPECT_EQ(log_of({1, 2, 3, 4, 0, 4}, 0.35, limits), "");

@@ -1,4 +1,4 @@
-// The order of calls, and what may be done while none is under way.
+// The order of calls, and actions while no call is under way.
 #include "runtime/cuda/driver/call_order.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class CallOrderTest : public testing::Test {
  protected:
   void SetUp() override { cuda.reset(); }
 
-  // Whether something could be done.
+  // Whether while_none_runs() ran its action.
   static bool can_act(milliseconds timeout = milliseconds(0)) {
     bool acted = false;
     const bool said = CallOrder::while_none_runs(timeout, [&] { acted = true; });
@@ -32,7 +32,7 @@ class CallOrderTest : public testing::Test {
   FakeCuda& cuda = FakeCuda::get();
 };
 
-TEST_F(CallOrderTest, AnotherStreamWaitsForTheLastOne) {
+TEST_F(CallOrderTest, AnotherStreamWaitsForTheLastCall) {
   CallOrder order(0);
   int launches = 0;
   const auto launch = [&] { ++launches; };
@@ -46,8 +46,8 @@ TEST_F(CallOrderTest, AnotherStreamWaitsForTheLastOne) {
   EXPECT_EQ(launches, 4);
 }
 
-// A stream that has ended with calls on it, and a new one at the same place.
-TEST_F(CallOrderTest, AStreamThatHasTheHandleOfAnotherIsAnother) {
+// A stream was destroyed with calls on it, and a new one has the same handle.
+TEST_F(CallOrderTest, AStreamThatReusesAHandleIsAnotherStream) {
   CallOrder order(0);
   order.next(stream(1), [] {});
   cuda.renew_stream(stream(1));
@@ -55,7 +55,7 @@ TEST_F(CallOrderTest, AStreamThatHasTheHandleOfAnotherIsAnother) {
   EXPECT_EQ(cuda.waits(), 1u);
 }
 
-TEST_F(CallOrderTest, NothingIsDoneWhileACallOfAnyCommunicatorIsUnderWay) {
+TEST_F(CallOrderTest, DoesNotActWhileAnyCallIsUnderWay) {
   CallOrder one(0), other(0);
   EXPECT_TRUE(can_act());
   other.next(stream(1), [] {});
@@ -70,12 +70,12 @@ TEST_F(CallOrderTest, NothingIsDoneWhileACallOfAnyCommunicatorIsUnderWay) {
   EXPECT_TRUE(can_act());
 }
 
-TEST_F(CallOrderTest, NothingIsDoneWhileOneIsLaunched) {
+TEST_F(CallOrderTest, DoesNotActDuringALaunch) {
   CallOrder order(0);
   order.next(stream(1), [&] { std::thread([&] { EXPECT_FALSE(can_act(milliseconds(2))); }).join(); });
 }
 
-TEST_F(CallOrderTest, NoneIsLaunchedMeanwhile) {
+TEST_F(CallOrderTest, DelaysLaunchesWhileItActs) {
   CallOrder order(0);
   std::atomic<bool> launched{false};
   std::thread launching;
@@ -89,8 +89,8 @@ TEST_F(CallOrderTest, NoneIsLaunchedMeanwhile) {
   EXPECT_TRUE(launched);
 }
 
-// Launches are held back, so that those under way can end.
-TEST_F(CallOrderTest, TimeoutHoldsLaunchesBack) {
+// Launches are delayed, so that calls under way can end.
+TEST_F(CallOrderTest, DelaysLaunchesWhileItWaits) {
   CallOrder order(0);
   order.next(stream(1), [] {});
   std::atomic<bool> acted{false}, launched{false};
@@ -100,7 +100,7 @@ TEST_F(CallOrderTest, TimeoutHoldsLaunchesBack) {
       acted = true;
     }));
   });
-  // It asks whether calls are under way once it holds launches back.
+  // It asks whether calls are under way once it delays launches.
   while (cuda.queries() == 0) std::this_thread::yield();
   std::thread launching([&] {
     order.next(stream(1), [&] {
@@ -108,7 +108,7 @@ TEST_F(CallOrderTest, TimeoutHoldsLaunchesBack) {
       launched = true;
     });
   });
-  std::this_thread::sleep_for(milliseconds(50));  // a launch that is not held back is made now
+  std::this_thread::sleep_for(milliseconds(50));  // a launch that is not delayed would happen now
   EXPECT_FALSE(acted);
   cuda.end_calls();
   acting.join();
@@ -120,7 +120,7 @@ TEST_F(CallOrderTest, TimeoutEnds) {
   CallOrder order(0);
   order.next(stream(1), [] {});
   EXPECT_FALSE(can_act(milliseconds(20)));
-  order.next(stream(1), [] {});  // goes on
+  order.next(stream(1), [] {});  // launches work again
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is freed at once, and what waits until no call is under way.
+// Memory is freed at once, or when no call is under way.
 #include "runtime/cuda/driver/free_when_idle.hpp"
 
 #include <gtest/gtest.h>
@@ -41,12 +41,12 @@ class FreeWhenIdleTest : public testing::Test {
   std::atomic<int> freed{0}, freed_amid_calls{0}, freed_elsewhere{0};
 };
 
-TEST_F(FreeWhenIdleTest, AtOnceWhereNothingRuns) {
+TEST_F(FreeWhenIdleTest, FreesAtOnceIfNothingRuns) {
   free_on(0);
   EXPECT_EQ(freed, 1);
 }
 
-TEST_F(FreeWhenIdleTest, AfterTheCallsThatAreUnderWay) {
+TEST_F(FreeWhenIdleTest, FreesAfterCallsThatAreUnderWay) {
   order.next(nullptr, [] {});
   free_on(1);
   free_on(2);
@@ -56,14 +56,14 @@ TEST_F(FreeWhenIdleTest, AfterTheCallsThatAreUnderWay) {
   await(2);
   EXPECT_EQ(freed_amid_calls, 0);
   EXPECT_EQ(freed_elsewhere, 0);
-  order.next(nullptr, [] {});  // and once more, now that its thread has ended, or is about to
+  order.next(nullptr, [] {});  // once more, when its thread has ended or is about to
   free_on(1);
   EXPECT_EQ(freed, 2);
   cuda.end_calls();
   await(3);
 }
 
-TEST_F(FreeWhenIdleTest, NotTooManyOfAGpuWait) {
+TEST_F(FreeWhenIdleTest, LimitsHowManyWaitPerGpu) {
   order.next(nullptr, [] {});
   for (int i = 0; i < 8; ++i) free_on(0);
   for (int i = 0; i < 8; ++i) free_on(1);
@@ -76,8 +76,9 @@ TEST_F(FreeWhenIdleTest, NotTooManyOfAGpuWait) {
   EXPECT_EQ(freed_amid_calls, 1);
 }
 
-// As when a process ends meanwhile. In one of its own, for nothing else can be freed there afterwards.
-TEST_F(FreeWhenIdleTest, WhereCudaIsGoneNothingIsFreed) {
+// As if the process ended meanwhile. The test runs in a separate process, because nothing can be freed there
+// afterwards.
+TEST_F(FreeWhenIdleTest, FreesNothingAfterCudaHasShutDown) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto end_meanwhile = [&] {
     order.next(nullptr, [] {});

@@ -1,4 +1,4 @@
-// Whose memory is mapped, and when it is let go of: two ranks as if each was a process of its own.
+// When memory is mapped and unmapped, with two ranks as if each were a process of its own.
 #include "runtime/cuda/memory/peer_buffers.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class PeerBuffersTest : public testing::Test {
     EXPECT_EQ(cuda.closed_amid_calls(), 0u);
   }
 
-  // The peer maps it for a call, which is enqueued when the result ends.
+  // The peer maps the buffer for a call, which counts as enqueued when the result is destroyed.
   PeerBuffers::Use map(const BufferPlace& place, bool is_captured = false) {
     PeerBuffers::Use use{is_captured, {}};
     peer->map(0, place, use);
@@ -72,7 +72,7 @@ TEST_F(PeerBuffersTest, MappedOnceAndKept) {
   expect_mapped_for_a_while(1);
 }
 
-TEST_F(PeerBuffersTest, FreedMemoryIsLetGoOf) {
+TEST_F(PeerBuffersTest, FreedMemoryIsUnmapped) {
   const std::byte* const buffer = cuda.allocate(kBytes);
   map(owner->place_of(buffer, kBytes));
   cuda.free(buffer);
@@ -80,7 +80,7 @@ TEST_F(PeerBuffersTest, FreedMemoryIsLetGoOf) {
   EXPECT_EQ(cuda.opened(), 0u);
 }
 
-TEST_F(PeerBuffersTest, ButNotWhileACallIsUnderWay) {
+TEST_F(PeerBuffersTest, FreedMemoryStaysMappedWhileACallIsUnderWay) {
   const std::byte* const buffer = cuda.allocate(kBytes);
   map(owner->place_of(buffer, kBytes));
   order.next(nullptr, [] {});
@@ -90,8 +90,8 @@ TEST_F(PeerBuffersTest, ButNotWhileACallIsUnderWay) {
   await_mapped(0);
 }
 
-// A program may always have calls under way, as each begins before the last one ends: then launches are held back.
-TEST_F(PeerBuffersTest, AlsoWhereCallsFollowEachOther) {
+// A program may always have calls under way, if each begins before the previous one ends. Then launches are delayed.
+TEST_F(PeerBuffersTest, FreedMemoryIsUnmappedAlthoughCallsAreAlwaysUnderWay) {
   cuda.set_length_of_calls(milliseconds(8));
   const std::byte* const buffer = cuda.allocate(kBytes);
   map(owner->place_of(buffer, kBytes));
@@ -108,7 +108,7 @@ TEST_F(PeerBuffersTest, AlsoWhereCallsFollowEachOther) {
   calls.join();
 }
 
-TEST_F(PeerBuffersTest, WhatACallIsAboutToUseStays) {
+TEST_F(PeerBuffersTest, MemoryThatACallIsAboutToUseStaysMapped) {
   const std::byte* const buffer = cuda.allocate(kBytes);
   {
     const PeerBuffers::Use use = map(owner->place_of(buffer, kBytes));
@@ -118,7 +118,7 @@ TEST_F(PeerBuffersTest, WhatACallIsAboutToUseStays) {
   await_mapped(0);
 }
 
-TEST_F(PeerBuffersTest, NobodyKeepsScarceMemoryButForGraphs) {
+TEST_F(PeerBuffersTest, ScarceMemoryStaysMappedForGraphsOnly) {
   const std::byte *const buffer = cuda.allocate(kBytes), *const of_graph = cuda.allocate(kBytes);
   map(owner->place_of(buffer, kBytes));
   map(owner->place_of(of_graph, kBytes), true);
@@ -142,7 +142,7 @@ TEST_F(PeerBuffersTest, NobodyKeepsScarceMemoryButForGraphs) {
   await_mapped(1);
 }
 
-TEST_F(PeerBuffersTest, WhoBeginsWithScarceMemoryRecovers) {
+TEST_F(PeerBuffersTest, RecoversFromScarceMemory) {
   const std::byte* const buffer = cuda.allocate(kBytes);
   cuda.set_free_memory(0.01);
   EXPECT_TRUE(owner->place_of(buffer, kBytes).memory_is_scarce);
@@ -153,7 +153,7 @@ TEST_F(PeerBuffersTest, WhoBeginsWithScarceMemoryRecovers) {
   EXPECT_TRUE(owner->place_of(buffer, kBytes).can_be_mapped);
 }
 
-TEST_F(PeerBuffersTest, NoMoreThanTheTableHolds) {
+TEST_F(PeerBuffersTest, ExportsNoMoreThanTheTableHolds) {
   std::vector<const std::byte*> buffers;
   for (int i = 0; i <= kMostExports; ++i) buffers.push_back(cuda.allocate(kBytes));
   for (int i = 0; i < kMostExports; ++i) EXPECT_TRUE(owner->place_of(buffers[i], kBytes).can_be_mapped);
@@ -162,17 +162,17 @@ TEST_F(PeerBuffersTest, NoMoreThanTheTableHolds) {
   EXPECT_TRUE(owner->place_of(buffers.back(), kBytes).can_be_mapped);
 }
 
-TEST_F(PeerBuffersTest, WhatLiesWhereAnotherIsStillMappedIsRefused) {
+TEST_F(PeerBuffersTest, RefusesMemoryAtAPlaceThatIsStillMapped) {
   const std::byte* const buffer = cuda.allocate(kBytes);
   const PeerBuffers::Use use = map(owner->place_of(buffer, kBytes));
   cuda.free(buffer);
   const std::byte* const next = cuda.allocate(kBytes);
-  const BufferPlace place = owner->place_of(next, kBytes);  // strikes the first one off
+  const BufferPlace place = owner->place_of(next, kBytes);  // withdraws the first one
   ASSERT_TRUE(place.can_be_mapped);
   EXPECT_THROW(map(place), Error);
 }
 
-TEST_F(PeerBuffersTest, AnOwnerThatEndsTakesAllBack) {
+TEST_F(PeerBuffersTest, AnOwnerThatEndsWithdrawsAll) {
   const std::byte* const buffer = cuda.allocate(kBytes);
   map(owner->place_of(buffer, kBytes));
   owner->withdraw_all();
