@@ -76,7 +76,8 @@ struct Communicator::Impl {
   // Where calls are made that this communicator is for: on GPUs, where ranks have them.
   Tuner& main_tuner() { return device ? device->tuner() : tuner; }
   static Choice choose(Tuner& tuner, const Call& call) {
-    return tuner.choose({call.collective, message_bytes(call, tuner.machine().ranks()), call.root, call.type, call.plan});
+    return tuner.choose(
+        {call.collective, message_bytes(call, tuner.machine().ranks()), call.root, call.type, call.plan});
   }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.

@@ -174,7 +174,11 @@ def test_a_plan_and_a_choice_are_different_calls():
     ("plan", "arguments", "message"),
     [
         (plans.make("all_reduce", "ring", 3), [np.ones(3)], "plan ring is for 3 ranks, and this communicator has 2"),
-        (plans.make("all_gather", "flat", 2, access="zero_copy"), [np.ones(3)], "has access zero_copy: .* as only GPUs do"),
+        (
+            plans.make("all_gather", "flat", 2, access="zero_copy"),
+            [np.ones(3)],
+            "has access zero_copy: .* as only GPUs do",
+        ),
         (plans.make("broadcast", "flat", 2), [np.ones(3), "sum"], "op: broadcast has none; leave it out"),
         (plans.make("barrier", "flat", 2), [np.ones(3)], "a barrier has no array"),
         (plans.make("all_reduce", "ring", 2), [], "array: all_reduce needs one on every rank"),

@@ -1,5 +1,4 @@
 // Which kernel a call gets, by where its buffers and the pieces of its message begin.
-#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "algorithms/algorithm.hpp"
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
 
 namespace plait {
