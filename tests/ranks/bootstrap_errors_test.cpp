@@ -264,8 +264,8 @@ TEST_P(BootstrapErrors, ADescriptorThatIsNoneFailsEverywhere) {
     const Outcomes outcomes = run_threads(3, [&](int rank) {
       Bootstrap::create(id, rank, 3, within(10)).all_gather_descriptors(rank == wrong ? -1 : 0);
     });
-    EXPECT_TRUE(has(outcomes[static_cast<size_t>(wrong)],
-                    "invalid argument: rank " + std::to_string(wrong) + " gives all ranks -1, which is not a descriptor"));
+    EXPECT_TRUE(has(outcomes[static_cast<size_t>(wrong)], "invalid argument: rank " + std::to_string(wrong) +
+                                                              " gives all ranks -1, which is not a descriptor"));
     for (const int rank : {0, 1, 2}) {
       if (rank == wrong) continue;
       EXPECT_TRUE(has(outcomes[static_cast<size_t>(rank)], "peer failed: rank " + std::to_string(rank)));
