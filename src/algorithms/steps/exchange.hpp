@@ -1,5 +1,5 @@
-// The two phases of an exchange of every member with every other. `flat` consists of them, and a level of a hierarchy
-// can.
+// The two phases of an exchange of every member with every other. `flat` consists of them, and so may a level of a
+// hierarchy.
 #pragma once
 
 #include <vector>
@@ -67,7 +67,7 @@ class PieceExchange {
   PlanBuilder& builder_;
   Stages& stages_;
   const Shape shape_;
-  int steps_ = 0;  // number that members have made
+  int steps_ = 0;  // steps that members have made
   // By load: what a member publishes, and the place from which its own piece is shared. By store: [to][from]; own
   // entries are not used.
   std::vector<Held> published_, shared_;

@@ -109,7 +109,7 @@ TEST_P(EveryAlgorithm, RefusesWhatNobodyCanUse) {
   expect_refused(arguments, "at least one rank");
   arguments = legal();
   arguments.parts = 0;
-  expect_refused(arguments, "from 1 on");
+  expect_refused(arguments, "at least 1");
   arguments = legal();
   arguments.node_of = {0, 0, 0};
   expect_refused(arguments, "3 ranks");
