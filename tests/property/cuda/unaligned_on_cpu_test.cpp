@@ -152,12 +152,12 @@ void move_vectors(size_t from_distance, size_t to_distance, uint32_t vectors) {
   const std::byte* const in = from.get();
   std::byte* const out = to.get();
   machine.launch(0, {1}, {kThreads}, [=] {
-    const uint32_t queue = threadIdx.x % kWarpThreads, last = vectors - 1;
-    for (uint32_t warp = 1 + threadIdx.x - queue; warp < last; warp += kThreads * kAtOnce) {
+    const uint32_t lane = threadIdx.x % kWarpThreads, last = vectors - 1;
+    for (uint32_t warp = 1 + threadIdx.x - lane; warp < last; warp += kThreads * kAtOnce) {
       Pack<type, uint4> values[kAtOnce];
-      load_vectors<false>(in, warp + queue, kThreads, last, values);
-      complete_vectors<false>(in, warp + queue, kThreads, last, values);
-      store_vectors<false>(out, warp + queue, kThreads, last, values);
+      load_vectors<false>(in, warp + lane, kThreads, last, values);
+      complete_vectors<false>(in, warp + lane, kThreads, last, values);
+      store_vectors<false>(out, warp + lane, kThreads, last, values);
     }
   });
   ASSERT_NO_THROW(machine.run());
