@@ -233,7 +233,7 @@ class World : public test::SimtWorld {
         const std::vector<int> accused = alike ? std::vector<int>{report.peer} : first_ranks(ranks_);
         EXPECT_TRUE(std::any_of(accused.begin(), accused.end(),
                                 [&](int it) { return report.seen_call == tag_of(signature(last_call_of(it))); }))
-            << "rank " << rank << " accuses " << report.peer;
+            << "rank " << rank << " blames " << report.peer;
         EXPECT_EQ(report.expected_call, tag_of(signature(last_call_of(rank)))) << "rank " << rank;
         EXPECT_NE(report.seen_call, report.expected_call);
         EXPECT_GT(report.expected_epoch, 0u);
