@@ -1,17 +1,17 @@
-# Everything from a fresh clone: `make` builds, `make test` tests, `make help` lists the rest.
-# Whatever a target installs, it names first: Python packages go to .venv, system packages come from apt-get and only
-# where they are missing (see tools/prepare.py).
+# Everything works from a fresh clone: `make` builds, `make test` tests, `make help` lists the rest.
+# A target names what it installs before it does: Python packages go to .venv; system packages come from apt-get, and
+# only if they are missing (see tools/prepare.py).
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 # Which CUDA compiler: auto, wheel, system or off (see cmake/CudaOptional.cmake).
 PLAIT_CUDA ?= auto
-# Wheels and `make install` have every kernel for five targets. While working, one is enough: that of the GPU here; where
-# there is none, PTX that runs on any GPU, and Hopper. `make CUDA_ARCHITECTURES=` takes all.
+# Wheels and `make install` have every kernel for five targets. For development, that of the GPU here is enough; without
+# a GPU, PTX that runs on any GPU, and Hopper. `make CUDA_ARCHITECTURES=` builds for all five.
 CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
-# Warnings are errors where a machine watches, not on a user's newer compiler.
+# Warnings are errors in CI, but not for users, whose compilers may be newer.
 WERROR ?= $(if $(CI),ON,OFF)
-# Seconds that the tests of one sanitizer may take, and the tests in which threads meet.
+# How many seconds the tests of one sanitizer may take, and the tests with several threads.
 SANITIZE_SECONDS ?= 600
 THREAD_TESTS ?= host_rank_test rank_status_test segment_test waiting_test peers_test bootstrap_test collectives_test \
   fifo_test p2p_test messages_test offers_test meetings_test
@@ -25,7 +25,7 @@ COMPILE := $(IN_VENV) cmake --build
 CTEST := $(IN_VENV) ctest --output-on-failure -j $(JOBS)
 comma := ,
 space := $(subst ,, )
-# Randomised address layouts of newer kernels break gcc's ThreadSanitizer.
+# The randomised address layout of newer kernels breaks gcc's ThreadSanitizer.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 CPP_FILES = $(shell find src include tests python examples benchmarks \
   \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null)
@@ -52,7 +52,7 @@ test:  ## build, then run the C++ tests and the Python tests
 	@$(COMPILE) build/release -j $(JOBS)
 	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
 
-# Needs no package beyond CMake, Ninja and nvcc, so that it runs on machines without network.
+# These need only CMake, Ninja and nvcc, so that they also build on machines without network.
 gpu-programs:
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=OFF -DPLAIT_GPU_TESTS=ON -DPLAIT_CUDA=system \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
@@ -64,7 +64,7 @@ gpu-test: gpu-programs  ## build and run the tests that need a GPU; says what it
 gpu-sanitize: gpu-programs  ## run some of them, shortened, under compute-sanitizer: memory, races, barriers
 	@tests/gpu/sanitize.sh $(GPU_BUILD)/tests/gpu
 
-# As gpu-test, with nanobind in $(PYTHON) besides.
+# This needs the same, and nanobind in $(PYTHON).
 GPUS ?=
 GPU_BENCH ?= all_reduce -b 8 -e 1G -f 4
 gpu-bench:  ## build, and run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default: all)
@@ -74,7 +74,7 @@ gpu-bench:  ## build, and run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default
 	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core
 	PYTHONPATH='$(abspath $(GPU_BUILD))/package' $(PYTHON) -m plait bench $(GPU_BENCH) --device cuda $(if $(GPUS),-n $(GPUS))
 
-# Of every architecture that has machine code of its own, whichever GPU is here; of a release ccache has the same objects.
+# Every architecture that has machine code of its own, whatever GPU is here. After a release, ccache has the same objects.
 KERNEL_ARCHITECTURES ?= 80-real;90-real;100-real
 kernels:  ## compile the kernels and read their machine code: wide accesses, no spills, few enough registers
 	$(PREPARE) kernels
@@ -87,7 +87,7 @@ demo: build  ## run examples/demo.py
 	$(PREPARE) demo
 	@$(VENV)/bin/python examples/demo.py
 
-# What is installed has kernels for all targets, whichever GPU is here, unless CUDA_ARCHITECTURES says otherwise.
+# Installed libraries have kernels for all targets, whatever GPU is here, unless CUDA_ARCHITECTURES says otherwise.
 INSTALLED := build/install
 INSTALLED_ARCHITECTURES = $(if $(filter file,$(origin CUDA_ARCHITECTURES)),,$(CUDA_ARCHITECTURES))
 release:  ## build the C and C++ interface with kernels for all GPU targets, for make install
@@ -96,14 +96,14 @@ release:  ## build the C and C++ interface with kernels for all GPU targets, for
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(INSTALLED_ARCHITECTURES)'
 	@$(COMPILE) $(INSTALLED) -j $(JOBS) --target plait
 
-# Root only copies: what root builds, nobody else can build again.
+# Root only copies files: other users could not rebuild what root has built.
 AS_ROOT ?= $(filter 0,$(shell id -u))
 install: $(if $(AS_ROOT),,release)  ## install the C and C++ interface to PREFIX (default /usr/local); as root after `make release`
-	@[ -e $(INSTALLED)/lib/libplait.so ] || { echo 'nothing to install yet: run `make release` first, as whoever owns this folder'; exit 1; }
+	@[ -e $(INSTALLED)/lib/libplait.so ] || { echo 'nothing to install yet: run `make release` first, as the owner of this folder'; exit 1; }
 	@rm -f $(INSTALLED)/install_manifest_c.txt
 	@$(IN_VENV) cmake --install $(INSTALLED) --prefix '$(PREFIX)' --component c
 
-uninstall:  ## remove what the last make install has installed
+uninstall:  ## remove what the last make install installed
 	@[ -e $(INSTALLED)/install_manifest_c.txt ] || { echo 'nothing to remove: $(INSTALLED)/install_manifest_c.txt is not there'; exit 1; }
 	@while read -r file || [ -n "$$file" ]; do \
 	  file="$(DESTDIR)$$file"; echo "removes $$file"; rm -f "$$file" || exit 1; rmdir --ignore-fail-on-non-empty "$$(dirname "$$file")" 2>/dev/null || true; \
@@ -115,8 +115,8 @@ bench: build  ## run the benchmarks of benchmarks/run.py; BENCH="..." passes arg
 
 sanitize: sanitize-address sanitize-thread  ## run the unit, property and C API tests under gcc's or clang's sanitizers
 
-# The sanitizers see what the C++ compiler makes; of kernels that is what tests run on a CPU. nvcc makes the same objects
-# as for a release, which ccache then has.
+# The sanitizers see only code of the C++ compiler, so only those kernels that tests run on a CPU. nvcc makes the same
+# objects as for a release, so ccache has them.
 SANITIZE_OPTIONS = -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DPLAIT_TESTS=ON -DPLAIT_PYTHON=OFF \
   -DPLAIT_CUDA=$(PLAIT_CUDA) '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)' '-DCMAKE_CUDA_FLAGS=-O3 -DNDEBUG'
 # $(call sanitized,<build folder>,<sanitizers>,<targets to build>,<tests to run>)
@@ -131,7 +131,7 @@ endef
 sanitize-address:
 	$(call sanitized,asan,address$(comma)undefined,tests_unit tests_property tests_c_api,^(unit|property)/|^c_api/(arguments|groups|messages|operations|cpp|endings)$$)
 
-# Threads meet in the host runtime.
+# Only the host runtime has threads that share data.
 sanitize-thread: override PLAIT_CUDA := off
 sanitize-thread:
 	$(call sanitized,tsan,thread,$(THREAD_TESTS),/($(subst $(space),|,$(THREAD_TESTS)))$$)

@@ -1,8 +1,8 @@
-# Lists the algorithms, so that adding one is adding a file. Every .cpp file of src/algorithms that has no header of its
-# own is an algorithm, and defines `Algorithm NAME()` for its name.
+# Lists the algorithms, so that a new algorithm is only a new file. Every .cpp file of src/algorithms without a header of
+# its own is an algorithm, and defines `Algorithm NAME()` for its name.
 #
-# plait_algorithm_catalog(<target>) adds steps/*.cpp and a generated source with that list to src/algorithms' target. The
-# list is made when CMake runs, which it does again where a file has come or gone.
+# plait_algorithm_catalog(<target>) adds steps/*.cpp and a generated source with that list to the target of
+# src/algorithms. CMake makes the list, and runs again when a file is added or removed.
 function(plait_algorithm_catalog target)
   set(folder "${PROJECT_SOURCE_DIR}/src/algorithms")
   file(GLOB steps CONFIGURE_DEPENDS "${folder}/steps/*.cpp")

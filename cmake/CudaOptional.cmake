@@ -1,12 +1,12 @@
-# Turns CUDA on where there is a compiler for it. PLAIT_CUDA (variable or environment) decides:
-#   auto    the system's nvcc, else NVIDIA's wheels where this Python has them, else none (the default)
+# Enables CUDA if there is a compiler for it. PLAIT_CUDA (variable or environment) chooses it:
+#   auto    the system's nvcc, else NVIDIA's wheels if this Python has them, else none (the default)
 #   wheel   NVIDIA's wheels        system  the system's nvcc        off  none
-# Sets PLAIT_HAVE_CUDA; enables the language CUDA and finds CUDAToolkit where that is ON.
+# Sets PLAIT_HAVE_CUDA. If that is ON, also enables the language CUDA and finds CUDAToolkit.
 set(PLAIT_CUDA "$ENV{PLAIT_CUDA}" CACHE STRING "Which CUDA compiler: auto, wheel, system or off")
 set(PLAIT_HAVE_CUDA OFF)
 
-# Gives NVIDIA's wheels the layout of a toolkit (lib64, unversioned libraries) by links in the build folder, and sets
-# `out` to the nvcc there: started through a link, nvcc takes the folder of that link as its root.
+# Makes links in the build folder that give NVIDIA's wheels the layout of a toolkit (lib64, unversioned libraries), and
+# sets `out` to the nvcc there: nvcc that is started through a link takes the folder of that link as its root.
 function(plait_cuda_root_of_wheels wheels out)
   set(root "${CMAKE_BINARY_DIR}/cuda-root")
   file(REMOVE_RECURSE "${root}")
@@ -43,7 +43,7 @@ list(GET answer 1 where)
 
 if(kind STREQUAL "none")
   if(PLAIT_CUDA MATCHES "^(wheel|system)$")
-    message(FATAL_ERROR "PLAIT_CUDA=${PLAIT_CUDA}, but there is ${where}. Install it, or say PLAIT_CUDA=off.")
+    message(FATAL_ERROR "PLAIT_CUDA=${PLAIT_CUDA}, but there is ${where}. Install it, or set PLAIT_CUDA=off.")
   endif()
   message(NOTICE "Plait: without CUDA (${where})")
   return()
@@ -80,7 +80,8 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-# Machine code of each architecture would be most of the library; so it takes a seventh, and 20 ms to load, once.
+# Uncompressed, the machine code of all architectures would be most of the library. Compressed, it takes a seventh of
+# that, and 20 ms more to load, once.
 add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress-all>")
 find_package(CUDAToolkit REQUIRED)
 set(PLAIT_HAVE_CUDA ON)

@@ -1,9 +1,10 @@
-# Puts the texts of a folder's *.json into the library, so that nothing need be found at run time.
+# Embeds the *.json files of a folder in the library, so that it needs no files at run time.
 #
-# As an include: plait_embed_texts(<target> <folder> <header> <struct> <function>) adds a generated source, made again
-# when one of the files changes. <header> declares `struct <struct> { const char* name; const char* text; };` and
+# As an include, plait_embed_texts(<target> <folder> <header> <struct> <function>) adds a generated source, which is made
+# again when one of the files changes. <header> declares `struct <struct> { const char* name; const char* text; };` and
 # `std::span<const <struct>> <function>();` in plait::internal.
-# As a script: cmake -DFOLDER=… -DHEADER=… -DSTRUCT=… -DFUNCTION=… -DOUTPUT=<file.cpp> -P EmbedTexts.cmake writes it.
+# As a script, cmake -DFOLDER=… -DHEADER=… -DSTRUCT=… -DFUNCTION=… -DOUTPUT=<file.cpp> -P EmbedTexts.cmake writes that
+# source.
 
 if(CMAKE_SCRIPT_MODE_FILE)
   get_filename_component(folder "${FOLDER}" NAME)

@@ -1,5 +1,5 @@
-# One static library a folder of src/, so that a folder that reaches past its wall fails to link.
-# plait_folder(<folder> [dependency...]) takes every .cpp file of src/<folder>, and every .cu file where there is CUDA.
+# Each folder of src/ is a static library, so that a folder that uses one beyond its walls fails to link.
+# plait_folder(<folder> [dependency...]) takes every .cpp file of src/<folder>, and with CUDA every .cu file.
 function(plait_folder folder)
   string(REPLACE "/" "_" name "plait_${folder}")
   set(patterns "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
@@ -11,9 +11,9 @@ function(plait_folder folder)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
     target_link_libraries(${name} PUBLIC ${ARGN})
-    if(PLAIT_SANITIZE)  # several files at once compile in half the time; that each includes what it needs, others see
+    if(PLAIT_SANITIZE)  # unity builds take half the time; other builds check that each file includes what it needs
       set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-      target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # of local types
+      target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # for local types
     endif()
   else()
     add_library(${name} INTERFACE)
@@ -22,11 +22,11 @@ function(plait_folder folder)
   endif()
 endfunction()
 
-# plait_tests(<folder of tests/> <library>...): each *_test.cpp there becomes a program of its own, run by ctest. The
-# targets tests_unit, tests_property and so on build all of such a folder and of those below it.
+# plait_tests(<folder of tests/> <library>...): makes a program of each *_test.cpp there, which ctest runs. The targets
+# tests_unit, tests_property and so on build all programs of such a folder and of those below it.
 #
-# GoogleTest's header takes longer to compile than most tests, so the first program of those with the same options
-# compiles it for all. Whoever changes the options of one sets DISABLE_PRECOMPILE_HEADERS too.
+# GoogleTest's header takes longer to compile than most tests, so it is precompiled once for all programs with the same
+# options. A target with other options must also set DISABLE_PRECOMPILE_HEADERS.
 function(plait_tests folder)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp")
   string(REGEX REPLACE "/.*" "" top "${folder}")
@@ -38,8 +38,8 @@ function(plait_tests folder)
     add_executable(${name} "${source}")
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     target_compile_definitions(${name} PRIVATE PLAIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    # Tests compile in a third less time so, and with sanitizers most unit tests in 40% less; what takes time in them is
-    # the library, but where they compute what they expect of it.
+    # With -O1, tests compile in a third less time, and with sanitizers and -O0 most unit tests in 40% less. They run as
+    # fast, since most of their time is in the library, except in tests that compute what they expect.
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     set(first first_test)
     if(PLAIT_SANITIZE AND folder MATCHES "^unit" AND NOT folder MATCHES "host$")

@@ -1,8 +1,8 @@
-# Flags of the files of src/runtime/host that are one source (reduce_kernels.hpp) compiled for several instruction sets.
-# Included where their library is made, since properties of source files are seen only in the folder that sets them.
+# Flags for files of src/runtime/host that compile one source (reduce_kernels.hpp) for several instruction sets. This is
+# included where their library is made, since properties of source files are visible only in the folder that sets them.
 set(reduce_folder "${PROJECT_SOURCE_DIR}/src/runtime/host")
 
-# The same bits on every CPU: no fused multiply-add, and nothing that a user's flags may allow the compiler to assume.
+# For the same bits on every CPU: no fused multiply-add, and no assumptions that a user's flags may allow the compiler.
 set(reduce_flags -ffp-contract=off -fno-fast-math)
 set(reduce_march_baseline x86-64-v2)
 set(reduce_march_avx2 x86-64-v3)

@@ -1,5 +1,5 @@
-// Reductions of random bits on GPUs, to the bit as the oracle of the host's reduces has them: infinities, NaN, -0,
-// denormals, sums that wrap or saturate. A program without a test framework, as collectives_test is. Exit status 77: no
+// Reductions of random bits on GPUs give the same bits as the oracle of the host's reduces: infinities, NaN, -0,
+// denormals, sums that wrap or saturate. A program without a test framework, like collectives_test. Exit status 77: no
 // GPU, nothing was tested. Argument: seed.
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ using test::World;
 
 using oracle::Bytes;
 
-// Now and then 0 and -0 meet: in each type some elements are then.
+// Now and then a word consists of 0 and -0, in every type.
 void fill(Bytes& bytes, std::mt19937_64& random) {
   constexpr std::array<uint64_t, 4> kZeros = {0, 1ull << 63, 0x8000800080008000, 0x8080808080808080};
   for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
@@ -32,7 +32,7 @@ void fill(Bytes& bytes, std::mt19937_64& random) {
   }
 }
 
-// How many bytes of the ranks' outputs are not what they should be.
+// How many bytes of the ranks' outputs are wrong.
 long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& random) {
   const size_t bytes = call.count * size_of(call.type);
   oracle::Problem problem{call.type, call.op, call.count};
@@ -58,7 +58,7 @@ long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& rando
   return count;
 }
 
-// Sums and products only over two ranks, where their order makes no difference.
+// Sums and products only with two ranks, where the order makes no difference.
 void test_any_bits(Report& report, int gpus, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (const int ranks : {2, 4, 5}) {
@@ -90,7 +90,7 @@ void test_any_bits(Report& report, int gpus, uint64_t seed) {
 }  // namespace plait
 
 int main(int argc, char** argv) {
-  alarm(300);  // whatever happens, it ends
+  alarm(300);  // it ends, whatever happens
   try {
     const int gpus = plait::cuda_device_count();
     if (gpus == 0) {

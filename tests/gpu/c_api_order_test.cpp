@@ -1,5 +1,5 @@
-// When calls of the C interface happen that one thread makes for all its ranks: on streams that change, between copies,
-// after several things at once, captured, in groups of several communicators.
+// The order of calls of the C interface that one thread makes for all its ranks: on streams that change, between
+// copies, after several things at once, captured, and in groups of several communicators.
 #include <set>
 
 #include "c_api_world.hpp"
@@ -22,8 +22,8 @@ void test_streams(World& world) {
   world.each([&](Rank&, int r) { MUST(cudaStreamDestroy(others[r])); });
 }
 
-// Calls between copies on the same stream: each takes what came before it, and is over before what comes after it,
-// however early it begins. Launched and captured, on streams of the program's and on the default stream.
+// Calls between copies on the same stream: each uses what came before it, and is over before what comes after it, even
+// with PDL. They are launched and captured, on streams of the program and on the default stream.
 void test_order(World& world) {
   constexpr int kRounds = 40, kElements = 100;
   const int ranks = world.size();
@@ -69,8 +69,8 @@ void test_order(World& world) {
   }
 }
 
-// Calls that come after several things at once: after calls of another communicator, and a copy, on streams that theirs
-// has waited for, and after a call of which a part goes through host memory. Launched and captured.
+// Calls that come after several things at once: after calls of another communicator and a copy, on streams that their
+// stream has waited for, and after a call with a host path. They are launched and captured.
 void test_joins(const std::vector<int>& devices) {
   setenv("PLAIT_LAUNCH", "Simple:4x128+4:20%", 1);
   World parted(devices, made_at_once(devices));
@@ -88,7 +88,7 @@ void test_joins(const std::vector<int>& devices) {
     MUST(cudaEventRecord(events[r], earlier));
     MUST(cudaStreamWaitEvent(later, events[r], 0));
   };
-  // On every stream a part of the input of the last call: sums of the first and of the second input, and the third one.
+  // Every stream makes a part of the last call's input: sums of the first and of the second input, and the third input.
   const auto enqueue = [&] {
     world.each([&](Rank& rank, int r) {
       later_waits(r, rank.stream, other[r].stream);
@@ -149,7 +149,7 @@ void test_joins(const std::vector<int>& devices) {
   });
 }
 
-// What is written to stderr in its life.
+// Collects what is written to stderr while it lives.
 class ErrorOutput {
  public:
   ErrorOutput() : file_(std::tmpfile()), kept_(dup(STDERR_FILENO)) {
@@ -167,7 +167,8 @@ class ErrorOutput {
 
   bool has(const char* words) const {
     std::string text(1 << 20, '\0');
-    const ssize_t bytes = pread(fileno(file_), text.data(), text.size(), 0);  // where others write is left alone
+    const ssize_t bytes =
+        pread(fileno(file_), text.data(), text.size(), 0);  // pread() does not move the position where others write
     text.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
     return text.find(words) != std::string::npos;
   }
@@ -177,7 +178,7 @@ class ErrorOutput {
   const int kept_;
 };
 
-// Calls of one thread go straight from buffer to buffer where a group shows all ranks' calls, whatever else it holds.
+// Calls of one thread are zero-copy if a group holds the calls of all ranks, whatever else it holds.
 void test_zero_copy(const std::vector<int>& devices) {
   constexpr const char* kNotZeroCopy = "is not zero-copy";
   setenv("PLAIT_LOG", "info", 1);
@@ -195,7 +196,7 @@ void test_zero_copy(const std::vector<int>& devices) {
     fill(world, 1);
     fill(one, 1);
     MUST(plaitGroupStart());
-    MUST(all_gather(one[0]));  // so the last device has a call more than the others
+    MUST(all_gather(one[0]));  // so the last device has one call more than the others
     world.each([&](Rank& rank, int) {
       for (int i = 0; i < 3; ++i) MUST(all_gather(rank));
     });
@@ -211,7 +212,7 @@ void test_zero_copy(const std::vector<int>& devices) {
       return plaitRecv(rank.receive, kCount, plaitInt32, r - 1, rank.comm, rank.stream);
     });
     expect_results(world, kCount, "messages on", [](int r, int i) { return r == 0 ? -1 : value_of(r - 1, i, 2); });
-    expect(!log.has(kNotZeroCopy), "all calls of a group go straight");
+    expect(!log.has(kNotZeroCopy), "all calls of a group are zero-copy");
 
     fill(world, 1);
     fill(other, 1);
@@ -223,13 +224,13 @@ void test_zero_copy(const std::vector<int>& devices) {
     MUST(plaitGroupEnd());
     expect_results(world, kCount * ranks, "plaitAllGather in contradicting orders", gathered);
     expect_results(other, kCount * ranks, "plaitAllGather in contradicting orders", gathered);
-    expect(log.has(kNotZeroCopy), "calls in contradicting orders do not go straight, and the log says so");
+    expect(log.has(kNotZeroCopy), "calls in contradicting orders are not zero-copy, and the log says so");
   }
   unsetenv("PLAIT_ALGORITHM");
   unsetenv("PLAIT_LOG");
 }
 
-// Where one call of a group is refused when it is issued, no rank of its communicator waits for ever.
+// If one call of a group is refused when it is issued, no rank of its communicator waits for ever.
 void test_refusal_in_a_group(const std::vector<int>& devices) {
   for (const char* const algorithm : {"", "all_gather:flat(load, zero_copy, engine=sm)"}) {
     setenv("PLAIT_ALGORITHM", algorithm, 1);

@@ -1,4 +1,4 @@
-// The C interface on GPUs, as a program sees it: its functions, and what they say.
+// The C interface on GPUs, as a program sees it: its functions, and their errors.
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -64,7 +64,7 @@ void test_collectives(World& world) {
   });
   const auto exchanged = [&](int r, int i) { return value_of(i / kCount, r * kCount + i % kCount, 9); };
   expect_results(world, kCount * ranks, "plaitAlltoAll", exchanged);
-  world.in_group([](Rank& rank, int) {  // the second time gives back what the first one took
+  world.in_group([](Rank& rank, int) {  // the second call undoes the first one
     return plaitAlltoAll(rank.receive, rank.receive, kCount, plaitInt32, rank.comm, rank.stream);
   });
   expect_results(world, kCount * ranks, "plaitAlltoAll in place", [](int r, int i) { return value_of(r, i, 9); });
@@ -196,7 +196,8 @@ void test_host() {
   for (const plaitComm_t comm : comms) MUST(plaitCommDestroy(comm));
 }
 
-// A rank that waits in vain: known as soon as the stream has come past the call, and when its communicator ends.
+// A rank waits for one that does not come. It learns of that once the stream has passed the call, and when its
+// communicator ends.
 void test_failure_of_the_last_call(int device) {
   for (const bool asks : {false, true}) {  // in this order, as the first text is still there later
     plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
@@ -224,7 +225,7 @@ void test_failure_of_the_last_call(int device) {
   }
 }
 
-// Who says that there must be a device gets the current one, also where that is divided.
+// A communicator that requires a device gets the current one, and so do its splits.
 void test_required_device(int device) {
   MUST(cudaSetDevice(device));
   plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
@@ -242,7 +243,7 @@ void test_required_device(int device) {
   }
 }
 
-// Ranks that call differently are told so once the stream has come past the call, also where no kernel could notice it.
+// Ranks that make different calls learn of it once the stream has passed the call, even if no kernel can notice it.
 void test_other_calls(int gpus) {
   const auto told = [&](const std::string& what, const std::function<plaitResult_t(Rank&, int)>& call) {
     const std::vector<int> devices = {0, gpus - 1};
@@ -271,7 +272,7 @@ void test_other_calls(int gpus) {
   }
 }
 
-// A kernel that waits for a rank that never calls is ended by an abort of another thread.
+// An abort by another thread ends a kernel that waits for a rank that never calls.
 void test_abort(World& world) {
   const auto begin = std::chrono::steady_clock::now();
   MUST(cudaSetDevice(world[0].device));

@@ -1,5 +1,5 @@
-// A program that drives all its ranks in one thread, through groups of the C interface, and sees what they receive. It
-// has a CUDA runtime of its own. Without a test framework, since machines with GPUs often have none.
+// A program that drives all its ranks in one thread, through groups of the C interface, and checks what they receive.
+// It has a CUDA runtime of its own. It has no test framework, since machines with GPUs often have none.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,7 +26,7 @@ inline void expect(bool good, const std::string& what) {
   if (!good) std::printf("FAILED: %s (last error: %s)\n", what.c_str(), plaitGetLastError(nullptr));
 }
 
-// What has to work for the test to go on.
+// Ends the test if something fails that it needs to go on.
 inline void must(plaitResult_t result, const char* what) {
   if (result == plaitSuccess) return;
   std::printf("FAILED: %s: %s: %s\n", what, plaitGetErrorString(result), plaitGetLastError(nullptr));
@@ -77,7 +77,7 @@ class World {
   size_t bytes() const { return sizeof(int) * kCount * ranks_.size(); }
   Rank& operator[](int r) { return ranks_[r]; }
 
-  // For every rank, its device current.
+  // Calls `body` for every rank, with its device current.
   void each(const std::function<void(Rank&, int)>& body) {
     for (int r = 0; r < size(); ++r) {
       MUST(cudaSetDevice(ranks_[r].device));
@@ -132,7 +132,7 @@ inline void fill(World& world, int variant) {
   });
 }
 
-// Compares `elements` of every rank's receiving buffer with what `expected` says of (rank, element).
+// Compares `elements` elements of every rank's receive buffer with expected(rank, element).
 inline void expect_results(World& world, int elements, const std::string& what,
                            const std::function<int(int, int)>& expected) {
   world.synchronize();
@@ -156,13 +156,13 @@ inline void expect_sums(World& world, int variant, const std::string& what) {
   expect_results(world, kCount, what, [&](int, int i) { return sum_of(world.size(), i, variant); });
 }
 
-// What `calls` put on the streams of all ranks.
+// Graphs of what `calls` enqueue on the streams of all ranks.
 class Graphs {
  public:
   Graphs(World& world, const std::function<void()>& calls) : world_(world), graphs_(world.size()) {
     world.each([](Rank& rank, int) { MUST(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal)); });
     calls();
-    // A thread may make no graph executable as long as it captures another.
+    // A thread must not instantiate a graph while it captures another.
     std::vector<cudaGraph_t> captured(world.size());
     world.each([&](Rank& rank, int r) { MUST(cudaStreamEndCapture(rank.stream, &captured[r])); });
     world.each([&](Rank&, int r) {
@@ -185,10 +185,9 @@ class Graphs {
   std::vector<cudaGraphExec_t> graphs_;
 };
 
-// What a program's main() returns of `tests`, which is told how many GPUs there are. kSkipped: none, nothing was
-// tested.
+// The main() of such a program: calls tests(number of GPUs). kSkipped: there is no GPU, and nothing was tested.
 inline int run_tests(const std::function<void(int gpus)>& tests) {
-  alarm(120);  // whatever happens, it ends
+  alarm(120);  // it ends, whatever happens
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::puts("skipped: no GPU");
@@ -200,14 +199,14 @@ inline int run_tests(const std::function<void(int gpus)>& tests) {
   return failed == 0 ? 0 : 1;
 }
 
-// A rank for each GPU, two that share one, and three of which two do.
+// The devices of ranks: a rank for each GPU, two ranks that share one, and three ranks of which two share one.
 inline std::vector<std::vector<int>> worlds_of(int gpus) {
   std::vector<int> all(static_cast<size_t>(gpus));
   std::iota(all.begin(), all.end(), 0);
   return {all, {0, 0}, {0, gpus - 1, 0}};
 }
 
-// With communicators of each of them, made at once and made in a group.
+// Runs the tests with communicators of each of these, made at once and made in a group.
 inline void in_each_world(int gpus, const std::function<void(World&)>& tests) {
   for (const bool in_group : {false, true}) {
     for (const std::vector<int>& devices : worlds_of(gpus)) {

@@ -1,6 +1,6 @@
 // Collectives on GPUs, all ranks in this process: every type, operation, protocol and algorithm that a launch can
-// carry, eager and captured, and what happens when ranks fail. A program without a test framework, since machines with
-// GPUs often have none. Exit status 77: no GPU, nothing was tested. Arguments: how many random calls (default 3000),
+// carry, eager and captured, and ranks that fail. A program without a test framework, since machines with GPUs often
+// have none. Exit status 77: no GPU, nothing was tested. Arguments: how many random calls (default 3000),
 // seed, the only part to run.
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ using test::World;
 struct Buffers {
   size_t offset = 0;  // bytes, of input and output
   bool in_place = false;
-  size_t shift = 0;  // bytes by which the output lies further, where it lies apart
+  size_t shift = 0;  // extra bytes for the output's offset, if it is not in place
 };
 
 size_t element_bytes(const Call& call) { return size_of(call.type); }
@@ -95,16 +95,16 @@ std::string describe(World& world, const Call& call, const Buffers& buffers) {
               world.rank(0).launch_for(call), ", offset ", buffers.offset, buffers.in_place ? ", in place" : "");
 }
 
-// How a communicator is told to work.
-struct Manner {
+// Settings of a communicator.
+struct Mode {
   const char* algorithm;
   const char* launch;
 };
 
-Settings settings_for(const Manner& manner) {
+Settings settings_for(const Mode& mode) {
   Settings settings;
-  settings.algorithm = manner.algorithm;
-  settings.launch = manner.launch;
+  settings.algorithm = mode.algorithm;
+  settings.launch = mode.launch;
   settings.timeout_seconds = 10;
   return settings;
 }
@@ -114,9 +114,9 @@ constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::k
                                        Collective::kScatter,       Collective::kAllToAll,  Collective::kBarrier};
 static_assert(std::size(kCollectives) == kCollectiveCount);
 
-// The protocols and algorithms, each with counts that make one slice, several, and many.
+// All protocols and algorithms, each with counts that make one slice, several, and many.
 void test_everything(Report& report, int gpus) {
-  const Manner manners[] = {
+  const Mode modes[] = {
       {"", ""},
       {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "Simple:3x128"},
       {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "LL:5x96"},
@@ -141,8 +141,8 @@ void test_everything(Report& report, int gpus) {
        "Simple:2x128+2:40%"},
   };
   for (const int ranks : {1, 2, 3, 4, 7}) {
-    for (const Manner& manner : manners) {
-      World world(ranks, gpus, settings_for(manner));
+    for (const Mode& mode : modes) {
+      World world(ranks, gpus, settings_for(mode));
       int variant = 0;
       for (const Collective collective : kCollectives) {
         for (int type = 0; type < kDataTypeCount; ++type) {
@@ -166,12 +166,12 @@ void test_everything(Report& report, int gpus) {
 
 void test_large(Report& report, int gpus) {
   for (const int ranks : {2, 4}) {
-    for (const Manner& manner :
-         {Manner{"", ""}, Manner{"", "LL:16x512"}, Manner{"", "LL128:32x512"}, Manner{"", "Simple:7x512"},
-          Manner{"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, parts=2)",
-                 "Simple:10x256"},
-          Manner{"", "Simple:4x256+4:20%"}}) {
-      World world(ranks, gpus, settings_for(manner));
+    for (const Mode& mode :
+         {Mode{"", ""}, Mode{"", "LL:16x512"}, Mode{"", "LL128:32x512"}, Mode{"", "Simple:7x512"},
+          Mode{"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, parts=2)",
+               "Simple:10x256"},
+          Mode{"", "Simple:4x256+4:20%"}}) {
+      World world(ranks, gpus, settings_for(mode));
       int variant = 0;
       for (const Collective collective : kCollectives) {
         if (collective == Collective::kBarrier) continue;
@@ -203,10 +203,10 @@ Call random_call(std::mt19937& random, int ranks) {
 // Calls of all kinds one after the other, without a pause between some of them.
 void test_random(Report& report, int gpus, int calls, unsigned seed) {
   std::mt19937 random(seed);
-  const Manner manners[] = {{"", ""}, {"", "Simple:6x128+3:35%"}};
+  const Mode modes[] = {{"", ""}, {"", "Simple:6x128+3:35%"}};
   for (const int ranks : {2, 4}) {
-    for (const Manner& manner : manners) {
-      World world(ranks, gpus, settings_for(manner));
+    for (const Mode& mode : modes) {
+      World world(ranks, gpus, settings_for(mode));
       for (int i = 0; i < calls / 4; ++i) {
         const Call call = random_call(random, ranks);
         const Buffers buffers{(random() % 5) * element_bytes(call), random() % 2 == 1};
@@ -221,10 +221,10 @@ void test_random(Report& report, int gpus, int calls, unsigned seed) {
   }
 }
 
-// Three calls captured, replayed, mixed with eager ones on another stream. Over two ranks the ends of long ones are
-// fetched.
-void test_graphs(Report& report, int gpus, int ranks, const Manner& manner) {
-  World world(ranks, gpus, settings_for(manner));
+// Three calls are captured, replayed, and mixed with eager ones on another stream. With two ranks, long ones have
+// another plan for their last slices.
+void test_graphs(Report& report, int gpus, int ranks, const Mode& mode) {
+  World world(ranks, gpus, settings_for(mode));
   const Call calls[] = {{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1000},
                         {Collective::kAllReduce, DataType::kBfloat16, ReduceOp::kMax, 0, 3'000'000},
                         {Collective::kAllGather, DataType::kFloat32, ReduceOp::kSum, 0, 1'000'001},
@@ -251,7 +251,7 @@ void test_graphs(Report& report, int gpus, int ranks, const Manner& manner) {
   }
 }
 
-// A capture that something else has spoiled fails the call, of which no part runs: the communicator goes on.
+// A capture that is already invalid fails the call. No part of it runs, and the communicator goes on.
 void test_spoiled_capture(Report& report, int gpus) {
   for (const char* const launch : {"", "Simple:4x128+2:25%"}) {
     World world(2, gpus, settings_for({"", launch}));
@@ -310,7 +310,7 @@ class DeviceFactors {
       check_cuda(cudaMemcpy(memory_[r], factor.value.data(), kBytes, cudaMemcpyHostToDevice), "setting factors");
     }
   }
-  // One that names the memory, with a value that must not be looked at.
+  // A scalar in device memory; its host value must not be used.
   Scalar on(int r, DataType type) const {
     Scalar factor;
     factor.type = type;
@@ -333,7 +333,7 @@ void enqueue_multiplied(World& world, const Call& call, const Buffers& buffers, 
   }
 }
 
-// Elements of inputs that are not what upload() left there; those in place are looked at where no output is in them.
+// How many elements of the inputs have changed since upload(). In place, only those that hold no output are checked.
 long changed_inputs(World& world, const Call& call, const Buffers& buffers, int variant) {
   long count = 0;
   for (int r = 0; r < world.size(); ++r) {
@@ -349,7 +349,7 @@ long changed_inputs(World& world, const Call& call, const Buffers& buffers, int 
 
 constexpr Collective kSumming[] = {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter};
 
-// Pre-multiplied sums of every type, factors by value and on the GPU, buffers that lie alike within 16 bytes or not.
+// Pre-multiplied sums of every type, with factors by value and on the GPU, and buffers that are equally aligned or not.
 void test_premultiplied(Report& report, int gpus) {
   for (const int ranks : {1, 2, 3, 4}) {
     World world(ranks, gpus, settings_for({"", ""}));
@@ -382,7 +382,7 @@ void test_premultiplied(Report& report, int gpus) {
   }
 }
 
-// Factors that a graph reads when it is replayed, and products whose memory belongs to it.
+// A graph reads the factors when it is replayed, and keeps its memory for products.
 void test_premultiplied_graphs(Report& report, int gpus) {
   World world(3, gpus, settings_for({"", ""}));
   DeviceFactors factors(world);
@@ -412,7 +412,7 @@ void test_premultiplied_graphs(Report& report, int gpus) {
   }
 }
 
-// Of each rank, two threads that take turns with its calls, each on a stream that has the same name in all threads.
+// Two threads per rank make its calls in turn, each on the stream that has the same name in all threads.
 void call_in_turn(World& world, const Call& call) {
   std::vector<std::thread> threads;
   std::array<std::atomic<int>, 2> turns{};
@@ -432,8 +432,8 @@ void call_in_turn(World& world, const Call& call) {
 }
 
 // Two communicators at once, and one communicator on changing streams.
-void test_streams(Report& report, int gpus, const Manner& manner) {
-  World first(2, gpus, settings_for(manner)), second(2, gpus, settings_for(manner));
+void test_streams(Report& report, int gpus, const Mode& mode) {
+  World first(2, gpus, settings_for(mode)), second(2, gpus, settings_for(mode));
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 500'000};
   for (int i = 0; i < 50; ++i) {
     upload(first, call, {}, i);
@@ -460,8 +460,8 @@ void test_streams(Report& report, int gpus, const Manner& manner) {
   for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
 
-void test_streams_of_threads(Report& report, int gpus, const Manner& manner) {
-  World world(2, gpus, settings_for(manner));
+void test_streams_of_threads(Report& report, int gpus, const Mode& mode) {
+  World world(2, gpus, settings_for(mode));
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 500'000};
   upload(world, call, {}, 9);
   call_in_turn(world, call);
@@ -484,7 +484,7 @@ void expect_failure(Report& report, World& world, const std::string& what, Error
   world.synchronize();  // no kernel may be left spinning
 }
 
-// Each rank is the root, or gives to another one: no kernel waits. Ranks hear of it at the end, or soon in a loop.
+// Each rank is the root, or sends to another one, so no kernel waits. Ranks learn of it at the end, or soon in a loop.
 void test_roots_that_differ(Report& report, int gpus) {
   const auto expect_mismatch = [&](const Call& call, const char* where, const auto& body) {
     try {
@@ -564,7 +564,7 @@ int run_all(int calls, unsigned seed, const std::string& only) {
     std::fflush(stdout);
     test();
   };
-  part("every manner of working", [&] { test_everything(report, gpus); });
+  part("every mode", [&] { test_everything(report, gpus); });
   part("large messages", [&] { test_large(report, gpus); });
   part("random calls", [&] { test_random(report, gpus, calls, seed); });
   part("graphs", [&] {
@@ -593,7 +593,7 @@ int run_all(int calls, unsigned seed, const std::string& only) {
 }  // namespace plait
 
 int main(int argc, char** argv) {
-  alarm(570);  // whatever happens, it ends
+  alarm(570);  // it ends, whatever happens
   try {
     return plait::run_all(argc > 1 ? std::atoi(argv[1]) : 3000,
                           argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}(),

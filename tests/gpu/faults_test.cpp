@@ -1,4 +1,4 @@
-// Ranks on GPUs that die, stop or leave in the middle of collectives, each a process of its own: every other rank must
+// Ranks on GPUs die, stop or leave in the middle of collectives. Each is a process of its own. Every other rank must
 // learn of it in bounded time, and no kernel may be left spinning.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ struct Progress {
   std::atomic<int> calls[kRanks];
 };
 
-// Calls until something goes wrong, or `most` are done.
+// Makes calls until something goes wrong, or until `most` are done.
 void work(const UniqueId& id, int rank, const Call& call, int most, const Settings& settings, Progress& progress) {
   const int device = rank % cuda_device_count();
   const DeviceGuard guard(device);
@@ -42,13 +42,13 @@ void work(const UniqueId& id, int rank, const Call& call, int most, const Settin
   }
 }
 
-// What befalls rank 1, and what rank 0 must say of it.
+// A fault of rank 1, and the error that rank 0 must report.
 struct Fault {
   const char* what;
   int signal;  // to rank 1 in the middle of its calls; 0: it leaves after a few
   double timeout_seconds;
   ErrorCode code;
-  double limit_seconds;  // in which rank 0 must have heard
+  double limit_seconds;  // for rank 0 to learn of it
 };
 
 bool survives(const Fault& fault, Collective collective, size_t count, const char* algorithm) {
@@ -88,13 +88,13 @@ int run_all() {
   for (const Fault& fault : faults) {
     for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) {
       good &= survives(fault, Collective::kAllReduce, count, "");
-      for (const char* const straight :
+      for (const char* const algorithm :
            {"all_gather:flat(load, zero_copy, engine=copy)", "all_gather:flat(load, zero_copy, engine=sm)"}) {
-        good &= survives(fault, Collective::kAllGather, count, straight);
+        good &= survives(fault, Collective::kAllGather, count, algorithm);
       }
-      for (const char* const straight :
+      for (const char* const algorithm :
            {"all_reduce:flat(load, zero_copy, engine=copy)", "all_reduce:flat(load, zero_copy, engine=sm)"}) {
-        good &= survives(fault, Collective::kAllReduce, count, straight);
+        good &= survives(fault, Collective::kAllReduce, count, algorithm);
       }
     }
   }

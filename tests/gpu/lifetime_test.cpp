@@ -1,5 +1,5 @@
-// Communicators that begin and end while others have calls under way, or while a thread captures a stream. A program
-// without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+// Communicators begin and end while others have calls under way, or while a thread captures a stream. A program without
+// a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -28,15 +28,15 @@ void finish(const Communicator& communicator, cudaStream_t stream) {
   if (const auto error = communicator.async_error()) throw *error;
 }
 
-// One of all ranks begins, makes a call and ends.
+// A communicator of all ranks begins, makes a call and ends.
 void live_once(const Communicator& like, const UniqueId& id, const Settings& settings, cudaStream_t stream) {
   Communicator communicator = Communicator::create(id, like.rank(), like.size(), settings, like.device());
   communicator.enqueue(Call{}, nullptr, nullptr, stream);
   finish(communicator, stream);
 }
 
-// All ranks but the first one wait in a kernel for that one, which has to go through all of this before it comes. What
-// comes behind that kernel must not keep anything from the GPU either.
+// All ranks except the first one wait for it in a kernel. The first rank begins and ends communicators before it comes.
+// Work that is enqueued behind the waiting kernel must not block the GPU either.
 void live_while_others_wait(Communicator& communicator, cudaStream_t stream, const std::vector<UniqueId>& ids,
                             const Settings& settings) {
   const OwnStream other;
@@ -50,7 +50,7 @@ void live_while_others_wait(Communicator& communicator, cudaStream_t stream, con
   finish(communicator, stream);
 }
 
-// Ranks that have come so far: all to their calls, and all but the first one to the end.
+// How many ranks have come to their calls, and how many to the end; the first one does not count there.
 struct Progress {
   std::atomic<int> called{0}, ended{0};
 };
@@ -61,8 +61,9 @@ void wait_until(const std::atomic<int>& count, int expected) {
   }
 }
 
-// All ranks but the first one end a communicator, or abort it in a call that the first one does not come to, while they
-// wait for that one in another; it comes when they are done. What each had is free again soon after.
+// All ranks except the first one end a communicator, or abort it in a call that the first one does not come to.
+// Meanwhile they wait for the first one in another communicator; it comes when they are done. Soon after, their memory
+// is free.
 void end_while_others_wait(Communicator& communicator, cudaStream_t stream, const std::vector<UniqueId>& ids,
                            const Settings& settings, bool aborts, Progress& progress) {
   const int others = communicator.size() - 1;
@@ -97,8 +98,8 @@ void end_while_others_wait(Communicator& communicator, cudaStream_t stream, cons
   if (free_now < free_at_first) fail(ErrorCode::kInternal, (free_at_first - free_now) >> 20, " MiB are gone");
 }
 
-// Of a stream that is ordered with the default stream, and in the mode that forbids most; all ranks but the first one
-// wait for that one meanwhile.
+// The capture is of a stream that is ordered with the default stream, in the strictest mode. All ranks except the first
+// one wait for it meanwhile.
 void live_beside_a_capture(Communicator& communicator, cudaStream_t stream, const UniqueId& id,
                            const Settings& settings) {
   const OwnStream aside;
@@ -118,7 +119,7 @@ void live_beside_a_capture(Communicator& communicator, cudaStream_t stream, cons
       }
     });
     other.join();
-    usleep(100'000);  // what has ended is looked at again
+    usleep(100'000);  // time to free what has ended
     if (thrown) std::rethrow_exception(thrown);
   };
   const Graph graph(captured, live, cudaStreamCaptureModeGlobal);

@@ -17,14 +17,14 @@
 
 namespace plait::test {
 
-// In a child: a process that has used CUDA must not fork ranks.
+// Counts the GPUs in a child process, since a process that has used CUDA must not fork ranks.
 inline int gpus_of_machine() {
   Shared<int> count;
   RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
   return *count;
 }
 
-// A process for each rank, rank r on GPU r modulo `gpus`; prints `what` and whether all return, which it gives.
+// Runs a process for each rank, rank r on GPU r modulo `gpus`. Prints `what` and whether all return, and returns that.
 inline bool on_processes(const std::string& what, int gpus, int ranks, const Settings& settings,
                          const std::function<void(Communicator&, cudaStream_t)>& work) {
   const UniqueId id = new_id();
@@ -48,10 +48,10 @@ inline bool on_processes(const std::string& what, int gpus, int ranks, const Set
   return good;
 }
 
-// What the main() of such a program does: `tests` is given the number of GPUs, and gives what it returns.
+// The main() of such a program: calls tests(number of GPUs), and returns its result.
 inline int run_on_gpus(const std::function<int(int gpus)>& tests) {
-  alarm(300);                                // whatever happens, it ends
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and what was seen by then is told
+  alarm(300);                                // it ends, whatever happens
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and prints what it has seen by then
   try {
     const int gpus = gpus_of_machine();
     if (gpus > 0) return tests(gpus);
@@ -63,7 +63,7 @@ inline int run_on_gpus(const std::function<int(int gpus)>& tests) {
   }
 }
 
-// What ended the communicator, which may take a while to be known here.
+// Checks the error that ended the communicator. This rank may learn of it a little later.
 inline void expect_error(const Communicator& communicator, ErrorCode code, const std::string& words) {
   for (int tries = 0; tries < 200 && !communicator.async_error(); ++tries) usleep(50'000);
   const auto error = communicator.async_error();
@@ -85,8 +85,8 @@ inline size_t free_bytes() {
 }
 
 inline void expect_zero_copy(const Communicator& communicator, uint64_t calls) {
-  const uint64_t direct = communicator.zero_copy_calls();
-  if (direct != calls) fail(ErrorCode::kInternal, direct, " direct calls, and should be ", calls);
+  const uint64_t zero_copy = communicator.zero_copy_calls();
+  if (zero_copy != calls) fail(ErrorCode::kInternal, zero_copy, " zero-copy calls, and should be ", calls);
 }
 
 }  // namespace plait::test

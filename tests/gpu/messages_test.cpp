@@ -1,5 +1,5 @@
 // Sends and receives on GPUs: random exchanges of all ranks in this process, captured ones, ranks that are processes,
-// and what happens when ends do not meet. A program without a test framework, since machines with GPUs often have none.
+// and messages whose ends do not match. A program without a test framework, since machines with GPUs often have none.
 // Exit status 77: no GPU, nothing was tested. Arguments: how many random exchanges (default 1000), seed, the only part
 // to run.
 #include <cuda_runtime.h>
@@ -30,7 +30,7 @@ constexpr size_t kUsedBytes = 6 << 20;  // of every buffer
 
 int pick(std::mt19937& random, int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); }
 
-// What each rank gives to one exchange, and what all buffers hold before and after.
+// The messages of each rank in one exchange, and the content of all buffers before and after.
 struct Exchange {
   std::vector<std::vector<PeerMessage>> messages;
   std::vector<Bytes> inputs, outputs;
@@ -47,7 +47,7 @@ size_t random_bytes(std::mt19937& random) {
   }
 }
 
-// Messages between random ranks, some to themselves, each at a place of its own with any alignment.
+// Messages between random ranks, some to themselves. Each has its own place, with any alignment.
 Exchange random_exchange(std::mt19937& random, World& world, int most) {
   const int ranks = world.size();
   Exchange exchange;
@@ -100,7 +100,7 @@ void enqueue(World& world, const Exchange& exchange) {
   }
 }
 
-// Bytes that are not what they should be, in all of the buffers.
+// How many bytes of all buffers are wrong.
 long wrong(World& world, const Exchange& exchange) {
   world.synchronize();
   long count = 0;
@@ -140,7 +140,7 @@ void test_random(Report& report, int gpus, int exchanges, unsigned seed) {
   }
 }
 
-// More messages than a launch carries, all between two ranks, both ways.
+// More messages than a launch can carry, all between two ranks, both ways.
 void test_many(Report& report, int gpus) {
   World world(2, gpus, with_timeout(10));
   std::mt19937 random(5);
@@ -153,7 +153,7 @@ void test_many(Report& report, int gpus) {
   }
 }
 
-// Longer than all slots of a fifo together.
+// Messages that are longer than all slots of a FIFO together.
 void test_large(Report& report, int gpus) {
   World world(2, gpus, with_timeout(10));
   const size_t bytes = kBufferBytes - 64;
@@ -215,7 +215,7 @@ void test_graphs(Report& report, int gpus) {
   }
 }
 
-// One message of rank 0 that fails, and what rank `heard_by` says then.
+// One message of rank 0 fails; rank `heard_by` must report this error.
 void expect_failure(Report& report, World& world, int heard_by, ErrorCode code, const std::string& words) {
   for (int tries = 0; tries < 100 && !world.rank(heard_by).async_error(); ++tries) usleep(100'000);
   const auto error = world.rank(heard_by).async_error();
@@ -248,7 +248,7 @@ void test_failures(Report& report, int gpus) {
   }
 }
 
-// Every rank a process: a ring with checked contents, then a rank dies in the middle.
+// Every rank is a process: a ring with checked contents, then a rank dies in the middle.
 bool survives_processes(int gpus) {
   constexpr int kRanks = 3, kRounds = 200;
   constexpr size_t kMost = 3 << 20;

@@ -1,9 +1,9 @@
-// Memory that GPUs share: every way to reach it, ranks as one process, as several, and as threads of several; kernels
-// of every rank store into and load from every rank's memory. A program without a test framework, since machines with
-// GPUs often have none. Exit status 77: no GPU, nothing was tested. It ends by itself, within two minutes.
+// Peer memory of every kind, with ranks as one process, as several, and as threads of several. Kernels of every rank
+// store to and load from every rank's memory. A program without a test framework, since machines with GPUs often have
+// none. Exit status 77: no GPU, nothing was tested. It ends by itself within two minutes.
 //
-// This process calls no CUDA: it forks one process for each scenario or rank, which then may choose the devices it
-// sees.
+// This process does not use CUDA: it forks one process for each scenario or rank, which can then choose the devices
+// that it sees.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -39,7 +39,7 @@ constexpr size_t kBytes = (size_t{3} << 20) + 512;  // no whole number of pages
 constexpr PeerMemoryKind kKinds[] = {PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc,
                                      PeerMemoryKind::kHost};
 
-// What this process has seen. Its threads share it.
+// The results of this process. Its threads share it.
 class Report {
  public:
   explicit Report(std::string where) : where_(std::move(where)) {}
@@ -54,7 +54,7 @@ class Report {
     const std::scoped_lock lock(mutex_);
     std::printf("%s: %s\n", where_.c_str(), what.c_str());
   }
-  // Runs `body`; what it throws is a failure.
+  // Runs `body`; an exception is a failure.
   template <class Body>
   void guard(const char* what, Body body) {
     try {
@@ -63,7 +63,7 @@ class Report {
       expect(false, join(what, ": ", error.what()));
     }
   }
-  // As a process's exit status.
+  // The exit status of the process.
   int finish() {
     std::printf("%s: %d passed, %d failed\n", where_.c_str(), passed_.load(), failed_.load());
     std::fflush(stdout);
@@ -77,9 +77,9 @@ class Report {
   std::atomic<int> failed_{0};
 };
 
-// ---- what kernels store and find ----
+// ---- the data that kernels store and check ----
 
-// Word `index` of what `from` stores into the memory of `to`; never zero.
+// Word `index` of what `from` stores to the memory of `to`; never zero.
 __host__ __device__ uint32_t pattern(int from, int to, size_t index, uint32_t round) {
   return ((from + 1) * 0x9e3779b1u ^ (to + 1) * 0x85ebca6bu ^ static_cast<uint32_t>(index) * 0xc2b2ae35u) + round | 1u;
 }
@@ -90,7 +90,7 @@ __global__ void store_pattern(uint32_t* words, size_t count, int from, int to, u
   }
 }
 
-// Round 0: zeros.
+// Round 0: the memory must be zero.
 __global__ void count_wrong(const volatile uint32_t* words, size_t count, int ranks, int to, uint32_t round,
                             unsigned long long* wrong) {
   for (int from = 0; from < ranks; ++from) {
@@ -134,7 +134,7 @@ class Kernels {
   const int ranks_;
 };
 
-// Whether a kind that was asked for may be missing: because of the machine, never because of Plait.
+// Whether the machine lacks the requested kind. Other errors are Plait's.
 bool is_missing_feature(const Error& error) {
   if (error.code() != ErrorCode::kResources) return false;
   for (const char* part : {"has no peer access", "has no virtual memory", "has no memory that travels",
@@ -159,7 +159,7 @@ int open_descriptors() {
 }
 
 void expect_no_growth(Report& report, const std::string& what, size_t before, size_t after, size_t block_bytes) {
-  // Drivers keep a page or two for themselves; a leak of each time would be far more.
+  // Drivers keep a page or two for themselves; a leak each time would be far more.
   const size_t grown = before > after ? before - after : 0;
   report.expect(grown < 6 * block_bytes, join(what, ": ", grown, " bytes of the device are gone"));
 }
@@ -194,7 +194,7 @@ void check_in_process(Report& report, const std::vector<int>& devices, PeerMemor
   }
 }
 
-// Errors of in_process: at once, with the code and a text that names the trouble.
+// Errors of in_process come at once, with the code and a text that names the problem.
 void expect_in_process_error(Report& report, const std::vector<int>& devices, size_t bytes, ErrorCode code,
                              const std::string& part) {
   try {
@@ -227,12 +227,12 @@ int run_in_process(int gpus) {
       }
       expect_no_growth(report, join("50 times ", name(kind)), before, free_bytes(0), kBytes);
     }
-    // The last of the ranks keeps the memory, whichever it is.
+    // The last rank keeps the memory alive, whichever it is.
     std::vector<PeerMemory> memories = PeerMemory::in_process(std::vector<int>{0, 0, 0}, kBytes, PeerMemoryKind::kAuto);
     memories.erase(memories.begin());
     memories.pop_back();
     Kernels(memories[0], 1, 3).store_everywhere(1);
-    // A capture elsewhere in the process, of the strictest mode, outlives the making and freeing of memory.
+    // Making and freeing memory does not invalidate a capture elsewhere in the process, even in the strictest mode.
     cudaStream_t stream = nullptr;
     cudaGraph_t graph = nullptr;
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
@@ -263,7 +263,7 @@ BootstrapOptions within(double seconds) {
   return options;
 }
 
-// Everything about one kind that works everywhere.
+// Checks everything about one kind that works everywhere.
 void check_memory(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKind kind) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const std::string what = join(name(kind), ", rank ", rank, " of ", ranks);
@@ -284,7 +284,7 @@ void check_memory(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKi
   }
 }
 
-// Either all ranks have the kind, or all have the same error.
+// Checks that either all ranks have the kind, or all have the same error.
 bool check_kind(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKind kind) {
   try {
     check_memory(report, bootstrap, device, kind);
@@ -317,8 +317,8 @@ void check_growth(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKi
   bootstrap.barrier();
 }
 
-// Ranks that go while others still use their memory. CUDA leaves open what becomes of memory whose exporter frees it
-// before its kIpc handle is closed, so processes that share that way do not use it any more.
+// Ranks end while others still use their memory. CUDA does not define what happens to kIpc memory that its exporter
+// frees before the handle is closed, so processes that share that way stop using it.
 void check_early_exporter(Report& report, Bootstrap& bootstrap, int device, PeerMemoryKind kind, bool one_process) {
   std::optional<PeerMemory> memory = PeerMemory::create(bootstrap, device, kBytes, kind);
   bootstrap.barrier();
@@ -337,7 +337,7 @@ void check_early_exporter(Report& report, Bootstrap& bootstrap, int device, Peer
   bootstrap.barrier();
 }
 
-// Where one rank cannot or wants something else, all say so at once.
+// If one rank cannot, or wants something else, all ranks report it at once.
 template <class Step>
 void expect_error(Report& report, const Bootstrap& bootstrap, ErrorCode code, const std::string& part, Step step) {
   const auto begin = std::chrono::steady_clock::now();
@@ -369,7 +369,7 @@ void check_errors(Report& report, Bootstrap& bootstrap, int device) {
     expect_error(report, bootstrap, ErrorCode::kResources, join("(PLAIT_PEER_MEMORY=", name(kind), "): "),
                  create(device, size_t{1} << 50, kind));
   }
-  // The bootstrap is as good as before.
+  // The bootstrap still works.
   check_kind(report, bootstrap, device, PeerMemoryKind::kAuto);
 }
 
@@ -415,7 +415,7 @@ int status_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// How many of `count` processes ended badly. `killed` is to end by a signal.
+// Runs `count` processes and returns how many failed. `killed` has to end by a signal.
 int run_processes(const char* what, int count, const ProcessBody& body, int killed = -1) {
   std::vector<pid_t> children;
   for (int process = 0; process < count; ++process) children.push_back(start(body, process));
@@ -431,7 +431,7 @@ int run_processes(const char* what, int count, const ProcessBody& body, int kill
 
 UniqueId new_id() { return RendezvousPoint::create().release(); }
 
-// The entries of CUDA_VISIBLE_DEVICES, or what stands for them.
+// The entries of CUDA_VISIBLE_DEVICES, or the numbers of all devices.
 std::vector<std::string> visible_devices(int gpus) {
   std::vector<std::string> entries;
   if (const char* text = std::getenv("CUDA_VISIBLE_DEVICES"); text != nullptr && *text != '\0') {
@@ -443,7 +443,7 @@ std::vector<std::string> visible_devices(int gpus) {
   return entries;
 }
 
-// What ranks see, and where they are.
+// Which devices ranks see, and which they use.
 enum class View { kOneDevice, kAllDevices, kOnlyTheirOwn, kInAnotherOrder };
 
 int device_in(View view, int rank, int gpus) {
@@ -489,7 +489,7 @@ int run_ranks_as_processes(const char* what, int ranks, View view, int gpus) {
   return bad;
 }
 
-// Threads of several processes: some ranks share a process with some, and none with others.
+// Ranks are threads of several processes: a rank shares its process with some of the others.
 int run_ranks_as_threads(const char* what, int processes, int threads, bool one_device, int gpus) {
   const UniqueId id = new_id();
   const int ranks = processes * threads;
@@ -501,8 +501,8 @@ int run_ranks_as_threads(const char* what, int processes, int threads, bool one_
         report.guard(what, [&] {
           const int device = one_device ? 0 : rank % gpus;
           Bootstrap bootstrap = Bootstrap::create(id, rank, ranks, within(30));
-          // One context of a process may open a kIpc handle, so several devices of one process cannot share that way
-          // with other processes.
+          // Only one context of a process can open a kIpc handle, so several devices of one process cannot share that
+          // way with other processes.
           for (const PeerMemoryKind kind : kKinds) {
             if (kind == PeerMemoryKind::kIpc && !one_device && processes > 1) continue;
             if (!check_kind(report, bootstrap, device, kind) || kind == PeerMemoryKind::kAuto) continue;
@@ -518,7 +518,7 @@ int run_ranks_as_threads(const char* what, int processes, int threads, bool one_
   return bad;
 }
 
-// A rank that is killed, before or after there is memory: the others end soon, and its memory is free again.
+// A rank is killed before or after it has memory: the others end soon, and its memory is free again.
 int run_with_a_dead_rank(const char* what, bool has_memory) {
   const UniqueId id = new_id();
   const int bad = run_processes(
@@ -537,7 +537,7 @@ int run_with_a_dead_rank(const char* what, bool has_memory) {
           expect_error(report, bootstrap, ErrorCode::kPeerFailed, "rank 1",
                        [&] { PeerMemory::create(bootstrap, 0, 64 << 20, PeerMemoryKind::kAuto); });
           memory.reset();
-          size_t after = 0;  // the driver takes its time to bury a process
+          size_t after = 0;  // the driver takes some time to clean up after a process
           for (int i = 0; i < 50 && after + (32 << 20) < before; ++i) {
             after = free_bytes(0);
             std::this_thread::sleep_for(std::chrono::milliseconds(100));

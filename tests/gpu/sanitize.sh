@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Some of the GPU tests, shortened, under NVIDIA's compute-sanitizer: accesses out of bounds (memcheck), races in the
-# memory that a CTA shares (racecheck) and barriers (synccheck). What is in another GPU's memory, and in what order, it
-# does not see: tests with exact inputs do. `make gpu-sanitize` builds them first.
+# Runs some of the GPU tests, shortened, under NVIDIA's compute-sanitizer: accesses out of bounds (memcheck), races in
+# shared memory (racecheck) and barriers (synccheck). It does not see accesses to another GPU's memory, nor their order;
+# tests with exact inputs check these. `make gpu-sanitize` builds the programs first.
 #
-#     tests/gpu/sanitize.sh FOLDER      of the tests' programs
+#     tests/gpu/sanitize.sh FOLDER      the folder of the tests' programs
 set -uo pipefail
 folder=$1
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
@@ -29,13 +29,14 @@ under() {
   fi
 }
 
-# Left out: graphs of collectives, since the tools may run one graph at a time, so that several ranks on one GPU wait for
-# each other in vain (c_api_order, which has some, did not end under synccheck in four runs of five, and did under memcheck);
-# calls that several threads launch on streams of their own, where ranks on one GPU gave up waiting for each other in 17
-# of 18 runs under memcheck and synccheck, as if launches of one rank were in front of those of the other, and not in the
-# one under racecheck, nor without a tool;
-# and racecheck of messages that fail, since where a sender gives up it writes a flag of a slot that another warp has
-# read when the slot was used before, which is ordered by the receiver's answer and not by a barrier.
+# Three things are left out:
+# - Graphs of collectives. The tools may run one graph at a time, and then several ranks on one GPU wait for each other
+#   for ever. (c_api_order has some graphs. It did not end in four of five runs under synccheck, but did under memcheck.)
+# - Calls that several threads launch on streams of their own. Ranks on one GPU gave up waiting for each other in 17 of 18
+#   runs under memcheck and synccheck, as if launches of one rank were queued in front of those of the other. They did not
+#   in the one run under racecheck, nor without a tool.
+# - Racecheck of messages that fail. A sender that gives up writes the flag of a slot that another warp has read when the
+#   slot was last used. The receiver's answer orders that, and not a barrier.
 for tool in memcheck racecheck synccheck; do
   under $tool c_api
   [ $tool = synccheck ] || under $tool c_api_order

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""A program as those that train models are, through plait.h: tensor, data, expert and pipeline parallelism at once.
+"""A program like those that train models, through plait.h: tensor, data, expert and pipeline parallelism at once.
 
     tests/gpu/training_test.py LIBPLAIT [--rounds N] [--graphs N]
 
 Four processes with PyTorch, rank r on GPU r modulo their number, call collectives and messages of a communicator and
-of two that were split from it, on three streams that run beside each other: launched, and in CUDA graphs that take
-turns with launched ones. Memory comes from PyTorch's allocator, goes back to the driver between rounds and comes again.
+of two that were split from it, on three concurrent streams: launched, and in CUDA graphs that alternate with launched
+calls. Memory comes from PyTorch's allocator; between rounds it goes back to the driver.
 All values are small integers, so every sum is exact; wrong elements are counted on the GPU, and nothing waits for it
 within a step.
 
-It runs once for each of SETTINGS. Exit status: 0 all well, 1 not, 77 skipped.
+It runs once for each of SETTINGS. Exit status: 0 success, 1 failure, 77 skipped.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ except ImportError:
 
 RANKS = 4
 SKIPPED = 77
-SECONDS = 120  # that one run may take
-# What such programs are started with.
+SECONDS = 120  # the limit for one run
+# Environments in which such programs run.
 SETTINGS = [
     {},
     {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
@@ -48,7 +48,7 @@ class UniqueId(ctypes.Structure):
 
 
 class Communicator:
-    """What plait.h does, on torch's current stream."""
+    """A communicator of plait.h, on torch's current stream."""
 
     # plaitDataType_t, by torch's names
     TYPES: ClassVar = {"int8": 0, "int32": 2, "int64": 4, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
@@ -126,13 +126,13 @@ class Program:
     def __init__(self, world, messages):
         self.world, self.messages = world, messages
         self.gradients, self.pipeline = torch.cuda.Stream(priority=-1), torch.cuda.Stream()
-        self.step = torch.zeros((), dtype=torch.int64, device="cuda")  # there, so that replays differ
-        # Of each stream, which count beside each other.
+        self.step = torch.zeros((), dtype=torch.int64, device="cuda")  # on the GPU, so that replays differ
+        # By stream, since streams count concurrently.
         self.wrong = {stream: self.step.clone() for stream in ("main", "gradients", "pipeline")}
         self.weights = torch.randn(512, 512, device="cuda")
 
     def run(self, tensor, data):
-        """tensor, data: the communicators of these kinds of parallelism."""
+        """Makes one step; `tensor` and `data` are the communicators of these kinds of parallelism."""
         main = torch.cuda.current_stream()
         self.step += 1
         for count, dtype in self.messages:
@@ -186,7 +186,7 @@ class Program:
         self.expect("main", values, self.values(count, dtype, root))
 
     def values(self, count, dtype, rank):
-        """Integers that every type holds, also the sums of all ranks'."""
+        """Integers so small that every type holds them and the sums of all ranks."""
         return (torch.arange(count, device="cuda") % 5 * (rank + 1) + self.step % 3).to(dtype)
 
     def expect(self, stream, got, wanted):
@@ -224,7 +224,7 @@ def captured(world, tensor, data, dice):
         if replay % 2 == 1:
             program.run(tensor, data)
     wrong = program.count_wrong()
-    # Nobody's graph may still read what this rank frees.
+    # No rank's graph may still read what this rank frees.
     world.all_reduce(torch.zeros(1, device="cuda"))
     torch.cuda.synchronize()
     return wrong
@@ -242,7 +242,7 @@ def run_rank(rank, arguments, ids, results):
         unique_id = UniqueId.from_buffer_copy(ids.get())
     world = Communicator.create(library, unique_id, rank, RANKS)
     tensor, data = world.split(rank // 2), world.split(rank % 2)
-    dice = random.Random(7)  # on all ranks the same
+    dice = random.Random(7)  # the same on all ranks
     wrong = 0
     for number in range(arguments.rounds + arguments.graphs):
         wrong += (launched if number < arguments.rounds else captured)(world, tensor, data, dice)
@@ -263,7 +263,7 @@ def load(path):
 
 
 def run_ranks(arguments):
-    """In processes of their own. Whether all ended well."""
+    """Runs the ranks in processes of their own. Returns whether all succeeded."""
     spawn = multiprocessing.get_context("spawn")
     ids, results = spawn.Queue(), spawn.Queue()
     ranks = [spawn.Process(target=run_rank, args=(rank, arguments, ids, results)) for rank in range(RANKS)]
@@ -288,7 +288,7 @@ def run_with(settings):
         status = run.wait(SECONDS)
     except subprocess.TimeoutExpired:
         status = f"took longer than {SECONDS} s"
-        os.killpg(run.pid, signal.SIGKILL)  # its ranks, too
+        os.killpg(run.pid, signal.SIGKILL)  # the ranks, too
         run.wait()
     print(f"{name}: {'passed' if status == 0 else f'FAILED ({status})'}", flush=True)
     return status == 0

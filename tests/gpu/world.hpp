@@ -1,4 +1,4 @@
-// Ranks of one process with their GPUs, streams and buffers, and what a program without a test framework reports.
+// Ranks of one process with their GPUs, streams and buffers, and the report of a program without a test framework.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -64,7 +64,7 @@ class World {
   std::byte* input(int r) { return inputs_[r]; }
   std::byte* output(int r) { return outputs_[r]; }
 
-  // One thread drives all ranks: what start(r) begins for each takes every step of all before the next one.
+  // One thread drives all ranks: each step of what start(r) begins is taken for all ranks before the next step.
   template <class Start>
   void in_steps(const Start& start) {
     std::vector<int> under_way;
@@ -87,7 +87,7 @@ class World {
   std::vector<std::byte*> inputs_, outputs_;
 };
 
-// What `calls` put on the stream of one rank.
+// A graph of what `calls` enqueue on the stream of one rank.
 class Graph {
  public:
   template <class Calls>
@@ -103,7 +103,7 @@ class Graph {
     check_cuda(cudaGraphDestroy(captured), "a graph");
   }
 
-  // On that stream, whose device is current.
+  // Launches it on that stream; its device is current.
   void launch() const { check_cuda(cudaGraphLaunch(graph_.get(), stream_), "launching a graph"); }
 
  private:
@@ -114,7 +114,7 @@ class Graph {
   std::unique_ptr<CUgraphExec_st, Destroy> graph_;
 };
 
-// A graph for each rank, captured one after the other: calls(r) has them on rank r's stream.
+// Captures a graph for each rank, one after the other. calls(r) enqueues on rank r's stream.
 template <class Calls>
 std::vector<Graph> captured_in_turn(World& world, const Calls& calls) {
   std::vector<Graph> graphs;
@@ -132,7 +132,7 @@ inline void launch(World& world, const std::vector<Graph>& graphs) {
   }
 }
 
-// What `calls` put on the streams of all ranks, which are all captured at the same time.
+// Graphs of what `calls` enqueue on the streams of all ranks, captured at the same time.
 class Graphs {
  public:
   template <class Calls>
@@ -141,7 +141,7 @@ class Graphs {
       check_cuda(cudaStreamBeginCapture(world.stream(r), cudaStreamCaptureModeThreadLocal), "beginning a capture");
     }
     calls();
-    // A thread may make no graph executable as long as it captures another.
+    // A thread must not instantiate a graph while it captures another.
     std::vector<cudaGraph_t> captured;
     for (int r = 0; r < world.size(); ++r) {
       check_cuda(cudaStreamEndCapture(world.stream(r), &captured.emplace_back()), "ending a capture");

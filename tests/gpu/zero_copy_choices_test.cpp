@@ -1,6 +1,6 @@
-// Which calls between processes go straight from buffer to buffer where nobody insists on it, and that they are right.
-// Ranks have a GPU each. A program without a test framework, since machines with GPUs often have none. Exit status 77:
-// no GPU, nothing was tested.
+// Which calls between processes are zero-copy by default, and that their results are right. Each rank has its own GPU.
+// A program without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was
+// tested.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 namespace plait::test {
 namespace {
 
-constexpr int kTimes = 20;  // that a call is made, of which some must find all ranks there in time
+constexpr int kTimes = 20;  // how often a call is made; sometimes all ranks must come in time
 
-// A few SMs combine what is long enough, wherever it lies.
+// Few SMs combine messages that are long enough, at any alignment.
 void use_few_sms(Communicator& communicator, cudaStream_t stream) {
   std::byte *const input = allocate(kBufferBytes), *const output = allocate(kBufferBytes);
   const int rank = communicator.rank(), ranks = communicator.size();
@@ -42,14 +42,14 @@ void use_few_sms(Communicator& communicator, cudaStream_t stream) {
           if (wrong > 0) fail(ErrorCode::kInternal, wrong, " wrong elements: ", to_text(call), ", offset ", offset);
         }
         if ((communicator.zero_copy_calls() > before) != (count > 1000)) {
-          fail(ErrorCode::kInternal, communicator.zero_copy_calls() - before, " direct calls: ", to_text(call));
+          fail(ErrorCode::kInternal, communicator.zero_copy_calls() - before, " zero-copy calls: ", to_text(call));
         }
       }
     }
   }
 }
 
-// Makes the call several times, ranks together, and gives how many of them went directly.
+// Makes the call several times, with all ranks at once, and returns how many of them were zero-copy.
 uint64_t count_zero_copy(Communicator& communicator, const Call& call, const std::byte* input, std::byte* output,
                          cudaStream_t stream) {
   const uint64_t before = communicator.zero_copy_calls();
@@ -62,7 +62,7 @@ uint64_t count_zero_copy(Communicator& communicator, const Call& call, const std
   return communicator.zero_copy_calls() - before;
 }
 
-// What is declined where nobody insists: an input whose allocation is of an odd size, on one rank.
+// By default ranks decline zero-copy if the input's allocation has an odd size, on one rank.
 void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
   const size_t block = size_t{128} << 20;
   std::byte* const output = allocate(block * static_cast<size_t>(communicator.size()));
@@ -70,8 +70,9 @@ void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
   for (const size_t more : {size_t{0}, size_t{512}}) {
     std::byte* const input = allocate(block + (communicator.rank() == 1 ? more : 0));
     check_cuda(cudaMemset(input, communicator.rank() + 1, block), "input");
-    const uint64_t direct = count_zero_copy(communicator, call, input, output, stream);
-    if ((direct > 0) != (more == 0)) fail(ErrorCode::kInternal, direct, " direct calls with ", more, " bytes more");
+    const uint64_t zero_copy = count_zero_copy(communicator, call, input, output, stream);
+    if ((zero_copy > 0) != (more == 0))
+      fail(ErrorCode::kInternal, zero_copy, " zero-copy calls with ", more, " bytes more");
     std::vector<uint8_t> got(block * static_cast<size_t>(communicator.size()));
     check_cuda(cudaMemcpy(got.data(), output, got.size(), cudaMemcpyDeviceToHost), "download");
     for (size_t i = 0; i < got.size(); ++i) {
@@ -80,15 +81,15 @@ void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
   }
 }
 
-// By default four GPUs combine so much straight out of all inputs, but not where these are not aligned.
+// By default four GPUs combine long messages directly from all inputs, but only if these are aligned.
 void combine_long_messages(Communicator& communicator, cudaStream_t stream) {
   const size_t bytes = size_t{256} << 20;
   std::byte *const input = allocate(bytes + 4), *const output = allocate(bytes + 4);
   const Call call{Collective::kAllReduce, DataType::kUint32, ReduceOp::kSum, 0, bytes / 4};
   for (const size_t offset : {size_t{0}, size_t{4}}) {
     check_cuda(cudaMemset(input, communicator.rank() + 1, bytes + 4), "input");
-    const uint64_t direct = count_zero_copy(communicator, call, input + offset, output + offset, stream);
-    if ((direct > 0) != (offset == 0)) fail(ErrorCode::kInternal, direct, " direct calls at ", offset);
+    const uint64_t zero_copy = count_zero_copy(communicator, call, input + offset, output + offset, stream);
+    if ((zero_copy > 0) != (offset == 0)) fail(ErrorCode::kInternal, zero_copy, " zero-copy calls at ", offset);
     std::vector<uint32_t> got(call.count);
     check_cuda(cudaMemcpy(got.data(), output + offset, bytes, cudaMemcpyDeviceToHost), "download");
     if (got != std::vector<uint32_t>(call.count, 0x01010101u * (1 + 2 + 3 + 4)))
@@ -96,7 +97,7 @@ void combine_long_messages(Communicator& communicator, cudaStream_t stream) {
   }
 }
 
-// What is chosen where nobody insists, of ranks that have a GPU each.
+// The default choices for ranks that have a GPU each.
 int run_all(int gpus) {
   if (gpus < 2) {
     std::puts("skipped: one GPU");

@@ -1,6 +1,6 @@
-// Long messages that go straight from the sender's buffer into the receiver's, between processes: both ways at once,
-// captured, beside others that do not, and what happens where the ends do not agree. A program without a test
-// framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+// Zero-copy messages between processes: both ways at once, captured, beside others that use FIFOs, and ends that do not
+// agree. A program without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing
+// was tested.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ namespace {
 using Kind = PeerMessage::Kind;
 using Bytes = std::vector<std::byte>;
 
-const char* engine = "copy";  // that copies in all that follows
+const char* engine = "copy";  // the engine of all copies from here on
 
 Settings insisting() {
   Settings settings;
@@ -35,7 +35,7 @@ Settings insisting() {
   return settings;
 }
 
-// Byte i of what `from` sends, in a round.
+// The bytes that `from` sends in a round.
 Bytes sent_by(int from, unsigned round, size_t bytes) {
   Bytes data(bytes);
   for (size_t i = 0; i < bytes; ++i) {
@@ -44,7 +44,7 @@ Bytes sent_by(int from, unsigned round, size_t bytes) {
   return data;
 }
 
-// A rank with its memory. Every buffer is as long as all messages of a rank are together.
+// A rank with its memory. Each buffer has room for all messages of a rank.
 class End {
  public:
   End(Communicator& communicator, cudaStream_t stream, std::byte* input = nullptr)
@@ -58,7 +58,7 @@ class End {
   int next() const { return (rank() + 1) % communicator_.size(); }
   cudaStream_t stream() const { return stream_; }
 
-  // To `peer`, what this rank sends in the round.
+  // This rank's message to `peer` in the round.
   PeerMessage send(int peer, size_t bytes, size_t offset = 0) const {
     return {Kind::kSend, peer, DataType::kUint8, bytes, input_ + offset};
   }
@@ -75,7 +75,7 @@ class End {
     check_cuda(cudaMemcpyAsync(input_ + offset, data.data(), bytes, cudaMemcpyHostToDevice, stream_), "upload");
     check_cuda(cudaMemsetAsync(output_, 0xee, kBufferBytes, stream_), "clearing");
   }
-  // What lies at `offset` is what `from` sent, and nothing around it was written.
+  // Checks that the bytes at `offset` are what `from` sent, and that nothing around them was written.
   void check(int from, unsigned round, size_t bytes, size_t offset = 0) const {
     Bytes got(bytes + 2);
     const size_t first = offset > 0 ? offset - 1 : 0;
@@ -91,7 +91,7 @@ class End {
     }
   }
 
-  // Every rank to the next one.
+  // Every rank sends to the next one.
   void ring(size_t bytes, size_t offset = 0) const {
     exchange({receive(before(), bytes, offset), send(next(), bytes, offset)});
   }
@@ -124,7 +124,7 @@ void shift_around(Communicator& communicator, cudaStream_t stream) {
   expect_zero_copy(communicator, round);
 }
 
-// Several from one rank to another in one exchange, and one with nothing in it beside a long one.
+// Several messages from one rank to another in one exchange, and an empty one together with a long one.
 void send_several(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   constexpr size_t kBytes = 1'000'000, kSecond = kBytes + 64;
@@ -133,7 +133,7 @@ void send_several(Communicator& communicator, cudaStream_t stream) {
     end.prepare(round, kBytes, kSecond);
     if (end.rank() == 0) {
       end.exchange({end.send(1, kBytes), end.send(1, kBytes, kSecond), end.receive(1, 0)});
-    } else {  // not in one exchange here
+    } else {  // this rank uses two exchanges
       end.exchange({end.receive(0, kBytes), end.send(0, 0)});
       end.exchange({end.receive(0, kBytes, kSecond)});
       end.check(0, round, kBytes);
@@ -141,7 +141,7 @@ void send_several(Communicator& communicator, cudaStream_t stream) {
     }
   }
   expect_zero_copy(communicator, 0);
-  for (unsigned round = 4; round < 80; ++round) {  // until they meet again
+  for (unsigned round = 4; round < 80; ++round) {  // until they agree again
     end.prepare(round, kBytes);
     if (end.rank() == 0) end.exchange({end.send(1, kBytes), end.receive(1, 0)});
     if (end.rank() == 1) {
@@ -149,10 +149,10 @@ void send_several(Communicator& communicator, cudaStream_t stream) {
       end.check(0, round, kBytes);
     }
   }
-  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no direct message after those that were not");
+  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no zero-copy message after those that were not");
 }
 
-// From one to another and on, one way only; who has no part does nothing.
+// From one rank to another and on, one way only. Ranks without a part do nothing.
 void hand_on(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   constexpr size_t kBytes = 3'000'000;
@@ -182,15 +182,15 @@ void replay(Communicator& communicator, cudaStream_t stream) {
   expect_zero_copy(communicator, 2 + 8);
 }
 
-// One rank has several messages of a kind, so its own do not go straight; and what others send each other meanwhile
-// does. Every rank's exchange waits for another one's.
+// One rank has several messages of a kind, so its messages are not zero-copy; those of other ranks meanwhile are. Every
+// rank's exchange waits for another one's.
 void mix(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   constexpr size_t kBytes = 1'500'000;
   for (unsigned round = 0; round < 6; ++round) {
     end.prepare(round, kBytes);
     switch (end.rank()) {
-      case 0:  // its send goes straight, and its receive does not
+      case 0:  // its send is zero-copy, its receive is not
         end.exchange({end.send(1, kBytes), end.receive(2, kBytes)});
         end.check(2, round, kBytes);
         break;
@@ -206,11 +206,11 @@ void mix(Communicator& communicator, cudaStream_t stream) {
   expect_zero_copy(communicator, end.rank() < 2 ? 6 : 0);
 }
 
-// Messages of one exchange do not wait for each other, however they go: those of rank 0 would wait in a circle. One of
-// the two goes straight, as the exchange at the other end of the other has several.
-void depend_on_each_other(Communicator& communicator, cudaStream_t stream, bool receives_straight) {
+// Messages of one exchange do not wait for each other, whether zero-copy or not: those of rank 0 would wait in a
+// circle. Only one of the two is zero-copy, because the other one's peer has several messages in its exchange.
+void depend_on_each_other(Communicator& communicator, cudaStream_t stream, bool receives_zero_copy) {
   const End end(communicator, stream);
-  constexpr size_t kBytes = 40'000'000;  // more than an inbox holds
+  constexpr size_t kBytes = 40'000'000;  // more than a FIFO holds
   for (unsigned round = 0; round < 4; ++round) {
     end.prepare(round, kBytes);
     switch (end.rank()) {
@@ -219,7 +219,7 @@ void depend_on_each_other(Communicator& communicator, cudaStream_t stream, bool 
         end.check(2, round, kBytes);
         break;
       case 1:
-        if (receives_straight) {  // not before 2 has given to 0
+        if (receives_zero_copy) {  // only after rank 2 has sent to rank 0
           end.exchange({end.receive(2, 8, kBytes + 64)});
           end.exchange({end.receive(0, kBytes), end.send(1, 8), end.receive(1, 8, kBytes + 128)});
         } else {
@@ -229,10 +229,10 @@ void depend_on_each_other(Communicator& communicator, cudaStream_t stream, bool 
         end.check(0, round, kBytes);
         break;
       default:
-        if (receives_straight) {
+        if (receives_zero_copy) {
           end.exchange({end.send(0, kBytes)});
           end.exchange({end.send(1, 8)});
-        } else {  // not before 1 has taken from 0
+        } else {  // only after rank 1 has received from rank 0
           end.exchange({end.receive(1, 8, kBytes + 64)});
           end.exchange({end.send(0, kBytes), end.send(2, 8), end.receive(2, 8, kBytes + 128)});
         }
@@ -241,11 +241,11 @@ void depend_on_each_other(Communicator& communicator, cudaStream_t stream, bool 
   if (end.rank() == 0) expect_zero_copy(communicator, 4);
 }
 
-// One rank captures what the other makes at once, and comes late: all is performed all the same.
+// One rank captures what the other one makes at once, and comes late: all messages are performed all the same.
 void differ(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   constexpr size_t kBytes = 1'000'000;
-  std::optional<Graph> graph;  // until what it does is over
+  std::optional<Graph> graph;  // must live until its work is done
   for (unsigned round = 0; round < 4; ++round) {
     end.prepare(round, kBytes);
     if (end.rank() == 1 && round == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -261,7 +261,7 @@ void differ(Communicator& communicator, cudaStream_t stream) {
   expect_zero_copy(communicator, 0);
 }
 
-// Memory that has no handle, at one sender.
+// One sender has memory without a handle.
 void use_a_pool(Communicator& communicator, cudaStream_t stream) {
   void* memory = nullptr;
   if (communicator.rank() == 1) check_cuda(cudaMallocAsync(&memory, kBufferBytes, stream), "memory of a pool");
@@ -271,10 +271,10 @@ void use_a_pool(Communicator& communicator, cudaStream_t stream) {
     end.ring(700'000);
     end.check(end.before(), round, 700'000);
   }
-  expect_zero_copy(communicator, 4);  // one of its two ends
+  expect_zero_copy(communicator, 4);  // one of the rank's two messages each time
 }
 
-// Ranks launch graphs of different messages, which hold different addresses of each other's buffers: that is found.
+// Ranks launch graphs of different messages, with different addresses of each other's buffers. The kernels notice it.
 void mix_up_graphs(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   const Graph graphs[] = {end.captured_ring(5000), end.captured_ring(5000, 1 << 20)};
@@ -284,7 +284,7 @@ void mix_up_graphs(Communicator& communicator, cudaStream_t stream) {
   expect_error(communicator, ErrorCode::kMismatch, "another message at the same time");
 }
 
-// Different sizes: neither end copies, and kernels find it.
+// The ends have different sizes: neither copies, and the kernels notice it.
 void disagree(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   if (end.rank() == 0) end.exchange({end.send(1, 4'000'000)});
@@ -293,7 +293,7 @@ void disagree(Communicator& communicator, cudaStream_t stream) {
   expect_zero_copy(communicator, 0);
 }
 
-// A rank launches its graph alone: its waits are bounded.
+// One rank launches its graph alone: its waits are bounded.
 void stay_away(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   const Graph graph = end.captured_ring(5000);
@@ -302,7 +302,7 @@ void stay_away(Communicator& communicator, cudaStream_t stream) {
   check_cuda(cudaStreamSynchronize(stream), "the exchange");
 }
 
-// A rank dies between messages that go straight: the others hear of it.
+// A rank dies between zero-copy messages: the others learn of it.
 bool survive_a_death(int gpus) {
   constexpr int kRanks = 3, kRounds = 30;
   const UniqueId id = new_id();
@@ -331,7 +331,7 @@ bool survive_a_death(int gpus) {
   return good;
 }
 
-// Ranks of one process, which one thread drives. Each sends to the next one.
+// Ranks of one process, driven by one thread. Each sends to the next one.
 class RingInProcess {
  public:
   RingInProcess(int ranks, int gpus) : world_(ranks, gpus, insisting()) {
@@ -352,7 +352,7 @@ class RingInProcess {
       check_cuda(cudaDeviceSynchronize(), "filling");
     }
   }
-  // Every step of all ranks before the next one.
+  // Takes every step for all ranks before the next one.
   void exchange_in_steps() {
     world_.in_steps([&](int r) {
       const auto i = static_cast<size_t>(r);
@@ -372,7 +372,7 @@ class RingInProcess {
     }
   }
   void expect_zero_copy(Report& report, uint64_t calls, const std::string& what) {
-    for (int r = 0; r < ranks(); ++r) report.expect(world_.rank(r).zero_copy_calls() == calls, what + ", straight");
+    for (int r = 0; r < ranks(); ++r) report.expect(world_.rank(r).zero_copy_calls() == calls, what + ", zero-copy");
   }
 
  private:
@@ -392,12 +392,12 @@ void test_one_process(Report& report, int gpus) {
     ring.fill(5);
     in_steps ? ring.exchange_in_steps() : ring.exchange();
     ring.expect(report, 5, what);
-    // Of ranks that share a GPU one has its turn with copy engines: what it receives goes straight, so both count it.
+    // Of ranks that share a GPU, one has the copy-engine lock: what it receives is zero-copy, so both ends count it.
     ring.expect_zero_copy(report, in_steps ? 1 : 0, what);
   }
 }
 
-// Two rings in a graph, which copy engines cannot carry: SMs do, except between two.
+// Two rings in a graph. Copy engines cannot carry them: SMs do, except with two ranks.
 void test_graphs_of_one_process(Report& report, int gpus) {
   for (const int ranks : {2, 3}) {
     RingInProcess ring(ranks, gpus);

@@ -1,6 +1,6 @@
-// Calls that copy engines or SMs perform straight from buffer to buffer: captured, at any offset,
-// over memory that comes and goes, and what happens where buffers cannot be mapped or ranks come late. A program
-// without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+// Zero-copy calls by copy engines or SMs: captured, at any offset, with memory that comes and goes, with buffers that
+// cannot be mapped, and with ranks that come late. A program without a test framework, since machines with GPUs often
+// have none. Exit status 77: no GPU, nothing was tested.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace {
 
 using Values = std::vector<uint32_t>;
 
-// Which engine copies in all that follows, and how kernels are launched that perform the rest, if there is any.
+// The engine of all copies from here on, and the launch shape of kernels that perform the rest, if there is any.
 const char* engine = "copy";
 const char* launch = "";
 
@@ -48,7 +48,7 @@ Call call_of(Collective collective, int root, size_t count) {
   return {collective, DataType::kUint32, ReduceOp::kSum, root, count};
 }
 
-// Element i of what `from` gives to `to`; of collectives that give all the same, `to` is 0.
+// Element i of what `from` sends to `to`. In collectives that send the same to all ranks, `to` is 0.
 uint32_t value(unsigned seed, int from, int to, size_t i) {
   return static_cast<uint32_t>((seed * 31 + static_cast<unsigned>(from)) * 1000003 + static_cast<unsigned>(to) * 7919 +
                                i);
@@ -62,7 +62,7 @@ Values block(unsigned seed, int from, int to, size_t count) {
 
 void append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
 
-// What all ranks give to `to`, added up.
+// The sum of what all ranks send to `to`.
 Values sum_of_blocks(unsigned seed, int ranks, int to, size_t count) {
   Values sums(count, 0);
   for (int from = 0; from < ranks; ++from) {
@@ -99,7 +99,7 @@ Values output_of(const Call& call, int rank, int ranks, unsigned seed) {
   }
 }
 
-// Where the input of a rank lies in its output, or the other way round, where the call is in place, in bytes.
+// In place, the offset of a rank's input in its output, or the other way round, in bytes.
 size_t own_block(const Call& call, int rank) { return static_cast<size_t>(rank) * call.count * 4; }
 
 void upload(std::byte* to, const Values& values, cudaStream_t stream) {
@@ -113,7 +113,7 @@ struct End {
   std::byte* output;
   cudaStream_t stream;
 
-  // Makes the call and says whether the output is right.
+  // Makes the call and returns whether the output is right.
   bool check(const Call& call, unsigned seed, size_t offset, bool in_place) const {
     prepare(call, seed, offset, in_place);
     enqueue(call, offset, in_place);
@@ -152,11 +152,11 @@ constexpr Collective kPulled[] = {Collective::kAllGather, Collective::kAllReduce
 
 std::byte* allocate() { return test::allocate(kBufferBytes); }
 
-// Every collective at many offsets, in place as well.
+// Every collective at many offsets, also in place.
 void call_everything(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   unsigned seed = 0;
-  uint64_t direct = 0;
+  uint64_t zero_copy = 0;
   for (const Collective collective : kPulled) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{1000}, size_t{300'001}}) {
       for (const int root : {0, communicator.size() - 1}) {
@@ -165,21 +165,21 @@ void call_everything(Communicator& communicator, cudaStream_t stream) {
             if (collective == Collective::kAllToAll && in_place) continue;  // see below
             const Call call = call_of(collective, has_root(collective) ? root : 0, count);
             if (!end.check(call, ++seed, offset, in_place)) fail(ErrorCode::kInternal, "wrong: ", to_text(call));
-            if (count > 0) ++direct;  // of nothing there is nothing to launch
+            if (count > 0) ++zero_copy;  // empty calls launch nothing
           }
         }
       }
     }
   }
-  expect_zero_copy(communicator, direct);
+  expect_zero_copy(communicator, zero_copy);
   if (communicator.size() == 1) return;
-  // Pulling would overwrite in place what others have yet to read.
+  // In place, copies would overwrite what others have yet to read.
   const Call call = call_of(Collective::kAllToAll, 0, 1000);
   if (!end.check(call, 1, 0, true)) fail(ErrorCode::kInternal, "wrong: in place ", to_text(call));
-  expect_zero_copy(communicator, direct);
+  expect_zero_copy(communicator, zero_copy);
 }
 
-// What is combined, of every type and in every way.
+// Reductions of every type and operation.
 void reduce_everything(Communicator& communicator, cudaStream_t stream) {
   std::byte *const input = allocate(), *const output = allocate();
   const int rank = communicator.rank(), ranks = communicator.size();
@@ -214,7 +214,7 @@ Graph captured(const End& end, const Call& call, size_t offset, int times = 1) {
   });
 }
 
-// Captured once, replayed with eager calls between.
+// Calls are captured once, and replayed with eager calls in between.
 void replay(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   for (const Collective collective : kPulled) {
@@ -235,7 +235,7 @@ void replay(Communicator& communicator, cudaStream_t stream) {
 void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   const Call call = call_of(Collective::kAllGather, 0, 5000);
-  std::vector<Graph> graphs;  // until what they do is over
+  std::vector<Graph> graphs;  // must live until their work is done
   end.prepare(call, 1, 0, false);
   if (communicator.rank() == 0) {
     graphs.push_back(captured(end, call, 0));
@@ -245,7 +245,7 @@ void differ_in_capture(Communicator& communicator, cudaStream_t stream) {
   }
   if (!end.is_right(call, 1, 0)) fail(ErrorCode::kInternal, "wrong where one captures");
   if (!end.check(call, 2, 0, false)) fail(ErrorCode::kInternal, "wrong after one captured");
-  // What all capture from then on is not met with what one had captured before.
+  // Calls that all ranks capture from then on do not match what one of them had captured before.
   for (unsigned seed = 3; seed < 6; ++seed) {
     end.prepare(call, seed, 0, false);
     graphs.push_back(captured(end, call, 0));
@@ -265,7 +265,7 @@ void come_late(Communicator& communicator, cudaStream_t stream) {
   expect_zero_copy(communicator, 1);
 }
 
-// Memory that has no handle, on one rank.
+// One rank has memory without a handle.
 void use_a_pool(Communicator& communicator, cudaStream_t stream) {
   void* memory = nullptr;
   if (communicator.rank() == 1) check_cuda(cudaMallocAsync(&memory, kBufferBytes, stream), "memory of a pool");
@@ -276,8 +276,8 @@ void use_a_pool(Communicator& communicator, cudaStream_t stream) {
   expect_zero_copy(communicator, 0);
 }
 
-// All ranks come here, the given number of times in all.
-struct Meeting {
+// Waits until all ranks have come here, the given number of times in all.
+struct Rendezvous {
   std::atomic<int> arrived{0};
   void wait(int ranks, int times) {
     ++arrived;
@@ -285,8 +285,8 @@ struct Meeting {
   }
 };
 
-// Buffers come and go, and what was freed is given back everywhere.
-void come_and_go(Communicator& communicator, cudaStream_t stream, Meeting& meeting) {
+// Buffers come and go, and all ranks unmap freed ones.
+void come_and_go(Communicator& communicator, cudaStream_t stream, Rendezvous& rendezvous) {
   size_t free_before = 0;
   for (int cycle = 0; cycle < 4; ++cycle) {
     const End end{communicator, allocate(), allocate(), stream};
@@ -297,22 +297,23 @@ void come_and_go(Communicator& communicator, cudaStream_t stream, Meeting& meeti
     }
     expect_zero_copy(communicator, static_cast<uint64_t>(cycle + 1) * std::size(kPulled));
     if (communicator.mapped_buffers() == 0) fail(ErrorCode::kInternal, "nothing is mapped");
-    meeting.wait(communicator.size(), 3 * cycle + 1);  // all have seen that
+    rendezvous.wait(communicator.size(), 3 * cycle + 1);  // all have seen that
     check_cuda(cudaFree(end.input), "freeing");
     check_cuda(cudaFree(end.output), "freeing");
     for (int tries = 0; tries < 500 && communicator.mapped_buffers() > 0; ++tries) usleep(10'000);
     if (communicator.mapped_buffers() > 0) fail(ErrorCode::kInternal, "freed memory is still mapped");
-    meeting.wait(communicator.size(), 3 * cycle + 2);
-    usleep(50'000);  // others let go of it
+    rendezvous.wait(communicator.size(), 3 * cycle + 2);
+    usleep(50'000);  // others unmap it
     if (cycle == 0) free_before = free_bytes();
     if (free_bytes() + (8 << 20) < free_before) {
       fail(ErrorCode::kInternal, "cycle ", cycle, ": ", (free_before - free_bytes()) >> 20, " MiB are gone");
     }
-    meeting.wait(communicator.size(), 3 * cycle + 3);
+    rendezvous.wait(communicator.size(), 3 * cycle + 3);
   }
 }
 
-// Freed and made again at once, so that most lie where the last ones lay, which others may still have mapped.
+// Buffers are freed and allocated again at once, so that most lie where earlier ones lay that others may still have
+// mapped.
 void follow_each_other(Communicator& communicator, cudaStream_t stream) {
   constexpr unsigned kCycles = 30;
   for (unsigned cycle = 0; cycle < kCycles; ++cycle) {
@@ -322,11 +323,11 @@ void follow_each_other(Communicator& communicator, cudaStream_t stream) {
     check_cuda(cudaFree(end.input), "freeing");
     check_cuda(cudaFree(end.output), "freeing");
   }
-  // Not all of them: while the last ones are still mapped, kernels perform a call.
-  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
+  // Not all calls are zero-copy: while earlier buffers are still mapped, calls go the usual way.
+  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no zero-copy call");
 }
 
-// Keeps all but a little of the GPU's memory, or gives it back, on one rank of each GPU.
+// Takes almost all of the GPU's memory, or gives it back, on one rank of each GPU.
 class Hoard {
  public:
   explicit Hoard(bool takes_part) : takes_part_(takes_part) {}
@@ -344,11 +345,11 @@ class Hoard {
   void* memory_ = nullptr;
 };
 
-// Where little memory is left, nobody keeps any of a GPU's mapped but for graphs, and calls are right meanwhile.
-void run_short_of_memory(Communicator& communicator, cudaStream_t stream, Meeting& meeting, int gpus) {
+// If a GPU is short of memory, other ranks keep none of it mapped, except for graphs. Calls are right meanwhile.
+void run_short_of_memory(Communicator& communicator, cudaStream_t stream, Rendezvous& rendezvous, int gpus) {
   const int ranks = communicator.size();
   int times = 0;
-  const auto meet = [&] { meeting.wait(ranks, ++times); };
+  const auto meet = [&] { rendezvous.wait(ranks, ++times); };
   const Call call = call_of(Collective::kAllGather, 0, 100'000);
   const End in_graph{communicator, allocate(), allocate(), stream}, end{communicator, allocate(), allocate(), stream};
   const Graph graph = captured(in_graph, call, 0);
@@ -369,11 +370,11 @@ void run_short_of_memory(Communicator& communicator, cudaStream_t stream, Meetin
   if (!in_graph.is_right(call, 3, 0)) fail(ErrorCode::kInternal, "wrong in a graph");
   meet();
   hoard.give_back();
-  usleep(200'000);  // that is noticed
+  usleep(200'000);  // time for ranks to notice
   meet();
   if (!end.check(call, 4, 0, false)) fail(ErrorCode::kInternal, "wrong afterwards");
   expect_zero_copy(communicator, 3);
-  for (unsigned round = 0; round < 20; ++round) {  // it changes while calls are under way
+  for (unsigned round = 0; round < 20; ++round) {  // memory changes while calls are under way
     end.prepare(call, round, 0, false);
     for (int i = 0; i < 5; ++i) end.enqueue(call, 0, false);
     round % 2 == 0 ? hoard.take() : hoard.give_back();
@@ -381,9 +382,10 @@ void run_short_of_memory(Communicator& communicator, cudaStream_t stream, Meetin
   }
 }
 
-// What others have freed is let go of, for which launches wait until the GPU is idle: not while a call is under way
-// that waits for a rank that waits for a launch.
-void free_while_others_wait(Communicator& first, cudaStream_t stream, const UniqueId& other_id, Meeting& meeting) {
+// Ranks unmap what others have freed, and launches wait until the GPU is idle for that. It must not happen while a call
+// is under way that waits for a rank that waits for a launch.
+void free_while_others_wait(Communicator& first, cudaStream_t stream, const UniqueId& other_id,
+                            Rendezvous& rendezvous) {
   Communicator second = Communicator::create(other_id, first.rank(), first.size(), insisting(), first.device());
   cudaStream_t other;
   check_cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "a stream");
@@ -396,7 +398,7 @@ void free_while_others_wait(Communicator& first, cudaStream_t stream, const Uniq
   };
   const Call barrier;
   if (first.rank() == 0) {
-    meeting.wait(first.size(), 1);
+    rendezvous.wait(first.size(), 1);
     check_cuda(cudaFree(end.input), "freeing");
     check_cuda(cudaFree(end.output), "freeing");
     second.enqueue(barrier, nullptr, nullptr, other);
@@ -404,8 +406,8 @@ void free_while_others_wait(Communicator& first, cudaStream_t stream, const Uniq
     first.enqueue(barrier, nullptr, nullptr, stream);
   } else {
     first.enqueue(barrier, nullptr, nullptr, stream);
-    meeting.wait(first.size(), 1);
-    usleep(300'000);  // meanwhile this rank hears of what is freed
+    rendezvous.wait(first.size(), 1);
+    usleep(300'000);  // meanwhile this rank learns what has been freed
     second.enqueue(barrier, nullptr, nullptr, other);
     wait_for(second, other);
   }
@@ -414,7 +416,7 @@ void free_while_others_wait(Communicator& first, cudaStream_t stream, const Uniq
   if (first.mapped_buffers() >= first.size() - 1u) fail(ErrorCode::kInternal, "freed memory is still mapped");
 }
 
-// Ranks launch graphs of different calls, which hold different addresses of each other's buffers: that is found.
+// Ranks launch graphs of different calls, with different addresses of each other's buffers. The kernels notice it.
 void mix_up_graphs(Communicator& communicator, cudaStream_t stream, Collective collective) {
   const End end{communicator, allocate(), allocate(), stream};
   const Call call = call_of(collective, 0, 5000);
@@ -425,7 +427,7 @@ void mix_up_graphs(Communicator& communicator, cudaStream_t stream, Collective c
   expect_error(communicator, ErrorCode::kMismatch, "makes another call");
 }
 
-// A rank that is done ends its communicator and frees its memory while the others stay: they let go of it.
+// A rank that is done ends its communicator and frees its memory. The others stay, and unmap it.
 void end_early(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   if (!end.check(call_of(Collective::kAllGather, 0, 500'000), 1, 0, false)) fail(ErrorCode::kInternal, "wrong");
@@ -440,7 +442,7 @@ void end_early(Communicator& communicator, cudaStream_t stream) {
   }
 }
 
-// Two communicators at once, on two streams: copy engines only one of them has, and both are right.
+// Two communicators at once, on two streams: only one of them can use copy engines, and both are right.
 void use_two(Communicator& first, cudaStream_t stream, const UniqueId& other_id) {
   Communicator second = Communicator::create(other_id, first.rank(), first.size(), insisting(), first.device());
   cudaStream_t other;
@@ -456,11 +458,11 @@ void use_two(Communicator& first, cudaStream_t stream, const UniqueId& other_id)
     }
     if (!a.is_right(call, round, 0) || !b.is_right(call, round + 50, 0)) fail(ErrorCode::kInternal, "wrong with two");
   }
-  if (first.zero_copy_calls() < 20) fail(ErrorCode::kInternal, first.zero_copy_calls(), " direct calls");
+  if (first.zero_copy_calls() < 20) fail(ErrorCode::kInternal, first.zero_copy_calls(), " zero-copy calls");
 }
 
-// Some ranks multiply their input first, and do not say so to the others: all perform such a call by kernels, and what
-// comes after it is the same call for all.
+// Some ranks multiply their input first, and the others do not know it. All ranks then perform the call by kernels, and
+// later calls still match.
 void mix_factors(Communicator& communicator, cudaStream_t stream) {
   const End end{communicator, allocate(), allocate(), stream};
   const Call call = call_of(Collective::kAllReduce, 0, 5000);
@@ -482,7 +484,7 @@ void mix_factors(Communicator& communicator, cudaStream_t stream) {
     if (const auto error = communicator.async_error()) throw *error;
     if (got != Values(call.count, expected)) fail(ErrorCode::kInternal, "wrong in round ", round);
   }
-  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no direct call");
+  if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no zero-copy call");
 }
 
 // ---- Ranks of one process
@@ -492,10 +494,10 @@ class OneProcess {
   OneProcess(Report& report, int ranks, int gpus)
       : report_(report),
         world_(ranks, gpus, insisting()),
-        // Of ranks that share a GPU, one has its turn with copy engines.
-        can_(engine == std::string("sm") || ranks <= gpus) {}
+        // Of ranks that share a GPU, only one gets the copy-engine lock.
+        is_expected_(engine == std::string("sm") || ranks <= gpus) {}
 
-  // One thread, which takes every step of all ranks before the next one.
+  // One thread takes every step for all ranks before the next one.
   void in_steps() {
     for (const Collective collective : kPulled) {
       for (const bool in_place : {false, true}) {
@@ -504,8 +506,8 @@ class OneProcess {
         prepare(call, 7, in_place);
         enqueue_in_steps(call, in_place);
         expect_right(call, 7, in_place, to_text(call));
-        // (Nobody copies what is reduced and scattered.)
-        expect_zero_copy("in steps", can_ || collective == Collective::kReduceScatter);
+        // (Reduce_scatter has no copies.)
+        expect_zero_copy("in steps", is_expected_ || collective == Collective::kReduceScatter);
       }
     }
   }
@@ -517,7 +519,7 @@ class OneProcess {
       graphs.launch();
       expect_right(call, seed, false, "replayed");
     }
-    expect_zero_copy("captured", engine == std::string("sm"));  // as to engines, see AgreementWatch::try_lock()
+    expect_zero_copy("captured", engine == std::string("sm"));  // see AgreementWatch::try_lock() for copy engines
   }
   void by_threads() {
     const Call call = call_of(Collective::kAllToAll, 0, 10'007);
@@ -526,9 +528,9 @@ class OneProcess {
     for (int r = 0; r < world_.size(); ++r) threads.emplace_back([this, r, &call] { end(r).enqueue(call, 0, false); });
     for (std::thread& thread : threads) thread.join();
     expect_right(call, 5, false, "by threads");
-    expect_zero_copy("by threads", can_);
+    expect_zero_copy("by threads", is_expected_);
   }
-  // Ranks do not come to the call together.
+  // Ranks do not come to the call at the same time.
   void one_after_the_other() {
     const Call call = call_of(Collective::kAllGather, 0, 5000);
     prepare(call, 3, false);
@@ -536,7 +538,7 @@ class OneProcess {
     expect_right(call, 3, false, "one after the other");
     expect_zero_copy("one after the other", 0);
   }
-  // Copies between GPUs of one process would wait for each other there.
+  // There, copies between GPUs of one process would wait for each other.
   void on_the_default_stream() {
     const Call call = call_of(Collective::kBroadcast, 0, 70'000);
     prepare(call, 9, false);
@@ -572,19 +574,19 @@ class OneProcess {
       report_.expect(end(r).is_right(call, seed, 0, in_place), join("ranks of one process, ", what, ", by ", engine));
     }
   }
-  // How many calls went straight since it was last asked.
+  // Checks how many calls were zero-copy since the last check.
   void expect_zero_copy(const char* what, uint64_t calls) {
     for (int r = 0; r < world_.size(); ++r) {
       const uint64_t before = std::exchange(before_[static_cast<size_t>(r)], world_.rank(r).zero_copy_calls());
       const uint64_t found = world_.rank(r).zero_copy_calls() - before;
-      report_.expect(found == calls, join("straight within one process, ", what, ", by ", engine, ", rank ", r, " of ",
+      report_.expect(found == calls, join("zero-copy within one process, ", what, ", by ", engine, ", rank ", r, " of ",
                                           world_.size(), ": ", found, " and not ", calls));
     }
   }
 
   Report& report_;
   World world_;
-  const bool can_;
+  const bool is_expected_;
   std::vector<uint64_t> before_ = std::vector<uint64_t>(static_cast<size_t>(world_.size()), 0);
 };
 
@@ -596,8 +598,8 @@ void test_one_process(Report& report, int gpus) {
       process.in_steps();
       process.by_threads();
       process.replayed();
-      if (ranks <= gpus) process.on_the_default_stream();  // of which a GPU has one
-      process.one_after_the_other();                       // the last, as the next calls would not be tried
+      if (ranks <= gpus) process.on_the_default_stream();  // each GPU has only one
+      process.one_after_the_other();                       // last, since no agreement is attempted for the next calls
     }
   }
 }
@@ -612,14 +614,15 @@ int run_all(int gpus) {
     for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, call_everything);
     for (const int ranks : {2, 3, 4}) expect("reduces", ranks, reduce_everything);
     for (const int ranks : {2, 3}) {
-      Shared<Meeting> meeting, later_meeting, last_meeting;
+      Shared<Rendezvous> rendezvous, later_rendezvous, last_rendezvous;
       const UniqueId other = new_id(), another = new_id();
-      expect("buffers that come and go", ranks, [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *meeting); });
+      expect("buffers that come and go", ranks,
+             [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *rendezvous); });
       expect("buffers that follow each other", ranks, follow_each_other);
       expect("little memory", ranks,
-             [&](Communicator& c, cudaStream_t s) { run_short_of_memory(c, s, *later_meeting, gpus); });
+             [&](Communicator& c, cudaStream_t s) { run_short_of_memory(c, s, *later_rendezvous, gpus); });
       expect("memory that is freed while others wait", ranks,
-             [&](Communicator& c, cudaStream_t s) { free_while_others_wait(c, s, another, *last_meeting); });
+             [&](Communicator& c, cudaStream_t s) { free_while_others_wait(c, s, another, *last_rendezvous); });
       expect("graphs", ranks, replay);
       expect("one captures", ranks, differ_in_capture);
       for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
@@ -632,14 +635,14 @@ int run_all(int gpus) {
       expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });
     }
   }
-  launch = "Simple:8x256+2:30%";  // the rest goes through host memory
+  launch = "Simple:8x256+2:30%";  // the rest takes the host path
   for (const char* const each : {"sm", "copy"}) {
     engine = each;
     for (const int ranks : {2, 3}) expect("everything", ranks, call_everything);
     expect("graphs", 2, replay);
   }
   launch = "";
-  test_one_process(report, gpus);  // the last, as it uses CUDA in this process
+  test_one_process(report, gpus);  // last, since it uses CUDA in this process
   return report.finish();
 }
 

@@ -1,5 +1,5 @@
-// What compilers call at each access of a file that is compiled with -fsanitize=thread: names and signatures are
-// theirs. It goes to the race detector; then atomic accesses are made.
+// The functions that compilers call at each access, in files that are compiled with -fsanitize=thread; compilers
+// dictate the names and signatures. These report to the race detector, and perform atomic accesses.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Every way in which the algorithms can be asked for a plan: for tests that want all of them, also of those to come.
+// All ways to ask the algorithms for a plan, for tests that cover every algorithm, including future ones.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ inline std::vector<Direction> directions_of(const Algorithm& algorithm, Collecti
   return {Direction::kLoad, Direction::kStore, Direction::kBoth};
 }
 
-// Whether the arguments are legal; what is not has to be said to be an invalid argument.
+// Whether the arguments are legal. If not, the algorithm has to say that they are invalid.
 inline bool is_taken(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   try {
     algorithm.make(arguments);
@@ -26,7 +26,7 @@ inline bool is_taken(const Algorithm& algorithm, const AlgorithmArguments& argum
   }
 }
 
-// `machine` in every direction and with any of these parts, as far as the algorithm takes them.
+// `machine` with every direction and each of these parts, as far as the algorithm takes them.
 inline std::vector<AlgorithmArguments> forms_of(const Algorithm& algorithm, const AlgorithmArguments& machine,
                                                 const std::vector<int>& parts = {1}) {
   std::vector<AlgorithmArguments> forms;
@@ -41,8 +41,7 @@ inline std::vector<AlgorithmArguments> forms_of(const Algorithm& algorithm, cons
   return forms;
 }
 
-// As users write them, for machines like this: "flat(store)", "ring(parts=2)". Factors are left open, and so is one
-// part.
+// The same as users write them: "flat(store)", "ring(parts=2)". Factors are left out, and so are parts=1.
 inline std::vector<std::string> texts_for(const AlgorithmArguments& machine, const std::vector<int>& parts = {1}) {
   std::vector<std::string> texts;
   for (const Algorithm& algorithm : algorithms()) {
@@ -54,7 +53,7 @@ inline std::vector<std::string> texts_for(const AlgorithmArguments& machine, con
   return texts;
 }
 
-// Staged plans of one node.
+// The same for staged plans of one node.
 inline std::vector<std::string> texts_for(Collective collective, int ranks) {
   AlgorithmArguments machine;
   machine.collective = collective;

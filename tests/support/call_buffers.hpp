@@ -1,5 +1,5 @@
-// The buffers of one rank for one call, laid out as oddly as the interface allows, which know afterwards whether
-// anything was written that should not have been; what is read beside them, the address sanitizer tells.
+// The buffers of one rank for one call, laid out as oddly as the interface allows. Afterwards they tell whether
+// anything was written that must not be. The address sanitizer finds reads outside of them.
 #pragma once
 
 #include <algorithm>
@@ -47,27 +47,27 @@ class CallBuffers {
   std::byte* input() { return input_; }
   std::byte* output() { return output_; }
   size_t output_bytes() const { return output_bytes_; }
-  // All of them, with what is around them.
+  // All buffers, with the guards around them.
   std::array<std::span<const std::byte>, 2> memory() const { return {first_.all(), second_.all()}; }
 
-  // Call with the input filled, just before the call.
+  // To be used just before the call, when the input is filled.
   void remember() {
     first_.remember();
     second_.remember();
   }
 
-  // Everything but the output must be as it was.
+  // Everything except the output must be unchanged.
   void require_untouched_surroundings() const {
     const Memory &its = in_place_ ? first_ : second_, &other = in_place_ ? second_ : first_;
     require(other.is_as_before(), "the input was written");
     require(its.is_as_before(output_, output_bytes_), "bytes around the output were written");
   }
 
-  // The output as well.
+  // Everything must be unchanged.
   void require_untouched() const { require(first_.is_as_before() && second_.is_as_before(), "a buffer was written"); }
 
  private:
-  // One buffer or both, and guards around it.
+  // One buffer, or both in place, with guards around.
   class Memory {
    public:
     Memory() = default;
@@ -92,7 +92,7 @@ class CallBuffers {
       forbid_guards();
     }
 
-    // But for these bytes.
+    // Whether everything is unchanged, except these bytes.
     bool is_as_before(const std::byte* but = nullptr, size_t but_bytes = 0) const {
       allow_memory(all_.data(), all_.size());
       const auto first = but_bytes == 0 ? 0 : but - all_.data();
@@ -107,14 +107,14 @@ class CallBuffers {
    private:
     static constexpr size_t kGuardBytes = 320;
 
-    // No call touches them.
+    // Makes the address sanitizer report accesses to the guards.
     void forbid_guards() const {
       forbid_memory(all_.data(), first_);
       forbid_memory(all_.data() + last_, all_.size() - last_);
     }
 
     std::vector<std::byte> all_, before_;
-    size_t first_ = 0, last_ = 0;  // of what is used; last: beyond it
+    size_t first_ = 0, last_ = 0;  // begin and end of the buffer
   };
 
   const size_t output_bytes_;

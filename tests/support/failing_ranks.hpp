@@ -12,7 +12,7 @@ namespace plait::test {
 
 inline constexpr double kFaultTimeout = 1.0;  // PLAIT_TIMEOUT_SEC of these tests
 inline constexpr double kMargin = 20.0;       // what a busy machine may add
-inline constexpr double kLimit = 60.0;        // after which the harness ends a test
+inline constexpr double kLimit = 60.0;        // the harness ends a test after that
 
 inline Settings fault_settings() {
   Settings settings;
@@ -22,8 +22,8 @@ inline Settings fault_settings() {
   return settings;
 }
 
-// Ranks of a communicator in processes of their own, which close it where the body returns, before which no call was
-// made.
+// A body for ranks in processes of their own: it makes the communicator, calls `body`, and closes the communicator if
+// that returns.
 using CommunicatorBody = std::function<void(Communicator&)>;
 inline RankBody with_communicator(int ranks, const Settings& settings, const CommunicatorBody& body) {
   const UniqueId id = new_id();
@@ -34,7 +34,7 @@ inline RankBody with_communicator(int ranks, const Settings& settings, const Com
   };
 }
 
-// One call whose result is checked: an error is an error, but a wrong result is never a success.
+// Makes one call and checks its result: the call may fail, but must not succeed with a wrong result.
 inline void call_and_check(Communicator& communicator, const Call& call, int variant = 0) {
   CallBuffers buffers(call, communicator.size(), communicator.rank(), {});
   if (buffers.input() != nullptr) fill_input(call, communicator.size(), communicator.rank(), variant, buffers.input());
@@ -75,7 +75,7 @@ inline void call_until_error(Communicator& communicator, const std::function<voi
   }
 }
 
-// Where each rank is, for a harness that wants to strike at a certain moment.
+// How far each rank is, for a harness that wants to interfere at a certain moment.
 struct Progress {
   std::atomic<int> calls[64];
 };

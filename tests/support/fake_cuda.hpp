@@ -1,5 +1,5 @@
-// As much of CUDA as the host's part of the runtime needs to decide when it may do what: streams, events, memory and
-// handles of it, of a GPU on which calls end when a test says so. Programs that have it are not linked with CUDA.
+// A fake of CUDA, as far as the host's part of the runtime needs it to decide when it may do what: streams, events,
+// memory and handles of a GPU on which calls end when a test says so. Programs that use it are not linked with CUDA.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,11 +15,11 @@ namespace plait::test {
 
 class FakeCuda {
  public:
-  // There is one; every test begins with reset().
+  // There is only one; every test begins with reset().
   static FakeCuda& get();
   void reset();
 
-  // What is recorded stays under way for so long, or else until end_calls().
+  // Recorded work stays under way for `length`; without this, until end_calls().
   void set_length_of_calls(std::chrono::milliseconds length);
   void end_calls();
   bool is_busy();
@@ -28,6 +28,7 @@ class FakeCuda {
   void free(const std::byte* memory);
   void set_free_memory(double part);
 
+<<<<<<< HEAD
   // What the GPU is, and what comes of asking for a kernel for it.
   struct Gpu {
     const char* name = "a GPU";
@@ -38,18 +39,21 @@ class FakeCuda {
   const Gpu& gpu() const { return gpu_; }
 
   // From now on as at the end of a process, when CUDA has gone before the threads that use it.
+=======
+  // Behaves from now on as at the end of a process, when CUDA shuts down before the threads that use it.
+>>>>>>> english1
   void go();
 
-  // A number for a handle of a stream, as if it was another one from now on.
+  // Gives the handle of a stream a new number, as if it belonged to another stream from now on.
   void renew_stream(cudaStream_t stream);
 
-  // What has happened.
-  size_t waits();              // of streams for events
-  size_t queries();            // whether events are over
-  size_t opened();             // handles that are open now
-  size_t closed_amid_calls();  // handles
+  // What has happened so far:
+  size_t waits();              // how often a stream waited for an event
+  size_t queries();            // how often an event was queried
+  size_t opened();             // how many memory handles are open now
+  size_t closed_amid_calls();  // how many were closed while calls were under way
 
-  // ---- What CUDA's functions do
+  // ---- The work of CUDA's functions
   cudaError_t record(cudaEvent_t event);
   cudaError_t query(cudaEvent_t event);
   cudaError_t set_device(int device);
@@ -74,7 +78,7 @@ class FakeCuda {
   std::optional<std::chrono::milliseconds> length_;
   std::map<cudaStream_t, unsigned long long> streams_;
   std::map<uint64_t, Memory> memory_;    // by start
-  std::map<uint64_t, uint64_t> opened_;  // numbers of allocations, by where they are mapped
+  std::map<uint64_t, uint64_t> opened_;  // numbers of allocations, by the address where they are mapped
   uint64_t last_number_ = 0, next_address_ = 0;
   unsigned long long last_stream_ = 0;
   size_t waits_ = 0, queries_ = 0, closed_amid_calls_ = 0;

@@ -1,8 +1,9 @@
-// Functions that take turns in one thread, each on a stack of its own.
+// Functions that take turns in one thread, each on its own stack.
 //
-// swapcontext() has the kernel set the signal mask each time, which took two thirds of the time of tests with millions
-// of short turns. So a fiber only begins with a context; from then on compilers save and restore what they have to
-// (__builtin_setjmp). What jumps is hidden from the address sanitizer, which would forget what it knows of the stack.
+// swapcontext() makes a system call for the signal mask each time; that took two thirds of the time of tests with
+// millions of short turns. So a fiber only starts with a context, and then uses __builtin_setjmp, where compilers save
+// and restore what they have to. Functions that jump are hidden from the address sanitizer, which would otherwise
+// forget what it knows about the stack.
 #pragma once
 
 #include <ucontext.h>
@@ -15,7 +16,7 @@ namespace plait::test {
 
 class Fiber {
  public:
-  // `body` begins with the first turn. Once it has returned, there is no other one.
+  // `body` starts with the first turn. After it has returned, there must be no other turn.
   Fiber(void (*body)(), size_t stack_bytes)
       : body_(body), stack_bytes_(stack_bytes), stack_(std::make_unique_for_overwrite<char[]>(stack_bytes)) {
     prepare();
@@ -25,13 +26,13 @@ class Fiber {
 
   std::span<const char> stack() const { return {stack_.get(), stack_bytes_}; }
 
-  // Lets it take a turn, until it pauses or returns.
+  // Gives the fiber a turn, until it pauses or returns.
   [[gnu::noinline, gnu::no_sanitize("address")]] void resume() {
     running_ = this;
     if (__builtin_setjmp(resumed_from_) == 0) enter();
   }
 
-  // For the one that runs: the turn is over.
+  // Ends the turn of the running fiber.
   [[gnu::noinline, gnu::no_sanitize("address")]] static void pause() {
     Fiber* const self = running_;
     if (__builtin_setjmp(self->paused_at_) == 0) self->leave();
@@ -40,7 +41,7 @@ class Fiber {
  private:
   using Registers = void* [5];
 
-  // By itself, for compilers take getcontext() for a function that returns twice, and warn of variables around it.
+  // A separate function, because compilers know that getcontext() may return twice, and warn about variables around it.
   void prepare() {
     getcontext(&beginning_);
     beginning_.uc_stack.ss_sp = stack_.get();

@@ -1,6 +1,6 @@
-// Memory that nobody is to touch, as the address sanitizer sees to where programs are compiled with it. It knows that
-// of the last bytes of eight, but not of the first: memory ahead of what may be touched is forbidden up to the last
-// multiple of eight.
+// Memory that nobody may touch. The address sanitizer enforces it in programs that are compiled with it. Of eight
+// aligned bytes it can forbid the last ones, but not the first ones: in front of a buffer, memory is forbidden up to
+// the last multiple of eight.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the tuner chooses for ranks on GPUs behind an NVSwitch, for tests that change one fact at a time.
+// The tuner's choice for ranks on GPUs behind an NVSwitch, for tests that change one fact at a time.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace plait::test {
 
-// A call, and what is known of the GPUs.
+// A call, and facts about the GPUs.
 struct GpuQuery : GpuFacts {
   Collective collective = Collective::kAllReduce;
   size_t bytes = 0;  // of the whole message
@@ -26,7 +26,7 @@ inline std::string settings_text(const LaunchShape& shape) {
 }
 
 inline Tuner tuner_for(const GpuQuery& query, const std::string& algorithm, const std::optional<LaunchShape>& launch) {
-  static const Topology topology = machine("dgx2");  // 16 GPUs, of which nothing but the switch counts
+  static const Topology topology = machine("dgx2");  // 16 GPUs; only the switch matters here
   RankMachine on_gpus = place_on(topology, query.ranks, {});
   on_gpus.gpus = query;
   Settings settings;

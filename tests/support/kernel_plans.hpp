@@ -1,4 +1,4 @@
-// Plans that kernels perform.
+// Plans for tests of kernels.
 #pragma once
 
 #include <string>

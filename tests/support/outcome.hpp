@@ -17,7 +17,7 @@ struct Outcome {
     kError,       // it threw a plait::Error
     kOtherError,  // it threw something else: a test's own require(), or a defect
     kKilled,      // a signal ended the process before it could tell
-    kHung,        // it was still running at the limit and was killed by the harness
+    kHung,        // it was still running at the limit, and the harness killed it
   };
   End end = End::kReturned;
   ErrorCode code = ErrorCode::kInternal;  // of a plait::Error
@@ -55,13 +55,13 @@ inline Outcome outcome_of(const RankBody& body, int rank) {
   return outcome;
 }
 
-// What a rank throws where it sees something wrong: assertions of GoogleTest do not leave a forked process.
+// Throws if a rank sees an error: assertions of GoogleTest do not leave a forked process.
 template <class... Parts>
 void require(bool good, const Parts&... what) {
   if (!good) throw std::runtime_error(join("requirement failed: ", what...));
 }
 
-// Why this is not an Error with this code whose text has all of these parts; empty where it is.
+// Why this is not an Error with this code and with all of these parts in its text; empty if it is.
 inline std::string objection(const Outcome& outcome, ErrorCode code, const std::vector<std::string>& parts) {
   if (outcome.end != Outcome::End::kError) return "is no error: " + describe(outcome);
   if (outcome.code != code) return join("should be '", name(code), "': ", describe(outcome));

@@ -1,4 +1,4 @@
-// Plans of two ranks for tests of the verifier, and what it has to say of a wrong one.
+// Plans of two ranks for tests of the verifier, and the errors that it has to find.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ inline Operation& operation(Plan& plan, int rank, int queue, int index) {
   return plan.ranks[rank].queues[queue].operations[index];
 }
 
-// Two ranks in peer reach; the body fills the queues.
+// Two ranks that can access each other's buffers; the body fills the queues.
 inline Plan two_ranks(Collective collective, const std::function<void(PlanBuilder&, QueueId, QueueId)>& body,
                       int chunks = 1, Access access = Access::kZeroCopy) {
   PlanBuilder b({"pair", collective, 2, 0, chunks, access});
@@ -39,7 +39,7 @@ inline Plan two_ranks(Collective collective, const std::function<void(PlanBuilde
   return b.finish();
 }
 
-// Rank 0 hands its input to rank 1 through rank 1's scratch.
+// Rank 0 sends its input to rank 1 through rank 1's scratch.
 inline Plan pair_broadcast(int chunks = 1) {
   return two_ranks(
       Collective::kBroadcast,

@@ -1,4 +1,4 @@
-// Compiled as always, so that the detector does not look at itself.
+// Compiled without hooks, so that the detector does not check itself.
 #include "support/race_detector.hpp"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 namespace plait::test {
 namespace {
 
-// Who runs; null: nobody whose accesses matter.
+// The running thread and its detector; null: nobody whose accesses matter.
 RaceDetector* detector = nullptr;
 RaceDetector::Thread* running = nullptr;
 std::span<const char> its_stack;
@@ -28,9 +28,9 @@ bool is_atomic(RaceDetector::Kind kind) {
 // ---- Views
 
 uint32_t View::of(uint32_t thread) const {
-  const size_t part = thread / kTogether;
+  const size_t part = thread / kShared;
   if (!parts_ || part >= parts_->size() || !(*parts_)[part]) return 0;
-  return (*(*parts_)[part])[thread % kTogether];
+  return (*(*parts_)[part])[thread % kShared];
 }
 
 template <class Shared>
@@ -42,13 +42,13 @@ Shared& View::own(std::shared_ptr<Shared>& shared) {
 
 void View::set(std::span<const Clock> clocks) {
   for (size_t c = 0; c < clocks.size();) {
-    const size_t part = clocks[c].thread / kTogether;
+    const size_t part = clocks[c].thread / kShared;
     Parts& parts = own(parts_);
     if (part >= parts.size()) parts.resize(part + 1);
     Clocks& its = own(parts[part]);
-    for (; c < clocks.size() && clocks[c].thread / kTogether == part; ++c) {
-      uint32_t& clock = its[clocks[c].thread % kTogether];
-      clock = std::max(clock, clocks[c].now);  // who only arrives goes on, and may have told of that
+    for (; c < clocks.size() && clocks[c].thread / kShared == part; ++c) {
+      uint32_t& clock = its[clocks[c].thread % kShared];
+      clock = std::max(clock, clocks[c].now);  // a thread that only arrived went on, and may have published that
     }
   }
 }
@@ -80,13 +80,13 @@ bool View::is_within(const Clocks& one, const Clocks& other) {
   return is;
 }
 
-// ---- What is looked at
+// ---- Watched memory
 
 void RaceDetector::watch(const void* start, size_t bytes, std::string name) {
   if (bytes == 0) return;
   const auto first = reinterpret_cast<uintptr_t>(start);
   watched_[first] = {first, first + bytes, std::move(name)};
-  look_again(watched_[first]);
+  update_region(watched_[first]);
 }
 
 void RaceDetector::forget(const void* start) {
@@ -94,11 +94,11 @@ void RaceDetector::forget(const void* start) {
   if (found == watched_.end()) return;
   const Region region = found->second;
   watched_.erase(found);
-  look_again(region);
+  update_region(region);
 }
 
-// At what is watched in pages that have been found; there nothing has been accessed.
-void RaceDetector::look_again(const Region& region) {
+// Updates what is watched in known pages, and forgets all accesses there.
+void RaceDetector::update_region(const Region& region) {
   if (pages_.empty()) return;
   for (uintptr_t number = region.start / kPageBytes; number * kPageBytes < region.end; ++number) {
     const auto found = pages_.find(number);
@@ -169,19 +169,19 @@ void RaceDetector::learn(Thread& self, const Knowledge& of_launches) {
 
 void RaceDetector::end(const Thread& thread) { clocks_[thread.id] = thread.now + 1; }
 
-void RaceDetector::Meeting::come(Thread& self) {
-  told_.join(self.knows);
-  came_.push_back({self.id, self.now++});
+void RaceDetector::SyncPoint::arrive(Thread& self) {
+  gathered_.join(self.knows);
+  arrived_.push_back({self.id, self.now++});
 }
 
-void RaceDetector::Meeting::complete() {
-  told_.stores.set(came_);
-  told_.loads.set(came_);
-  came_.clear();
-  known_ = std::exchange(told_, {});
+void RaceDetector::SyncPoint::complete() {
+  gathered_.stores.set(arrived_);
+  gathered_.loads.set(arrived_);
+  arrived_.clear();
+  known_ = std::exchange(gathered_, {});
 }
 
-void RaceDetector::Meeting::complete_launch() {
+void RaceDetector::SyncPoint::complete_launch() {
   complete();
   known_.placed.join(known_.stores);
 }
@@ -205,27 +205,27 @@ void RaceDetector::load_atomic(const void* from, size_t bytes, int order, const 
   Word* const word = word_at(from);
   if (word == nullptr) return;
   touch(from, bytes, Kind::kAtomicLoad, code);
-  hear(*word, order);
+  observe(*word, order);
 }
 
 void RaceDetector::store_atomic(const void* to, size_t bytes, int order, const void* code) {
   Word* const word = word_at(to);
   if (word == nullptr) return;
   touch(to, bytes, Kind::kAtomicStore, code);
-  word->said = {};
-  say(*word, order);
+  word->published = {};
+  publish(*word, order);
 }
 
-// Whoever loads the word later hears of those before this one as well.
+// A later load of the word also observes what earlier updates published.
 void RaceDetector::update_atomic(const void* at, size_t bytes, int order, const void* code) {
   Word* const word = word_at(at);
   if (word == nullptr) return;
   touch(at, bytes, Kind::kAtomicUpdate, code);
-  hear(*word, order);
-  say(*word, order);
+  observe(*word, order);
+  publish(*word, order);
 }
 
-// Null: nobody runs, or it is not watched.
+// Null: no thread runs, or the address is not watched.
 RaceDetector::Word* RaceDetector::word_at(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   Page* const page = running == nullptr ? nullptr : detector->page_at(at);
@@ -234,26 +234,26 @@ RaceDetector::Word* RaceDetector::word_at(const void* address) {
   return &(*page->words)[at % kPageBytes / sizeof(uint32_t)];
 }
 
-void RaceDetector::hear(const Word& word, int order) {
-  if (word.number == running->heard) return;
+void RaceDetector::observe(const Word& word, int order) {
+  if (word.number == running->observed) return;
   const bool acquires = order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE;
-  running->knows.loads.join(word.said.loads);
-  running->knows.placed.join(word.said.placed);
-  (acquires ? running->knows.stores : running->to_fence).join(word.said.stores);
-  if (acquires) running->heard = word.number;
+  running->knows.loads.join(word.published.loads);
+  running->knows.placed.join(word.published.placed);
+  (acquires ? running->knows.stores : running->to_fence).join(word.published.stores);
+  if (acquires) running->observed = word.number;
 }
 
-void RaceDetector::say(Word& word, int order) {
+void RaceDetector::publish(Word& word, int order) {
   const bool releases = order != __ATOMIC_RELAXED && order != __ATOMIC_ACQUIRE && order != __ATOMIC_CONSUME;
-  word.number = ++detector->said_;
-  word.said.stores.join(releases ? all_stores() : running->fenced);
-  if (releases) running->knows.placed.join(word.said.stores);
-  word.said.placed.join(running->knows.placed);
-  word.said.loads.join(running->knows.loads);
-  word.said.loads.set(std::array{View::Clock{running->id, running->now++}});
+  word.number = ++detector->published_;
+  word.published.stores.join(releases ? all_stores() : running->fenced);
+  if (releases) running->knows.placed.join(word.published.stores);
+  word.published.placed.join(running->knows.placed);
+  word.published.loads.join(running->knows.loads);
+  word.published.loads.set(std::array{View::Clock{running->id, running->now++}});
 }
 
-// Those before, and its own.
+// The stores before, and the thread's own.
 View RaceDetector::all_stores() {
   View all = running->knows.stores;
   all.set(std::array{View::Clock{running->id, running->now}});
@@ -293,8 +293,9 @@ bool RaceDetector::is_ordered(const Thread& self, const Access& before, Kind kin
   return is_known(self.knows.stores) || (!is_load(kind) && is_known(self.knows.placed));
 }
 
-// What is overwritten is forgotten, but for atomic accesses that are in no order with this one, and so are loads for
-// which this one stands: what races with them races with it. Where there are too many, the first ones go.
+// Forgets accesses that this one replaces: what would race with them races with it, too. A store replaces everything
+// except atomic accesses that are not ordered before it, and a load replaces earlier loads. If there are too many, the
+// oldest ones go.
 void RaceDetector::remember(Cell& cell, const Thread& self, const Access& access) {
   const auto is_known = [&](const Access& before) {
     return before.thread == self.id || before.clock <= self.knows.stores.of(before.thread);
@@ -312,7 +313,7 @@ void RaceDetector::remember(Cell& cell, const Thread& self, const Access& access
   std::fill(end + 1, cell.end(), Access{});
 }
 
-// ---- Words for people
+// ---- Reports
 
 std::string RaceDetector::describe(const Access& access) const {
   const Place& place = places_[access.thread];

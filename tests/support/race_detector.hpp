@@ -1,16 +1,15 @@
-// Finds races of simulated threads (simt.hpp): two accesses of one place, one of them a store, that nothing puts in an
-// order, so that on a GPU either may come first, whatever came of them here.
+// Finds races of simulated threads (simt.hpp). A race is two accesses to the same bytes, one of them a store, that
+// nothing orders: on a GPU either may come first, whatever happened here.
 //
-// What is in an order follows from happens-before, as vector clocks keep it (FastTrack, Flanagan and Freund), by the
-// rules that kernels go by (runtime/cuda/device/ptx.cuh): barriers, release and acquire, fences, and ends of launches
-// put everything in an order. A relaxed store that another thread has seen, and a vote or a shuffle, only what was
-// loaded before it: that may be overwritten then, but what was stored may not be read. Nor may it be overwritten, but
-// for what was released earlier. Atomic accesses do not race with each other, not even stores of one word that may come
-// in either order.
+// The order is happens-before, kept as vector clocks (FastTrack, Flanagan and Freund), by the rules that kernels follow
+// (runtime/cuda/device/ptx.cuh). Barriers, release and acquire, fences and ends of launches order all earlier accesses.
+// A relaxed store that another thread has seen, a vote and a shuffle order only earlier loads: the other thread may
+// then overwrite what was loaded, but must not read what was stored. Nor may it overwrite that, unless it was released
+// earlier. Atomic accesses do not race with each other, not even stores to one word that may come in either order.
 //
-// Compilers say what is accessed: with -fsanitize=thread they call a function at each access, which here is this
-// detector's and not that sanitizer's. So a program is compiled with that, and not linked with it. Of memcpy() gcc says
-// nothing where it calls the function, as for lengths that it does not know.
+// Compilers report the accesses: with -fsanitize=thread they call a function at each access. Here these functions
+// belong to the detector and not to the sanitizer, so programs are compiled with that option but not linked with it.
+// gcc does not report memcpy() where it calls the function, as it does for lengths that it does not know.
 #pragma once
 
 #include <array>
@@ -26,13 +25,13 @@
 #include <vector>
 
 #ifndef PLAIT_FINDS_RACES
-#define PLAIT_FINDS_RACES 0  // what is compiled so says 1
+#define PLAIT_FINDS_RACES 0  // 1 in files that are compiled for the detector
 #endif
 
 namespace plait::test {
 
-// A vector clock: of each thread how many of its steps are before something else. A thread's step ends where it tells
-// others of it.
+// A vector clock: for each thread, how many of its steps come before something else. A step of a thread ends when it
+// publishes something.
 class View {
  public:
   struct Clock {
@@ -43,23 +42,23 @@ class View {
   void set(std::span<const Clock> clocks);
 
  private:
-  static constexpr uint32_t kTogether = 32;  // threads, whose clocks are shared until one changes
-  using Clocks = std::array<uint32_t, kTogether>;
+  static constexpr uint32_t kShared = 32;  // the clocks of so many threads are shared until one changes
+  using Clocks = std::array<uint32_t, kShared>;
   using Parts = std::vector<std::shared_ptr<Clocks>>;
 
   static bool is_within(const Clocks& one, const Clocks& other);
-  // To change it.
+  // Makes a private copy, to change it.
   template <class Shared>
   static Shared& own(std::shared_ptr<Shared>& shared);
 
-  std::shared_ptr<Parts> parts_;  // of several views, as each of them is, until one changes
+  std::shared_ptr<Parts> parts_;  // shared by several views until one changes, and so is each part
 };
 
-// What passes from thread to thread: the accesses before it.
+// What threads pass to each other: which accesses come before.
 struct Knowledge {
-  View stores;  // that can be seen
-  View loads;   // that are over
-  View placed;  // stores that are where they go, as they were released, so that what is stored now comes after them
+  View stores;  // stores that are visible
+  View loads;   // loads that are over
+  View placed;  // stores that have reached memory, because they were released: a store now comes after them
 
   void join(const Knowledge& other) {
     stores.join(other.stores);
@@ -74,15 +73,15 @@ class RaceDetector {
     uint32_t id = 0;
     uint32_t now = 1;
     Knowledge knows;
-    uint64_t heard = 0;  // the number of what was said last with a word that it has loaded
-    View fenced;         // what its relaxed stores pass on: what was before its last fence
-    View to_fence;       // what its next fence makes known: what came with relaxed loads
+    uint64_t observed = 0;  // the number of the last publication that it has acquired
+    View fenced;            // what its relaxed stores publish: the stores before its last fence
+    View to_fence;          // what its next fence makes visible: stores published to its relaxed loads
   };
-  // Where a thread is, in words of the machine.
+  // Where a thread runs.
   struct Place {
     size_t stream = 0;
     unsigned cta = 0, thread = 0;
-    bool is_odd = false;  // of every other launch of the stream
+    bool is_odd = false;  // alternates from launch to launch of the stream
     friend auto operator<=>(const Place&, const Place&) = default;
   };
 
@@ -90,40 +89,40 @@ class RaceDetector {
   RaceDetector(const RaceDetector&) = delete;
   RaceDetector& operator=(const RaceDetector&) = delete;
 
-  // Accesses are looked at in what is watched, which does not overlap; `name` is for reports.
+  // Only accesses to watched memory are checked. Watched regions must not overlap. `name` is for reports.
   void watch(const void* start, size_t bytes, std::string name);
   void forget(const void* start);
 
-  // A thread begins, after what it knows, and ends. At one place there is one at a time.
+  // A thread starts, after what it knows, and ends. At each place there is one thread at a time.
   Thread begin(const Place& place, const Knowledge& knows);
   void end(const Thread& thread);
-  // All launches before are over.
+  // All earlier launches are over.
   static void learn(Thread& self, const Knowledge& of_launches);
-  // What all have done who come to where threads meet is known from there on.
-  class Meeting {
+  // A synchronisation: what the threads that arrive have done is known to all of them afterwards.
+  class SyncPoint {
    public:
-    void come(Thread& self);
+    void arrive(Thread& self);
     void complete();
-    // The same at the end of a launch: what was stored is where it goes.
+    // The same at the end of a launch, when all stores have reached memory.
     void complete_launch();
     const Knowledge& known() const { return known_; }
 
    private:
-    Knowledge told_, known_;
-    std::vector<View::Clock> came_;
+    Knowledge gathered_, known_;
+    std::vector<View::Clock> arrived_;
   };
 
-  // Whose accesses follow; null: nobody's. What is on its stack is its own.
+  // Says which thread makes the accesses from now on; null: none. Its stack is private.
   void run(Thread* thread, std::span<const char> stack);
 
-  // The first one that was found, in words; none: "".
+  // A description of the first race; "": none.
   const std::string& race() const { return race_; }
 
-  // ---- For what accesses memory: on behalf of the thread that runs, if one does.
+  // ---- Accesses of the running thread, if there is one.
 
   enum class Kind : uint8_t { kLoad, kStore, kAtomicLoad, kAtomicStore, kAtomicUpdate };
   static void touch(const void* address, size_t bytes, Kind kind, const void* code);
-  // Before an atomic access is made.
+  // Call these before the atomic access.
   static void load_atomic(const void* from, size_t bytes, int order, const void* code);
   static void store_atomic(const void* to, size_t bytes, int order, const void* code);
   static void update_atomic(const void* word, size_t bytes, int order, const void* code);
@@ -131,7 +130,7 @@ class RaceDetector {
 
  private:
   static constexpr uintptr_t kGranule = 8;   // bytes
-  static constexpr size_t kRemembered = 12;  // accesses of a granule, the last ones: more than it has bytes
+  static constexpr size_t kRemembered = 12;  // the last accesses to a granule: more than it has bytes
   static constexpr uintptr_t kPageBytes = 4096;
 
   struct Access {
@@ -141,10 +140,10 @@ class RaceDetector {
     uint8_t bytes = 0;  // a bit for each; 0: none
   };
   using Cell = std::array<Access, kRemembered>;
-  // What comes with an atomic one.
+  // What an atomic word publishes.
   struct Word {
-    Knowledge said;
-    uint64_t number = 0;  // of what was said, among all that was
+    Knowledge published;
+    uint64_t number = 0;  // of this publication, among all
   };
   using Words = std::array<Word, kPageBytes / sizeof(uint32_t)>;
   struct Page {
@@ -157,13 +156,13 @@ class RaceDetector {
     std::string name;
   };
 
-  void look_again(const Region& region);
+  void update_region(const Region& region);
   bool is_watched(uintptr_t granule) const;
   Page* page_at(uintptr_t address);
   Page* find_page(uintptr_t number);
   static Word* word_at(const void* address);
-  static void hear(const Word& word, int order);
-  static void say(Word& word, int order);
+  static void observe(const Word& word, int order);
+  static void publish(Word& word, int order);
   static View all_stores();
   void access(const Thread& self, uintptr_t address, size_t bytes, Kind kind, const void* code);
   static bool is_ordered(const Thread& self, const Access& before, Kind kind);
@@ -171,13 +170,13 @@ class RaceDetector {
   void report(const Access& before, const Access& after, uintptr_t at);
   std::string describe(const Access& access) const;
 
-  std::map<uintptr_t, Region> watched_;                         // by beginning
+  std::map<uintptr_t, Region> watched_;                         // by start
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;  // by number; null: nothing there is watched
-  std::array<std::pair<uintptr_t, Page*>, 1 << 14> found_{};    // some of them, for most accesses
-  uint64_t said_ = 0;
+  std::array<std::pair<uintptr_t, Page*>, 1 << 14> found_{};    // a cache of pages
+  uint64_t published_ = 0;
   std::map<Place, uint32_t> ids_;
   std::vector<Place> places_;     // by id
-  std::vector<uint32_t> clocks_;  // by id, where the next thread there goes on
+  std::vector<uint32_t> clocks_;  // by id: where the clock of the next thread there starts
   std::string race_;
 };
 

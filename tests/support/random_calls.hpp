@@ -23,7 +23,7 @@ struct Step {
   Call call;
   BufferLayout layout;
   int variant = 0;
-  bool exact = true;      // inputs whose result is known; else random ones, compared with the plan's own order
+  bool exact = true;  // inputs with a known result; false: random inputs, reduced in the plan's order for comparison
   bool repeated = false;  // called twice with the same input
 };
 
@@ -54,12 +54,12 @@ inline std::vector<int> random_factors(Random& random, int number) {
   return factors;
 }
 
-// "chain(load, parts=4)", "hierarchical_ring(3x2)": `form`, of texts_for(), with parameters that suit it.
+// Adds suitable parameters to `form`, which comes from texts_for(): "chain(load, parts=4)", "hierarchical_ring(3x2)".
 inline std::string with_random_parameters(Random& random, const std::string& form, Collective collective, int ranks) {
   AlgorithmSpec spec = parse_spec(form, collective);
   const Algorithm& algorithm = find_algorithm(spec.name, collective);
   if (algorithm.uses.factors && !one_in(random, 3)) spec.factors = random_factors(random, ranks);
-  // Many parts over many ranks need more signals than a rank has.
+  // With many ranks, many parts need more signals than a rank has.
   if (ranks > 16 || one_in(random, 2)) return to_text(spec);
   AlgorithmArguments arguments;
   arguments.collective = collective;
@@ -83,7 +83,7 @@ inline std::shared_ptr<const VerifiedPlan> plan_for(const Call& call, int ranks,
   return tuner.plan(tuner.choose({call.collective, message_bytes(call, ranks), call.root, call.type}).plan);
 }
 
-// Whether an algorithm's slots fit the scratch memory, also where they are widest.
+// Whether an algorithm's slots fit the scratch memory even for the widest partial results.
 inline bool fits(Collective collective, int ranks, const Settings& settings) {
   const Call call{collective, DataType::kFloat8E4M3, ReduceOp::kSum, 0, 1};
   try {
@@ -108,7 +108,7 @@ inline void pin_random_algorithms(Random& random, int ranks, Settings& settings)
   }
 }
 
-// Elements of a block in each slice but the last; `call.count` where there is one slice only.
+// How many elements of a block each slice has, except the last one; `call.count` if there is only one slice.
 inline size_t slice_elements(const VerifiedPlan& plan, const Call& call, const Settings& settings) {
   const BoundPlan bound = bind(plan, call, 0, limits_of(settings));
   return bound.slices > 1 ? bound.slice_bytes / size_of(call.type) : call.count;
@@ -192,7 +192,7 @@ inline Sequence random_sequence(uint64_t seed, int ranks, int steps, size_t most
     if (step.call.collective != Collective::kBarrier) step.call.count = counts.draw(step.call);
     step.layout = random_layout(random);
     step.variant = static_cast<int>(random() % 1000);
-    // The sums of an average of int8 overflow over many ranks; the exact inputs do not count with that.
+    // With many ranks, the sums of an int8 average overflow, for which exact inputs are not made.
     const bool overflows = step.call.type == DataType::kInt8 && step.call.op == ReduceOp::kAverage && ranks > 42;
     step.exact = !overflows && one_in(random, 2);
     step.repeated = one_in(random, 4);
@@ -203,7 +203,7 @@ inline Sequence random_sequence(uint64_t seed, int ranks, int steps, size_t most
   return sequence;
 }
 
-// ---- Random inputs: a pure function, so that every rank knows what every other gives.
+// ---- Random inputs: a pure function, so that every rank knows the inputs of all others.
 
 inline uint64_t hash(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -231,8 +231,8 @@ inline std::pair<int, int> float_format(DataType type) {
   }
 }
 
-// Element `i` of the message as `rank` gives it: mostly numbers of similar size, whose sums have to be rounded, and
-// sometimes any bits at all (NaN, infinity, subnormal numbers).
+// Element `i` of the message that `rank` contributes: mostly numbers of similar size, whose sums have to be rounded,
+// and sometimes any bits at all (NaN, infinity, subnormal numbers).
 inline uint64_t random_code(DataType type, uint64_t seed, int rank, size_t i) {
   const uint64_t bits = hash(hash(seed + static_cast<uint64_t>(rank) * 0x9e3779b97f4a7c15ULL) + i);
   const uint64_t mask = size_of(type) == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * size_of(type)) - 1;
@@ -255,7 +255,7 @@ class SequenceRunner {
         ranks_(communicator.size()),
         random_(sequence.seed * 64 + static_cast<uint64_t>(rank_)) {}
 
-  // Throws at the first thing that is wrong.
+  // Throws at the first error.
   void run() {
     for (size_t i = 0; i < sequence_.steps.size(); ++i) {
       const Step& step = sequence_.steps[i];
@@ -275,7 +275,7 @@ class SequenceRunner {
     return join("[", sequence_.name, "] step ", i, ", ", describe(sequence_.steps[i]), ", rank ", rank_);
   }
 
-  // Ranks come at different times.
+  // Now and then waits a little, so that ranks make their calls at different times.
   void linger() {
     if (!one_in(random_, 12)) return;
     const timespec time{0, static_cast<long>(random_() % 300'000)};
@@ -298,14 +298,14 @@ class SequenceRunner {
     }
   }
 
-  // Element `i` of a rank's buffer is this element of the message; of all_to_all, of what its source gives.
+  // The index in the message of element `i` of a rank's buffer; in all_to_all, in its source's message.
   size_t message_index(const Call& call, size_t i, bool output) const {
     const size_t own_block = static_cast<size_t>(rank_) * call.count;
     if (output && call.collective == Collective::kAllToAll) return own_block + i % call.count;
     return (output ? scatters(call.collective) : gathers(call.collective)) ? own_block + i : i;
   }
 
-  // Who gives element `i` of the output.
+  // The rank that element `i` of the output comes from.
   int source_of(const Call& call, size_t i) const {
     const bool from_root = call.collective == Collective::kBroadcast || call.collective == Collective::kScatter;
     return from_root ? call.root : static_cast<int>(i / call.count);
@@ -339,7 +339,7 @@ class SequenceRunner {
     }
   }
 
-  // All elements of short messages, a sample of long ones.
+  // Checks all elements of short messages, and a sample of long ones.
   void check_reduction(const Step& step, size_t index, const std::byte* output, size_t elements) {
     constexpr size_t kSample = 300;
     const Call& call = step.call;
@@ -380,7 +380,7 @@ class SequenceRunner {
   const Sequence& sequence_;
   const int rank_;
   const int ranks_;
-  Random random_;  // of this rank alone
+  Random random_;  // different on each rank
   std::map<const VerifiedPlan*, std::unique_ptr<ReferenceReduction>> references_;
 };
 

@@ -1,4 +1,4 @@
-// Rounds of messages between ranks, drawn alike by all of them, with buffers that know what must be in them.
+// Random rounds of messages between ranks, which all ranks draw alike. Buffers know what they must contain.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Letter {
   int to = 0;
   DataType type = DataType::kUint8;
   size_t count = 0;
-  uint64_t seed = 0;  // of what is in it
+  uint64_t seed = 0;  // of its content
 };
 
 // Byte i of a letter.
@@ -27,7 +27,7 @@ inline std::byte letter_byte(const Letter& letter, size_t i) {
   return static_cast<std::byte>((letter.seed + i / 8 * 0x9e3779b97f4a7c15ULL) >> (i % 8 * 8));
 }
 
-// The memory of one end, with guards around it, which messages do not touch.
+// The memory of one end, with guards around it that messages must not touch.
 class LetterBuffer {
  public:
   LetterBuffer(const Letter& letter, size_t offset, bool fill)
@@ -38,7 +38,7 @@ class LetterBuffer {
   }
   void* data() { return bytes_ == 0 ? nullptr : memory_.data() + offset_; }
 
-  // As it must be after the exchange, at both ends.
+  // Checks the memory after the exchange, at either end.
   void check() const {
     allow_memory(memory_.data(), memory_.size());
     for (size_t i = 0; i < memory_.size(); ++i) {
@@ -63,7 +63,7 @@ class LetterBuffer {
   std::vector<std::byte> memory_;
 };
 
-// Sizes around those where something changes, and any.
+// Random sizes, many of them near those where something changes.
 inline size_t random_letter_bytes(Random& random, size_t most) {
   const size_t slot = Fifo::data_bytes_for(1);
   const std::array<size_t, 8> edges = {0, 1, 8, Fifo::kFirstLineData, 4096, slot, 2 * slot, kFifoSlots * slot};
@@ -86,7 +86,8 @@ inline std::vector<Letter> random_letters(Random& random, int ranks, int letters
   return all;
 }
 
-// This rank's part of `letters` in one exchange, in any order that keeps those of one kind with one peer in theirs.
+// Performs this rank's part of `letters` in one exchange. The order is random, but messages of one kind with one peer
+// stay in order.
 inline void exchange_letters(Communicator& communicator, const std::vector<Letter>& letters, Random& random) {
   struct End {
     uint64_t order;

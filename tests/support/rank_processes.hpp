@@ -19,7 +19,7 @@
 
 namespace plait::test {
 
-// Memory that the harness shares with the ranks it forks; zero at first.
+// Memory that the harness shares with the ranks that it forks; zeroed.
 template <class T>
 class Shared {
  public:
@@ -38,7 +38,7 @@ class Shared {
   T* value_;
 };
 
-// An id that nothing else on this machine has, and that costs no descriptor in the harness.
+// An id that is unique on this machine and takes no descriptor in the harness.
 inline UniqueId new_id() {
   const auto bytes = random_128_bits();
   std::string text;
@@ -48,8 +48,8 @@ inline UniqueId new_id() {
 
 class RankProcesses {
  public:
-  // Forks one process a rank. Each calls the body, tells its outcome through a pipe and ends without destructors of
-  // what it inherited.
+  // Forks one process per rank. Each calls the body, sends its outcome through a pipe, and ends without running
+  // destructors of what it inherited.
   RankProcesses(int ranks, const RankBody& body) {
     for (int rank = 0; rank < ranks; ++rank) start(rank, body);
   }
@@ -63,20 +63,20 @@ class RankProcesses {
 
   pid_t pid(int rank) const { return children_[static_cast<size_t>(rank)].pid; }
   void signal(int rank, int number) const { ::kill(pid(rank), number); }
-  // Ends a rank now.
+  // Kills a rank now.
   void kill(int rank) {
     Child& child = children_[static_cast<size_t>(rank)];
     reap(child.pid, SIGKILL);
     child.reaped = true;
   }
 
-  // Whether the rank has told its outcome, or ended without.
+  // Whether the rank has sent its outcome, or ended without one.
   bool has_ended(int rank) const {
     pollfd event{children_[static_cast<size_t>(rank)].pipe.get(), POLLIN, 0};
     return ::poll(&event, 1, 0) == 1;
   }
 
-  // Waits for the ends of all ranks, `limit_seconds` at most for all of them; then they are killed.
+  // Waits until all ranks have ended. After `limit_seconds` in all, the rest are killed.
   Outcomes wait(double limit_seconds) {
     const Deadline deadline = Deadline::after(limit_seconds);
     Outcomes outcomes;
@@ -91,7 +91,7 @@ class RankProcesses {
     bool reaped = false;
   };
 
-  // What goes through the pipe; fits its buffer, so that the write never waits for the harness.
+  // The content of the pipe. It fits the pipe's buffer, so that the write never waits for the harness.
   struct Message {
     Outcome::End end;
     ErrorCode code;
@@ -142,7 +142,7 @@ class RankProcesses {
   std::vector<Child> children_;
 };
 
-// All of it where nothing has to happen in between.
+// Runs ranks and waits for them, for tests with nothing to do in between.
 inline Outcomes run_processes(int ranks, double limit_seconds, const RankBody& body) {
   return RankProcesses(ranks, body).wait(limit_seconds);
 }

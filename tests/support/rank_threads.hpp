@@ -1,5 +1,5 @@
 // Ranks of a test as threads: the sanitizers see all of them at once. A rank that hangs is ended by the communicator's
-// own timeout, and else by the limit that ctest sets.
+// own timeout, or by the limit that ctest sets.
 #pragma once
 
 #include <thread>
@@ -9,7 +9,7 @@
 
 namespace plait::test {
 
-// Calls the body once for each rank, each in a thread of its own.
+// Calls the body once for each rank, each time in a thread of its own.
 inline Outcomes run_threads(int ranks, const RankBody& body) {
   Outcomes outcomes(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
@@ -20,7 +20,7 @@ inline Outcomes run_threads(int ranks, const RankBody& body) {
   return outcomes;
 }
 
-// Gives each rank its communicator, which it closes at the end: ranks that returned have made the same calls.
+// Gives each rank its communicator, which it closes at the end, since ranks that returned have made the same calls.
 inline Outcomes run_threads(int ranks, const Settings& settings, const std::function<void(Communicator&)>& body) {
   std::vector<Communicator> communicators = Communicator::in_process(ranks, settings);
   return run_threads(ranks, [&](int rank) {

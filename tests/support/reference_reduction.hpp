@@ -1,6 +1,6 @@
-// What a reducing plan must give to the bit: the plan is executed on expressions instead of numbers, and those are
-// then evaluated element by element with the obvious arithmetic of the reduce's oracle. Nothing of src/runtime/host is
-// used.
+// The result that a reducing plan must give to the bit: the plan is executed on expressions instead of numbers, and
+// these are evaluated element by element with the plain arithmetic of the reduce's oracle. It uses nothing of
+// src/runtime/host.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace plait::test {
 
-// Contributions combined in an order: what a place of the plan holds.
+// Contributions combined in some order: the content of a place of the plan.
 class Expression {
  public:
   Expression() = default;

@@ -1,4 +1,4 @@
-// Random tests that can be repeated.
+// Seeds for random tests that can be repeated.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace plait::test {
 
-// A fresh seed in every run, or PLAIT_TEST_SEED; printed once a program, so that a failure can be repeated.
+// A fresh seed in every run, or PLAIT_TEST_SEED. It is printed once per program, so that a failure can be repeated.
 inline uint64_t run_seed() {
   static const uint64_t seed = [] {
     const char* text = std::getenv("PLAIT_TEST_SEED");

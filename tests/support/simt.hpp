@@ -1,8 +1,8 @@
-// Kernels on a CPU: what they need of a GPU, so that their source can be compiled by a host compiler and performed by
-// the machine of simt_machine.hpp. Include this before any kernel (*.cuh).
+// Kernels on a CPU: replaces what they need from CUDA, so that a host compiler can compile their source and the
+// simulated GPU of simt_machine.hpp can run it. Include this before any kernel (*.cuh).
 //
-// Memory is sequentially consistent. But two words that are stored or loaded at once may come apart, either of them
-// first, unless they are of a line.
+// Memory is sequentially consistent. But two words that are stored or loaded at once may be split, and either of them
+// may come first, unless they belong to an LL128 line.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,8 +19,8 @@
 
 // ---- The language
 
-// As static functions kernels have other names than those that the library launches. A variable cannot be __shared__
-// here, so that does not compile: what a CTA shares is a ptx::shared_array().
+// Kernels are static functions, so that their names differ from those that the library launches. __shared__ variables
+// cannot be simulated and do not compile: kernels use ptx::shared_array() instead.
 #undef __global__
 #undef __device__
 #undef __launch_bounds__
@@ -41,18 +41,18 @@
 using std::max;
 using std::min;
 
-// Where a thread meets others: at the caller's place.
+// The location of a synchronisation: that of the call.
 #define PLAIT_HERE ::plait::test::Simt::Location at = ::plait::test::Simt::Location::current()
 
 inline bool __all_sync(unsigned, bool value, PLAIT_HERE) {
-  const auto& votes = plait::test::Simt::meet_warp(value, at);
+  const auto& votes = plait::test::Simt::vote_in_warp(value, at);
   for (unsigned i = 0; i < 32; ++i) {
     if ((votes.present >> i & 1) != 0 && votes.values[i] == 0) return false;
   }
   return true;
 }
 inline unsigned __ballot_sync(unsigned, bool value, PLAIT_HERE) {
-  const auto& votes = plait::test::Simt::meet_warp(value, at);
+  const auto& votes = plait::test::Simt::vote_in_warp(value, at);
   unsigned ballot = 0;
   for (unsigned i = 0; i < 32; ++i) ballot |= static_cast<unsigned>(votes.present >> i & votes.values[i]) << i;
   return ballot;
@@ -60,23 +60,23 @@ inline unsigned __ballot_sync(unsigned, bool value, PLAIT_HERE) {
 inline bool __any_sync(unsigned mask, bool value, PLAIT_HERE) { return __ballot_sync(mask, value, at) != 0; }
 template <class T>
 T __shfl_up_sync(unsigned, T value, unsigned by, PLAIT_HERE) {
-  const auto& votes = plait::test::Simt::meet_warp(value, at);
-  const unsigned queue = plait::test::Simt::queue();
-  return static_cast<T>(votes.values[queue < by ? queue : queue - by]);
+  const auto& votes = plait::test::Simt::vote_in_warp(value, at);
+  const unsigned lane = plait::test::Simt::lane();
+  return static_cast<T>(votes.values[lane < by ? lane : lane - by]);
 }
 template <class T>
 T __shfl_down_sync(unsigned, T value, unsigned by, PLAIT_HERE) {
-  const auto& votes = plait::test::Simt::meet_warp(value, at);
-  const unsigned queue = plait::test::Simt::queue();
-  return static_cast<T>(votes.values[queue + by < 32 ? queue + by : queue]);
+  const auto& votes = plait::test::Simt::vote_in_warp(value, at);
+  const unsigned lane = plait::test::Simt::lane();
+  return static_cast<T>(votes.values[lane + by < 32 ? lane + by : lane]);
 }
 inline uint64_t __shfl_sync(unsigned, uint64_t value, int from, int width, PLAIT_HERE) {
-  const unsigned first = plait::test::Simt::queue() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
-  return plait::test::Simt::meet_warp(value, at).values[first + static_cast<unsigned>(from % width)];
+  const unsigned first = plait::test::Simt::lane() / static_cast<unsigned>(width) * static_cast<unsigned>(width);
+  return plait::test::Simt::vote_in_warp(value, at).values[first + static_cast<unsigned>(from % width)];
 }
 inline void __syncwarp(PLAIT_HERE) { plait::test::Simt::sync_warp(at); }
-inline void __syncthreads(PLAIT_HERE) { plait::test::Simt::meet_cta(true, at); }
-inline bool __syncthreads_and(bool value, PLAIT_HERE) { return plait::test::Simt::meet_cta(value, at); }
+inline void __syncthreads(PLAIT_HERE) { plait::test::Simt::sync_cta(true, at); }
+inline bool __syncthreads_and(bool value, PLAIT_HERE) { return plait::test::Simt::sync_cta(value, at); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
 inline void __threadfence_system() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
@@ -88,7 +88,7 @@ inline unsigned atomicAdd(unsigned* address, unsigned value) {
   return std::atomic_ref(*address).fetch_add(value, std::memory_order_relaxed);
 }
 
-// ---- What runtime/cuda/device/ptx.cuh is on a GPU
+// ---- The counterpart of runtime/cuda/device/ptx.cuh
 
 namespace plait::ptx {
 
@@ -110,28 +110,28 @@ inline void load_relaxed(const void* from, uint64_t& low, uint64_t& high) {
   test::Simt::in_any_order([&] { low = load_relaxed(from); },
                            [&] { high = load_relaxed(static_cast<const uint64_t*>(from) + 1); });
 }
-inline void store_whole(void* to, uint64_t low, uint64_t high) {
+inline void store_pair(void* to, uint64_t low, uint64_t high) {
   store_relaxed(to, low);
   store_relaxed(static_cast<uint64_t*>(to) + 1, high);
 }
-inline void load_whole(const void* from, uint64_t& low, uint64_t& high) {
+inline void load_pair(const void* from, uint64_t& low, uint64_t& high) {
   low = load_relaxed(from);
   high = load_relaxed(static_cast<const uint64_t*>(from) + 1);
 }
-// What a line's last thread has is stored last and loaded first.
+// The words of a line's last thread are stored last and loaded first.
 inline void store_line(void* to, uint64_t low, uint64_t high, PLAIT_HERE) {
-  const bool is_last = test::Simt::queue() % 8 == 7;
-  if (!is_last) store_whole(to, low, high);
-  test::Simt::meet_eight(at);
-  if (is_last) store_whole(to, low, high);
+  const bool is_last = test::Simt::lane() % 8 == 7;
+  if (!is_last) store_pair(to, low, high);
+  test::Simt::sync_eight(at);
+  if (is_last) store_pair(to, low, high);
 }
 inline void load_line(const void* from, uint64_t& low, uint64_t& high, PLAIT_HERE) {
-  const bool is_last = test::Simt::queue() % 8 == 7;
-  if (is_last) load_whole(from, low, high);
-  test::Simt::meet_eight(at);
-  if (!is_last) load_whole(from, low, high);
+  const bool is_last = test::Simt::lane() % 8 == 7;
+  if (is_last) load_pair(from, low, high);
+  test::Simt::sync_eight(at);
+  if (!is_last) load_pair(from, low, high);
 }
-// The detector hears of what is wanted only.
+// The race detector sees only the bytes that are used.
 template <class T>
 [[gnu::noinline, gnu::no_sanitize("thread")]] T load_around(const T* from, unsigned first, unsigned last) {
   test::RaceDetector::touch(reinterpret_cast<const std::byte*>(from) + first, last - first,

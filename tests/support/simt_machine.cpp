@@ -1,4 +1,4 @@
-// Compiled as always, whatever kernels are compiled for.
+// Compiled without hooks for the race detector, even if kernels have them.
 #include "support/simt_machine.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace plait::test {
 namespace {
 
 constexpr uint64_t kMostTurns = 200'000;
-// In one turn of so many a thread is held up, for 1, 2, 4, … 64 turns.
+// In one turn of so many, a thread is held up for 1, 2, 4, … 64 turns.
 constexpr uint64_t kTurnsBetweenHolds = 4, kHoldLengths = 7;
 
 bool is_same(const Simt::Location& a, const Simt::Location& b) {
@@ -67,14 +67,14 @@ bool Simt::lets_next_begin(const Grid& grid) {
 
 void Simt::begin_next(Stream& stream) {
   while (!stream.running.empty() && is_over(*stream.running.front())) {
-    RaceDetector::Meeting& ended = stream.running.front()->order.meeting;
+    RaceDetector::SyncPoint& ended = stream.running.front()->order.point;
     ended.complete_launch();
     stream.over.join(ended.known());
     stream.running.pop_front();
   }
   if (!stream.running.empty()) stream.running.front()->is_first = 1;
   if (stream.waiting.empty()) return;
-  const bool is_next = stream.running.empty() || (stream.waiting.front().early && stream.running.size() == 1 &&
+  const bool is_next = stream.running.empty() || (stream.waiting.front().pdl && stream.running.size() == 1 &&
                                                   lets_next_begin(*stream.running.front()));
   if (!is_next) return;
   const Launch launch = std::move(stream.waiting.front());
@@ -82,7 +82,7 @@ void Simt::begin_next(Stream& stream) {
   Grid& grid = *stream.running.emplace_back(std::make_unique<Grid>(stream));
   stream.is_odd = !stream.is_odd;
   grid.is_first = stream.running.size() == 1 ? 1 : 0;
-  grid.is_early = launch.early;
+  grid.uses_pdl = launch.pdl;
   for (unsigned y = 0; y < launch.grid.y; ++y) {
     for (unsigned x = 0; x < launch.grid.x; ++x) add_cta(grid, launch, {x, y, 0});
   }
@@ -123,9 +123,9 @@ void Simt::step(Thread& thread) {
 void Simt::perform() {
   Thread& self = *current_->self_;
   self.body();
-  self.cta->grid.order.come();
+  self.cta->grid.order.arrive();
   if (current_->finds_races_) current_->races_.end(self.memory);
-  self.warp->leave(queue());
+  self.warp->leave(lane());
   self.cta->barrier.leave();
   self.is_done = true;
 }
@@ -134,9 +134,9 @@ Simt::Cta::~Cta() {
   for (const auto& [type, array] : arrays) races.forget(array.get());
 }
 
-// ---- Where threads meet
+// ---- Synchronisation
 
-// Waits until `generation` is no longer `mine`. Before that the thread need not run.
+// Waits until `generation` is no longer `mine`. The thread need not run before that.
 void Simt::await_next(const uint64_t& generation, uint64_t mine) {
   current_->self_->awaited = &generation;
   current_->self_->not_after = mine;
@@ -151,32 +151,33 @@ void Simt::await_launch_before() {
   RaceDetector::learn(current_->self_->memory, grid.stream.over);
 }
 
-// What is launched third would begin while the first one is on the machine.
+// A launch that has not awaited the previous one must not let the next one start: the third launch would start while
+// the first one still runs.
 void Simt::let_next_launch_begin() {
   Cta& cta = *current_->self_->cta;
-  if (cta.grid.is_early && !current_->self_->has_awaited) {
-    current_->divergence_ = "an PDL lets the next one begin before the one before it is over";
+  if (cta.grid.uses_pdl && !current_->self_->has_awaited) {
+    current_->divergence_ = "a launch lets the next one start before it has awaited the previous one";
   }
   cta.lets_next_begin = true;
 }
 
-const Simt::Votes& Simt::meet_warp(uint64_t value, const Location& at) {
+const Simt::Votes& Simt::vote_in_warp(uint64_t value, const Location& at) {
   Warp& warp = *current_->self_->warp;
-  warp.order.come();
-  const Votes& votes = warp.meet(queue(), value, at);
+  warp.order.arrive();
+  const Votes& votes = warp.sync(lane(), value, at);
   warp.order.leave_after_loads();
   return votes;
 }
 
 void Simt::sync_warp(const Location& at) {
-  meet_warp(0, at);
+  vote_in_warp(0, at);
   current_->self_->warp->order.leave();
 }
 
-bool Simt::meet_cta(bool value, const Location& at) {
-  Meeting& barrier = current_->self_->cta->barrier;
-  barrier.order.come();
-  const bool result = barrier.meet(value, at);
+bool Simt::sync_cta(bool value, const Location& at) {
+  Barrier& barrier = current_->self_->cta->barrier;
+  barrier.order.arrive();
+  const bool result = barrier.sync(value, at);
   barrier.order.leave();
   return result;
 }
@@ -194,22 +195,22 @@ void Simt::barrier_arrive(uint32_t barrier, uint32_t threads) {
   current_->self_->cta->named[barrier].arrive(threads, true);
 }
 
-void Simt::meet_eight(const Location& at) { current_->self_->warp->eights[queue() / 8].meet(true, at); }
+void Simt::sync_eight(const Location& at) { current_->self_->warp->eights[lane() / 8].sync(true, at); }
 
-void Simt::Order::come() {
-  if (current_->finds_races_) meeting.come(current_->self_->memory);
+void Simt::Order::arrive() {
+  if (current_->finds_races_) point.arrive(current_->self_->memory);
 }
 void Simt::Order::complete() {
-  if (current_->finds_races_) meeting.complete();
+  if (current_->finds_races_) point.complete();
 }
 void Simt::Order::leave() const {
-  if (current_->finds_races_) current_->self_->memory.knows = meeting.known();
+  if (current_->finds_races_) current_->self_->memory.knows = point.known();
 }
 void Simt::Order::leave_after_loads() const {
-  if (current_->finds_races_) current_->self_->memory.knows.loads = meeting.known().loads;
+  if (current_->finds_races_) current_->self_->memory.knows.loads = point.known().loads;
 }
 
-void Simt::MeetingPlace::come(bool is_first, const Location& at) {
+void Simt::SyncLocation::arrive(bool is_first, const Location& at) {
   if (is_first) {
     first = at;
   } else if (!is_same(first, at) && current_->divergence_.empty()) {
@@ -217,8 +218,8 @@ void Simt::MeetingPlace::come(bool is_first, const Location& at) {
   }
 }
 
-bool Simt::Meeting::meet(bool value, const Location& at) {
-  place.come(arrived == 0, at);
+bool Simt::Barrier::sync(bool value, const Location& at) {
+  place.arrive(arrived == 0, at);
   all = all && value;
   ++arrived;
   const uint64_t mine = generation;
@@ -226,11 +227,11 @@ bool Simt::Meeting::meet(bool value, const Location& at) {
   await_next(generation, mine);
   return result;
 }
-void Simt::Meeting::leave() {
+void Simt::Barrier::leave() {
   --alive;
   go_on_if_complete();
 }
-void Simt::Meeting::go_on_if_complete() {
+void Simt::Barrier::go_on_if_complete() {
   if (arrived == 0 || arrived != alive) return;
   result = all;
   all = true;
@@ -244,10 +245,10 @@ void Simt::NamedBarrier::arrive(uint32_t its_threads, bool value) {
   threads = its_threads;
   const unsigned thread = current_->self_->indices.thread.x;
   if (came.test(thread))
-    current_->divergence_ = "a thread comes twice to a named barrier that others have yet to come to";
+    current_->divergence_ = "a thread arrives twice at a named barrier before all others have arrived";
   came.set(thread);
   all = all && value;
-  order.come();
+  order.arrive();
   if (++arrived < threads) return;
   came.reset();
   result = all;
@@ -257,22 +258,22 @@ void Simt::NamedBarrier::arrive(uint32_t its_threads, bool value) {
   order.complete();
 }
 
-const Simt::Votes& Simt::Warp::meet(unsigned queue, uint64_t value, const Location& at) {
-  place.come(arrived == 0, at);
-  values[queue] = value;
-  arrived |= 1u << queue;
+const Simt::Votes& Simt::Warp::sync(unsigned lane, uint64_t value, const Location& at) {
+  place.arrive(arrived == 0, at);
+  values[lane] = value;
+  arrived |= 1u << lane;
   const uint64_t mine = generation;
   go_on_if_complete();
   await_next(generation, mine);
   return votes;
 }
-void Simt::Warp::enter(unsigned queue) {
-  alive |= 1u << queue;
-  ++eights[queue / 8].alive;
+void Simt::Warp::enter(unsigned lane) {
+  alive |= 1u << lane;
+  ++eights[lane / 8].alive;
 }
-void Simt::Warp::leave(unsigned queue) {
-  eights[queue / 8].leave();
-  alive &= ~(1u << queue);
+void Simt::Warp::leave(unsigned lane) {
+  eights[lane / 8].leave();
+  alive &= ~(1u << lane);
   go_on_if_complete();
 }
 void Simt::Warp::go_on_if_complete() {

@@ -1,11 +1,11 @@
-// The machine that performs kernels on a CPU (simt.hpp): their threads are fibers, of which a few steps of one are
-// followed by a few of another, in an order that a seed decides.
+// A simulated GPU that runs kernels on a CPU (simt.hpp). Threads are fibers: each runs a few steps at a time, in an
+// order that a seed decides.
 //
-// A warp's threads meet at votes and shuffles, a CTA's at barriers; whoever waits there lets others run. Those who meet
-// have to be at one place of one instance of a template. Now and then a thread is held up until others have gone as far
-// as they can without it. That shows what is wrong in some order: what is never sent, is overwritten too early, or
-// waits for ever. What a GPU need not do in the order in which it was done here, the race detector shows, in what is
-// compiled for it.
+// The threads of a warp synchronise at votes and shuffles, those of a CTA at barriers, and let others run while they
+// wait. Threads that synchronise have to be at the same place of the same template instance. Now and then a thread is
+// held up until the others have gone as far as they can without it. That reveals errors that need a certain order: data
+// that is never sent or is overwritten too early, and waits that never end. A GPU may also perform accesses in another
+// order than this; the race detector reveals such errors, in code that is compiled for it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,24 +36,24 @@ class Simt {
   Simt(const Simt&) = delete;
   Simt& operator=(const Simt&) = delete;
 
-  // Launches on a stream: one begins when the one before it on the stream is over, or, if it may be early, once all
-  // CTAs of that let it. `body` is what a thread performs.
-  void launch(size_t stream, dim3 grid, dim3 block, std::function<void()> body, bool early = false) {
+  // Launches on a stream. A launch starts when the previous one of the stream is over or, with `pdl`, once all CTAs of
+  // the previous one allow it. Each thread performs `body`.
+  void launch(size_t stream, dim3 grid, dim3 block, std::function<void()> body, bool pdl = false) {
     while (stream >= streams_.size()) streams_.emplace_back(streams_.size());
-    streams_[stream].waiting.push_back({grid, block, std::move(body), early});
+    streams_[stream].waiting.push_back({grid, block, std::move(body), pdl});
   }
 
-  // Runs all launches. Throws std::runtime_error where threads go on waiting, where some meet at different places, and
-  // of a race for what is watched.
+  // Runs all launches. Throws std::runtime_error if threads wait for ever, if threads synchronise at different places,
+  // or if there is a race for watched memory.
   void run();
 
-  // From now on, in what is compiled for that, which takes several times as long. Not where threads give up: what they
-  // waited for is in no order with what follows.
+  // Looks for races from now on, in code that is compiled for it; that takes several times as long. Not for tests in
+  // which threads give up, since nothing orders what they waited for before what follows.
   void find_races() { finds_races_ = PLAIT_FINDS_RACES != 0; }
-  // Memory that several threads use, where races are looked for.
+  // Looks for races in this memory.
   void watch(const void* start, size_t bytes, std::string name) { races_.watch(start, bytes, std::move(name)); }
 
-  // ---- For the thread that runs:
+  // ---- For the running thread:
 
   struct Indices {
     uint3 thread, block;
@@ -61,15 +61,15 @@ class Simt {
   };
   static const Indices& indices() { return current_->self_->indices; }
 
-  // Lets others run.
+  // Lets other threads run.
   static void pause() { Fiber::pause(); }
-  // Performs both, in an order that the seed decides, and now and then lets others run in between.
+  // Performs both in an order that the seed decides. Now and then it lets other threads run in between.
   template <class One, class Other>
   static void in_any_order(const One& one, const Other& other) {
-    const bool is_turned = one_in(2), are_apart = one_in(kPairsBetweenPauses);
-    is_turned ? other() : one();
-    if (are_apart) pause();
-    is_turned ? one() : other();
+    const bool is_swapped = one_in(2), pauses = one_in(kPairsBetweenPauses);
+    is_swapped ? other() : one();
+    if (pauses) pause();
+    is_swapped ? one() : other();
   }
 
   using Location = std::source_location;
@@ -77,19 +77,19 @@ class Simt {
     std::array<uint64_t, 32> values;
     unsigned present;
   };
-  // What the threads of the warp say.
-  static const Votes& meet_warp(uint64_t value, const Location& at);
-  // That orders all that its threads access, and not only what they have loaded, and said.
+  // Synchronises the warp, and gives the values of all its threads.
+  static const Votes& vote_in_warp(uint64_t value, const Location& at);
+  // Like __syncwarp(): it orders all accesses of the warp's threads, while a vote orders only their loads.
   static void sync_warp(const Location& at);
-  static unsigned queue() { return current_->self_->indices.thread.x % 32; }
-  // Whether all threads of the CTA say so.
-  static bool meet_cta(bool value, const Location& at);
-  // One of the CTA's named barriers, of so many threads: whether all that come say so.
+  static unsigned lane() { return current_->self_->indices.thread.x % 32; }
+  // Synchronises the CTA. Returns whether `value` is true for all its threads.
+  static bool sync_cta(bool value, const Location& at);
+  // One of the CTA's named barriers, with so many threads. Returns whether `value` is true for all of them.
   static bool barrier_sync(uint32_t barrier, uint32_t threads, bool value);
   static void barrier_arrive(uint32_t barrier, uint32_t threads);
-  // Eight neighbouring threads of the warp, all of which are there.
-  static void meet_eight(const Location& at);
-  // The CTA's array of so many of this type.
+  // Synchronises eight neighbouring threads of the warp, all of which have to be alive.
+  static void sync_eight(const Location& at);
+  // The CTA's shared array of this type and count.
   template <class T, int count>
   static T* shared_array() {
     std::shared_ptr<void>& array = current_->self_->cta->arrays[typeid(T[count])];
@@ -100,12 +100,12 @@ class Simt {
     return static_cast<T*>(array.get());
   }
 
-  // Until the launch before this one is over.
+  // Waits until the previous launch of the stream is over.
   static void await_launch_before();
-  // So does this CTA let the next launch begin.
+  // Lets the next launch start, as far as this CTA is concerned.
   static void let_next_launch_begin();
 
-  // What a copy engine does, or a host: what it accesses.
+  // Accesses by a copy engine or by the host.
   static void copy(void* to, const void* from, size_t bytes) {
     loads(from, bytes);
     stores(to, bytes);
@@ -116,49 +116,50 @@ class Simt {
   }
   static void stores(void* to, size_t bytes) { RaceDetector::touch(to, bytes, RaceDetector::Kind::kStore, nullptr); }
 
-  // A clock for bounded waits: a turn of all threads lasts a second. Who looks at it has waited for long.
+  // A clock for bounded waits: a turn of all threads takes a second. It pauses, since a thread that reads it has waited
+  // for long.
   static uint64_t nanoseconds_now() {
     pause();
     return current_->turn_ * 1'000'000'000;
   }
 
  private:
-  static constexpr uint64_t kPairsBetweenPauses = 4;  // in one pair of words of so many others run in between
+  static constexpr uint64_t kPairsBetweenPauses = 4;  // one pair of accesses in so many has a pause in between
   static constexpr size_t kStackBytes = 64 << 10;
 
   static bool one_in(uint64_t times) { return current_->random_() % times == 0; }
 
-  // Orders what the threads that come access before and after.
+  // Orders the accesses of threads that synchronise: those before against those after.
   struct Order {
-    RaceDetector::Meeting meeting;
+    RaceDetector::SyncPoint point;
 
-    void come();
+    void arrive();
     void complete();
     void leave() const;
     void leave_after_loads() const;
   };
 
-  // Where threads meet: the first one that comes says.
-  struct MeetingPlace {
+  // Where threads synchronise: the first one to arrive decides.
+  struct SyncLocation {
     Location first;
 
-    void come(bool is_first, const Location& at);
+    void arrive(bool is_first, const Location& at);
   };
 
-  // Of so many threads as are alive.
-  struct Meeting {
+  // A barrier of all threads that are alive.
+  struct Barrier {
     unsigned alive = 0, arrived = 0;
     uint64_t generation = 0;
     bool all = true, result = true;
-    MeetingPlace place;
+    SyncLocation place;
     Order order;
 
-    bool meet(bool value, const Location& at);
+    bool sync(bool value, const Location& at);
     void leave();
     void go_on_if_complete();
   };
 
-  // Of as many threads as those say that come, be they still there or not.
+  // A barrier of as many threads as those that arrive say, whether others are alive or not.
   struct NamedBarrier {
     uint32_t arrived = 0, threads = 0;
     std::bitset<1024> came;
@@ -174,28 +175,28 @@ class Simt {
     uint64_t generation = 0;
     std::array<uint64_t, 32> values{};
     Votes votes{};
-    std::array<Meeting, 4> eights;
-    MeetingPlace place;
+    std::array<Barrier, 4> eights;
+    SyncLocation place;
     Order order;
 
-    const Votes& meet(unsigned queue, uint64_t value, const Location& at);
-    void enter(unsigned queue);
-    void leave(unsigned queue);
+    const Votes& sync(unsigned lane, uint64_t value, const Location& at);
+    void enter(unsigned lane);
+    void leave(unsigned lane);
     void go_on_if_complete();
   };
 
   struct Thread;
   struct Cta;
   struct Stream;
-  // A launch that runs.
+  // A running launch.
   struct Grid {
     explicit Grid(Stream& its_stream) : stream(its_stream) {}
     Stream& stream;
     Order order;  // of threads that have ended
     std::vector<std::unique_ptr<Thread>> threads;
     std::vector<std::shared_ptr<Cta>> ctas;
-    uint64_t is_first = 0;  // of those that run on its stream
-    bool is_early = false;
+    uint64_t is_first = 0;  // 1: the first of those that run on its stream
+    bool uses_pdl = false;
   };
 
   struct Cta {
@@ -203,7 +204,7 @@ class Simt {
     ~Cta();
     Grid& grid;
     RaceDetector& races;
-    Meeting barrier;
+    Barrier barrier;
     std::array<NamedBarrier, 16> named;
     bool lets_next_begin = false;
     std::unordered_map<std::type_index, std::shared_ptr<void>> arrays;  // in shared memory
@@ -216,25 +217,25 @@ class Simt {
     std::function<void()> body;
     RaceDetector::Thread memory;
     Fiber fiber{&Simt::perform, kStackBytes};
-    const uint64_t* awaited = nullptr;  // it waits until this is no longer `not_after`
+    const uint64_t* awaited = nullptr;  // the thread waits until this is no longer `not_after`
     uint64_t not_after = 0;
     uint64_t held_until = 0;   // a turn
-    bool has_awaited = false;  // the launch before
+    bool has_awaited = false;  // await_launch_before() has returned
     bool is_done = false;
   };
 
   struct Launch {
     dim3 grid, block;
     std::function<void()> body;
-    bool early;
+    bool pdl;
   };
   struct Stream {
     explicit Stream(size_t its_number) : number(its_number) {}
     const size_t number;
     std::deque<Launch> waiting;
-    std::deque<std::unique_ptr<Grid>> running;  // the last one maybe early
-    Knowledge over;                             // of the launches that are
-    bool is_odd = false;                        // the last one that began
+    std::deque<std::unique_ptr<Grid>> running;  // with PDL, two of them
+    Knowledge over;                             // of the launches that are over
+    bool is_odd = false;                        // alternates from launch to launch
   };
 
   static void await_next(const uint64_t& generation, uint64_t mine);
@@ -253,7 +254,7 @@ class Simt {
   std::deque<Stream> streams_;
   Thread* self_ = nullptr;
   uint64_t turn_ = 0;
-  std::string divergence_;  // where threads met that should not have
+  std::string divergence_;  // threads that synchronised although they were at different places
 };
 
 }  // namespace plait::test

@@ -1,5 +1,5 @@
-// Ranks whose kernels run on a CPU: the memory that their GPUs would share, and what they report. Include this before
-// any kernel (*.cuh), as simt.hpp.
+// Ranks whose kernels run on a CPU: the memory that their GPUs would share, and their reports. Include this before any
+// kernel (*.cuh), like simt.hpp.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class SimtWorld {
   int pick(int low, int high) {
     return static_cast<int>(between(random_, static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
   }
-  // As if every channel had completed so many epochs, whose memory nobody has needed.
+  // Sets the state as if every channel had completed `epoch` epochs without touching memory.
   void begin_epochs_after(uint64_t epoch) {
     for (size_t rank = 0; rank < blocks_.size(); ++rank) {
       for (ChannelState& state : states_[rank]) state.epoch = state.everyone_completed = epoch;
@@ -51,9 +51,9 @@ class SimtWorld {
       std::fill(completed, completed + kAllChannels * kMostDeviceRanks * kMostQueues, epoch);
     }
   }
-  // So many turns from the start, the host says that the communicator has failed: whoever waits gives up.
+  // After so many turns from the start, the host says that the communicator has failed: every wait gives up.
   void abort_after(uint64_t turns, std::function<void()> just_before = [] {}) {
-    constexpr size_t kStreamOfHost = 64;  // none of a rank's
+    constexpr size_t kStreamOfHost = 64;  // no rank uses it
     machine_.launch(kStreamOfHost, {1}, {1}, [this, turns, just_before] {
       for (uint64_t turn = 0; turn < turns; ++turn) Simt::pause();
       just_before();
@@ -62,12 +62,12 @@ class SimtWorld {
   }
   void find_races() { machine_.find_races(); }
   void run() { machine_.run(); }
-  // What a rank shares with the others.
+  // The memory that a rank shares with the others.
   std::vector<std::byte> memory_of(size_t rank) const {
     const std::byte* const block = blocks_[rank].get();
     return {block, block + BlockLayout::total_bytes()};
   }
-  // Waits that gave up.
+  // The waits that gave up.
   std::vector<ChannelFailure> reports_of(size_t rank) const {
     std::vector<ChannelFailure> reports;
     std::copy_if(failures_[rank].begin(), failures_[rank].end(), std::back_inserter(reports),
@@ -90,7 +90,7 @@ class SimtWorld {
     return self;
   }
 
-  // Buffers of a rank's calls.
+  // Watches the buffers of a rank's calls.
   void watch(const CallBuffers& buffers, int rank) {
     for (const auto memory : buffers.memory()) {
       machine_.watch(memory.data(), memory.size(), "buffers of rank " + std::to_string(rank));

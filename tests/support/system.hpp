@@ -41,7 +41,7 @@ inline rlim_t next_descriptor() {
   return static_cast<rlim_t>(descriptor);
 }
 
-// Mappings of this process whose line in the kernel's list has `part`.
+// How many mappings of this process have `part` in their line of /proc/self/maps.
 inline size_t mappings(const std::string& part) {
   std::ifstream file("/proc/self/maps");
   size_t count = 0;
@@ -77,7 +77,7 @@ class TemporaryDirectory {
 
 inline void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
-// Gives this process mounts of its own, as root or in a user namespace; false where the system does not let it.
+// Gives this process mounts of its own, as root or in a user namespace; false if the system does not allow it.
 inline bool enter_mount_namespace() {
   const uid_t user = ::geteuid();
   if (::unshare(CLONE_NEWNS) != 0) {
@@ -88,8 +88,8 @@ inline bool enter_mount_namespace() {
   return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-// Gives this process other namespaces, such as CLONE_NEWNET, as the user that it was; false where the system does not
-// let it. Children are in a new process namespace, not the process itself.
+// Gives this process other namespaces, such as CLONE_NEWNET, and keeps its user; false if the system does not allow it.
+// Only children are in a new process namespace, not the process itself.
 inline bool enter_namespaces(int flags) {
   if (::unshare(flags) == 0) return true;
   const uid_t user = ::geteuid();

@@ -1,5 +1,5 @@
-// Copies and reduces between two barriers, run on a CPU: random calls of several ranks in unlucky orders, whose buffers
-// are used again as soon as a call is over, messages beside them, and a rank that does not come.
+// Copies and reduces between two barriers, run on a CPU: random calls of several ranks in random orders, which reuse
+// their buffers as soon as a call is over; messages at the same time; and a rank that does not come.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ using test::Simt;
 constexpr Collective kPulled[] = {Collective::kBroadcast, Collective::kAllGather,     Collective::kGather,
                                   Collective::kScatter,   Collective::kAllToAll,      Collective::kAllReduce,
                                   Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduceScatter};
-constexpr int kTimes = 3;  // that a call is made in a row
+constexpr int kTimes = 3;  // how often each call is made
 
 class World : public test::SimtWorld {
  public:
@@ -46,7 +46,7 @@ class World : public test::SimtWorld {
     machine_.watch(barriers_.data(), sizeof(BarrierState) * barriers_.size(), "the states of barriers");
   }
 
-  // A random call, several times with other data in the same buffers, on all ranks but those from `present` on.
+  // Adds a random call, made several times with other data in the same buffers, on all ranks below `present`.
   void add(int present, uint64_t last_is_late = 0) {
     Made& made = calls_.emplace_back();
     const VerifiedPlan plan = make_call(made);
@@ -62,7 +62,8 @@ class World : public test::SimtWorld {
     }
   }
 
-  // A random call, and one rank takes part in the next agreement, as where it replays another graph than the others do.
+  // Adds a random call in which one rank has the number of the next agreement, as if it replayed another graph than the
+  // others.
   void add_different() {
     Made& made = calls_.emplace_back();
     const VerifiedPlan plan = make_call(made);
@@ -73,7 +74,7 @@ class World : public test::SimtWorld {
       for (const CopyQueue& queue : program.reduce ? program.reduce->barriers : program.queues) {
         const BarrierQueue& before = queue.before;
         if (before.count == 0 || (rank != odd && before.peer != odd)) continue;
-        let_down_.insert(rank);
+        affected_.insert(rank);
         const bool takes = std::any_of(before.operations, before.operations + before.count,
                                        [](const BarrierOperation& it) { return it.kind == OpKind::kWait; });
         if (takes) add_refusal(rank, before.peer, made.buffers[static_cast<size_t>(rank)].get());
@@ -82,16 +83,15 @@ class World : public test::SimtWorld {
     }
   }
 
-  // Messages from each of some ranks to another one, so that each sends and receives one at most: straight from buffer
-  // to buffer, several times with other data in the same buffers; or once, and one rank sends another message than is
-  // received.
+  // Adds zero-copy messages among some ranks, so that each sends and receives one at most. They are made several times
+  // with other data in the same buffers; or once, and then one rank sends another message than its peer receives.
   void add_messages(bool one_is_different = false) {
     std::vector<int> ring;
     for (int rank = 0; rank < ranks_; ++rank) {
       if (pick(0, 3) > 0) ring.push_back(rank);
     }
     std::shuffle(ring.begin(), ring.end(), random_);
-    const bool is_open = pick(0, 1) == 0;  // the last one does not send, nor the first one receive
+    const bool is_open = pick(0, 1) == 0;  // the last rank does not send, and the first one does not receive
     if (ring.size() < 2) return;
     const Call call{Collective::kBroadcast, DataType::kUint8, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
     Made& made = calls_.emplace_back();
@@ -112,7 +112,7 @@ class World : public test::SimtWorld {
         const int rank = ring[i], next = ring[(i + 1) % ring.size()];
         const bool sends = !is_open || i + 1 < ring.size(), receives = !is_open || i > 0;
         Messages messages;
-        messages.copies.by_one_kernel = receives && pick(0, 1) == 0;  // who only sends has a barrier by itself
+        messages.copies.by_one_kernel = receives && pick(0, 1) == 0;  // a rank that only sends uses barrier kernels
         if (sends) messages.add(sending_queue(next, receives), agreement + ring.size() * 1000 + i + (i == odd ? 1 : 0));
         const size_t before = (i + ring.size() - 1) % ring.size();
         const int from = ring[before];
@@ -121,8 +121,8 @@ class World : public test::SimtWorld {
                        agreement + ring.size() * 1000 + before);
         }
         if (receives && before == odd) {
-          let_down_.insert({rank, from});
-          // Copy engines go on, and so does the second barrier behind them.
+          affected_.insert({rank, from});
+          // Copy engines go on all the same, and so does the second barrier.
           const bool stops = messages.copies.by_one_kernel;
           add_refusal(rank, from, stops ? made.buffers[static_cast<size_t>(rank)].get() : nullptr);
           if (!stops) add_refusal(from, rank, nullptr);
@@ -132,12 +132,12 @@ class World : public test::SimtWorld {
     }
   }
 
-  // Who was to take what is of another call has said so, and taken nothing; and nobody else has said so.
+  // Every rank that was to copy from another call has reported that and copied nothing; no other rank has reported it.
   void check_refusals() const {
     std::set<std::pair<int, int>> said;
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::vector<ChannelFailure> reports = reports_of(static_cast<size_t>(rank));
-      const bool is_right = !let_down_.contains(rank) && wrong_of(static_cast<size_t>(rank)) == 0;
+      const bool is_right = !affected_.contains(rank) && wrong_of(static_cast<size_t>(rank)) == 0;
       EXPECT_TRUE(is_right || !reports.empty()) << "rank " << rank;
       for (const ChannelFailure& report : reports) {
         if (report.state != ChannelFailure::kOtherCall) continue;
@@ -164,7 +164,7 @@ class World : public test::SimtWorld {
     std::vector<const std::byte*> inputs, outputs;
   };
 
-  // A random call with its buffers.
+  // Makes a random call with its buffers.
   VerifiedPlan make_call(Made& made) {
     const auto type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
     made.call = {kPulled[pick(0, std::size(kPulled) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
@@ -180,7 +180,7 @@ class World : public test::SimtWorld {
     return verify(make_plan("flat(load, zero_copy)", arguments));
   }
 
-  // `rank` is to say that `peer` makes another call, and to leave `buffers` alone.
+  // Expects `rank` to report that `peer` makes another call, and not to touch `buffers`.
   void add_refusal(int rank, int peer, const test::CallBuffers* buffers) {
     refusals_.insert({rank, peer});
     if (buffers != nullptr) untouched_.insert(buffers);
@@ -189,7 +189,7 @@ class World : public test::SimtWorld {
   void make_buffers(Made& made) {
     const bool in_place = made.call.collective != Collective::kAllToAll && pick(0, 2) == 0;
     const size_t element = size_of(made.call.type);
-    // Anywhere in a line of links, but of some calls only where vectors begin.
+    // Anywhere in a line; for some calls only at vectors.
     const size_t unit = pick(0, 1) == 0 ? kVectorBytes : element;
     const auto any_offset = [&] {
       return unit * static_cast<size_t>(pick(0, static_cast<int>(kLinkLineBytes / unit) - 1));
@@ -206,7 +206,7 @@ class World : public test::SimtWorld {
     }
   }
 
-  // Of one rank.
+  // The messages of one rank.
   struct Messages {
     CopyQueues copies;
     std::vector<uint64_t> agreements;
@@ -216,7 +216,7 @@ class World : public test::SimtWorld {
     }
   };
 
-  // As below, of messages: the sender sends what it would broadcast. `from` -1: nothing is received.
+  // As below, for messages: the sender sends what it would broadcast. `from` -1: the rank receives nothing.
   void add_launches(Made& made, const Messages& messages, int rank, int from, int time) {
     const auto r = static_cast<size_t>(rank);
     test::CallBuffers& buffers = *made.buffers[r];
@@ -225,7 +225,7 @@ class World : public test::SimtWorld {
       it.root = sender;
       return it;
     };
-    const size_t stream = r + static_cast<size_t>(ranks_);  // at the same time as calls, as in forks of a graph
+    const size_t stream = r + static_cast<size_t>(ranks_);  // concurrent with calls, as in forks of a graph
     machine_.launch(stream, {1}, {1}, [this, sent_by, rank, time, &buffers] {
       std::memset(buffers.output(), 0xee, buffers.output_bytes());
       fill_input(sent_by(rank), ranks_, rank, time, buffers.input());
@@ -243,7 +243,7 @@ class World : public test::SimtWorld {
     });
   }
 
-  // By SMs.
+  // Adds copies by SMs.
   void add_kernel(const Made& made, const Messages& messages, int rank, size_t stream) {
     const auto r = static_cast<size_t>(rank);
     BarrierCopyLaunch launch = {};
@@ -254,7 +254,7 @@ class World : public test::SimtWorld {
     machine_.launch(stream, {grid.ctas, grid.rows}, {2 * kWarpThreads}, [launch] { run_barrier_copy(launch); });
   }
 
-  // As by copy engines, between barriers by themselves.
+  // Adds copies as by copy engines, between two barrier kernels.
   void add_engine(const Made& made, const Messages& messages, int rank, size_t stream) {
     add_barrier(messages, &CopyQueue::before, rank, stream);
     auto* const output = static_cast<std::byte*>(made.buffers[static_cast<size_t>(rank)]->output());
@@ -278,13 +278,13 @@ class World : public test::SimtWorld {
     end.failures = end.self.failures;
   }
 
-  // Of the library's code, in which the race detector does not see them.
+  // Reports stores of the library's own code to the race detector, which cannot see them.
   void note_stores(const Call& call, int rank, test::CallBuffers& buffers) const {
     Simt::stores(buffers.output(), buffers.output_bytes());
     Simt::stores(buffers.input(), input_elements(call, ranks_, rank) * size_of(call.type));
   }
 
-  // Fills the input, makes the call, and looks at the output, one after the other on the rank's stream.
+  // Fills the input, makes the call, and checks the output, in this order on the rank's stream.
   void add_launches(Made& made, const CopyProgram& program, int rank, int time, uint32_t agreement) {
     const auto r = static_cast<size_t>(rank);
     test::CallBuffers& buffers = *made.buffers[r];
@@ -335,16 +335,16 @@ class World : public test::SimtWorld {
 
   std::vector<BarrierState> barriers_;
   std::deque<Made> calls_;
-  std::vector<uint64_t> wrong_;  // elements, by rank
+  std::vector<uint64_t> wrong_;  // wrong elements, by rank
   int checked_ = 0;
   int messages_ = 0;                 // received
   int aligned_ = 0, unaligned_ = 0;  // reduces
-  std::set<int> let_down_;           // ranks that have to do with one of another agreement
+  std::set<int> affected_;           // ranks whose peer has another agreement
   std::set<std::pair<int, int>> refusals_;
   std::set<const test::CallBuffers*> untouched_;
 };
 
-TEST(BarrierCopiesOnCpu, RandomCallsInUnluckyOrders) {
+TEST(BarrierCopiesOnCpu, RandomCallsInRandomOrders) {
   int aligned = 0, unaligned = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int ranks = 1 + static_cast<int>(seed % 5);
@@ -363,8 +363,8 @@ TEST(BarrierCopiesOnCpu, RandomCallsInUnluckyOrders) {
   EXPECT_GT(unaligned, 20);
 }
 
-// Ranks that send each other messages make calls with all others at the same time: neither disturbs the other.
-TEST(BarrierCopiesOnCpu, MessagesBesideCalls) {
+// Ranks exchange messages and make calls with all others at the same time, and neither disturbs the other.
+TEST(BarrierCopiesOnCpu, MessagesDuringCalls) {
   int messages = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
@@ -381,8 +381,8 @@ TEST(BarrierCopiesOnCpu, MessagesBesideCalls) {
   EXPECT_GT(messages, 500);
 }
 
-// Waits are bounded, and say for whom: all launches end.
-TEST(BarrierCopiesOnCpu, ARankThatDoesNotCome) {
+// Waits are bounded, and report the missing rank: all launches end.
+TEST(BarrierCopiesOnCpu, AMissingRankEndsAllWaits) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, 5'000'000'000'000);  // 5000 turns
@@ -402,8 +402,8 @@ TEST(BarrierCopiesOnCpu, AnAbortEndsAllWaits) {
   EXPECT_GT(world.failures_of(0) + world.failures_of(1), 0);
 }
 
-// Agreements say which call a signal is of.
-TEST(BarrierCopiesOnCpu, ARankThatMakesAnotherCall) {
+// The number of an agreement identifies the call that a signal belongs to.
+TEST(BarrierCopiesOnCpu, DifferentCallsAreReported) {
   int refusals[2] = {};
   for (uint64_t seed = 1; seed <= 36; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
@@ -420,8 +420,8 @@ TEST(BarrierCopiesOnCpu, ARankThatMakesAnotherCall) {
   EXPECT_GT(refusals[1], 8);
 }
 
-// A rank that comes when the others are about to give up: some CTAs may have given up, and others gone on.
-TEST(BarrierCopiesOnCpu, WhoseOutputIsWrongHasSaidSo) {
+// A rank comes when the others are about to give up: some CTAs may give up while others go on.
+TEST(BarrierCopiesOnCpu, WrongOutputsAreReported) {
   int gave_up = 0, went_well = 0;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

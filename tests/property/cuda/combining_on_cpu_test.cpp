@@ -1,4 +1,4 @@
-// Vectors that are combined, compiled for a CPU: several elements at a time give what each gives alone.
+// Combining vectors, compiled for a CPU: several elements at once give the same as one at a time.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +26,7 @@ bool are_alike(Accumulator a, Accumulator b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-// Random bits are sums that wrap, saturate, are infinite or no numbers; now and then all elements of a word are 0 and
+// Random bits lead to sums that wrap, saturate, or are infinite or NaN. Now and then all elements of a word are 0 or
 // -0.
 uint32_t random_word(Random& random) {
   constexpr std::array<uint32_t, 3> kZeros = {0, 0x80008000, 0x80808080};
@@ -79,7 +79,7 @@ void compare_all(Random& random) {
   }
 }
 
-TEST(CombiningOnCpu, ManyElementsAsEachAlone) {
+TEST(CombiningOnCpu, ManyElementsAtOnceGiveTheSame) {
   Random random(run_seed());
   compare_all<DataType::kInt8>(random);
   compare_all<DataType::kUint8>(random);

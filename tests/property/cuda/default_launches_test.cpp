@@ -1,5 +1,4 @@
-// Every call that is left to the library can be launched: over 2 to 16 ranks, by every rank, at sizes that divide
-// unevenly.
+// Every call that the tuner decides can be launched: with 2 to 16 ranks, on every rank, at sizes that divide unevenly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@
 namespace plait {
 namespace {
 
-constexpr int kProcessors = 132, kFewProcessors = 16;
+constexpr int kSms = 132, kFewSms = 16;
 
 class Calls {
  public:
@@ -28,15 +27,15 @@ class Calls {
     }
   }
 
-  // Of how many slices a channel, at most, where flags are inside the data; 0 with signals.
-  uint64_t prepare(const Call& call, int most_processors) {
+  // Prepares the call on this rank. Returns how many slices a channel has at most with LL or LL128; 0 with Simple.
+  uint64_t prepare(const Call& call, int most_sms) {
     test::GpuQuery query;
     query.collective = call.collective;
     query.bytes = message_bytes(call, ranks_);
     query.ranks = ranks_;
     query.root = call.root;
-    query.processors = kProcessors;
-    query.most_sms = most_processors;
+    query.processors = kSms;
+    query.most_sms = most_sms;
     query.host_path = true;
     query.type = call.type;
     const Choice choice = test::choose_on_gpus(query);
@@ -63,11 +62,11 @@ class Calls {
     }
     return most;
   }
-  int host_path() const { return host_path_; }  // launches, of a part of a call
-  int endings() const { return endings_; }      // launches
+  int host_path() const { return host_path_; }  // launches of a host path
+  int endings() const { return endings_; }      // launches with another plan for the last slices
 
  private:
-  // The last part of each block.
+  // Prepares the host path, for the last part of each block.
   void prepare_host(const VerifiedPlan& plan, const Call& call, const LaunchShape& shape) const {
     const auto rest = static_cast<size_t>(static_cast<double>(call.count) * shape.host.share) + 1;
     const BlockPart part{call.count - rest, rest};
@@ -97,8 +96,9 @@ TEST(DefaultLaunches, CanBePreparedByEveryRank) {
           call.count = test::between(random, bytes / 2, bytes) / size_of(type);
           if (has_rank_blocks(collective)) call.count /= static_cast<size_t>(ranks);
           call.count = std::max<size_t>(call.count, 1);
-          const uint64_t slices = calls.prepare(call, test::one_in(random, 4) ? kFewProcessors : 0);
-          // A reduction may have many. With more ranks than eight, memory of two steps does not always suffice for one.
+          const uint64_t slices = calls.prepare(call, test::one_in(random, 4) ? kFewSms : 0);
+          // A reduce may have many slices. With more than eight ranks, the memory for two steps does not always hold
+          // one slice.
           if (collective != Collective::kReduce && ranks <= 8) {
             EXPECT_LE(slices, 1u) << to_text(call) << " over " << ranks;
           }

@@ -1,6 +1,6 @@
-// Conversions of 8-bit floats, run on a CPU: by instructions, of which CUDA's headers have a likeness for hosts, and in
-// few operations. They give what CUDA's headers give, which are made otherwise, but that infinity stays infinity; and
-// elements that are combined are what the oracle of the host's reduces says.
+// Conversions of 8-bit floats, run on a CPU: by instructions, which CUDA's headers emulate on hosts, and in few
+// operations. They give the same as CUDA's headers, which work differently, except that infinity stays infinity.
+// Combined elements are what the oracle of the host's reduces says.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -22,7 +22,7 @@ static_assert(!kConvertsFloat8);
 
 constexpr bool has_infinity(__nv_fp8_interpretation_t format) { return format == __NV_E5M2; }
 
-// All NaN are the one with all bits set but the sign.
+// Every NaN becomes the one with all bits set except the sign.
 __nv_fp8_storage_t rounded(float value, __nv_fp8_interpretation_t format) {
   if (std::isnan(value)) return 0x7f;
   if (std::isinf(value) && has_infinity(format)) return value < 0 ? 0xfc : 0x7c;
@@ -46,11 +46,11 @@ void expect_same_values() {
   }
 }
 
-// Of all floats those whose lower bits are all alike but for the last one: exact values, ties, what lies beside them,
-// infinity and its neighbours.
+// Tries all floats whose lower bits are equal except the last one: exact values, ties, their neighbours, infinity and
+// its neighbours.
 template <template <__nv_fp8_interpretation_t> class Conversion, __nv_fp8_interpretation_t format>
 void expect_same_rounding() {
-  constexpr int kLowerBits = 14;  // fewer than are dropped, so that ties are tried
+  constexpr int kLowerBits = 14;  // fewer than rounding drops, so that there are ties
   constexpr uint32_t kAllSet = (1u << kLowerBits) - 1;
   const __nv_fp8_storage_t one = rounded(1, format);
   for (uint32_t upper = 0; upper < 1u << (32 - kLowerBits); ++upper) {
@@ -78,7 +78,7 @@ TEST(Float8OnCpu, RoundsAsCudaDoes) {
   expect_same_rounding<Float8ByInstruction, __NV_E5M2>();
 }
 
-// A vector whose elements are the codes from `first` on, and one of which all are `other`.
+// Combines a vector whose elements are the codes from `first` on with one whose elements are all `other`.
 template <DataType type>
 void combine_with(ReduceOp op, uint32_t first, uint32_t other, const oracle::Format& format) {
   using Vector = Pack<type, uint4>;

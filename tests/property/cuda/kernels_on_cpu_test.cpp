@@ -1,5 +1,5 @@
-// The kernels that perform plans, run on a CPU: random calls of several ranks in unlucky orders, ranks that come late
-// or not at all, or make another call, and epochs that take more than 32 bits.
+// The kernels that perform plans, run on a CPU: random calls of several ranks in random orders; ranks that come late,
+// do not come, or make another call; and epochs of more than 32 bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,22 +33,22 @@
 namespace plait {
 namespace {
 
-constexpr size_t kMostSlices = 12;  // of a channel with signals
+constexpr size_t kMostSlices = 12;  // per channel, with Simple
 using test::kTypes, test::Simt, test::Uses;
 
 bool has_two_steps(const TwoShotSteps::Slice& slice) {
-  const bool hands_on = std::any_of(std::begin(slice.places[0]), std::end(slice.places[0]), [](const TwoShotPlace& it) {
+  const bool forwards = std::any_of(std::begin(slice.places[0]), std::end(slice.places[0]), [](const TwoShotPlace& it) {
     return is_flagged(it.addresses[TwoShotPlace::kReceiveTo]);
   });
-  return hands_on || slice.phase_count == 2;
+  return forwards || slice.phase_count == 2;
 }
 
 // One call of all ranks, or of some.
 struct Made {
   Call call;
   int variant = 0;
-  bool is_in_vain = false;  // see add_in_vain()
-  std::vector<int> ranks;   // who make it
+  bool lacks_a_rank = false;  // see add_without_one_rank()
+  std::vector<int> ranks;     // the ranks that make it
   std::vector<std::unique_ptr<test::CallBuffers>> buffers;
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
 };
@@ -57,42 +57,42 @@ class World : public test::SimtWorld {
  public:
   using SimtWorld::SimtWorld;
 
-  // A random call, on all ranks but those from `missing` on.
+  // Adds a random call, on all ranks below `missing`.
   void add(int missing) {
     Made& made = calls_.emplace_back();
     made.call = any_call();
-    const bool is_barrier = made.call.collective == Collective::kBarrier;  // which has no data to carry flags
-    const Way way = is_barrier || pick(0, 1) == 0 ? with_signals(made.call) : with_flags(made.call);
+    const bool is_barrier = made.call.collective == Collective::kBarrier;  // it has no data, so no LL
+    const Way way = is_barrier || pick(0, 1) == 0 ? simple_way(made.call) : ll_way(made.call);
     make(made, way, first_ranks(missing));
   }
 
-  // One whose data carries flags.
-  void add_flagged() {
+  // Adds a random call with LL or LL128.
+  void add_ll() {
     Made& made = calls_.emplace_back();
     made.call = any_call_with_data();
-    const Way way = with_flags(made.call);
+    const Way way = ll_way(made.call);
     make(made, way, first_ranks(ranks_));
   }
 
-  // A random call by a plan of this algorithm; false, without one, where its data cannot carry flags.
+  // Adds a random call by a plan of this algorithm. False: it adds none, because the protocol cannot perform the plan.
   bool add_of(const Algorithm& algorithm, Direction direction, Collective collective, Protocol protocol,
               DataType type) {
     Call call{collective, type};
     if (has_root(collective)) call.root = pick(0, ranks_ - 1);
-    const bool has_signals = protocol == Protocol::kSimple;
-    auto forms = test::forms_of(algorithm, machine_of(call), has_signals ? std::vector{1, 2, 3} : std::vector{1});
+    const bool is_simple = protocol == Protocol::kSimple;
+    auto forms = test::forms_of(algorithm, machine_of(call), is_simple ? std::vector{1, 2, 3} : std::vector{1});
     std::erase_if(forms, [&](const AlgorithmArguments& form) { return form.direction != direction; });
     if (forms.empty()) return false;
     const VerifiedPlan& plan = plan_of(to_text(spec_of(algorithm, test::any_of(random_, forms))), call, 1);
-    if (!has_signals && !can_carry_flags(plan, call.type)) return false;
+    if (!is_simple && !can_carry_flags(plan, call.type)) return false;
     Made& made = calls_.emplace_back();
     made.call = call;
-    if (!has_signals) take_size_for_flags(made.call);
-    make(made, has_signals ? with_signals(made.call, plan) : with_flags(plan, protocol), first_ranks(ranks_));
+    if (!is_simple) draw_size_for_ll(made.call);
+    make(made, is_simple ? simple_way(made.call, plan) : ll_way(plan, protocol), first_ranks(ranks_));
     return true;
   }
 
-  // An all_reduce by one channel, on all ranks but those from `missing` on.
+  // Adds an all_reduce by one channel, on all ranks below `missing`.
   void add_all_reduce(int missing, Protocol protocol, int parts, size_t count = 100) {
     Made& made = calls_.emplace_back();
     made.call = {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
@@ -101,9 +101,9 @@ class World : public test::SimtWorld {
     make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(missing));
   }
 
-  // The same call, several times: in one slice that has something for each warp, or in several of which the last is too
-  // short for all ranks to have a part in it.
-  void add_in_a_row(Collective collective, Protocol protocol, int times, bool in_slices) {
+  // Adds the same call several times. It has one slice with work for each warp, or several slices, the last one too
+  // short to have work for all ranks.
+  void add_repeated(Collective collective, Protocol protocol, int times, bool in_slices) {
     Call call{collective, DataType::kInt32};
     call.count = static_cast<size_t>(ranks_) * 100;
     const VerifiedPlan& plan = plan_of("flat(store)", call, 1);
@@ -111,7 +111,7 @@ class World : public test::SimtWorld {
     BindLimits limits = CudaRank::limits(shape, plan.plan());
     if (in_slices) {
       limits.scratch_bytes = 512;
-      take_count_for_slices(call, plan, limits);
+      draw_count_for_slices(call, plan, limits);
     }
     for (int time = 0; time < times; ++time) {
       Made& made = calls_.emplace_back();
@@ -120,7 +120,7 @@ class World : public test::SimtWorld {
     }
   }
 
-  // An all_reduce by this plan, whose data carries no flags.
+  // Adds an all_reduce by this plan, with Simple.
   void add_by(const VerifiedPlan& plan, size_t count) {
     Made& made = calls_.emplace_back();
     made.call = {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count};
@@ -128,14 +128,14 @@ class World : public test::SimtWorld {
     make(made, {plan, shape, CudaRank::limits(shape, plan.plan())}, first_ranks(ranks_));
   }
 
-  // A random call of this collective that one rank does not come to, so many after the root, and behind it, on all
-  // others, a launch that may be early, which finds out whether the first one had ended.
-  void add_in_vain(Collective collective, Protocol protocol, int after_root) {
+  // Adds a random call of this collective that one rank, `after_root` ranks after the root, does not come to. On all
+  // other ranks a launch with PDL follows, which finds out whether the waits of the first one had ended.
+  void add_without_one_rank(Collective collective, Protocol protocol, int after_root) {
     Made& made = calls_.emplace_back();
-    made.is_in_vain = true;
+    made.lacks_a_rank = true;
     made.call = {collective, DataType::kInt32, ReduceOp::kSum, has_root(collective) ? pick(0, ranks_ - 1) : 0, 4};
     if (reduces(collective) && pick(0, 3) == 0) made.call.op = ReduceOp::kMax;
-    // Else one rank has all of it. So all have something for one warp, or for both.
+    // Most calls are long enough that all ranks have work for one warp, or for both; in the others one rank has it all.
     if (pick(0, 7) > 0) made.call.count = static_cast<size_t>(ranks_ * (pick(0, 1) == 0 ? 32 : 100));
     const bool is_one_shot = has_one_shot(made.call) && pick(0, 5) == 0;
     const int parts = protocol == Protocol::kSimple ? pick(1, 2) : 1;
@@ -147,19 +147,20 @@ class World : public test::SimtWorld {
     ranks.erase(ranks.begin() + (made.call.root + after_root) % ranks_);
     make(made, {plan, shape, limits}, ranks);
   }
-  // Waits of the last call, made in vain, that gave up; what was launched behind it must have begun after that.
-  int gave_up_in_vain() const {
+  // How many waits of the last call gave up. The launch behind it must have started after that.
+  int waits_given_up() const {
     const Made& made = calls_.back();
     int gave_up = 0;
     for (const int rank : made.ranks) {
       const int failures = failures_of(static_cast<size_t>(rank));
-      EXPECT_EQ(found_behind_.at(rank), failures) << to_text(made.call) << ", rank " << rank << " of " << ranks_;
+      EXPECT_EQ(failures_before_next_.at(rank), failures)
+          << to_text(made.call) << ", rank " << rank << " of " << ranks_;
       gave_up += failures;
     }
     return gave_up;
   }
 
-  // A random call with signals, and on one rank a different one: `alike`, in the same way.
+  // Adds a random call with Simple, and on one rank a different call. `alike`: with the same plan.
   void add_different(bool alike) {
     std::vector<int> others = first_ranks(ranks_);
     const auto odd = others.begin() + pick(0, ranks_ - 1);
@@ -168,7 +169,7 @@ class World : public test::SimtWorld {
     Made& made = calls_.emplace_back();
     Made& different = calls_.emplace_back();
     made.call = any_call_with_data();
-    Way way = with_signals(made.call);
+    Way way = simple_way(made.call);
     if (alike) way.host_path = 0;
     make(made, way, others);
     if (alike) {
@@ -181,11 +182,11 @@ class World : public test::SimtWorld {
       make(different, way, one);
     } else {
       different.call = any_call();
-      make(different, with_signals(different.call), one);
+      make(different, simple_way(different.call), one);
     }
   }
 
-  // The last rank comes later to what it is given from now on.
+  // Delays the calls of the last rank from now on.
   void delay_last_rank(uint64_t turns) {
     for (const int stream : {ranks_ - 1, 2 * ranks_ - 1}) {
       machine_.launch(static_cast<size_t>(stream), {1}, {1}, [turns] {
@@ -194,14 +195,14 @@ class World : public test::SimtWorld {
     }
   }
 
-  // Elements of outputs, of all calls of a rank.
+  // How many output elements of a rank's calls are wrong.
   size_t wrong_of(int rank) const {
     size_t wrong = 0;
     for (const Made& made : calls_) wrong += count_wrong(made, rank);
     return wrong;
   }
-  // Calls of a rank whose output was wrong when they were over, and which had not said so.
-  int kept_quiet() const { return kept_quiet_; }
+  // How many calls had a wrong output when they were over, without having reported an error.
+  int unreported() const { return unreported_; }
 
   void check() {
     for (Made& made : calls_) {
@@ -221,8 +222,8 @@ class World : public test::SimtWorld {
     }
   }
 
-  // How often a rank says that another one makes a different call than it does, in the last calls of all; that must be
-  // right. Which rank it is, they can know only where both perform the same plan.
+  // How often a rank reports, in the last calls of all, that another rank makes a different call. The reports must be
+  // right. Ranks can know which rank it is only if both perform the same plan.
   int reports_of_different_calls(bool alike) const {
     int found = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -232,7 +233,7 @@ class World : public test::SimtWorld {
         const std::vector<int> accused = alike ? std::vector<int>{report.peer} : first_ranks(ranks_);
         EXPECT_TRUE(std::any_of(accused.begin(), accused.end(),
                                 [&](int it) { return report.seen_call == tag_of(signature(last_call_of(it))); }))
-            << "rank " << rank << " accuses " << report.peer;
+            << "rank " << rank << " blames " << report.peer;
         EXPECT_EQ(report.expected_call, tag_of(signature(last_call_of(rank)))) << "rank " << rank;
         EXPECT_NE(report.seen_call, report.expected_call);
         EXPECT_GT(report.expected_epoch, 0u);
@@ -244,12 +245,12 @@ class World : public test::SimtWorld {
   }
 
   const Uses& uses() const { return uses_; }
-  // Launches of two-shot calls in two steps, of each collective.
+  // How many launches of two-shot calls have two steps, by collective.
   const std::map<Collective, int>& two_steps() const { return two_steps_; }
-  // Launches.
+  // How many launches there are of each kind.
   int host_path() const { return host_path_; }
-  int endings() const { return endings_; }        // behind slices of another plan
-  int unfinished() const { return unfinished_; }  // that store sums in float32 of a narrower type
+  int endings() const { return endings_; }  // with another plan for the last slices
+  int partial() const { return partial_; }  // that store partial results in float32
 
  private:
   // How a call is performed.
@@ -257,8 +258,8 @@ class World : public test::SimtWorld {
     const VerifiedPlan& plan;
     LaunchShape shape;
     BindLimits limits;
-    size_t host_path = 0;                  // elements of each block, the last ones
-    const VerifiedPlan* ending = nullptr;  // of what does not go there
+    size_t host_path = 0;                  // the last elements of each block that take the host path
+    const VerifiedPlan* ending = nullptr;  // for the last slices of the rest
   };
 
   std::vector<int> first_ranks(int count) const {
@@ -267,7 +268,7 @@ class World : public test::SimtWorld {
     return ranks;
   }
 
-  // But for its size.
+  // A random call without a size.
   Call any_call() {
     Call call;
     call.collective = static_cast<Collective>(pick(0, kCollectiveCount - 1));
@@ -289,35 +290,35 @@ class World : public test::SimtWorld {
   static bool is_of(const Made& made, int rank) {
     return std::find(made.ranks.begin(), made.ranks.end(), rank) != made.ranks.end();
   }
-  // Of the output of a rank that makes the call.
+  // How many elements of the rank's output are wrong; 0 if it does not make the call.
   size_t count_wrong(const Made& made, int rank) const {
     if (!is_of(made, rank)) return 0;
     return plait::count_wrong(made.call, ranks_, rank, made.variant, made.buffers[static_cast<size_t>(rank)]->output());
   }
 
-  void take_size_for_flags(Call& call) {
+  void draw_size_for_ll(Call& call) {
     const auto element = static_cast<int>(size_of(call.type)), in_word = static_cast<int>(sizeof(uint64_t)) / element;
     call.count = static_cast<size_t>(pick(0, 2) == 0 ? pick(1, 40) : pick(1, (12'000 >> pick(0, 4)) / element));
     if (pick(0, 1) == 0) call.count = (call.count + in_word - 1) / in_word * in_word;
-    // Of chunks of one size, whether there is one for each rank or for each but the root.
+    // Now and then all chunks have one size, be there one for each rank or one for each rank except the root.
     if (pick(0, 2) == 0) call.count = static_cast<size_t>(512 / element * ranks_ * (ranks_ - 1) * pick(1, 3));
   }
 
-  // Decides the size of the call as well.
-  Way with_flags(Call& call) {
-    take_size_for_flags(call);
+  // Also draws the size of the call.
+  Way ll_way(Call& call) {
+    draw_size_for_ll(call);
     const VerifiedPlan& plan =
         plan_of(has_one_shot(call) && pick(0, 3) == 0 ? "one_shot(store)" : "flat(store)", call, 1);
-    return with_flags(plan, pick(0, 1) == 0 ? Protocol::kLl : Protocol::kLl128);
+    return ll_way(plan, pick(0, 1) == 0 ? Protocol::kLl : Protocol::kLl128);
   }
-  Way with_flags(const VerifiedPlan& plan, Protocol protocol) {
+  Way ll_way(const VerifiedPlan& plan, Protocol protocol) {
     const LaunchShape shape{protocol, pick(1, 3), 64 * pick(1, 2)};
     return {plan, shape, CudaRank::limits(shape, plan.plan())};
   }
 
-  // Decides the size as well: with so little scratch that a short message has many slices.
-  Way with_signals(Call& call) { return with_signals(call, plan_of(any_algorithm(call), call, 1)); }
-  Way with_signals(Call& call, const VerifiedPlan& plan) {
+  // Also draws the size of the call, and limits scratch so that a short message has many slices.
+  Way simple_way(Call& call) { return simple_way(call, plan_of(any_algorithm(call), call, 1)); }
+  Way simple_way(Call& call, const VerifiedPlan& plan) {
     const LaunchShape shape{Protocol::kSimple, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
     const size_t widest = accumulator_size_of(call.type);
@@ -346,8 +347,8 @@ class World : public test::SimtWorld {
     return others.empty() ? nullptr : others[orders_() % others.size()];
   }
 
-  // Most often one of those that GPUs use, some of which have several queues a rank; but few of them leave anything
-  // unfinished.
+  // Draws an algorithm: most often one that GPUs use, since some of these have several queues per rank. Few of them
+  // store partial results, so reductions in float32 draw from all alike.
   std::string any_algorithm(const Call& call) {
     const int times = reduces(call.collective) && accumulates_in_float32(call.type) ? 1 : 4;
     std::vector<std::string> texts;
@@ -385,7 +386,7 @@ class World : public test::SimtWorld {
     return plans_.emplace(key, verify(make_plan(algorithm, arguments))).first->second;
   }
 
-  // Ranks of one call whose buffers begin differently use different kernels.
+  // Makes buffers with different alignments, so that ranks of one call use different kernels.
   void make_buffers(Made& made) {
     made.variant = static_cast<int>(calls_.size());
     const bool in_place = pick(0, 2) == 0;
@@ -403,8 +404,8 @@ class World : public test::SimtWorld {
     }
   }
 
-  // The first that is cut into several slices of which the last has no more than a chunk of the smallest kind.
-  static void take_count_for_slices(Call& call, const VerifiedPlan& plan, const BindLimits& limits) {
+  // Chooses the smallest count that has several slices and a last slice of at most one smallest chunk.
+  static void draw_count_for_slices(Call& call, const VerifiedPlan& plan, const BindLimits& limits) {
     for (call.count = 1; call.count < 1000; ++call.count) {
       const BoundPlan bound = bind(plan, call, 0, limits);
       const size_t before_last = (bound.slices - 1) * bound.slice_bytes;
@@ -424,7 +425,7 @@ class World : public test::SimtWorld {
     const size_t over_links = made.call.count - way.host_path;
     const BoundPlan bound = bind(way.plan, made.call, rank, way.limits, {0, over_links});
     std::optional<BoundPlan> ending;
-    if (way.ending != nullptr) {  // for which there is more scratch
+    if (way.ending != nullptr) {  // this plan has more scratch
       const BindLimits limits = CudaRank::limits(way.shape, way.ending->plan());
       ending = bind_alike(bound, *way.ending, made.call, rank, limits, {0, over_links});
       endings_ += bound.slices > 1;
@@ -442,23 +443,22 @@ class World : public test::SimtWorld {
       if (bound.slices <= kernel.grid.x) std::fill(std::begin(launch.full), std::end(launch.full), SliceProgram{});
       if (bound.slices == 1) std::fill(std::begin(launch.ending), std::end(launch.ending), SliceProgram{});
       const auto& operations = launch.operations;
-      unfinished_ +=
-          std::any_of(std::begin(operations), std::end(operations), [](auto& it) { return it.result_is_wide; });
+      partial_ += std::any_of(std::begin(operations), std::end(operations), [](auto& it) { return it.result_is_wide; });
     }
-    const bool early = way.host_path == 0 && orders_() % 4 > 0;
-    machine_.launch(r, kernel.grid, kernel.block, test::body_of(made.call.type, kernel.function, argument), early);
+    const bool pdl = way.host_path == 0 && orders_() % 4 > 0;
+    machine_.launch(r, kernel.grid, kernel.block, test::body_of(made.call.type, kernel.function, argument), pdl);
     if (way.host_path > 0) return add_host_launch(made, way, rank);
-    if (made.is_in_vain) {
-      machine_.launch(r, {1}, {1}, [this, rank, r] { found_behind_[rank] = failures_of(r); }, true);
+    if (made.lacks_a_rank) {
+      machine_.launch(r, {1}, {1}, [this, rank, r] { failures_before_next_[rank] = failures_of(r); }, true);
       return;
     }
-    if (orders_() % 2 == 0) return;  // so that the next kernel comes right behind this one
+    if (orders_() % 2 == 0) return;  // so that sometimes the next kernel follows directly
     machine_.launch(r, {1}, {1}, [this, &made, rank, r] {
-      if (count_wrong(made, rank) > 0 && failures_of(r) == 0) ++kept_quiet_;
+      if (count_wrong(made, rank) > 0 && failures_of(r) == 0) ++unreported_;
     });
   }
 
-  // The rest of the message, on a stream of its own, so that it may also run beside calls before and after.
+  // Adds the host path on a stream of its own, so that it may also overlap with earlier and later calls.
   void add_host_launch(Made& made, const Way& way, int rank) {
     const auto r = static_cast<size_t>(rank);
     const BlockPart rest{made.call.count - way.host_path, way.host_path};
@@ -477,15 +477,15 @@ class World : public test::SimtWorld {
   // By algorithm, collective, root and parts.
   std::map<std::tuple<std::string, Collective, int, int>, VerifiedPlan> plans_;
   std::deque<Made> calls_;
-  std::minstd_rand orders_;  // of launches: other ones shall not make other calls
+  std::minstd_rand orders_;  // for the order of launches: drawing from it does not change the calls
   Uses uses_;
   std::map<Collective, int> two_steps_;
-  int host_path_ = 0, endings_ = 0, unfinished_ = 0;
-  int kept_quiet_ = 0;
-  std::map<int, int> found_behind_;  // behind a call in vain: a rank's failures until then
+  int host_path_ = 0, endings_ = 0, partial_ = 0;
+  int unreported_ = 0;
+  std::map<int, int> failures_before_next_;  // by rank: failures when the launch after a call without one rank started
 };
 
-TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
+TEST(KernelsOnCpu, RandomCallsInRandomOrders) {
   Uses uses;
   std::map<Collective, int> two_steps;
   int host_path = 0, endings = 0;
@@ -505,21 +505,21 @@ TEST(KernelsOnCpu, RandomCallsInUnluckyOrders) {
   }
   EXPECT_GT(host_path, 100);
   EXPECT_GT(endings, 100);
-  // Whoever draws once more from pick() makes other calls, of which fewer kernels may be: so there have to be more
-  // seeds, or what is drawn has to come from `orders_`.
+  // A change that draws once more from pick() leads to other calls, which may use fewer kernels. Then add seeds, or
+  // draw from `orders_` instead.
   EXPECT_EQ(test::never_launched(uses), "");
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast}) {
     EXPECT_GT(two_steps[collective], 5) << name(collective);
   }
 }
 
-// Also of those that GPUs use only if they are told to.
+// This includes algorithms that GPUs use only on request.
 TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
   std::map<Protocol, int> calls;
-  int unfinished = 0;
+  int partial = 0;
   uint64_t seed = 0;
-  const auto add_calls = [&calls, &unfinished, &seed](const Algorithm& algorithm, Direction direction,
-                                                      Collective collective, Protocol protocol, int ranks) {
+  const auto add_calls = [&calls, &partial, &seed](const Algorithm& algorithm, Direction direction,
+                                                   Collective collective, Protocol protocol, int ranks) {
     SCOPED_TRACE(join(algorithm.name, ", ", name(direction), ", ", name(protocol), ", seed ", ++seed));
     World world(ranks, seed, UINT64_MAX);
     if (ranks == 4) world.find_races();
@@ -528,7 +528,7 @@ TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
     }
     ASSERT_NO_THROW(world.run());
     world.check();
-    unfinished += world.unfinished();
+    partial += world.partial();
   };
   for (const Algorithm& algorithm : algorithms()) {
     for (const Collective collective : algorithm.collectives) {
@@ -541,10 +541,10 @@ TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
     }
   }
   for (const auto& [protocol, count] : calls) EXPECT_GT(count, 70) << name(protocol);
-  EXPECT_GT(unfinished, 20);
+  EXPECT_GT(partial, 20);
 }
 
-// Packets carry less of an epoch than its number, and flags must not be what memory holds that nobody has needed.
+// LL flags hold only a part of an epoch's number, and must not equal what unused memory holds.
 TEST(KernelsOnCpu, EpochsOfMoreThan32Bits) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
@@ -553,37 +553,36 @@ TEST(KernelsOnCpu, EpochsOfMoreThan32Bits) {
     if (seed % 5 == 0) world.find_races();
     const uint64_t awkward = seed % 2 == 0 ? (uint64_t{1} << 33) - 1 : uint64_t{1} << 32;  // sum of halves; lower half
     world.begin_epochs_after(awkward - static_cast<uint64_t>(world.pick(1, 3)));
-    for (int call = 0; call < 6; ++call) call % 3 == 2 ? world.add(ranks) : world.add_flagged();
+    for (int call = 0; call < 6; ++call) call % 3 == 2 ? world.add(ranks) : world.add_ll();
     ASSERT_NO_THROW(world.run());
     world.check();
   }
 }
 
-// Memory is used again and again, some of it by ranks that wait for nobody: they must not be too early for any warp.
-TEST(KernelsOnCpu, TheSameCallOverAndOver) {
+// Calls reuse memory again and again, and some ranks wait for nobody: they must not store too early for any warp.
+TEST(KernelsOnCpu, TheSameCallRepeatedly) {
   uint64_t seed = 0;
-  const auto call_in_a_row = [&seed](Collective collective, Protocol protocol) {
+  const auto call_repeatedly = [&seed](Collective collective, Protocol protocol) {
     SCOPED_TRACE(join(name(collective), ", ", name(protocol), ", seed ", ++seed));
     const int ranks = 2 + static_cast<int>(seed % 2);
     const bool in_slices = seed / 2 % 2 == 0;
     World world(ranks, seed, UINT64_MAX);
     world.find_races();
-    world.add_in_a_row(collective, protocol, 12, in_slices);
+    world.add_repeated(collective, protocol, 12, in_slices);
     ASSERT_NO_THROW(world.run());
     world.check();
   };
   for (int number = 0; number < kCollectiveCount; ++number) {
     const auto collective = static_cast<Collective>(number);
-    if (collective == Collective::kBarrier) continue;  // which has no data to carry flags
+    if (collective == Collective::kBarrier) continue;  // it has no data
     for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
-      for (int time = 0; time < 4; ++time) call_in_a_row(collective, protocol);
+      for (int time = 0; time < 4; ++time) call_repeatedly(collective, protocol);
     }
   }
 }
 
-// Copies that are performed together read what other threads have written: without signals between, a barrier has to
-// be.
-TEST(KernelsOnCpu, CopiesOfWhatWasJustWritten) {
+// A batch of copies reads what other threads have written. Without signals in between, there has to be a barrier.
+TEST(KernelsOnCpu, CopiesOfFreshResultsHaveABarrier) {
   PlanBuilder builder({"test", Collective::kAllReduce, 1, 0, 2});
   const QueueId queue = builder.add_queue(0, Engine::kSm);
   const Place slot = builder.take_scratch(0, 2);
@@ -602,43 +601,43 @@ TEST(KernelsOnCpu, CopiesOfWhatWasJustWritten) {
 }
 
 void expect_wrong_outputs_are_reported(World& world, int ranks) {
-  EXPECT_EQ(world.kept_quiet(), 0);
+  EXPECT_EQ(world.unreported(), 0);
   for (int rank = 0; rank < ranks; ++rank) {
     EXPECT_TRUE(world.wrong_of(rank) == 0 || world.failures_of(static_cast<size_t>(rank)) > 0) << "rank " << rank;
   }
   world.check_surroundings();
 }
 
-// What is early keeps its place on the GPU: it must not come while the launch before it waits for one that has not
-// begun on another GPU. In a broadcast of two steps that may be a rank that is not heard of in the first.
-TEST(KernelsOnCpu, NothingBeginsWhileTheLaunchBeforeItWaitsForOneThatHasNot) {
+// With PDL, a launch that has started occupies SMs. So it must not start while the previous launch waits for one that
+// has not started on another GPU. In a broadcast of two steps, that may be a rank that sends nothing in the first step.
+TEST(KernelsOnCpu, PdlKeepsOutNoLaunchThatIsStillAwaited) {
   constexpr int kRounds = 4;
   std::map<std::pair<Collective, Protocol>, int> gave_up;
-  int in_two_steps = 0;  // broadcasts
+  int in_two_steps = 0;  // broadcasts in two steps
   uint64_t seed = 0;
-  const auto call_in_vain = [&](int round, Collective collective, Protocol protocol) {
+  const auto call_without_one_rank = [&](int round, Collective collective, Protocol protocol) {
     const int ranks = round == 0 ? 2 : 3;
     SCOPED_TRACE("seed " + std::to_string(++seed));
     World world(ranks, seed, 1'000'000'000'000);  // 1000 turns
-    world.add_in_vain(collective, protocol, round % ranks);
+    world.add_without_one_rank(collective, protocol, round % ranks);
     ASSERT_NO_THROW(world.run());
-    gave_up[{collective, protocol}] += world.gave_up_in_vain();
+    gave_up[{collective, protocol}] += world.waits_given_up();
     in_two_steps += static_cast<int>(world.two_steps().count(Collective::kBroadcast));
   };
   for (int number = 0; number < kCollectiveCount; ++number) {
     const auto collective = static_cast<Collective>(number);
-    if (collective == Collective::kBarrier) continue;  // which has no data to carry flags
+    if (collective == Collective::kBarrier) continue;  // it has no data
     const int rounds = collective == Collective::kBroadcast ? 6 * kRounds : kRounds;
     for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
-      for (int round = 0; round < rounds; ++round) call_in_vain(round, collective, protocol);
+      for (int round = 0; round < rounds; ++round) call_without_one_rank(round, collective, protocol);
       EXPECT_GT((gave_up[{collective, protocol}]), 0) << name(collective) << ", " << name(protocol);
     }
   }
   EXPECT_GT(in_two_steps, 5);
 }
 
-// Waits are bounded, and who gave up begins nothing more: all launches end.
-TEST(KernelsOnCpu, ARankThatDoesNotCome) {
+// Waits are bounded, and a queue that gave up begins nothing more: all launches end.
+TEST(KernelsOnCpu, AMissingRankEndsAllWaits) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, 5'000'000'000'000);  // 5000 turns
@@ -664,10 +663,11 @@ TEST(KernelsOnCpu, AnAbortEndsAllWaits) {
   }
 }
 
-// The epoch of what came last: of data, what was in its place before. And who stores there.
-TEST(KernelsOnCpu, WhatCameLastIsReported) {
+// A report says which epoch was seen last, for LL and LL128 in the place of the missing data, and which rank stores
+// there.
+TEST(KernelsOnCpu, ReportsTheLastEpochSeen) {
   for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
-    for (const size_t in_chunk : {25, 26}) {  // with flags whole words are for kernels of their own
+    for (const size_t in_chunk : {25, 26}) {  // LL and LL128 have other kernels for aligned places
       SCOPED_TRACE(join(name(protocol), ", ", in_chunk, " elements in a chunk"));
       World world(4, 1, 1'000'000'000'000);
       for (int call = 0; call < 4; ++call) world.add_all_reduce(4, protocol, 1, 4 * in_chunk);
@@ -690,8 +690,8 @@ TEST(KernelsOnCpu, WhatCameLastIsReported) {
   }
 }
 
-// In whatever kernel; nor does a queue that the first call did not have.
-TEST(KernelsOnCpu, WhoGaveUpBeginsNothingMore) {
+// Whatever the kernels. The same holds for a queue that the first call did not have.
+TEST(KernelsOnCpu, AQueueThatGaveUpBeginsNothingMore) {
   for (const Protocol first : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
     SCOPED_TRACE(name(first));
     World world(3, 1, 1'000'000'000'000);
@@ -707,8 +707,8 @@ TEST(KernelsOnCpu, WhoGaveUpBeginsNothingMore) {
   }
 }
 
-// A rank that comes when the others are about to give up: some channels may have given up, and others gone on.
-TEST(KernelsOnCpu, WhoseOutputIsWrongHasSaidSo) {
+// A rank comes when the others are about to give up: some channels may give up while others go on.
+TEST(KernelsOnCpu, WrongOutputsAreReported) {
   int gave_up = 0, went_well = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 2);
@@ -726,8 +726,8 @@ TEST(KernelsOnCpu, WhoseOutputIsWrongHasSaidSo) {
   EXPECT_GT(went_well, 20);
 }
 
-// Signals say what call they are of.
-TEST(KernelsOnCpu, RanksThatMakeDifferentCalls) {
+// Signals carry the tag of their call.
+TEST(KernelsOnCpu, DifferentCallsAreReported) {
   int found = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
@@ -745,7 +745,7 @@ TEST(KernelsOnCpu, RanksThatMakeDifferentCalls) {
   EXPECT_GT(found, 60);
 }
 
-// And who makes another one is found out at once, not when the time is over.
+// A different call is reported at once, and not only after the timeout.
 TEST(KernelsOnCpu, ADifferentCallIsNoticedAtOnce) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);

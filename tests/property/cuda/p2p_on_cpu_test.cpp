@@ -1,6 +1,6 @@
-// Messages through inboxes, run on a CPU: random exchanges of several ranks in unlucky orders, of more messages than a
-// launch carries and longer ones than slots hold, a rank that does not come, what follows then, and ends that give
-// different sizes.
+// Messages through FIFOs, run on a CPU: random exchanges of several ranks in random orders, more messages than a launch
+// carries and longer ones than slots hold, a rank that does not come, launches after that, and ends with different
+// sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class World : public test::SimtWorld {
     machine_.watch(states_.data(), sizeof(MessageState) * states_.size(), "the states of messages");
   }
 
-  // So many messages among all ranks, in one exchange of each of the first `present`.
+  // Adds so many messages among all ranks, in one exchange on each of the first `present` ranks.
   void add(int letters, int present) {
     Made& made = made_.emplace_back();
     for (int i = 0; i < letters; ++i) {
@@ -45,7 +45,7 @@ class World : public test::SimtWorld {
     }
     for (int rank = 0; rank < present; ++rank) add_exchange(made, rank);
   }
-  // From rank 0 to rank 1, which expects so many bytes.
+  // Adds a message from rank 0 to rank 1, which expects so many bytes.
   void add_letter(size_t bytes, size_t expected) {
     Made& made = made_.emplace_back();
     made.letters.push_back({0, 1, DataType::kUint8, bytes, random_()});
@@ -53,10 +53,9 @@ class World : public test::SimtWorld {
     made.letters[0].count = expected;
     add_exchange(made, 1);
   }
-  // Messages of rank 0 from and to rank 1, which comes to those before them if there are any, but not to these, of more
-  // bytes than slots hold; and behind them, on rank 0, a launch that may be early, which finds out whether their waits
-  // had ended.
-  void add_in_vain(bool receives, bool sends, bool has_others_before) {
+  // Adds messages of rank 0 from and to rank 1 that are longer than slots. Rank 1 does not come to them, but only to
+  // those before, if there are any. On rank 0 a launch with PDL follows, which finds out whether the waits had ended.
+  void add_without_peer(bool receives, bool sends, bool has_others_before) {
     Made& made = made_.emplace_back();
     const auto add_letters = [&](size_t bytes) {
       if (receives) made.letters.push_back({1, 0, DataType::kUint8, bytes, random_()});
@@ -74,7 +73,7 @@ class World : public test::SimtWorld {
   }
   bool began_too_soon() const { return began_too_soon_; }
 
-  // What has come, and what is around it.
+  // Checks the received data and the memory around it.
   void check() const {
     for (const Made& made : made_) {
       for (const LetterBuffer& buffer : made.buffers) EXPECT_NO_THROW(buffer.check());
@@ -103,7 +102,7 @@ class World : public test::SimtWorld {
 
   size_t bytes_of_slots() const { return size_t{shape_.data_bytes} * shape_.slots * shape_.channels; }
 
-  // Often around what slots hold, and sometimes more than all of them.
+  // Often close to the size of slots, and sometimes more than all slots.
   size_t any_bytes() {
     if (pick(0, 3) == 0) return static_cast<size_t>(pick(0, 20));
     if (pick(0, 2) == 0) return static_cast<size_t>(pick(0, static_cast<int>(2 * bytes_of_slots())));
@@ -152,7 +151,7 @@ class World : public test::SimtWorld {
   bool began_too_soon_ = false;
 };
 
-TEST(P2pOnCpu, RandomMessagesInUnluckyOrders) {
+TEST(P2pOnCpu, RandomMessagesInRandomOrders) {
   int launches = 0, exchanges = 0, own_copies = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
@@ -182,8 +181,8 @@ TEST(P2pOnCpu, MoreMessagesThanALaunchCarries) {
   }
 }
 
-// Waits are bounded, and say for whom: all launches end.
-TEST(P2pOnCpu, ARankThatDoesNotCome) {
+// Waits are bounded, and report the missing rank: all launches end.
+TEST(P2pOnCpu, AMissingRankEndsAllWaits) {
   int gave_up = 0, for_the_absent = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -212,15 +211,16 @@ TEST(P2pOnCpu, AnAbortEndsAllWaits) {
   EXPECT_GT(world.failures_of_messages(0).size() + world.failures_of_messages(1).size(), 0u);
 }
 
-// What is early keeps its place on the GPU: it must not come while messages wait for a rank that has not begun.
-TEST(P2pOnCpu, NothingBeginsWhileMessagesWaitForARankThatHasNot) {
+// With PDL, a launch that has started occupies SMs. So it must not start while messages wait for a rank that has not
+// started.
+TEST(P2pOnCpu, PdlKeepsOutNoRankThatIsStillAwaited) {
   for (const auto& [receives, sends] : {std::pair(true, false), {false, true}, {true, true}}) {
     for (const bool has_others_before : {false, true}) {
       for (uint64_t seed = 1; seed <= 4; ++seed) {
         SCOPED_TRACE(std::string(receives ? "receives, " : "") + (sends ? "sends, " : "") +
                      (has_others_before ? "behind others, " : "") + "seed " + std::to_string(seed));
         World world(2, seed, 1'000'000'000'000);  // 1000 turns
-        world.add_in_vain(receives, sends, has_others_before);
+        world.add_without_peer(receives, sends, has_others_before);
         ASSERT_NO_THROW(world.run());
         EXPECT_EQ(world.failures_of_messages(0).size(), receives && sends ? 2u : 1u);
         EXPECT_FALSE(world.began_too_soon());
@@ -229,7 +229,7 @@ TEST(P2pOnCpu, NothingBeginsWhileMessagesWaitForARankThatHasNot) {
   }
 }
 
-TEST(P2pOnCpu, EndsOfDifferentSizes) {
+TEST(P2pOnCpu, DifferentSizesAreReported) {
   for (const auto& [sent, expected] : {std::pair<size_t, size_t>{100, 101}, {5000, 0}, {0, 1}, {20'000, 19'999}}) {
     SCOPED_TRACE(std::to_string(sent) + " bytes, expected " + std::to_string(expected));
     World world(2, sent + 1, 5'000'000'000'000);

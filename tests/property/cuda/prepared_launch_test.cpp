@@ -1,4 +1,4 @@
-// Which kernel a call gets, by where its buffers and the pieces of its message begin.
+// The kernel of a call depends on the alignment of its buffers and of the pieces of its message.
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 
 #include <gtest/gtest.h>
@@ -14,10 +14,16 @@ namespace plait {
 namespace {
 
 constexpr DataType kType = DataType::kFloat32;
-constexpr LaunchShape kSignals{Protocol::kSimple, 8, 256}, kPackets{Protocol::kLl, 64, 512};
+constexpr LaunchShape kSignals{Protocol::kSimple, 8, 256}, kLlShape{Protocol::kLl, 64, 512};
 
+<<<<<<< HEAD
 // Of rank 0 of two.
 PreparedLaunch prepared(Collective collective, size_t count, const LaunchShape& shape, const char* algorithm) {
+=======
+// The kernel of rank 0 of two. Buffers begin so many bytes after an aligned address.
+const void* kernel_for(Collective collective, size_t count, const LaunchShape& shape, size_t input_at,
+                       size_t output_at) {
+>>>>>>> english1
   const Call call{collective, kType, ReduceOp::kSum, 0, count};
   AlgorithmArguments arguments;
   arguments.collective = collective;
@@ -39,9 +45,15 @@ const void* kernel_for(Collective collective, size_t count, const LaunchShape& s
   return launch.launch(at(44, input_at), at(45, output_at)).kernel.function;
 }
 
+<<<<<<< HEAD
 TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
   const void* const aligned = call_kernel(CallKernel::kSimpleAligned, kType);
   const void* const unaligned = call_kernel(CallKernel::kSimpleAny, kType);
+=======
+TEST(PreparedLaunch, SimpleUsesVectorsIfAllPiecesAreAligned) {
+  const void* const aligned = queue_kernel(Protocol::kSimple, kType);
+  const void* const unaligned = unaligned_kernel(kType);
+>>>>>>> english1
   ASSERT_NE(aligned, unaligned);
   for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
     const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
@@ -53,15 +65,15 @@ TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
       EXPECT_EQ(kernel(count, 4, 0), unaligned) << name(collective);
       EXPECT_EQ(kernel(count, 0, 8), unaligned) << name(collective);
       EXPECT_EQ(kernel(count, 12, 12), unaligned) << name(collective);
-      // Blocks of ranks that begin between vectors. What has none may end there.
+      // With an odd count, blocks of ranks begin between vectors. A message without blocks may end there.
       const bool has_blocks = has_rank_blocks(collective);
       EXPECT_EQ(kernel(count + 1, 0, 0), has_blocks ? unaligned : aligned) << name(collective) << ", " << count + 1;
     }
   }
 }
 
-TEST(PreparedLaunch, TwoShotCallsTakeWordsWhereAllAreWhole) {
-  for (const LaunchShape& shape : {kPackets, LaunchShape{Protocol::kLl128, 64, 512}}) {
+TEST(PreparedLaunch, TwoShotCallsUseWordsIfAllPiecesAreAligned) {
+  for (const LaunchShape& shape : {kLlShape, LaunchShape{Protocol::kLl128, 64, 512}}) {
     const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
       return kernel_for(Collective::kAllGather, count, shape, input_at, output_at);
     };

@@ -1,5 +1,5 @@
-// Vectors, lines and copies at any address, run on a CPU: every distance from an aligned one, and nothing beside them
-// touched.
+// Vectors, LL128 lines and copies at any address, run on a CPU: at every distance from an aligned address, without
+// touching anything outside.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -25,7 +25,7 @@ using test::Simt;
 
 constexpr size_t kVectorBytes = sizeof(uint4);
 
-// Bytes at a distance from a multiple of a vector's size, with nothing around them, as a sanitizer sees.
+// Bytes at a distance from an aligned address, without memory around them, so that a sanitizer sees accesses outside.
 class Source {
  public:
   Source(size_t distance, size_t bytes) : distance_(distance), all_(std::make_unique<std::byte[]>(distance + bytes)) {
@@ -39,10 +39,10 @@ class Source {
 
  private:
   const size_t distance_;
-  const std::unique_ptr<std::byte[]> all_;  // which begins at a multiple, and is somewhere even if it is empty
+  const std::unique_ptr<std::byte[]> all_;  // aligned; not null even if it is empty
 };
 
-// The same with others around them.
+// The same with memory around them.
 class Memory {
  public:
   Memory(size_t distance, size_t bytes, std::byte value)
@@ -79,7 +79,7 @@ TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
           ASSERT_EQ(std::memcmp(to.get(), from.get(), bytes), 0);
           ASSERT_TRUE(to.is_untouched_around());
         };
-        // As the kernels do: of messages, and of calls.
+        // As the kernels for messages do, and those for calls.
         const auto count = static_cast<uint32_t>(bytes);
         check(
             [&](auto* to, auto thread) { copy_bytes<4, PeerSide::kSource>(to, from.get(), count, thread, kThreads); });
@@ -94,7 +94,7 @@ TEST(UnalignedOnCpu, CopiesOfAnyBytes) {
   }
 }
 
-// Memory that takes up none where nobody touches it.
+// Address space that takes up memory only where it is touched.
 class VastMemory {
  public:
   explicit VastMemory(size_t bytes)
@@ -113,10 +113,11 @@ class VastMemory {
   void* const first_;
 };
 
-// So many threads that each has one vector; those run that have the first and the last ones.
+// There are so many threads that each has one vector. Only those with the first and the last vectors run.
 TEST(UnalignedOnCpu, CopiesOfMoreBytesThan32BitsCount) {
   constexpr uint64_t kBytes = (uint64_t{1} << 32) + 333, kThreads = uint64_t{1} << 30;
-  constexpr uint64_t kPart = 1024, kLast = kBytes - kPart;  // are looked at, from the beginning on and from there
+  constexpr uint64_t kPart = 1024,
+                     kLast = kBytes - kPart;  // checked: kPart bytes from the beginning, and the rest from kLast on
   for (const size_t from_distance : {0, 1, 8}) {
     for (const size_t to_distance : {0, 7}) {
       SCOPED_TRACE("from " + std::to_string(from_distance) + " to " + std::to_string(to_distance));
@@ -139,8 +140,8 @@ TEST(UnalignedOnCpu, CopiesOfMoreBytesThan32BitsCount) {
   }
 }
 
-// Vectors 1 to `vectors` - 1 of one place, stored at another by two warps; the first and the last, which have nothing
-// around them, are not asked for.
+// Two warps move vectors 1 to `vectors` - 1 of one place to another. The first and the last vector have no memory
+// around them, so they are not moved.
 template <DataType type>
 void move_vectors(size_t from_distance, size_t to_distance, uint32_t vectors) {
   constexpr unsigned kThreads = 64;
@@ -152,12 +153,12 @@ void move_vectors(size_t from_distance, size_t to_distance, uint32_t vectors) {
   const std::byte* const in = from.get();
   std::byte* const out = to.get();
   machine.launch(0, {1}, {kThreads}, [=] {
-    const uint32_t queue = threadIdx.x % kWarpThreads, last = vectors - 1;
-    for (uint32_t warp = 1 + threadIdx.x - queue; warp < last; warp += kThreads * kAtOnce) {
+    const uint32_t lane = threadIdx.x % kWarpThreads, last = vectors - 1;
+    for (uint32_t warp = 1 + threadIdx.x - lane; warp < last; warp += kThreads * kAtOnce) {
       Pack<type, uint4> values[kAtOnce];
-      load_vectors<false>(in, warp + queue, kThreads, last, values);
-      complete_vectors<false>(in, warp + queue, kThreads, last, values);
-      store_vectors<false>(out, warp + queue, kThreads, last, values);
+      load_vectors<false>(in, warp + lane, kThreads, last, values);
+      complete_vectors<false>(in, warp + lane, kThreads, last, values);
+      store_vectors<false>(out, warp + lane, kThreads, last, values);
     }
   });
   ASSERT_NO_THROW(machine.run());
@@ -180,7 +181,7 @@ TEST(UnalignedOnCpu, VectorsAtAnyDistance) {
   }
 }
 
-// A line's shares of one place, stored at another by two warps, each in rounds of two.
+// Two warps move shares of LL128 lines from one place to another, in rounds of two lines each.
 template <DataType type>
 void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
   using Share = UnalignedShare<Pack<type, uint64_t>>;
@@ -210,7 +211,7 @@ void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
   ASSERT_TRUE(to.is_untouched_around());
 }
 
-TEST(UnalignedOnCpu, LinesAtAnyDistance) {
+TEST(UnalignedOnCpu, SharesAtAnyDistance) {
   for (size_t from = 0; from < sizeof(uint64_t); ++from) {
     for (size_t to = 0; to < sizeof(uint64_t); ++to) {
       for (const uint32_t bytes :

@@ -292,7 +292,7 @@ CudaRank::Impl::~Impl() {
 }
 
 void CudaRank::check_device(int device) {
-  const CaptureAside aside;
+  const RelaxedCapture relaxed;
   const DeviceGuard guard(device);
   check_is_served(call_kernel(CallKernel::kSimpleAligned, DataType::kFloat32));
 }

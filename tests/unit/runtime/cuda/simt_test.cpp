@@ -1,5 +1,5 @@
-// The machine that runs kernels on a CPU: who meets there, and that those who meet at different places are found, and
-// races.
+// The simulated GPU that runs kernels on a CPU: threads synchronise, and it finds threads that synchronise at different
+// places, and races.
 #include "support/simt.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kAll = 0xffffffff;
 
-// What is wrong with a kernel, run by one CTA of two warps; nothing: "".
+// What is wrong with a kernel that one CTA of two warps runs; "": nothing.
 std::string objection(const std::function<void()>& kernel) {
   Simt machine(1);
   machine.launch(0, {1}, {64}, kernel);
@@ -49,17 +49,17 @@ void instance() {
   __syncwarp();
 }
 
-TEST(Simt, ThreadsMeetAtOnePlace) {
+TEST(Simt, ThreadsSynchroniseAtOnePlace) {
   EXPECT_EQ(objection([] {
               for (int time = 0; time < 3; ++time) {
-                for (const auto meet : {cta_barrier, next_barrier, cta_vote, warp_barrier, vote_of_all, vote_of_any,
+                for (const auto sync : {cta_barrier, next_barrier, cta_vote, warp_barrier, vote_of_all, vote_of_any,
                                         ballot, shuffle, upwards, store_line, load_line, instance<1>, instance<2>}) {
-                  meet();
+                  sync();
                 }
               }
             }),
             "");
-  // Warps go their own ways, and who has left is not waited for.
+  // Warps are independent, and nobody waits for threads that have ended.
   EXPECT_EQ(objection([] {
               threadIdx.x < 32 ? shuffle() : ballot();
               if (threadIdx.x % 3 == 0) return;
@@ -69,7 +69,7 @@ TEST(Simt, ThreadsMeetAtOnePlace) {
             "");
 }
 
-TEST(Simt, ThreadsThatMeetAtDifferentPlacesAreFound) {
+TEST(Simt, FindsThreadsThatSynchroniseAtDifferentPlaces) {
   const auto expect_found = [](void (*one)(), const std::string& name, void (*other)(), const std::string& other_name) {
     const std::string found = objection([=] { threadIdx.x % 2 == 0 ? one() : other(); });
     for (const std::string& expected : {name, other_name, std::string("simt_test.cpp:")}) {
@@ -86,19 +86,19 @@ TEST(Simt, ThreadsThatMeetAtDifferentPlacesAreFound) {
   expect_found(store_line, "store_line", load_line, "load_line");
 }
 
-// Each of two on a line is a place, and so is each instance of a template.
-TEST(Simt, PlacesOnOneLine) {
-  const auto two_on_a_line = [] { threadIdx.x % 2 == 0 ? __syncwarp() : __syncwarp(); };
-  EXPECT_NE(objection(two_on_a_line), "");
+// Two calls in one line are two places, and so are two instances of a template.
+TEST(Simt, PlacesInOneLine) {
+  const auto two_in_a_line = [] { threadIdx.x % 2 == 0 ? __syncwarp() : __syncwarp(); };
+  EXPECT_NE(objection(two_in_a_line), "");
   EXPECT_NE(objection([] { threadIdx.x % 2 == 0 ? instance<1>() : instance<2>(); }), "");
 }
 
-// Threads of a CTA that do not all come keep the others waiting.
-TEST(Simt, ThreadsThatDoNotComeAreFound) {
+// If not all threads of a CTA come to a barrier, the others wait for ever.
+TEST(Simt, FindsThreadsThatDoNotCome) {
   EXPECT_EQ(objection([] { threadIdx.x < 40 ? warp_barrier() : cta_barrier(); }), "threads wait for ever");
 }
 
-TEST(Simt, NamedBarriersWaitForThoseWhoArriveAndThoseWhoMeet) {
+TEST(Simt, NamedBarriersWaitForThreadsThatArriveOrSync) {
   int arrived = 0;
   EXPECT_EQ(objection([&] {
               for (int time = 1; time <= 3; ++time) {
@@ -122,10 +122,10 @@ TEST(Simt, NamedBarriersWaitForThoseWhoArriveAndThoseWhoMeet) {
   EXPECT_EQ(objection([] {
               if (threadIdx.x < 32) ptx::barrier_arrive(1, 64), ptx::barrier_arrive(1, 64);
             }),
-            "a thread comes twice to a named barrier that others have yet to come to");
+            "a thread arrives twice at a named barrier before all others have arrived");
 }
 
-// How often a thread that loads two words sees one of them newer than the other, if another thread stores both.
+// How often a thread that loads two words sees one newer than the other, while another thread stores both.
 struct Apart {
   int low_newer = 0, high_newer = 0;
 };
@@ -154,7 +154,7 @@ Apart seen_apart(const Store& store, const Load& load) {
   return seen;
 }
 
-TEST(Simt, TwoWordsComeApartUnlessTheyAreOfALine) {
+TEST(Simt, TwoWordsMayBeSplitUnlessTheyAreInALine) {
   const auto load = [](const uint64_t* from, uint64_t& low, uint64_t& high) { ptx::load_relaxed(from, low, high); };
   const auto load_both = [](const uint64_t* from, uint64_t& low, uint64_t& high) { low = from[0], high = from[1]; };
   const auto load_line = [](const uint64_t* from, uint64_t& low, uint64_t& high) { ptx::load_line(from, low, high); };
@@ -165,14 +165,14 @@ TEST(Simt, TwoWordsComeApartUnlessTheyAreOfALine) {
     EXPECT_GT(seen.low_newer, 10);
     EXPECT_GT(seen.high_newer, 10);
   }
-  const Apart of_lines = seen_apart(store_line, load_line);
-  EXPECT_EQ(of_lines.low_newer + of_lines.high_newer, 0);
+  const Apart lines = seen_apart(store_line, load_line);
+  EXPECT_EQ(lines.low_newer + lines.high_newer, 0);
 }
 
-// Whether a kernel was on the machine while the one before it was.
-bool overlaps(bool lets_begin, bool early) {
+// Whether a kernel ran while the previous one did.
+bool overlaps(bool lets_begin, bool pdl) {
   Simt machine(1);
-  bool is_over = false, came = false, came_early = false, waited = true;
+  bool is_over = false, came = false, came_before_end = false, waited = true;
   machine.launch(0, {2}, {32}, [&] {
     if (lets_begin) Simt::let_next_launch_begin();
     for (int turn = 0; turn < 100; ++turn) Simt::pause();
@@ -180,17 +180,17 @@ bool overlaps(bool lets_begin, bool early) {
   });
   const auto next = [&] {
     came = true;
-    came_early = came_early || !is_over;
+    came_before_end = came_before_end || !is_over;
     Simt::await_launch_before();
     waited = waited && is_over;
   };
-  machine.launch(0, {1}, {32}, next, early);
+  machine.launch(0, {1}, {32}, next, pdl);
   machine.run();
   EXPECT_TRUE(came && waited);
-  return came_early;
+  return came_before_end;
 }
 
-TEST(Simt, LaunchesBeginEarlyWhereBothAgree) {
+TEST(Simt, LaunchesOverlapIfBothUsePdl) {
   EXPECT_TRUE(overlaps(true, true));
   EXPECT_FALSE(overlaps(true, false));
   EXPECT_FALSE(overlaps(false, true));
@@ -205,11 +205,11 @@ class Races : public testing::Test {
     if (!PLAIT_FINDS_RACES) GTEST_SKIP() << "not compiled in";
   }
 
-  // Performs each with a CTA of one thread: what is said of a race, or "".
+  // Performs each function in a CTA of one thread. Returns the report of a race, or "".
   std::string among(const std::vector<std::function<void()>>& ctas) {
     return of_kernel({static_cast<unsigned>(ctas.size())}, {1}, [&] { ctas[blockIdx.x](); });
   }
-  // The same of the threads of a CTA.
+  // The same for the threads of one CTA.
   std::string in_cta(const std::function<void()>& kernel) { return of_kernel({1}, {64}, kernel); }
 
   std::string of_kernel(dim3 grid, dim3 block, const std::function<void()>& kernel) {
@@ -237,7 +237,7 @@ class Races : public testing::Test {
     unsigned count = 0;
     alignas(16) uint4 vectors[2] = {};
   };
-  // What threads do. Nothing of it is optimized away.
+  // Accesses of threads, which compilers must not optimise away.
   static void store(uint64_t& word) { *const_cast<volatile uint64_t*>(&word) = 1; }
   static void load(const uint64_t& word) {
     [[maybe_unused]] const uint64_t value = *const_cast<const volatile uint64_t*>(&word);
@@ -245,11 +245,11 @@ class Races : public testing::Test {
   void store_data() { store(memory_.data); }
   void load_data() { load(memory_.data); }
   void release() { ptx::store_release(&memory_.flag, 1); }
-  void say() { ptx::store_relaxed(&memory_.flag, 1); }
+  void relaxed_store() { ptx::store_relaxed(&memory_.flag, 1); }
   void acquire() {
     while (ptx::load_acquire(&memory_.flag) == 0) Simt::pause();
   }
-  void hear() {
+  void relaxed_load() {
     while (ptx::load_relaxed(&memory_.flag) == 0) Simt::pause();
   }
 
@@ -258,38 +258,42 @@ class Races : public testing::Test {
 
 TEST_F(Races, ReleaseAndAcquireOrderAll) {
   const auto store_and_release = [&] { store_data(), release(); };
-  const auto store_and_say = [&] { store_data(), say(); };
+  const auto store_and_relaxed_store = [&] { store_data(), relaxed_store(); };
   EXPECT_EQ(among({store_and_release, [&] { acquire(), load_data(); }}), "");
   EXPECT_EQ(among({store_and_release, [&] { acquire(), store_data(); }}), "");
-  EXPECT_NE(among({store_and_say, [&] { acquire(), load_data(); }}), "");
-  EXPECT_NE(among({store_and_release, [&] { hear(), load_data(); }}), "");
+  EXPECT_NE(among({store_and_relaxed_store, [&] { acquire(), load_data(); }}), "");
+  EXPECT_NE(among({store_and_release, [&] { relaxed_load(), load_data(); }}), "");
   EXPECT_NE(among({[&] { release(), store_data(); }, [&] { acquire(), load_data(); }}), "");
   EXPECT_NE(among({store_and_release, [&] { load_data(), acquire(); }}), "");
-  // With fences relaxed ones do.
-  EXPECT_EQ(among({[&] { store_data(), __threadfence(), say(); }, [&] { hear(), __threadfence(), load_data(); }}), "");
-  EXPECT_NE(among({[&] { __threadfence(), store_data(), say(); }, [&] { hear(), __threadfence(), load_data(); }}), "");
+  // Relaxed accesses do, too, with fences.
+  EXPECT_EQ(among({[&] { store_data(), __threadfence(), relaxed_store(); },
+                   [&] { relaxed_load(), __threadfence(), load_data(); }}),
+            "");
+  EXPECT_NE(among({[&] { __threadfence(), store_data(), relaxed_store(); },
+                   [&] { relaxed_load(), __threadfence(), load_data(); }}),
+            "");
 }
 
-// Also what one has acquired and passes on.
+// A thread also passes on what it has acquired.
 TEST_F(Races, OrderIsPassedOn) {
   const auto acquire_next = [&] {
     while (ptx::load_acquire(&memory_.next_flag) == 0) Simt::pause();
   };
   const auto store_and_release = [&] { store_data(), release(); };
   const auto release_next = [&] { acquire(), ptx::store_release(&memory_.next_flag, 1); };
-  const auto say_next = [&] { acquire(), ptx::store_relaxed(&memory_.next_flag, 1); };
+  const auto relaxed_store_next = [&] { acquire(), ptx::store_relaxed(&memory_.next_flag, 1); };
   EXPECT_EQ(among({store_and_release, release_next, [&] { acquire_next(), load_data(); }}), "");
-  EXPECT_NE(among({store_and_release, say_next, [&] { acquire_next(), load_data(); }}), "");
-  // What was released is where it goes, so what is stored after that lies there in the end.
-  EXPECT_EQ(among({store_and_release, say_next, [&] { acquire_next(), store_data(); }}), "");
+  EXPECT_NE(among({store_and_release, relaxed_store_next, [&] { acquire_next(), load_data(); }}), "");
+  // A released store has reached memory, so a later store comes after it.
+  EXPECT_EQ(among({store_and_release, relaxed_store_next, [&] { acquire_next(), store_data(); }}), "");
 }
 
-// ptx.cuh: that memory may be written again.
-TEST_F(Races, RelaxedStoresOrderWhatWasLoaded) {
-  const auto hear_and_store = [&] { hear(), store_data(); };
-  EXPECT_EQ(among({[&] { load_data(), say(); }, hear_and_store}), "");
-  EXPECT_NE(among({[&] { say(), load_data(); }, hear_and_store}), "");
-  EXPECT_NE(among({[&] { store_data(), say(); }, hear_and_store}), "");
+// The rule of ptx.cuh for memory that may be reused.
+TEST_F(Races, RelaxedStoresOrderEarlierLoads) {
+  const auto relaxed_load_and_store = [&] { relaxed_load(), store_data(); };
+  EXPECT_EQ(among({[&] { load_data(), relaxed_store(); }, relaxed_load_and_store}), "");
+  EXPECT_NE(among({[&] { relaxed_store(), load_data(); }, relaxed_load_and_store}), "");
+  EXPECT_NE(among({[&] { store_data(), relaxed_store(); }, relaxed_load_and_store}), "");
 }
 
 TEST_F(Races, BarriersOrderAll) {
@@ -307,7 +311,7 @@ TEST_F(Races, BarriersOrderAll) {
   EXPECT_NE(after([] { threadIdx.x >= 32 ? ptx::barrier_arrive(3, 64) : ptx::barrier_sync(3, 64); }), "");
   EXPECT_NE(after([] { ptx::barrier_sync(1 + threadIdx.x / 32, 32); }), "");
   EXPECT_NE(after([] { __syncwarp(); }), "");
-  // Who only arrives goes on, and may tell more before the others come.
+  // A thread that only arrives goes on, and may publish more before the others come.
   EXPECT_EQ(in_cta([&] {
               if (threadIdx.x < 32) {
                 ptx::barrier_arrive(3, 64);
@@ -322,8 +326,8 @@ TEST_F(Races, BarriersOrderAll) {
             "");
 }
 
-// Of a warp: who says what it has loaded has loaded it, but what it has stored nobody need see.
-TEST_F(Races, VotesOrderWhatWasLoaded) {
+// Votes order a thread's earlier loads, but its stores need not be visible.
+TEST_F(Races, VotesOrderEarlierLoads) {
   const auto after = [&](const std::function<void()>& vote, bool loads_first) {
     return in_cta([&] {
       if (threadIdx.x == 0) loads_first ? load_data() : store_data();
@@ -331,16 +335,16 @@ TEST_F(Races, VotesOrderWhatWasLoaded) {
       if (threadIdx.x == 1) loads_first ? store_data() : load_data();
     });
   };
-  const auto all_say = [] { __all_sync(kAll, true); };
-  EXPECT_EQ(after(all_say, true), "");
-  EXPECT_NE(after(all_say, false), "");
+  const auto all_vote = [] { __all_sync(kAll, true); };
+  EXPECT_EQ(after(all_vote, true), "");
+  EXPECT_NE(after(all_vote, false), "");
   EXPECT_EQ(after([] { __syncwarp(); }, true), "");
   EXPECT_EQ(after([] { __syncwarp(); }, false), "");
   EXPECT_NE(after([] {}, true), "");
 }
 
-TEST_F(Races, LaunchesOfAStreamAreInAnOrder) {
-  const auto race = [&](bool early, bool waits, size_t stream) {
+TEST_F(Races, LaunchesOfAStreamAreOrdered) {
+  const auto race = [&](bool pdl, bool waits, size_t stream) {
     Simt machine(1);
     find_races(machine);
     machine.launch(0, {1}, {1}, [&] {
@@ -354,7 +358,7 @@ TEST_F(Races, LaunchesOfAStreamAreInAnOrder) {
           if (waits) Simt::await_launch_before();
           load_data();
         },
-        early);
+        pdl);
     return objection_of(machine);
   };
   EXPECT_EQ(race(false, false, 0), "");
@@ -363,26 +367,26 @@ TEST_F(Races, LaunchesOfAStreamAreInAnOrder) {
   EXPECT_NE(race(false, false, 1), "");
 }
 
-// What a launch has stored its successors may tell of.
-TEST_F(Races, WhatALaunchHasStoredIsWhereItGoes) {
+// Later launches may publish what a launch has stored.
+TEST_F(Races, StoresOfALaunchHaveReachedMemory) {
   const auto race = [&](const std::function<void()>& on_another_stream) {
     Simt machine(1);
     find_races(machine);
     machine.launch(0, {1}, {1}, [&] { store_data(); });
-    machine.launch(0, {1}, {1}, [&] { say(); });
+    machine.launch(0, {1}, {1}, [&] { relaxed_store(); });
     machine.launch(1, {1}, {1}, on_another_stream);
     return objection_of(machine);
   };
   EXPECT_EQ(race([&] { acquire(), load_data(); }), "");
-  EXPECT_EQ(race([&] { hear(), store_data(); }), "");
-  EXPECT_NE(race([&] { hear(), load_data(); }), "");
+  EXPECT_EQ(race([&] { relaxed_load(), store_data(); }), "");
+  EXPECT_NE(race([&] { relaxed_load(), load_data(); }), "");
 }
 
-TEST_F(Races, AtomicsRaceOnlyWithWhatIsNone) {
-  EXPECT_EQ(among({[&] { say(); }, [&] { say(); }, [&] { hear(); }}), "");
-  EXPECT_NE(among({[&] { say(); }, [&] { store(memory_.flag); }}), "");
-  EXPECT_NE(among({[&] { say(); }, [&] { load(memory_.flag); }}), "");
-  // The last one that counts comes after all others, if there are fences on both sides.
+TEST_F(Races, AtomicsRaceOnlyWithOtherAccesses) {
+  EXPECT_EQ(among({[&] { relaxed_store(); }, [&] { relaxed_store(); }, [&] { relaxed_load(); }}), "");
+  EXPECT_NE(among({[&] { relaxed_store(); }, [&] { store(memory_.flag); }}), "");
+  EXPECT_NE(among({[&] { relaxed_store(); }, [&] { load(memory_.flag); }}), "");
+  // The thread that counts last comes after all others, if there are fences on both sides.
   const auto count = [&](bool before, bool after) {
     return of_kernel({3}, {1}, [&, before, after] {
       store(reinterpret_cast<uint64_t*>(memory_.vectors)[blockIdx.x]);
@@ -397,7 +401,7 @@ TEST_F(Races, AtomicsRaceOnlyWithWhatIsNone) {
   EXPECT_NE(count(true, false), "");
 }
 
-TEST_F(Races, OnlyOfTheSameBytes) {
+TEST_F(Races, AreForTheSameBytesOnly) {
   auto* const bytes = reinterpret_cast<volatile char*>(memory_.vectors);
   EXPECT_EQ(among({[=] { bytes[2] = 1; }, [=] { bytes[3] = 1; }}), "");
   EXPECT_NE(among({[=] { bytes[3] = 1; }, [=] { bytes[3] = 2; }}), "");
@@ -407,7 +411,7 @@ TEST_F(Races, OnlyOfTheSameBytes) {
   EXPECT_EQ(among({[=] { bytes[5] = 1; }, load_part(6, 16)}), "");
   EXPECT_NE(among({[=] { bytes[5] = 1; }, load_part(5, 16)}), "");
   EXPECT_NE(among({[&] { memory_.vectors[0] = {1, 2, 3, 4}; }, [=] { bytes[15] = 1; }}), "");
-  // However many others there are.
+  // Also with many other accesses.
   for (int byte = 0; byte < 8; ++byte) {
     std::vector<std::function<void()>> ctas;
     for (int i = 0; i < 8; ++i) ctas.push_back([=] { bytes[i] = 1; });
@@ -420,16 +424,16 @@ TEST_F(Races, OnlyOfTheSameBytes) {
   EXPECT_NE(among({[&] { Simt::copy(memory_.vectors, &memory_, 16); }, [=] { bytes[15] = 1; }}), "");
 }
 
-TEST_F(Races, AreTold) {
+TEST_F(Races, AreReported) {
   const auto load_later = [&] {
     for (int turn = 0; turn < 100; ++turn) Simt::pause();
     load_data();
   };
-  const std::string said = among({[&] { store_data(); }, load_later});
+  const std::string report = among({[&] { store_data(); }, load_later});
   for (const char* const part :
        {"a race for the memory around byte 0: thread 0 of CTA 0 on stream 0 (at 0x",
         ") stores, thread 0 of CTA 1 on stream 0 (at 0x", ") loads, and nothing orders the two"}) {
-    EXPECT_NE(said.find(part), std::string::npos) << said;
+    EXPECT_NE(report.find(part), std::string::npos) << report;
   }
 }
 
