@@ -28,7 +28,6 @@ class FakeCuda {
   void free(const std::byte* memory);
   void set_free_memory(double part);
 
-<<<<<<< HEAD
   // What the GPU is, and what comes of asking for a kernel for it.
   struct Gpu {
     const char* name = "a GPU";
@@ -38,10 +37,7 @@ class FakeCuda {
   void set_gpu(const Gpu& gpu) { gpu_ = gpu; }
   const Gpu& gpu() const { return gpu_; }
 
-  // From now on as at the end of a process, when CUDA has gone before the threads that use it.
-=======
   // Behaves from now on as at the end of a process, when CUDA shuts down before the threads that use it.
->>>>>>> english1
   void go();
 
   // Gives the handle of a stream a new number, as if it belonged to another stream from now on.

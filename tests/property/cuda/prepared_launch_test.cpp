@@ -16,14 +16,8 @@ namespace {
 constexpr DataType kType = DataType::kFloat32;
 constexpr LaunchShape kSignals{Protocol::kSimple, 8, 256}, kLlShape{Protocol::kLl, 64, 512};
 
-<<<<<<< HEAD
-// Of rank 0 of two.
+// The launch of rank 0 of two.
 PreparedLaunch prepared(Collective collective, size_t count, const LaunchShape& shape, const char* algorithm) {
-=======
-// The kernel of rank 0 of two. Buffers begin so many bytes after an aligned address.
-const void* kernel_for(Collective collective, size_t count, const LaunchShape& shape, size_t input_at,
-                       size_t output_at) {
->>>>>>> english1
   const Call call{collective, kType, ReduceOp::kSum, 0, count};
   AlgorithmArguments arguments;
   arguments.collective = collective;
@@ -45,15 +39,9 @@ const void* kernel_for(Collective collective, size_t count, const LaunchShape& s
   return launch.launch(at(44, input_at), at(45, output_at)).kernel.function;
 }
 
-<<<<<<< HEAD
-TEST(PreparedLaunch, WithSignalsTakesVectorsWhereAllBeginAtThem) {
+TEST(PreparedLaunch, SimpleUsesVectorsIfAllPiecesAreAligned) {
   const void* const aligned = call_kernel(CallKernel::kSimpleAligned, kType);
   const void* const unaligned = call_kernel(CallKernel::kSimpleAny, kType);
-=======
-TEST(PreparedLaunch, SimpleUsesVectorsIfAllPiecesAreAligned) {
-  const void* const aligned = queue_kernel(Protocol::kSimple, kType);
-  const void* const unaligned = unaligned_kernel(kType);
->>>>>>> english1
   ASSERT_NE(aligned, unaligned);
   for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
     const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
