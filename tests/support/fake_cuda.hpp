@@ -28,7 +28,7 @@ class FakeCuda {
   void free(const std::byte* memory);
   void set_free_memory(double part);
 
-  // What the GPU is, and what comes of asking for a kernel for it.
+  // The GPU, and the result of asking for an image of a kernel for it.
   struct Gpu {
     const char* name = "a GPU";
     int major = 9, minor = 0;
