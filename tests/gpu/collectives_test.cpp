@@ -30,7 +30,7 @@ using test::launch;
 using test::Report;
 using test::World;
 
-// Where a call's buffers lie within the world's.
+// The offsets of a call's buffers in the world's buffers.
 struct Buffers {
   size_t offset = 0;  // bytes, of input and output
   bool in_place = false;
