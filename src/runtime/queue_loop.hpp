@@ -5,13 +5,8 @@
 // makes plans right: operations of a queue happen in order, and nothing after a wait happens before its signal came.
 #pragma once
 
+#include "base/host_device.hpp"
 #include "plan/plan.hpp"
-
-#if defined(__CUDACC__)
-#define PLAIT_HOST_DEVICE __host__ __device__
-#else
-#define PLAIT_HOST_DEVICE
-#endif
 
 namespace plait {
 
