@@ -10,8 +10,8 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "base/settings.hpp"
-#include "base/types.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/call.hpp"
 #include "runtime/peer_message.hpp"

@@ -178,7 +178,7 @@ void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, c
       BoundOperation it;
       it.kind = OpKind::kReduce;
       it.result_is_wide = is_wide(facts.result_is_partial);
-      it.divisor = facts.finishes && call_.op == ReduceOp::kAverage ? plan_.rank_count() : 0;
+      it.divisor = facts.finishes ? divisor_of(call_.op, plan_.rank_count()) : 0;
       it.destination_count = static_cast<int>(operation.destinations.size());
       it.source_count = static_cast<int>(operation.sources.size());
       it.first_place = slice.places.size();
