@@ -13,7 +13,7 @@
 namespace plait {
 namespace {
 
-constexpr double kSame = 1.01;       // bounds that differ by less than this factor count as equal
+constexpr double kSame = 1.01;     // bounds that differ by less than this factor count as equal
 constexpr size_t kMostLinks = 64;  // that are named one by one
 
 std::string padded(std::string text, size_t width) {
@@ -26,10 +26,7 @@ std::string count(size_t number, const char* what) { return join(number, " ", wh
 class Explanation {
  public:
   Explanation(const VerifiedPlan& plan, const Topology& topology, const Placement& placement, double message_bytes)
-      : plan_(plan),
-        topology_(topology),
-        message_bytes_(message_bytes),
-        load_(link_load(plan, topology, placement)) {}
+      : plan_(plan), topology_(topology), message_bytes_(message_bytes), load_(link_load(plan, topology, placement)) {}
 
   std::string text() const {
     std::string text = join(plan_.plan().algorithm, ": ", name(plan_.plan().collective), " over ",
