@@ -2,6 +2,7 @@
 from collections.abc import Callable, Sequence
 
 __version__: str
+__commit__: str
 
 def same_name(a: str, b: str) -> bool: ...
 def did_you_mean(wanted: str, names: Sequence[str]) -> str: ...

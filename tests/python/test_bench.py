@@ -152,6 +152,7 @@ def test_json(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     report = json.loads(file.read_text())
+    assert report["commit"] == _core.__commit__
     assert report["command"].startswith("plait bench all_gather -n 2")
     assert report["config"]["cycles"] == 3 and report["config"]["ranks"] == 2
     assert {device["rank"] for device in report["devices"]} == {0, 1}

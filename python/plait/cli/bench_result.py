@@ -186,6 +186,7 @@ class Run:
         graph_calls, loop_calls = bench_cuda.calls_of(options)
         return {
             "version": f"plait {__version__}",
+            "commit": _core.__commit__,  # "-dirty" behind it where files differed; empty where git could not tell
             "libraries": self.libraries,
             "start_time": self.start,
             "end_time": _now(),
