@@ -19,14 +19,16 @@ class CallCache {
     if (last_ != nullptr && last_->first == call) return last_->second;
     auto found = values_.find(call);
     if (found == values_.end()) {
-      if (values_.size() >= kMostCalls) {
-        last_ = nullptr;
-        values_.clear();
-      }
+      if (values_.size() >= kMostCalls) clear();
       found = values_.emplace(call, make()).first;
     }
     last_ = &*found;
     return last_->second;
+  }
+
+  void clear() {
+    last_ = nullptr;
+    values_.clear();
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "api/call_cache.hpp"
 #include "api/cores.hpp"
 #include "api/device_backend.hpp"
+#include "api/given_plan.hpp"
 #include "api/handshake.hpp"
 #include "api/live_machine.hpp"
 #include "api/meet_peers.hpp"
@@ -69,13 +70,14 @@ struct Communicator::Impl {
         tuner(host_machine(topology, size, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus) {}
 
   Choice choose(const Call& call) {
-    return tuner.choose({call.collective, message_bytes(call, size), call.root, call.type});
+    return tuner.choose({call.collective, message_bytes(call, size), call.root, call.type, call.plan});
   }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
   DeviceBackend& device_backend() const;
 
+  void give(std::shared_ptr<const VerifiedPlan> plan);
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
@@ -138,6 +140,15 @@ DeviceBackend& Communicator::Impl::device_backend() const {
   return *device;
 }
 
+void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
+  if (tuner.knows(plan->fingerprint())) return;
+  check_given(*plan, size, device ? gpu_plan_limits() : host_plan_limits(settings), device != nullptr);
+  if (device) device->give(plan);
+  if (!tuner.give(std::move(plan))) return;
+  bound.clear();
+  on_this_node.clear();
+}
+
 // Ranks that stand in for several nodes are on this one.
 const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
   if (!spans_nodes(plan.plan())) return plan;
@@ -157,6 +168,8 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   if (has_root(call.collective) && (call.root < 0 || call.root >= size)) {
     refuse("root ", call.root, " is not one of the ", size, " ranks");
   }
+  const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
+  if (given != nullptr) check_same_collective(*given, call.collective, call.root);
   const size_t element = size_of(call.type);
   const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
   if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
@@ -177,6 +190,9 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
                                                                                : one_out
                                                                                    ? "output = input + rank * count"
                                                                                    : "input = output");
+  }
+  if (in_place && given != nullptr && !given->in_place) {
+    refuse("plan ", given->algorithm, " is never in place; give another output");
   }
 }
 
@@ -336,6 +352,17 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
   impl.products.release();
 }
 
+void Communicator::give(std::shared_ptr<const VerifiedPlan> plan) { held(impl_).give(std::move(plan)); }
+
+bool Communicator::knows_plan(uint64_t fingerprint) const { return held(impl_).tuner.knows(fingerprint); }
+
+void Communicator::run(std::shared_ptr<const VerifiedPlan> plan, const void* input, void* output, size_t count,
+                       DataType type, ReduceOp op) {
+  const Call call = call_by(*plan, type, op, count);
+  give(std::move(plan));
+  run(call, input, output);
+}
+
 void Communicator::exchange(std::span<const PeerMessage> messages) {
   Impl& impl = held(impl_);
   check_messages(messages, impl.rank, impl.size);
@@ -424,7 +451,8 @@ std::string Communicator::launch_for(const Call& call) {
   const std::string kernels = to_text(choice.launch) + choice.ending_text();
   if (!choice.zero_copy) return kernels;
   const bool on_sms = choice.zero_copy->arguments.engine == Engine::kSm;
-  return (on_sms ? "from buffer to buffer, else " : "copy engines, else ") + kernels;
+  const std::string direct = on_sms ? "from buffer to buffer" : "copy engines";
+  return call.plan != 0 ? direct : direct + ", else " + kernels;
 }
 
 void Communicator::abort(const std::string& reason) {

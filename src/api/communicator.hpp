@@ -89,6 +89,16 @@ class Communicator {
   // output need memory, and where there is none the call throws kResources before anything happened on this rank.
   void run(const Call& call, const void* input, void* output, const Scalar* scalar = nullptr);
 
+  // Plans of the caller's own. give() has all calls that name this one by its fingerprint (Call::plan) run it, instead
+  // of what would be chosen; the last 256 are kept, at least. Ranks that name different plans get kMismatch. Throws
+  // kInvalidArgument where it is for another number of ranks, or not of a form that these ranks perform: those on GPUs
+  // perform less, and which calls go straight from buffer to buffer (Access::kZeroCopy) only shows when one is made.
+  void give(std::shared_ptr<const VerifiedPlan> plan);
+  bool knows_plan(uint64_t fingerprint) const;
+  // Runs one: collective and root are the plan's. `op`: reducing collectives only.
+  void run(std::shared_ptr<const VerifiedPlan> plan, const void* input, void* output, size_t count, DataType type,
+           ReduceOp op = ReduceOp::kSum);
+
   // Sends and receives together (see runtime/peer_message.hpp): returns when what is sent has been taken out of its
   // buffer and what is received is there. Only the ranks that are named take part. Those of one exchange do not wait
   // for each other, except for those of one kind with the same peer. Messages and collectives do not wait for each

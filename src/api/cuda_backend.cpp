@@ -114,8 +114,22 @@ class CudaDeviceBackend final : public DeviceBackend {
 
   const RankMachine& machine() const override { return tuner_->machine(); }
 
+  void give(std::shared_ptr<const VerifiedPlan> plan) override {
+    if (tuner_->give(std::move(plan))) ready_.clear();
+  }
+
+  // A launch may not carry what was given, with flags in its data or at all, and not on all ranks alike: so each looks
+  // at all of them, before anybody waits for anybody.
   Choice choose(const Call& call) override {
-    return tuner_->choose({call.collective, message_bytes(call, size_), call.root, call.type});
+    Query query{call.collective, message_bytes(call, size_), call.root, call.type, call.plan};
+    Choice choice = tuner_->choose(query);
+    if (call.plan == 0 || !why_not(call, choice)) return choice;
+    query.only_simple = true;
+    choice = tuner_->choose(query);
+    if (const auto why = why_not(call, choice)) {
+      fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call), ": ", *why);
+    }
+    return choice;
   }
 
   const VerifiedPlan& plan_for(const Call& call) override {
@@ -133,7 +147,7 @@ class CudaDeviceBackend final : public DeviceBackend {
  private:
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
-    std::shared_ptr<PreparedLaunch> prepared;
+    std::shared_ptr<PreparedLaunch> prepared;   // none: there is no other way than copies
     std::shared_ptr<PreparedLaunch> host_path;  // beside it, of the rest of the message; none: there is no rest
     std::optional<CopyProgram> copies;          // to be tried first
     std::chrono::nanoseconds timeout{};
@@ -152,7 +166,17 @@ class CudaDeviceBackend final : public DeviceBackend {
   // By kernels.
   void launch() {
     const auto& [ready, input, output, stream, scalar] = started_;
+    if (!ready->prepared) refuse_copies(ready->copies->call);
     cuda_.enqueue(*ready->prepared, ready->host_path.get(), input, output, stream, scalar);
+  }
+
+  // There is no other way where a given plan reads other ranks' buffers.
+  [[noreturn]] void refuse_copies(const Call& call) const {
+    fail(
+        ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
+        ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
+        "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of access ",
+        name(Access::kStaged), " needs none of it");
   }
 
   MessageRoute route_of(size_t bytes) const {
@@ -175,24 +199,29 @@ class CudaDeviceBackend final : public DeviceBackend {
     return machine.gpus->most_sms > 0 && machine.gpus->most_sms < machine.profile->few_sms;
   }
 
+  // Why some rank cannot perform a plan that was given; nothing where all can.
+  std::optional<std::string> why_not(const Call& call, const Choice& choice) const {
+    const VerifiedPlan& plan = tuner_->given(call.plan);
+    try {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (choice.zero_copy) {
+          make_copy_program(plan, call, rank);
+        } else {
+          const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(choice.launch, plan.plan()));
+          cuda_.check_launch(bound, call, choice.launch, rank);
+        }
+      }
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
   Ready make_ready(const Call& call) {
     const Choice choice = choose(call);
-    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
-    const size_t over_links = elements_over_links(call, choice.launch);
-    const BlockPart by_links{0, over_links};
-    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), by_links);
-    std::optional<BoundPlan> ending;
-    if (choice.ending) {
-      const VerifiedPlan& other = *tuner_->plan(*choice.ending);
-      ending = bind_alike(bound, other, call, rank_, CudaRank::limits(choice.launch, other.plan()), by_links);
-    }
     Ready ready;
-    ready.prepared = cuda_.prepare(bound, ending ? &*ending : nullptr, call, choice.launch);
-    if (over_links < call.count) {
-      const BoundPlan rest = bind(plan, call, rank_, CudaRank::host_limits(choice.launch, plan.plan()),
-                                  {over_links, call.count - over_links});
-      ready.host_path = cuda_.prepare_host(rest, call, choice.launch, *ready.prepared);
-    }
+    const size_t over_links = elements_over_links(call, choice.launch);
+    if (call.plan == 0 || !choice.zero_copy) prepare(call, choice, over_links, ready);
     if (choice.zero_copy) {
       ready.copies = make_copy_program(*tuner_->plan(*choice.zero_copy), call, rank_, over_links);
       ready.copies->only_even = !choice.insists_on_zero_copy;
@@ -200,6 +229,24 @@ class CudaDeviceBackend final : public DeviceBackend {
       ready.timeout = choice.insists_on_zero_copy ? kInsistence : timeout_of(message_bytes(call, size_));
     }
     return ready;
+  }
+
+  // Kernels.
+  void prepare(const Call& call, const Choice& choice, size_t over_links, Ready& ready) {
+    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
+    const BlockPart by_links{0, over_links};
+    const BoundPlan bound = bind(plan, call, rank_, CudaRank::limits(choice.launch, plan.plan()), by_links);
+    std::optional<BoundPlan> ending;
+    if (choice.ending) {
+      const VerifiedPlan& other = *tuner_->plan(*choice.ending);
+      ending = bind_alike(bound, other, call, rank_, CudaRank::limits(choice.launch, other.plan()), by_links);
+    }
+    ready.prepared = cuda_.prepare(bound, ending ? &*ending : nullptr, call, choice.launch);
+    if (over_links < call.count) {
+      const BoundPlan rest = bind(plan, call, rank_, CudaRank::host_limits(choice.launch, plan.plan()),
+                                  {over_links, call.count - over_links});
+      ready.host_path = cuda_.prepare_host(rest, call, choice.launch, *ready.prepared);
+    }
   }
 
   const int rank_;

@@ -36,6 +36,8 @@ class DeviceBackend {
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
   virtual const RankMachine& machine() const = 0;
+  // See Communicator::give().
+  virtual void give(std::shared_ptr<const VerifiedPlan> plan) = 0;
   virtual Choice choose(const Call& call) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.

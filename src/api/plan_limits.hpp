@@ -30,12 +30,16 @@ inline PlanLimits host_plan_limits(const Settings& settings) {
 // and that of the last one share it.
 inline PlanLimits gpu_plan_limits() {
   PlanLimits limits;
+  limits.least_queues = 1;
   limits.queues = 3;
   limits.operations = 80;
   limits.places = 160;
   limits.signals = 80;
   limits.host_memory = false;
   limits.messages = false;
+  limits.any_engine = false;
+  // Memory is used again when all are done with what they read there: of other stores nobody knows that they have come.
+  limits.unread_stores = false;
   return limits;
 }
 

@@ -336,6 +336,7 @@ void Execution::finish() {
     }
     memory_.check_end(rank, end);
   }
+  report_.unread_store = memory_.unread_store();
 }
 
 }  // namespace

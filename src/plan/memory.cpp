@@ -147,6 +147,9 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
            plan_.rank_count(), " ranks) into ", to_text(it.place),
            "; unfinished reductions belong into scratch or host");
   }
+  if (!overwritten_unread_ && !it.in_place && is_unread_store(cell, it.place.rank)) {
+    overwritten_unread_ = id_of(cell.writer);
+  }
   cell.readers.clear();
   cell.writer = access_by(actor);
   cell.written = true;
@@ -160,6 +163,16 @@ void Memory::check_end(int rank, const Clock& end) const {
   for (int position = 0; position < outputs_[rank].count(); ++position) {
     check_output(rank, outputs_[rank].chunk_at(position));
   }
+}
+
+std::optional<OperationId> Memory::unread_store() const {
+  if (overwritten_unread_) return overwritten_unread_;
+  for (int rank = 0; rank < plan_.rank_count(); ++rank) {
+    for (size_t cell = slots(rank); cell < shared(rank); ++cell) {
+      if (is_unread_store(cells_[cell], rank)) return id_of(cells_[cell].writer);
+    }
+  }
+  return std::nullopt;
 }
 
 void Memory::check_buffer(int rank, size_t first_cell, const ChunkWindow& window, const char* buffer, bool in_place,

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "plan/clock.hpp"
@@ -39,6 +40,8 @@ class Memory {
   void write(const Actor& actor, const Place& place, int offset, ValueTable::Id value);
   // The end of `rank`: all accesses to the caller's buffers are over at `end`, and the output is the demanded one.
   void check_end(int rank, const Clock& end) const;
+  // At the end: an operation that has stored in another rank's slots what nobody reads, if there is one.
+  std::optional<OperationId> unread_store() const;
 
  private:
   struct AccessRecord {
@@ -81,6 +84,10 @@ class Memory {
     return clock.knows(access.component, access.time);
   }
   AccessRecord access_by(const Actor& actor) const;
+  // By another rank than that whose memory it is.
+  bool is_unread_store(const Cell& cell, int rank) const {
+    return cell.writer.operation >= 0 && cell.readers.empty() && id_of(cell.writer).rank != rank;
+  }
   OperationId id_of(const AccessRecord& access) const;
   const Cell& output_cell(int rank, int chunk) const;
 
@@ -95,6 +102,7 @@ class Memory {
   std::vector<ChunkWindow> inputs_, outputs_;  // what the caller's buffers of each rank hold
   std::vector<size_t> first_cell_;             // of each rank: input, output, scratch, host, and in place the shared
   std::vector<Cell> cells_;
+  std::optional<OperationId> overwritten_unread_;  // the first such store that another one came after
 };
 
 }  // namespace plait

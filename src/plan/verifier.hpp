@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -51,6 +52,9 @@ struct PlanReport {
   std::vector<int64_t> chunks_read;  // of each rank's engines, in chunks
   std::vector<int64_t> chunks_written;
   std::vector<std::vector<std::vector<ReduceFacts>>> facts;  // [rank][queue][operation]
+  // An operation that stores in another rank's memory what nobody reads: right, but in vain, and nobody learns when it
+  // has come.
+  std::optional<OperationId> unread_store;
 };
 
 // A plan that passed. Only verify() makes one, so whatever takes a VerifiedPlan cannot be given a wrong plan.
@@ -58,13 +62,16 @@ class VerifiedPlan {
  public:
   const Plan& plan() const { return plan_; }
   const PlanReport& report() const { return report_; }
+  // As fingerprint() gives it: what calls name the plan by.
+  uint64_t fingerprint() const { return fingerprint_; }
 
  private:
   friend VerifiedPlan verify(Plan plan);
-  VerifiedPlan(Plan plan, PlanReport report) : plan_(std::move(plan)), report_(std::move(report)) {}
+  VerifiedPlan(Plan plan, PlanReport report);
 
   Plan plan_;
   PlanReport report_;
+  uint64_t fingerprint_;
 };
 
 // Throws Error(kInvalidPlan) that names rank, queue, operation and chunk of the first fault; PlanTooLarge, which is

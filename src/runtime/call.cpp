@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/fingerprint.hpp"
 
 namespace plait {
 namespace {
@@ -30,13 +31,25 @@ std::optional<uint32_t> pack_axis_order(std::span<const size_t> axes) {
   return order;
 }
 
+Call call_by(const VerifiedPlan& verified, DataType type, ReduceOp op, size_t count) {
+  const Plan& plan = verified.plan();
+  Call call;
+  if (plan.collective != Collective::kBarrier) {
+    call = {plan.collective, type, reduces(plan.collective) ? op : ReduceOp::kSum, 0, count};
+  }
+  if (has_root(plan.collective)) call.root = plan.root;
+  call.plan = verified.fingerprint();
+  return call;
+}
+
 std::string to_text(const Call& call) {
-  if (call.collective == Collective::kBarrier) return "barrier";
   if (call.is_split) return "division of the communicator";
-  std::string text = join(name(call.collective), " of ", call.count, " ", name(call.type));
+  std::string text = name(call.collective);
+  if (call.collective != Collective::kBarrier) text += join(" of ", call.count, " ", name(call.type));
   if (reduces(call.collective)) text += join(" (", name(call.op), ")");
   if (has_root(call.collective)) text += join(", root ", call.root);
   if (call.order != 0) text += ", with axes in memory in the order " + axes_text(call.order);
+  if (call.plan != 0) text += ", by plan " + fingerprint_text(call.plan);
   return text;
 }
 
@@ -55,7 +68,7 @@ uint32_t signature(const Call& call) {
                          static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24 |
                          static_cast<uint64_t>(call.is_split) << 63;
   uint64_t x = (facts * 0x9e3779b97f4a7c15ULL) ^ (call.count + 0x632be59bd9b4e019ULL);
-  x += call.order * 0xd6e8feb86659fd93ULL;
+  x += call.order * 0xd6e8feb86659fd93ULL + call.plan * 0xa0761d6478bd642fULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   const uint32_t reduced = static_cast<uint32_t>(x ^ (x >> 32));

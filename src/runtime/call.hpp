@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/types.hpp"
-#include "plan/plan.hpp"
+#include "plan/verifier.hpp"
 
 namespace plait {
 
@@ -21,6 +21,7 @@ struct Call {
                           // the whole message
   bool is_split = false;  // the library's own, in which ranks agree on how to divide their communicator
   uint32_t order = 0;     // of the axes of all buffers in memory (pack_axis_order()), for callers who know axes
+  uint64_t plan = 0;      // the fingerprint of the plan that it runs, where the caller gave one; 0: it is chosen
 
   friend bool operator==(const Call&, const Call&) = default;
 };
@@ -28,6 +29,9 @@ struct Call {
 // The axes of an array, as they follow each other in memory from the outermost to the innermost, in a number: 0 where
 // they are 0, 1, 2, … as in C. None for more than eight axes in another order.
 std::optional<uint32_t> pack_axis_order(std::span<const size_t> axes);
+
+// A call of this plan: its collective and root, and of a barrier nothing else. `op`: reducing collectives only.
+Call call_by(const VerifiedPlan& plan, DataType type, ReduceOp op, size_t count);
 
 // "all_reduce of 1000 float32 (sum)", for messages.
 std::string to_text(const Call& call);

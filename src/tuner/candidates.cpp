@@ -15,16 +15,28 @@ namespace {
 // A plan of more operations is tried only where there is none of fewer: larger ones take seconds to prove.
 constexpr int kFewOperations = 300'000;
 
-bool rank_fits(const RankPlan& rank, const PlanLimits& limits) {
-  size_t operations = 0, places = 0;
+std::optional<std::string> excess_of(const RankPlan& rank, const PlanLimits& limits) {
+  int64_t operations = 0, places = 0;
   for (const Queue& queue : rank.queues) {
-    operations += queue.operations.size();
-    for (const Operation& it : queue.operations) places += it.destinations.size() + it.sources.size();
+    operations += std::ssize(queue.operations);
+    for (const Operation& it : queue.operations) places += std::ssize(it.destinations) + std::ssize(it.sources);
+    if (!limits.any_engine && queue.engine != Engine::kSm) return join("has a queue of engine ", name(queue.engine));
   }
-  return rank.queues.size() <= static_cast<size_t>(limits.queues) &&
-         operations <= static_cast<size_t>(limits.operations) && places <= static_cast<size_t>(limits.places) &&
-         rank.signals <= limits.signals && rank.scratch_slots + rank.host_slots <= limits.slots &&
-         (limits.host_memory || rank.host_slots == 0) && (limits.messages || rank.messages == 0);
+  struct Row {
+    int64_t count;
+    int most;
+    const char* what;
+  };
+  for (const Row& row :
+       {Row{std::ssize(rank.queues), limits.queues, "queues"}, Row{operations, limits.operations, "operations"},
+        Row{places, limits.places, "places"}, Row{rank.signals, limits.signals, "signals"},
+        Row{int64_t{rank.scratch_slots} + rank.host_slots, limits.slots, "slots"},
+        Row{rank.host_slots, limits.host_memory ? limits.slots : 0, "slots in host memory"},
+        Row{rank.messages, limits.messages ? rank.messages : 0, "messages from other nodes"}}) {
+    if (row.count > row.most) return join("has ", row.count, " ", row.what, ", more than ", row.most);
+  }
+  if (std::ssize(rank.queues) < limits.least_queues) return join("has fewer queues than ", limits.least_queues);
+  return std::nullopt;
 }
 
 class Finder {
@@ -59,7 +71,9 @@ class Finder {
       if (error.code() != ErrorCode::kInvalidArgument) throw;
       return refuse(error.what());
     }
-    if (!limits_.allow(*plan)) return refuse(join(choice.text(), " needs more than this runtime has"));
+    if (const auto excess = limits_.excess(*plan)) {
+      return refuse(join(choice.text(), " needs more than this runtime has: ", *excess));
+    }
     choice.arguments.most_operations = PlanBuilder::kMaxOperations;
     const LinkLoad load = link_load(*plan, machine_.topology, machine_.placement);
     for (const Protocol protocol : protocols_of(*plan)) {
@@ -98,12 +112,18 @@ CostCurve cost_of(const VerifiedPlan& plan, const LinkLoad& load, Routes& routes
   return cost_curve(plan, load, routes, costs, FlagPlace::kBehindData);
 }
 
-bool PlanLimits::allow(const VerifiedPlan& plan) const {
-  const auto fits = [this](const Plan& it) {
-    return std::all_of(it.ranks.begin(), it.ranks.end(),
-                       [this](const RankPlan& rank) { return rank_fits(rank, *this); });
+std::optional<std::string> PlanLimits::excess(const VerifiedPlan& plan) const {
+  if (const auto& unread = plan.report().unread_store; unread && !unread_stores) {
+    return join(to_text(*unread), ", `", to_text(operation_at(plan.plan(), *unread)),
+                "`, stores at another rank what nobody reads");
+  }
+  const auto find = [this](const Plan& performed) -> std::optional<std::string> {
+    for (int rank = 0; rank < performed.rank_count(); ++rank) {
+      if (const auto found = excess_of(performed.ranks[rank], *this)) return join("rank ", rank, " ", *found);
+    }
+    return std::nullopt;
   };
-  return fits(messages && spans_nodes(plan.plan()) ? on_one_node(plan.plan()) : plan.plan());
+  return find(messages && spans_nodes(plan.plan()) ? on_one_node(plan.plan()) : plan.plan());
 }
 
 const Candidate& Candidates::cheapest(double bytes) const {

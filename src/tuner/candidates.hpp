@@ -1,6 +1,7 @@
 // What could be run, and what it should take: every algorithm's plans that a runtime can perform.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,17 @@ namespace plait {
 
 // What a runtime can perform, of every rank.
 struct PlanLimits {
-  int queues = 1 << 20;
+  int least_queues = 0, queues = 1 << 20;
   int operations = 1 << 30, places = 1 << 30;
   int signals = 512;
-  int slots = 1 << 20;      // of scratch and host memory
-  bool host_memory = true;  // slots there, and queues of the CPU beside those of the GPU
-  bool messages = true;     // between nodes
+  int slots = 1 << 20;        // of scratch and host memory
+  bool host_memory = true;    // slots there
+  bool messages = true;       // between nodes
+  bool any_engine = true;     // else every queue is an SM's
+  bool unread_stores = true;  // see PlanReport
 
-  bool allow(const VerifiedPlan& plan) const;
+  // What the plan has that is not performed, in words: "rank 2 has 5 queues, more than 3"; none where all of it is.
+  std::optional<std::string> excess(const VerifiedPlan& plan) const;
 };
 
 // What a plan should take, with a protocol of GPUs; with signals also what it takes on CPUs.

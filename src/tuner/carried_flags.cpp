@@ -15,7 +15,7 @@ bool every_rank_has_one_queue(const Plan& plan) {
 bool can_carry_flags(const VerifiedPlan& verified, DataType type) {
   const Plan& plan = verified.plan();
   if (!every_rank_has_one_queue(plan)) return false;
-  std::set<std::pair<int, int>> written;  // (rank, slot)
+  std::set<std::pair<int, int>> written, results;  // (rank, slot), (rank, chunk)
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     if (plan.ranks[rank].host_slots > 0) return false;
     const std::vector<Operation>& operations = plan.ranks[rank].queues[0].operations;
@@ -25,6 +25,9 @@ bool can_carry_flags(const VerifiedPlan& verified, DataType type) {
       if (facts.result_is_partial && accumulates_in_float32(type)) return false;
       for (const Place& place : operations[i].destinations) {
         if (place.rank != rank && place.buffer != Buffer::kScratch) return false;
+        for (int c = 0; place.buffer == Buffer::kOutput && c < operations[i].chunks; ++c) {
+          if (!results.emplace(rank, operations[i].chunk + c).second) return false;
+        }
         for (int c = 0; place.buffer == Buffer::kScratch && c < operations[i].chunks; ++c) {
           if (!written.emplace(place.rank, place.slot + c).second) return false;
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,13 +20,16 @@ struct Query {
   size_t bytes = 0;  // of the whole message
   int root = 0;
   DataType type = DataType::kFloat32;
+  uint64_t plan = 0;         // the fingerprint of a plan that was given, which then is the choice; 0: none was
+  bool only_simple = false;  // no other protocol will do
 };
 
-// An algorithm and its arguments; equal choices are equal plans.
+// An algorithm and its arguments, or a plan that was given; equal choices are equal plans.
 struct PlanChoice {
-  std::string algorithm;
-  AlgorithmArguments arguments;
-  std::string reason;  // one sentence
+  std::string algorithm;         // of a plan that was given, its name
+  AlgorithmArguments arguments;  // of one that was given, what it says itself
+  std::string reason;            // one sentence
+  uint64_t given = 0;            // the fingerprint of the plan; 0: the algorithm makes it
 
   std::string text() const;  // "flat(store, parts=2)"
 };

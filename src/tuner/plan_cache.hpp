@@ -1,13 +1,15 @@
-// Plans, each made and proved once.
+// Plans: each that was chosen made and proved once, and those that were given.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "base/error.hpp"
+#include "plan/fingerprint.hpp"
 #include "plan/verifier.hpp"
 #include "tuner/choice.hpp"
 
@@ -15,14 +17,35 @@ namespace plait {
 
 class PlanCache {
  public:
-  // The plan of a choice whose ranks, nodes and groups are those of all choices here.
+  // Given plans at a time: who tries thousands of them has to forget some.
+  static constexpr size_t kMostGiven = 256;
+
+  // The plan of a choice whose ranks, nodes and groups are those of all choices here, or one that was given.
   std::shared_ptr<const VerifiedPlan> get(const PlanChoice& choice) {
+    if (choice.given != 0) return given(choice.given);
     auto& plan = plans_[{choice.text(), {choice.arguments.collective, choice.arguments.root, choice.arguments.engine}}];
     if (!plan) {
       const Algorithm& algorithm = find_algorithm(choice.algorithm, choice.arguments.collective);
       plan = std::make_shared<const VerifiedPlan>(verify(algorithm.make(choice.arguments)));
     }
     return plan;
+  }
+
+  // From now on given() has it. True: to make room, those that were given before have been forgotten.
+  bool give(std::shared_ptr<const VerifiedPlan> plan) {
+    const bool is_full = given_.size() == kMostGiven;
+    if (is_full) given_.clear();
+    const uint64_t fingerprint = plan->fingerprint();
+    given_[fingerprint] = std::move(plan);
+    return is_full;
+  }
+  bool knows(uint64_t fingerprint) const { return given_.contains(fingerprint); }
+  // Throws kInvalidArgument where it has no such plan.
+  const std::shared_ptr<const VerifiedPlan>& given(uint64_t fingerprint) const {
+    const auto found = given_.find(fingerprint);
+    if (found != given_.end()) return found->second;
+    fail(ErrorCode::kInvalidArgument, "no plan ", fingerprint_text(fingerprint),
+         " is known here: give it to the communicator before a call names it; the last ", kMostGiven, " are kept");
   }
 
  private:
@@ -33,6 +56,7 @@ class PlanCache {
     auto operator<=>(const Call&) const = default;
   };
   std::map<std::pair<std::string, Call>, std::shared_ptr<const VerifiedPlan>> plans_;
+  std::map<uint64_t, std::shared_ptr<const VerifiedPlan>> given_;  // by fingerprint
 };
 
 }  // namespace plait

@@ -11,6 +11,7 @@
 namespace plait {
 
 std::string PlanChoice::text() const {
+  if (given != 0) return algorithm;
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
 
@@ -47,6 +48,16 @@ PlanChoice Tuner::made_of(const AlgorithmSpec& spec, const Query& query, const s
   return {spec.name, resolve(spec, arguments), reason};
 }
 
+PlanChoice Tuner::made_of(const VerifiedPlan& given) const {
+  const Plan& plan = given.plan();
+  AlgorithmArguments arguments = machine_.arguments(plan.collective, plan.root);
+  arguments.access = plan.access;
+  for (const Queue& queue : plan.ranks.front().queues) {
+    if (queue.engine == Engine::kCopy) arguments.engine = Engine::kCopy;
+  }
+  return {plan.algorithm, std::move(arguments), "given by the caller", given.fingerprint()};
+}
+
 const Candidates& Tuner::candidates(Collective collective, int root) {
   const std::pair key{collective, has_root(collective) ? root : 0};
   auto found = candidates_.find(key);
@@ -58,6 +69,10 @@ const Candidates& Tuner::candidates(Collective collective, int root) {
 
 std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOverrides::Entry* forced) const {
   const GpuFacts& gpus = *machine_.gpus;
+  if (query.plan != 0) {
+    const VerifiedPlan& plan = given(query.plan);
+    return gpus.maps_buffers && plan.plan().access == Access::kZeroCopy ? std::optional(made_of(plan)) : std::nullopt;
+  }
   if (forced != nullptr) {
     if (!forced->spec.zero_copy || !gpus.maps_buffers) return std::nullopt;
     PlanChoice choice = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
@@ -71,11 +86,15 @@ std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOv
 }
 
 Choice Tuner::choose(const Query& query) {
-  const AlgorithmOverrides::Entry* const forced = overrides_.find(query.collective, query.bytes);
+  const AlgorithmOverrides::Entry* const forced =
+      query.plan != 0 ? nullptr : overrides_.find(query.collective, query.bytes);
   Choice choice;
   std::optional<Protocol> protocol;
+  if (query.only_simple) protocol = Protocol::kSimple;
   int threads = 0;
-  if (forced != nullptr && !forced->spec.zero_copy) {
+  if (query.plan != 0) {
+    choice.plan = made_of(given(query.plan));
+  } else if (forced != nullptr && !forced->spec.zero_copy) {
     choice.plan = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
   } else if (const MeasuredRule* rule = first_match(machine_.profile->algorithms, subject_of(machine_, query))) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
@@ -96,15 +115,15 @@ Choice Tuner::choose(const Query& query) {
 void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
                            const LaunchWish& wish) {
   choice.zero_copy = zero_copy(query, forced);
-  choice.insists_on_zero_copy = forced != nullptr && forced->spec.zero_copy;
-  const bool is_free = forced == nullptr || forced->spec.zero_copy;
+  choice.insists_on_zero_copy = choice.zero_copy && (forced != nullptr || query.plan != 0);
+  const bool is_free = query.plan == 0 && (forced == nullptr || forced->spec.zero_copy);
   // Flags inside the data need one queue, so whoever insists on them gets it.
   if (is_free && launch_ && launch_->protocol != Protocol::kSimple) choice.plan.arguments.parts = 1;
   const VerifiedPlan& plan = *this->plan(choice.plan);
   const GpuLaunch launches(machine_, query);
   if (launch_) {
     choice.launch = *launch_;
-    if (!machine_.gpus->host_path) choice.launch.host = {};
+    if (!machine_.gpus->host_path || query.plan != 0) choice.launch.host = {};
     if (choice.launch.host.channels > 0) choice.launch.host.bytes_per_second = launches.host_pace();
   } else {
     choice.launch = launches.shape(plan, wish);
@@ -118,7 +137,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   // Signals where the plan or the machine is not for the protocol: users insist on algorithms and launches that know
   // nothing of each other, and a barrier has no data.
   const bool tears = choice.launch.protocol == Protocol::kLl128 && !machine_.gpus->lines;
-  if (tears || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
+  if (tears || query.only_simple || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
 }
 
 MessageChoice Tuner::choose_message(size_t bytes) const {

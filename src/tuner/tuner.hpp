@@ -1,7 +1,8 @@
 // The one choice: for communicators, and for `plait plan`.
 //
-// In this order: what the user insists on, what a measured table of the machine's profile says, what the model finds
-// cheapest of all candidates. A pure function of what is equal on all ranks, so that all choose alike.
+// In this order: the plan that the call names, what the user insists on, what a measured table of the machine's profile
+// says, what the model finds cheapest of all candidates. A pure function of what is equal on all ranks, so that all
+// choose alike.
 #pragma once
 
 #include <map>
@@ -39,6 +40,11 @@ class Tuner {
   // How a message of so many bytes goes from one rank to another, between GPUs; both ends choose alike.
   MessageChoice choose_message(size_t bytes) const;
   std::shared_ptr<const VerifiedPlan> plan(const PlanChoice& choice) { return plans_.get(choice); }
+  // Plans that queries name by their fingerprints. True: to make room, those that were given before have been
+  // forgotten, and whoever uses one must not go on.
+  bool give(std::shared_ptr<const VerifiedPlan> plan) { return plans_.give(std::move(plan)); }
+  bool knows(uint64_t fingerprint) const { return plans_.knows(fingerprint); }
+  const VerifiedPlan& given(uint64_t fingerprint) const { return *plans_.given(fingerprint); }
   // All choices for messages from 1 byte to `most`, of one collective, root and type; a barrier has one, of 0 bytes.
   std::vector<ChoiceRange> ranges(Query query, size_t most);
 
@@ -46,6 +52,7 @@ class Tuner {
   void check_overrides(bool is_for_gpus);
   const Candidates& candidates(Collective collective, int root);
   PlanChoice made_of(const AlgorithmSpec& spec, const Query& query, const std::string& reason) const;
+  PlanChoice made_of(const VerifiedPlan& given) const;
   std::optional<PlanChoice> zero_copy(const Query& query, const AlgorithmOverrides::Entry* forced) const;
   void launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
                       const LaunchWish& wish);

@@ -214,6 +214,7 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   EXPECT_EQ(plan.access, arguments.access);
   EXPECT_EQ(plan.in_place, documented_in_place(test::form_of(algorithm, arguments), arguments));
   const VerifiedPlan verified = verify(plan);
+  EXPECT_FALSE(verified.report().unread_store) << to_text(verified.report().unread_store.value_or(OperationId()));
   const test::Steps steps = documented_steps(test::form_of(algorithm, arguments), arguments, plan);
   if (steps.exact) {
     EXPECT_EQ(verified.report().steps, steps.count);

@@ -52,6 +52,7 @@ uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
   record.order.store(call.order, std::memory_order_release);
+  record.plan.store(call.plan, std::memory_order_release);
   record.calls.store(calls, std::memory_order_release);
   record.number.store(number, std::memory_order_release);
   if (number % kCheckpointCalls == 0) log.checkpoints[checkpoint_at(number)].store(calls, std::memory_order_release);
@@ -70,6 +71,7 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
   call.order = record.order.load(std::memory_order_acquire);
+  call.plan = record.plan.load(std::memory_order_acquire);
   return record.number.load(std::memory_order_acquire) == number;
 }
 

@@ -35,6 +35,7 @@ struct alignas(64) CallRecord {
   std::atomic<uint32_t> kind{0};  // collective, type, operation and whether it is a division, a byte each
   std::atomic<int32_t> root{0};
   std::atomic<uint32_t> order{0};
+  std::atomic<uint64_t> plan{0};
   std::atomic<uint64_t> calls{0};  // a fingerprint of this call and of all before it
 };
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -126,6 +127,33 @@ TEST(VerifierReport, FactsForLowering) {
   EXPECT_EQ(facts[6], (ReduceFacts{{1, 0}, true, false}));
   EXPECT_EQ(facts[9], (ReduceFacts{{1, 0}, false, true}));  // the last contribution
   EXPECT_EQ(facts[12], (ReduceFacts{{0}, false, false}));   // what is finished is only passed on
+}
+
+// A broadcast of one chunk from rank 0 to rank 1 by way of a slot of rank 1.
+struct BroadcastBySlot {
+  PlanBuilder b{{"by slot", Collective::kBroadcast, 2}};
+  QueueId from = b.add_queue(0, Engine::kCpu), to = b.add_queue(1, Engine::kCpu);
+  Place slot = b.take_scratch(1), other = b.take_scratch(1), of_root = b.take_scratch(0);
+
+  // `more`: where the root stores besides, `times` it stores there.
+  std::optional<OperationId> unread(const std::vector<Place>& more = {}, int times = 1) {
+    for (int time = 0; time < times; ++time) {
+      std::vector<Place> all = {output_of(0), slot};
+      all.insert(all.end(), more.begin(), more.end());
+      b.reduce(from, all, {input_of(0)}, 0);
+    }
+    b.wait(b.signal(from, to));
+    b.copy(to, output_of(1), slot, 0);
+    return verify(b.finish()).report().unread_store;
+  }
+};
+
+TEST(VerifierReport, StoresAtOtherRanksThatNobodyReads) {
+  BroadcastBySlot read, own, left, overwritten;
+  EXPECT_EQ(read.unread(), std::nullopt);
+  EXPECT_EQ(own.unread({own.of_root}), std::nullopt);
+  EXPECT_EQ(left.unread({left.other}), (OperationId{0, 0, 0}));
+  EXPECT_EQ(overwritten.unread({}, 2), (OperationId{0, 0, 0}));
 }
 
 // --- every output chunk ends with exactly the contributions, each once, in one order ---

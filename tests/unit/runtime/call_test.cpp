@@ -21,6 +21,9 @@ TEST(Call, InWords) {
   EXPECT_EQ(to_text({Collective::kAllGather, DataType::kUint8, ReduceOp::kSum, 0, 0}), "all_gather of 0 uint8");
   EXPECT_EQ(to_text({Collective::kBroadcast, DataType::kInt64, ReduceOp::kSum, 1, 5}), "broadcast of 5 int64, root 1");
   EXPECT_EQ(to_text(Call{}), "barrier");
+  Call given;
+  given.plan = 0xc5a1f3902b7e64;
+  EXPECT_EQ(to_text(given), "barrier, by plan 00c5a1f3902b7e64");
 }
 
 TEST(Call, OrdersOfAxes) {
@@ -69,7 +72,10 @@ TEST(Call, EveryFieldCountsForTheSignature) {
   call = kCall;
   call.order = 1;
   signatures.insert(signature(call));
-  EXPECT_EQ(signatures.size(), 8u);
+  call = kCall;
+  call.plan = 1;
+  signatures.insert(signature(call));
+  EXPECT_EQ(signatures.size(), 9u);
   EXPECT_EQ(signature(kCall), signature(Call(kCall)));
 }
 

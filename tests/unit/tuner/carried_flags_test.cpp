@@ -63,6 +63,14 @@ TEST(CarriedFlags, OfPlacesThatAreWrittenOnceInScratch) {
   EXPECT_FALSE(can_carry_flags(broadcast_through(2, true), DataType::kFloat32));
 }
 
+// Kernels of short calls store all that they have at once.
+TEST(CarriedFlags, OfResultsThatAreWrittenOnce) {
+  Plan twice = broadcast_through(2).plan();
+  auto& operations = twice.ranks[1].queues[0].operations;
+  operations.push_back(Operation(operations[1]));
+  EXPECT_FALSE(can_carry_flags(verify(twice), DataType::kFloat32));
+}
+
 TEST(CarriedFlags, ProtocolsThatDoNotFitBecomeSignals) {
   test::GpuQuery query;
   query.ranks = 4;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <set>
+#include <vector>
 
 namespace plait {
 namespace {
@@ -52,6 +54,41 @@ TEST(PlanCache, KeepsApartWhatDiffers) {
     EXPECT_TRUE(made.insert(plans.get(choice).get()).second) << choice.algorithm;
   }
   EXPECT_EQ(plans.get(choice_of())->plan().ranks[1].queues[0].engine, Engine::kCopy);
+}
+
+std::shared_ptr<const VerifiedPlan> made_for(int ranks) {
+  AlgorithmArguments arguments;
+  arguments.collective = Collective::kBarrier;
+  arguments.ranks = ranks;
+  return std::make_shared<const VerifiedPlan>(verify(make_plan("flat", arguments)));
+}
+
+TEST(PlanCache, FindsWhatWasGiven) {
+  PlanCache plans;
+  const auto plan = made_for(2);
+  PlanChoice choice = choice_of();
+  choice.given = plan->fingerprint();
+  EXPECT_FALSE(plans.knows(choice.given));
+  EXPECT_THROW(plans.get(choice), Error);
+  EXPECT_FALSE(plans.give(plan));
+  EXPECT_TRUE(plans.knows(choice.given));
+  EXPECT_EQ(plans.get(choice), plan);
+  EXPECT_NE(plans.get(choice_of()), plan);
+}
+
+// Also of one alone who tries many.
+TEST(PlanCache, ForgetsAllThatWasGivenWhereThereIsNoRoom) {
+  PlanCache plans;
+  const auto made = plans.get(choice_of());
+  std::vector<std::shared_ptr<const VerifiedPlan>> given;
+  Plan plan = made_for(2)->plan();
+  for (size_t i = 0; i <= PlanCache::kMostGiven; ++i) {
+    plan.algorithm = join("plan ", i);
+    given.push_back(std::make_shared<const VerifiedPlan>(verify(plan)));
+    EXPECT_EQ(plans.give(given.back()), i == PlanCache::kMostGiven);
+  }
+  for (const auto& it : given) EXPECT_EQ(plans.knows(it->fingerprint()), it == given.back());
+  EXPECT_EQ(plans.get(choice_of()), made);
 }
 
 }  // namespace

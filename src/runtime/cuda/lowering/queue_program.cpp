@@ -47,7 +47,7 @@ class Writer {
         operations_(program.operations),
         places_(program.places),
         words_(program.words) {
-    if (protocol != Protocol::kSimple) find_writers();
+    if (protocol != Protocol::kSimple) writers_ = writers_of(rank);
   }
 
   // `is_like_full`: slots of scratch lie where those of full slices do.
@@ -198,9 +198,13 @@ class Writer {
   // Slots hold one chunk each, and what a chunk takes with its flags.
   DevicePlace with_flags(const BoundSlice& slice, const BoundPlace& place, bool is_source) const {
     const size_t chunk_bytes = slice.layout.chunk_elements * element_bytes_;
-    const size_t slot = place.offset / chunk_bytes;
+    const size_t slot = slot_of(slice, place);
     const auto writer = static_cast<uint64_t>(is_source ? writers_.at(slot) : 0);
     return {place.base, writer, slot * stored_bytes(protocol_, chunk_bytes)};
+  }
+
+  size_t slot_of(const BoundSlice& slice, const BoundPlace& place) const {
+    return place.offset / (slice.layout.chunk_elements * element_bytes_);
   }
 
   QueueSet everyone() const {
@@ -250,9 +254,19 @@ class Writer {
     }
   }
 
-  // Whether every rank reads from every other, for messages of any length.
+  // Whether every rank reads what every other has stored, in one step and for messages of any length.
   bool hear_each_other() const {
-    return plan_.plan().chunks_per_block == 1 && plan_.report().synchronizes && plan_.report().steps <= 1;
+    if (plan_.plan().chunks_per_block != 1 || !plan_.report().synchronizes || plan_.report().steps > 1) return false;
+    for (int rank = 0; rank < plan_.plan().rank_count(); ++rank) {
+      std::set<int> heard = {rank};
+      const std::vector<int> writers = writers_of(rank);
+      for (const Operation& operation : plan_.plan().ranks[rank].queues[0].operations) {
+        for_each_slot(operation, operation.sources,
+                      [&](const Slot& slot) { heard.insert(writers.at(static_cast<size_t>(std::get<2>(slot)))); });
+      }
+      if (std::ssize(heard) < plan_.plan().rank_count()) return false;
+    }
+    return true;
   }
 
   // Whether this slice brings something that each peer itself has stored: chunks may be empty where messages are short.
@@ -260,27 +274,27 @@ class Writer {
     std::set<int> heard;
     for (const BoundOperation& bound : slice.queues[0]) {
       if (bound.kind != OpKind::kReduce) continue;
-      const Operation& operation = plan_.plan().ranks[rank_].queues[0].operations[bound.operation];
-      for (const Place& place : operation.sources) {
-        if (place.buffer == Buffer::kScratch) heard.insert(writers_.at(static_cast<size_t>(place.slot)));
+      for (int i = bound.destination_count; i < bound.destination_count + bound.source_count; ++i) {
+        const BoundPlace& place = slice.places[bound.first_place + i];
+        if (place.base >= kFirstScratchBase) heard.insert(writers_.at(slot_of(slice, place)));
       }
     }
     heard.erase(rank_);  // what it has stored at itself
     return static_cast<int>(heard.size()) == plan_.plan().rank_count() - 1;
   }
 
-  // Of this rank's slots, each of which one rank writes, as a whole (can_carry_flags).
-  void find_writers() {
-    for (int rank = 0; rank < plan_.plan().rank_count(); ++rank) {
-      for (const Operation& operation : plan_.plan().ranks[rank].queues[0].operations) {
+  // Of a rank's slots, each of which one rank writes, as a whole (can_carry_flags).
+  std::vector<int> writers_of(int rank) const {
+    std::vector<int> writers(static_cast<size_t>(plan_.plan().ranks[rank].scratch_slots));
+    for (int writer = 0; writer < plan_.plan().rank_count(); ++writer) {
+      for (const Operation& operation : plan_.plan().ranks[writer].queues[0].operations) {
         for_each_slot(operation, operation.destinations, [&](const Slot& slot) {
           const auto [owner, buffer, number] = slot;
-          if (owner != rank_ || buffer != Buffer::kScratch) return;
-          if (writers_.size() <= static_cast<size_t>(number)) writers_.resize(static_cast<size_t>(number) + 1);
-          writers_[static_cast<size_t>(number)] = rank;
+          if (owner == rank && buffer == Buffer::kScratch) writers[static_cast<size_t>(number)] = writer;
         });
       }
     }
+    return writers;
   }
 
   const VerifiedPlan& plan_;
@@ -288,7 +302,7 @@ class Writer {
   const size_t element_bytes_;
   const int rank_;
   const Protocol protocol_;
-  std::vector<int> writers_;  // by slot, with flags
+  std::vector<int> writers_;  // of this rank's slots, with flags
   std::vector<const Operation*> since_barrier_;
   std::vector<DeviceOperation>& operations_;
   std::vector<DevicePlace>& places_;

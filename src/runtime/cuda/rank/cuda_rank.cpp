@@ -364,6 +364,13 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const 
   return std::make_shared<PreparedLaunch>(bound, call, shape, impl_->self, impl_->memory.ranks_per_device(), ending);
 }
 
+void CudaRank::check_launch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, int rank) const {
+  DeviceRank other = impl_->self;
+  other.rank = rank;
+  constexpr int kNoGpu = 0;
+  PreparedLaunch(bound, call, shape, other, kNoGpu);
+}
+
 std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, const Call& call,
                                                        const LaunchShape& shape, const PreparedLaunch& main) const {
   const DeviceGuard guard(impl_->memory.device());

@@ -58,6 +58,8 @@ class CudaRank {
   // Throws as PreparedLaunch(), which says what `ending` is.
   std::shared_ptr<PreparedLaunch> prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
                                           const LaunchShape& shape) const;
+  // What prepare() throws on `rank`, which may be another one, but for the room on its GPU: `bound` is for that rank.
+  void check_launch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, int rank) const;
   // Of the HostPath of `shape`, to run beside `main`.
   std::shared_ptr<PreparedLaunch> prepare_host(const BoundPlan& bound, const Call& call, const LaunchShape& shape,
                                                const PreparedLaunch& main) const;
