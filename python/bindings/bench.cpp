@@ -60,6 +60,7 @@ void bind_bench(nb::module_& module) {
       .def_static("gloo", &enter<make_gloo_peer>, nb::arg("communicator"));
 
   nb::class_<Measurement>(module, "Measurement")
+      .def(nb::init<>(), "Of what was not measured: no seconds.")
       .def_ro("seconds", &Measurement::seconds, "of one operation, one figure a cycle")
       .def_ro("wrong", &Measurement::wrong, "wrong elements over all ranks; -1: not checked")
       .def_ro("iterations", &Measurement::iterations)

@@ -79,17 +79,19 @@ CallOrder call_order(Collective collective, const ArrayView& input) {
   return packed ? CallOrder{std::move(*axes), *packed} : CallOrder{};
 }
 
-Call call_on(const ArrayView& array, Collective collective, ReduceOp op, int root) {
-  return {collective, array.type().type, op, root, array.elements() * array.type().parts()};
+Call call_on(const ArrayView& array, const Called& called, ReduceOp op) {
+  Call call{called.collective, array.type().type, op, called.root, array.elements() * array.type().parts()};
+  call.plan = called.plan;
+  return call;
 }
 
 // scatter where this rank is not the root: it gives nothing, and `output` says how much it gets, or `input` does.
-nb::object receive_part(CommunicatorHandle& handle, nb::handle input, nb::object output, nb::handle dtype, int root,
-                        size_t ranks) {
+nb::object receive_part(CommunicatorHandle& handle, const Called& called, nb::handle input, nb::object output,
+                        nb::handle dtype, size_t ranks) {
   nb::object output_type = nb::borrow(dtype);
   if (output.is_none()) {
     if (input.is_none()) {
-      refuse("out: scatter needs it on every rank but the root, ", root,
+      refuse("out: scatter needs it on every rank but the root, ", called.root,
              ": the array for this rank's part. Or give an array of the shape and the type of the root's");
     }
     const ArrayView like(input, dtype, "array");
@@ -98,7 +100,7 @@ nb::object receive_part(CommunicatorHandle& handle, nb::handle input, nb::object
   }
   const ArrayView to(output, output_type, "out");
   to.check_writable();
-  const Call call = call_on(to, Collective::kScatter, ReduceOp::kSum, root);
+  const Call call = call_on(to, called, ReduceOp::kSum);
   handle.use([&](Communicator& communicator) {
     StagedArray staged(to, AxisOrder());
     communicator.run(call, nullptr, staged.data());
@@ -109,18 +111,19 @@ nb::object receive_part(CommunicatorHandle& handle, nb::handle input, nb::object
 
 }  // namespace
 
-nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb::handle input, nb::object output,
-                          nb::handle dtype, nb::handle op, int root) {
+nb::object run_collective(CommunicatorHandle& handle, const Called& called, nb::handle input, nb::object output,
+                          nb::handle dtype, nb::handle op) {
+  const Collective collective = called.collective;
   const auto communicator = handle.open();
   const auto ranks = static_cast<size_t>(communicator->size());
-  const bool elsewhere = has_root(collective) && root != communicator->rank();
+  const bool elsewhere = has_root(collective) && called.root != communicator->rank();
   if (collective == Collective::kScatter && elsewhere) {
-    return receive_part(handle, input, std::move(output), dtype, root, ranks);
+    return receive_part(handle, called, input, std::move(output), dtype, ranks);
   }
   const ArrayView from(input, dtype, "array");
   const Shape shape = output_shape(collective, from.shape(), ranks);
   const Operation operation = reduces(collective) ? operation_of(op, from.type()) : Operation{};
-  Call call = call_on(from, collective, operation.op, root);
+  Call call = call_on(from, called, operation.op);
   if (gives_parts(collective)) call.count /= ranks;
   const CallOrder order = call_order(collective, from);
   call.order = order.packed;
@@ -150,6 +153,25 @@ nb::object run_collective(CommunicatorHandle& handle, Collective collective, nb:
     run(c, &result);
   });
   return output;
+}
+
+nb::object run_plan(CommunicatorHandle& handle, const VerifiedPlan& plan, nb::handle input, nb::object output,
+                    nb::handle dtype, nb::handle op) {
+  const Call call = call_by(plan, DataType::kUint8, ReduceOp::kSum, 0);
+  if (!reduces(call.collective) && !op.is_none()) refuse("op: ", name(call.collective), " has none; leave it out");
+  handle.use([&](Communicator& c) {
+    if (!c.knows_plan(call.plan)) c.give(std::make_shared<const VerifiedPlan>(plan));
+  });
+  if (call.collective == Collective::kBarrier) {
+    if (!input.is_none() || !output.is_none()) refuse("a barrier has no array; leave array and out away");
+    handle.use([&](Communicator& c) { c.run(call, nullptr, nullptr); });
+    return nb::none();
+  }
+  if (input.is_none() && call.collective != Collective::kScatter) {
+    refuse("array: ", name(call.collective), " needs one on every rank");
+  }
+  const nb::object operation = op.is_none() ? nb::object(nb::str("sum")) : nb::borrow(op);
+  return run_collective(handle, {call.collective, call.root, call.plan}, input, std::move(output), dtype, operation);
 }
 
 }  // namespace plait::python

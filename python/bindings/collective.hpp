@@ -7,12 +7,24 @@
 
 namespace plait::python {
 
+// What is called: a collective by a plan that is chosen, or that the communicator was given.
+struct Called {
+  Collective collective;
+  int root = 0;
+  uint64_t plan = 0;  // its fingerprint; 0: it is chosen
+};
+
 // Shapes of `input` to shapes of the output: the same for all_reduce, reduce, broadcast and all_to_all; for all_gather
 // and gather the first axis grows by the number of ranks, for reduce_scatter and scatter it shrinks. `input` may be
 // None for scatter where this rank is not the root. Where `output` is None, makes one of the input's kind. Gives the
 // output, or None where this rank gets nothing. `op` is as operation_of() takes it. Throws kInvalidArgument and what
 // Communicator::run does.
-nb::object run_collective(CommunicatorHandle& communicator, Collective collective, nb::handle input, nb::object output,
-                          nb::handle dtype, nb::handle op, int root);
+nb::object run_collective(CommunicatorHandle& communicator, const Called& called, nb::handle input, nb::object output,
+                          nb::handle dtype, nb::handle op);
+
+// The same by a plan of the caller's own, for its collective. `op` may be None, and `input` and `output` have to be for
+// barrier.
+nb::object run_plan(CommunicatorHandle& communicator, const VerifiedPlan& plan, nb::handle input, nb::object output,
+                    nb::handle dtype, nb::handle op);
 
 }  // namespace plait::python

@@ -131,6 +131,14 @@ void bind_communicator(nb::module_& module) {
              int root) { new (self) Call(make_call(collective, count, dtype, op, root)); },
           nb::arg("collective"), nb::arg("count"), nb::arg("dtype") = "float32", nb::arg("op") = "sum",
           nb::arg("root") = 0)
+      .def_static(
+          "by",
+          [](const VerifiedPlan& plan, size_t count, nb::handle dtype, const std::string& op) {
+            const Call call = make_call(name(plan.plan().collective), count, dtype, op, 0);
+            return call_by(plan, call.type, call.op, call.count);
+          },
+          nb::arg("plan"), nb::arg("count"), nb::arg("dtype") = "float32", nb::arg("op") = "sum",
+          "One by a plan that the communicator is given.")
       .def_ro("count", &Call::count)
       .def_ro("root", &Call::root)
       .def(
@@ -161,9 +169,17 @@ void bind_communicator(nb::module_& module) {
       .def(
           "run",
           [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, nb::handle op,
-             int root) { return run_collective(handle, parse_collective(collective), array, out, dtype, op, root); },
+             int root) { return run_collective(handle, {parse_collective(collective), root}, array, out, dtype, op); },
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
           nb::arg("op").none(), nb::arg("root"))
+      .def("run_plan", &run_plan, nb::arg("plan"), nb::arg("array").none(), nb::arg("out").none(),
+           nb::arg("dtype").none(), nb::arg("op").none())
+      .def(
+          "give",
+          [](Handle& handle, const VerifiedPlan& plan) {
+            handle.use([&](Communicator& c) { c.give(std::make_shared<const VerifiedPlan>(plan)); });
+          },
+          nb::arg("plan"), "Has Call.by(plan, ...) run it.")
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none())
       .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })

@@ -10,6 +10,7 @@
 #include "api/machine_plan.hpp"
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
+#include "plan/fingerprint.hpp"
 #include "plan/json.hpp"
 #include "plan/picture.hpp"
 #include "plan/text.hpp"
@@ -104,6 +105,12 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); })
       .def_prop_ro("root", [](const VerifiedPlan& plan) { return plan.plan().root; })
       .def_prop_ro("access", [](const VerifiedPlan& plan) { return name(plan.plan().access); })
+      .def_prop_ro(
+          "in_place", [](const VerifiedPlan& plan) { return plan.plan().in_place; },
+          "whether the output may be the input")
+      .def_prop_ro(
+          "fingerprint", [](const VerifiedPlan& plan) { return fingerprint_text(plan.fingerprint()); },
+          "16 hexadecimal digits: equal for equal plans, of this version of Plait")
       .def_prop_ro(
           "chunks", [](const VerifiedPlan& plan) { return plan.plan().chunk_count(); },
           "how many parts the message is cut into")

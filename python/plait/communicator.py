@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from . import _core
+import os
+
+from . import _core, plans
 from .errors import Error, InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
@@ -143,6 +145,26 @@ class Communicator:
         Shapes: array (size * n, …), out the same. Gives `out`. In place: `out=array`.
         """
         return self._core.run("all_to_all", array, out, dtype, "sum", 0)
+
+    def run(
+        self,
+        plan: _core.Plan | str | os.PathLike[str],
+        array: Any = None,
+        op: Op | None = None,
+        *,
+        out: Any = None,
+        dtype: Any = None,
+    ) -> Any:
+        """Runs a plan of your own: its collective, with the plan in place of the one that Plait would choose.
+
+        `plan` is a plait.Plan, the path of a file that holds one as JSON, or the JSON itself. Whoever makes many calls
+        loads it once (plait.plans.load). Arrays, shapes and what is given back are those of the method of that name; a
+        root is the plan's, and "sum" is the operation of those that reduce. A barrier has no array.
+
+        Raises InvalidInput and InvalidPlan where the plan cannot be read or is wrong, InvalidArgument where it is for
+        another number of ranks or never in place, and Mismatch, on all ranks, where they run different plans.
+        """
+        return self._core.run_plan(_plan(plan), array, out, dtype, op)
 
     def send(self, array: Any, peer: int, *, dtype: Any = None) -> None:
         """Sends the array to rank `peer`, which must recv() as many bytes; returns when the array may change.
@@ -295,6 +317,16 @@ def _ends(arrays: Mapping[int, Any] | None, role: str) -> list[tuple[int, Any]]:
         raise InvalidArgument(f"{role}: a {type(arrays).__name__} maps no ranks to arrays; pass {{rank: array}}")
     each = ((peer, some if isinstance(some, (list, tuple)) else [some]) for peer, some in arrays.items())
     return [(peer, array) for peer, some in each for array in some]
+
+
+def _plan(plan: _core.Plan | str | os.PathLike[str]) -> _core.Plan:
+    if isinstance(plan, _core.Plan):
+        return plan
+    if isinstance(plan, str) and plan.lstrip().startswith("{"):
+        return plans.from_json(plan, "plan")
+    if isinstance(plan, (str, os.PathLike)):
+        return plans.load(plan)
+    raise InvalidArgument(f"plan: a {type(plan).__name__} is none; pass a plait.Plan, the path of a file, or JSON")
 
 
 def _given(settings: Settings | None) -> Settings:

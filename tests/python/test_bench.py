@@ -11,7 +11,7 @@ import signal
 import sys
 
 import pytest
-from plait import _core
+from plait import _core, plans
 from plait.cli import bench_cuda, bench_rank, main
 from plait.cli.bench_result import Case
 from plait.cli.bench_table import fit
@@ -195,6 +195,111 @@ def test_copy_bound(alone):
     assert len(rows(result)[0]) == 13
 
 
+@pytest.fixture
+def plan_file(tmp_path):
+    """Writes a plan, perhaps changed; gives the file."""
+
+    def write(*arguments, change=lambda fields: None, **options):
+        fields = json.loads(plans.make(*arguments, **options).to_json())
+        change(fields)
+        (tmp_path / "plan.json").write_text(json.dumps(fields))
+        return tmp_path / "plan.json"
+
+    return write
+
+
+def test_a_plan_from_a_file(plan_file, tmp_path):
+    file = plan_file("reduce", "binomial", 3, root=2, change=lambda it: it.update(algorithm="tree by hand"))
+    options = [
+        "-b",
+        8,
+        "-e",
+        "64K",
+        "-f",
+        32,
+        "--iters",
+        2,
+        "-o",
+        "all",
+        "-d",
+        "bfloat16",
+        "--json",
+        tmp_path / "report",
+    ]
+    result = bench("--plan", file, *options)
+    assert result.returncode == 0, result.stderr
+    plan = plans.load(file)
+    assert f"# Plan tree by hand of {file}, fingerprint {plan.fingerprint}" in result.stdout.splitlines()
+    table = rows(result.stdout)
+    assert len(table) == 3 * 6
+    for row in table:
+        assert row[4] == "2" and row[8] == row[12] == "0"  # root, #wrong
+    report = json.loads((tmp_path / "report").read_text())
+    assert report["config"]["ranks"] == 3
+    assert report["config"]["plan"] == {
+        "file": str(file),
+        "algorithm": "tree by hand",
+        "fingerprint": plan.fingerprint,
+    }
+    assert {(row["plan"], row["plan_reason"]) for row in report["results"]} == {("tree by hand", "given by the caller")}
+
+
+@pytest.mark.parametrize("collective", ["barrier", "all_to_all", "scatter"])
+def test_plans_of_every_kind(collective, plan_file):
+    result = bench("--plan", plan_file(collective, "flat", 2), collective, "-n", 2, "-b", 64, "-e", 64, "--iters", 2)
+    assert result.returncode == 0, result.stderr
+    assert [row[8] for row in rows(result.stdout)] == ["0"]
+
+
+def test_a_plan_that_is_never_in_place(plan_file, tmp_path):
+    file = plan_file("all_reduce", "flat", 2, change=lambda it: it.update(in_place=False))
+    options = ["-b", 64, "-e", "128", "-f", 2, "--iters", 2, "--copy-bound"]
+    result = bench("--plan", file, *options, "--csv", tmp_path / "csv", "--json", tmp_path / "json")
+    assert result.returncode == 0, result.stderr
+    for row in rows(result.stdout):
+        assert row[8:] == ["0", "N/A", "N/A", "N/A", "N/A"]
+    for row in csv.DictReader((tmp_path / "csv").open()):
+        assert row["in_place_time_us"] == row["in_place_wrong"] == "" and float(row["out_of_place_time_us"]) > 0
+    report = json.loads((tmp_path / "json").read_text())
+    assert report["average_bus_bandwidth"]["bandwidth"] > 0
+    assert all(row["in_place"]["time"] is row["in_place"]["bus_bw"] is None for row in report["results"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["all_gather"], 2, "plan.json is a plan for reduce, not for all_gather"),
+        (["send_receive"], 2, "is a plan for reduce, not for send_receive"),
+        (["-n", "4"], 2, "plan.json is a plan for 3 ranks, not for 4"),
+        (["-g", "2"], 2, "is a plan for 3 ranks, not for 2"),
+        (["-r", "1"], 2, "is a plan for root 2; leave -r 1 out"),
+        (["-r", "all"], 2, "leave -r all out"),
+    ],
+)
+def test_a_plan_for_something_else(arguments, status, message, plan_file, capsys):
+    assert main(["bench", "--plan", str(plan_file("reduce", "binomial", 3, root=2)), *arguments]) == status
+    assert message in capsys.readouterr().err
+
+
+def test_plans_that_cannot_be_used(plan_file, tmp_path, capsys):
+    def ends(file, *arguments):
+        return main(["bench", "--plan", str(file), *arguments]), capsys.readouterr().err
+
+    def without_a_wait(fields):
+        operations = fields["ranks"][1]["queues"][0]["operations"]
+        del operations[[operation["op"] for operation in operations].index("wait")]
+
+    status, error = ends(plan_file("all_reduce", "ring", 2, change=without_a_wait))
+    assert status == 1 and "plan ring" in error and "never awaited" in error
+    status, error = ends(tmp_path / "none.json")
+    assert status == 2 and "none.json: No such file" in error
+    (tmp_path / "text").write_text("a, b")
+    status, error = ends(tmp_path / "text")
+    assert status == 2 and "text:1: expected" in error
+    result = bench("--plan", plan_file("all_gather", "flat", 2, access="zero_copy"))
+    assert result.returncode != 0 and "has access zero_copy" in result.stderr
+
+
 def test_unwritable_json():
     result = bench("all_reduce", "-n", 1, "-b", 8, "-e", 8, "--json", "/no/such/folder/x.json")
     assert result.returncode == 2
@@ -285,7 +390,7 @@ def test_gloo_lacks_exchanges():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: COLLECTIVE"),
+        ([], "which collective? One of all_reduce"),
         (["all_reduced", "-n", "2"], "collective 'all_reduced' is none of: all_reduce, reduce"),
         (["all_reduce"], "how many ranks?"),
         (["all_reduce", "-n", "2", "-d", "float33"], "type 'float33' is none of"),

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from .. import _core
+from .. import _core, plans
 from . import bench_cases, bench_cuda, bench_options, bench_peers, screen, usage
 
 MANY_CYCLES = 5  # beside peers, and on GPUs
@@ -21,6 +21,8 @@ does both with one buffer, which is not checked.
 Every size is checked first, with input whose result is exact, and then timed: --iters calls in one loop, as long as the
 slowest rank takes. Started by a launcher (plait run, torchrun, mpirun, srun), this process is one rank; else it starts
 -n ranks itself.
+
+With --plan FILE, ranks run that plan and no other, on every size: of your own, or of `plait plan --format json`.
 
 With --device cuda, buffers are on GPUs: rank r uses GPU r, and starts again at GPU 0 where there are more ranks than
 GPUs. A loop is then timed by the GPU, from its first call to the end of its last: calls that follow each other on one
@@ -36,6 +38,7 @@ a peer is not there
 
 examples:
   plait bench all_reduce -n 4 -b 8 -e 64M -f 2
+  plait bench --plan ring.json -b 1K -e 64M -f 4
   plait bench all_gather -n 2 -d bfloat16 --vs mpi --json result.json
   plait bench all_reduce --device cuda -b 8 -e 1G -f 4 -G --vs nccl"""
 
@@ -77,6 +80,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _complete(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> None:
     """Sets what was left open and depends on other options."""
+    _complete_plan(options)
     if options.maxbytes is None:
         options.maxbytes = max(bench_options.DEFAULT_BYTES, options.minbytes)
     if options.rank_on is not None:
@@ -86,6 +90,24 @@ def _complete(options: argparse.Namespace, launched: _core.LaunchEnvironment | N
         options.device = "cpu" if options.ngpus is None else _device_for_gpus(launched)
     if options.cycles is None:
         options.cycles = MANY_CYCLES if options.vs or options.device == "cuda" else 1
+
+
+def _complete_plan(options: argparse.Namespace) -> None:
+    """Of a plan that is given, what it says itself need not be said again. Sets options.given, None without one."""
+    options.given = None if options.plan is None else plans.load(options.plan)
+    if options.given is None:
+        if options.collective is None:
+            raise usage.UsageError(
+                f"bench: which collective? One of {', '.join(bench_options.COLLECTIVES)}, or that of --plan FILE"
+            )
+        options.root = options.root or 0
+        return
+    plan, file = options.given, usage.file_text(options.plan)
+    if options.collective not in (None, plan.collective):
+        raise usage.UsageError(f"bench: {file} is a plan for {plan.collective}, not for {options.collective}")
+    if plan.collective in bench_cases.ROOTED and options.root not in (None, plan.root):
+        raise usage.UsageError(f"bench: {file} is a plan for root {plan.root}; leave -r {options.root} out")
+    options.collective, options.root = plan.collective, plan.root
 
 
 def _device_for_gpus(launched: _core.LaunchEnvironment | None) -> str:
@@ -100,6 +122,9 @@ def _device_for_gpus(launched: _core.LaunchEnvironment | None) -> str:
 
 def _ranks(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> int:
     wanted = _ranks_asked_for(options, launched)
+    if options.given is not None:
+        _check_ranks_of_plan(options, launched.size if launched is not None else wanted)
+        wanted = wanted or (options.given.ranks if launched is None else None)
     if launched is None:
         if options.device == "cuda":
             machine = bench_cuda.look()  # before any rank is started
@@ -115,6 +140,14 @@ def _ranks(options: argparse.Namespace, launched: _core.LaunchEnvironment | None
             "--iters)"
         )
     return launched.size
+
+
+def _check_ranks_of_plan(options: argparse.Namespace, ranks: int | None) -> None:
+    if ranks not in (None, options.given.ranks):
+        raise usage.UsageError(
+            f"bench: {usage.file_text(options.plan)} is a plan for {usage.counted(options.given.ranks, 'rank')}, "
+            f"not for {ranks}"
+        )
 
 
 def _ranks_asked_for(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> int | None:

@@ -10,7 +10,7 @@ from . import usage
 from .bench_options import ALL, OPS, TYPES
 
 REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
-_ROOTED = {"reduce", "broadcast", "gather", "scatter"}
+ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 _WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
 
 
@@ -35,7 +35,7 @@ def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
 
 
 def _roots(options: argparse.Namespace, ranks: int) -> list[int]:
-    if options.collective not in _ROOTED:
+    if options.collective not in ROOTED:
         return [-1]
     if options.root == ALL:
         return list(range(ranks))

@@ -44,9 +44,11 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     """Adds them all, by topic."""
     parser.add_argument(
         "collective",
+        nargs="?",
         type=usage.one_of("collective", COLLECTIVES, _collective_of_nccl),
         metavar="COLLECTIVE",
-        help=f"{', '.join(COLLECTIVES)}; or as NCCL and MPI write them: AllReduce, bcast, sendrecv",
+        help=f"{', '.join(COLLECTIVES)}; or as NCCL and MPI write them: AllReduce, bcast, sendrecv "
+        "(default with --plan: the plan's)",
     )
     _add_ranks(parser.add_argument_group("ranks").add_argument)
     _add_sizes(parser.add_argument_group("sizes").add_argument)
@@ -88,6 +90,12 @@ def _add_sizes(add: Callable) -> None:
 
 def _add_calls(add: Callable) -> None:
     add(
+        "--plan",
+        metavar="FILE",
+        help="a plan in JSON, as `plait plan --format json` writes it, in place of what Plait would choose; "
+        "collective, root and, without -n, the number of ranks are the plan's",
+    )
+    add(
         "-o",
         "--op",
         type=usage.one_of("op", (*OPS, ALL), _core.reduce_op_name),
@@ -103,7 +111,7 @@ def _add_calls(add: Callable) -> None:
         metavar="TYPE",
         help=f"{', '.join(TYPES)} or all; also names of NCCL and MPI, such as float, half, bf16 (default float)",
     )
-    add("-r", "--root", type=_root, default=0, metavar="R", help="root, where there is one, or all (default 0)")
+    add("-r", "--root", type=_root, metavar="R", help="root, where there is one, or all (default 0)")
     add(
         "-u",
         "--unalign",

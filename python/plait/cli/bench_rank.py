@@ -28,6 +28,8 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
     machine = bench_cuda.look() if options.device == "cuda" else None
     place = Place.of_rank(machine, local_rank)
     with _join(settings, place.ordinal if machine else -1) as communicator:
+        if options.given is not None:
+            communicator._core.give(options.given)
         speaks = communicator.rank == 0
         show = _table_of(options) if speaks else _silence
         run = Run(options, communicator, place, machine)
@@ -45,7 +47,8 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
             show(bench_table.preamble(case), end="", flush=True)
             places = []
             for in_place in (False, True):
-                places.append(bench.measure(case, in_place))
+                possible = not in_place or options.given is None or options.given.in_place
+                places.append(bench.measure(case, in_place) if possible else _not_measured(bench))
                 show(bench_table.figures(case, places[-1][0]), end="", flush=True)
             run.rows.append(bench.row(case, *places))
             show(bench_table.host_figures(run.rows[-1], options), flush=True)
@@ -92,13 +95,19 @@ def _enter(peer: str, make):
         raise PeerMissing(f"--vs {peer}: {error}") from None
 
 
+def _not_measured(bench: HostBench | CudaBench) -> list[_core.Measurement]:
+    return [_core.Measurement() for _ in bench.libraries]
+
+
 def _multiplied(case: Case) -> bool:
     """Whether it is nccl-tests' mulsum, a sum of products with a factor of each rank."""
     return case.op == "mulsum"
 
 
-def _call(case: Case) -> _core.Call:
+def _call(case: Case, options: argparse.Namespace) -> _core.Call:
     op = "sum" if case.op == "none" or _multiplied(case) else case.op
+    if options.given is not None:
+        return _core.Call.by(options.given, case.count, case.dtype, op)
     return _core.Call(case.collective, case.count, case.dtype, op, max(case.root, 0))
 
 
@@ -120,7 +129,7 @@ class HostBench:
         if case.collective == "send_receive":
             measure, what = _core.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
         else:
-            measure, what = _core.measure, {"call": _call(case), "multiplied": _multiplied(case)}
+            measure, what = _core.measure, {"call": _call(case, options), "multiplied": _multiplied(case)}
         return measure(
             self._core,
             self._entrants,
@@ -136,7 +145,7 @@ class HostBench:
         options = self._options
         if case.collective == "send_receive":
             return Row(case, out_of_place, in_place, None, "messages need no plan")
-        call = _call(case)
+        call = _call(case, self._options)
         plan = self._core.plan_for(call)
         row = Row(case, out_of_place, in_place, plan.algorithm, self._core.reason_for(call))
         if options.copy_bound and case.size > 0:
@@ -172,7 +181,7 @@ class CudaBench:
         if case.collective == "send_receive":
             measure, what = self._bench.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
         else:
-            measure, what = self._bench.measure, {"call": _call(case), "multiplied": _multiplied(case)}
+            measure, what = self._bench.measure, {"call": _call(case, options), "multiplied": _multiplied(case)}
         graph, iterations = bench_cuda.calls_of(options)
         return measure(
             **what,
@@ -188,7 +197,7 @@ class CudaBench:
     def row(self, case: Case, out_of_place: list[_core.Measurement], in_place: list[_core.Measurement]) -> Row:
         if case.collective == "send_receive":
             return Row(case, out_of_place, in_place, None, "messages need no plan")
-        call = _call(case)
+        call = _call(case, self._options)
         algorithm = self._core.plan_for(call).algorithm
         return Row(
             case, out_of_place, in_place, algorithm, self._core.reason_for(call), launch=self._core.launch_for(call)

@@ -103,14 +103,19 @@ class Ratio:
     most: float
 
 
+def is_measured(measurement: _core.Measurement) -> bool:
+    """Not so where a library lacks the call, or a plan is never in place."""
+    return bool(measurement.seconds)
+
+
 def seconds(measurement: _core.Measurement) -> float:
     """The median over cycles."""
     return statistics.median(measurement.seconds)
 
 
 def ratio(peer: _core.Measurement, ours: _core.Measurement) -> Ratio | None:
-    """Of the medians, and its spread over cycles; None where the peer lacks the call."""
-    if not peer.seconds:
+    """Of the medians, and its spread over cycles; None where either is not measured."""
+    if not (is_measured(peer) and is_measured(ours)):
         return None
     each = [theirs / own for theirs, own in zip(peer.seconds, ours.seconds, strict=True)]
     return Ratio(seconds(peer) / seconds(ours), min(each), max(each))
@@ -118,7 +123,7 @@ def ratio(peer: _core.Measurement, ours: _core.Measurement) -> Ratio | None:
 
 def fastest(place: list[_core.Measurement], modes: dict[str, int]) -> str | None:
     """The mode of a peer with the least median; None where the peer lacks the call. `modes` are libraries by name."""
-    timed = [mode for mode, library in modes.items() if place[library].seconds]
+    timed = [mode for mode, library in modes.items() if is_measured(place[library])]
     return min(timed, key=lambda mode: seconds(place[modes[mode]]), default=None)
 
 
@@ -158,7 +163,8 @@ class Run:
         return sum(max(place[0].wrong, 0) for row in self.rows for place in row.places())
 
     def average_bus_bandwidth(self) -> float:
-        values = [row.case.bus_bandwidth(seconds(place[0])) for row in self.rows for place in row.places()]
+        ours = [(row.case, place[0]) for row in self.rows for place in row.places() if is_measured(place[0])]
+        values = [case.bus_bandwidth(seconds(measurement)) for case, measurement in ours]
         return statistics.fmean(values)
 
     def mean_ratio(self, modes: dict[str, int], place: int) -> float | None:
@@ -189,6 +195,7 @@ class Run:
             "machine": self._machine(),
             "config": {
                 "ranks": self.communicator.size,
+                "plan": self._plan_as_json(),
                 "minimum_bytes": options.minbytes,
                 "maximum_bytes": options.maxbytes,
                 "step_bytes": options.stepbytes,
@@ -216,6 +223,13 @@ class Run:
             "geometric_mean_of_ratios": self._mean_ratios(),
         }
 
+    def _plan_as_json(self) -> dict[str, str] | None:
+        """The one that was given."""
+        plan = self.options.given
+        if plan is None:
+            return None
+        return {"file": self.options.plan, "algorithm": plan.algorithm, "fingerprint": plan.fingerprint}
+
     def as_csv(self) -> str:
         """One line a row of the table, with the same figures and then those of peers."""
         rows = [self._row_as_csv(row) for row in self.rows]
@@ -230,13 +244,14 @@ class Run:
         cells = {"size": case.size, "count": case.count, "type": case.dtype, "redop": case.op, "root": case.root}
         for title, place in zip(("out_of_place", "in_place"), row.places(), strict=True):
             ours = place[0]
-            cells[f"{title}_time_us"] = seconds(ours) * 1e6
-            cells[f"{title}_algbw_GBps"] = case.algorithm_bandwidth(seconds(ours))
-            cells[f"{title}_busbw_GBps"] = case.bus_bandwidth(seconds(ours))
+            measured = is_measured(ours)
+            cells[f"{title}_time_us"] = seconds(ours) * 1e6 if measured else ""
+            cells[f"{title}_algbw_GBps"] = case.algorithm_bandwidth(seconds(ours)) if measured else ""
+            cells[f"{title}_busbw_GBps"] = case.bus_bandwidth(seconds(ours)) if measured else ""
             cells[f"{title}_wrong"] = ours.wrong if ours.wrong >= 0 else ""
         for title, place in zip(("out_of_place", "in_place"), row.places(), strict=True):
             for name, peer in zip(self.libraries[1:], place[1:], strict=True):
-                cells[f"{name} {title}_time_us"] = seconds(peer) * 1e6 if peer.seconds else ""
+                cells[f"{name} {title}_time_us"] = seconds(peer) * 1e6 if is_measured(peer) else ""
         return cells | {"ranks": case.ranks, "plan": row.plan or ""}
 
     def _machine(self) -> dict[str, Any]:
@@ -274,8 +289,8 @@ class Run:
     def _place_as_json(self, case: Case, place: list[_core.Measurement]) -> dict[str, Any]:
         ours = place[0]
         result = _times_as_json(ours) | {
-            "alg_bw": case.algorithm_bandwidth(seconds(ours)),
-            "bus_bw": case.bus_bandwidth(seconds(ours)),
+            "alg_bw": case.algorithm_bandwidth(seconds(ours)) if is_measured(ours) else None,
+            "bus_bw": case.bus_bandwidth(seconds(ours)) if is_measured(ours) else None,
         }
         if len(place) > 1:
             result["peers"] = {

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from .. import __version__, _core
 from .bench_cuda import FITTING
-from .bench_result import Case, Row, Run, best_ratio, fastest, seconds
-from .usage import counted
+from .bench_result import Case, Row, Run, best_ratio, fastest, is_measured, seconds
+from .usage import counted, file_text
 
 # Where nccl-tests has names of its own.
 _TYPE_NAMES = {
@@ -45,6 +45,9 @@ def header(run: Run) -> Iterator[str]:
         f"warmup iters: {options.warmup_iters} iters: {options.iters} agg iters: 1 validation: {options.check} "
         f"graph: {_replays(options)} unalign: {options.unalign}"
     )
+    if options.given is not None:
+        file = file_text(options.plan)
+        yield f"# Plan {options.given.algorithm} of {file}, fingerprint {options.given.fingerprint}"
     yield "#"
     yield "# Using devices"
     for rank, (pid, place) in enumerate(zip(run.pids, run.places, strict=True)):
@@ -71,11 +74,14 @@ def host_figures(row: Row, options: argparse.Namespace) -> str:
     """The end of a row, after the figures of both places."""
     if not options.host_cost:
         return ""
-    return " " + _HOST_COLUMNS.format(*(fit(place[0].host_seconds * 1e6, 8) for place in row.places()))
+    ours = [place[0] for place in row.places()]
+    return " " + _HOST_COLUMNS.format(*(fit(it.host_seconds * 1e6, 8) if is_measured(it) else "N/A" for it in ours))
 
 
 def figures(case: Case, measurement: _core.Measurement) -> str:
     """Of one place."""
+    if not is_measured(measurement):
+        return "  {:>7}  {:>6}  {:>6}  {:>6}".format(*["N/A"] * 4)
     time = seconds(measurement)
     wrong = f"{measurement.wrong:6g}" if measurement.wrong >= 0 else "   N/A"
     return (
@@ -118,7 +124,8 @@ def _beside(run: Run, title: str, modes: dict[str, int]) -> Iterator[str]:
         case = row.case
         cells = [cell for place in row.places() for cell in _comparison(place, modes)]
         yield (_CASE + 2 * columns).format(case.size, case.count, type_name(case.dtype), case.op, *cells)
-    if any(best_ratio(place, modes) is None for row in run.rows for place in row.places()):
+    places = [place for row in run.rows for place in row.places() if is_measured(place[0])]
+    if any(best_ratio(place, modes) is None for place in places):
         yield f"# N/A: not timed, since {names} cannot do this collective with that type and operation."
     means = [run.mean_ratio(modes, place) for place in (0, 1)]
     words = ["N/A" if mean is None else f"{mean:.3f}" for mean in means]
@@ -128,7 +135,7 @@ def _beside(run: Run, title: str, modes: dict[str, int]) -> Iterator[str]:
 
 def _comparison(place: list[_core.Measurement], modes: dict[str, int]) -> list[str]:
     """All times, the ratio of the best of the peer's, and its spread."""
-    times = [f"{seconds(place[at]) * 1e6:.2f}" if place[at].seconds else "N/A" for at in (0, *modes.values())]
+    times = [f"{seconds(place[at]) * 1e6:.2f}" if is_measured(place[at]) else "N/A" for at in (0, *modes.values())]
     found = best_ratio(place, modes)
     if found is None:
         return [*times, "N/A", "N/A"]
@@ -144,6 +151,7 @@ def _beside_copies(run: Run) -> Iterator[str]:
     for row in run.rows:
         bound = row.copy_bound_seconds
         if bound:
-            times = [f"{seconds(place[0]) / bound:.2f}" for place in row.places()]
+            ours = [place[0] for place in row.places()]
+            times = [f"{seconds(it) / bound:.2f}" if is_measured(it) else "N/A" for it in ours]
             yield _COPIES.format(row.case.size, row.case.count, type_name(row.case.dtype), fit(bound * 1e6, 9), *times)
     yield "#"

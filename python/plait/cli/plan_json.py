@@ -22,6 +22,7 @@ def figures_of(plan: plans.Plan) -> dict[str, Any]:
         "steps": plan.steps,
         "chunks_read": plan.chunks_read,
         "chunks_written": plan.chunks_written,
+        "fingerprint": plan.fingerprint,
     }
 
 

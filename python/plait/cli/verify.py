@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import BinaryIO
 
 from .. import plans
 from ..errors import InvalidInput, InvalidPlan
@@ -45,6 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         f"ok: {plan.algorithm}, {plan.collective} over {usage.counted(plan.ranks, 'rank')} in "
         f"{usage.counted(plan.chunks, 'chunk')}"
     )
+    show(f"id       {plan.fingerprint}: its fingerprint, by which messages about calls name it")
     show_wrapped(plan.summary(options.bytes), hanging=len("steps    "))
     return 0
 
@@ -52,23 +52,9 @@ def _run(options: argparse.Namespace) -> int:
 def read_text(path: str) -> tuple[str, str]:
     """The text of a file, and what messages call it."""
     name = "standard input" if path == "-" else usage.file_text(path)
-    try:
-        if path == "-":
-            if sys.stdin is None:
-                raise InvalidInput("standard input is closed; name a file")
-            return _read(sys.stdin.buffer, name), name
-        with open(path, "rb") as file:
-            return _read(file, name), name
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{name}: not a text: {error}") from None
-
-
-# The largest that Plait reads: a plan of 2^24 chunks is smaller, and a device or a pipe may have no end.
-_LARGEST = 256 << 20
-
-
-def _read(file: BinaryIO, name: str) -> str:
-    data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise InvalidInput(f"{name}: more than {_LARGEST >> 20} MiB, which is no plan")
-    return data.decode()
+    if path == "-":
+        if sys.stdin is None:
+            raise InvalidInput("standard input is closed; name a file")
+        return plans.text_of(sys.stdin.buffer, name), name
+    with open(path, "rb") as file:
+        return plans.text_of(file, name), name
