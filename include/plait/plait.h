@@ -38,8 +38,9 @@
 //
 // Threads. Different communicators may be used by different threads at once. One communicator is used by any thread,
 // but by one at a time: a collective or split that finds another one under way returns plaitInvalidUsage. At any moment
-// and from any thread may be called: plaitCommGetAsyncError, plaitCommAbort, plaitCommCount, plaitCommUserRank and
-// plaitCommCuDevice. Groups, and the text of plaitGetLastError, belong to the calling thread.
+// and from any thread may be called: plaitCommGetAsyncError, plaitCommAbort, plaitCommCount, plaitCommUserRank,
+// plaitCommCuDevice, plaitCommTopology and plaitCommGroups. Groups, and the text of plaitGetLastError, belong to the
+// calling thread.
 //
 // Errors. All functions but the two that return text return a plaitResult_t. plaitInvalidArgument means that nothing
 // has happened on this rank (of a group see plaitGroupEnd). No function exits or throws, and none but plaitCommDestroy
@@ -77,6 +78,9 @@ typedef struct CUstream_st* plaitStream_t;
 
 // One rank's end of a communicator.
 typedef struct plaitComm* plaitComm_t;
+
+// Who moves what where in a collective, proved right: see plaitRunPlan.
+typedef struct plaitPlan* plaitPlan_t;
 
 typedef enum {
   plaitSuccess = 0,
@@ -259,6 +263,14 @@ PLAIT_API plaitResult_t plaitCommCount(plaitComm_t comm, int* count);
 PLAIT_API plaitResult_t plaitCommCuDevice(plaitComm_t comm, int* device);
 // *rank = this rank.
 PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
+// *json = the machine that calls are planned for, as all ranks agreed on it when the communicator was made, or the one
+// that PLAIT_TOPOLOGY names: devices and links, in the JSON of docs/topology.md. The text lives until the communicator
+// is destroyed or aborted.
+PLAIT_API plaitResult_t plaitCommTopology(plaitComm_t comm, const char** json);
+// groups[r] = the group of rank r, for all nranks ranks: GPUs that NVLink joins to each other are of one group, and
+// where that machine has no GPUs, all ranks of a node. Groups are numbered from 0, by their lowest ranks. The number
+// can be the `color` of plaitCommSplit.
+PLAIT_API plaitResult_t plaitCommGroups(plaitComm_t comm, int* groups);
 
 // ---- Groups ---------------------------------------------------------------------------------------------------------
 
@@ -321,6 +333,30 @@ PLAIT_API plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, size
 
 // On host memory returns, and on a GPU lets `stream` go on, when every rank has come to it.
 PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
+
+// ---- Plans of your own ----------------------------------------------------------------------------------------------
+
+// *plan = the plan of the file `path`, or of the text `json`: what `plait plan --format json` writes, as it is or
+// edited (docs/algorithms.md). It is proved right; a file or a text that cannot be read or is no plan, and a plan that
+// is wrong, are plaitInvalidArgument, and plaitGetLastError says in which line, or in which operation of which rank. A
+// plan belongs to no communicator. Any thread. On an error *plan is NULL.
+PLAIT_API plaitResult_t plaitPlanLoad(plaitPlan_t* plan, const char* path);
+PLAIT_API plaitResult_t plaitPlanParse(plaitPlan_t* plan, const char* json);
+
+// Ends it. Calls that were made with it, or noted in a group, go on as if it had not ended. Any thread. NULL: nothing
+// happens.
+PLAIT_API plaitResult_t plaitPlanDestroy(plaitPlan_t plan);
+
+// The collective of `plan`, performed by it and no other: whatever Plait would choose for the call, and whatever
+// PLAIT_ALGORITHM says. Buffers and `count` are those of that collective's function; a root is the plan's. `op` is
+// looked at only where the collective reduces, and of a barrier nothing but `comm` and `stream`. In place as there, if
+// the plan claims to be right so ("in_place"). All ranks run the same plan; where they do not, all get
+// plaitInvalidUsage.
+//
+// plaitInvalidArgument where the plan is for another number of ranks, or not of a form that these ranks perform:
+// docs/gpu.md says what GPUs do.
+PLAIT_API plaitResult_t plaitRunPlan(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                     plaitRedOp_t op, plaitPlan_t plan, plaitComm_t comm, plaitStream_t stream);
 
 // ---- Messages between two ranks -------------------------------------------------------------------------------------
 

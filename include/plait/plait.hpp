@@ -64,6 +64,32 @@ inline plaitConfig_t default_config(int device = PLAIT_DEVICE_CURRENT) {
   return config;
 }
 
+// A plan of your own, for Communicator::run(). Moves like a unique_ptr.
+class Plan {
+ public:
+  // Of a file, or of a text in JSON.
+  static Plan load(const std::string& path) { return made(plaitPlanLoad, path); }
+  static Plan parse(const std::string& json) { return made(plaitPlanParse, json); }
+  Plan(Plan&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Plan& operator=(Plan&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Plan() { plaitPlanDestroy(handle_); }
+
+  plaitPlan_t get() const { return handle_; }
+
+ private:
+  explicit Plan(plaitPlan_t handle) : handle_(handle) {}
+  static Plan made(plaitResult_t (*make)(plaitPlan_t*, const char*), const std::string& from) {
+    plaitPlan_t handle = nullptr;
+    check(make(&handle, from.c_str()));
+    return Plan(handle);
+  }
+
+  plaitPlan_t handle_ = nullptr;
+};
+
 // One rank's end of a communicator. Moves like a unique_ptr; empty where it was moved from, aborted, or made for no
 // color.
 class Communicator {
@@ -100,6 +126,18 @@ class Communicator {
   int rank() const { return ask(plaitCommUserRank); }
   int size() const { return ask(plaitCommCount); }
   int device() const { return ask(plaitCommCuDevice); }
+  // The machine that calls are planned for, as JSON.
+  std::string topology() const {
+    const char* json = nullptr;
+    check(plaitCommTopology(handle_, &json));
+    return json;
+  }
+  // The group of each rank: of GPUs that NVLink joins to each other, or of a node.
+  std::vector<int> groups() const {
+    std::vector<int> groups(static_cast<size_t>(size()));
+    check(plaitCommGroups(handle_, groups.data()));
+    return groups;
+  }
   plaitResult_t async_error() const {
     plaitResult_t error = plaitSuccess;
     check(plaitCommGetAsyncError(handle_, &error));
@@ -186,6 +224,17 @@ class Communicator {
   }
   void all_to_all(const void* send, void* receive, size_t count, plaitDataType_t type, plaitStream_t stream = {}) {
     check(plaitAlltoAll(send, receive, count, type, handle_, stream));
+  }
+
+  // The collective of a plan of your own, by it; `count` as that collective takes it.
+  template <class T>
+  void run(const Plan& plan, const T* send, T* receive, size_t count, plaitRedOp_t op = plaitSum,
+           plaitStream_t stream = {}) {
+    run(plan, send, receive, count, data_type<T>(), op, stream);
+  }
+  void run(const Plan& plan, const void* send, void* receive, size_t count, plaitDataType_t type,
+           plaitRedOp_t op = plaitSum, plaitStream_t stream = {}) {
+    check(plaitRunPlan(send, receive, count, type, op, plan.get(), handle_, stream));
   }
 
   // To and from one rank; those that belong together go into a group().

@@ -136,6 +136,26 @@ void test_threads() {
   });
 }
 
+void test_plans_and_machine() {
+  constexpr const char* kAlone =
+      R"({"plait_plan": 2, "algorithm": "alone", "collective": "all_reduce", "access": "staged", "root": 0, "blocks": 1,
+          "chunks_per_block": 1, "in_place": true, "node_of": [0], "ranks": [{"scratch_slots": 0, "host_slots": 0,
+          "signals": 0, "messages": 0, "queues": [{"engine": "cpu", "operations": [
+            {"op": "reduce", "to": ["r0.output"], "from": ["r0.input"], "chunk": 0}]}]}]})";
+  using plait::api::Plan;
+  std::vector<Communicator> ranks = Communicator::all_on_host(1);
+  Plan plan = Plan::parse(kAlone);
+  Plan moved = std::move(plan);
+  const float value = 3;
+  float result = 0;
+  ranks[0].run(moved, &value, &result, 1);
+  check(result == 3, "a plan of one rank");
+  expect_error(plaitInvalidArgument, "plan is NULL", [&] { ranks[0].run(plan, &value, &result, 1); });
+  expect_error(plaitInvalidArgument, "cannot be read", [] { Plan::load("/no/such/plan"); });
+  check(ranks[0].groups() == std::vector<int>{0}, "groups");
+  check(ranks[0].topology().find("\"devices\"") != std::string::npos, "topology");
+}
+
 // No rank waits for another where each is the root. Who ends the communicator is told, and a destructor says it.
 void test_roots_that_differ() {
   const auto is_told = [](plaitResult_t result) {
@@ -172,6 +192,7 @@ int main() {
   check(plait::api::version() == PLAIT_VERSION_CODE, "version");
   test_one_thread();
   test_threads();
+  test_plans_and_machine();
   test_roots_that_differ();
   std::printf("cpp_test: %d failed\n", failures);
   return failures == 0 ? 0 : 1;

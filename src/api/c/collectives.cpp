@@ -3,6 +3,7 @@
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/operations.hpp"
+#include "api/c/plans.hpp"
 #include "api/c/result.hpp"
 
 namespace plait::c {
@@ -47,16 +48,19 @@ void check(const CollectiveCall& made) {
   if (has_output(call, made.comm->rank)) require(made.output, "recvbuff");
 }
 
+void issue(CollectiveCall call, plaitRedOp_t op) {
+  call.scalar = scalar_of(op, call.call, call.comm);
+  check(call);
+  Group::of_this_thread().issue(call);
+}
+
 // `describe` makes a Call of the arguments; it may refuse them. `op` is that of the arguments, where they have one.
 template <class Describe>
 plaitResult_t issue(const char* function, plaitComm_t comm, const void* input, void* output, plaitStream_t stream,
                     const Describe& describe, plaitRedOp_t op = plaitSum) {
   return Group::at_edge(function, [&] {
     check_handle(comm);
-    CollectiveCall call{function, comm, describe(), input, output, stream};
-    call.scalar = scalar_of(op, call.call, comm);
-    check(call);
-    Group::of_this_thread().issue(call);
+    issue({function, comm, describe(), input, output, stream}, op);
   });
 }
 
@@ -127,6 +131,24 @@ extern "C" plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, siz
                                        plaitComm_t comm, plaitStream_t stream) {
   return issue("plaitAlltoAll", comm, sendbuff, recvbuff, stream,
                [&] { return Call{Collective::kAllToAll, data_type(datatype), ReduceOp::kSum, 0, count}; });
+}
+
+extern "C" plaitResult_t plaitRunPlan(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
+                                      plaitRedOp_t op, plaitPlan_t plan, plaitComm_t comm, plaitStream_t stream) {
+  return Group::at_edge("plaitRunPlan", [&] {
+    check_handle(comm);
+    const std::shared_ptr<const plait::VerifiedPlan> given = plan_of(plan);
+    const plait::Plan& its = given->plan();
+    if (its.rank_count() != comm->size) {
+      refuse(plaitInvalidArgument, "plan is for ", its.rank_count(), its.rank_count() == 1 ? " rank" : " ranks",
+             ", and comm has ", comm->size);
+    }
+    const bool has_op = plait::reduces(its.collective);
+    const bool has_data = its.collective != Collective::kBarrier;
+    const Call call = call_by(*given, has_data ? data_type(datatype) : plait::DataType::kUint8,
+                              has_op ? reduce_op(op) : ReduceOp::kSum, count);
+    issue({"plaitRunPlan", comm, call, sendbuff, recvbuff, stream, std::nullopt, given}, has_op ? op : plaitSum);
+  });
 }
 
 extern "C" plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream) {

@@ -90,6 +90,7 @@ struct Exchange {
 
 // False: it needs more steps, see Communicator::start_enqueue().
 bool start(Communicator& communicator, const CollectiveCall& call) {
+  if (call.plan) communicator.give(call.plan);
   if (communicator.device() == kNoDevice) {
     communicator.run(call.call, call.input, call.output, scalar_of(call));
     return true;

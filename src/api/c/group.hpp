@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct CollectiveCall {
   const void* input;
   void* output;
   plaitStream_t stream;
-  std::optional<Scalar> scalar = std::nullopt;  // of this rank, in a pre-multiplied sum
+  std::optional<Scalar> scalar = std::nullopt;         // of this rank, in a pre-multiplied sum
+  std::shared_ptr<const VerifiedPlan> plan = nullptr;  // of the user's own; none: it is chosen
 };
 
 // A send or a receive as it was called.

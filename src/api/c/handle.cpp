@@ -1,5 +1,9 @@
 #include "api/c/handle.hpp"
 
+#include <algorithm>
+
+#include "topology/readers.hpp"
+
 namespace {
 
 // All handles ever made, linked by `older`: nothing is looked up here. It tells tools that look for lost memory that
@@ -48,8 +52,10 @@ std::shared_ptr<Member> take_member(plaitComm_t comm, bool ends_handle) {
   if (ends_handle) {
     comm->magic.store(plaitComm::kEnded);
     comm->operations.clear();
+    comm->machine = {};
   } else if (comm->member) {
     comm->failure = comm->member->communicator.async_error();
+    comm->machine.ask(comm->member->communicator);
   }
   return std::move(comm->member);
 }
@@ -59,6 +65,26 @@ std::shared_ptr<Member> usable_member_of(plaitComm_t comm) {
   if (member) return member;
   check_handle(comm);  // says so where it was aborted meanwhile
   refuse(plaitInvalidUsage, "comm was finalized: it can only be asked and destroyed");
+}
+
+void MachineTexts::ask(const Communicator& communicator) {
+  if (!topology.empty()) return;
+  std::vector<std::vector<int>> groups = communicator.groups();
+  for (std::vector<int>& ranks : groups) std::sort(ranks.begin(), ranks.end());
+  std::sort(groups.begin(), groups.end());
+  group.resize(static_cast<size_t>(communicator.size()));
+  for (size_t number = 0; number < groups.size(); ++number) {
+    for (const int rank : groups[number]) group[static_cast<size_t>(rank)] = static_cast<int>(number);
+  }
+  topology = to_json(communicator.topology());
+}
+
+const MachineTexts& machine_of(plaitComm_t comm) {
+  check_handle(comm);
+  const std::lock_guard lock(comm->mutex);
+  check_handle(comm);  // another thread may have ended it meanwhile
+  if (comm->member) comm->machine.ask(comm->member->communicator);
+  return comm->machine;
 }
 
 std::optional<Answer> failure_of(plaitComm_t comm) {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "api/c/operations.hpp"
 #include "api/c/result.hpp"
@@ -21,6 +23,14 @@ struct Member {
   std::atomic<bool> busy{false};  // a call that one thread at a time may make is under way
 };
 
+// The machine of a communicator, as C programs are told of it.
+struct MachineTexts {
+  std::string topology;    // JSON; empty: not yet asked for
+  std::vector<int> group;  // of each rank, numbered from 0 by their lowest ranks
+
+  void ask(const Communicator& communicator);
+};
+
 }  // namespace plait::c
 
 // Handles stay allocated when they have ended: some hundred bytes each, so that one that is stale, also because another
@@ -34,10 +44,11 @@ struct plaitComm {
   const int size;
   const int device;                          // PLAIT_DEVICE_HOST where it has none
   const plait::SegmentIdentity identity;     // of the communicator: the same for all its ranks
-  std::mutex mutex;                          // guards `member` and `failure`
+  std::mutex mutex;                          // guards `member`, `failure` and `machine`
   std::shared_ptr<plait::c::Member> member;  // none once finalized
   std::optional<plait::Error> failure;       // that it had by then
   plait::c::Operations operations;           // that were made for it
+  plait::c::MachineTexts machine;            // once it was asked for, or is finalized
   plaitComm* older = nullptr;
 
   // A new handle.
@@ -60,6 +71,9 @@ std::shared_ptr<Member> usable_member_of(plaitComm_t comm);
 // Takes the communicator out of the handle, which is then finalized, and where `ends_handle` says so ended. None where
 // it was finalized.
 std::shared_ptr<Member> take_member(plaitComm_t comm, bool ends_handle);
+
+// What it says of its machine, also where it was finalized since. It stays until the handle ends.
+const MachineTexts& machine_of(plaitComm_t comm);
 
 // What ended the communicator, also where it was finalized since; none as long as nothing did.
 std::optional<Answer> failure_of(plaitComm_t comm);

@@ -1,4 +1,6 @@
 // What can be asked of the library and of a communicator at any time.
+#include <algorithm>
+
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 
@@ -55,5 +57,22 @@ extern "C" plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank) {
     check_handle(comm);
     require(rank, "rank");
     *rank = comm->rank;
+  });
+}
+
+extern "C" plaitResult_t plaitCommTopology(plaitComm_t comm, const char** json) {
+  return at_edge("plaitCommTopology", [&] {
+    check_handle(comm);
+    require(json, "json");
+    *json = machine_of(comm).topology.c_str();
+  });
+}
+
+extern "C" plaitResult_t plaitCommGroups(plaitComm_t comm, int* groups) {
+  return at_edge("plaitCommGroups", [&] {
+    check_handle(comm);
+    require(groups, "groups");
+    const std::vector<int>& group = machine_of(comm).group;
+    std::copy(group.begin(), group.end(), groups);
   });
 }
