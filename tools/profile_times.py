@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rows "times" of a profile, made of stored results of `plait bench`: what calls took, by plan and size.
 
-    .venv/bin/python tools/profile_times.py H100 benchmarks/results/2026-11-24-*-2-h100.json
+    .venv/bin/python tools/profile_times.py H100 benchmarks/results/h100-2/2026-11-24-c203129/*.json
 
 prints them for GPUs whose model has H100 in its name. They go to profiles/hopper.json as they are.
 """
@@ -9,7 +9,6 @@ prints them for GPUs whose model has H100 in its name. They go to profiles/hoppe
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -47,13 +46,12 @@ def wrapped(points: list[str], indent: str) -> str:
 def rows_of(file: Path, gpus: str) -> str:
     """One object of "times"."""
     result = json.loads(file.read_text())
-    collective, ranks = result["args"][1], result["config"]["ranks"]
-    commit = subprocess.check_output(["git", "log", "-1", "--format=%h", "--", file], text=True).strip()
+    collective, ranks = result["config"].get("collective") or result["args"][1], result["config"]["ranks"]
     source = {
         "machine": result["machine"]["words"].split(";")[0],
         "date": result["start_time"][:10],
         "command": result["command"].split(" --json")[0],
-        "commit": commit,
+        "commit": (result.get("commit") or result["stored_by"])[:7],
     }
     points: dict[str, list[str]] = {}
     for row in result["results"]:

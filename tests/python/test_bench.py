@@ -155,6 +155,7 @@ def test_json(tmp_path):
     assert report["commit"] == _core.__commit__
     assert report["command"].startswith("plait bench all_gather -n 2")
     assert report["config"]["cycles"] == 3 and report["config"]["ranks"] == 2
+    assert (report["config"]["collective"], report["config"]["vs"]) == ("all_gather", [])
     assert {device["rank"] for device in report["devices"]} == {0, 1}
     assert len({device["pid"] for device in report["devices"]}) == 2
     assert report["machine"]["cpu"] and report["machine"]["words"]

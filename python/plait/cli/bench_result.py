@@ -195,6 +195,8 @@ class Run:
             "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PLAIT_", "NCCL_"))},
             "machine": self._machine(),
             "config": {
+                "collective": options.collective,
+                "vs": options.vs,
                 "ranks": self.communicator.size,
                 "plan": self._plan_as_json(),
                 "minimum_bytes": options.minbytes,
