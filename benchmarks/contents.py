@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tables import (
+    COLLECTIVES,
     FROM_256_MIB,
     GIB,
     IN,
@@ -17,6 +18,7 @@ from tables import (
     NcclTests,
     OneProcess,
     Row,
+    Summary,
     Table,
     beside_nccl,
     coarse_ratio,
@@ -36,18 +38,17 @@ def pick(machine: str, rows: dict[str, tuple[str, ...]]) -> list[Row]:
     return [Row(label, machine, *what) for label, what in rows.items()]
 
 
-CPU = Grid(
-    [
-        Row(f"{ranks} ranks, {peer}", EPYC, f"all_reduce-{ranks}-ranks-vs-{option}", OUT, coarse_ratio_to_peer)
-        for peer, option in (("Open MPI", "mpi"), ("Gloo", "gloo"))
-        for ranks in (2, 4)
-    ],
-    [4, 64, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB],
-    (mean("mean of all", write=coarse_ratio),),
-)
+CPU_ROWS = [
+    Row(f"{ranks} ranks, {peer}", EPYC, f"all_reduce-{ranks}-ranks-vs-{option}", OUT, coarse_ratio_to_peer)
+    for peer, option in (("Open MPI", "mpi"), ("Gloo", "gloo"))
+    for ranks in (2, 4)
+]
+CPU_SIZES = [4, 64, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
+COARSE_MEAN = mean("mean of all", write=coarse_ratio)
 
-FEW_SIZES = [64, 4 * KIB, 256 * KIB, 16 * MIB, 256 * MIB]
+FEW_SIZES = [64, 256 * KIB, 16 * MIB, 256 * MIB]
 MORE_SIZES = [64, 4 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
+FEW_TIMED_SIZES = [8, 4 * KIB, 256 * KIB, 2 * MIB, 16 * MIB, 256 * MIB, GIB]
 TIMED_SIZES = [8, 512, 4 * KIB, 32 * KIB, 256 * KIB, 2 * MIB, 16 * MIB, 128 * MIB, 256 * MIB, GIB]
 VARIANT_SIZES = [64, 4 * KIB, 256 * KIB, 16 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, GIB]
 BOTH_ENDS = (TO_16_MIB, FROM_256_MIB)
@@ -163,13 +164,16 @@ FEW_SMS = [
 FEW_SMS_SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 
 TABLES: dict[str, Table] = {
-    "CPU": CPU,
-    "2 H100": Machine(H100, FEW_SIZES, (MEAN,)),
-    "2 H100, all_reduce": beside_nccl(H100, "all_reduce", TIMED_SIZES),
+    "summary": Summary({"2 H100": H100, "2 H200": H200, "4 H200": H200_4}, COLLECTIVES[:6]),
+    "CPU": Grid(CPU_ROWS, [4, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
+    "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
+    "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
+    "2 H100, all_reduce": beside_nccl(H100, "all_reduce", FEW_TIMED_SIZES),
+    "2 H100, all_reduce of more sizes": beside_nccl(H100, "all_reduce", TIMED_SIZES),
     "2 H100, all_reduce of bfloat16": beside_nccl(H100, "all_reduce-bfloat16", TIMED_SIZES),
     "2 H100, more sizes": Machine(H100, MORE_SIZES, BOTH_ENDS),
     "2 H100, unaligned": Grid(pick(H100, UNALIGNED_H100), UNALIGNED_SIZES),
-    "2 H200": Machine(H200, FEW_SIZES, (MEAN,)),
+    "2 H200": Machine(H200, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H200, all_reduce": beside_nccl(H200, "all_reduce", TIMED_SIZES),
     "2 H200, more sizes": Machine(H200, MORE_SIZES, BOTH_ENDS),
     "2 H200, variants": Grid(pick(H200, VARIANTS_2), VARIANT_SIZES, BOTH_ENDS),
@@ -178,7 +182,7 @@ TABLES: dict[str, Table] = {
     "2 H200, unaligned": beside_better_nccl(pick(H200, UNALIGNED_2)),
     "2 H200, PDL in graphs": Grid(PDL_GRAPHS, [8, 128, 2 * KIB, 32 * KIB, 512 * KIB, 2 * MIB], corner="µs"),
     "2 H200, PDL without graphs": Grid(PDL_LAUNCHED, [8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB], corner="µs"),
-    "4 H200": Machine(H200_4, FEW_SIZES, (MEAN,)),
+    "4 H200": Machine(H200_4, FEW_SIZES, (MEAN,), in_place_too=()),
     "4 H200, all_reduce": beside_nccl(H200_4, "all_reduce", TIMED_SIZES),
     "4 H200, more sizes": Machine(H200_4, MORE_SIZES, BOTH_ENDS),
     "4 H200, variants": Grid(pick(H200_4, VARIANTS_4), VARIANT_SIZES, BOTH_ENDS),

@@ -89,6 +89,8 @@ def kind_of(data: dict[str, Any]) -> str:
     if not is_power_of_two(config["minimum_bytes"]):
         parts.append("odd_sizes")
     parts += [f"{name.lower()}-{NOT_IN_NAMES.sub('_', value)}" for name, value in settings_of(data).items()]
+    if config.get("plan"):
+        parts.append(f"plan-{config['plan']['fingerprint'][:8]}")
     peers = peers_of(data)
     if not on_gpus or peers != ["nccl"]:
         parts.append("-".join(["vs", *peers]) if peers else "alone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from stored import Result, Series, merge
@@ -183,25 +184,44 @@ def beside_nccl(machine: str, kind: str, sizes: list[int]) -> Grid:
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce")
 COLLECTIVES += ("all_to_all", "gather", "scatter", "send_receive")
-IN_PLACE_TOO = ("all_reduce", "all_gather")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A row for each collective that was measured on a machine, and one in place where that differs."""
+    """A row for each collective that was measured on a machine, and one in place for those that differ there."""
 
     machine: str
     sizes: list[int]
     more: tuple[Column, ...]
+    in_place_too: tuple[str, ...] = ("all_reduce", "all_gather")
 
     def lines(self, shelf: Shelf) -> list[str]:
         rows = []
         for collective in COLLECTIVES:
             if shelf.has(self.machine, collective):
                 rows.append(Row(collective, self.machine, collective))
-                if collective in IN_PLACE_TOO:
+                if collective in self.in_place_too:
                     rows.append(Row(f"{collective}, in place", self.machine, collective, IN))
         return Grid(rows, self.sizes, self.more).lines(shelf)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The mean ratio of each collective, a row a machine."""
+
+    machines: dict[str, str]  # label -> machine
+    collectives: tuple[str, ...]
+
+    def lines(self, shelf: Shelf) -> list[str]:
+        rows = [
+            [label, *map(partial(self._cell, shelf, machine), self.collectives)]
+            for label, machine in self.machines.items()
+        ]
+        return markdown(["", *self.collectives], rows)
+
+    @staticmethod
+    def _cell(shelf: Shelf, machine: str, collective: str) -> str:
+        return ratio(mean_ratio(shelf.series(machine, collective)))
 
 
 # Results of other programs.

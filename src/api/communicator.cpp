@@ -30,7 +30,8 @@
 namespace plait {
 namespace {
 
-// From these sizes on, pieces of scratch and whole outputs are written past the caches (docs/benchmarks.md).
+// From these sizes on, pieces of scratch and whole outputs are written past the caches
+// (docs/notes/cpu_shared_memory.md).
 constexpr size_t kStreamingScratchBytes = 8 << 10;
 constexpr size_t kStreamingOutputBytes = 16 << 20;
 constexpr int kMostRanksInProcess = 1024;

@@ -35,7 +35,7 @@ def place(ours: float, nccl: float | None) -> dict:
 
 def made_up(times: dict[int, tuple[float, float | None]], **changes) -> dict:
     """What `plait bench all_reduce` on two H100 might have written; `changes` are of any of its keys."""
-    config = {"collective": "all_reduce", "vs": ["nccl"], "device": "cuda", "ranks": 2, "graph_calls": 20}
+    config = {"collective": "all_reduce", "vs": ["nccl"], "device": "cuda", "ranks": 2, "graph_calls": 20, "plan": None}
     config |= {"minimum_bytes": min(times), "unalign_elements": 0}
     data = {
         "commit": COMMIT,
@@ -70,6 +70,7 @@ TIMES = {8: (2.0, 4.0), 4 * KIB: (4.0, 6.0)}
         ),
         ({"unalign_elements": 1, "vs": []}, "h100-2/2030-01-02-0123456/all_reduce-unaligned-alone.json"),
         ({"minimum_bytes": 1000}, "h100-2/2030-01-02-0123456/all_reduce-odd_sizes.json"),
+        ({"plan": {"fingerprint": "abcdef0123"}}, "h100-2/2030-01-02-0123456/all_reduce-plan-abcdef01.json"),
         ({"ranks": 4}, "h100-2/2030-01-02-0123456/all_reduce-4-ranks.json"),
         ({"env": {"PLAIT_MAX_SMS": "16"}}, "h100-2/2030-01-02-0123456/all_reduce-max_sms-16.json"),
         ({"env": {"PLAIT_EARLY_LAUNCH": "0"}}, "h100-2/2030-01-02-0123456/all_reduce-pdl-0.json"),
@@ -97,7 +98,7 @@ def tree(tmp_path, monkeypatch):
     page = "# Page\n\n<!-- results: all -->\nold\n<!-- end of results -->\n\nend\n"
     (tmp_path / "README.md").write_text(page)
     (tmp_path / "docs" / "notes").mkdir(parents=True)
-    (tmp_path / "docs" / "notes" / "deep.md").write_text(page)
+    (tmp_path / "docs" / "notes" / "README.md").write_text(page)
     (tmp_path / "benchmarks" / "results").mkdir(parents=True)
     monkeypatch.setattr(report, "TABLES", {"all": tables.Machine("h100-2", [8, 4 * KIB], (tables.MEAN,))})
     monkeypatch.setattr(report, "FIGURES", {"docs/figure.svg": ("h100-2", "A title")})
@@ -121,7 +122,7 @@ def results_in(root: Path) -> list[str]:
 
 def test_stored_results_reach_pages_and_index(tree):
     assert tree.add(made_up(LONG_TIMES)) == 0
-    for page in ("README.md", "docs/notes/deep.md"):
+    for page in ("README.md", "docs/notes/README.md"):
         lines = (tree.root / page).read_text().splitlines()
         assert lines[2:8] == [
             "<!-- results: all -->",
@@ -141,7 +142,7 @@ def test_stored_results_reach_pages_and_index(tree):
         "stored_by": "",
         "command": "plait bench all_reduce",
         "shows": "all_reduce of float32, sum, 8 B to 1 GiB, 2 ranks, CUDA graphs of 20 calls, beside nccl",
-        "pages": ["README.md", "docs/notes/deep.md", "docs/figure.svg"],
+        "pages": ["README.md", "docs/notes/README.md", "docs/figure.svg"],
     }
 
 
