@@ -4,8 +4,8 @@
     python benchmarks/check_baseline.py FILE...
     python benchmarks/check_baseline.py --update MACHINE    # the latest stored results become its baseline
 
-What is compared are ratios of times within one run, which another day or host changes little. Worse is a size whose
-ratio is more than the tolerance below the baseline's, or a geometric mean that is more than half of it below.
+It compares ratios of times within one run, which another day or host changes little. A result is worse if the ratio of
+a size is more than the tolerance below the baseline's, or the geometric mean more than half of the tolerance.
 
 exit status: 0 as fast as the baseline, or nothing to compare; 1 worse; 2 when a file cannot be used
 """
@@ -31,13 +31,13 @@ Ratios = dict[int, float]  # size -> NCCL's time over Plait's
 
 
 def ratios_of(results: list[Result], place: str) -> Ratios:
-    """Of results of one kind, the latest of each size."""
+    """The latest of each size, from results of one kind."""
     series = merge(results)
     return {count: ratio for count in series.rows if (ratio := series.ratio(count, place))}
 
 
 def baseline_of(machine: str, results: list[Result]) -> dict[str, Any]:
-    """Of the latest results of a machine."""
+    """The ratios of a machine's latest results."""
     kinds: dict[str, list[Result]] = {}
     for result in results:
         if result.machine == machine and result.is_bench:
@@ -52,7 +52,7 @@ def baseline_of(machine: str, results: list[Result]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of one result and place, over the sizes that it has in common with the baseline."""
+    """One result and place, over the sizes that it has in common with the baseline."""
 
     title: str
     now: Ratios

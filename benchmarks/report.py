@@ -30,7 +30,7 @@ MARKER = re.compile(r"<!-- (results: .+?|end of results) -->")
 
 
 class PageError(Exception):
-    """What is wrong with a page, and where."""
+    """A page cannot be filled; the message says which and why."""
 
 
 def pages(root: Path) -> list[Path]:

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+from plait import _core
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = {"mpi": ["--copy-bound"], "gloo": []}  # and what is measured besides
 SIZES = ["-b", "4", "-e", "64M", "-f", "4"]
@@ -43,6 +45,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keep", action="store_true", help="store the results in benchmarks/results/")
     arguments = parser.parse_args()
+    if arguments.keep and (not _core.__commit__ or _core.__commit__.endswith("-dirty")):
+        parser.error("--keep: what is measured has no commit; commit what you changed, and build again")
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
     with tempfile.TemporaryDirectory() as folder:
         files = []

@@ -20,7 +20,7 @@ from stored import RESULTS, place_of, read_all, superseded
 
 
 class NotStorable(Exception):
-    """What is wrong with a result, and what to do."""
+    """A result cannot be stored; the message says why and what to do."""
 
 
 def read(file: Path, commit: str | None) -> dict[str, Any]:

@@ -158,17 +158,17 @@ class Series:
         return next((ratio["median"] for ratio in found.values() if ratio), None)
 
     def time(self, size: int, place: str = "out_of_place") -> float | None:
-        """Of Plait, in microseconds."""
+        """Plait's, in microseconds."""
         return self.place(size, place).get("time")
 
     def peer_times(self, size: int, place: str = "out_of_place") -> dict[str, float]:
-        """Of NCCL by mode, plain or registered, in microseconds."""
+        """NCCL's by mode, plain or registered, in microseconds."""
         peers = self.place(size, place).get("peers", {})
         named = {"registered" if name.endswith("registered") else "plain": it["time"] for name, it in peers.items()}
         return {mode: time for mode, time in named.items() if time}
 
     def bus_bandwidth(self, size: int, place: str = "out_of_place") -> float | None:
-        """Of Plait, in GB/s."""
+        """Plait's, in GB/s."""
         return self.place(size, place).get("bus_bw")
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 import xml.etree.ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,8 +109,7 @@ def tree(tmp_path, monkeypatch):
         file.write_text(json.dumps(data))
         return store.main([*options, str(file)], tmp_path)
 
-    tmp_path_add = type("Tree", (), {"root": tmp_path, "add": staticmethod(add)})
-    return tmp_path_add
+    return SimpleNamespace(root=tmp_path, add=add)
 
 
 LONG_TIMES = TIMES | {256 * KIB: (10.0, 20.0), 1 << 20: (20.0, 30.0), 1 << 30: (1000.0, 1500.0)}
@@ -248,7 +248,7 @@ def baselines(tree, capsys):
         status = check_baseline.main([*options, str(file)], folder, results)
         return status, capsys.readouterr().out
 
-    return type("Baselines", (), {"folder": folder, "results": results, "check": staticmethod(check)})
+    return SimpleNamespace(folder=folder, results=results, check=check)
 
 
 def test_as_fast_as_the_baseline(baselines):
