@@ -138,7 +138,7 @@ void test_threads() {
 
 void test_plans_and_machine() {
   constexpr const char* kAlone =
-      R"({"plait_plan": 1, "algorithm": "alone", "collective": "all_reduce", "reach": "staged", "root": 0, "blocks": 1,
+      R"({"plait_plan": 2, "algorithm": "alone", "collective": "all_reduce", "access": "staged", "root": 0, "blocks": 1,
           "chunks_per_block": 1, "in_place": true, "node_of": [0], "ranks": [{"scratch_slots": 0, "host_slots": 0,
           "signals": 0, "messages": 0, "queues": [{"engine": "cpu", "operations": [
             {"op": "reduce", "to": ["r0.output"], "from": ["r0.input"], "chunk": 0}]}]}]})";
