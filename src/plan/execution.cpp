@@ -58,7 +58,7 @@ std::vector<OperationId> names_of(const std::vector<QueueState>& queues) {
 
 class Execution {
  public:
-  Execution(const Plan& plan, const Pairing& pairing, size_t most_clocks);
+  Execution(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes);
   PlanReport run();
 
  private:
@@ -99,7 +99,7 @@ class Execution {
   const Pairing& pairing_;
   ValueTable values_;
   ClockStore clocks_;
-  const size_t most_clocks_;
+  const size_t most_clock_bytes_;
   std::vector<QueueState> queues_;
   const std::vector<OperationId> queue_names_;
   Memory memory_;
@@ -110,12 +110,12 @@ class Execution {
   PlanReport report_;
 };
 
-Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clocks)
+Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes)
     : plan_(plan),
       pairing_(pairing),
       values_(plan.rank_count(), static_cast<size_t>(most_values(plan))),
       clocks_(plan.ranks.size(), queue_count(plan)),
-      most_clocks_(most_clocks),
+      most_clock_bytes_(most_clock_bytes),
       queues_(queues_of(plan, clocks_)),
       queue_names_(names_of(queues_)),
       memory_(plan, values_, queue_names_) {
@@ -255,7 +255,7 @@ void Execution::launch(QueueState& queue, InFlight& it, const OperationId& to) {
 
 void Execution::arrive(QueueState& queue, InFlight& it, const OperationId& from) {
   queue.clock.hear(std::exchange(it.clock, Clock()));
-  if (clocks_.held() > most_clocks_) refuse_clocks(plan_, clocks_.held());
+  if (clocks_.held_bytes() > most_clock_bytes_) refuse_clocks(plan_);
   queue.depth = std::max(queue.depth, it.depth + (from.rank != queue.rank ? 1 : 0));
 }
 
@@ -327,11 +327,11 @@ void Execution::finish() {
     for (size_t queue = 0; queue < plan_.ranks[rank].queues.size(); ++queue) {
       end.hear(queues_[first_queue_[rank] + queue].clock);
     }
-    for (int other = 0; other < plan_.rank_count(); ++other) {
-      if (end.knows(other, 1)) continue;
+    const int missed = end.first_unknown(plan_.rank_count());
+    if (missed < plan_.rank_count()) {
       report_.synchronizes = false;
       if (plan_.collective == Collective::kBarrier) {
-        refuse_plan(plan_, "rank ", rank, " may leave the barrier before rank ", other, " has come");
+        refuse_plan(plan_, "rank ", rank, " may leave the barrier before rank ", missed, " has come");
       }
     }
     memory_.check_end(rank, end);
@@ -341,8 +341,8 @@ void Execution::finish() {
 
 }  // namespace
 
-PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clocks) {
-  return Execution(plan, pairing, most_clocks).run();
+PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes) {
+  return Execution(plan, pairing, most_clock_bytes).run();
 }
 
 }  // namespace plait
