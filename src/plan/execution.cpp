@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <utility>
 
 #include "plan/memory.hpp"
@@ -78,8 +77,6 @@ class Execution {
   void check_widths(const QueueState& queue, const Operation& operation, const ReduceFacts& facts) const;
   void launch(QueueState& queue, InFlight& it, const OperationId& to);
   void arrive(QueueState& queue, InFlight& it, const OperationId& from);
-  void count_reduce(const QueueState& queue, const Operation& operation);
-  void count_traffic(const QueueState& queue, const Operation& operation);
   void report_deadlock() const;
   void finish();
 
@@ -106,7 +103,6 @@ class Execution {
   std::vector<size_t> first_queue_;                        // of each rank in queues_
   std::deque<QueueState*> ready_;                          // those that can go on
   std::vector<std::vector<InFlight>> signals_, messages_;  // [receiving rank][number]
-  std::map<std::pair<Endpoint, Endpoint>, int64_t> traffic_;
   PlanReport report_;
 };
 
@@ -125,8 +121,6 @@ Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clock
     queues += rank.queues.size();
     signals_.emplace_back(rank.signals);
     messages_.emplace_back(rank.messages);
-    report_.chunks_read.push_back(0);
-    report_.chunks_written.push_back(0);
     auto& facts = report_.facts.emplace_back();
     for (const Queue& queue : rank.queues) facts.emplace_back(queue.operations.size());
   }
@@ -148,7 +142,7 @@ PlanReport Execution::run() {
   }
   report_deadlock();
   finish();
-  for (const auto& [ends, chunks] : traffic_) report_.traffic.push_back({ends.first, ends.second, chunks});
+  static_cast<PlanCounts&>(report_) = count(plan_, pairing_);
   return std::move(report_);
 }
 
@@ -211,7 +205,6 @@ void Execution::reduce(QueueState& queue, const Operation& operation) {
     for (const Place& place : operation.destinations) memory_.write(actor, place, offset, reduced.value);
   }
   facts_of(queue) = std::move(facts);
-  count_reduce(queue, operation);
 }
 
 // Elements of an unfinished reduction may be wider than the user's type. Then element i of the result is not where
@@ -227,18 +220,6 @@ void Execution::check_widths(const QueueState& queue, const Operation& operation
     refuse(queue, "writes chunk ", operation.chunk, " onto its source ", to_text(place),
            ", but one of them is an unfinished reduction and the other is not, so that their elements may differ in ",
            "width; use another slot");
-  }
-}
-
-void Execution::count_reduce(const QueueState& queue, const Operation& operation) {
-  report_.chunks_read[queue.rank] += static_cast<int64_t>(operation.sources.size()) * operation.chunks;
-  report_.chunks_written[queue.rank] += static_cast<int64_t>(operation.destinations.size()) * operation.chunks;
-  count_traffic(queue, operation);
-}
-
-void Execution::count_traffic(const QueueState& queue, const Operation& operation) {
-  for (const Transfer& crossing : transfers(plan_, pairing_, id_of(queue))) {
-    traffic_[{crossing.from, crossing.to}] += operation.chunks;
   }
 }
 
@@ -272,7 +253,6 @@ void Execution::send(QueueState& queue, const Operation& operation) {
     const bool partial = values_.is_partial(message.values[0]);
     facts_of(queue) = {{partial}, partial, false};
   }
-  report_.chunks_read[queue.rank] += operation.chunks;
   launch(queue, message, pairing_.messages[operation.peer_rank][operation.number].to);
 }
 
@@ -289,8 +269,6 @@ bool Execution::receive(QueueState& queue, const Operation& operation) {
     facts_of(queue) = {{partial}, partial, false};
   }
   message.values = {};
-  report_.chunks_written[queue.rank] += operation.chunks;
-  count_traffic(queue, operation);
   return true;
 }
 

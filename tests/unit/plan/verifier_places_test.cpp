@@ -284,8 +284,8 @@ TEST(VerifierShape, HugeCountsAreRefusedBeforeAnythingIsAllocated) {
     change(plan.ranks[1]);
     return plan;
   };
-  expect_refused(with([&](RankPlan& r) { r.scratch_slots = huge; }), {"its proof would take about 103 GB"});
-  expect_refused(with([&](RankPlan& r) { r.host_slots = huge; }), {"its proof would take about 103 GB"});
+  expect_refused(with([&](RankPlan& r) { r.scratch_slots = huge; }), {"its proof would take about 60.1 GB"});
+  expect_refused(with([&](RankPlan& r) { r.host_slots = huge; }), {"its proof would take about 60.1 GB"});
   expect_refused(with([&](RankPlan& r) { r.signals = huge; }), {"rank 1 counts 2147483647 signals"});
   expect_refused(with([&](RankPlan& r) { r.messages = huge; }),
                  {"2147483647 messages, more than there are operations"});
