@@ -17,6 +17,8 @@
 namespace plait {
 namespace {
 
+static_assert(kMostGpuRanks == kMostDeviceRanks);
+
 // How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: an
 // eighth of what the copies take, which is about what that saves. Whoever insists on it waits for them.
 constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);

@@ -44,7 +44,8 @@ inline constexpr int kReduceSms = 16;
 
 struct Choice {
   PlanChoice plan;
-  bool is_measured = false;  // a measured table says so; else the model, or the user
+  // Who says so: the user, a measured table, or else the model.
+  bool is_forced = false, is_measured = false;
 
   // The rest is for ranks on GPUs.
   LaunchShape launch;

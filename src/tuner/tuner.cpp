@@ -132,6 +132,7 @@ Choice Tuner::choose(const Query& query) {
     choice.plan = made_of(given(query.plan));
   } else if (forced != nullptr && !forced->spec.zero_copy) {
     choice.plan = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
+    choice.is_forced = true;
   } else if (const MeasuredRule* rule = first_match(machine_.profile->algorithms, subject_of(machine_, query))) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
     choice.is_measured = true;
@@ -140,7 +141,7 @@ Choice Tuner::choose(const Query& query) {
     const Candidate& best = cheapest(query);
     choice.plan = best.choice;
     choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
-                              " by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
+                              " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
     protocol = best.protocol;
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
@@ -209,12 +210,33 @@ Candidate Tuner::costed(const Choice& choice) {
 }
 
 ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
-  ChoiceRange made{from, to, std::move(choice), 0, 0, 0};
-  const Candidate model = costed(made.choice);
+  const Candidate model = costed(choice);
+  ChoiceRange made;
+  made.from = from;
+  made.to = to;
+  made.choice = std::move(choice);
+  made.steps = model.steps;
   made.from_seconds = model.cost.seconds(static_cast<double>(from));
   made.to_seconds = model.cost.seconds(static_cast<double>(to));
   if (model.bound_seconds_per_byte > 0) made.bound_gbps = 1e-9 / model.bound_seconds_per_byte;
+  add_measured(made);
   return made;
+}
+
+// They hold for what a rule chooses, and for GPUs that users let do what they can.
+void Tuner::add_measured(ChoiceRange& range) const {
+  const Choice& choice = range.choice;
+  const bool is_free = machine_.gpus && machine_.gpus->most_sms == 0 && machine_.gpus->maps_buffers && !launch_;
+  if (!choice.is_measured || !is_free) return;
+  const MeasuredTimes* const times = times_for(*machine_.profile, choice.plan.arguments.collective, machine_.topology,
+                                               machine_.placement.device_of_rank);
+  if (times == nullptr) return;
+  const auto found = times->of_plan.find(choice.zero_copy.value_or(choice.plan).text());
+  if (found == times->of_plan.end()) return;
+  for (const MeasuredTimes::Point& it : found->second) {
+    if (it.bytes >= range.from && it.bytes <= range.to) range.measured.push_back(it);
+  }
+  if (!range.measured.empty()) range.measured_source = times->source;
 }
 
 std::vector<ChoiceRange> Tuner::ranges(Query query, size_t most) {

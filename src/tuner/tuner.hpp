@@ -25,8 +25,12 @@ namespace plait {
 struct ChoiceRange {
   size_t from = 0, to = 0;  // both included; the last range ends with the largest size that was asked for
   Choice choice;
-  double from_seconds = 0, to_seconds = 0;  // predicted, or measured, at its ends
+  int steps = 0;                            // of the plan
+  double from_seconds = 0, to_seconds = 0;  // predicted, at its ends
   double bound_gbps = 0;                    // of message, that links allow at most; 0: none is used
+  // What it took on such a machine, where the profile has that: at sizes of this range, in order. Else empty.
+  std::vector<MeasuredTimes::Point> measured;
+  std::string measured_source;
 };
 
 class Tuner {
@@ -67,6 +71,7 @@ class Tuner {
                       const LaunchWish& wish);
   bool is_same(const Choice& a, const Choice& b) const;
   ChoiceRange range(size_t from, size_t to, Choice choice);
+  void add_measured(ChoiceRange& range) const;
 
   const RankMachine machine_;
   const PlanLimits limits_;

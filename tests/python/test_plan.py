@@ -5,7 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
+import subprocess
+import sys
 import xml.etree.ElementTree
+from pathlib import Path
 
 import plait
 import pytest
@@ -104,13 +108,49 @@ def test_for_machine():
 
 
 def test_machines_too_large_are_refused_at_once(run):
-    status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "2000")
+    status, out, err = run("plan", "all_to_all", "--machine", "summit", "--nodes", "2000")
     assert (status, out) == (2, "")
-    assert "no algorithm for all_reduce fits summit" in err
-    assert "ring would have 12000 ranks x 12000 chunks to prove; the limit is 8388608. Use fewer ranks" in err
+    assert "no algorithm for all_to_all fits 12000 ranks of summit:" in err
+    words = "hierarchical_exchange would have 12000 ranks x 12000 chunks to prove; the limit is 8388608. Use fewer"
+    assert words in err
     status, out, err = run("plan", "all_reduce", "--machine", "summit", "--nodes", "60000")
     assert (status, out) == (2, "")
     assert err == "plait: error: a plan has at most 16384 ranks, not 360000; use fewer nodes, or --ranks N\n"
+
+
+def test_what_is_too_large_to_try_is_said(run):
+    status, out, _ = run("plan", "all_reduce", "--topology", "kesch:nodes=200")
+    assert status == 0
+    assert out.startswith("all_reduce over 3200 ranks on 200 nodes of kesch, float32\nsize ")
+    assert "too large to try over 3200 ranks: bruck, hierarchical_ring, nvgroup_ring, ring; double_binary_tree in" in out
+    left_out = plans.for_machine(topology.machine("kesch", 200), "all_reduce").left_out
+    assert {"algorithm", "reason"} == left_out[0].keys()
+    assert any(it["algorithm"] == "ring" and "3200 ranks x 3200 chunks" in it["reason"] for it in left_out)
+
+
+def test_progress_is_told_and_may_end_it():
+    told = []
+    machine = topology.machine("dgx1-v100")
+    made = plans.for_machine(machine, "all_reduce", progress=told.append)
+    assert told[0].startswith("trying ") and told[0].endswith(f", 1 of {len([it for it in told if 'trying' in it])}")
+    assert f"proving {made.plan.algorithm}" in told
+    count = len(told)
+    made.explain()
+    assert len(told) == count  # it belongs to the one call
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plans.for_machine(machine, "all_reduce", progress=stop)
+
+
+def test_json_has_no_progress(run, monkeypatch):
+    made = []
+    monkeypatch.setattr("plait.cli.plan.Progress", lambda: made.append(True))
+    status, out, err = run("plan", "all_reduce", "--machine", "dgx1-v100", "--json")
+    assert (status, err, made) == (0, "", [])
+    assert json.loads(out)["ranges"]
 
 
 @pytest.mark.parametrize(
@@ -373,9 +413,9 @@ def test_says_what_s_is_and_counts_one_chunk(run):
     assert "\nsize     S is the message, the blocks of all ranks\n" in out
 
 
-def ranges(collective, machine="hgx-h200-4", gpus=(), **settings):
+def ranges(collective, machine="hgx-h200-4", gpus=(), nodes=1, **settings):
     """What a communicator on the machine runs, by size."""
-    found = topology.machine(machine)
+    found = topology.machine(machine, nodes)
     if gpus:
         found = found.select(list(gpus))
     return plans.for_machine(found, collective, settings=plait.Settings(**settings)).ranges
@@ -402,6 +442,60 @@ def test_ranges_follow_each_other():
         for row, following in itertools.pairwise(rows):
             assert following["from_bytes"] == row["to_bytes"] + 1
             assert 0 < row["from_seconds"] <= row["to_seconds"]
+
+
+def test_marks_what_gpus_do_not_run(run):
+    status, out, _ = run("plan", "all_reduce", "--machine", "kesch:nodes=2")
+    assert status == 0 and "recursive_doubling *  " in out and "launch" not in out
+    assert "\n*: planned, not run on GPUs yet: needs messages between nodes; CPUs run it under PLAIT_TOPOLOGY\n" in out
+    assert {row["lacking_on_gpus"] for row in ranges("all_reduce", "kesch", nodes=2)} == {"messages between nodes"}
+    assert {row["lacking_on_gpus"] for row in ranges("all_reduce")} == {None}
+    marked = next(row for row in ranges("all_reduce", "dgx1-v100") if row["lacking_on_gpus"])
+    assert marked["on_gpus"].startswith("three_stage(")
+
+
+def test_measured_times_are_shown_where_there_are_any(run):
+    _, out, _ = run("plan", "all_reduce", "--machine", "hgx-h100-8", "-n", 2)
+    assert "us (m)  " in out and "\n(m): measured, " in out and "plait bench all_reduce -b 8" in out
+    rows = ranges("all_reduce", "hgx-h100-8", gpus=(0, 1))
+    for row in rows:
+        assert row["measured"] and row["measured_times"] and "2 x NVIDIA H100" in row["measured_source"]
+        for size, seconds in row["measured_times"]:
+            assert row["from_bytes"] <= size <= row["to_bytes"] and 1e-6 < seconds < 1
+    assert all(row["measured_times"] == [] and row["measured_source"] is None for row in ranges("all_reduce"))
+
+
+def test_measured_times_are_those_of_stored_results():
+    """profiles/hopper.json has them as tools/profile_times.py writes them."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        pytest.skip("commits of results are only known in a checkout")
+    profile = (root / "profiles" / "hopper.json").read_text()
+    files = sorted((root / "benchmarks" / "results").glob("2026-11-24-*[a-z]-2-h100.json"))
+    files = [file for file in files if "bfloat16" not in file.name]
+    made = subprocess.run(
+        [sys.executable, root / "tools" / "profile_times.py", "H100", *files], capture_output=True, text=True, cwd=root
+    )
+    assert made.returncode == 0, made.stderr
+    # The file of a result may move, and its last commit with it.
+    without_commits = [re.sub(r'"commit": ".*"', "", text) for text in (made.stdout, profile)]
+    assert len(files) == 8 and without_commits[0] in without_commits[1]
+
+
+def test_machines_of_several_nodes_as_settings_name_them(run, monkeypatch):
+    status, out, _ = run("plan", "broadcast", "--machine", "summit:nodes=2")
+    assert status == 0 and out == run("plan", "broadcast", "--machine", "summit", "--nodes", 2)[1]
+    monkeypatch.setenv("PLAIT_TOPOLOGY", "summit:nodes=2")
+    assert out == run("plan", "broadcast")[1]
+    assert run("plan", "broadcast", "--machine", "summit")[1].startswith("broadcast over 6 ranks of summit")
+    monkeypatch.delenv("PLAIT_TOPOLOGY")
+    for machine, options, message in (
+        ("summit:nodes=2", ["--nodes", 2], "'summit:nodes=2' says how many nodes; leave --nodes out"),
+        ("summit:nodes=0", [], "'summit:nodes=0' is of no node"),
+        ("summit:nodes=x", [], "no described machine"),
+    ):
+        status, out, err = run("plan", "broadcast", "--machine", machine, *options)
+        assert (status, out) == (2, "") and message in err
 
 
 def test_says_what_a_communicator_runs():
