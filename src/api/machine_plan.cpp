@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "algorithms/steps/arguments.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
@@ -53,7 +54,7 @@ class OnGpus {
     PlannedRange made{std::move(range), "", ""};
     if (!tuner_.machine().gpus) return made;
     made.lacking_on_gpus = has_other_gpus() ? "NVIDIA's GPUs" : lacking_for(made.choice);
-    if (!made.lacking_on_gpus.empty() && !has_other_gpus()) made.on_gpus = instead(query, made);
+    if (!made.lacking_on_gpus.empty() && is_for_gpus()) made.on_gpus = instead(query, made);
     return made;
   }
 
@@ -62,6 +63,12 @@ class OnGpus {
     const RankMachine& machine = tuner_.machine();
     const auto gpu = static_cast<size_t>(machine.placement.device_of_rank[0]);
     return machine.topology.devices[gpu].model.find("AMD") != std::string::npos;
+  }
+
+  // Whether GPUs run anything over these ranks.
+  bool is_for_gpus() const {
+    const RankMachine& machine = tuner_.machine();
+    return !has_other_gpus() && machine.ranks() <= kMostGpuRanks && on_one_node(machine.base);
   }
 
   std::string lacking_for(const Choice& choice) {

@@ -68,8 +68,8 @@ TEST(PlanLimits, SayWhatIsTooMuch) {
   few_signals.signals = 8;
   EXPECT_EQ(excess("ring", {}), "");
   EXPECT_EQ(excess("ring", no_messages), "rank 0 has 62 messages from other nodes, more than 0");
-  EXPECT_EQ(excess("nvgroup_ring", no_host_memory), "rank 0 has 128 slots in host memory, more than 0");
-  EXPECT_EQ(excess("ring", few_signals), "rank 0 has 62 signals, more than 8");
+  EXPECT_EQ(excess("nvgroup_ring", no_host_memory), "rank 0 has 64 slots in host memory, more than 0");
+  EXPECT_EQ(excess("ring", few_signals), "rank 0 has 124 signals, more than 8");
 }
 
 TEST(Candidates, SayWhatIsTooLarge) {
