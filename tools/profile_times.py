@@ -63,7 +63,11 @@ def rows_of(file: Path, gpus: str) -> str:
     facts = [f'        "{key}": {json.dumps(value)}' for key, value in source.items()]
     return (
         f'    {{\n      "collective": "{collective}", "ranks": {ranks}, "gpus": ["{gpus}"],\n'
-        '      "source": {\n' + ",\n".join(facts) + '\n      },\n      "us": {\n' + ",\n".join(plans) + "\n      }\n    }"
+        '      "source": {\n'
+        + ",\n".join(facts)
+        + '\n      },\n      "us": {\n'
+        + ",\n".join(plans)
+        + "\n      }\n    }"
     )
 
 

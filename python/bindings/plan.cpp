@@ -194,8 +194,8 @@ void bind_plan(nb::module_& module) {
   module.def(
       "plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm") = "",
       nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
-      nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("message_bytes") = 0, nb::arg("settings") = nb::none(),
-      nb::arg("progress") = nb::none(),
+      nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("message_bytes") = 0,
+      nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
       "The plan of an algorithm on a machine, one rank a GPU. Without a name: what a communicator of these ranks "
       "runs for a message of so many bytes (0: a long one), with these settings. progress(text) is called with what is "
       "being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");

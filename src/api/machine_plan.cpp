@@ -81,7 +81,8 @@ class OnGpus {
     if (plan.plan().rank_count() > kMostGpuRanks) return join("more than ", kMostGpuRanks, " ranks");
     PlanLimits limits = gpu_plan_limits();
     // The model is told how much room a launch has. What rules choose has been tried, over up to that many ranks.
-    if (choice.is_measured || choice.is_forced) limits.operations = limits.places = limits.signals = PlanLimits().places;
+    if (choice.is_measured || choice.is_forced)
+      limits.operations = limits.places = limits.signals = PlanLimits().places;
     const auto excess = limits.excess(plan);
     return excess ? join("more than a launch has (", *excess, ")") : "";
   }

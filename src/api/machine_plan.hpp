@@ -42,7 +42,8 @@ struct MachinePlan {
   const std::string& reason() const { return choice.plan.reason; }  // one sentence
   // What the model did not try; empty where it was not asked.
   std::vector<LeftOut> left_out() const;
-  // How GPUs launch it: "62 channels, 62 CTAs of 512 threads, Simple"; empty where they do not, and where a plan was asked for.
+  // How GPUs launch it: "62 channels, 62 CTAs of 512 threads, Simple"; empty where they do not, and where a plan was
+  // asked for.
   std::string launch() const;
   // tuner/explain.hpp; 0 bytes: a long message.
   std::string explain(size_t message_bytes = 0, const TunerProgress& progress = {}) const;

@@ -93,8 +93,8 @@ class Table {
       text += "\n";
     }
     if (!measured_source_.empty()) {
-      text += join("(m): measured, at the shortest and the longest message of the row that was: ", measured_source_,
-                   "\n");
+      text +=
+          join("(m): measured, at the shortest and the longest message of the row that was: ", measured_source_, "\n");
     }
     if (collective != Collective::kBarrier) {
       text += "bound: what links allow at most, bytes of the message over time\n";

@@ -13,8 +13,8 @@
 namespace plait {
 namespace {
 
-constexpr double kSame = 1.01;       // bounds that differ by less than this factor count as equal
-constexpr size_t kMostLinks = 64;  // that are named one by one
+constexpr double kSame = 1.01;     // bounds that differ by less than this factor count as equal
+constexpr size_t kMostNamed = 64;  // that are named one by one
 
 std::string padded(std::string text, size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
@@ -26,10 +26,7 @@ std::string count(size_t number, const char* what) { return join(number, " ", wh
 class Explanation {
  public:
   Explanation(const VerifiedPlan& plan, const Topology& topology, const Placement& placement, double message_bytes)
-      : plan_(plan),
-        topology_(topology),
-        message_bytes_(message_bytes),
-        load_(link_load(plan, topology, placement)) {}
+      : plan_(plan), topology_(topology), message_bytes_(message_bytes), load_(link_load(plan, topology, placement)) {}
 
   std::string text() const {
     std::string text = join(plan_.plan().algorithm, ": ", name(plan_.plan().collective), " over ",
@@ -119,8 +116,8 @@ class Explanation {
                      [&](const auto& a, const auto& b) { return share(a) > share(b) * (1 + 1e-9); });
     std::string text = "by link   bytes over those of the message, bandwidth, time as a share of the busiest link's\n";
     for (const DirectedLink& hop : hops) {
-      if (&hop - hops.data() == static_cast<std::ptrdiff_t>(kMostLinks)) {
-        return text + join("  and ", hops.size() - kMostLinks, " more, at most ", digits(100 * share(hop), "%.0f"),
+      if (&hop - hops.data() == static_cast<std::ptrdiff_t>(kMostNamed)) {
+        return text + join("  and ", hops.size() - kMostNamed, " more, at most ", digits(100 * share(hop), "%.0f"),
                            " % each\n");
       }
       text +=
@@ -140,13 +137,13 @@ class Explanation {
     for (size_t link = 0; link < topology_.links.size(); ++link) {
       if (used(link)) continue;
       Unused& of_kind = unused[topology_.links[link].kind];
-      if (++of_kind.count > kMostLinks) continue;
+      if (++of_kind.count > kMostNamed) continue;
       of_kind.names += join(of_kind.names.empty() ? "" : ", ", device(topology_.links[link].a), "-",
                             device(topology_.links[link].b));
     }
     std::string text = unused.empty() ? "unused    none\n" : "";
     for (const auto& [kind, links] : unused) {
-      const size_t more = links.count - std::min(links.count, kMostLinks);
+      const size_t more = links.count - std::min(links.count, kMostNamed);
       text += join(text.empty() ? "unused    " : "          ", name(kind), ": ", links.names,
                    more > 0 ? join(" and ", more, " more") : "", "\n");
     }

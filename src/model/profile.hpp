@@ -87,8 +87,8 @@ struct MeasuredTimes {
   };
   Collective collective = Collective::kAllReduce;
   int ranks = 0;
-  std::vector<std::string> gpus;  // parts of their models' names
-  std::string source;             // machine, date, command and commit, for people
+  std::vector<std::string> gpus;                      // parts of their models' names
+  std::string source;                                 // machine, date, command and commit, for people
   std::map<std::string, std::vector<Point>> of_plan;  // by its name, in order of size
 };
 

@@ -45,7 +45,8 @@ class Timeline::Order {
       QueueState& queue = queues_[ready.front()];
       const auto& operations = plan_.ranks[queue.rank].queues[queue.queue].operations;
       const size_t before = timeline_.steps_.size();
-      while (queue.next < static_cast<int>(operations.size()) && add(queue, operations[queue.next], ready)) ++queue.next;
+      while (queue.next < static_cast<int>(operations.size()) && add(queue, operations[queue.next], ready))
+        ++queue.next;
       if (timeline_.steps_.size() > before) timeline_.stretches_.push_back({ready.front(), timeline_.steps_.size()});
     }
   }
@@ -126,7 +127,7 @@ class Timeline::Order {
   std::vector<QueueState> queues_;
   std::vector<size_t> first_queue_, first_signal_, first_message_;  // of each rank
   std::vector<bool> told_;
-  std::vector<Transfer> transfers_;               // of the operation at hand
+  std::vector<Transfer> transfers_;             // of the operation at hand
   std::map<std::pair<int, int>, double> busy_;  // likewise: seconds between devices
 };
 

@@ -4,8 +4,8 @@
 // counts its operations. A clock knows of an event at (component, time) if it is at least there.
 //
 // Plans have thousands of queues and millions of signals, so clocks share what they know. A signal shares all of it
-// with its sender, until the sender hears more. Any two clocks share the pages on which they know the same. In a tree, a
-// chain or a hierarchy nearly all pages are alike, so a clock has few of its own, however many queues there are.
+// with its sender, until the sender hears more. Any two clocks share the pages on which they know the same. In a tree,
+// a chain or a hierarchy nearly all pages are alike, so a clock has few of its own, however many queues there are.
 #pragma once
 
 #include <array>

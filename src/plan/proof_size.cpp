@@ -125,7 +125,8 @@ size_t most_clock_bytes(const Plan& plan) {
 }
 
 void refuse_clocks(const Plan& plan) {
-  refuse_size(plan, "its proof takes more than ", gigabytes(kMaxProofBytes), " of memory, with what queues, signals and ",
+  refuse_size(plan, "its proof takes more than ", gigabytes(kMaxProofBytes),
+              " of memory, with what queues, signals and ",
               "messages under way have heard of each other. Use fewer ranks or queues, or await signals sooner");
 }
 

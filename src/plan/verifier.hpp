@@ -38,8 +38,8 @@ struct ReduceFacts {
 };
 
 struct PlanReport : PlanCounts {
-  int steps = 0;              // the longest chain of signals and messages between ranks
-  bool synchronizes = false;  // every rank's return follows every rank's call
+  int steps = 0;                                             // the longest chain of signals and messages between ranks
+  bool synchronizes = false;                                 // every rank's return follows every rank's call
   std::vector<std::vector<std::vector<ReduceFacts>>> facts;  // [rank][queue][operation]
   // An operation that stores in another rank's memory what nobody reads: right, but in vain, and nobody learns when it
   // has come.

@@ -12,12 +12,12 @@
 namespace plait {
 namespace {
 
-// A plan of more operations is tried only where there is none of fewer: larger ones take seconds to prove. Over very many
-// ranks those of log2 p steps have more, a few in each step.
+// A plan of more operations is tried only where there is none of fewer: larger ones take seconds to prove. Over very
+// many ranks those of log2 p steps have more, a few in each step.
 int few_operations(int ranks) { return std::max(300'000, 96 * ranks); }
 
-// What a rank's part of a plan asks of a runtime. As stores, a message takes a mailbox and a signal at its receiver, and
-// a copy at each end that has data.
+// What a rank's part of a plan asks of a runtime. As stores, a message takes a mailbox and a signal at its receiver,
+// and a copy at each end that has data.
 struct RankNeeds {
   RankNeeds(const RankPlan& rank, bool messages_as_stores)
       : signals(rank.signals), slots(int64_t{rank.scratch_slots} + rank.host_slots), messages(rank.messages) {
@@ -83,7 +83,8 @@ class Finder {
       found_.left_out.clear();
       const std::vector<PlanChoice> choices = choices_for(arguments);
       for (const PlanChoice& choice : choices) {
-        if (progress_) progress_(join("trying ", choice.text(), ", ", &choice - &choices[0] + 1, " of ", choices.size()));
+        if (progress_)
+          progress_(join("trying ", choice.text(), ", ", &choice - &choices[0] + 1, " of ", choices.size()));
         add(choice);
       }
       if (!found_.all.empty()) return std::move(found_);
@@ -191,9 +192,8 @@ const Candidate& Candidates::cheapest(double bytes) const {
 
 const Candidate* Candidates::find(const PlanChoice& choice, Protocol protocol) const {
   const std::string text = choice.text();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Candidate& it) {
-    return it.protocol == protocol && it.choice.text() == text;
-  });
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const Candidate& it) { return it.protocol == protocol && it.choice.text() == text; });
   return found == all.end() ? nullptr : &*found;
 }
 

@@ -61,7 +61,6 @@ def test_a_terminal_has_one_line_which_is_gone_in_the_end(clock, monkeypatch):
 
 
 def test_nobody_has_to_read_it(clock):
-    stream = open("/dev/full", "w")
-    with Progress(stream, clock) as progress:
+    with open("/dev/full", "w") as stream, Progress(stream, clock) as progress:
         clock.now += 1
         progress("trying ring")

@@ -14,10 +14,10 @@ _NEXT_SECONDS = 10.0  # where lines cannot be written over
 
 
 class Progress:
-    """To be called with what is done next; as a context it ends with a clean line.
+    """Call it with what is done next. As a context it clears its line at the end.
 
-    Nothing is said in the first second. Then a terminal has one line, which is written over, and a file or a pipe a line
-    now and then.
+    It says nothing in the first second. From then on a terminal has one line, which is written over; a file or a pipe
+    gets a line now and then.
     """
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:

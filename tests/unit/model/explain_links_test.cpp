@@ -59,8 +59,7 @@ TEST(ExplainLinks, CopyEngines) {
   AlgorithmArguments arguments = arguments_for(topology, placement, Collective::kAllGather);
   arguments.engine = Engine::kCopy;
   arguments.access = Access::kZeroCopy;
-  const std::string text =
-      explain_links(verify(make_plan("flat(load, zero_copy)", arguments)), topology, placement);
+  const std::string text = explain_links(verify(make_plan("flat(load, zero_copy)", arguments)), topology, placement);
   expect_part(text, "flat(load, zero_copy, engine=copy): all_gather over 4 ranks of dgx2, 2 steps\n");
   expect_part(text, "bound     at most ");
 }

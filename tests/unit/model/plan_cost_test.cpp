@@ -18,8 +18,7 @@ TEST(PlanModel, CountsTheStepsThatTheVerifierFinds) {
   int plans = 0;
   for (const auto& [name, nodes] : {std::pair("summit", 1), {"abci", 3}, {"pcie-4", 1}}) {
     const Topology topology = machine(name, nodes);
-    const Placement placement =
-        place_ranks(topology, static_cast<int>(devices_of(topology, DeviceKind::kGpu).size()));
+    const Placement placement = place_ranks(topology, static_cast<int>(devices_of(topology, DeviceKind::kGpu).size()));
     Routes routes(topology, placement);
     for (int c = 0; c < kCollectiveCount; ++c) {
       const auto collective = static_cast<Collective>(c);

@@ -39,8 +39,9 @@ TEST(Profile, ReadsTimes) {
 }
 
 TEST(Profile, RefusesTimesThatNobodyCouldFind) {
-  for (const char* wrong : {R"j({"flat(push)": [[64, 1]]})j", R"j({"flat( store )": [[64, 1]]})j", R"j({"chain": [[64, 1]]})j",
-                            R"j({"ring": [[64]]})j", R"j({"ring": [[64, 1], [64, 2]]})j", R"j({"ring": [["64Q", 1]]})j"}) {
+  for (const char* wrong :
+       {R"j({"flat(push)": [[64, 1]]})j", R"j({"flat( store )": [[64, 1]]})j", R"j({"chain": [[64, 1]]})j",
+        R"j({"ring": [[64]]})j", R"j({"ring": [[64, 1], [64, 2]]})j", R"j({"ring": [["64Q", 1]]})j"}) {
     EXPECT_THROW(parse_profile(profile_with(times_of(wrong)), "f"), Error) << wrong;
   }
 }

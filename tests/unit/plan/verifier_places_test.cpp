@@ -295,7 +295,8 @@ TEST(VerifierShape, HugeCountsAreRefusedBeforeAnythingIsAllocated) {
   queues.ranks[0].queues.resize(300000);
   EXPECT_NO_THROW(verify(queues));  // queues that hear of nobody hold no clocks
   for (Queue& queue : queues.ranks[0].queues) queue.operations.push_back(operation(queues, 0, 0, 1));
-  expect_refused(queues, {"its proof would have to follow up to ", " GB of what queues hear", "Use fewer ranks, queues"});
+  expect_refused(queues,
+                 {"its proof would have to follow up to ", " GB of what queues hear", "Use fewer ranks, queues"});
 }
 
 // Every number of a plan in turn becomes an absurd one. The verifier refuses the plan (or accepts it, if the number
