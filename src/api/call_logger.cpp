@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
+#include "api/choice_for.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
 #include "tuner/gpu_launch.hpp"
 
 namespace plait {
 namespace {
-
-std::string counted(size_t count, const char* what) { return join(count, " ", what, count == 1 ? "" : "s"); }
 
 // "0-3", "0 2 4-7"
 std::string ranges_text(const std::vector<int>& sorted) {
@@ -55,10 +54,6 @@ std::string prediction_text(Tuner& tuner, const Call& call, const Choice& choice
   return join(", predicted ", seconds_text(tuner.cost(choice).seconds(bytes)));
 }
 
-Choice choice_for(Tuner& tuner, const Call& call) {
-  return tuner.choose({call.collective, message_bytes(call, tuner.machine().ranks()), call.root, call.type});
-}
-
 std::string route_text(const MessageChoice& choice) {
   if (!choice.direct) return "";
   return *choice.direct == Engine::kCopy ? ", by copy engines from buffer to buffer" : ", from buffer to buffer";
@@ -78,7 +73,7 @@ std::string found_text(const RankMachine& machine, const Settings& settings) {
   text += counted(all, on_gpus ? "GPU" : "CPU socket");
   const std::string models = models_text(topology, std::vector<int>(used.begin(), used.end()));
   if (!models.empty()) text += join(" (", models, ")");
-  text += join(" of ", counted(static_cast<size_t>(topology.nodes), "host"));
+  text += join(" of ", counted(topology.nodes, "host"));
   if (on_gpus) text += "; " + groups_text(machine);
   text += settings.topology.empty() ? "; chosen for " : join("; PLAIT_TOPOLOGY=", settings.topology, " has it be ");
   return text + join(topology.name, " (", topology.source, ") with profile ", machine.profile->name);
@@ -86,8 +81,7 @@ std::string found_text(const RankMachine& machine, const Settings& settings) {
 
 std::string host_call_text(Tuner& tuner, const Call& call) {
   const Choice choice = choice_for(tuner, call);
-  const auto queues = static_cast<size_t>(queues_of(*tuner.plan(choice.plan)));
-  return join(choice.plan.text(), ", ", counted(queues, "queue"), prediction_text(tuner, call, choice), "; ",
+  return join(choice.plan.text(), ", ", counted(queues_of(*tuner.plan(choice.plan)), "queue"), prediction_text(tuner, call, choice), "; ",
               choice.plan.reason);
 }
 

@@ -10,6 +10,7 @@
 #include "api/agreed_topology.hpp"
 #include "api/call_cache.hpp"
 #include "api/call_logger.hpp"
+#include "api/choice_for.hpp"
 #include "api/cores.hpp"
 #include "api/device_backend.hpp"
 #include "api/given_plan.hpp"
@@ -75,10 +76,6 @@ struct Communicator::Impl {
 
   // Where calls are made that this communicator is for: on GPUs, where ranks have them.
   Tuner& main_tuner() { return device ? device->tuner() : tuner; }
-  static Choice choose(Tuner& tuner, const Call& call) {
-    return tuner.choose(
-        {call.collective, message_bytes(call, tuner.machine().ranks()), call.root, call.type, call.plan});
-  }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
@@ -174,7 +171,7 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
 }
 
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
-  return bound.get(call, [&] { return bind(performed(*tuner.plan(choose(tuner, call).plan)), call, rank, limits); });
+  return bound.get(call, [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -488,12 +485,12 @@ std::vector<std::vector<int>> Communicator::groups() const {
 // Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.
 const VerifiedPlan& Communicator::plan_for(const Call& call) {
   Impl& impl = held(impl_);
-  return impl.device ? impl.device->plan_for(call) : *impl.tuner.plan(Impl::choose(impl.tuner, call).plan);
+  return impl.device ? impl.device->plan_for(call) : *impl.tuner.plan(choice_for(impl.tuner, call).plan);
 }
 
 std::string Communicator::reason_for(const Call& call) {
   Impl& impl = held(impl_);
-  const Choice choice = Impl::choose(impl.main_tuner(), call);
+  const Choice choice = choice_for(impl.main_tuner(), call);
   return impl.device ? choice.reason() : choice.plan.reason;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "api/call_cache.hpp"
+#include "api/choice_for.hpp"
 #include "api/device_backend.hpp"
 #include "api/live_machine.hpp"
 #include "api/plan_limits.hpp"
@@ -147,7 +148,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   // A launch may not carry what was given, with flags in its data or at all, and not on all ranks alike: so each looks
   // at all of them, before anybody waits for anybody.
   Choice choose(const Call& call) {
-    Query query{call.collective, message_bytes(call, size_), call.root, call.type, call.plan};
+    Query query = query_of(call, size_);
     Choice choice = tuner_->choose(query);
     if (call.plan == 0 || !why_not(call, choice)) return choice;
     query.only_signals = true;
@@ -187,7 +188,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   [[noreturn]] void refuse_copies(const Call& call) const {
     fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
          ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
-         "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of reach ",
+         "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of access ",
          name(Access::kStaged), " needs none of it");
   }
 

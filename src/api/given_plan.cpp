@@ -2,6 +2,7 @@
 #include "api/given_plan.hpp"
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 namespace {
@@ -21,8 +22,7 @@ void check_given(const VerifiedPlan& verified, int ranks, const PlanLimits& limi
     fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, " ", parts...);
   };
   if (plan.rank_count() != ranks) {
-    refuse("is for ", plan.rank_count(), plan.rank_count() == 1 ? " rank" : " ranks", ", and this communicator has ",
-           ranks);
+    refuse("is for ", counted(plan.rank_count(), "rank"), ", and this communicator has ", ranks);
   }
   if (plan.access == Access::kZeroCopy) {
     if (on_gpus) return;  // copies are of another form, which each call looks at

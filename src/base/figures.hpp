@@ -3,8 +3,17 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
+
+#include "base/error.hpp"
 
 namespace plait {
+
+// "1 rank", "4 ranks".
+template <class Integer>
+std::string counted(Integer count, std::string_view what) {
+  return join(count, " ", what, count == 1 ? "" : "s");
+}
 
 // `form` is printf's, for one double.
 inline std::string digits(double number, const char* form = "%.3g") {

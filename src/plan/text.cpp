@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/shorthand.hpp"
 
 namespace plait {
@@ -23,8 +24,6 @@ void append_chunks(std::ostream& out, const Operation& operation) {
     out << " : chunks " << operation.chunk << ".." << int64_t{operation.chunk} + operation.chunks - 1;
   }
 }
-
-std::string counted(int count, const char* things) { return join(count, " ", things, count == 1 ? "" : "s"); }
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "topology/builder.hpp"
 #include "topology/gpu_models.hpp"
 #include "topology/nccl_nets.hpp"
@@ -346,9 +347,6 @@ class Reader {
 
   void add_notes() {
     constexpr const char* kAdvice = "use the file that NCCL_TOPO_DUMP_FILE writes on the machine itself";
-    const auto counted = [](auto count, const std::string& what) {
-      return join(count, " ", what, count == 1 ? "" : "s");
-    };
     const auto bare_gpus =
         std::count_if(gpus_.begin(), gpus_.end(), [](const Gpu& gpu) { return gpu.element == nullptr; });
     if (bare_gpus > 0) {

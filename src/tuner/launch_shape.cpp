@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/names.hpp"
 
 namespace plait {
@@ -14,7 +15,6 @@ namespace {
 
 // "16 channels, 32 CTAs"
 std::string channels_text(int channels, int queues) {
-  const auto counted = [](int count, const char* what) { return join(count, " ", what, count == 1 ? "" : "s"); };
   return join(counted(channels, "channel"), ", ", counted(channels * queues, "CTA"));
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "algorithms/steps/signals.hpp"
 #include "api/given_plan.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
@@ -148,13 +149,7 @@ TEST(GivenPlansOnCpu, SignalsWithoutDataAreNoNews) {
     slots.push_back(builder.take_scratch(rank));
   }
   builder.reduce(queues[0], {output_of(0), slots[1], slots[2]}, {input_of(0)}, 0);
-  std::vector<SignalId> signals;
-  for (const QueueId& from : queues) {
-    for (const QueueId& to : queues) {
-      if (from.rank != to.rank) signals.push_back(builder.signal(from, to));
-    }
-  }
-  for (const SignalId& signal : signals) builder.wait(signal);
+  barrier_among(builder, queues);
   for (int rank = 1; rank < kRanks; ++rank) builder.copy(queues[rank], output_of(rank), slots[rank], 0);
   const VerifiedPlan plan = verify(builder.finish());
   EXPECT_TRUE(plan.report().synchronizes && plan.report().steps == 1);
@@ -177,13 +172,7 @@ TEST(GivenPlansOnCpu, OneOperationTakesWhatAllHaveStored) {
     for (int to = 0; to < kRanks; ++to) all.push_back(slot_after(slots[to], from));
     builder.reduce(queues[from], all, {input_of(from)}, from);
   }
-  std::vector<SignalId> signals;
-  for (const QueueId& from : queues) {
-    for (const QueueId& to : queues) {
-      if (from.rank != to.rank) signals.push_back(builder.signal(from, to));
-    }
-  }
-  for (const SignalId& signal : signals) builder.wait(signal);
+  barrier_among(builder, queues);
   for (int to = 0; to < kRanks; ++to) builder.copy(queues[to], output_of(to), slots[to], 0, kRanks);
   const VerifiedPlan plan = verify(builder.finish());
   std::map<Protocol, int> calls;

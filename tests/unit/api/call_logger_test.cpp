@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+
+#include "algorithms/algorithm.hpp"
 #include "api/plan_limits.hpp"
 #include "support/gpu_choice.hpp"
 #include "topology/machines.hpp"
@@ -42,6 +46,20 @@ TEST(CallLogger, SaysHowACallOnHostMemoryRuns) {
   EXPECT_TRUE(has(text, " queue")) << text;
   EXPECT_TRUE(has(text, ", predicted ")) << text;
   EXPECT_TRUE(text.ends_with("; " + choice.plan.reason)) << text;
+}
+
+TEST(CallLogger, NamesThePlanThatTheCallerGave) {
+  const Settings settings;
+  Tuner tuner(place_on(select(machine("summit"), {}), 4, settings), settings, host_plan_limits(settings), false);
+  AlgorithmArguments arguments;
+  arguments.ranks = 4;
+  Plan plan = make_plan("ring", arguments);
+  plan.algorithm = "by hand";
+  const auto given = std::make_shared<const VerifiedPlan>(verify(std::move(plan)));
+  tuner.give(given);
+  const std::string text = host_call_text(tuner, call_by(*given, DataType::kFloat32, ReduceOp::kSum, 1000));
+  EXPECT_EQ(text.find("by hand, "), 0u) << text;
+  EXPECT_TRUE(text.ends_with("; given by the caller")) << text;
 }
 
 TEST(CallLogger, SaysHowACallOnGpusRuns) {

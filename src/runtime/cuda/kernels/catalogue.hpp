@@ -2,8 +2,7 @@
 //
 // What else would be spelled in many places follows from it: instantiations (call_kernels_*.cu), the way from a call to
 // its kernel (call_kernel()), what a rank loads when it is made, what tests perform on a CPU
-// (tests/property/cuda/kernel_bodies.hpp), what tools/check_kernels.py demands of the machine code, and the table in
-// docs/dev/kernels.md.
+// (tests/property/cuda/kernel_bodies.hpp), and what tools/check_kernels.py demands of the machine code.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,17 @@
+// From a call to the tuner's choice for it.
+#pragma once
+
+#include "runtime/call.hpp"
+#include "tuner/tuner.hpp"
+
+namespace plait {
+
+inline Query query_of(const Call& call, int ranks) {
+  return {call.collective, message_bytes(call, ranks), call.root, call.type, call.plan};
+}
+
+inline Choice choice_for(Tuner& tuner, const Call& call) {
+  return tuner.choose(query_of(call, tuner.machine().ranks()));
+}
+
+}  // namespace plait
