@@ -64,15 +64,19 @@ gpu-test: gpu-programs  ## build and run the tests that need a GPU; says what it
 gpu-sanitize: gpu-programs  ## run some of them, shortened, under compute-sanitizer: memory, races, barriers
 	@tests/gpu/sanitize.sh $(GPU_BUILD)/tests/gpu
 
-# This needs the same, and nanobind in $(PYTHON).
+# This needs the same, and nanobind in $(PYTHON). COMMIT names what is measured, in a copy of the tree without git.
 GPUS ?=
-GPU_BENCH ?= all_reduce -b 8 -e 1G -f 4
-gpu-bench:  ## build, and run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default: all)
+COMMIT ?=
+GPU_BENCH ?= all_reduce -b 8 -e 1G -f 4 -G 20 --vs nccl
+GPU_BENCH_RESULT ?= $(GPU_BUILD)/bench.json
+gpu-bench:  ## build, run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default: all), compare with the machine's baseline
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=ON -DPLAIT_CUDA=system \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)' '-DPython_EXECUTABLE=$(shell command -v $(PYTHON))' \
-	  '-DPLAIT_PYTHON_FOLDER=$(abspath $(GPU_BUILD))/package'
+	  '-DPLAIT_PYTHON_FOLDER=$(abspath $(GPU_BUILD))/package' '-DPLAIT_COMMIT=$(COMMIT)'
 	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core
-	PYTHONPATH='$(abspath $(GPU_BUILD))/package' $(PYTHON) -m plait bench $(GPU_BENCH) --device cuda $(if $(GPUS),-n $(GPUS))
+	PYTHONPATH='$(abspath $(GPU_BUILD))/package' $(PYTHON) -m plait bench $(GPU_BENCH) --device cuda $(if $(GPUS),-n $(GPUS)) \
+	  --json '$(GPU_BENCH_RESULT)'
+	$(PYTHON) benchmarks/check_baseline.py '$(GPU_BENCH_RESULT)'
 
 # Every architecture that has machine code of its own, whatever GPU is here. After a release, ccache has the same objects.
 KERNEL_ARCHITECTURES ?= 80-real;90-real;100-real
@@ -136,7 +140,7 @@ sanitize-thread: override PLAIT_CUDA := off
 sanitize-thread:
 	$(call sanitized,tsan,thread,$(THREAD_TESTS),/($(subst $(space),|,$(THREAD_TESTS)))$$)
 
-lint:  ## check formats, Python, walls between folders, and the tree
+lint:  ## check formats, Python, walls between folders, the tree, and that benchmark pages show the stored results
 	$(PREPARE) lint
 	@status=0; check() { echo "lint: $$1"; shift; "$$@" || status=1; }; \
 	check 'format of C++' $(VENV)/bin/clang-format --dry-run -Werror $(CPP_FILES); \
@@ -144,6 +148,7 @@ lint:  ## check formats, Python, walls between folders, and the tree
 	check 'format of Python' $(VENV)/bin/ruff format --check $(PYTHON_FOLDERS); \
 	check 'walls between folders' $(PYTHON) tools/check_includes.py; \
 	check 'files' $(PYTHON) tools/check_tree.py; \
+	check 'benchmark pages' $(PYTHON) benchmarks/report.py --check; \
 	exit $$status
 
 format:  ## rewrite the C++ and Python files in the tree's format

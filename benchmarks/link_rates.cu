@@ -1,6 +1,6 @@
 // What the links between this machine's GPUs carry, by who moves the data: the bounds of what Plait's kernels and
-// copies can reach (docs/benchmarks.md). Copy engines; SMs that load or store 16 bytes a thread; SMs that leave both to
-// bulk copies (from sm_90 on). One GPU to the next, and all GPUs each to its next at once, from one process.
+// copies can reach (docs/notes/link_rates.md). Copy engines; SMs that load or store 16 bytes a thread; SMs that leave
+// both to bulk copies (from sm_90 on). One GPU to the next, and all GPUs each to its next at once, from one process.
 //
 //   link_rates [gigabytes a figure moves at least, 0.5]
 //

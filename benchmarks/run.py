@@ -1,22 +1,23 @@
-"""The benchmarks whose results stand in docs/benchmarks.md, one after another.
+"""The benchmarks of CPUs whose results stand in docs/benchmarks.md, one after another.
 
     make bench                       # prints
-    make bench BENCH="--keep"        # also writes JSON to benchmarks/results/
+    make bench BENCH="--keep"        # and stores the results (benchmarks/store.py)
 
-All-reduce of float32 from 4 B to 64 MiB on 2 and 4 ranks beside Open MPI and Gloo, in one run each; then the time to
-import the package and to make a communicator of 4 ranks.
+All-reduce of float32 from 4 B to 64 MiB on 2 and 4 ranks, beside Open MPI and beside Gloo; then the time to import the
+package and to make a communicator of 4 ranks.
 """
 
 import argparse
-import datetime
-import json
+import itertools
 import os
 import subprocess
 import sys
+import tempfile
+
+from plait import _core
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RESULTS = os.path.join(HERE, "results")
-PEERS = ("mpi", "gloo")
+PEERS = {"mpi": ["--copy-bound"], "gloo": []}  # and what is measured besides
 SIZES = ["-b", "4", "-e", "64M", "-f", "4"]
 
 
@@ -32,42 +33,31 @@ def installed_peers():
     return found
 
 
-def bench(ranks, peers, file):
-    """Runs `plait bench` and shows what it prints."""
-    command = [sys.executable, "-m", "plait", "bench", "all_reduce", "-n", str(ranks), *SIZES, "--copy-bound"]
-    command += [word for peer in peers for word in ("--vs", peer)]
-    if file:
-        command += ["--json", file]
+def bench(ranks, peer, file):
+    """Runs `plait bench`, shows what it prints and writes `file`."""
+    beside = ["--vs", peer, *PEERS[peer]] if peer else []
+    command = [sys.executable, "-m", "plait", "bench", "all_reduce", "-n", str(ranks), *SIZES, *beside]
     print(f"\n$ plait {' '.join(command[3:])}", flush=True)
-    subprocess.run(command, check=True)
-
-
-def startup(file):
-    """Runs startup.py and shows what it prints."""
-    print("\n$ python benchmarks/startup.py", flush=True)
-    output = subprocess.run(
-        [sys.executable, os.path.join(HERE, "startup.py")], check=True, capture_output=True, text=True
-    )
-    print(output.stdout, end="")
-    if file:
-        with open(file, "w", encoding="utf-8") as out:
-            json.dump({"date": str(datetime.date.today()), "lines": output.stdout.splitlines()}, out, indent=1)
+    subprocess.run([*command, "--json", file], check=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keep", action="store_true", help="write JSON to benchmarks/results/")
+    parser.add_argument("--keep", action="store_true", help="store the results in benchmarks/results/")
     arguments = parser.parse_args()
-    today = datetime.date.today()
+    if arguments.keep and (not _core.__commit__ or _core.__commit__.endswith("-dirty")):
+        parser.error("--keep: what is measured has no commit; commit what you changed, and build again")
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
-    peers = installed_peers()
-
-    def result(name):
-        return os.path.join(RESULTS, f"{today}-{name}.json") if arguments.keep else None
-
-    for ranks in (2, 4):
-        bench(ranks, peers, result(f"all_reduce-{ranks}-ranks"))
-    startup(result("startup"))
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        peers = installed_peers() or [None]
+        for ranks, peer in itertools.product((2, 4), peers):
+            files.append(os.path.join(folder, f"{ranks}-{peer}.json"))
+            bench(ranks, peer, files[-1])
+        print("\n$ python benchmarks/startup.py", flush=True)
+        subprocess.run([sys.executable, os.path.join(HERE, "startup.py")], check=True)
+        if arguments.keep:
+            subprocess.run([sys.executable, os.path.join(HERE, "store.py"), *files], check=True)
     return 0
 
 

@@ -53,16 +53,16 @@ if(kind STREQUAL "wheel")
 endif()
 set(CMAKE_CUDA_COMPILER "${where}")
 
-# Every GPU from Turing on: machine code for the data-centre parts, PTX for what lies between and after them.
+# Every GPU since Turing: machine code for data-centre GPUs, and PTX for those between and after them.
 set(all_gpus 75-virtual 80-real 90-real 100-real 100-virtual)
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES ${all_gpus})
 endif()
 enable_language(CUDA)
 if(CMAKE_CUDA_ARCHITECTURES STREQUAL "native" AND NOT CMAKE_CUDA_ARCHITECTURES_NATIVE)
-  set(CMAKE_CUDA_ARCHITECTURES ${all_gpus})  # no GPU is seen here
+  set(CMAKE_CUDA_ARCHITECTURES ${all_gpus})  # there is no GPU here
 endif()
-# By their numbers, for those who ask the library.
+# The targets by their numbers, which the library reports.
 set(PLAIT_KERNEL_TARGETS "")
 foreach(target IN LISTS CMAKE_CUDA_ARCHITECTURES)
   if(target MATCHES "^(native|all|all-major)$")
@@ -73,7 +73,7 @@ foreach(target IN LISTS CMAKE_CUDA_ARCHITECTURES)
     list(APPEND PLAIT_KERNEL_TARGETS ${target})
   endif()
 endforeach()
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has C++20
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc supports C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Reads the machine code of the kernels: what only a compiler could break, and no test without a GPU would see.
+"""Checks the machine code of the kernels for what a compiler could break and no test without a GPU would notice.
 
     tools/check_kernels.py [--cuobjdump PATH] [LIBRARY...]
 
 For every architecture in the libraries (default: those of `make kernels`, in build/kernels) and every kernel:
-  - it is one that is known here,
-  - data moves 16 bytes at a time (NVG-44),
-  - what orders its stores before its signals is there,
-  - no register is spilled to local memory,
-  - registers allow the threads that a launch may ask for (NVG-51),
-  - those that may begin early touch no memory before they have waited for the launch before them.
-Prints one line a violation, then a table; exits with 1 if there was a violation, or if there are no kernels.
+  - it is in the catalogue of kernels,
+  - it moves 16 bytes at a time (NVG-44),
+  - it has the fences that order its stores before its signals,
+  - it spills no register to local memory,
+  - it uses few enough registers for the threads of any launch (NVG-51),
+  - if it may be launched with PDL, it touches no memory before it has waited for the previous launch.
+Prints one line per violation, then a table. Exits with 1 if there is a violation, or if there are no kernels.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 REGISTERS_OF_SM = 65536
 LEAST_ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
-# What no test on a CPU misses: the fence of a store with release at a peer, and the two that order the stores of all
-# CTAs before the signal of the last one (between_barriers.cuh).
+# Fences whose absence no test on a CPU notices: that of a release store to a peer, and the two that order the stores of
+# all CTAs before the signal of the last one (between_barriers.cuh).
 RELEASE = r"MEMBAR\.ALL\.SYS"
 OF_ALL_CTAS = r"(?s)MEMBAR\.SC\.GPU.*MEMBAR\.SC\.GPU"
-# The words of the catalogue for what its machine code must have.
+# The catalogue's words for what machine code must have.
 MACHINE_CODE = {
     "wide": (r"LDG\.E\.128(?!\.STRONG)", r"STG\.E\.128(?!\.STRONG)"),
     "shared": (r"LDG\.E\.128\.STRONG\.SYS", r"STG\.E\.128\.STRONG\.SYS"),
@@ -74,7 +74,7 @@ def find_cuobjdump() -> str:
 
 
 def functions(listing: str):
-    """(mangled name, body) of each function in what `cuobjdump -sass` prints."""
+    """Yields (mangled name, body) of each function in the output of `cuobjdump -sass`."""
     name, body = "", []
     for line in listing.splitlines():
         if match := re.match(r"\s*Function : (\S+)", line):
@@ -92,8 +92,8 @@ def functions(listing: str):
 
 
 def waits_first(body: str) -> bool:
-    """Whether, in the listing, the kernel waits for the launch before it ahead of all that touches memory outside its
-    CTA, or might where it is called."""
+    """Whether the kernel waits for the previous launch before anything that touches memory outside its CTA, or that may
+    do so in a function that it calls."""
     touches = re.search(r"\b(?:ACQBULK|LDG?|LDGSTS|STG?|ATOMG?|RED|REDG|UBLK\w+|UTMA\w+|CALL)\b", body)
     return touches is not None and touches[0] == "ACQBULK"
 
@@ -110,7 +110,7 @@ def registers(usage: str) -> dict[str, int]:
 
 
 def elves_in(tool: str, library: Path) -> str:
-    """What `cuobjdump -lelf` prints; nothing where the library has no machine code for GPUs."""
+    """The output of `cuobjdump -lelf`; empty if the library has no machine code for GPUs."""
     found = subprocess.run([tool, "-lelf", str(library)], capture_output=True, text=True)
     if found.returncode != 0 and "does not contain device code" not in found.stderr:
         sys.exit(f"check_kernels: {tool} -lelf {library}: {found.stderr.strip()}")
@@ -118,13 +118,13 @@ def elves_in(tool: str, library: Path) -> str:
 
 
 def architectures(elves: str) -> list[str]:
-    """Those that the library has machine code for, from `cuobjdump -lelf`."""
+    """The architectures that have machine code, from the output of `cuobjdump -lelf`."""
     found = set(re.findall(r"\.(sm_\d+\w*)\.cubin", elves))
     return sorted(found, key=lambda name: (int(re.sub(r"\D", "", name)), name))
 
 
 class Findings:
-    """What there is of one architecture, and what is wrong with it."""
+    """The kernels of one architecture, and the violations."""
 
     def __init__(self) -> None:
         self.kernels: Counter = Counter()  # by family
@@ -146,7 +146,7 @@ def examine(tool: str, libraries: list[Path], architecture: str) -> Findings:
         where = f"{architecture}, {name}"
         family = next((family for family in FAMILIES if family.symbol in name), None)
         if family is None:
-            found.problems.append(f"{where}: a kernel that {CATALOGUE.name} says nothing of")
+            found.problems.append(f"{where}: this kernel is not in {CATALOGUE.name}")
             continue
         found.kernels[family.symbol] += 1
         for pattern in family.machine_code:
@@ -156,7 +156,7 @@ def examine(tool: str, libraries: list[Path], architecture: str) -> Findings:
         if spills:
             found.problems.append(f"{where}: {spills} accesses to local memory")
         if family.pdl and can_use_pdl and not waits_first(body):
-            found.problems.append(f"{where}: accesses to memory before it has waited for the launch before it")
+            found.problems.append(f"{where}: accesses memory before it has waited for the previous launch")
         count = used.get(name, 0)
         if count == 0 or count * family.threads > REGISTERS_OF_SM:
             found.problems.append(
@@ -178,7 +178,7 @@ def main() -> int:
     elves = {library: elves_in(tool, library) for library in arguments.library or built}
     libraries = [library for library, listing in elves.items() if listing]
     names = architectures("".join(elves.values()))
-    with ProcessPoolExecutor() as processes:  # a listing takes long, of all architectures a minute
+    with ProcessPoolExecutor() as processes:  # listings are slow: a minute for all architectures
         of_all = list(processes.map(examine, repeat(tool), repeat(libraries), names))
     found = dict(zip(names, of_all, strict=True))
     problems = [problem for one in of_all for problem in one.problems]
@@ -186,9 +186,9 @@ def main() -> int:
         print(f"check_kernels: {problem}")
     for missing in sorted(LEAST_ARCHITECTURES - set(names)):
         problems.append(missing)
-        print(f"check_kernels: no kernels for {missing}, as `make kernels` would have them")
+        print(f"check_kernels: no kernels for {missing}; `make kernels` builds them")
     for architecture, one in found.items():
-        listed = ", ".join(f"{count} {engine}" for engine, count in sorted(one.kernels.items()))
+        listed = ", ".join(f"{count} {family}" for family, count in sorted(one.kernels.items()))
         print(f"{architecture}: {listed}; at most {one.most_registers} registers")
     print(f"check_kernels: {sum(one.kernels.total() for one in of_all)} kernels, {len(problems)} problems")
     return 1 if problems else 0

@@ -2,21 +2,26 @@
 """Checks every file that is, or would be, committed: what linters do not see.
 
 No paths of one machine, no hosts of package indexes, no trailing blanks, no file that outgrew its idea, nothing big;
-C++ files begin by saying what they are. Prints one line `file:line: what is wrong` a problem and exits with 1 if there
-was any.
+C++ files begin by saying what they are; links of Markdown pages lead somewhere, and so does what names a page of docs/.
+Long pages and long lines of prose are warned of. Prints one line `file:line: what is wrong` a problem and exits with 1
+if there was any.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 MAX_BYTES = 1 << 20
 MAX_LINES = 800
 WARN_LINES = 500
+WARN_WORDS = 1200  # of a page
+WARN_COLUMNS = 120  # of a line of Markdown, tables excepted
 
 CODE = {".cpp", ".hpp", ".h", ".cu", ".cuh", ".py", ".cmake", ".md", ".sh", ".toml"}
 DATA_FOLDERS = {"machines", "data", "results"}
@@ -27,6 +32,15 @@ PACKAGE_HOST = re.compile(
     r"|conda\.anaconda\.org|registry\.npmjs\.org|crates\.io|proxy\.golang\.org|developer\.download\.nvidia\.com"
 )
 TRAILING = re.compile(r"[ \t]+$")
+
+# Pages that nobody reads from beginning to end.
+LONG_PAGES = ("CHANGELOG.md", "docs/notes/")
+FENCED = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
+CODE_SPAN = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)[^)]*\)|^ *\[[^\]]+\]: *(\S+)", re.MULTILINE)
+HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
+HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+NAMED_PAGE = re.compile(r"(?<![\w/.-])docs/[\w/.-]*\.md\b")
 
 
 class Findings(NamedTuple):
@@ -61,6 +75,19 @@ def starts_with_word(path: Path, lines: list[str]) -> bool:
     return path.suffix in (".cpp", ".cu") and re.match(own_header, first) is not None
 
 
+def check_page(path: Path, lines: list[str]) -> list[str]:
+    """Warnings of a Markdown page that is hard to read."""
+    warnings = []
+    words = sum(len(line.split()) for line in lines)
+    if words > WARN_WORDS and not path.as_posix().startswith(LONG_PAGES):
+        warnings.append(f"{path}:1: warning: {words} words; a page has at most {WARN_WORDS}: split it by questions")
+    is_row = [line.lstrip().startswith("|") for line in lines]
+    long = [n for n, line in enumerate(lines, start=1) if len(line) > WARN_COLUMNS and not is_row[n - 1]]
+    if long:
+        warnings.append(f"{path}:{long[0]}: warning: lines of more than {WARN_COLUMNS} columns: {len(long)}")
+    return warnings
+
+
 def check_file(root: Path, path: Path) -> Findings:
     """Findings for one file, `path` being relative to `root`."""
     errors: list[str] = []
@@ -79,10 +106,65 @@ def check_file(root: Path, path: Path) -> Findings:
         errors.append(f"{path}:1: {count} lines, more than {MAX_LINES}: split it by ideas")
     elif is_code and count > WARN_LINES:
         warnings.append(f"{path}:1: warning: {count} lines; more than {WARN_LINES} is rarely one idea")
+    if path.suffix == ".md":
+        warnings += check_page(path, lines)
     in_core = path.parts[0] in ("src", "include")
     if in_core and path.suffix in (".cpp", ".hpp", ".h", ".cu", ".cuh") and not starts_with_word(path, lines):
         errors.append(f"{path}:1: begin with a comment that says what this file is")
     return Findings(errors, warnings)
+
+
+def blank(text: str, pattern: re.Pattern[str]) -> str:
+    """The text without what matches, its lines where they were."""
+    return pattern.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def anchors(text: str) -> set[str]:
+    """What links to a page's headings may end with, as GitHub makes it."""
+    found: Counter[str] = Counter()
+    names = set()
+    for heading in HEADING.findall(blank(text, FENCED)):
+        shown = LINK.sub(r"\1", heading).lower().replace("`", "").replace("*", "")
+        name = re.sub(r"[^\w -]", "", shown).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return names
+
+
+def line_of(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def why_broken(page: str, target: str, texts: dict[str, str], folders: set[str]) -> str | None:
+    """What is wrong with a link of a page, if anything is."""
+    name, _, anchor = target.partition("#")
+    place = posixpath.normpath(posixpath.join(posixpath.dirname(page), name)) if name else page
+    if place not in texts and place not in folders:
+        return f"{place} is not there"
+    if anchor and anchor not in anchors(texts.get(place, "")):
+        return f"{place} has no heading for it"
+    return None
+
+
+def check_links(texts: dict[str, str]) -> list[str]:
+    """Errors of the links of all Markdown pages, and of everything that names a page, in the texts of all files."""
+    folders = {folder.as_posix() for name in texts for folder in Path(name).parents}
+    errors = []
+    for name, text in texts.items():
+        for found in NAMED_PAGE.finditer(text):
+            if found[0] not in texts:
+                errors.append(f"{name}:{line_of(text, found.start())}: names {found[0]}, which is not there")
+        prose = blank(blank(text, FENCED), CODE_SPAN) if name.endswith(".md") else ""
+        for found in LINK.finditer(prose):
+            target = found[2] or found[3] or ""
+            why = None if HAS_SCHEME.match(target) else why_broken(name, target, texts, folders)
+            if why:
+                errors.append(f"{name}:{line_of(prose, found.start())}: broken link {target}: {why}")
+    return errors
+
+
+def texts_of(root: Path, files: list[Path]) -> dict[str, str]:
+    return {path.as_posix(): (root / path).read_text(encoding="utf-8", errors="replace") for path in files}
 
 
 def committed_files(root: Path) -> list[Path]:
@@ -96,7 +178,7 @@ def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1]
     files = committed_files(root)
     findings = [check_file(root, path) for path in files]
-    errors = [line for finding in findings for line in finding.errors]
+    errors = [line for finding in findings for line in finding.errors] + check_links(texts_of(root, files))
     for line in [line for finding in findings for line in finding.warnings] + errors:
         print(line)
     print(f"check_tree: {len(files)} files, {len(errors)} problems")

@@ -356,7 +356,7 @@ PLAIT_API plaitResult_t plaitPlanDestroy(plaitPlan_t plan);
 // plaitInvalidUsage.
 //
 // plaitInvalidArgument where the plan is for another number of ranks, or not of a form that these ranks perform:
-// docs/gpu.md says what GPUs do.
+// docs/gpu/limits.md says what GPUs do.
 PLAIT_API plaitResult_t plaitRunPlan(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
                                      plaitRedOp_t op, plaitPlan_t plan, plaitComm_t comm, plaitStream_t stream);
 

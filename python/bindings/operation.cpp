@@ -1,6 +1,9 @@
 #include "bindings/operation.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/names.hpp"
@@ -28,8 +31,51 @@ PremulSum premul_sum(nb::handle factor) {
   return {value};
 }
 
+std::vector<const char*> names_of_reductions(nb::handle dtype) {
+  std::vector<const char*> names;
+  for (const ReduceOp op : dtype.is_none() ? all_reductions() : reductions_of(data_type_of(dtype))) {
+    names.push_back(name(op));
+  }
+  return names;
+}
+
+// "sum, prod, max, …"
+std::string list_of_reductions() {
+  std::string names;
+  for (const std::string_view name : reduce_op_names()) names += join(names.empty() ? "" : ", ", name);
+  return names;
+}
+
 std::string text_of(const PremulSum& sum) {
   return std::visit([](auto factor) { return nb::cast<std::string>(nb::repr(nb::cast(factor))); }, sum.factor);
+}
+
+// Any byte but 0 is true, so that a sum may overflow to false, and a product as well.
+ReduceOp of_truth_values(ReduceOp op) {
+  switch (facts_of(op).of_truth_values) {
+    case OfTruthValues::kOr:
+      return ReduceOp::kMax;
+    case OfTruthValues::kAnd:
+      return ReduceOp::kMin;
+    case OfTruthValues::kNothing:
+      break;
+  }
+  fail(ErrorCode::kInvalidArgument, "op '", name(op), "': truth values have no ", facts_of(op).long_name,
+       "; pass 'sum' or 'max' for or, 'prod' or 'min' for and, or numbers, such as numpy.asarray(array, 'float32')");
+}
+
+ReduceOp of_complex_numbers(ReduceOp op) {
+  switch (facts_of(op).of_complex_numbers) {
+    case OfComplexNumbers::kByParts:
+      return op;
+    case OfComplexNumbers::kNoOrder:
+      fail(ErrorCode::kInvalidArgument, "op '", name(op), "': complex numbers have no order; pass 'sum' or 'avg', or ",
+           "numbers that have one, such as abs(array)");
+    case OfComplexNumbers::kAnotherProduct:
+      fail(ErrorCode::kInvalidArgument, "op '", name(op), "': complex numbers are reduced as pairs of floats, and ",
+           "their product is not that of the pairs; pass 'sum' or 'avg', or all_gather them and multiply on each rank");
+  }
+  fail(ErrorCode::kInternal, "no such meaning");
 }
 
 }  // namespace
@@ -37,38 +83,16 @@ std::string text_of(const PremulSum& sum) {
 ReduceOp reduce_op_of(const std::string& text) {
   const auto op = parse_reduce_op(text);
   if (!op) {
-    constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg"};
-    fail(ErrorCode::kInvalidArgument, "op '", text, "' is none of: sum, prod, max, min, avg",
-         did_you_mean(text, kNames));
+    fail(ErrorCode::kInvalidArgument, "op '", text, "' is none of: ", list_of_reductions(),
+         did_you_mean(text, reduce_op_names()));
   }
   return *op;
 }
 
 ReduceOp reduce_op_for(ReduceOp op, const ElementType& type) {
-  const bool is_max = op == ReduceOp::kMax, is_min = op == ReduceOp::kMin;
-  switch (type.meaning) {
-    case ElementType::Meaning::kNumber:
-      return op;
-    case ElementType::Meaning::kTruth:
-      if (op == ReduceOp::kAverage) {
-        fail(ErrorCode::kInvalidArgument, "op 'avg': truth values have no average; pass 'sum' or 'max' for or, 'prod' ",
-             "or 'min' for and, or numbers, such as numpy.asarray(array, 'float32')");
-      }
-      // Any byte but 0 is true, so that a sum may overflow to false, and a product as well.
-      return op == ReduceOp::kSum || is_max ? ReduceOp::kMax : ReduceOp::kMin;
-    case ElementType::Meaning::kComplex:
-      if (is_max || is_min) {
-        fail(ErrorCode::kInvalidArgument, "op '", name(op),
-             "': complex numbers have no order; pass 'sum' or 'avg', or ", "numbers that have one, such as abs(array)");
-      }
-      if (op == ReduceOp::kProduct) {
-        fail(ErrorCode::kInvalidArgument,
-             "op 'prod': complex numbers are reduced as pairs of floats, and their product ",
-             "is not that of the pairs; pass 'sum' or 'avg', or all_gather them and multiply on each rank");
-      }
-      return op;
-  }
-  fail(ErrorCode::kInternal, "no such meaning");
+  if (type.meaning == ElementType::Meaning::kTruth) return of_truth_values(op);
+  if (!has(type.type, op)) fail(ErrorCode::kInvalidArgument, "op '", name(op), "': ", why_not(type.type, op));
+  return type.meaning == ElementType::Meaning::kComplex ? of_complex_numbers(op) : op;
 }
 
 Operation operation_of(nb::handle op, const ElementType& type) {
@@ -80,8 +104,8 @@ Operation operation_of(nb::handle op, const ElementType& type) {
   }
   const PremulSum* sum = nullptr;
   if (!nb::try_cast(op, sum) || sum == nullptr) {
-    fail(ErrorCode::kInvalidArgument, "op: a ", class_of(op),
-         " is no operation; pass one of sum, prod, max, min, avg, or plait.premul_sum(factor)");
+    fail(ErrorCode::kInvalidArgument, "op: a ", class_of(op), " is no operation; pass one of ", list_of_reductions(),
+         ", or plait.premul_sum(factor)");
   }
   if (type.meaning == ElementType::Meaning::kTruth) {
     fail(ErrorCode::kInvalidArgument, "op: truth values are not multiplied; pass numbers, such as ",
@@ -94,6 +118,8 @@ void bind_operation(nb::module_& module) {
   nb::class_<PremulSum>(module, "PremulSum", "What premul_sum() gives.").def("__repr__", [](const PremulSum& sum) {
     return "plait.premul_sum(" + text_of(sum) + ")";
   });
+  module.def("reduce_op_names", &names_of_reductions, nb::arg("dtype").none() = nb::none(),
+             "Of all reductions, or of those that a type of the core has.");
   module.def(
       "premul_sum", &premul_sum, nb::arg("factor").none(),
       "A pre-multiplied sum, for all_reduce, reduce and reduce_scatter: each rank's array times a factor of that "

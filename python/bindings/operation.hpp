@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "base/reductions.hpp"
 #include "bindings/element_type.hpp"
 #include "runtime/premul_scalar.hpp"
 
@@ -31,10 +32,11 @@ struct Operation {
 // A text or a PremulSum, for elements of this type. Throws kInvalidArgument, also for what such elements do not have.
 Operation operation_of(nb::handle op, const ElementType& type);
 
-// "sum", "prod", "max", "min", "avg" and their aliases. Throws kInvalidArgument.
+// By its name or an alias. Throws kInvalidArgument with the names that there are.
 ReduceOp reduce_op_of(const std::string& text);
 // What the core performs on elements of this type. As in numpy and torch.distributed, of truth values the sum and the
-// maximum are "or", the product and the minimum "and"; complex numbers have sums and averages.
+// maximum are "or", the product and the minimum "and"; complex numbers have sums and averages. Throws kInvalidArgument
+// where elements of this type do not have it.
 ReduceOp reduce_op_for(ReduceOp op, const ElementType& type);
 
 void bind_operation(nb::module_& module);

@@ -10,6 +10,7 @@
 #include "api/machine_plan.hpp"
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/communicator_handle.hpp"
 #include "plan/fingerprint.hpp"
 #include "plan/json.hpp"
 #include "plan/picture.hpp"
@@ -43,17 +44,36 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
   return verify(find_algorithm(spec.name, arguments.collective).make(resolve(spec, arguments)));
 }
 
+// Calls a function of Python's, or none, from where its lock is not held; hears Ctrl-C as well.
+TunerProgress teller(const nb::object& progress) {
+  return [&progress](const std::string& what) {
+    hear_python_signals();
+    const nb::gil_scoped_acquire acquire;
+    if (!progress.is_none()) progress(what);
+  };
+}
+
 MachinePlan make_for_machine(const Topology& topology, const std::string& collective, const std::string& algorithm,
                              int ranks, int root, const std::vector<int>& factors, int parts, const std::string& access,
-                             size_t message_bytes, const Settings* settings) {
+                             size_t message_bytes, const Settings* settings, const nb::object& progress) {
+  const TunerProgress tell = teller(progress);
+  const nb::gil_scoped_release release;
   return plan_for_machine(
       topology,
       {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_access(access), message_bytes},
-      settings != nullptr ? *settings : Settings{});
+      settings != nullptr ? *settings : Settings{}, tell);
 }
 
+std::string explain(const MachinePlan& made, size_t message_bytes, const nb::object& progress) {
+  const TunerProgress tell = teller(progress);
+  const nb::gil_scoped_release release;
+  return made.explain(message_bytes, tell);
+}
+
+nb::object or_none(const std::string& text) { return text.empty() ? nb::none() : nb::cast(text); }
+
 // One row of the table of choices.
-nb::dict range_row(const ChoiceRange& range) {
+nb::dict range_row(const PlannedRange& range) {
   const Choice& choice = range.choice;
   nb::dict row;
   row["from_bytes"] = range.from;
@@ -62,17 +82,35 @@ nb::dict range_row(const ChoiceRange& range) {
   row["ending"] = choice.ending ? nb::cast(choice.ending->text()) : nb::none();
   row["zero_copy"] = choice.zero_copy ? nb::cast(choice.zero_copy->text()) : nb::none();
   row["protocol"] = name(choice.launch.protocol);
+  row["steps"] = range.steps;
   row["from_seconds"] = range.from_seconds;
   row["to_seconds"] = range.to_seconds;
   row["bound_gbps"] = range.bound_gbps;
   row["measured"] = choice.is_measured;
+  nb::list times;
+  for (const MeasuredTimes::Point& it : range.measured) times.append(nb::make_tuple(it.bytes, it.seconds));
+  row["measured_times"] = times;
+  row["measured_source"] = or_none(range.measured_source);
+  row["lacking_on_gpus"] = or_none(range.lacking_on_gpus);
+  row["on_gpus"] = or_none(range.on_gpus);
   row["reason"] = choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason;
   return row;
 }
 
 nb::list range_rows(const MachinePlan& made) {
   nb::list rows;
-  for (const ChoiceRange& range : made.ranges) rows.append(range_row(range));
+  for (const PlannedRange& range : made.ranges) rows.append(range_row(range));
+  return rows;
+}
+
+nb::list left_out_rows(const MachinePlan& made) {
+  nb::list rows;
+  for (const LeftOut& it : made.left_out()) {
+    nb::dict row;
+    row["algorithm"] = it.plan.text();
+    row["reason"] = it.why;
+    rows.append(row);
+  }
   return rows;
 }
 
@@ -136,25 +174,31 @@ void bind_plan(nb::module_& module) {
 
   nb::class_<MachinePlan>(module, "MachinePlan", "A plan for the links of a machine, and why it was chosen.")
       .def_ro("plan", &MachinePlan::plan)
-      .def_prop_ro("topology", [](const MachinePlan& made) { return made.machine.topology; })
+      .def_prop_ro("topology", [](const MachinePlan& made) { return made.machine().topology; })
       .def_prop_ro(
-          "profile", [](const MachinePlan& made) { return made.machine.profile->name; },
+          "profile", [](const MachinePlan& made) { return made.machine().profile->name; },
           "where costs and measured tables come from")
       .def_prop_ro("ranges", &range_rows,
-                   "What a communicator of these ranks runs, by size of the message: a dict a range, with from_bytes, "
-                   "to_bytes, algorithm, ending, zero_copy, protocol, from_seconds, to_seconds, bound_gbps, measured, "
-                   "reason. Empty where an algorithm was asked for.")
-      .def("table", &MachinePlan::table, "The ranges as a table, a line each.")
-      .def_ro("reason", &MachinePlan::reason, "one sentence")
-      .def("explain", &MachinePlan::explain, nb::arg("message_bytes") = 0,
-           "What the plan does to every link, its bound, and what other algorithms would do.");
+                   "What a communicator of these ranks runs, by size of the message: a dict a range, with the keys of "
+                   "`plait plan --json`. Empty where an algorithm was asked for.")
+      .def_prop_ro("left_out", &left_out_rows,
+                   "Plans that the model did not try: a dict each, with algorithm and reason. Empty where it was not "
+                   "asked.")
+      .def("table", &MachinePlan::table, "The ranges as a table.")
+      .def("notes", &MachinePlan::notes, "What to know of the table, a sentence a line.")
+      .def_prop_ro("reason", &MachinePlan::reason, "one sentence")
+      .def_prop_ro("launch", &MachinePlan::launch,
+                   "how GPUs launch it; empty for CPUs, and where an algorithm was asked for")
+      .def("explain", &explain, nb::arg("message_bytes") = 0, nb::kw_only(), nb::arg("progress") = nb::none(),
+           "What the plan does to every link, what others would take, and what spoke for it; 0 bytes: a long message.");
   module.def(
       "plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm") = "",
       nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
       nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("message_bytes") = 0,
-      nb::arg("settings") = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+      nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
       "The plan of an algorithm on a machine, one rank a GPU. Without a name: what a communicator of these ranks "
-      "runs for a message of so many bytes (0: a long one), with these settings. Raises InvalidArgument.");
+      "runs for a message of so many bytes (0: a long one), with these settings. progress(text) is called with what is "
+      "being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");
 
   module.def("algorithms", &algorithm_table, "All algorithms.");
   module.def(

@@ -1,4 +1,7 @@
 // Binomial tree (AWA-13).
+#include <map>
+#include <vector>
+
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/tree.hpp"
 #include "algorithms/steps/tree_blocks.hpp"
@@ -34,15 +37,15 @@ namespace {
 Tree node_by_node(const AlgorithmArguments& arguments) {
   std::vector<int> heads;                    // one rank of each node, the root first
   std::vector<std::vector<int>> node_ranks;  // the head's own node
+  std::map<int, size_t> index_of_node;
   for (int v = 0; v < arguments.ranks; ++v) {
     const int rank = (v + arguments.root) % arguments.ranks;
-    size_t node = 0;
-    while (node < heads.size() && node_of(arguments, heads[node]) != node_of(arguments, rank)) ++node;
-    if (node == heads.size()) {
+    const auto [node, is_new] = index_of_node.try_emplace(node_of(arguments, rank), heads.size());
+    if (is_new) {
       heads.push_back(rank);
       node_ranks.emplace_back();
     }
-    node_ranks[node].push_back(rank);
+    node_ranks[node->second].push_back(rank);
   }
   Tree tree(arguments.root, arguments.ranks);
   add_binomial(tree, heads);

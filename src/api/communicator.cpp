@@ -31,7 +31,8 @@
 namespace plait {
 namespace {
 
-// From these sizes on, pieces of scratch and whole outputs are written past the caches (docs/benchmarks.md).
+// From these sizes on, pieces of scratch and whole outputs are written past the caches
+// (docs/notes/cpu_shared_memory.md).
 constexpr size_t kStreamingScratchBytes = 8 << 10;
 constexpr size_t kStreamingOutputBytes = 16 << 20;
 constexpr int kMostRanksInProcess = 1024;
@@ -183,6 +184,7 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   }
   const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
   if (given != nullptr) check_same_collective(*given, call.collective, call.root);
+  if (reduces(call.collective) && !has(call.type, call.op)) refuse(why_not(call.type, call.op));
   const size_t element = size_of(call.type);
   const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
   if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");

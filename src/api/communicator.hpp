@@ -10,8 +10,8 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "base/settings.hpp"
-#include "base/types.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/call.hpp"
 #include "runtime/peer_message.hpp"
@@ -112,9 +112,9 @@ class Communicator {
 
   // The same on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
   // stream): returns when it is enqueued, for which long calls that go straight from buffer to buffer may wait a little
-  // for other ranks to come (docs/gpu.md). Capturable in CUDA graphs. What goes wrong on the GPU shows in async_error()
-  // and in the next call. The calls of one communicator on several streams run one after the other. Any thread, one at
-  // a time. A scalar on the GPU is read when the call runs.
+  // for other ranks to come (docs/gpu/zero_copy.md). Capturable in CUDA graphs. What goes wrong on the GPU shows in
+  // async_error() and in the next call. The calls of one communicator on several streams run one after the other. Any
+  // thread, one at a time. A scalar on the GPU is read when the call runs.
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
   // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
   // come to it, and all go on when it is done.

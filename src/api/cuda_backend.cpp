@@ -18,6 +18,8 @@
 namespace plait {
 namespace {
 
+static_assert(kMostGpuRanks == kMostDeviceRanks);
+
 // How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: an
 // eighth of what the copies take, which is about what that saves. Whoever insists on it waits for them.
 constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);
@@ -151,7 +153,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     Query query = query_of(call, size_);
     Choice choice = tuner_->choose(query);
     if (call.plan == 0 || !why_not(call, choice)) return choice;
-    query.only_signals = true;
+    query.only_simple = true;
     choice = tuner_->choose(query);
     if (const auto why = why_not(call, choice)) {
       fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call), ": ", *why);

@@ -15,15 +15,6 @@
 namespace plait {
 namespace {
 
-// In the units that --bytes and nccl-tests take: 64M is 64 MiB.
-std::string bytes_text(double bytes) {
-  constexpr std::pair<double, const char*> kUnits[] = {{0x1p30, " GiB"}, {0x1p20, " MiB"}, {0x1p10, " KiB"}};
-  for (const auto& [unit, suffix] : kUnits) {
-    if (bytes >= unit) return digits(bytes / unit, "%.4g") + suffix;
-  }
-  return digits(bytes, "%.0f") + " bytes";
-}
-
 // Amounts of one plan in words.
 class Amounts {
  public:

@@ -2,53 +2,18 @@
 #include "api/machine_plan.hpp"
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <utility>
 
+#include "algorithms/steps/arguments.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
-#include "base/figures.hpp"
-#include "model/explain.hpp"
 #include "plan/conditions.hpp"
+#include "plan/one_node.hpp"
+#include "tuner/explain.hpp"
 
 namespace plait {
 namespace {
-
-constexpr size_t kLongestMessage = size_t{8} << 30;  // in the table
-
-// In units of 2^10, as sizes are asked for: "64K", or bytes where that would not be whole.
-std::string size_text(size_t bytes) {
-  constexpr std::array kUnits = {"", "K", "M", "G"};
-  size_t unit = 0;
-  while (unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return join(bytes, kUnits[unit]);
-}
-
-std::string range_text(const ChoiceRange& range, bool is_last) {
-  if (range.to == 0) return "any";
-  if (range.from <= 1) return is_last ? "any" : join("to ", size_text(range.to));
-  return is_last ? join("from ", size_text(range.from)) : join(size_text(range.from), " - ", size_text(range.to));
-}
-
-using Row = std::array<std::string, 6>;
-
-Row row_of(const ChoiceRange& range, bool is_last, bool on_gpus) {
-  const Choice& choice = range.choice;
-  std::string algorithm = choice.plan.text();
-  if (choice.ending) algorithm += join(", ending ", choice.ending->text());
-  if (choice.zero_copy) algorithm = join(choice.zero_copy->text(), ", else ", algorithm);
-  return {
-      range_text(range, is_last),
-      algorithm,
-      on_gpus ? name(choice.launch.protocol) : "-",
-      range.to == 0 ? seconds_text(range.from_seconds)
-                    : join(seconds_text(range.from_seconds), " - ", seconds_text(range.to_seconds)),
-      range.bound_gbps > 0 ? digits(range.bound_gbps) + " GB/s" : "-",
-      join(choice.is_measured ? "measured: " : "", choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason)};
-}
 
 // The plan that was asked for by name.
 PlanChoice asked_for(const RankMachine& machine, const MachinePlanRequest& request) {
@@ -80,47 +45,127 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
   }
 }
 
+// Tells of each row whether GPUs run it.
+class OnGpus {
+ public:
+  OnGpus(Tuner& tuner, const Settings& settings) : tuner_(tuner), settings_(settings) {}
+
+  PlannedRange checked(ChoiceRange range, const Query& query) {
+    PlannedRange made{std::move(range), "", ""};
+    if (!tuner_.machine().gpus) return made;
+    made.lacking_on_gpus = has_other_gpus() ? "NVIDIA's GPUs" : lacking_for(made.choice);
+    if (!made.lacking_on_gpus.empty() && is_for_gpus()) made.on_gpus = instead(query, made);
+    return made;
+  }
+
+ private:
+  bool has_other_gpus() const {
+    const RankMachine& machine = tuner_.machine();
+    const auto gpu = static_cast<size_t>(machine.placement.device_of_rank[0]);
+    return machine.topology.devices[gpu].model.find("AMD") != std::string::npos;
+  }
+
+  // Whether GPUs run anything over these ranks.
+  bool is_for_gpus() const {
+    const RankMachine& machine = tuner_.machine();
+    return !has_other_gpus() && machine.ranks() <= kMostGpuRanks && on_one_node(machine.base);
+  }
+
+  std::string lacking_for(const Choice& choice) {
+    const std::string lacking = lacking_for(*tuner_.plan(choice.plan), choice);
+    return lacking.empty() && choice.ending ? lacking_for(*tuner_.plan(*choice.ending), choice) : lacking;
+  }
+
+  static std::string lacking_for(const VerifiedPlan& plan, const Choice& choice) {
+    if (spans_nodes(plan.plan())) return "messages between nodes";
+    if (plan.plan().rank_count() > kMostGpuRanks) return join("more than ", kMostGpuRanks, " ranks");
+    PlanLimits limits = gpu_plan_limits();
+    // The model is told how much room a launch has. What rules choose has been tried, over up to that many ranks.
+    if (choice.is_measured || choice.is_forced)
+      limits.operations = limits.places = limits.signals = PlanLimits().places;
+    const auto excess = limits.excess(plan);
+    return excess ? join("more than a launch has (", *excess, ")") : "";
+  }
+
+  // At both ends of the row.
+  std::string instead(Query query, const PlannedRange& row) {
+    if (row.choice.is_measured || row.choice.is_forced) return "";  // which GPUs would insist on
+    if (!tuner_of_gpus_) tuner_of_gpus_.emplace(tuner_.machine(), settings_, gpu_plan_limits(), true);
+    try {
+      query.bytes = row.from;
+      const std::string first = tuner_of_gpus_->choose(query).plan.text();
+      query.bytes = row.to;
+      const std::string last = tuner_of_gpus_->choose(query).plan.text();
+      return first == last ? first : join(first, ", then ", last);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument) throw;  // that there is none
+      return "";
+    }
+  }
+
+  Tuner& tuner_;
+  const Settings& settings_;
+  std::optional<Tuner> tuner_of_gpus_;
+};
+
+// As long as it lives, a tuner tells what it does.
+class Reporting {
+ public:
+  Reporting(Tuner& tuner, const TunerProgress& progress) : tuner_(tuner) { tuner.report_to(progress); }
+  ~Reporting() { tuner_.report_to({}); }
+  Reporting(const Reporting&) = delete;
+  Reporting& operator=(const Reporting&) = delete;
+
+ private:
+  Tuner& tuner_;
+};
+
 }  // namespace
 
-std::string MachinePlan::explain(double message_bytes) const {
-  AlgorithmArguments arguments = machine.arguments(plan.plan().collective, plan.plan().root);
-  return plait::explain(plan, machine.topology, machine.placement, arguments, message_bytes);
+std::vector<LeftOut> MachinePlan::left_out() const {
+  const auto by_model = [](const PlannedRange& it) { return !it.choice.is_forced && !it.choice.is_measured; };
+  if (std::none_of(ranges.begin(), ranges.end(), by_model)) return {};
+  return tuner->candidates(plan.plan().collective, plan.plan().root).left_out;
 }
 
-std::string MachinePlan::table() const {
-  std::vector<Row> rows = {{"size", "algorithm", "protocol", "time", "bound", "why"}};
-  for (const ChoiceRange& range : ranges) {
-    rows.push_back(row_of(range, &range == &ranges.back(), machine.gpus.has_value()));
-  }
-  std::array<size_t, 6> widths = {};
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    for (size_t i = 0; i + 1 < row.size(); ++i) text += row[i] + std::string(widths[i] + 2 - row[i].size(), ' ');
-    text += row.back() + "\n";
-  }
-  return text;
+std::string MachinePlan::launch() const {
+  const auto shown = std::find_if(ranges.begin(), ranges.end(), [&](const PlannedRange& it) {
+    return it.choice.plan.text() == choice.plan.text() && it.lacking_on_gpus.empty();
+  });
+  return machine().gpus && shown != ranges.end() ? choice.launch_text() : "";
 }
 
-MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings) {
+std::string MachinePlan::explain(size_t message_bytes, const TunerProgress& progress) const {
+  const Reporting reporting(*tuner, progress);
+  return plait::explain(*tuner, {choice, is_asked_for, message_bytes});
+}
+
+MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
+                             const TunerProgress& progress) {
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
   check(topology, request, gpus);
   RankMachine machine = place_on(topology, request.ranks < 1 ? gpus : request.ranks, settings);
   if (has_root(request.collective) && request.root >= machine.ranks()) {
     fail(ErrorCode::kInvalidArgument, "root ", request.root, " does not exist; ranks are 0..", machine.ranks() - 1);
   }
-  Tuner tuner(machine, settings, host_plan_limits(settings), machine.gpus.has_value());
-  if (!request.algorithm.empty()) {
-    PlanChoice choice = asked_for(machine, request);
-    VerifiedPlan plan = verify(find_algorithm(choice.algorithm, request.collective).make(choice.arguments));
-    return {std::move(machine), std::move(plan), std::move(choice.reason), {}};
-  }
+  const bool has_gpus = machine.gpus.has_value();
+  const auto tuner = std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus);
+  const Reporting reporting(*tuner, progress);
   const Query query{request.collective, request.bytes, request.root};
-  std::vector<ChoiceRange> ranges = tuner.ranges(query, kLongestMessage);
-  const PlanChoice plan = request.bytes == 0 ? ranges.back().choice.plan : tuner.choose(query).plan;
-  return {std::move(machine), *tuner.plan(plan), plan.reason, std::move(ranges)};
+  Choice choice;
+  std::vector<PlannedRange> ranges;
+  if (!request.algorithm.empty()) {
+    choice.plan = asked_for(tuner->machine(), request);
+  } else {
+    OnGpus on_gpus(*tuner, settings);
+    for (ChoiceRange& range : tuner->ranges(query, kLongMessage)) {
+      ranges.push_back(on_gpus.checked(std::move(range), query));
+    }
+    const bool is_long = request.bytes == 0 && request.collective != Collective::kBarrier;
+    choice = tuner->choose({request.collective, is_long ? kLongMessage : request.bytes, request.root});
+  }
+  VerifiedPlan plan = *tuner->plan(choice.plan);
+  return {tuner, std::move(plan), std::move(choice), !request.algorithm.empty(), std::move(ranges)};
 }
 
 }  // namespace plait

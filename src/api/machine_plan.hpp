@@ -1,6 +1,7 @@
 // A plan for a machine, and what is chosen for messages of every size: what `plait plan` shows.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,22 +23,39 @@ struct MachinePlanRequest {
   size_t bytes = 0;  // of the message; 0: a long one
 };
 
-struct MachinePlan {
-  RankMachine machine;
-  VerifiedPlan plan;
-  std::string reason;  // one sentence
-  std::vector<ChoiceRange>
-      ranges;  // what a communicator of these ranks runs, for float32; empty where one was asked for
+// A row of the table.
+struct PlannedRange : ChoiceRange {
+  // Of ranks on GPUs: what the plan needs and the GPU runtime does not have yet. Ranks on CPUs run it. Else empty.
+  std::string lacking_on_gpus;
+  std::string on_gpus;  // what GPUs run then, where there is something that they can
+};
 
-  // model/explain.hpp; 0 bytes: for each byte of the message.
-  std::string explain(double message_bytes = 0) const;
-  // The ranges as a table, a line each.
+struct MachinePlan {
+  std::shared_ptr<Tuner> tuner;  // that chose
+  VerifiedPlan plan;
+  Choice choice;
+  bool is_asked_for = false;  // by its name
+  // What a communicator of these ranks runs, for float32; empty where a plan was asked for.
+  std::vector<PlannedRange> ranges;
+
+  const RankMachine& machine() const { return tuner->machine(); }
+  const std::string& reason() const { return choice.plan.reason; }  // one sentence
+  // What the model did not try; empty where it was not asked.
+  std::vector<LeftOut> left_out() const;
+  // How GPUs launch it: "62 channels, 62 CTAs of 512 threads, Simple"; empty where they do not, and where a plan was
+  // asked for.
+  std::string launch() const;
+  // tuner/explain.hpp; 0 bytes: a long message.
+  std::string explain(size_t message_bytes = 0, const TunerProgress& progress = {}) const;
+  // The ranges as a table, a line or a few each; and what to know of it, a sentence a line.
   std::string table() const;
+  std::string notes() const;
 };
 
 // Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and reach count),
 // and verifies. Throws kInvalidArgument where a machine without GPUs is given no number of ranks, where what is asked
 // for is not what an algorithm uses, and as place_ranks and make_plan do.
-MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings);
+MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
+                             const TunerProgress& progress = {});
 
 }  // namespace plait

@@ -26,6 +26,8 @@ inline PlanLimits host_plan_limits(const Settings& settings) {
   return limits;
 }
 
+inline constexpr int kMostGpuRanks = 16;
+
 // Of kernels: what a launch has room for (runtime/cuda/kernels/queue_kernel.hpp), where the program of a whole slice
 // and that of the last one share it.
 inline PlanLimits gpu_plan_limits() {

@@ -29,4 +29,19 @@ inline std::string seconds_text(double seconds) {
   return digits(seconds * 1e6) + " us";
 }
 
+// In the units that --bytes and nccl-tests take, where 64M is 64 MiB: "64 MiB", "1.5 KiB", "17 bytes". In three figures
+// or four.
+inline std::string bytes_text(double bytes, int figures = 4) {
+  constexpr struct {
+    double size;
+    const char* name;
+  } kUnits[] = {{0x1p30, " GiB"}, {0x1p20, " MiB"}, {0x1p10, " KiB"}};
+  for (const auto& unit : kUnits) {
+    if (bytes < unit.size) continue;
+    const double number = bytes / unit.size;
+    return digits(number, figures < 4 && number < 999.5 ? "%.3g" : "%.4g") + unit.name;
+  }
+  return digits(bytes, "%.0f") + (bytes == 1 ? " byte" : " bytes");
+}
+
 }  // namespace plait

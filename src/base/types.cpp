@@ -11,24 +11,25 @@ namespace {
 struct TypeFacts {
   const char* name;
   size_t size;
+  bool is_integer;
   bool accumulates_in_float32;
 };
 
 constexpr std::array<TypeFacts, kDataTypeCount> kTypes = {{
-    {"int8", 1, false},
-    {"uint8", 1, false},
-    {"int32", 4, false},
-    {"uint32", 4, false},
-    {"int64", 8, false},
-    {"uint64", 8, false},
-    {"float16", 2, true},
-    {"float32", 4, false},
-    {"float64", 8, false},
-    {"bfloat16", 2, true},
-    {"float8_e4m3fn", 1, true},
-    {"float8_e5m2", 1, true},
-    {"int16", 2, false},
-    {"uint16", 2, false},
+    {"int8", 1, true, false},
+    {"uint8", 1, true, false},
+    {"int32", 4, true, false},
+    {"uint32", 4, true, false},
+    {"int64", 8, true, false},
+    {"uint64", 8, true, false},
+    {"float16", 2, false, true},
+    {"float32", 4, false, false},
+    {"float64", 8, false, false},
+    {"bfloat16", 2, false, true},
+    {"float8_e4m3fn", 1, false, true},
+    {"float8_e5m2", 1, false, true},
+    {"int16", 2, true, false},
+    {"uint16", 2, true, false},
 }};
 
 constexpr auto kTypeNames = [] {
@@ -36,9 +37,6 @@ constexpr auto kTypeNames = [] {
   for (size_t i = 0; i < names.size(); ++i) names[i] = kTypes[i].name;
   return names;
 }();
-
-constexpr std::array kOps = {"sum", "prod", "max", "min", "avg"};
-static_assert(kOps.size() == kReduceOpCount);
 
 // Names that the field has besides, as simplified() gives them: of NCCL, MPI, C, numpy and PyTorch. Left out is what
 // means different things to them, such as "byte" and "i8".
@@ -66,42 +64,25 @@ constexpr std::pair<std::string_view, DataType> kTypeAliases[] = {
     {"e5m2", DataType::kFloat8E5M2},
 };
 
-constexpr std::pair<std::string_view, ReduceOp> kOpAliases[] = {
-    {"product", ReduceOp::kProduct}, {"average", ReduceOp::kAverage}, {"mean", ReduceOp::kAverage},
-    {"maximum", ReduceOp::kMax},     {"minimum", ReduceOp::kMin},
-};
-
-template <class Value, class Aliases>
-std::optional<Value> find_alias(const Aliases& aliases, std::string_view text) {
-  const std::string simple = simplified(text);
-  for (const auto& [alias, value] : aliases) {
-    if (simple == alias) return value;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 size_t size_of(DataType type) { return kTypes[static_cast<size_t>(type)].size; }
+bool is_integer(DataType type) { return kTypes[static_cast<size_t>(type)].is_integer; }
 bool accumulates_in_float32(DataType type) { return kTypes[static_cast<size_t>(type)].accumulates_in_float32; }
 size_t accumulator_size_of(DataType type) { return accumulates_in_float32(type) ? sizeof(float) : size_of(type); }
 const char* name(DataType type) { return kTypes[static_cast<size_t>(type)].name; }
 std::span<const std::string_view> type_names() { return kTypeNames; }
-const char* name(ReduceOp op) { return kOps[static_cast<size_t>(op)]; }
 
 std::optional<DataType> parse_data_type(std::string_view text) {
   if (text.ends_with("_t") || text.ends_with("_T")) text.remove_suffix(2);  // of C and MPI: int32_t
   for (size_t i = 0; i < kTypes.size(); ++i) {
     if (same_name(text, kTypes[i].name)) return static_cast<DataType>(i);
   }
-  return find_alias<DataType>(kTypeAliases, text);
-}
-
-std::optional<ReduceOp> parse_reduce_op(std::string_view text) {
-  for (size_t i = 0; i < kOps.size(); ++i) {
-    if (same_name(text, kOps[i])) return static_cast<ReduceOp>(i);
+  const std::string simple = simplified(text);
+  for (const auto& [alias, type] : kTypeAliases) {
+    if (simple == alias) return type;
   }
-  return find_alias<ReduceOp>(kOpAliases, text);
+  return std::nullopt;
 }
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Element types and reductions, shared by every part that handles data. Terms and numbering follow NCCL's.
+// Element types, shared by every part that handles data. Terms and numbering follow NCCL's.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,9 @@ enum class DataType : uint8_t {
 };
 inline constexpr int kDataTypeCount = 14;
 
-enum class ReduceOp : uint8_t { kSum, kProduct, kMax, kMin, kAverage };
-inline constexpr int kReduceOpCount = 5;
-
 // Bytes of one element.
 size_t size_of(DataType type);
+bool is_integer(DataType type);
 // 8- and 16-bit floating types add up in float32 and are rounded once, at the end.
 bool accumulates_in_float32(DataType type);
 // Bytes of one element of an unfinished reduction: 4 where the type accumulates in float32, else its own size.
@@ -41,10 +39,8 @@ size_t accumulator_size_of(DataType type);
 // "float32", "bfloat16", "float8_e4m3fn", … (numpy's and ml_dtypes' names).
 const char* name(DataType type);
 std::span<const std::string_view> type_names();  // of all types, in their order
-const char* name(ReduceOp op);                   // "sum", "prod", "max", "min", "avg", as nccl-tests prints them
 // Accepts the names above and those that NCCL, MPI, numpy and PyTorch have, in any case and with "-", "_" or nothing
-// between words: "float", "half", "ncclBfloat16", "MPI_DOUBLE", "fp8_e4m3", "product", "mean", …
+// between words: "float", "half", "ncclBfloat16", "MPI_DOUBLE", "fp8_e4m3", …
 std::optional<DataType> parse_data_type(std::string_view text);
-std::optional<ReduceOp> parse_reduce_op(std::string_view text);
 
 }  // namespace plait

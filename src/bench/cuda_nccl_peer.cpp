@@ -114,12 +114,12 @@ class Nccl : public CudaPeerLibrary {
 
   bool serves(const Call& call, bool in_place) const override {
     if (call.collective == Collective::kAllToAll && in_place) return false;
+    if (reduces(call.collective) && !is_nccls(facts_of(call.op))) return false;
     return call.collective != Collective::kBarrier && type_of(call) >= 0;
   }
 
   void enqueue(const Call& call, const void* input, void* output, void* stream) override {
-    static_assert(kReduceOpCount == 5, "NCCL has no number for any other");
-    enqueue(call, static_cast<int>(call.op), input, output, stream);
+    enqueue(call, facts_of(call.op).number, input, output, stream);
   }
 
   bool serves(const RingShift& shift) const override { return rank_->library().type_of(shift.type, false) >= 0; }

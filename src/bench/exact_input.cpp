@@ -8,6 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/by_combining.hpp"
+
 namespace plait {
 namespace {
 
@@ -51,17 +53,16 @@ int contribution(const Call& call, int ranks, int rank, size_t i) {
   const int place = static_cast<int>(i % static_cast<size_t>(ranks));
   const int distance = (rank - place + ranks) % ranks;
   const bool tiny = call.type == DataType::kFloat8E4M3 || call.type == DataType::kFloat8E5M2;
-  switch (call.op) {
-    case ReduceOp::kSum:
+  switch (facts_of(call.op).inputs) {
+    case ExactInputs::kAddends:
       // Sums of the 8-bit types stay exact only up to 8: at each element four ranks give 1 or 2, the others nothing.
       if (tiny) return distance < 4 ? 1 + static_cast<int>(i / 3 + rank) % 2 : 0;
       return static_cast<int>((i * 31 + static_cast<size_t>(rank) * 17) % static_cast<size_t>(modulus_for(call.type)));
-    case ReduceOp::kProduct:
+    case ExactInputs::kFactors:
       return distance == 0 ? 2 : distance == 1 ? 3 : 1;
-    case ReduceOp::kMin:
-    case ReduceOp::kMax:
+    case ExactInputs::kSmall:
       return static_cast<int>((i * 7 + static_cast<size_t>(rank) * 5) % 9);
-    case ReduceOp::kAverage: {
+    case ExactInputs::kLevel: {
       const int base = 1 + static_cast<int>(i % 3);
       if (ranks == 1) return base;
       return distance == 0 ? base + 1 : distance == 1 ? base - 1 : base;
@@ -82,25 +83,9 @@ int reduced(const Call& call, int ranks, size_t i, bool multiplied) {
     return contribution(call, ranks, rank, i) * (multiplied ? scalar_number(call.type, rank) : 1);
   };
   int result = given(0);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const int next = given(rank);
-    switch (call.op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAverage:
-        result += next;
-        break;
-      case ReduceOp::kProduct:
-        result *= next;
-        break;
-      case ReduceOp::kMin:
-        result = std::min(result, next);
-        break;
-      case ReduceOp::kMax:
-        result = std::max(result, next);
-        break;
-    }
-  }
-  return call.op == ReduceOp::kAverage ? result / ranks : result;
+  for (int rank = 1; rank < ranks; ++rank) result = combine_numbers(call.op, result, given(rank));
+  const int divisor = divisor_of(call.op, ranks);
+  return divisor == 0 ? result : result / divisor;
 }
 
 // Any bits will do where nothing is computed.

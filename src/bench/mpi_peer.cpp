@@ -67,7 +67,7 @@ class Mpi : public PeerLibrary {
     if (call.collective == Collective::kBarrier) return true;
     if (call.count > INT32_MAX) return false;
     if (!reduces(call.collective)) return size_of(call.type) <= 8;
-    return type_of(call.type) != nullptr && call.op != ReduceOp::kAverage;
+    return type_of(call.type) != nullptr && facts_of(call.op).mpi.open_mpi != nullptr;
   }
 
   void run(const Call& call, const void* input, void* output) override {
@@ -187,19 +187,8 @@ class Mpi : public PeerLibrary {
   }
 
   Handle op_of(ReduceOp op) const {
-    switch (op) {
-      case ReduceOp::kSum:
-        return handle("ompi_mpi_op_sum", 0x58000003);
-      case ReduceOp::kProduct:
-        return handle("ompi_mpi_op_prod", 0x58000004);
-      case ReduceOp::kMax:
-        return handle("ompi_mpi_op_max", 0x58000001);
-      case ReduceOp::kMin:
-        return handle("ompi_mpi_op_min", 0x58000002);
-      case ReduceOp::kAverage:
-        break;
-    }
-    return nullptr;
+    const MpiOperation& operation = facts_of(op).mpi;
+    return handle(operation.open_mpi, operation.mpich);
   }
 
   void* library_ = nullptr;  // never closed: MPI libraries do not survive it

@@ -104,18 +104,13 @@ double LinkLoad::lower_bound(double message_bytes) const {
   return message_bytes * std::max(busiest_seconds, chain_seconds);
 }
 
-LinkLoad link_load(const VerifiedPlan& verified, const Topology& topology, const Placement& placement) {
-  const Plan& plan = verified.plan();
-  if (placement.device_of_rank.size() != plan.ranks.size()) {
-    fail(ErrorCode::kInvalidArgument, "link load: ", placement.device_of_rank.size(), " ranks are placed, but plan ",
-         plan.algorithm, " has ", plan.ranks.size());
-  }
+LinkLoad link_load(const Plan& plan, const PlanCounts& counts, const Timeline& timeline, Routes& routes) {
+  const Topology& topology = routes.topology();
   LinkLoad load;
   load.bytes.resize(topology.links.size());
   if (plan.chunk_count() == 0) return load;
-  Routes routes(topology, placement);
   std::map<std::pair<int, int>, double> flows;
-  for (const Traffic& traffic : verified.report().traffic) {
+  for (const Traffic& traffic : counts.traffic) {
     check_host_reach(plan, topology, routes, traffic);
     const int from = routes.device_of(traffic.from), to = routes.device_of(traffic.to);
     const double bytes = static_cast<double>(traffic.chunks) / chunks_of_size(plan);
@@ -131,8 +126,13 @@ LinkLoad link_load(const VerifiedPlan& verified, const Topology& topology, const
     load.flows.push_back({ends.first, ends.second, bytes, paths});
   }
   find_busiest(topology, load);
-  load.chain_seconds = critical_path(verified, routes, {}, std::numeric_limits<double>::infinity()).per_byte;
+  load.chain_seconds = timeline.critical_path({}, std::numeric_limits<double>::infinity()).per_byte;
   return load;
+}
+
+LinkLoad link_load(const VerifiedPlan& plan, const Topology& topology, const Placement& placement) {
+  Routes routes(topology, placement);
+  return PlanModel(plan.plan(), routes).load();
 }
 
 }  // namespace plait

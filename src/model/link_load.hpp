@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "model/placement.hpp"
+#include "model/routes.hpp"
+#include "model/timeline.hpp"
 #include "plan/verifier.hpp"
 #include "topology/paths.hpp"
 #include "topology/topology.hpp"
@@ -48,8 +50,10 @@ struct LinkLoad {
   double lower_bound(double message_bytes) const;
 };
 
-// Throws kInvalidArgument where ranks and placement do not fit, no path leads where the plan wants one, or ranks of one
-// node of the plan share host memory that is on different hosts.
+// Throws kInvalidArgument where no path leads where the plan wants one, or ranks of one node of the plan share host
+// memory that is on different hosts. `timeline` is that of the plan.
+LinkLoad link_load(const Plan& plan, const PlanCounts& counts, const Timeline& timeline, Routes& routes);
+// The same, where nothing of it is at hand; also where ranks and placement do not fit.
 LinkLoad link_load(const VerifiedPlan& plan, const Topology& topology, const Placement& placement);
 
 }  // namespace plait

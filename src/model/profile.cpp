@@ -77,6 +77,18 @@ const Profile& profile_for(const Topology& topology, const std::vector<int>& dev
   fail(ErrorCode::kInternal, "no profile fits ", topology.name, "; profiles/default.json is missing");
 }
 
+const MeasuredTimes* times_for(const Profile& profile, Collective collective, const Topology& topology,
+                               const std::vector<int>& device_of_rank) {
+  const size_t devices = distinct(device_of_rank).size();
+  for (const MeasuredTimes& it : profile.times) {
+    if (it.collective == collective && static_cast<size_t>(it.ranks) == device_of_rank.size() &&
+        devices == device_of_rank.size() && is_one_of(device_at(topology, device_of_rank[0]).model, it.gpus)) {
+      return &it;
+    }
+  }
+  return nullptr;
+}
+
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank) {
   const auto ranks = static_cast<int>(device_of_rank.size());
   return std::find(path.ranks.begin(), path.ranks.end(), ranks) != path.ranks.end() &&

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,6 +79,19 @@ struct MeasuredRule {
   std::string reason;  // one sentence
 };
 
+// What calls took, of plans that rules choose: float32, out of place.
+struct MeasuredTimes {
+  struct Point {
+    size_t bytes = 0;  // of the message
+    double seconds = 0;
+  };
+  Collective collective = Collective::kAllReduce;
+  int ranks = 0;
+  std::vector<std::string> gpus;                      // parts of their models' names
+  std::string source;                                 // machine, date, command and commit, for people
+  std::map<std::string, std::vector<Point>> of_plan;  // by its name, in order of size
+};
+
 // How much goes through host memory while links carry the rest.
 struct HostPathRule {
   RuleCondition when;
@@ -108,6 +122,7 @@ struct Profile {
   Costs costs;
   std::vector<MeasuredRule> algorithms, zero_copy, endings, protocols;
   std::vector<MeasuredRule> messages;  // straight from buffer to buffer, by which engine
+  std::vector<MeasuredTimes> times;
   std::optional<HostPathProfile> host_path;
   int few_sms = 0;  // a limit below this is few
 };
@@ -119,6 +134,10 @@ Profile parse_profile(std::string_view text, std::string file);
 const std::vector<Profile>& profiles();
 // The first that fits the devices of the ranks, those with more to say first; there is always one.
 const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank);
+
+// What was measured of the collective over as many such GPUs; null where nothing was.
+const MeasuredTimes* times_for(const Profile& profile, Collective collective, const Topology& topology,
+                               const std::vector<int>& device_of_rank);
 
 // Whether the host path was measured to help these ranks.
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank);

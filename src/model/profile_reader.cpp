@@ -1,6 +1,7 @@
 // The format of profiles/*.json.
 #include <cmath>
 
+#include "algorithms/spec.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "model/profile.hpp"
@@ -172,6 +173,38 @@ std::string read_source(const JsonValue& object) {
   return text;
 }
 
+// {"flat(store)": [[64, 1.8], ["1K", 1.9]]}: microseconds by size.
+void read_points(const JsonValue& object, MeasuredTimes& times) {
+  for (size_t i = 0; i < object.size(); ++i) {
+    const std::string plan(object.key(i));
+    if (to_text(parse_spec(plan, times.collective)) != plan) object.fail_expected("plans as they are called");
+    std::vector<MeasuredTimes::Point>& points = times.of_plan[plan];
+    const JsonValue rows = object.at(i);
+    for (size_t row = 0; row < rows.size(); ++row) {
+      const JsonValue it = rows.at(row);
+      if (!it.is_array() || it.size() != 2) it.fail_expected("bytes and microseconds, [1024, 2.5]");
+      points.push_back({read_bytes(it.at(size_t{0})), it.at(size_t{1}).as_number() * kMicro});
+      if (row > 0 && points[row - 1].bytes >= points[row].bytes) it.fail_expected("more bytes than in the row before");
+    }
+  }
+}
+
+std::vector<MeasuredTimes> read_times(const JsonValue& root) {
+  std::vector<MeasuredTimes> all;
+  const auto array = root.find("times");
+  for (size_t i = 0; array && i < array->size(); ++i) {
+    const JsonValue it = array->at(i);
+    it.allow_only({"collective", "ranks", "gpus", "source", "us"});
+    MeasuredTimes& times = all.emplace_back();
+    times.collective = parse_collective(it.at("collective").as_string());
+    times.ranks = static_cast<int>(it.at("ranks").as_integer(1, 1 << 20));
+    times.gpus = read_texts(it.at("gpus"));
+    times.source = read_source(it.at("source"));
+    read_points(it.at("us"), times);
+  }
+  return all;
+}
+
 }  // namespace
 
 Profile parse_profile(std::string_view text, std::string file) {
@@ -180,7 +213,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   const JsonValue format = root.at("format");
   if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
   root.allow_only({"format", "name", "source", "fits", "costs", "few_sms", "algorithms", "zero_copy", "endings",
-                   "protocols", "messages", "host_path"});
+                   "protocols", "messages", "times", "host_path"});
   Profile profile;
   profile.name = root.at("name").as_name();
   profile.source = read_source(root.at("source"));
@@ -195,6 +228,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   profile.endings = read_rules(root, "endings");
   profile.protocols = read_rules(root, "protocols");
   profile.messages = read_rules(root, "messages");
+  profile.times = read_times(root);
   if (const auto path = root.find("host_path")) profile.host_path = read_host_path(*path);
   return profile;
 }

@@ -1,6 +1,8 @@
 // Paths, looked up once.
 #include "model/routes.hpp"
 
+#include <utility>
+
 #include "model/link_load.hpp"
 
 namespace plait {
@@ -16,24 +18,25 @@ int Routes::device_of(const Endpoint& end) const {
   return devices[static_cast<size_t>(end.rank)];
 }
 
-const std::vector<Path>& Routes::between(int from, int to) {
-  const auto [it, is_new] = paths_.try_emplace({from, to});
-  if (!is_new) return it->second;
+const Routes::Connection& Routes::connection(int from, int to) {
+  const auto key = static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to);
+  const auto found = connections_.find(key);
+  if (found != connections_.end()) return found->second;
+  Connection made;
   if (on_sockets_) {
-    it->second = memory_paths(topology_, finder_, from, to);
+    made.paths = memory_paths(topology_, finder_, from, to);
   } else if (from != to) {
-    it->second = carrying_paths(topology_, finder_, from, to);
+    made.paths = carrying_paths(topology_, finder_, from, to);
   }
-  return it->second;
+  constexpr double kBytesPerGb = 1e9;
+  double gbps = 0;
+  for (const Path& path : made.paths) gbps += path.gbps;
+  if (!made.paths.empty()) made.seconds_per_byte = 1 / (gbps * kBytesPerGb);
+  return connections_.emplace(key, std::move(made)).first->second;
 }
 
 double Routes::seconds(const Endpoint& from, const Endpoint& to) {
-  constexpr double kBytesPerGb = 1e9;
-  const int a = device_of(from), b = device_of(to);
-  if (between(a, b).empty()) return 0;
-  double gbps = 0;
-  for (const Path& path : between(a, b)) gbps += path.gbps;
-  return 1 / (gbps * kBytesPerGb);
+  return connection(device_of(from), device_of(to)).seconds_per_byte;
 }
 
 }  // namespace plait

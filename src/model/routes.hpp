@@ -1,8 +1,8 @@
 // The paths between the devices of a plan's ranks, each looked up once.
 #pragma once
 
-#include <map>
-#include <utility>
+#include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "model/placement.hpp"
@@ -20,7 +20,7 @@ class Routes {
   int device_of(const Endpoint& end) const;
   // The paths that share what goes from one device to another. None where nothing is crossed: between two memories of
   // one GPU, or in a CPU socket whose memory is not a device.
-  const std::vector<Path>& between(int from, int to);
+  const std::vector<Path>& between(int from, int to) { return connection(from, to).paths; }
   // Seconds that one byte takes; 0 where nothing is crossed.
   double seconds(const Endpoint& from, const Endpoint& to);
 
@@ -28,11 +28,18 @@ class Routes {
   const Placement& placement() const { return placement_; }
 
  private:
+  // Between two devices.
+  struct Connection {
+    std::vector<Path> paths;
+    double seconds_per_byte = 0;
+  };
+  const Connection& connection(int from, int to);
+
   const Topology& topology_;
   const Placement& placement_;
   const bool on_sockets_;  // the ranks are on CPUs
   const PathFinder finder_;
-  std::map<std::pair<int, int>, std::vector<Path>> paths_;
+  std::unordered_map<uint64_t, Connection> connections_;
 };
 
 }  // namespace plait

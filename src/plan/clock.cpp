@@ -6,41 +6,53 @@
 
 namespace plait {
 
-Clock::Knowledge::Knowledge(ClockStore& from) : store(from) {
-  // Reserve room among the spare ones now: nothing may fail when this one dies.
-  const size_t all = store.spare_.size() + store.held_ + 1;
-  if (store.spare_.capacity() < all) store.spare_.reserve(2 * all);
-  if (store.spare_.empty()) {
-    words.resize(ClockStore::words(store.ranks_, store.queues_));
-  } else {
-    words = std::move(store.spare_.back());
-    store.spare_.pop_back();
-    std::fill(words.begin(), words.end(), 0);
-  }
-  ++store.held_;
+Clock::Knowledge::Knowledge(ClockStore& store)
+    : store_(store),
+      pages_(ClockStore::pages(store.components_)),
+      counted_(store, ClockStore::index_bytes(store.components_)) {}
+
+Clock::Knowledge::Knowledge(const Knowledge& other)
+    : store_(other.store_), pages_(other.pages_), counted_(store_, ClockStore::index_bytes(store_.components_)) {}
+
+Clock::Times& Clock::Knowledge::own(SharedPage& page) {
+  if (page.use_count() != 1) page = std::make_shared<ClockStore::Page>(store_, page ? page->times : Times{});
+  return page->times;
 }
 
-Clock::Knowledge::~Knowledge() {
-  --store.held_;
-  store.spare_.push_back(std::move(words));
+void Clock::Knowledge::raise(size_t component, int32_t time) {
+  if (this->time(component) >= time) return;
+  own(pages_[component / kPageComponents])[component % kPageComponents] = time;
 }
 
 void Clock::Knowledge::merge(const Knowledge& other) {
-  const size_t queues = store.queues_;
-  for (size_t i = 0; i < queues; ++i) words[i] = std::max(words[i], other.words[i]);
-  for (size_t i = queues; i < words.size(); ++i) words[i] |= other.words[i];
+  for (size_t i = 0; i < pages_.size(); ++i) {
+    if (!other.pages_[i] || other.pages_[i] == pages_[i]) continue;
+    if (pages_[i]) {
+      merge(pages_[i], other.pages_[i]);
+    } else {
+      pages_[i] = other.pages_[i];
+    }
+  }
 }
 
-void Clock::Knowledge::add_rank(size_t rank) {
-  words[store.queues_ + rank / 32] = static_cast<int32_t>(word_of(rank) | uint32_t{1} << rank % 32);
+void Clock::Knowledge::merge(SharedPage& mine, const SharedPage& theirs) {
+  int32_t mine_lacks = 0, theirs_lacks = 0;  // as wide as times, so that compilers compare several at once
+  for (size_t i = 0; i < kPageComponents; ++i) {
+    mine_lacks |= -static_cast<int32_t>(mine->times[i] < theirs->times[i]);
+    theirs_lacks |= -static_cast<int32_t>(theirs->times[i] < mine->times[i]);
+  }
+  if (theirs_lacks == 0) {
+    mine = theirs;  // also where both know the same: one page is enough
+  } else if (mine_lacks != 0) {
+    Times& times = own(mine);
+    for (size_t i = 0; i < kPageComponents; ++i) times[i] = std::max(times[i], theirs->times[i]);
+  }
 }
 
-bool Clock::knows(int component, int32_t time) const {
-  if (component == component_) return time_ >= time;
-  if (component == rank_) return true;
-  const size_t ranks = store_->ranks_, index = static_cast<size_t>(component);
-  if (index < ranks) return heard_ && heard_->has_rank(index);
-  return (heard_ ? heard_->words[index - ranks] : 0) >= time;
+int Clock::first_unknown(int ranks) const {
+  int rank = 0;
+  while (rank < ranks && knows(rank, 1)) ++rank;
+  return rank;
 }
 
 void Clock::hear(Clock other) {
@@ -49,14 +61,11 @@ void Clock::hear(Clock other) {
   // Shared knowledge must not change. Knowledge that nobody shares can grow.
   if (heard_.use_count() != 1) std::swap(heard_, other.heard_);
   if (heard_.use_count() != 1) {
-    auto grown = std::make_shared<Knowledge>(*store_);
-    if (heard_) grown->merge(*heard_);
-    heard_ = std::move(grown);
+    heard_ = heard_ ? std::make_shared<Knowledge>(*heard_) : std::make_shared<Knowledge>(*store_);
   }
   if (other.heard_) heard_->merge(*other.heard_);
-  heard_->add_rank(static_cast<size_t>(other.rank_));
-  int32_t& queue = heard_->words[static_cast<size_t>(other.component_) - store_->ranks_];
-  queue = std::max(queue, other.time_);
+  heard_->raise(static_cast<size_t>(other.rank_), 1);
+  heard_->raise(static_cast<size_t>(other.component_), other.time_);
 }
 
 }  // namespace plait

@@ -3,10 +3,12 @@
 // Time has one component per rank, followed by one per queue. A rank's component is 1 from its call on, and a queue's
 // counts its operations. A clock knows of an event at (component, time) if it is at least there.
 //
-// Plans have thousands of queues and millions of signals, so a signal does not copy the knowledge of its sender. It
-// shares that knowledge until the sender hears more.
+// Plans have thousands of queues and millions of signals, so clocks share what they know. A signal shares all of it
+// with its sender, until the sender hears more. Any two clocks share the pages on which they know the same. In a tree,
+// a chain or a hierarchy nearly all pages are alike, so a clock has few of its own, however many queues there are.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,27 +16,52 @@
 
 namespace plait {
 
-// Holds the knowledge of all clocks of one execution, and outlives them.
+// Counts the memory that all clocks of one execution hold, and outlives them.
 class ClockStore {
  public:
-  ClockStore(size_t ranks, size_t queues) : ranks_(ranks), queues_(queues) {}
+  ClockStore(size_t ranks, size_t queues) : components_(ranks + queues) {}
 
-  // Returns the bytes that the knowledge of one clock takes.
+  // Returns the bytes that the knowledge of one clock takes if it shares nothing.
   static double bytes_each(size_t ranks, size_t queues) {
-    return static_cast<double>(words(ranks, queues) * sizeof(int32_t) + kExtraBytes);
+    return static_cast<double>(index_bytes(ranks + queues) + pages(ranks + queues) * kPageBytes);
   }
-  // Number of clocks' knowledge held at the moment. Shared knowledge counts once.
-  size_t held() const { return held_; }
+  // Bytes held at the moment. Shared knowledge counts once.
+  size_t held_bytes() const { return held_bytes_; }
 
  private:
   friend class Clock;
-  static constexpr size_t kExtraBytes = 128;  // what C++ and its allocator add
-  // The time of each queue, followed by one bit per rank.
-  static size_t words(size_t ranks, size_t queues) { return queues + (ranks + 31) / 32; }
+  static constexpr size_t kPageComponents = 128;
+  using Times = std::array<int32_t, kPageComponents>;
+  static constexpr size_t kExtraBytes = 96;  // of an object on the heap: what C++ and its allocator add
+  static constexpr size_t kPageBytes = sizeof(Times) + kExtraBytes;
 
-  size_t ranks_, queues_;
-  size_t held_ = 0;
-  std::vector<std::vector<int32_t>> spare_;  // kept, since allocating pages costs more than all merging
+  // Counts the bytes of an object while it lives.
+  class Counted {
+   public:
+    Counted(ClockStore& store, size_t bytes) : all_(store.held_bytes_), bytes_(bytes) { all_ += bytes_; }
+    ~Counted() { all_ -= bytes_; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+   private:
+    size_t& all_;
+    const size_t bytes_;
+  };
+
+  // The times of neighbouring components. Several clocks may hold a page; then none of them may change it.
+  struct Page {
+    Page(ClockStore& store, const Times& of) : times(of), counted(store, kPageBytes) {}
+    Times times;
+    Counted counted;
+  };
+  using SharedPage = std::shared_ptr<Page>;  // null: nothing is known
+
+  static size_t pages(size_t components) { return (components + kPageComponents - 1) / kPageComponents; }
+  // What a clock takes besides its pages.
+  static size_t index_bytes(size_t components) { return pages(components) * sizeof(SharedPage) + 2 * kExtraBytes; }
+
+  size_t components_;
+  size_t held_bytes_ = 0;
 };
 
 class Clock {
@@ -48,27 +75,41 @@ class Clock {
   int32_t time() const { return time_; }
   void set_time(int32_t time) { time_ = time; }
 
-  bool knows(int component, int32_t time) const;
+  bool knows(int component, int32_t time) const {
+    if (component == component_) return time_ >= time;
+    if (component == rank_) return true;
+    return (heard_ ? heard_->time(static_cast<size_t>(component)) : 0) >= time;
+  }
+  // Returns the first rank of whose call it does not know, or `ranks` if it knows of all.
+  int first_unknown(int ranks) const;
   // From now on this clock knows all that `other` knows.
   void hear(Clock other);
 
  private:
+  static constexpr size_t kPageComponents = ClockStore::kPageComponents;
+  using Times = ClockStore::Times;
+  using SharedPage = ClockStore::SharedPage;
+
   class Knowledge {
    public:
     explicit Knowledge(ClockStore& store);  // knows nothing
-    ~Knowledge();
-    Knowledge(const Knowledge&) = delete;
-    Knowledge& operator=(const Knowledge&) = delete;
+    Knowledge(const Knowledge& other);
 
+    int32_t time(size_t component) const {
+      const SharedPage& page = pages_[component / kPageComponents];
+      return page ? page->times[component % kPageComponents] : 0;
+    }
+    void raise(size_t component, int32_t time);
     void merge(const Knowledge& other);
-    bool has_rank(size_t rank) const { return (word_of(rank) >> rank % 32 & 1) != 0; }
-    void add_rank(size_t rank);
-
-    ClockStore& store;
-    std::vector<int32_t> words;
 
    private:
-    uint32_t word_of(size_t rank) const { return static_cast<uint32_t>(words[store.queues_ + rank / 32]); }
+    void merge(SharedPage& mine, const SharedPage& theirs);
+    // Returns the times of a page, which may then be changed.
+    Times& own(SharedPage& page);
+
+    ClockStore& store_;
+    std::vector<SharedPage> pages_;
+    ClockStore::Counted counted_;
   };
 
   ClockStore* store_ = nullptr;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <utility>
 
 #include "plan/memory.hpp"
@@ -58,7 +57,7 @@ std::vector<OperationId> names_of(const std::vector<QueueState>& queues) {
 
 class Execution {
  public:
-  Execution(const Plan& plan, const Pairing& pairing, size_t most_clocks);
+  Execution(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes);
   PlanReport run();
 
  private:
@@ -78,8 +77,6 @@ class Execution {
   void check_widths(const QueueState& queue, const Operation& operation, const ReduceFacts& facts) const;
   void launch(QueueState& queue, InFlight& it, const OperationId& to);
   void arrive(QueueState& queue, InFlight& it, const OperationId& from);
-  void count_reduce(const QueueState& queue, const Operation& operation);
-  void count_traffic(const QueueState& queue, const Operation& operation);
   void report_deadlock() const;
   void finish();
 
@@ -99,23 +96,22 @@ class Execution {
   const Pairing& pairing_;
   ValueTable values_;
   ClockStore clocks_;
-  const size_t most_clocks_;
+  const size_t most_clock_bytes_;
   std::vector<QueueState> queues_;
   const std::vector<OperationId> queue_names_;
   Memory memory_;
   std::vector<size_t> first_queue_;                        // of each rank in queues_
   std::deque<QueueState*> ready_;                          // those that can go on
   std::vector<std::vector<InFlight>> signals_, messages_;  // [receiving rank][number]
-  std::map<std::pair<Endpoint, Endpoint>, int64_t> traffic_;
   PlanReport report_;
 };
 
-Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clocks)
+Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes)
     : plan_(plan),
       pairing_(pairing),
       values_(plan.rank_count(), static_cast<size_t>(most_values(plan))),
       clocks_(plan.ranks.size(), queue_count(plan)),
-      most_clocks_(most_clocks),
+      most_clock_bytes_(most_clock_bytes),
       queues_(queues_of(plan, clocks_)),
       queue_names_(names_of(queues_)),
       memory_(plan, values_, queue_names_) {
@@ -125,8 +121,6 @@ Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clock
     queues += rank.queues.size();
     signals_.emplace_back(rank.signals);
     messages_.emplace_back(rank.messages);
-    report_.chunks_read.push_back(0);
-    report_.chunks_written.push_back(0);
     auto& facts = report_.facts.emplace_back();
     for (const Queue& queue : rank.queues) facts.emplace_back(queue.operations.size());
   }
@@ -148,7 +142,7 @@ PlanReport Execution::run() {
   }
   report_deadlock();
   finish();
-  for (const auto& [ends, chunks] : traffic_) report_.traffic.push_back({ends.first, ends.second, chunks});
+  static_cast<PlanCounts&>(report_) = count(plan_, pairing_);
   return std::move(report_);
 }
 
@@ -211,7 +205,6 @@ void Execution::reduce(QueueState& queue, const Operation& operation) {
     for (const Place& place : operation.destinations) memory_.write(actor, place, offset, reduced.value);
   }
   facts_of(queue) = std::move(facts);
-  count_reduce(queue, operation);
 }
 
 // Elements of an unfinished reduction may be wider than the user's type. Then element i of the result is not where
@@ -230,18 +223,6 @@ void Execution::check_widths(const QueueState& queue, const Operation& operation
   }
 }
 
-void Execution::count_reduce(const QueueState& queue, const Operation& operation) {
-  report_.chunks_read[queue.rank] += static_cast<int64_t>(operation.sources.size()) * operation.chunks;
-  report_.chunks_written[queue.rank] += static_cast<int64_t>(operation.destinations.size()) * operation.chunks;
-  count_traffic(queue, operation);
-}
-
-void Execution::count_traffic(const QueueState& queue, const Operation& operation) {
-  for (const Transfer& crossing : transfers(plan_, pairing_, id_of(queue))) {
-    traffic_[{crossing.from, crossing.to}] += operation.chunks;
-  }
-}
-
 void Execution::launch(QueueState& queue, InFlight& it, const OperationId& to) {
   it.sent = true;
   it.clock = queue.clock;
@@ -255,7 +236,7 @@ void Execution::launch(QueueState& queue, InFlight& it, const OperationId& to) {
 
 void Execution::arrive(QueueState& queue, InFlight& it, const OperationId& from) {
   queue.clock.hear(std::exchange(it.clock, Clock()));
-  if (clocks_.held() > most_clocks_) refuse_clocks(plan_, clocks_.held());
+  if (clocks_.held_bytes() > most_clock_bytes_) refuse_clocks(plan_);
   queue.depth = std::max(queue.depth, it.depth + (from.rank != queue.rank ? 1 : 0));
 }
 
@@ -272,7 +253,6 @@ void Execution::send(QueueState& queue, const Operation& operation) {
     const bool partial = values_.is_partial(message.values[0]);
     facts_of(queue) = {{partial}, partial, false};
   }
-  report_.chunks_read[queue.rank] += operation.chunks;
   launch(queue, message, pairing_.messages[operation.peer_rank][operation.number].to);
 }
 
@@ -289,8 +269,6 @@ bool Execution::receive(QueueState& queue, const Operation& operation) {
     facts_of(queue) = {{partial}, partial, false};
   }
   message.values = {};
-  report_.chunks_written[queue.rank] += operation.chunks;
-  count_traffic(queue, operation);
   return true;
 }
 
@@ -327,11 +305,11 @@ void Execution::finish() {
     for (size_t queue = 0; queue < plan_.ranks[rank].queues.size(); ++queue) {
       end.hear(queues_[first_queue_[rank] + queue].clock);
     }
-    for (int other = 0; other < plan_.rank_count(); ++other) {
-      if (end.knows(other, 1)) continue;
+    const int missed = end.first_unknown(plan_.rank_count());
+    if (missed < plan_.rank_count()) {
       report_.synchronizes = false;
       if (plan_.collective == Collective::kBarrier) {
-        refuse_plan(plan_, "rank ", rank, " may leave the barrier before rank ", other, " has come");
+        refuse_plan(plan_, "rank ", rank, " may leave the barrier before rank ", missed, " has come");
       }
     }
     memory_.check_end(rank, end);
@@ -341,8 +319,8 @@ void Execution::finish() {
 
 }  // namespace
 
-PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clocks) {
-  return Execution(plan, pairing, most_clocks).run();
+PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes) {
+  return Execution(plan, pairing, most_clock_bytes).run();
 }
 
 }  // namespace plait

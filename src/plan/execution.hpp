@@ -9,8 +9,8 @@
 namespace plait {
 
 // Executes a plan whose form is right, with input and output in separate memory and, if the plan claims to allow that,
-// in the same memory. Returns what it learned. Throws kInvalidPlan at the first fault, and if more clocks would have to
-// be held at a time than `most_clocks`.
-PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clocks);
+// in the same memory. Returns what it learned. Throws kInvalidPlan at the first fault, and PlanTooLarge if clocks take
+// more than `most_clock_bytes`.
+PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes);
 
 }  // namespace plait

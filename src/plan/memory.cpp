@@ -6,7 +6,7 @@
 namespace plait {
 
 double Memory::most_bytes(const Plan& plan, double reads) {
-  constexpr double kReaderBytes = 32;  // with what the allocator adds, and room to grow
+  constexpr double kReaderBytes = 1.25 * sizeof(Reader);  // with what the deque and the allocator add
   double cells = 0;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const double outputs = output_window(plan, rank).count();
@@ -48,6 +48,38 @@ void Memory::give_inputs() {
       if (Cell* both = shared_cell({rank, Buffer::kInput, 0}, chunk)) *both = cell;
     }
   }
+}
+
+void Memory::add_reader(Cell& cell, const AccessRecord& access) {
+  int32_t added = spare_reader_;
+  if (added == kNone) {
+    added = static_cast<int32_t>(readers_.size());
+    readers_.emplace_back();
+  } else {
+    spare_reader_ = readers_[static_cast<size_t>(added)].next;
+  }
+  readers_[static_cast<size_t>(added)] = {access, kNone};
+  if (cell.first_reader == kNone) {
+    cell.first_reader = added;
+  } else {
+    readers_[static_cast<size_t>(cell.last_reader)].next = added;
+  }
+  cell.last_reader = added;
+}
+
+void Memory::clear_readers(Cell& cell) {
+  if (cell.first_reader == kNone) return;
+  readers_[static_cast<size_t>(cell.last_reader)].next = spare_reader_;
+  spare_reader_ = cell.first_reader;
+  cell.first_reader = cell.last_reader = kNone;
+}
+
+const Memory::AccessRecord* Memory::unheard_reader(const Cell& cell, const Clock& clock) const {
+  for (int32_t at = cell.first_reader; at != kNone; at = readers_[static_cast<size_t>(at)].next) {
+    const AccessRecord& access = readers_[static_cast<size_t>(at)].access;
+    if (!before(access, clock)) return &access;
+  }
+  return nullptr;
 }
 
 size_t Memory::index(const Place& place, int chunk, int slot_offset) const {
@@ -111,7 +143,7 @@ ValueTable::Id Memory::read(const Actor& actor, const Touched& it) {
     refuse(actor, it, "takes ", to_text(it.place), " for chunk ", it.chunk, ", but it holds chunk ",
            values_.chunk(cell.value));
   }
-  cell.readers.push_back(access_by(actor));
+  add_reader(cell, access_by(actor));
   return cell.value;
 }
 
@@ -137,11 +169,9 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
     refuse(actor, it, "writes chunk ", it.chunk, " to ", to_text(it.place), " without having heard of ",
            cell.writer.operation < 0 ? "the call by " : "the earlier write by ", to_text(id_of(cell.writer)));
   }
-  for (const AccessRecord& reader : cell.readers) {
-    if (!before(reader, *actor.clock)) {
-      refuse(actor, it, "writes chunk ", it.chunk, " to ", to_text(it.place), " while ", to_text(id_of(reader)),
-             " may still read it");
-    }
+  if (const AccessRecord* reader = unheard_reader(cell, *actor.clock)) {
+    refuse(actor, it, "writes chunk ", it.chunk, " to ", to_text(it.place), " while ", to_text(id_of(*reader)),
+           " may still read it");
   }
   if (it.place.buffer == Buffer::kOutput && reduces(plan_.collective) && values_.is_partial(value)) {
     refuse(actor, it, "puts an unfinished reduction of chunk ", it.chunk, " (", values_.count(value), " of ",
@@ -150,7 +180,7 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
   if (!overwritten_unread_ && !it.in_place && is_unread_store(cell, it.place.rank)) {
     overwritten_unread_ = id_of(cell.writer);
   }
-  cell.readers.clear();
+  clear_readers(cell);
   cell.writer = access_by(actor);
   cell.written = true;
   cell.value = value;
@@ -183,9 +213,7 @@ void Memory::check_buffer(int rank, size_t first_cell, const ChunkWindow& window
       refuse_operation(plan_, in_place, id_of(late), "rank ", rank, " may return before this ", verb, " chunk ",
                        window.chunk_at(position), " of its ", buffer);
     };
-    for (const AccessRecord& reader : cell.readers) {
-      if (!before(reader, end)) refuse_early(reader, "reads");
-    }
+    if (const AccessRecord* reader = unheard_reader(cell, end)) refuse_early(*reader, "reads");
     if (cell.writer.component >= 0 && !before(cell.writer, end)) refuse_early(cell.writer, "writes");
   }
 }

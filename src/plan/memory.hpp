@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -55,8 +56,14 @@ class Memory {
     ValueTable::Id value = ValueTable::kNothing;
     bool written = false;
     AccessRecord writer;
-    std::vector<AccessRecord> readers;  // since the last write
+    int32_t first_reader = kNone, last_reader = kNone;  // since the last write: in readers_
   };
+  // One entry of the list of a cell. Most cells have a reader or two, and there are millions of cells.
+  struct Reader {
+    AccessRecord access;
+    int32_t next = kNone;
+  };
+  static constexpr int32_t kNone = -1;
 
   // Checks and makes the accesses to one cell, for one of the two ways in which the buffers may lie.
   struct Touched {
@@ -69,6 +76,10 @@ class Memory {
   void write(const Actor& actor, const Touched& it, ValueTable::Id value);
 
   void give_inputs();
+  void add_reader(Cell& cell, const AccessRecord& access);
+  void clear_readers(Cell& cell);
+  // Returns the first reader that `clock` has not heard of, or null if it has heard of all.
+  const AccessRecord* unheard_reader(const Cell& cell, const Clock& clock) const;
   size_t index(const Place& place, int chunk, int slot_offset) const;
   // A rank's cells: the index at which those of each buffer begin.
   size_t outputs(int rank) const { return first_cell_[rank] + inputs_[rank].count(); }
@@ -88,7 +99,7 @@ class Memory {
   AccessRecord access_by(const Actor& actor) const;
   // By another rank than that whose memory it is.
   bool is_unread_store(const Cell& cell, int rank) const {
-    return cell.writer.operation >= 0 && cell.readers.empty() && id_of(cell.writer).rank != rank;
+    return cell.writer.operation >= 0 && cell.first_reader == kNone && id_of(cell.writer).rank != rank;
   }
   OperationId id_of(const AccessRecord& access) const;
   const Cell& output_cell(int rank, int chunk) const;
@@ -105,6 +116,8 @@ class Memory {
   std::vector<size_t> first_cell_;             // of each rank: input, output, scratch, host, and those shared in place
   std::vector<Cell> cells_;
   std::optional<OperationId> overwritten_unread_;  // the first such store that another one came after
+  std::deque<Reader> readers_;
+  int32_t spare_reader_ = kNone;  // the first of those that no cell has
 };
 
 }  // namespace plait

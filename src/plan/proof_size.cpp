@@ -96,18 +96,17 @@ ProofSize proof_size(const Plan& plan) {
   size.bytes = kBytes + kOperationBytes * sums.operations + 4 * sums.places + kQueueBytes * (sums.queues + ranks) +
                kSignalBytes * ends + 16 * sums.message_chunks + kTrafficBytes * most_pairs(plan, sums) +
                Memory::most_bytes(plan, sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
-  size.clock_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.queues));
-  size.clocks = sums.listening_queues + 1;  // one more for a rank's return
-  size.merged_bytes = size.clock_bytes * (sums.listening + sums.queues);
+  // Each queue hears what it waits for, and at the end each rank hears what its queues heard.
+  size.merged_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.queues)) *
+                      (sums.listening + sums.listening_queues);
   size.accesses = (plan.in_place ? 2 : 1) * (sums.reads + sums.writes);
   return size;
 }
 
 void check_proof_size(const Plan& plan) {
   const ProofSize size = proof_size(plan);
-  const double bytes = size.bytes + size.clocks * size.clock_bytes;
-  if (bytes > kMaxProofBytes) {
-    refuse_size(plan, "its proof would take about ", gigabytes(bytes), " of memory; the limit is ",
+  if (size.bytes > kMaxProofBytes) {
+    refuse_size(plan, "its proof would take about ", gigabytes(size.bytes), " of memory; the limit is ",
                 gigabytes(kMaxProofBytes), ". Use fewer ranks, slots, chunks or queues");
   }
   if (size.merged_bytes > kMaxMergedBytes) {
@@ -121,18 +120,14 @@ void check_proof_size(const Plan& plan) {
   }
 }
 
-size_t most_clocks(const Plan& plan) {
-  const ProofSize size = proof_size(plan);
-  return static_cast<size_t>(std::max(0.0, (kMaxProofBytes - size.bytes) / size.clock_bytes));
+size_t most_clock_bytes(const Plan& plan) {
+  return static_cast<size_t>(std::max(0.0, kMaxProofBytes - proof_size(plan).bytes));
 }
 
-void refuse_clocks(const Plan& plan, size_t clocks) {
-  const ProofSize size = proof_size(plan);
-  refuse_size(
-      plan, "its proof takes more than ", gigabytes(kMaxProofBytes), " of memory: ", clocks, " clocks of ",
-      size.clock_bytes, " bytes, of ", size.clocks - 1,
-      " queues and of signals and messages that are sent but not yet awaited. Use fewer ranks or queues, or await ",
-      "signals sooner");
+void refuse_clocks(const Plan& plan) {
+  refuse_size(plan, "its proof takes more than ", gigabytes(kMaxProofBytes),
+              " of memory, with what queues, signals and ",
+              "messages under way have heard of each other. Use fewer ranks or queues, or await signals sooner");
 }
 
 }  // namespace plait

@@ -22,22 +22,22 @@ class PlanTooLarge : public Error {
   using Error::Error;
 };
 
+// Upper bounds.
 struct ProofSize {
-  double bytes = 0;         // an upper bound on all memory but the clocks
-  double clock_bytes = 0;   // of one clock
-  double clocks = 0;        // the most that queues hold; signals and messages under way may hold more
-  double merged_bytes = 0;  // an upper bound
+  double bytes = 0;         // of all memory but the clocks
+  double merged_bytes = 0;  // of clocks, if they share nothing
   double accesses = 0;      // to one chunk in one place, for both ways in which the buffers may lie
 };
 
 // The places, counts and peers of `plan` must be in bounds.
 ProofSize proof_size(const Plan& plan);
-// Throws PlanTooLarge if the proof does not fit even without signals and messages under way.
+// Throws PlanTooLarge if the proof does not fit even without clocks.
 void check_proof_size(const Plan& plan);
-// Returns how many clocks fit, including those of signals and messages under way.
-size_t most_clocks(const Plan& plan);
-// Throws PlanTooLarge about a proof that needs `clocks` clocks.
-[[noreturn]] void refuse_clocks(const Plan& plan, size_t clocks);
+// Returns the bytes that are left for clocks, including those of signals and messages under way. How much they share
+// shows only when the plan is executed.
+size_t most_clock_bytes(const Plan& plan);
+// Throws PlanTooLarge about a proof whose clocks take more than that.
+[[noreturn]] void refuse_clocks(const Plan& plan);
 // Returns the most symbolic values that there can be.
 double most_values(const Plan& plan);
 

@@ -2,6 +2,8 @@
 #include "plan/traffic.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace plait {
 namespace {
@@ -14,10 +16,14 @@ Endpoint processor_of(const Plan& plan, const OperationId& id) {
   return {id.rank, cpu && std::any_of(queues.begin(), queues.end(), on_gpu)};
 }
 
+// Signals and waits have no places, and messages one at each end.
+int64_t chunks_read(const Operation& it) { return static_cast<int64_t>(it.sources.size()) * it.chunks; }
+int64_t chunks_written(const Operation& it) { return static_cast<int64_t>(it.destinations.size()) * it.chunks; }
+
 }  // namespace
 
-std::vector<Transfer> transfers(const Plan& plan, const Pairing& pairing, const OperationId& id) {
-  std::vector<Transfer> found;
+void find_transfers(const Plan& plan, const Pairing& pairing, const OperationId& id, std::vector<Transfer>& found) {
+  found.clear();
   const auto add = [&](const Endpoint& from, const Endpoint& to) {
     if (from != to) found.push_back({from, to});
   };
@@ -26,15 +32,35 @@ std::vector<Transfer> transfers(const Plan& plan, const Pairing& pairing, const 
     const Operation& sent = operation_at(plan, pairing.messages[id.rank][operation.number].from);
     add(endpoint_of(sent.sources[0]), endpoint_of(operation.destinations[0]));
   }
-  if (operation.kind != OpKind::kReduce) return found;
+  if (operation.kind != OpKind::kReduce) return;
   if (plan.ranks[id.rank].queues[id.queue].engine == Engine::kCopy) {
-    add(endpoint_of(operation.sources[0]), endpoint_of(operation.destinations[0]));
-    return found;
+    return add(endpoint_of(operation.sources[0]), endpoint_of(operation.destinations[0]));
   }
   const Endpoint processor = processor_of(plan, id);
   for (const Place& place : operation.sources) add(endpoint_of(place), processor);
   for (const Place& place : operation.destinations) add(processor, endpoint_of(place));
-  return found;
+}
+
+PlanCounts count(const Plan& plan, const Pairing& pairing) {
+  PlanCounts counts;
+  std::map<std::pair<Endpoint, Endpoint>, int64_t> traffic;
+  std::vector<Transfer> transfers;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    int64_t& read = counts.chunks_read.emplace_back(0);
+    int64_t& written = counts.chunks_written.emplace_back(0);
+    const auto& queues = plan.ranks[rank].queues;
+    for (int queue = 0; queue < static_cast<int>(queues.size()); ++queue) {
+      for (int i = 0; i < static_cast<int>(queues[queue].operations.size()); ++i) {
+        const Operation& operation = queues[queue].operations[i];
+        read += chunks_read(operation);
+        written += chunks_written(operation);
+        find_transfers(plan, pairing, {rank, queue, i}, transfers);
+        for (const Transfer& it : transfers) traffic[{it.from, it.to}] += operation.chunks;
+      }
+    }
+  }
+  for (const auto& [ends, chunks] : traffic) counts.traffic.push_back({ends.first, ends.second, chunks});
+  return counts;
 }
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Tells between which memories an operation moves its chunks.
+// Tells between which memories operations move their chunks, and counts that.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,27 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// Returns the crossings between different memories that an operation makes. A reduce loads its sources into the queue's
+// Finds the crossings between different memories that an operation makes. A reduce loads its sources into the queue's
 // processor and stores from there. That processor is next to the rank's own memory, or next to the host's for the `cpu`
 // queue of a rank that also has `sm` or `copy` queues. A copy engine moves data straight. Messages count where they are
-// received.
-std::vector<Transfer> transfers(const Plan& plan, const Pairing& pairing, const OperationId& id);
+// received. `found` is emptied first, so that callers can keep it from one operation to the next.
+void find_transfers(const Plan& plan, const Pairing& pairing, const OperationId& id, std::vector<Transfer>& found);
+
+// Chunks that cross from one memory (or engine) to another in one execution of the plan.
+struct Traffic {
+  Endpoint from;
+  Endpoint to;
+  int64_t chunks = 0;
+};
+
+// What can be counted in a plan without executing it.
+struct PlanCounts {
+  std::vector<Traffic> traffic;      // between different endpoints, sorted
+  std::vector<int64_t> chunks_read;  // by each rank's engines, in chunks
+  std::vector<int64_t> chunks_written;
+};
+
+// The form of the plan must be right.
+PlanCounts count(const Plan& plan, const Pairing& pairing);
 
 }  // namespace plait

@@ -15,7 +15,7 @@ VerifiedPlan::VerifiedPlan(Plan plan, PlanReport report)
 
 VerifiedPlan verify(Plan plan) {
   const Pairing pairing = check_form(plan);
-  PlanReport report = execute_symbolically(plan, pairing, most_clocks(plan));
+  PlanReport report = execute_symbolically(plan, pairing, most_clock_bytes(plan));
   return VerifiedPlan(std::move(plan), std::move(report));
 }
 

@@ -37,19 +37,9 @@ struct ReduceFacts {
   friend bool operator==(const ReduceFacts&, const ReduceFacts&) = default;
 };
 
-// Chunks that cross from one memory (or engine) to another in one execution of the plan.
-struct Traffic {
-  Endpoint from;
-  Endpoint to;
-  int64_t chunks = 0;
-};
-
-struct PlanReport {
-  int steps = 0;                     // the longest chain of signals and messages between ranks
-  bool synchronizes = false;         // every rank's return follows every rank's call
-  std::vector<Traffic> traffic;      // between different endpoints, sorted
-  std::vector<int64_t> chunks_read;  // by each rank's engines, in chunks
-  std::vector<int64_t> chunks_written;
+struct PlanReport : PlanCounts {
+  int steps = 0;                                             // the longest chain of signals and messages between ranks
+  bool synchronizes = false;                                 // every rank's return follows every rank's call
   std::vector<std::vector<std::vector<ReduceFacts>>> facts;  // [rank][queue][operation]
   // An operation that stores in another rank's memory what nobody reads: right, but in vain, and nobody learns when it
   // has come.

@@ -178,7 +178,7 @@ void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, c
       BoundOperation it;
       it.kind = OpKind::kReduce;
       it.result_is_wide = is_wide(facts.result_is_partial);
-      it.divisor = facts.finishes && call_.op == ReduceOp::kAverage ? plan_.rank_count() : 0;
+      it.divisor = facts.finishes ? divisor_of(call_.op, plan_.rank_count()) : 0;
       it.destination_count = static_cast<int>(operation.destinations.size());
       it.source_count = static_cast<int>(operation.sources.size());
       it.first_place = slice.places.size();
@@ -204,8 +204,8 @@ void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, c
 }
 
 // Peers on other cores read scratch, so their caches hold its lines from the epoch before last. Taking such lines back
-// one by one costs ten times as much as writing past the caches (docs/benchmarks.md, "Stores to shared memory"); a peer
-// reads either equally fast. The user's output is streamed only if the caches could not hold it anyway.
+// one by one costs ten times as much as writing past the caches (docs/notes/cpu_shared_memory.md); a peer reads either
+// equally fast. The user's output is streamed only if the caches could not hold it anyway.
 bool Binder::is_streamed(const Place& place, size_t elements) const {
   if (place.buffer == Buffer::kOutput) {
     return limits_.streaming_output_bytes > 0 &&

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "base/types.hpp"
+#include "base/reductions.hpp"
 #include "plan/verifier.hpp"
 
 namespace plait {

@@ -6,13 +6,8 @@
 // come.
 #pragma once
 
+#include "base/host_device.hpp"
 #include "plan/plan.hpp"
-
-#if defined(__CUDACC__)
-#define PLAIT_HOST_DEVICE __host__ __device__
-#else
-#define PLAIT_HOST_DEVICE
-#endif
 
 namespace plait {
 

@@ -1,6 +1,7 @@
 #include "topology/paths.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -16,6 +17,9 @@ bool has_memory(const Device& device) { return device.kind == DeviceKind::kGpu |
 bool passes_bus(const Device& device) {
   return device.kind == DeviceKind::kPcieSwitch || device.kind == DeviceKind::kCpu;
 }
+
+// Between NICs of different nodes.
+bool passes_network(const Device& device) { return device.kind == DeviceKind::kNetSwitch; }
 
 }  // namespace
 
@@ -34,13 +38,18 @@ PathFinder::PathFinder(const Topology& topology) : topology_(topology), edges_(t
   for (auto& edges : edges_) {
     std::sort(edges.begin(), edges.end(),
               [](const Edge& x, const Edge& y) { return std::tie(x.neighbour, x.hop) < std::tie(y.neighbour, y.hop); });
+    std::copy_if(edges.begin(), edges.end(), std::back_inserter(onward_.emplace_back()), [&](const Edge& it) {
+      return passes_bus(device(it.neighbour)) || passes_network(device(it.neighbour));
+    });
   }
 }
 
 // Returns the routes with the fewest hops to the targets nearest to `from`, one per target, ordered by target. Among
-// routes of equal length to one target the widest counts, then the one through lower devices.
-template <class IsTarget, class MayPass>
-std::vector<PathFinder::Route> PathFinder::nearest(int from, IsTarget is_target, MayPass may_pass) const {
+// routes of equal length to one target the widest counts, then the one through lower devices. `edges_at` applies a
+// function to the edges of a device that may be taken.
+template <class EdgesAt, class IsTarget, class MayPass>
+std::vector<PathFinder::Route> PathFinder::nearest(int from, EdgesAt edges_at, IsTarget is_target,
+                                                   MayPass may_pass) const {
   struct Reached {
     int depth;
     double gbps;
@@ -54,15 +63,15 @@ std::vector<PathFinder::Route> PathFinder::nearest(int from, IsTarget is_target,
     std::vector<int> next;
     for (const int at : frontier) {
       const double so_far = reached.at(at).gbps;
-      for (const Edge& edge : edges_[static_cast<size_t>(at)]) {
+      edges_at(at, [&](const Edge& edge) {
         const bool target = is_target(edge.neighbour);
-        if (!target && !may_pass(device(edge.neighbour))) continue;
+        if (!target && !may_pass(device(edge.neighbour))) return;
         const double gbps = std::min(so_far, link(edge.hop).gbps);
         const auto [place, is_new] = reached.emplace(edge.neighbour, Reached{depth, gbps, at, edge.hop});
         if (is_new) (target ? targets : next).push_back(edge.neighbour);
         if (!is_new && place->second.depth == depth && gbps > place->second.gbps)
           place->second = {depth, gbps, at, edge.hop};
-      }
+      });
     }
     std::sort(next.begin(), next.end());
     frontier = std::move(next);
@@ -82,22 +91,47 @@ std::vector<PathFinder::Route> PathFinder::nearest(int from, IsTarget is_target,
   return routes;
 }
 
-// Finds a route from one device of a node to another over PCIe, links between sockets, and NVLinks that end at a CPU.
-std::optional<PathFinder::Route> PathFinder::bus_route(int from, int to) const {
-  std::vector<Route> routes = nearest(from, [&](int at) { return at == to; }, passes_bus);
+template <class IsTarget>
+std::vector<PathFinder::Route> PathFinder::nearest_on_bus(int from, IsTarget is_target) const {
+  const auto all_edges = [&](int at, const auto& visit) {
+    for (const Edge& edge : edges_[static_cast<size_t>(at)]) visit(edge);
+  };
+  return nearest(from, all_edges, is_target, passes_bus);
+}
+
+// Finds a route to one device. At a switch it looks only at the edges that lead there, or onward.
+template <class MayPass>
+std::optional<PathFinder::Route> PathFinder::route_to(int from, int to, MayPass may_pass) const {
+  const auto useful_edges = [&](int at, const auto& visit) {
+    const auto& edges = edges_[static_cast<size_t>(at)];
+    const auto before = [](const Edge& edge, int neighbour) { return edge.neighbour < neighbour; };
+    for (auto it = std::lower_bound(edges.begin(), edges.end(), to, before); it != edges.end() && it->neighbour == to;
+         ++it) {
+      visit(*it);
+    }
+    for (const Edge& edge : onward_[static_cast<size_t>(at)]) {
+      if (edge.neighbour != to) visit(edge);
+    }
+  };
+  std::vector<Route> routes = nearest(from, useful_edges, [&](int at) { return at == to; }, may_pass);
   if (routes.empty()) return std::nullopt;
   return std::move(routes.front());
 }
 
-std::vector<PathFinder::Route> PathFinder::nearest_nics(int from) const {
+// Finds a route from one device of a node to another over PCIe, links between sockets, and NVLinks that end at a CPU.
+std::optional<PathFinder::Route> PathFinder::bus_route(int from, int to) const {
+  return route_to(from, to, passes_bus);
+}
+
+const std::vector<PathFinder::Route>& PathFinder::nearest_nics(int from) const {
+  const auto [place, is_new] = nics_.try_emplace(from);
+  if (!is_new) return place->second;
   const auto leads_on = [&](const Edge& edge) { return link(edge.hop).kind == LinkKind::kNetwork; };
-  return nearest(
-      from,
-      [&](int at) {
-        const std::vector<Edge>& edges = edges_[static_cast<size_t>(at)];
-        return device(at).kind == DeviceKind::kNic && std::any_of(edges.begin(), edges.end(), leads_on);
-      },
-      passes_bus);
+  place->second = nearest_on_bus(from, [&](int at) {
+    const std::vector<Edge>& edges = edges_[static_cast<size_t>(at)];
+    return device(at).kind == DeviceKind::kNic && std::any_of(edges.begin(), edges.end(), leads_on);
+  });
+  return place->second;
 }
 
 Path PathFinder::make_path(PathKind kind, std::vector<Route> legs, int via) const {
@@ -134,7 +168,7 @@ void PathFinder::add_host(int from, int to, std::vector<Path>& paths) const {
   const auto is_cpu = [&](int at) { return device(at).kind == DeviceKind::kCpu; };
   const bool staged = device(from).kind == DeviceKind::kGpu && device(to).kind == DeviceKind::kGpu;
   if (staged) {
-    std::vector<Route> up = nearest(from, is_cpu, passes_bus);
+    std::vector<Route> up = nearest_on_bus(from, is_cpu);
     if (up.empty()) return;
     const int cpu = up.front().devices.back();
     std::optional<Route> down = bus_route(cpu, to);
@@ -162,21 +196,19 @@ void PathFinder::add_relays(int from, int to, std::vector<Path>& paths) const {
 
 // NICs that are equally near are paired in order, so that each is used.
 void PathFinder::add_net(int from, int to, std::vector<Path>& paths) const {
-  const std::vector<Route> out = nearest_nics(from);
-  const std::vector<Route> in = nearest_nics(to);
+  const std::vector<Route>& out = nearest_nics(from);
+  const std::vector<Route>& in = nearest_nics(to);
   if (out.empty() || in.empty()) return;
   for (size_t i = 0; i < std::max(out.size(), in.size()); ++i) {
     const Route& first = out[i % out.size()];
     Route last = in[i % in.size()];
-    const auto is_nic = [&](int at) { return at == last.devices.back(); };
-    std::vector<Route> between =
-        nearest(first.devices.back(), is_nic, [](const Device& d) { return d.kind == DeviceKind::kNetSwitch; });
-    if (between.empty()) continue;
+    std::optional<Route> between = route_to(first.devices.back(), last.devices.back(), passes_network);
+    if (!between) continue;
     // The second half was found from the destination outwards.
     std::reverse(last.devices.begin(), last.devices.end());
     std::reverse(last.hops.begin(), last.hops.end());
     for (DirectedLink& hop : last.hops) hop.forward = !hop.forward;
-    paths.push_back(make_path(PathKind::kNet, {first, std::move(between.front()), std::move(last)}));
+    paths.push_back(make_path(PathKind::kNet, {first, std::move(*between), std::move(last)}));
   }
 }
 

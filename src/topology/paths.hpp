@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,7 @@ struct Path {
   int via = -1;                    // host: the CPU that stages; relay: the GPU; else -1
 };
 
-// Finds the paths of one topology, which must outlive it and not change.
+// Finds the paths of one topology, which must outlive it and not change. Not for several threads at once.
 class PathFinder {
  public:
   explicit PathFinder(const Topology& topology);
@@ -62,10 +63,14 @@ class PathFinder {
   };
   const Device& device(int index) const { return topology_.devices[static_cast<size_t>(index)]; }
   const Link& link(const DirectedLink& hop) const { return topology_.links[static_cast<size_t>(hop.link)]; }
-  template <class IsTarget, class MayPass>
-  std::vector<Route> nearest(int from, IsTarget is_target, MayPass may_pass) const;
+  template <class EdgesAt, class IsTarget, class MayPass>
+  std::vector<Route> nearest(int from, EdgesAt edges_at, IsTarget is_target, MayPass may_pass) const;
+  template <class IsTarget>
+  std::vector<Route> nearest_on_bus(int from, IsTarget is_target) const;
+  template <class MayPass>
+  std::optional<Route> route_to(int from, int to, MayPass may_pass) const;
   std::optional<Route> bus_route(int from, int to) const;
-  std::vector<Route> nearest_nics(int from) const;
+  const std::vector<Route>& nearest_nics(int from) const;
   Path make_path(PathKind kind, std::vector<Route> legs, int via = -1) const;
   void add_gpu_direct(int from, int to, std::vector<Path>& paths) const;
   void add_host(int from, int to, std::vector<Path>& paths) const;
@@ -74,6 +79,9 @@ class PathFinder {
 
   const Topology& topology_;
   std::vector<std::vector<Edge>> edges_;  // of each device, by neighbour and link
+  // The edges to devices that routes may pass. A switch that joins thousands of NICs has few of them.
+  std::vector<std::vector<Edge>> onward_;
+  mutable std::unordered_map<int, std::vector<Route>> nics_;  // nearest to each device, found once
 };
 
 // Returns the links that both paths cross in the same direction, in order of index. Opposite directions do not disturb

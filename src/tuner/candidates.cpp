@@ -2,7 +2,7 @@
 #include "tuner/candidates.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/one_node.hpp"
@@ -12,104 +12,151 @@
 namespace plait {
 namespace {
 
-// A plan of more operations is tried only where there is none of fewer: larger ones take seconds to prove.
-constexpr int kFewOperations = 300'000;
+// A plan of more operations is tried only where there is none of fewer: larger ones take seconds to prove. Over very
+// many ranks those of log2 p steps have more, a few in each step.
+int few_operations(int ranks) { return std::max(300'000, 96 * ranks); }
 
-std::optional<std::string> excess_of(const RankPlan& rank, const PlanLimits& limits) {
-  int64_t operations = 0, places = 0;
+// What a rank's part of a plan asks of a runtime. As stores, a message takes a mailbox and a signal at its receiver,
+// and a copy at each end that has data.
+struct RankNeeds {
+  RankNeeds(const RankPlan& rank, bool messages_as_stores)
+      : signals(rank.signals), slots(int64_t{rank.scratch_slots} + rank.host_slots), messages(rank.messages) {
+    for (const Queue& queue : rank.queues) {
+      operations += std::ssize(queue.operations);
+      for (const Operation& it : queue.operations) {
+        places += std::ssize(it.destinations) + std::ssize(it.sources);
+        const bool is_message = it.kind == OpKind::kSend || it.kind == OpKind::kReceive;
+        if (messages_as_stores && is_message && it.chunks > 0) add_copy(it);
+      }
+    }
+    if (messages_as_stores) signals += std::exchange(messages, 0);
+  }
+
+  int64_t operations = 0, places = 0, signals, slots, messages;
+
+ private:
+  void add_copy(const Operation& message) {
+    operations += 1;
+    places += 1;
+    if (message.kind == OpKind::kReceive) slots += message.chunks;
+  }
+};
+
+std::optional<std::string> excess_of(const RankPlan& rank, const PlanLimits& limits, bool messages_as_stores) {
   for (const Queue& queue : rank.queues) {
-    operations += std::ssize(queue.operations);
-    for (const Operation& it : queue.operations) places += std::ssize(it.destinations) + std::ssize(it.sources);
     if (!limits.any_engine && queue.engine != Engine::kSm) return join("has a queue of engine ", name(queue.engine));
   }
   struct Row {
-    int64_t count;
-    int most;
+    int64_t count, most;
     const char* what;
   };
+  const RankNeeds needs(rank, messages_as_stores);
   for (const Row& row :
-       {Row{std::ssize(rank.queues), limits.queues, "queues"}, Row{operations, limits.operations, "operations"},
-        Row{places, limits.places, "places"}, Row{rank.signals, limits.signals, "signals"},
-        Row{int64_t{rank.scratch_slots} + rank.host_slots, limits.slots, "slots"},
+       {Row{std::ssize(rank.queues), limits.queues, "queues"}, Row{needs.operations, limits.operations, "operations"},
+        Row{needs.places, limits.places, "places"}, Row{needs.signals, limits.signals, "signals"},
+        Row{needs.slots, limits.slots, "slots"},
         Row{rank.host_slots, limits.host_memory ? limits.slots : 0, "slots in host memory"},
-        Row{rank.messages, limits.messages ? rank.messages : 0, "messages from other nodes"}}) {
+        Row{needs.messages, limits.messages ? needs.messages : 0, "messages from other nodes"}}) {
     if (row.count > row.most) return join("has ", row.count, " ", row.what, ", more than ", row.most);
   }
   if (std::ssize(rank.queues) < limits.least_queues) return join("has fewer queues than ", limits.least_queues);
   return std::nullopt;
 }
 
+// The same algorithm, in more parts.
+bool has_more_parts(const PlanChoice& choice, const PlanChoice& than) {
+  AlgorithmArguments alike = than.arguments;
+  alike.parts = choice.arguments.parts;
+  return choice.algorithm == than.algorithm && choice.arguments.parts > than.arguments.parts &&
+         choice.arguments == alike;
+}
+
 class Finder {
  public:
-  Finder(const RankMachine& machine, const PlanLimits& limits)
-      : machine_(machine), limits_(limits), routes_(machine.topology, machine.placement) {}
+  Finder(const RankMachine& machine, const PlanLimits& limits, const TunerProgress& progress)
+      : machine_(machine), limits_(limits), progress_(progress), routes_(machine.topology, machine.placement) {}
 
   Candidates find(Collective collective, int root) {
     AlgorithmArguments arguments = machine_.arguments(collective, root);
-    for (const int most : {kFewOperations, PlanBuilder::kMaxOperations}) {
+    for (const int most : {few_operations(machine_.ranks()), PlanBuilder::kMaxOperations}) {
       arguments.most_operations = most;
-      found_.refusals.clear();
-      for (const Algorithm& algorithm : algorithms()) {
-        if (!serves(algorithm, collective)) continue;
-        for (AlgorithmArguments& it : algorithm.candidates(arguments)) add(algorithm, std::move(it));
+      found_.left_out.clear();
+      const std::vector<PlanChoice> choices = choices_for(arguments);
+      for (const PlanChoice& choice : choices) {
+        if (progress_)
+          progress_(join("trying ", choice.text(), ", ", &choice - &choices[0] + 1, " of ", choices.size()));
+        add(choice);
       }
       if (!found_.all.empty()) return std::move(found_);
     }
-    fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(collective), " fits ", machine_.topology.name, ":",
-         found_.refusals);
+    refuse_all(machine_, collective, found_.left_out);
   }
 
  private:
-  void add(const Algorithm& algorithm, AlgorithmArguments arguments) {
-    PlanChoice choice{std::string(algorithm.name), std::move(arguments), ""};
-    std::optional<VerifiedPlan> plan;  // not kept: there are many, and some are large
+  static std::vector<PlanChoice> choices_for(const AlgorithmArguments& arguments) {
+    std::vector<PlanChoice> choices;
+    for (const Algorithm& algorithm : algorithms()) {
+      if (!serves(algorithm, arguments.collective)) continue;
+      for (AlgorithmArguments& it : algorithm.candidates(arguments)) {
+        choices.push_back({std::string(algorithm.name), std::move(it), ""});
+      }
+    }
+    return choices;
+  }
+
+  void add(PlanChoice choice) {
+    // In more parts it has more chunks and more operations.
+    for (const LeftOut& it : found_.left_out) {
+      if (it.too_large && has_more_parts(choice, it.plan)) return leave_out(choice, it.why, true);
+    }
     try {
-      plan = verify(algorithm.make(choice.arguments));
+      const Plan plan = find_algorithm(choice.algorithm, choice.arguments.collective).make(choice.arguments);
+      if (const auto excess = limits_.excess(plan)) {
+        return leave_out(choice, join(choice.text(), " needs more than this runtime has: ", *excess), false);
+      }
+      const PlanModel model(plan, routes_);
+      choice.arguments.most_operations = PlanBuilder::kMaxOperations;
+      for (const Protocol protocol : protocols_of(plan)) {
+        found_.all.push_back({choice, protocol, cost_of(model, machine_.profile->costs, protocol),
+                              model.load().lower_bound(1), model.steps()});
+      }
     } catch (const PlanTooLarge& error) {
-      return refuse(error.what());
+      leave_out(choice, error.what(), true);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidArgument) throw;
-      return refuse(error.what());
-    }
-    if (const auto excess = limits_.excess(*plan)) {
-      return refuse(join(choice.text(), " needs more than this runtime has: ", *excess));
-    }
-    choice.arguments.most_operations = PlanBuilder::kMaxOperations;
-    const LinkLoad load = link_load(*plan, machine_.topology, machine_.placement);
-    for (const Protocol protocol : protocols_of(*plan)) {
-      Candidate made{choice, protocol, {}, load.lower_bound(1), plan->report().steps};
-      made.cost = cost_of(*plan, load, routes_, machine_.profile->costs, protocol);
-      found_.all.push_back(std::move(made));
+      leave_out(choice, error.what(), false);
     }
   }
 
-  std::vector<Protocol> protocols_of(const VerifiedPlan& plan) const {
-    if (!machine_.gpus || !can_carry_flags(plan, DataType::kFloat32)) return {Protocol::kSimple};
+  std::vector<Protocol> protocols_of(const Plan& plan) const {
+    if (!machine_.gpus || !can_carry_flags(plan)) return {Protocol::kSimple};
     if (!machine_.gpus->lines) return {Protocol::kSimple, Protocol::kLl};
     return {Protocol::kSimple, Protocol::kLl, Protocol::kLl128};
   }
 
-  void refuse(const std::string& why) { found_.refusals += join("\n  ", why); }
+  void leave_out(const PlanChoice& choice, const std::string& why, bool too_large) {
+    found_.left_out.push_back({choice, why, too_large});
+  }
 
   const RankMachine& machine_;
   const PlanLimits& limits_;
+  const TunerProgress& progress_;
   Routes routes_;
   Candidates found_;
 };
 
 }  // namespace
 
-CostCurve cost_of(const VerifiedPlan& plan, const LinkLoad& load, Routes& routes, const Costs& costs,
-                  Protocol protocol) {
+CostCurve cost_of(const PlanModel& plan, const Costs& costs, Protocol protocol) {
   switch (protocol) {
     case Protocol::kLl:
-      return cost_curve(plan, load, routes, costs, FlagPlace::kEvery8Bytes);
+      return plan.curve(costs, FlagPlace::kEvery8Bytes);
     case Protocol::kLl128:
-      return cost_curve(plan, load, routes, costs, FlagPlace::kEvery128Bytes);
+      return plan.curve(costs, FlagPlace::kEvery128Bytes);
     case Protocol::kSimple:
       break;
   }
-  return cost_curve(plan, load, routes, costs, FlagPlace::kBehindData);
+  return plan.curve(costs, FlagPlace::kBehindData);
 }
 
 std::optional<std::string> PlanLimits::excess(const VerifiedPlan& plan) const {
@@ -117,13 +164,15 @@ std::optional<std::string> PlanLimits::excess(const VerifiedPlan& plan) const {
     return join(to_text(*unread), ", `", to_text(operation_at(plan.plan(), *unread)),
                 "`, stores at another rank what nobody reads");
   }
-  const auto find = [this](const Plan& performed) -> std::optional<std::string> {
-    for (int rank = 0; rank < performed.rank_count(); ++rank) {
-      if (const auto found = excess_of(performed.ranks[rank], *this)) return join("rank ", rank, " ", *found);
-    }
-    return std::nullopt;
-  };
-  return find(messages && spans_nodes(plan.plan()) ? on_one_node(plan.plan()) : plan.plan());
+  return excess(plan.plan());
+}
+
+std::optional<std::string> PlanLimits::excess(const Plan& plan) const {
+  const bool as_stores = messages && spans_nodes(plan);
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    if (const auto found = excess_of(plan.ranks[rank], *this, as_stores)) return join("rank ", rank, " ", *found);
+  }
+  return std::nullopt;
 }
 
 const Candidate& Candidates::cheapest(double bytes) const {
@@ -141,8 +190,34 @@ const Candidate& Candidates::cheapest(double bytes) const {
   return *best;
 }
 
-Candidates find_candidates(const RankMachine& machine, const PlanLimits& limits, Collective collective, int root) {
-  return Finder(machine, limits).find(collective, root);
+const Candidate* Candidates::find(const PlanChoice& choice, Protocol protocol) const {
+  const std::string text = choice.text();
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const Candidate& it) { return it.protocol == protocol && it.choice.text() == text; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+void Candidates::drop(LeftOut it) {
+  const std::string text = it.plan.text();
+  left_out.push_back(std::move(it));
+  std::erase_if(all, [&](const Candidate& one) { return one.choice.text() == text; });
+}
+
+Candidates find_candidates(const RankMachine& machine, const PlanLimits& limits, Collective collective, int root,
+                           const TunerProgress& progress) {
+  return Finder(machine, limits, progress).find(collective, root);
+}
+
+void refuse_all(const RankMachine& machine, Collective collective, const std::vector<LeftOut>& left_out) {
+  std::string reasons;
+  std::string_view algorithm;  // that was named last; of each the first plan speaks for all
+  for (const LeftOut& it : left_out) {
+    if (it.plan.algorithm == algorithm) continue;
+    algorithm = it.plan.algorithm;
+    reasons += join("\n  ", it.why);
+  }
+  fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(collective), " fits ", machine.ranks(), " ranks of ",
+       machine.topology.name, ":", reasons);
 }
 
 }  // namespace plait

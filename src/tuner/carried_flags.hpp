@@ -14,5 +14,7 @@ bool every_rank_has_one_queue(const Plan& plan);
 // piece of data can carry its own flag, and every signal may be left out, for whatever a wait guards is guarded by the
 // flags.
 bool can_carry_flags(const VerifiedPlan& plan, DataType type);
+// The same of a plan that need not be proved, for types whose unfinished reductions are as wide as their elements.
+bool can_carry_flags(const Plan& plan);
 
 }  // namespace plait

@@ -21,7 +21,7 @@ struct Query {
   int root = 0;
   DataType type = DataType::kFloat32;
   uint64_t plan = 0;          // the fingerprint of a plan that was given, which then is the choice; 0: none was
-  bool only_signals = false;  // no other protocol will do
+  bool only_simple = false;  // no other protocol will do
 };
 
 // An algorithm and its arguments, or a plan that was given; equal choices are equal plans.
@@ -44,7 +44,8 @@ inline constexpr int kReduceSms = 16;
 
 struct Choice {
   PlanChoice plan;
-  bool is_measured = false;  // a measured table says so; else the model, or the user
+  // Who says so: the user, a measured table, or else the model.
+  bool is_forced = false, is_measured = false;
 
   // The rest is for ranks on GPUs.
   LaunchShape launch;

@@ -23,12 +23,18 @@ class PlanCache {
   // The plan of a choice whose ranks, nodes and groups are those of all choices here, or one that was given.
   std::shared_ptr<const VerifiedPlan> get(const PlanChoice& choice) {
     if (choice.given != 0) return given(choice.given);
-    auto& plan = plans_[{choice.text(), {choice.arguments.collective, choice.arguments.root, choice.arguments.engine}}];
+    auto& plan = plans_[key_of(choice)];
     if (!plan) {
       const Algorithm& algorithm = find_algorithm(choice.algorithm, choice.arguments.collective);
       plan = std::make_shared<const VerifiedPlan>(verify(algorithm.make(choice.arguments)));
     }
     return plan;
+  }
+  // Whether get() need not make it.
+  bool has(const PlanChoice& choice) const {
+    if (choice.given != 0) return true;
+    const auto found = plans_.find(key_of(choice));
+    return found != plans_.end() && found->second != nullptr;
   }
 
   // From now on given() has it. True: to make room, those that were given before have been forgotten.
@@ -55,6 +61,9 @@ class PlanCache {
     Engine engine;
     auto operator<=>(const Call&) const = default;
   };
+  static std::pair<std::string, Call> key_of(const PlanChoice& choice) {
+    return {choice.text(), {choice.arguments.collective, choice.arguments.root, choice.arguments.engine}};
+  }
   std::map<std::pair<std::string, Call>, std::shared_ptr<const VerifiedPlan>> plans_;
   std::map<uint64_t, std::shared_ptr<const VerifiedPlan>> given_;  // by fingerprint
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/proof_size.hpp"
 #include "tuner/carried_flags.hpp"
 #include "tuner/gpu_launch.hpp"
 #include "tuner/rules.hpp"
@@ -69,13 +70,37 @@ PlanChoice Tuner::made_of(const VerifiedPlan& given) const {
   return {plan.algorithm, std::move(arguments), "given by the caller", given.fingerprint()};
 }
 
-const Candidates& Tuner::candidates(Collective collective, int root) {
+std::shared_ptr<const VerifiedPlan> Tuner::plan(const PlanChoice& choice) {
+  if (progress_ && !plans_.has(choice)) progress_(join("proving ", choice.text()));
+  return plans_.get(choice);
+}
+
+Candidates& Tuner::find(Collective collective, int root) {
   const std::pair key{collective, has_root(collective) ? root : 0};
   auto found = candidates_.find(key);
   if (found == candidates_.end()) {
-    found = candidates_.emplace(key, find_candidates(machine_, limits_, collective, key.second)).first;
+    found = candidates_.emplace(key, find_candidates(machine_, limits_, collective, key.second, progress_)).first;
   }
   return found->second;
+}
+
+const Candidates& Tuner::candidates(Collective collective, int root) { return find(collective, root); }
+
+// A plan that cannot be proved is no candidate, nor is one whose proof shows that the runtime does not perform it.
+const Candidate& Tuner::cheapest(const Query& query) {
+  Candidates& candidates = find(query.collective, query.root);
+  while (!candidates.all.empty()) {
+    const Candidate& best = candidates.cheapest(static_cast<double>(query.bytes));
+    const PlanChoice choice = best.choice;
+    try {
+      const VerifiedPlan& proved = *plan(choice);
+      if (limits_.unread_stores || !proved.report().unread_store) return best;
+      candidates.drop({choice, join(choice.text(), " needs more than this runtime has: ", *limits_.excess(proved))});
+    } catch (const PlanTooLarge& error) {
+      candidates.drop({choice, error.what(), true});
+    }
+  }
+  refuse_all(machine_, query.collective, candidates.left_out);
 }
 
 std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOverrides::Entry* forced) const {
@@ -101,22 +126,22 @@ Choice Tuner::choose(const Query& query) {
       query.plan != 0 ? nullptr : overrides_.find(query.collective, query.bytes);
   Choice choice;
   std::optional<Protocol> protocol;
-  if (query.only_signals) protocol = Protocol::kSimple;
+  if (query.only_simple) protocol = Protocol::kSimple;
   int threads = 0;
   if (query.plan != 0) {
     choice.plan = made_of(given(query.plan));
   } else if (forced != nullptr && !forced->spec.zero_copy) {
     choice.plan = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
+    choice.is_forced = true;
   } else if (const MeasuredRule* rule = first_match(machine_.profile->algorithms, subject_of(machine_, query))) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
     choice.is_measured = true;
     threads = rule->threads;
   } else {
-    const Candidates& all = candidates(query.collective, query.root);
-    const Candidate& best = all.cheapest(static_cast<double>(query.bytes));
+    const Candidate& best = cheapest(query);
     choice.plan = best.choice;
-    choice.plan.reason = join("the cheapest of ", all.all.size(), " by the model, in ", best.steps,
-                              best.steps == 1 ? " step" : " steps");
+    choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
+                              " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
     protocol = best.protocol;
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
@@ -149,7 +174,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   // Signals where the plan or the machine is not for the protocol: users insist on algorithms and launches that know
   // nothing of each other, and a barrier has no data.
   const bool tears = choice.launch.protocol == Protocol::kLl128 && !machine_.gpus->lines;
-  if (tears || query.only_signals || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
+  if (tears || query.only_simple || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
 }
 
 MessageChoice Tuner::choose_message(size_t bytes) const {
@@ -172,26 +197,46 @@ bool Tuner::is_same(const Choice& a, const Choice& b) const {
          text(a.zero_copy) == text(b.zero_copy) && a.plan.reason == b.plan.reason;
 }
 
-CostCurve Tuner::cost(const Choice& choice) { return cost(choice, load_of(choice)); }
-
-LinkLoad Tuner::load_of(const Choice& choice) {
-  return link_load(*plan(choice.plan), machine_.topology, machine_.placement);
-}
-
-CostCurve Tuner::cost(const Choice& choice, const LinkLoad& load) {
+Candidate Tuner::costed(const Choice& choice) {
+  const Protocol protocol = choice.launch.protocol;
+  const auto tried = candidates_.find({choice.plan.arguments.collective, choice.plan.arguments.root});
+  if (tried != candidates_.end() && choice.plan.given == 0) {
+    if (const Candidate* known = tried->second.find(choice.plan, protocol)) return *known;
+  }
   Routes routes(machine_.topology, machine_.placement);
-  return cost_of(*plan(choice.plan), load, routes, machine_.profile->costs, choice.launch.protocol);
+  const PlanModel model(plan(choice.plan)->plan(), routes);
+  return {choice.plan, protocol, cost_of(model, machine_.profile->costs, protocol), model.load().lower_bound(1),
+          model.steps()};
 }
 
 ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
-  ChoiceRange made{from, to, std::move(choice), 0, 0, 0};
-  const LinkLoad load = load_of(made.choice);
-  const CostCurve curve = cost(made.choice, load);
-  made.from_seconds = curve.seconds(static_cast<double>(from));
-  made.to_seconds = curve.seconds(static_cast<double>(to));
-  const double bound = load.lower_bound(1);
-  if (bound > 0) made.bound_gbps = 1e-9 / bound;
+  const Candidate model = costed(choice);
+  ChoiceRange made;
+  made.from = from;
+  made.to = to;
+  made.choice = std::move(choice);
+  made.steps = model.steps;
+  made.from_seconds = model.cost.seconds(static_cast<double>(from));
+  made.to_seconds = model.cost.seconds(static_cast<double>(to));
+  if (model.bound_seconds_per_byte > 0) made.bound_gbps = 1e-9 / model.bound_seconds_per_byte;
+  add_measured(made);
   return made;
+}
+
+// They hold for what a rule chooses, and for GPUs that users let do what they can.
+void Tuner::add_measured(ChoiceRange& range) const {
+  const Choice& choice = range.choice;
+  const bool is_free = machine_.gpus && machine_.gpus->most_sms == 0 && machine_.gpus->maps_buffers && !launch_;
+  if (!choice.is_measured || !is_free) return;
+  const MeasuredTimes* const times = times_for(*machine_.profile, choice.plan.arguments.collective, machine_.topology,
+                                               machine_.placement.device_of_rank);
+  if (times == nullptr) return;
+  const auto found = times->of_plan.find(choice.zero_copy.value_or(choice.plan).text());
+  if (found == times->of_plan.end()) return;
+  for (const MeasuredTimes::Point& it : found->second) {
+    if (it.bytes >= range.from && it.bytes <= range.to) range.measured.push_back(it);
+  }
+  if (!range.measured.empty()) range.measured_source = times->source;
 }
 
 std::vector<ChoiceRange> Tuner::ranges(Query query, size_t most) {

@@ -36,7 +36,7 @@ void fill(Bytes& bytes, std::mt19937_64& random) {
 long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& random) {
   const size_t bytes = call.count * size_of(call.type);
   oracle::Problem problem{call.type, call.op, call.count};
-  problem.divisor = call.op == ReduceOp::kAverage ? world.size() : 0;
+  problem.divisor = divisor_of(call.op, world.size());
   for (int r = 0; r < world.size(); ++r) {
     Bytes& input = problem.sources.emplace_back(bytes);
     problem.source_is_wide.push_back(0);
@@ -68,9 +68,8 @@ void test_any_bits(Report& report, int gpus, uint64_t seed) {
       settings.timeout_seconds = 10;
       World world(ranks, gpus, settings);
       for (int type = 0; type < kDataTypeCount; ++type) {
-        for (const ReduceOp op :
-             {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kAverage}) {
-          if (ranks > 2 && op != ReduceOp::kMin && op != ReduceOp::kMax) continue;
+        for (const ReduceOp op : reductions_of(static_cast<DataType>(type))) {
+          if (ranks > 2 && !combines_by<Extremum>(op)) continue;
           for (const size_t count : {99, 20'011}) {
             for (const size_t elements_off : {0, 1}) {
               const Call call{Collective::kAllReduce, static_cast<DataType>(type), op, 0, count};

@@ -30,7 +30,7 @@ using test::launch;
 using test::Report;
 using test::World;
 
-// Where a call's buffers lie within the world's.
+// The offsets of a call's buffers in the world's buffers.
 struct Buffers {
   size_t offset = 0;  // bytes, of input and output
   bool in_place = false;
@@ -146,10 +146,10 @@ void test_everything(Report& report, int gpus) {
       int variant = 0;
       for (const Collective collective : kCollectives) {
         for (int type = 0; type < kDataTypeCount; ++type) {
-          for (int op = 0; op < (reduces(collective) ? kReduceOpCount : 1); ++op) {
+          for (const ReduceOp op : reductions_of(static_cast<DataType>(type))) {
+            if (!reduces(collective) && op != ReduceOp::kSum) continue;
             for (const size_t count : {0, 1, 129, 5000, 5003}) {
-              Call call{collective, static_cast<DataType>(type), static_cast<ReduceOp>(op),
-                        has_root(collective) ? ranks - 1 : 0, count};
+              Call call{collective, static_cast<DataType>(type), op, has_root(collective) ? ranks - 1 : 0, count};
               if (collective == Collective::kBarrier) call = Call{};
               const Buffers buffers{static_cast<size_t>(variant % 3) * element_bytes(call), variant % 2 == 1};
               const long errors = run(world, call, buffers, ++variant);
@@ -194,7 +194,10 @@ Call random_call(std::mt19937& random, int ranks) {
   call.collective = kCollectives[pick(0, kCollectiveCount - 1)];
   if (call.collective == Collective::kBarrier) return call;
   call.type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
-  if (reduces(call.collective)) call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
+  if (reduces(call.collective)) {
+    const auto had = reductions_of(call.type);
+    call.op = had[static_cast<size_t>(pick(0, static_cast<int>(had.size()) - 1))];
+  }
   if (has_root(call.collective)) call.root = pick(0, ranks - 1);
   call.count = pick(0, 3) == 0 ? pick(0, 200'000) : pick(0, 3000);
   return call;

@@ -375,7 +375,7 @@ void check_errors(Report& report, Bootstrap& bootstrap, int device) {
 
 // One rank can open no more files.
 void check_refused_file(Report& report, Bootstrap& bootstrap, int device) {
-  PeerMemory::create(bootstrap, device, kBytes, PeerMemoryKind::kHost);  // what CUDA opens once is open
+  PeerMemory::create(bootstrap, device, kBytes, PeerMemoryKind::kHost);  // opens everything that CUDA opens only once
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   if (bootstrap.rank() == 1) {

@@ -185,10 +185,10 @@ void reduce_everything(Communicator& communicator, cudaStream_t stream) {
   const int rank = communicator.rank(), ranks = communicator.size();
   uint64_t calls = 0;
   for (int type = 0; type < kDataTypeCount; ++type) {
-    for (int op = 0; op < kReduceOpCount; ++op) {
+    for (const ReduceOp op : reductions_of(static_cast<DataType>(type))) {
       for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
         for (const size_t offset : {size_t{0}, size_t{1}}) {
-          const Call call{collective, static_cast<DataType>(type), static_cast<ReduceOp>(op), 0, 50'003};
+          const Call call{collective, static_cast<DataType>(type), op, 0, 50'003};
           const size_t from = offset * size_of(call.type);
           std::vector<std::byte> given(input_elements(call, ranks, rank) * size_of(call.type));
           std::vector<std::byte> got(output_elements(call, ranks, rank) * size_of(call.type));

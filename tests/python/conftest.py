@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from plait.cli import main
 from ranks import is_about_ranks
 
 
@@ -18,3 +19,18 @@ def no_launcher(monkeypatch):
     for name in list(os.environ):
         if is_about_ranks(name):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command; gives its exit status and what it prints."""
+
+    def run(*arguments):
+        try:
+            status = main(list(map(str, arguments)))
+        except SystemExit as exit:
+            status = exit.code
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run

@@ -13,6 +13,7 @@ import sys
 import pytest
 from plait import _core, plans
 from plait.cli import bench_cuda, bench_rank, main
+from plait.cli.bench_options import OPS, TYPES
 from plait.cli.bench_result import Case
 from plait.cli.bench_table import fit
 from ranks import cli, command
@@ -118,8 +119,9 @@ def test_all_types_and_operations():
     result = bench("all_reduce", "-n", 2, "-b", 512, "-e", 512, "--iters", 1, "-w", 0, "-d", "all", "-o", "all")
     assert result.returncode == 0, result.stderr
     table = rows(result.stdout)
-    ops = ["sum", "prod", "max", "min", "avg", "mulsum"]
-    assert [(row[2], row[3]) for row in table] == [(name, op) for name in TYPE_NAMES for op in ops]
+    had = [(column, op) for column, name in zip(TYPE_NAMES, TYPES, strict=True) for op in _core.reduce_op_names(name)]
+    assert [(row[2], row[3]) for row in table if row[3] != "mulsum"] == had
+    assert [row[2] for row in table if row[3] == "mulsum"] == TYPE_NAMES
     assert all(row[8] == row[12] == "0" for row in table)
 
 
@@ -150,8 +152,10 @@ def test_json(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     report = json.loads(file.read_text())
+    assert report["commit"] == _core.__commit__
     assert report["command"].startswith("plait bench all_gather -n 2")
     assert report["config"]["cycles"] == 3 and report["config"]["ranks"] == 2
+    assert (report["config"]["collective"], report["config"]["vs"]) == ("all_gather", [])
     assert {device["rank"] for device in report["devices"]} == {0, 1}
     assert len({device["pid"] for device in report["devices"]}) == 2
     assert report["machine"]["cpu"] and report["machine"]["words"]
@@ -394,7 +398,7 @@ def test_gloo_lacks_exchanges():
         (["all_reduced", "-n", "2"], "collective 'all_reduced' is none of: all_reduce, reduce"),
         (["all_reduce"], "how many ranks?"),
         (["all_reduce", "-n", "2", "-d", "float33"], "type 'float33' is none of"),
-        (["all_reduce", "-n", "2", "-o", "xor"], "op 'xor' is none of: sum, prod, max, min, avg, mulsum, all"),
+        (["all_reduce", "-n", "2", "-o", "xor"], f"op 'xor' is none of: {', '.join(OPS)}, all"),
         (["all_reduce", "-n", "2", "-b", "1T"], "'1T' is no size"),
         (["all_reduce", "-n", "2", "-b", "2M", "-e", "1M"], "is more than -e"),
         (["all_reduce", "-n", "2", "-b", "0", "-f", "2"], "-b 0 stays 0"),

@@ -1,4 +1,4 @@
-"""tools/check_kernels.py finds what it is there for in the listings of machine code, and nothing in good ones."""
+"""tools/check_kernels.py finds every violation in listings of machine code, and none in good ones."""
 
 import subprocess
 import sys
@@ -7,17 +7,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 COPY = "_ZN5plait12_GLOBAL__N_18run_copyENS_10CopyLaunchE"
-GATE = "_ZN5plait12_GLOBAL__N_111run_barrierENS_13BarrierLaunchE"
-FOLD = "_ZN5plait18run_barrier_reduceILNS_8DataTypeE7ELb1EEEvNS_19BarrierReduceLaunchE"
-EXCHANGE = "_ZN5plait12_GLOBAL__N_17run_p2pENS_9P2pLaunchE"
+BARRIER = "_ZN5plait12_GLOBAL__N_111run_barrierENS_13BarrierLaunchE"
+REDUCE = "_ZN5plait18run_barrier_reduceILNS_8DataTypeE7ELb1EEEvNS_19BarrierReduceLaunchE"
+P2P = "_ZN5plait12_GLOBAL__N_17run_p2pENS_9P2pLaunchE"
 GOOD = {
     COPY: (64, "@!P0 LDG.E.128 R4, desc[UR4][R2.64] ;\n@!P0 STG.E.128 desc[UR4][R2.64], R4 ;"),
-    GATE: (25, "LD.E.64.STRONG.SYS R4, desc[UR4][R2.64] ;\nMEMBAR.ALL.SYS ;"),
+    BARRIER: (25, "LD.E.64.STRONG.SYS R4, desc[UR4][R2.64] ;\nMEMBAR.ALL.SYS ;"),
 }
 
 
 def check(tmp_path: Path, kernels: dict[str, tuple[int, str]], architectures=ARCHITECTURES):
-    """Of a library with `kernels` (registers and code, by name), as a stand-in for cuobjdump lists them."""
+    """Checks a library with `kernels` (registers and code, by name). A script stands in for cuobjdump."""
     (tmp_path / "elves").write_text("".join(f"ELF file: tmp.1.{it}.cubin\n" for it in architectures))
     for architecture in architectures:
         usage, code = [], []
@@ -41,7 +41,7 @@ def test_good_kernels_pass(tmp_path):
 
 
 def objections(tmp_path, name, registers, body):
-    """What it says of one kernel that is not as in GOOD, on one architecture."""
+    """The violations of one kernel that differs from GOOD, on one architecture."""
     result = check(tmp_path, GOOD | {name: (registers, body)})
     assert result.returncode == 1, result.stdout
     start = f"check_kernels: sm_90, {name}: "
@@ -55,9 +55,9 @@ def test_narrow_accesses(tmp_path):
 
 def test_fences(tmp_path):
     good = GOOD[COPY][1] + "\nMEMBAR.SC.GPU ;\nMEMBAR.SC.GPU ;\nMEMBAR.ALL.SYS ;"
-    assert check(tmp_path, GOOD | {FOLD: (64, good)}).returncode == 0
+    assert check(tmp_path, GOOD | {REDUCE: (64, good)}).returncode == 0
     for missing in ("MEMBAR.SC.GPU ;\n", "MEMBAR.ALL.SYS ;"):
-        found = objections(tmp_path, FOLD, 64, good.replace(missing, "", 1))
+        found = objections(tmp_path, REDUCE, 64, good.replace(missing, "", 1))
         assert len(found) == 1 and found[0].startswith("nothing like "), found
 
 
@@ -69,7 +69,7 @@ def test_spills(tmp_path):
 
 
 def test_registers(tmp_path):
-    for name, most in ((COPY, 64), (GATE, 136)):
+    for name, most in ((COPY, 64), (BARRIER, 136)):
         assert check(tmp_path, GOOD | {name: (most, GOOD[name][1])}).returncode == 0
         found = objections(tmp_path, name, most + 1, GOOD[name][1])
         assert len(found) == 1 and found[0].startswith(f"{most + 1} registers a thread; "), found
@@ -85,11 +85,9 @@ def test_missing_architectures(tmp_path):
     assert "check_kernels: no kernels for sm_100" in result.stdout
 
 
-def test_kernels_that_begin_early_wait_first(tmp_path):
+def test_kernels_launched_with_pdl_wait_first(tmp_path):
     body = GOOD[COPY][1] + "\nMEMBAR.ALL.SYS ;"
-    assert check(tmp_path, GOOD | {EXCHANGE: (64, "S2R R0, SR_TID.X ;\nACQBULK ;\n" + body)}).returncode == 0
+    assert check(tmp_path, GOOD | {P2P: (64, "S2R R0, SR_TID.X ;\nACQBULK ;\n" + body)}).returncode == 0
     for late in (body, body + "\nACQBULK ;"):
-        assert objections(tmp_path, EXCHANGE, 64, late) == [
-            "accesses to memory before it has waited for the launch before it"
-        ]
-        assert f"sm_80, {EXCHANGE}" not in check(tmp_path, GOOD | {EXCHANGE: (64, late)}).stdout  # which cannot
+        assert objections(tmp_path, P2P, 64, late) == ["accesses memory before it has waited for the previous launch"]
+        assert f"sm_80, {P2P}" not in check(tmp_path, GOOD | {P2P: (64, late)}).stdout  # sm_80 has no PDL

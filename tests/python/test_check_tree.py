@@ -64,6 +64,78 @@ def test_long_file_warns(check_tree, tmp_path):
     assert "a.py:1: warning: 501 lines" in found.warnings[0]
 
 
+PAGE = "# A page\n\n## What `it` *does*, and why\n\n## Again\n\n## Again\n\n```\n## No heading\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("see\n[it](no.md)\n", "pages/a.md:2: broken link no.md: pages/no.md is not there"),
+        ("[it](../b.md)\n", "pages/a.md:1: broken link ../b.md: b.md is not there"),
+        ("[it](b.md#what)\n", "pages/a.md:1: broken link b.md#what: pages/b.md has no heading for it"),
+        ("[it](b.md#no-heading)\n", "pages/a.md:1: broken link b.md#no-heading: pages/b.md has no heading for it"),
+        ("[it](#here)\n", "pages/a.md:1: broken link #here: pages/a.md has no heading for it"),
+        ("text [of\nit][1]\n\n[1]: no.md\n", "pages/a.md:4: broken link no.md: pages/no.md is not there"),
+    ],
+)
+def test_broken_link_is_found(check_tree, text, why):
+    assert check_tree.check_links({"pages/a.md": text, "pages/b.md": PAGE}) == [why]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "b.md",
+        "../pages/",
+        "../pages/b.md#a-page",
+        "b.md#what-it-does-and-why",
+        "b.md#again",
+        "b.md#again-1",
+        "../src/c.cpp",
+        "https://example.org/no.md#no",
+        "mailto:somebody@example.org",
+    ],
+)
+def test_good_link_passes(check_tree, link):
+    texts = {"pages/a.md": f"[it\nis]({link}) and `[this](is.md)` code\n", "pages/b.md": PAGE, "src/c.cpp": ""}
+    assert check_tree.check_links(texts) == []
+
+
+def test_comment_that_names_a_page_is_checked(check_tree):
+    page = "docs" + "/b.md"
+    texts = {"src/a.cpp": f"\n// See {page}.\n"}
+    assert check_tree.check_links(texts) == [f"src/a.cpp:2: names {page}, which is not there"]
+    assert check_tree.check_links(texts | {page: ""}) == []
+
+
+LONG_LINE = "word " * 24 + "words"
+MANY_WORDS = "some words more\n" * 401
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("a.md", MANY_WORDS, "a.md:1: warning: 1203 words"),
+        ("a.md", f"short\n{LONG_LINE}\n", "a.md:2: warning: lines of more than 120 columns: 1"),
+    ],
+)
+def test_page_that_is_hard_to_read_warns(check_tree, tmp_path, name, text, why):
+    (warning,) = findings(check_tree, tmp_path, name, text).warnings
+    assert warning.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", f"| {LONG_LINE} |\n"),
+        ("docs" + "/notes/a.md", MANY_WORDS),
+        ("CHANGELOG.md", MANY_WORDS),
+    ],
+)
+def test_page_that_may_be_long_passes(check_tree, tmp_path, name, text):
+    assert findings(check_tree, tmp_path, name, text) == ([], [])
+
+
 def test_binary_file_passes(check_tree, tmp_path):
     (tmp_path / "a.png").write_bytes(b"\x89PNG \n\xff\xfe")
     assert check_tree.check_file(tmp_path, Path("a.png")) == ([], [])
@@ -78,3 +150,13 @@ def test_program_sees_new_files_and_skips_ignored_ones(tmp_path):
     assert result.returncode == 1
     assert "seen.py:1: blanks" in result.stdout
     assert "skipped.py" not in result.stdout
+
+
+def test_program_follows_links(tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("ignored.md\n")
+    (tmp_path / "ignored.md").write_text("")
+    (tmp_path / "a.md").write_text("[it](ignored.md)\n")
+    result = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "a.md:1: broken link ignored.md: ignored.md is not there\n" in result.stdout

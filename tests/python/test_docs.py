@@ -1,14 +1,17 @@
-"""The examples of docs/python.md: each runs on two ranks, and prints what its comments say."""
+"""docs/python.md: each example runs on two ranks, and prints what its comments say; and no reduction is left out."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import plait
 import pytest
+from plait import _core
 from ranks import launch
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 BEFORE = """
@@ -38,6 +41,13 @@ def test_example(line, code):
     assert result.returncode == 0, result.stderr
     assert not result.stderr
     assert result.stdout.splitlines() == PRINTED.findall(code)
+
+
+@pytest.mark.parametrize("op", _core.reduce_op_names())
+def test_every_reduction_is_named(op):
+    assert f'`"{op}"`' in PAGE.read_text(encoding="utf-8")
+    assert f"`{op}`" in README.read_text(encoding="utf-8")
+    assert f'"{op}"' in plait.communicator.Communicator.__doc__
 
 
 def test_what_examples_print_is_said():

@@ -58,3 +58,9 @@ def test_uninstall_takes_what_was_installed_and_no_more(tmp_path):
     assert not any(file.exists() for file in files) and all(file.exists() for file in others)
     assert not files[0].parent.exists() and not manifest.exists()
     assert make("uninstall", folder=tmp_path).returncode != 0
+
+
+def test_a_gpu_benchmark_is_compared_with_the_baseline():
+    steps = would("gpu-bench", "COMMIT=0123abc", "GPU_BENCH_RESULT=some.json")
+    assert "'-DPLAIT_COMMIT=0123abc'" in steps
+    assert "--json 'some.json'" in steps and "benchmarks/check_baseline.py 'some.json'" in steps

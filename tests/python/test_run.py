@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from plait import _core
-from plait.cli import main
+from plait.cli import main, orphans
 from ranks import TIMEOUT, cli, command, environment, launch
 
 
@@ -247,6 +247,20 @@ def test_daemons_with_children_do_not_survive_a_timeout(tmp_path):
     result = cli("run", "-n", 2, "--timeout", "1", "--", "sh", "-c", f"{daemon} & sleep 300", tmp_path)
     assert result.returncode == 124
     assert not any(map(alive, pids_in(tmp_path, 2)))
+
+
+def test_children_that_come_with_the_end_of_their_parent_are_seen(monkeypatch):
+    ended, child = subprocess.Popen("true"), subprocess.Popen(["sleep", "300"])
+    wait_until(lambda: not alive(ended.pid), "the parent has ended")
+    seen = iter([set(), {ended.pid}, {child.pid}])
+    monkeypatch.setattr(orphans, "_children", lambda: next(seen))
+    found = orphans.Orphans()
+    try:
+        assert found.reap(frozenset()) == {child.pid}
+    finally:
+        found.restore()
+        child.kill()
+        child.wait()
 
 
 def test_daemons_that_end_are_not_left_as_zombies():

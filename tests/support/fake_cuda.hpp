@@ -28,7 +28,7 @@ class FakeCuda {
   void free(const std::byte* memory);
   void set_free_memory(double part);
 
-  // What the GPU is, and what comes of asking for a kernel for it.
+  // The GPU, and the result of asking for an image of a kernel for it.
   struct Gpu {
     const char* name = "a GPU";
     int major = 9, minor = 0;
@@ -43,7 +43,7 @@ class FakeCuda {
   // Gives the handle of a stream a new number, as if it belonged to another stream from now on.
   void renew_stream(cudaStream_t stream);
 
-  // What has happened so far:
+  // Counts so far:
   size_t waits();              // how often a stream waited for an event
   size_t queries();            // how often an event was queried
   size_t opened();             // how many memory handles are open now

@@ -1,4 +1,4 @@
-// A host as its driver would show it, and what containers see of it that were given some of its GPUs.
+// A host as its driver shows it, and as containers with some of its GPUs see it.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace plait::test {
 
-// A DGX-1 as its driver would show it: with addresses and UUIDs, in the order that readers give.
+// A DGX-1 as its driver shows it: with addresses and UUIDs, in the order of topology readers.
 inline Topology host(const std::string& serial = "a") {
   Topology topology = machine("dgx1-v100");
   for (const int gpu : devices_of(topology, DeviceKind::kGpu)) {
@@ -28,7 +28,7 @@ inline Topology host(const std::string& serial = "a") {
   return topology;
 }
 
-// What a container sees that was given these GPUs: they count from 0, and links to others are open.
+// The view of a container that has these GPUs: they are numbered from 0, and links to other GPUs are open.
 inline Topology container(const Topology& whole, const std::vector<std::string>& names) {
   std::vector<int> gpus;
   for (const std::string& name : names) gpus.push_back(device_named(whole, name));

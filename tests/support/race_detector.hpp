@@ -54,7 +54,7 @@ class View {
   std::shared_ptr<Parts> parts_;  // shared by several views until one changes, and so is each part
 };
 
-// What threads pass to each other: which accesses come before.
+// The knowledge that threads pass to each other: which accesses come before.
 struct Knowledge {
   View stores;  // stores that are visible
   View loads;   // loads that are over
@@ -77,7 +77,7 @@ class RaceDetector {
     View fenced;            // what its relaxed stores publish: the stores before its last fence
     View to_fence;          // what its next fence makes visible: stores published to its relaxed loads
   };
-  // Where a thread runs.
+  // The place where a thread runs.
   struct Place {
     size_t stream = 0;
     unsigned cta = 0, thread = 0;
@@ -140,7 +140,7 @@ class RaceDetector {
     uint8_t bytes = 0;  // a bit for each; 0: none
   };
   using Cell = std::array<Access, kRemembered>;
-  // What an atomic word publishes.
+  // The knowledge that an atomic word publishes.
   struct Word {
     Knowledge published;
     uint64_t number = 0;  // of this publication, among all

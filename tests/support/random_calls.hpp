@@ -170,7 +170,7 @@ inline Call random_call(Random& random, int ranks) {
   call.collective = static_cast<Collective>(random() % kCollectiveCount);
   if (call.collective == Collective::kBarrier) return call;
   call.type = static_cast<DataType>(random() % kDataTypeCount);
-  if (reduces(call.collective)) call.op = static_cast<ReduceOp>(random() % kReduceOpCount);
+  if (reduces(call.collective)) call.op = any_of(random, reductions_of(call.type));
   if (has_root(call.collective)) call.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
   return call;
 }

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "base/types.hpp"
+#include "base/reductions.hpp"
 #include "property/interpreter.hpp"
 #include "unit/runtime/host/reduce_oracle.hpp"
 
@@ -116,13 +116,11 @@ class ReferenceReduction {
                                            : e5m2;
   }
 
-  int divisor(ReduceOp op) const { return op == ReduceOp::kAverage ? ranks_ : 0; }
-
   uint64_t narrow_result(const Expression& expression, const oracle::Format& format, ReduceOp op,
                          const std::vector<uint64_t>& codes) const {
     const float total = expression.evaluate<float>(
         op, [&](int rank) { return format.decode(static_cast<uint32_t>(codes.at(static_cast<size_t>(rank)))); });
-    return format.encode(oracle::divide<float>(total, divisor(op)));
+    return format.encode(oracle::divide<float>(total, divisor_of(op, ranks_)));
   }
 
   template <class T>
@@ -132,7 +130,7 @@ class ReferenceReduction {
       std::memcpy(&value, &codes.at(static_cast<size_t>(rank)), sizeof(value));
       return value;
     });
-    total = oracle::divide<T>(total, divisor(op));
+    total = oracle::divide<T>(total, divisor_of(op, ranks_));
     if constexpr (std::is_floating_point_v<T>) {
       if (total != total) total = oracle::the_nan<T>();
     }

@@ -28,7 +28,7 @@ using Random = std::mt19937_64;
 inline uint64_t between(Random& random, uint64_t least, uint64_t most) { return least + random() % (most - least + 1); }
 inline bool one_in(Random& random, uint64_t n) { return random() % n == 0; }
 template <class Container>
-auto& any_of(Random& random, Container& from) {
+auto& any_of(Random& random, Container&& from) {
   return from[random() % from.size()];
 }
 

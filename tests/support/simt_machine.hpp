@@ -139,7 +139,7 @@ class Simt {
     void leave_after_loads() const;
   };
 
-  // Where threads synchronise: the first one to arrive decides.
+  // The place where threads synchronise: that of the first one to arrive.
   struct SyncLocation {
     Location first;
 

@@ -1,4 +1,4 @@
-// What the tests ask the system about: descriptors, mappings, files, namespaces and limits.
+// Questions of the tests to the system: descriptors, mappings, files, namespaces and limits.
 #pragma once
 
 #include <fcntl.h>

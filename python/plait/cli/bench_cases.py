@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .. import _core
 from . import usage
-from .bench_options import ALL, OPS, TYPES
+from .bench_options import ALL, MULSUM, TYPES
 
 REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
@@ -25,7 +25,7 @@ def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
             yield collective, 0, 0, "uint8", "none", -1, ranks
         return
     for dtype in TYPES if options.datatype == ALL else [options.datatype]:
-        for op in _ops(options):
+        for op in _ops(options, dtype):
             for root in roots:
                 for _ in range(options.run_cycles):
                     for size in _sizes(options):
@@ -44,13 +44,18 @@ def _roots(options: argparse.Namespace, ranks: int) -> list[int]:
     return [options.root]
 
 
-def _ops(options: argparse.Namespace) -> tuple[str, ...]:
-    """As nccl-tests prints them."""
+def _ops(options: argparse.Namespace, dtype: str) -> tuple[str, ...]:
+    """Those of a type, as nccl-tests prints them."""
     if options.collective == "send_receive":
         return ("sum",)
     if options.collective not in REDUCING:
         return ("none",)
-    return OPS if options.op == ALL else (options.op,)
+    of_type = (*_core.reduce_op_names(dtype), MULSUM)
+    if options.op == ALL:
+        return of_type
+    if options.op not in of_type and options.datatype != ALL:
+        raise usage.UsageError(f"bench: {dtype} has no {options.op}; it has {', '.join(of_type)}")
+    return (options.op,) if options.op in of_type else ()
 
 
 def _sizes(options: argparse.Namespace) -> Iterator[int]:

@@ -10,8 +10,8 @@ from . import bench_cuda, usage
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "send_receive", "barrier")
-OPS = ("sum", "prod", "max", "min", "avg", "mulsum")
 MULSUM = "mulsum"  # nccl-tests' name of the pre-multiplied sum
+OPS = (*_core.reduce_op_names(), MULSUM)
 # In the order of nccl-tests, then what it does not have.
 TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
 TYPES += ("float8_e4m3fn", "float8_e5m2", "int16", "uint16")

@@ -186,6 +186,7 @@ class Run:
         graph_calls, loop_calls = bench_cuda.calls_of(options)
         return {
             "version": f"plait {__version__}",
+            "commit": _core.__commit__,  # "-dirty" behind it where files differed; empty where git could not tell
             "libraries": self.libraries,
             "start_time": self.start,
             "end_time": _now(),
@@ -194,6 +195,8 @@ class Run:
             "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PLAIT_", "NCCL_"))},
             "machine": self._machine(),
             "config": {
+                "collective": options.collective,
+                "vs": options.vs,
                 "ranks": self.communicator.size,
                 "plan": self._plan_as_json(),
                 "minimum_bytes": options.minbytes,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 
 from .. import topology
 from . import usage
 from .screen import complain
 
 
-def add_machine_options(parser: argparse.ArgumentParser, default: str) -> None:
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--machine",
+        "--topology",
         type=usage.name,
         metavar="NAME|FILE",
         help="a machine that Plait knows (plait topo --list), or a file: Plait's JSON, NCCL's XML, or the output of "
-        f"`nvidia-smi topo -m`; - is standard input ({default})",
+        "`nvidia-smi topo -m`, with :nodes=N behind it for so many of it; - is standard input (default: PLAIT_TOPOLOGY "
+        "where it is set, else this machine)",
     )
     parser.add_argument("--nodes", type=usage.positive, default=1, metavar="N", help="so many nodes of it (default 1)")
     parser.add_argument("--gpus", type=usage.numbers, metavar="LIST", help="only these GPUs, such as 0,2,5-7")
@@ -28,12 +31,25 @@ def add_machine_options(parser: argparse.ArgumentParser, default: str) -> None:
     )
 
 
+def _name_and_nodes(options: argparse.Namespace) -> tuple[str | None, int]:
+    """ "kesch:nodes=2" is two nodes of it, as in PLAIT_TOPOLOGY."""
+    name = options.machine or os.environ.get("PLAIT_TOPOLOGY") or None
+    parts = re.fullmatch(r"(.+):nodes=(\d{1,9})", name or "", re.DOTALL)
+    if not parts:
+        return name, options.nodes
+    if options.nodes > 1:
+        raise usage.UsageError(f"'{usage.shown(name)}' says how many nodes; leave --nodes out")
+    if int(parts[2]) < 1:
+        raise usage.UsageError(f"'{usage.shown(name)}' is of no node; write {usage.shown(parts[1])}:nodes=2")
+    return parts[1], int(parts[2])
+
+
 def read_machine(options: argparse.Namespace, *, say_notes: bool = True) -> topology.Topology:
-    """The machine that the options name; the live one where they name none.
+    """The machine that the options name; where they name none, that which communicators here are on.
 
     What to know before its figures are believed is said on standard error, unless the caller shows it.
     """
-    name = options.machine
+    name, nodes = _name_and_nodes(options)
     known = name is not None and (
         name in topology.machine_names() or not (name == "-" or "." in name or "/" in name or os.path.exists(name))
     )
@@ -45,8 +61,8 @@ def read_machine(options: argparse.Namespace, *, say_notes: bool = True) -> topo
         found = topology.machine(name)
     else:
         found = topology.read(name, options.gpu_model)
-    if options.nodes > 1:
-        found = found.replicate(options.nodes)
+    if nodes > 1:
+        found = found.replicate(nodes)
     if say_notes:
         for note in found.notes:
             complain(f"note: {found.name}: {note}")

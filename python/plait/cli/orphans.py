@@ -33,14 +33,13 @@ class Orphans:
         self._prctl(_PR_SET_CHILD_SUBREAPER, self._before, 0, 0, 0)
 
     def reap(self, others: Set[int]) -> set[int]:
-        """Takes leave of those that have ended, and gives the rest. `others` are children that are no orphans."""
-        left = _children() - self._strangers - others
-        for process in list(left):
-            with suppress(ChildProcessError):
-                if os.waitpid(process, os.WNOHANG)[0] == 0:
-                    continue
-            left.discard(process)
-        return left
+        """Reaps those that have ended, and returns the rest. `others` are children that are no orphans."""
+        while True:
+            left = _children() - self._strangers - others
+            ended = {process for process in left if _has_ended(process)}
+            if not ended:
+                return left
+            # Their own children have come here meanwhile, so look again.
 
     def end(self, grace: float, sleep: Callable[[float], bool]) -> None:
         """SIGTERM to all, and SIGKILL after `grace` seconds, or as soon as sleep() says that somebody is in a hurry."""
@@ -55,6 +54,14 @@ class Orphans:
             asked |= left
             if sleep(0.05 if now >= kill_at else min(0.05, kill_at - now)):
                 kill_at = min(kill_at, time.monotonic())
+
+
+def _has_ended(process: int) -> bool:
+    """Whether the child has ended. It is reaped then."""
+    try:
+        return os.waitpid(process, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
 
 
 def _send(number: signal.Signals, processes: Set[int]) -> None:

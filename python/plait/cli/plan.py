@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import nullcontext
 
 from .. import _core, plans
 from ..communicator import Settings
 from . import plan_json, usage
 from .machine_options import add_machine_options, read_machine
+from .progress import Progress
 from .screen import show, show_json, show_wrapped
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
@@ -21,8 +23,8 @@ FORMATS = ("text", "json", "svg", "ascii")
 _DESCRIPTION = """\
 Shows what a communicator over the ranks of a machine, one a GPU, runs for messages of every size: a table of ranges
 with algorithm, protocol, time, the bound that links set, and the reason. Times are predicted by the costs of the
-machine's profile, not measured. PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_PEER_MEMORY count as they do
-for a communicator.
+machine's profile, but for those marked (m), which were measured. Rows marked * are planned, and not run on GPUs yet.
+PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_PEER_MEMORY count as they do for a communicator.
 
 Below the table: the plan for a long message (or for --bytes, or of --algorithm), which is proved right, and what it
 moves. --format prints the plan itself: as text, one line an operation; as JSON, which `plait verify` reads; or as a
@@ -34,6 +36,7 @@ all ranks together, for all_to_all what one rank gives."""
 _EPILOG = """\
 examples:
   plait plan all_reduce --machine dgx1-v100 --explain
+  plait plan all_reduce --machine kesch:nodes=200
   plait plan all_reduce --algorithm 'hierarchical_ring(4x2)' --machine dgx2 --gpus 0-7 --format svg -o plan.svg
   plait plan broadcast --algorithm 'chain(parts=8)' --ranks 4
   plait plan --list"""
@@ -58,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         metavar="NAME",
         help="one of --list, also as hierarchical_ring(4x2, parts=2) (default: what a communicator runs)",
     )
-    add_machine_options(parser, "default: this machine")
+    add_machine_options(parser)
     add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
@@ -91,7 +94,9 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(f"plan: which collective? One of {', '.join(COLLECTIVES)}")
     if options.json and (options.explain or (options.format is not None and options.output is None)):
         raise usage.UsageError("plan: --json is a summary; --format goes with -o then, and --explain without --json")
-    made = _make(options)
+    # With --json nobody looks.
+    with nullcontext() if options.json else Progress() as progress:
+        made = _make(options, progress)
     if options.json:
         if options.output is not None:
             _write(made.plan, options)
@@ -111,11 +116,13 @@ def _run(options: argparse.Namespace) -> int:
         show(_show(made.plan, options), end="")
     if options.explain:
         show(file=words)
-        show(made.explain(options.bytes), end="", file=words)
+        with Progress() as progress:
+            explanation = made.explain(options.bytes, progress=progress)
+        show(explanation, end="", file=words)
     return 0
 
 
-def _make(options: argparse.Namespace) -> plans.MachinePlan:
+def _make(options: argparse.Namespace, progress: Progress | None) -> plans.MachinePlan:
     return plans.for_machine(
         read_machine(options),
         options.collective,
@@ -127,30 +134,36 @@ def _make(options: argparse.Namespace) -> plans.MachinePlan:
         access=options.access,
         message_bytes=options.bytes,
         settings=Settings.from_environment(),
+        progress=progress,
     )
 
 
 def _print_table(made: plans.MachinePlan, words) -> None:
     asked = [f"{name}={os.environ[name]}" for name in _SETTINGS if os.environ.get(name)]
     with_them = f" with {' '.join(asked)}" if asked else ""
-    ranks = usage.counted(made.plan.ranks, "rank")
-    show(f"{made.plan.collective} over {ranks} of {made.topology.name}{with_them}, float32", file=words)
+    show(f"{made.plan.collective} over {_ranks_of(made)}{with_them}, float32", file=words)
     show(made.table(), end="", file=words)
-    show(f"times by the costs of profile {made.profile}; --format text shows the operations of a plan", file=words)
+    show_wrapped(made.notes(), hanging=4, file=words)
     show(file=words)
+
+
+def _ranks_of(made: plans.MachinePlan) -> str:
+    """ "32 ranks on 2 nodes of kesch"."""
+    nodes = f"on {made.topology.nodes} nodes " if made.topology.nodes > 1 else ""
+    return f"{usage.counted(made.plan.ranks, 'rank')} {nodes}of {made.topology.name}"
 
 
 def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words) -> None:
     plan = made.plan
+    chunks = f" in {usage.counted(plan.chunks, 'chunk')}" if plan.chunks else ""
     show_wrapped(
-        f"verified {plan.algorithm}: {plan.collective} over {usage.counted(plan.ranks, 'rank')} of "
-        f"{made.topology.name} in {usage.counted(plan.chunks, 'chunk')}",
-        hanging=_HANGING,
-        file=words,
+        f"verified {plan.algorithm}: {plan.collective} over {_ranks_of(made)}{chunks}", hanging=_HANGING, file=words
     )
     if options.algorithm is None:
-        size = f"for {usage.size_text(options.bytes)}" if options.bytes else "for long messages"
-        show_wrapped(f"why      {size}: {made.reason}", hanging=_HANGING, file=words)
+        size = f"for {usage.size_text(options.bytes)}: " if options.bytes else "for long messages: "
+        show_wrapped(f"why      {size if plan.chunks else ''}{made.reason}", hanging=_HANGING, file=words)
+    if made.launch:
+        show_wrapped(f"launch   {made.launch}", hanging=_HANGING, file=words)
     show_wrapped(plan.summary(options.bytes), hanging=_HANGING, file=words)
 
 

@@ -33,8 +33,10 @@ def summary_of(made: plans.MachinePlan) -> dict[str, Any]:
         "nodes": made.topology.nodes,
         **figures_of(made.plan),
         "reason": made.reason,
+        "launch": made.launch or None,
         "profile": made.profile,
         "ranges": made.ranges,
+        "left_out": made.left_out,
     }
 
 

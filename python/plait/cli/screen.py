@@ -56,7 +56,7 @@ def show(text: object = "", *, end: str = "\n", file: TextIO | None = None, flus
 
 def show_wrapped(text: object, *, hanging: int, file: TextIO | None = None) -> None:
     """Sentences: lines that are wider than the terminal go on in the next one, `hanging` columns in."""
-    width = _columns(file or sys.stdout)
+    width = columns(file or sys.stdout)
     for line in printable(text).splitlines():
         if width is not None and len(line) > width:
             line = textwrap.fill(
@@ -65,7 +65,7 @@ def show_wrapped(text: object, *, hanging: int, file: TextIO | None = None) -> N
         show(line, file=file)
 
 
-def _columns(stream: TextIO) -> int | None:
+def columns(stream: TextIO) -> int | None:
     """Of the terminal; None where the output goes elsewhere, to programs that look for lines."""
     if not stream.isatty():
         return None

@@ -17,7 +17,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         "bytes/s per direction.",
         allow_abbrev=False,
     )
-    add_machine_options(parser, "default: this machine")
+    add_machine_options(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--groups", action="store_true", help="one line a group: group 0: gpu0 gpu1 gpu2 cpu0")
     form.add_argument("--json", action="store_true", help="in Plait's JSON, which --machine reads")

@@ -1,21 +1,29 @@
 // The collectives: their arguments become calls.
+#include <algorithm>
+
 #include "api/c/arguments.hpp"
 #include "api/c/group.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/operations.hpp"
 #include "api/c/plans.hpp"
 #include "api/c/result.hpp"
+#include "base/reductions.hpp"
 
 namespace plait::c {
 namespace {
 
+#define PLAIT_COMPARE(value, constant, ...) \
+  static_assert(static_cast<int>(constant) == facts_of(ReduceOp::value).number, #constant " has another number");
+PLAIT_REDUCTIONS(PLAIT_COMPARE)
+#undef PLAIT_COMPARE
+static_assert(std::ranges::count_if(kReductions, is_nccls) == plaitNumOps);
+
 ReduceOp reduce_op(plaitRedOp_t op) {
   const int number = static_cast<int>(op);
   if (is_user_defined(op)) return ReduceOp::kSum;
-  if (number < 0 || number >= plaitNumOps) {
-    refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
-  }
-  return static_cast<ReduceOp>(number);
+  const auto own = reduce_op_of_number(number);
+  if (!own) refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
+  return *own;
 }
 
 // The scalar of an operation that a user made.
@@ -32,15 +40,14 @@ std::optional<Scalar> scalar_of(plaitRedOp_t op, const Call& call, plaitComm_t c
   return scalar;
 }
 
-static_assert(static_cast<int>(ReduceOp::kSum) == plaitSum && static_cast<int>(ReduceOp::kProduct) == plaitProd &&
-              static_cast<int>(ReduceOp::kMax) == plaitMax && static_cast<int>(ReduceOp::kMin) == plaitMin &&
-              static_cast<int>(ReduceOp::kAverage) == plaitAvg && plaitNumOps == kReduceOpCount);
-
 // What can be known of a call before it is issued, in the words of the C interface; the communicator checks the rest.
 void check(const CollectiveCall& made) {
   const Call& call = made.call;
   if (has_root(call.collective) && (call.root < 0 || call.root >= made.comm->size)) {
     refuse(plaitInvalidArgument, "root is ", call.root, "; expected 0 to ", made.comm->size - 1);
+  }
+  if (reduces(call.collective) && !has(call.type, call.op)) {
+    refuse(plaitInvalidArgument, "op and datatype: ", why_not(call.type, call.op));
   }
   check_stream(made.comm, made.stream);
   if (call.count == 0) return;

@@ -6,6 +6,7 @@
 #include "api/c/arguments.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
+#include "base/reductions.hpp"
 
 namespace plait::c {
 namespace {
@@ -92,7 +93,7 @@ extern "C" plaitResult_t plaitRedOpDestroy(plaitRedOp_t op, plaitComm_t comm) {
   return at_edge("plaitRedOpDestroy", [&] {
     check_handle(comm);
     const int number = static_cast<int>(op);
-    if (number >= 0 && number < plaitNumOps) {
+    if (plait::reduce_op_of_number(number)) {
       refuse(plaitInvalidArgument, "op is ", number, ", one of the library's own; there is nothing to destroy");
     }
     if (comm->operations.remove(op)) return;

@@ -291,9 +291,9 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
 
 // The kernel may run ranks on one core although other cores exist, because something else keeps those busy. Spinning
 // then keeps the awaited peer from running. If all ranks are on one core, no other core's cache holds lines of scratch,
-// and ordinary stores to it are faster (docs/benchmarks.md, "Stores to shared memory"). A rank that moves to another
-// core meanwhile loses only some time. The statuses of others are read only when needed, because they lie in the caches
-// of other cores.
+// and ordinary stores to it are faster (docs/notes/cpu_shared_memory.md). A rank that moves to another core meanwhile
+// loses only some time. The statuses of others are read only when needed, because they lie in the caches of other
+// cores.
 void HostRank::look_at_cores(bool streams) {
   const int core = sched_getcpu();
   if (core != core_) status_.core.store(core_ = core, std::memory_order_relaxed);

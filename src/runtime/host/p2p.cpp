@@ -7,8 +7,7 @@
 namespace plait {
 namespace {
 
-// Messages of at least these sizes go past the caches into the FIFO, and out of it (docs/benchmarks.md, "Stores to
-// shared memory").
+// Messages of at least these sizes go past the caches into the FIFO, and out of it (docs/notes/cpu_shared_memory.md).
 constexpr size_t kStreamingSendBytes = 8 << 10;
 constexpr size_t kStreamingReceiveBytes = 16 << 20;
 

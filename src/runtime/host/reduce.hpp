@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/types.hpp"
+#include "base/reductions.hpp"
 
 namespace plait {
 
@@ -44,14 +44,14 @@ struct ReduceArguments {
 // - A single source in the form of the result, without a divisor, is copied bit for bit.
 using ReduceFunction = void (*)(const ReduceArguments&);
 
-// Returns the reduce for a type and an operation, for the best instruction set of this CPU. Never null.
+// Returns the reduce for a type and an operation that it has, for the best instruction set of this CPU. Never null.
 ReduceFunction find_reduce(DataType type, ReduceOp op);
 
 // The instruction set that find_reduce uses: "avx512", "avx2", "baseline" (x86-64-v2 on x86) or "neon".
 const char* instruction_set();
 
 // For tests and benchmarks: the reduce of one named instruction set, or null if this build or this CPU does not have
-// it.
+// it, or the type does not have the operation.
 ReduceFunction find_reduce_variant(std::string_view instruction_set, DataType type, ReduceOp op);
 
 }  // namespace plait

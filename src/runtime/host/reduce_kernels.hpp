@@ -9,6 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/by_combining.hpp"
 #include "runtime/host/copy.hpp"
 #include "runtime/host/narrow_float.hpp"
 #include "runtime/host/reduce.hpp"
@@ -16,53 +17,6 @@
 
 namespace plait {
 namespace {
-
-// ---- Operations. kOrders: whether the result depends on the sign of integers. If not, they wrap as unsigned ones.
-
-template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-
-struct Sum {
-  static constexpr bool kOrders = false;
-  template <class T, int N>
-  static Lanes<T, N> combine(Lanes<T, N> a, Lanes<T, N> b) {
-    return a + b;
-  }
-};
-
-struct Product {
-  static constexpr bool kOrders = false;
-  template <class T, int N>
-  static Lanes<T, N> combine(Lanes<T, N> a, Lanes<T, N> b) {
-    return a * b;
-  }
-};
-
-struct Min {
-  static constexpr bool kOrders = true;
-  template <class T, int N>
-  static Lanes<T, N> combine(Lanes<T, N> a, Lanes<T, N> b) {
-    if constexpr (std::is_integral_v<T>) {
-      return a < b ? a : b;
-    } else {
-      // The two differ only if one is NaN (whose bits survive the union) or both are zeros (where -0 survives).
-      using B = Lanes<BitsOf<T>, N>;
-      return bits_as<Lanes<T, N>>(bits_as<B>(a < b ? a : b) | bits_as<B>(b < a ? b : a));
-    }
-  }
-};
-
-struct Max {
-  static constexpr bool kOrders = true;
-  template <class T, int N>
-  static Lanes<T, N> combine(Lanes<T, N> a, Lanes<T, N> b) {
-    if constexpr (std::is_integral_v<T>) {
-      return a > b ? a : b;
-    } else {
-      return -Min::combine<T, N>(-a, -b);
-    }
-  }
-};
 
 // ---- Elements: how they are stored, and the type in which they are combined.
 
@@ -154,7 +108,7 @@ inline void read_source(const ReduceArguments& a, int source, size_t at, Access 
   }
 }
 
-template <class Element, class Op, int N, int K, class Access>
+template <class Element, auto combining, int N, int K, class Access>
 inline void step(const ReduceArguments& a, size_t at, Access access) {
   using Accumulator = typename Element::Accumulator;
   Lanes<Accumulator, N> total[K];
@@ -163,7 +117,7 @@ inline void step(const ReduceArguments& a, size_t at, Access access) {
     Lanes<Accumulator, N> next[K];
     read_source<Element, N, K>(a, source, at, access, next);
 #pragma GCC unroll 4
-    for (int k = 0; k < K; ++k) total[k] = Op::template combine<Accumulator, N>(total[k], next[k]);
+    for (int k = 0; k < K; ++k) total[k] = combining(total[k], next[k]);
   }
   if constexpr (std::is_floating_point_v<Accumulator>) {  // integers are divided in reduce_in_blocks
     if (a.divisor != 0) {
@@ -179,13 +133,13 @@ inline void step(const ReduceArguments& a, size_t at, Access access) {
 }
 
 // Reduces elements [at, end). Only whole registers go through `access`.
-template <class Element, class Op, class Access>
+template <class Element, auto combining, class Access>
 inline void run(const ReduceArguments& a, size_t at, size_t end, Access access) {
   constexpr int kLanes = kVectorBytes / sizeof(typename Element::Accumulator);
   constexpr int kUnroll = 4;
-  for (; end - at >= kLanes * kUnroll; at += kLanes * kUnroll) step<Element, Op, kLanes, kUnroll>(a, at, access);
-  for (; end - at >= kLanes; at += kLanes) step<Element, Op, kLanes, 1>(a, at, access);
-  if (at < end) step<Element, Op, kLanes, 1>(a, at, Part{end - at});
+  for (; end - at >= kLanes * kUnroll; at += kLanes * kUnroll) step<Element, combining, kLanes, kUnroll>(a, at, access);
+  for (; end - at >= kLanes; at += kLanes) step<Element, combining, kLanes, 1>(a, at, access);
+  if (at < end) step<Element, combining, kLanes, 1>(a, at, Part{end - at});
 }
 
 // Returns how many elements come before all streaming destinations are at the start of a cache line, or kNever if they
@@ -208,14 +162,14 @@ size_t elements_before_line(const ReduceArguments& a) {
 
 // Reduces everything in one pass, without the division of integers. Streaming destinations must reach the start of a
 // line at the same element.
-template <class Element, class Op>
+template <class Element, auto combining>
 void combine(const ReduceArguments& arguments) {
   const ReduceArguments a = arguments;  // a copy that no store can alias
-  if (a.streaming_destinations == 0) return run<Element, Op>(a, 0, a.elements, Whole{});
+  if (a.streaming_destinations == 0) return run<Element, combining>(a, 0, a.elements, Whole{});
   const size_t before = elements_before_line<Element>(a);
   const size_t head = before < a.elements ? before : a.elements;
-  run<Element, Op>(a, 0, head, Whole{});
-  run<Element, Op>(a, head, a.elements, Streamed{});
+  run<Element, combining>(a, 0, head, Whole{});
+  run<Element, combining>(a, head, a.elements, Streamed{});
   finish_streaming();
 }
 
@@ -242,7 +196,7 @@ template <class T>
 }
 
 // Reduces elements [begin, begin + count) into `result`, a few sources at a time. `partial` keeps partial results.
-template <class Element, class Op>
+template <class Element, auto combining>
 void reduce_block(const ReduceArguments& a, size_t begin, size_t count, void* partial, void* result) {
   const void* sources[kSourcesAtOnce];
   uint8_t wide[kSourcesAtOnce];
@@ -259,19 +213,19 @@ void reduce_block(const ReduceArguments& a, size_t begin, size_t count, void* pa
     }
     const bool last = next == a.source_count;
     void* destination = last ? result : partial;
-    combine<Element, Op>({.destinations = &destination,
-                          .destination_count = 1,
-                          .sources = sources,
-                          .source_count = used,
-                          .source_is_wide = wide,
-                          .result_is_wide = !last || a.result_is_wide,
-                          .elements = count,
-                          .divisor = last ? a.divisor : 0});
+    combine<Element, combining>({.destinations = &destination,
+                                 .destination_count = 1,
+                                 .sources = sources,
+                                 .source_count = used,
+                                 .source_is_wide = wide,
+                                 .result_is_wide = !last || a.result_is_wide,
+                                 .elements = count,
+                                 .divisor = last ? a.divisor : 0});
   }
 }
 
 // Value is the element as the user sees it. Element may be its unsigned counterpart.
-template <class Element, class Op, class Value>
+template <class Element, auto combining, class Value>
 [[gnu::noinline]] void reduce_in_blocks(const ReduceArguments& a) {
   alignas(64) char partial[kBlockBytes];
   alignas(64) char result[kBlockBytes];
@@ -279,7 +233,7 @@ template <class Element, class Op, class Value>
   const size_t bytes = element_bytes<Element>(writes_wide<Element>(a));
   for (size_t begin = 0; begin < a.elements; begin += kBlockElements) {
     const size_t count = a.elements - begin < kBlockElements ? a.elements - begin : kBlockElements;
-    reduce_block<Element, Op>(a, begin, count, partial, result);
+    reduce_block<Element, combining>(a, begin, count, partial, result);
     if constexpr (std::is_integral_v<Value>) {
       if (a.divisor != 0) divide<Value>(result, count, a.divisor);
     }
@@ -291,63 +245,81 @@ template <class Element, class Op, class Value>
   if (a.streaming_destinations != 0) finish_streaming();
 }
 
-template <class Element, class Op, class Value>
+template <class Element, auto combining, class Value>
 void reduce(const ReduceArguments& a) {
   const bool divides_integers = std::is_integral_v<Value> && a.divisor != 0;
   if (a.source_count == 1 && a.divisor == 0 && is_wide<Element>(a, 0) == writes_wide<Element>(a)) {
     copy_to_all(a, element_bytes<Element>(writes_wide<Element>(a)));
   } else if (a.source_count <= kSourcesAtOnce && !divides_integers &&
              (a.streaming_destinations == 0 || elements_before_line<Element>(a) != kNever)) {
-    combine<Element, Op>(a);
+    combine<Element, combining>(a);
   } else {
-    reduce_in_blocks<Element, Op, Value>(a);
+    reduce_in_blocks<Element, combining, Value>(a);
   }
 }
 
 // ---- The table.
 
-template <class Op, class T>
+template <auto combining, class T>
 ReduceFunction native() {
-  if constexpr (std::is_integral_v<T> && !Op::kOrders) {
-    return reduce<Native<std::make_unsigned_t<T>>, Op, T>;
+  if constexpr (std::is_integral_v<T> && !combining.kOrders) {
+    return reduce<Native<std::make_unsigned_t<T>>, combining, T>;
   } else {
-    return reduce<Native<T>, Op, T>;
+    return reduce<Native<T>, combining, T>;
   }
 }
 
-template <class Op>
-ReduceFunction find_for(DataType type) {
+template <auto combining>
+ReduceFunction find_for_integers(DataType type) {
   switch (type) {
     case DataType::kInt8:
-      return native<Op, int8_t>();
+      return native<combining, int8_t>();
     case DataType::kUint8:
-      return native<Op, uint8_t>();
+      return native<combining, uint8_t>();
     case DataType::kInt16:
-      return native<Op, int16_t>();
+      return native<combining, int16_t>();
     case DataType::kUint16:
-      return native<Op, uint16_t>();
+      return native<combining, uint16_t>();
     case DataType::kInt32:
-      return native<Op, int32_t>();
+      return native<combining, int32_t>();
     case DataType::kUint32:
-      return native<Op, uint32_t>();
+      return native<combining, uint32_t>();
     case DataType::kInt64:
-      return native<Op, int64_t>();
+      return native<combining, int64_t>();
     case DataType::kUint64:
-      return native<Op, uint64_t>();
-    case DataType::kFloat32:
-      return native<Op, float>();
-    case DataType::kFloat64:
-      return native<Op, double>();
-    case DataType::kFloat16:
-      return reduce<Narrow<Float16>, Op, float>;
-    case DataType::kBfloat16:
-      return reduce<Narrow<Bfloat16>, Op, float>;
-    case DataType::kFloat8E4M3:
-      return reduce<Narrow<Float8E4M3>, Op, float>;
-    case DataType::kFloat8E5M2:
-      return reduce<Narrow<Float8E5M2>, Op, float>;
+      return native<combining, uint64_t>();
+    default:
+      return nullptr;
   }
-  return nullptr;
+}
+
+template <auto combining>
+ReduceFunction find_for_floats(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return native<combining, float>();
+    case DataType::kFloat64:
+      return native<combining, double>();
+    case DataType::kFloat16:
+      return reduce<Narrow<Float16>, combining, float>;
+    case DataType::kBfloat16:
+      return reduce<Narrow<Bfloat16>, combining, float>;
+    case DataType::kFloat8E4M3:
+      return reduce<Narrow<Float8E4M3>, combining, float>;
+    case DataType::kFloat8E5M2:
+      return reduce<Narrow<Float8E5M2>, combining, float>;
+    default:
+      return nullptr;
+  }
+}
+
+template <auto combining, ReducedTypes types>
+ReduceFunction find_for(DataType type) {
+  const ReduceFunction of_integers = find_for_integers<combining>(type);
+  if constexpr (types == ReducedTypes::kAll) {
+    if (of_integers == nullptr) return find_for_floats<combining>(type);
+  }
+  return of_integers;
 }
 
 }  // namespace
@@ -356,15 +328,11 @@ namespace PLAIT_REDUCE_VARIANT {
 
 ReduceFunction find_reduce(DataType type, ReduceOp op) {
   switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAverage:
-      return find_for<Sum>(type);
-    case ReduceOp::kProduct:
-      return find_for<Product>(type);
-    case ReduceOp::kMin:
-      return find_for<Min>(type);
-    case ReduceOp::kMax:
-      return find_for<Max>(type);
+#define PLAIT_CASE(value, constant, Combining, ...) \
+  case ReduceOp::value:                             \
+    return find_for<combining_of<Combining>(ReduceOp::value), facts_of(ReduceOp::value).types>(type);
+    PLAIT_REDUCTIONS(PLAIT_CASE)
+#undef PLAIT_CASE
   }
   return nullptr;
 }

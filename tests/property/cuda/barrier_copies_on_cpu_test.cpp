@@ -168,7 +168,7 @@ class World : public test::SimtWorld {
   VerifiedPlan make_call(Made& made) {
     const auto type = static_cast<DataType>(pick(0, kDataTypeCount - 1));
     made.call = {kPulled[pick(0, std::size(kPulled) - 1)], type, ReduceOp::kSum, 0, static_cast<size_t>(pick(1, 900))};
-    if (reduces(made.call.collective)) made.call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
+    if (reduces(made.call.collective)) made.call.op = test::any_of(random_, reductions_of(type));
     if (has_root(made.call.collective)) made.call.root = pick(0, ranks_ - 1);
     AlgorithmArguments arguments;
     arguments.collective = made.call.collective;

@@ -65,10 +65,9 @@ void compare(int sources, ReduceOp op, int divisor, Random& random) {
 
 template <DataType type>
 void compare_all(Random& random) {
-  for (int number = 0; number < kReduceOpCount; ++number) {
-    const auto op = static_cast<ReduceOp>(number);
+  for (const ReduceOp op : reductions_of(type)) {
     for (const int divisor : {0, 1, 2, 3, 6, 16}) {
-      if (divisor != 0 && op != ReduceOp::kAverage) continue;
+      if (divisor != 0 && !facts_of(op).divides) continue;
       for (int time = 0; time < 10; ++time) {
         compare<type, 2>(2, op, divisor, random);
         compare<type, 4>(4, op, divisor, random);

@@ -88,7 +88,7 @@ void combine_with(ReduceOp op, uint32_t first, uint32_t other, const oracle::For
     given[0].elements[e] = static_cast<__nv_fp8_storage_t>(first + e);
     given[1].elements[e] = static_cast<__nv_fp8_storage_t>(other);
   }
-  const int divisor = op == ReduceOp::kAverage ? 2 : 0;
+  const int divisor = divisor_of(op, 2);
   const auto at = [&](int s) { return reinterpret_cast<const std::byte*>(&given[s].bits); };
   combine_vectors<true, 2>(op, 2, divisor, at, 0, 1, 1, results);
   for (uint32_t e = 0; e < kCount; ++e) {
@@ -101,10 +101,10 @@ void combine_with(ReduceOp op, uint32_t first, uint32_t other, const oracle::For
 template <DataType type>
 void combine_every_pair() {
   const oracle::Format format(type);
-  for (int op = 0; op < kReduceOpCount; ++op) {
+  for (const ReduceOp op : reductions_of(type)) {
     for (uint32_t other = 0; other < 256; ++other) {
       for (uint32_t first = 0; first < 256; first += Pack<type, uint4>::kCount) {
-        combine_with<type>(static_cast<ReduceOp>(op), first, other, format);
+        combine_with<type>(op, first, other, format);
         if (testing::Test::HasFatalFailure()) return;
       }
     }

@@ -1,6 +1,6 @@
-// Plans that nobody chose, on the kernels that perform plans, run on a CPU: written by hand, and changed at random.
-// What the verifier accepts and launches carry gives right results, with signals and with flags in the data, also where
-// its memory is used again and again.
+// Plans that no algorithm made, run by the kernels on a CPU: some written by hand, others changed at random. Every plan
+// that the verifier accepts and a launch can carry gives right results in every protocol, also when calls reuse its
+// memory again and again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class GivenWorld : public test::SimtWorld {
  public:
   using SimtWorld::SimtWorld;
 
-  // One call of all ranks. False: a launch does not carry the plan.
+  // Adds one call of all ranks. False: the plan is too long for a launch.
   bool add(const VerifiedPlan& plan, const Call& call, const LaunchShape& shape, const BindLimits& limits) {
     Made& made = calls_.emplace_back();
     made.call = call;
@@ -93,8 +93,8 @@ class GivenWorld : public test::SimtWorld {
   std::deque<Made> calls_;
 };
 
-// What GPUs take of it, if they do.
-std::optional<VerifiedPlan> taken(const Plan& plan) {
+// The verified plan, if GPUs accept it.
+std::optional<VerifiedPlan> accepted(const Plan& plan) {
   try {
     VerifiedPlan verified = verify(plan);
     check_given(verified, plan.rank_count(), gpu_plan_limits(), true);
@@ -104,7 +104,7 @@ std::optional<VerifiedPlan> taken(const Plan& plan) {
   return std::nullopt;
 }
 
-// Runs it in each protocol that it can carry; gives how many those were.
+// Runs the plan in each protocol that can perform it, and returns how many did.
 int expect_right(const VerifiedPlan& plan, uint64_t seed, std::map<Protocol, int>& calls) {
   int protocols = 0;
   for (const DataType type : {DataType::kInt32, DataType::kBfloat16}) {
@@ -120,10 +120,10 @@ int expect_right(const VerifiedPlan& plan, uint64_t seed, std::map<Protocol, int
       bool is_carried = true;
       for (int call = 0; call < 6 && is_carried; ++call) {
         auto count = static_cast<size_t>(world.pick(1, call % 2 == 0 ? 40 : 600));
-        // Of words at the ends of a place more is read than wanted, which the detector takes for a race.
+        // Kernels read more than they use of the words at the ends of a place, which the detector takes for a race.
         if (finds_races) count = (count + 7) / 8 * 8;
         Call made = call_by(plan, type, ReduceOp::kSum, count);
-        made.type = type;  // of a barrier, too: a kernel that the test has
+        made.type = type;  // also for a barrier, since the test has kernels for these types only
         is_carried = world.add(plan, made, shape, limits);
       }
       EXPECT_NO_THROW(world.run());
@@ -138,8 +138,9 @@ int expect_right(const VerifiedPlan& plan, uint64_t seed, std::map<Protocol, int
 
 // ---- By hand.
 
-// A broadcast in whose one step each rank hears of each other, though only the root stores anything.
-TEST(GivenPlansOnCpu, SignalsWithoutDataAreNoNews) {
+// A broadcast with one step, in which each rank signals to every other, though only the root stores anything. With LL
+// and LL128, signals without data acknowledge nothing.
+TEST(GivenPlansOnCpu, SignalsWithoutDataAcknowledgeNothing) {
   constexpr int kRanks = 3;
   PlanBuilder builder({"test", Collective::kBroadcast, kRanks, 0, 1});
   std::vector<QueueId> queues;
@@ -157,8 +158,8 @@ TEST(GivenPlansOnCpu, SignalsWithoutDataAreNoNews) {
   for (uint64_t seed = 1; seed <= 16; ++seed) EXPECT_EQ(expect_right(plan, seed, calls), 6);
 }
 
-// Several ranks' chunks are taken in one operation.
-TEST(GivenPlansOnCpu, OneOperationTakesWhatAllHaveStored) {
+// One operation reads chunks that several ranks have stored.
+TEST(GivenPlansOnCpu, OneOperationReadsChunksOfSeveralRanks) {
   constexpr int kRanks = 4;
   PlanBuilder builder({"test", Collective::kAllGather, kRanks, 0, 1});
   std::vector<QueueId> queues;
@@ -179,7 +180,7 @@ TEST(GivenPlansOnCpu, OneOperationTakesWhatAllHaveStored) {
   for (uint64_t seed = 1; seed <= 16; ++seed) EXPECT_EQ(expect_right(plan, seed, calls), 6);
 }
 
-// ---- Changed at random.
+// ---- Plans changed at random.
 
 std::vector<Plan> plans_of_algorithms() {
   std::vector<Plan> plans;
@@ -200,7 +201,7 @@ std::vector<Plan> plans_of_algorithms() {
   return plans;
 }
 
-TEST(GivenPlansOnCpu, ChangedAtRandomAndAccepted) {
+TEST(GivenPlansOnCpu, AcceptedPlansGiveRightResults) {
   const char* const text = std::getenv("PLAIT_TEST_SEED");
   const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 0) : 20250417;
   std::cout << "PLAIT_TEST_SEED=" << seed << "\n";
@@ -217,7 +218,7 @@ TEST(GivenPlansOnCpu, ChangedAtRandomAndAccepted) {
       test::kMutations[test::pick(random, std::size(test::kMutations))].apply(plan, random);
     }
     if (plan == before) continue;
-    const auto given = taken(plan);
+    const auto given = accepted(plan);
     if (!given) continue;
     run += expect_right(*given, random() % 1'000'000, calls) > 0;
     if (HasFailure()) return;

@@ -1,4 +1,4 @@
-// From a kernel of the library to its source, to be performed on a CPU. Include this after support/simt_world.hpp.
+// Finds the source of a kernel of the library, to run it on a CPU. Include this after support/simt_world.hpp.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace plait::test {
 
-// Words of two, four, eight and one elements; those of bfloat16 are unfinished as float32.
+// Types with two, four, eight and one elements per word. Partial results of bfloat16 are float32.
 inline constexpr std::array kTypes = {DataType::kInt32, DataType::kBfloat16, DataType::kInt8, DataType::kFloat64};
 
 template <class Launch>
@@ -21,7 +21,7 @@ Launch copy_of(const void* argument) {
   return *static_cast<const Launch*>(argument);
 }
 
-// The source of the library's kernel `function`, to be performed with the argument of the library's.
+// A body with the source of the library's kernel `function`, which runs with the same argument.
 template <DataType type>
 std::function<void()> body_of(const void* function, const void* argument) {
 #define PLAIT_BODY(variant, launch_type, ...)                                  \
@@ -58,10 +58,10 @@ inline bool is_two_shot(DataType type, const void* function) {
          !is_this(CallKernel::kLl128);
 }
 
-// How often each kernel was launched, with so many queues a rank.
+// How often each kernel was launched, by the number of queues per rank.
 using Uses = std::map<std::pair<const void*, unsigned>, int>;
 
-// The kernels that `uses` lacks, a line for each.
+// The kernels that `uses` lacks, one per line.
 inline std::string never_launched(const Uses& uses) {
   std::string names;
   for (const DataType type : kTypes) {

@@ -273,7 +273,7 @@ class World : public test::SimtWorld {
     Call call;
     call.collective = static_cast<Collective>(pick(0, kCollectiveCount - 1));
     call.type = test::any_of(random_, kTypes);
-    if (pick(0, 3) == 0) call.op = static_cast<ReduceOp>(pick(0, kReduceOpCount - 1));
+    if (pick(0, 3) == 0) call.op = test::any_of(random_, reductions_of(call.type));
     if (has_root(call.collective)) call.root = pick(0, ranks_ - 1);
     if (!reduces(call.collective)) call.op = ReduceOp::kSum;
     return call;

@@ -14,7 +14,7 @@ namespace plait {
 namespace {
 
 constexpr DataType kType = DataType::kFloat32;
-constexpr LaunchShape kSignals{Protocol::kSimple, 8, 256}, kLlShape{Protocol::kLl, 64, 512};
+constexpr LaunchShape kSimpleShape{Protocol::kSimple, 8, 256}, kLlShape{Protocol::kLl, 64, 512};
 
 // The launch of rank 0 of two.
 PreparedLaunch prepared(Collective collective, size_t count, const LaunchShape& shape, const char* algorithm) {
@@ -31,7 +31,7 @@ PreparedLaunch prepared(Collective collective, size_t count, const LaunchShape& 
   return PreparedLaunch(bind(plan, call, 0, CudaRank::limits(shape, plan.plan())), call, shape, self, 0);
 }
 
-// For buffers so many bytes after multiples of everything.
+// The kernel of such a launch. Buffers begin so many bytes after an aligned address.
 const void* kernel_for(Collective collective, size_t count, const LaunchShape& shape, size_t input_at,
                        size_t output_at) {
   PreparedLaunch launch = prepared(collective, count, shape, "flat(store)");
@@ -45,7 +45,7 @@ TEST(PreparedLaunch, SimpleUsesVectorsIfAllPiecesAreAligned) {
   ASSERT_NE(aligned, unaligned);
   for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
     const auto kernel = [&](size_t count, size_t input_at, size_t output_at) {
-      return kernel_for(collective, count, kSignals, input_at, output_at);
+      return kernel_for(collective, count, kSimpleShape, input_at, output_at);
     };
     for (const size_t count : {size_t{4000}, size_t{4} << 20}) {  // one slice, and many
       EXPECT_EQ(kernel(count, 0, 0), aligned) << name(collective);
@@ -79,10 +79,10 @@ TEST(PreparedLaunch, TwoShotCallsUseWordsIfAllPiecesAreAligned) {
   }
 }
 
-// What people are told of a launch: no more channels than slices, each a CTA for each queue of this rank.
+// A launch reports its grid: no more channels than slices, and for each channel a CTA for each queue of the rank.
 TEST(PreparedLaunch, SaysItsGrid) {
   const auto grid = [](size_t count, const char* algorithm) {
-    const PreparedLaunch launch = prepared(Collective::kAllReduce, count, kSignals, algorithm);
+    const PreparedLaunch launch = prepared(Collective::kAllReduce, count, kSimpleShape, algorithm);
     EXPECT_EQ(launch.ctas(), launch.grid().channels * launch.grid().queues);
     return std::pair(launch.grid().channels, launch.grid().queues);
   };

@@ -83,12 +83,5 @@ TEST(TypeNames, ThatMeanSomethingElseAreRefused) {
   }
 }
 
-TEST(OperationNames, AreUnderstoodAsTheFieldWritesThem) {
-  EXPECT_EQ(parse_reduce_op("MPI_SUM"), ReduceOp::kSum);
-  EXPECT_EQ(parse_reduce_op("ncclProd"), ReduceOp::kProduct);
-  EXPECT_EQ(parse_reduce_op("Mean"), ReduceOp::kAverage);
-  EXPECT_EQ(parse_reduce_op("xor"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace plait

@@ -10,6 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "base/by_combining.hpp"
+
 namespace plait {
 namespace {
 
@@ -22,20 +24,6 @@ std::vector<std::byte> input_of(const Call& call, int ranks, int rank, int varia
   return input;
 }
 
-template <class T>
-T combine(ReduceOp op, T a, T b) {
-  switch (op) {
-    case ReduceOp::kProduct:
-      return a * b;
-    case ReduceOp::kMax:
-      return std::max(a, b);
-    case ReduceOp::kMin:
-      return std::min(a, b);
-    default:
-      return a + b;
-  }
-}
-
 // What every rank gets of an all-reduce of T.
 template <class T>
 std::vector<T> reduced(const Call& call, int ranks, int variant) {
@@ -45,19 +33,18 @@ std::vector<T> reduced(const Call& call, int ranks, int variant) {
     for (size_t i = 0; i < call.count; ++i) {
       T value;
       std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-      result[i] = rank == 0 ? value : combine(call.op, result[i], value);
+      result[i] = rank == 0 ? value : combine_numbers(call.op, result[i], value);
     }
   }
-  if (call.op == ReduceOp::kAverage) {
-    for (T& value : result) value = value / static_cast<T>(ranks);
+  if (const int divisor = divisor_of(call.op, ranks); divisor != 0) {
+    for (T& value : result) value = value / static_cast<T>(divisor);
   }
   return result;
 }
 
 template <class T>
 void expect_exact(DataType type) {
-  for (int number = 0; number < kReduceOpCount; ++number) {
-    const auto op = static_cast<ReduceOp>(number);
+  for (const ReduceOp op : reductions_of(type)) {
     for (const int ranks : {1, 2, 3, 7, 8}) {
       const Call call{Collective::kAllReduce, type, op, 0, kCount};
       const std::vector<T> result = reduced<T>(call, ranks, ranks);

@@ -138,7 +138,7 @@ TEST(PlanJson, HugeNumbersAreRefusedByTheVerifierAndNotAllocated) {
     verify(plan_from_json(slots, "pair.json"));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("its proof would take about 103 GB"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("its proof would take about 60.1 GB"), std::string::npos) << error.what();
   }
 }
 

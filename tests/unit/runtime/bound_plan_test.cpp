@@ -123,7 +123,7 @@ class Expected {
   void expect_facts(const BoundSlice& slice, const BoundOperation& bound, const ReduceFacts& facts) const {
     const bool narrow = accumulates_in_float32(call_.type);
     EXPECT_EQ(bound.result_is_wide, narrow && facts.result_is_partial);
-    EXPECT_EQ(bound.divisor, call_.op == ReduceOp::kAverage && facts.finishes ? plan_.rank_count() : 0);
+    EXPECT_EQ(bound.divisor, facts.finishes ? divisor_of(call_.op, plan_.rank_count()) : 0);
     bool any = false;
     for (int s = 0; s < bound.source_count; ++s) {
       const bool wide = slice.source_is_wide.at(bound.first_flag + static_cast<size_t>(s)) != 0;
@@ -209,7 +209,7 @@ TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
         for (int i = 0; i < 12; ++i) {
           const VerifiedPlan plan = verify(algorithm.make(test::any_of(random, forms)));
           Call call{collective, static_cast<DataType>(random() % kDataTypeCount), ReduceOp::kSum, root, 0};
-          if (reduces(collective)) call.op = static_cast<ReduceOp>(random() % kReduceOpCount);
+          if (reduces(collective)) call.op = test::any_of(random, reductions_of(call.type));
           call.count = test::one_in(random, 3) ? random() % 9 : random() % 30'000;
           BindLimits limits = limits_of(32'768 + 1000 * (random() % 60));
           limits.chunk_by_chunk = test::one_in(random, 2);

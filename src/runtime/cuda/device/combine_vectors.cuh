@@ -20,8 +20,7 @@ inline constexpr bool kConvertsSlowly =
     sizeof(typename Vector::Storage) == 1 && !kHasIntegers<Vector> && !kConvertsFloat8;
 
 // Part of a vector while it is combined: a whole one, or a word of narrow elements, so that few are wide at a time, as
-// registers are for loads. `is_plain_sum`: nothing is done but adding. Of narrow elements no minima or maxima are
-// taken.
+// registers are for loads. `is_plain_sum`: nothing is done but adding. Extrema of narrow elements are a MinMaxPart's.
 template <class Vector, bool is_plain_sum>
 class WidePart {
  public:
@@ -33,13 +32,9 @@ class WidePart {
     Accumulator next[kElements];
     vector.widen(next, part * kElements);
     if constexpr (is_plain_sum) {
-      add(elements_, next);
-    } else if constexpr (!kIsNarrow<Vector>) {
-      plait::combine(op, elements_, next);
-    } else if (op == ReduceOp::kProduct) {
-      multiply(elements_, next);
+      plait::combine(Add{}, elements_, next);
     } else {
-      add(elements_, next);
+      plait::combine<Except>(op, elements_, next);
     }
   }
 
@@ -50,6 +45,7 @@ class WidePart {
 
  private:
   using Accumulator = typename Vector::Accumulator;
+  using Except = std::conditional_t<kIsNarrow<Vector>, Extremum, void>;
   static constexpr int kElements = Vector::kCount / kInVector;
 
   Accumulator elements_[kElements];
@@ -60,15 +56,13 @@ using SumPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, true
 template <class Vector>
 using MinMaxPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, false>, PairsPart<Vector>>;
 
-static_assert(kReduceOpCount == 5, "any operation that with_part() does not name would be a sum of narrow elements");
-
 // Calls `use` with the type of part that `op` takes. What is done most often has code of its own, without a branch for
 // each part.
 template <class Vector, class Use>
 __device__ void with_part(ReduceOp op, int divisor, const Use& use) {
   if constexpr (kIsNarrow<Vector>) {
-    if (op == ReduceOp::kMin || op == ReduceOp::kMax) return use.template operator()<MinMaxPart<Vector>>();
-    if (op != ReduceOp::kProduct && divisor == 0) return use.template operator()<SumPart<Vector>>();
+    if (combines_by<Extremum>(op)) return use.template operator()<MinMaxPart<Vector>>();
+    if (combines_by<Add>(op) && divisor == 0) return use.template operator()<SumPart<Vector>>();
   }
   use.template operator()<WidePart<Vector, false>>();
 }

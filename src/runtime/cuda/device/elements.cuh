@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "base/types.hpp"
+#include "base/by_combining.hpp"
 #include "runtime/cuda/device/device_types.cuh"
 
 namespace plait {
@@ -15,65 +15,18 @@ inline constexpr bool kHoldsMore = true;
 inline constexpr bool kHoldsMore = false;
 #endif
 
-template <class T>
-__device__ T combine_min_max(bool want_max, T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return want_max ? (a < b ? b : a) : (b < a ? b : a);
-  } else {
-    // NaN wins, and -0 is less than +0, as on the host.
-    if (isnan(a) || isnan(b)) return a + b;
-    if (a == b) return want_max == static_cast<bool>(signbit(a)) ? b : a;
-    return want_max == (a < b) ? b : a;
-  }
-}
-
-template <class T>
-__device__ T combine_sum(T a, T b) {
-  // Integers wrap: signed overflow is defined where the sum is taken without sign.
-  if constexpr (std::is_integral_v<T>) {
-    using Unsigned = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
-  } else {
-    return a + b;
-  }
-}
-
-template <class T>
-__device__ T combine_product(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  } else {
-    return a * b;
-  }
-}
-
-// a <- a + b.
-template <class T, int count>
-__device__ void add(T (&a)[count], const T (&b)[count]) {
+// a <- a combined with b.
+template <class Combining, class T, int count>
+__device__ void combine(Combining combining, T (&a)[count], const T (&b)[count]) {
 #pragma unroll
-  for (int i = 0; i < count; ++i) a[i] = combine_sum(a[i], b[i]);
+  for (int i = 0; i < count; ++i) a[i] = combine_numbers(combining, a[i], b[i]);
 }
-
-// a <- a * b.
-template <class T, int count>
-__device__ void multiply(T (&a)[count], const T (&b)[count]) {
-#pragma unroll
-  for (int i = 0; i < count; ++i) a[i] = combine_product(a[i], b[i]);
-}
-
-static_assert(kReduceOpCount == 5, "any operation that combine() does not name would be a minimum or maximum there");
 
 // a <- a (op) b. The operation is the same for all threads, so the branch costs nothing beside the memory accesses.
-template <class T, int count>
+// `Except`: a way to combine that it has not.
+template <class Except = void, class T, int count>
 __device__ void combine(ReduceOp op, T (&a)[count], const T (&b)[count]) {
-  if (op == ReduceOp::kSum || op == ReduceOp::kAverage) {
-    add(a, b);
-  } else if (op == ReduceOp::kProduct) {
-    multiply(a, b);
-  } else {
-#pragma unroll
-    for (int i = 0; i < count; ++i) a[i] = combine_min_max(op == ReduceOp::kMax, a[i], b[i]);
-  }
+  with_combining<T, Except>(op, [&](auto combining) { combine(combining, a, b); });
 }
 
 // a <- a / divisor, unless that is 0; towards zero, of integers. The divisor is a number of ranks, most often a power

@@ -20,7 +20,7 @@ __device__ uint32_t add_packed(uint32_t a, uint32_t b) {
 }
 
 template <class T>
-__device__ uint32_t min_max_packed(bool want_max, uint32_t a, uint32_t b) {
+__device__ uint32_t min_max_packed(Extremum extremum, uint32_t a, uint32_t b) {
   constexpr uint32_t kTops = kTopBits<T>;
   constexpr int kBits = 8 * sizeof(T);
   // Signed ones are ordered as unsigned ones are whose top bit is the other one.
@@ -28,19 +28,19 @@ __device__ uint32_t min_max_packed(bool want_max, uint32_t a, uint32_t b) {
   const uint32_t low_not_less = (x | kTops) - (y & ~kTops);  // its top bits: what lies below those of x, and of y
   const uint32_t not_less = ((x & ~y) | (~(x ^ y) & low_not_less)) & kTops;
   const uint32_t whole = (not_less - (not_less >> (kBits - 1))) | not_less;
-  const uint32_t take_a = want_max ? whole : ~whole;
+  const uint32_t take_a = extremum.is_maximum() ? whole : ~whole;
   return (a & take_a) | (b & ~take_a);
 }
 
-// combine_min_max() of each of the two. Before sm_80 no instruction does that, and what CUDA's headers have instead
+// The extremum of each of the two. Before sm_80 no instruction does that, and what CUDA's headers have instead
 // does not order -0 and +0 of bfloat16.
 template <class Pair>
-__device__ Pair min_max_of_pairs(bool want_max, Pair a, Pair b) {
+__device__ Pair min_max_of_pairs(Extremum extremum, Pair a, Pair b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  return want_max ? __hmax2_nan(a, b) : __hmin2_nan(a, b);
+  return extremum.is_maximum() ? __hmax2_nan(a, b) : __hmin2_nan(a, b);
 #else
-  const auto of_two = [want_max]<class T>(T x, T y) {
-    return T(combine_min_max(want_max, static_cast<float>(x), static_cast<float>(y)));
+  const auto of_two = [extremum]<class T>(T x, T y) {
+    return T(extremum(static_cast<float>(x), static_cast<float>(y)));
   };
   return {of_two(a.x, b.x), of_two(a.y, b.y)};
 #endif
@@ -58,7 +58,7 @@ class PackedPart {
     if constexpr (is_sum) {
       word_ = add_packed<Storage>(word_, next);
     } else {
-      word_ = min_max_packed<Storage>(op == ReduceOp::kMax, word_, next);
+      word_ = min_max_packed<Storage>(combining_of<Extremum>(op), word_, next);
     }
   }
   __device__ void end(int, Vector& result, int part) { result.words[part] = word_; }
@@ -83,7 +83,7 @@ class PairsPart {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const Comparable next = Facts::comparable(vector.pairs[part * kPairs + i]);
-      pairs_[i] = min_max_of_pairs(op == ReduceOp::kMax, pairs_[i], next);
+      pairs_[i] = min_max_of_pairs(combining_of<Extremum>(op), pairs_[i], next);
     }
   }
   __device__ void end(int, Vector& result, int part) {

@@ -7,7 +7,7 @@ namespace plait {
 
 namespace {
 
-// What a user can do about an error; empty if that depends on the circumstances.
+// Advice for the user about an error; empty if it depends on the circumstances.
 const char* advice_for(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:

@@ -25,7 +25,7 @@ struct Freeing {
   std::function<void()> free;
 };
 
-// What this process has yet to free, and a thread that exists as long as there is anything.
+// The memory that this process has yet to free, and a thread that exists as long as there is any.
 class Waiting {
  public:
   // False: too many are waiting already, or no thread can be started.

@@ -1,4 +1,4 @@
-// Asking CUDA for an image, and saying what it means that there is none.
+// Asks CUDA for an image of a kernel, and explains the error if there is none.
 #include "runtime/cuda/driver/served_gpu.hpp"
 
 #include "runtime/cuda/driver/driver.hpp"
@@ -7,15 +7,15 @@
 namespace plait {
 namespace {
 
-// A newer driver could compile what this one cannot read.
+// The driver is too old to compile the library's PTX; a newer one could.
 [[noreturn]] void fail_old_driver(const std::string& gpu, int capability) {
   int driver = 0, runtime = 0;
   check_cuda(cudaDriverGetVersion(&driver), "asking for the version of the driver");
   check_cuda(cudaRuntimeGetVersion(&runtime), "asking for the version of CUDA");
   const auto version = [](int number) { return join(number / 1000, ".", number % 1000 / 10); };
   fail(ErrorCode::kSystem, "for ", gpu, " Plait has PTX of CUDA ", version(runtime),
-       ", which this driver does not compile, since it knows CUDA ", version(driver),
-       " at most; install a newer one, or build Plait for this GPU: make install CUDA_ARCHITECTURES=", capability,
+       ", but this driver compiles PTX of CUDA ", version(driver),
+       " at most; install a newer driver, or build Plait for this GPU: make install CUDA_ARCHITECTURES=", capability,
        "-real");
 }
 

@@ -96,7 +96,7 @@ StreamFork::~StreamFork() {
   if (is_joined_) return;
   try {
     join();
-  } catch (const Error&) {  // what was thrown before says more
+  } catch (const Error&) {  // the earlier exception says more
   }
 }
 

@@ -1,4 +1,4 @@
-// The kernels of one type, for the files that make them.
+// The kernels of one type, for the files that instantiate them.
 #pragma once
 
 #include "runtime/cuda/kernels/catalogue.hpp"

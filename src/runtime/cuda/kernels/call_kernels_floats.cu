@@ -1,4 +1,4 @@
-// The kernels of floats that add up in their own width.
+// The kernels for floats that accumulate in their own type.
 #include "runtime/cuda/kernels/call_kernels.cuh"
 
 namespace plait {

@@ -1,4 +1,4 @@
-// The kernels of 32- and 64-bit integers.
+// The kernels for 32- and 64-bit integers.
 #include "runtime/cuda/kernels/call_kernels.cuh"
 
 namespace plait {

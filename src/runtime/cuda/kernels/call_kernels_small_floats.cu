@@ -1,4 +1,4 @@
-// The kernels of floats that add up in float32.
+// The kernels for floats that accumulate in float32.
 #include "runtime/cuda/kernels/call_kernels.cuh"
 
 namespace plait {

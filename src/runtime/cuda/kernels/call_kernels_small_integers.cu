@@ -1,4 +1,4 @@
-// The kernels of 8- and 16-bit integers.
+// The kernels for 8- and 16-bit integers.
 #include "runtime/cuda/kernels/call_kernels.cuh"
 
 namespace plait {

@@ -1,4 +1,4 @@
-// From a variant and a type to the kernel.
+// Finds the kernel of a variant and a type.
 #include "runtime/cuda/kernels/catalogue.hpp"
 
 #include "runtime/cuda/kernels/by_type.hpp"
@@ -6,7 +6,7 @@
 
 namespace plait {
 
-// Made in call_kernels_*.cu.
+// Instantiated in call_kernels_*.cu.
 template <DataType type>
 const void* call_kernel_of(CallKernel kernel);
 

@@ -1,8 +1,9 @@
 // The catalogue of kernels: every family, and every variant of those that perform calls.
 //
-// What else would be spelled in many places follows from it: instantiations (call_kernels_*.cu), the way from a call to
-// its kernel (call_kernel()), what a rank loads when it is made, what tests perform on a CPU
-// (tests/property/cuda/kernel_bodies.hpp), and what tools/check_kernels.py demands of the machine code.
+// Everything that lists kernels follows from it: instantiations (call_kernels_*.cu), the way from a call to its kernel
+// (call_kernel()), the kernels that a new rank loads, those that tests run on a CPU
+// (tests/property/cuda/kernel_bodies.hpp), the requirements of tools/check_kernels.py, and the table in
+// docs/dev/kernels.md.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@ namespace plait {
 
 // X(family, symbol, "phases x mechanism", most threads of a CTA, whether PDL may launch it, "machine code").
 //
-// A kernel belongs to the first family whose symbol its mangled name contains, so longer symbols come first. Words of
-// the machine code, as tools/check_kernels.py knows them:
+// A kernel belongs to the first family whose symbol is in its mangled name, so longer symbols come first. The last
+// column lists what its machine code must have, in the words of tools/check_kernels.py:
 //   wide     plain loads and stores of 16 bytes (NVG-44)
 //   shared   loads and stores of 16 bytes in memory that peers write
 //   release  the fence before a flag or a signal at a peer
@@ -39,7 +40,7 @@ enum class KernelFamily {
 #undef PLAIT_FAMILY
 };
 
-// Its launch bound: registers of a thread are few enough for it (NVG-51).
+// The launch bound of a family: its kernels use few enough registers for so many threads (NVG-51).
 constexpr uint32_t most_threads(KernelFamily family) {
   constexpr uint32_t kThreads[] = {
 #define PLAIT_THREADS(family, symbol, what, threads, ...) threads,
@@ -49,13 +50,14 @@ constexpr uint32_t most_threads(KernelFamily family) {
   return kThreads[static_cast<size_t>(family)];
 }
 
-// X(variant, launch argument, kernel...): the variants of the families that perform calls, each made for every `type`.
+// X(variant, launch argument, kernel...): the variants of the families that perform calls. Each exists for every
+// `type`.
 //
-// Names end with what the variant is for. Aligned: user buffers consist of, and begin at multiples of, vectors of 16
-// bytes (Simple) or words of 8 (two-shot); Any takes the rest, a little slower. Two-shot kernels only add, and sums of
-// integers are the same with and without a sign: both share the kernel of unsigned ones (SumType), as types of 8 bytes
-// share the aligned ones (kIsWord). LL: words of a thread. LL128: lines of a thread and places of each under way at
-// once (kLinesAtOnce).
+// The end of a name says what the variant is for. Aligned: all pieces of user buffers begin and end at multiples of 16
+// bytes (Simple) or 8 bytes (two-shot). Any: other buffers, a little slower. A number: words of a thread (LL), or lines
+// of a thread that are under way at once (LL128, see kLinesAtOnce). Two-shot kernels only add, and sums of signed and
+// unsigned integers have the same bits, so both use the kernel of the unsigned type (kSumType). Types of 8 bytes use
+// only aligned two-shot kernels (kIsWord).
 #define PLAIT_CALL_KERNELS(X)                                                                                     \
   X(kSimpleAligned, SimpleLaunch, run_simple<type, true>)                                                         \
   X(kSimpleAny, SimpleLaunch, run_simple<type, false>)                                                            \
@@ -90,12 +92,12 @@ inline constexpr CallKernel kCallKernels[] = {
 
 const char* name(CallKernel kernel);  // "kLl128"
 
-// What cudaLaunchKernel takes, with the launch argument of the catalogue.
+// The kernel for cudaLaunchKernel. It takes the launch argument that the catalogue names.
 const void* call_kernel(CallKernel kernel, DataType type);
 
-// The variant for a thread of 1, 2 or 4 words.
+// The variant for 1, 2 or 4 words of a thread.
 CallKernel two_shot_ll(int words_of_thread, bool is_aligned);
-// The variant with number `number` of kLinesAtOnce.
+// The variant for entry `number` of kLinesAtOnce.
 CallKernel two_shot_ll128(size_t number, bool is_aligned);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// What the protocols have in common: a channel's epochs, the place of its LL and LL128 memory, and how it gives up.
+// The common part of all protocols: a channel's epochs, the place of its LL and LL128 memory, and how it gives up.
 #pragma once
 
 #include "runtime/cuda/device/bounded_spin.cuh"

@@ -15,7 +15,7 @@
 
 namespace plait {
 
-// What else the launch of a call's HostPath needs to know.
+// Further arguments for the launch of a call's HostPath.
 struct HostPathLaunch {
   HostBlocks blocks;
   double bytes_per_second = 0;  // see HostPath; 0: no limit
@@ -31,7 +31,7 @@ class PreparedLaunch {
   PreparedLaunch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, const DeviceRank& self,
                  int ranks_per_device, const BoundPlan* ending = nullptr, const HostPathLaunch* host_path = nullptr);
 
-  // What cudaLaunchKernel takes, except the argument.
+  // The arguments of cudaLaunchKernel, except the kernel's own argument.
   struct Kernel {
     const void* function = nullptr;
     dim3 grid, block;

@@ -1,4 +1,5 @@
-// The kernels of one type, for the files that make them: a file for each few types, so that they compile side by side.
+// The kernels of one type, for the files that instantiate them. Each file has few types, so that they compile in
+// parallel.
 #pragma once
 
 #include "base/error.hpp"

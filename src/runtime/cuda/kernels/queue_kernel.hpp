@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/types.hpp"
+#include "base/reductions.hpp"
 #include "runtime/cuda/lowering/ll_program.hpp"
 #include "runtime/cuda/lowering/queue_program.hpp"
 #include "runtime/cuda/memory/device_rank.hpp"

@@ -35,7 +35,7 @@ __device__ typename DeviceType<type>::Accumulator scalar_of(const ScaleLaunch& l
 template <DataType type>
 __device__ typename DeviceType<type>::Storage product(typename DeviceType<type>::Storage element,
                                                       typename DeviceType<type>::Accumulator scalar) {
-  return DeviceType<type>::narrow(combine_product(DeviceType<type>::widen(element), scalar));
+  return DeviceType<type>::narrow(combine_numbers(Multiply{}, DeviceType<type>::widen(element), scalar));
 }
 
 template <DataType type>

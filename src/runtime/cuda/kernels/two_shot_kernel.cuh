@@ -1,4 +1,4 @@
-// The kernels of one type, for the files that make them.
+// The two-shot kernels of one type, for the files that instantiate them.
 #pragma once
 
 #include <iterator>
@@ -8,8 +8,8 @@
 
 namespace plait {
 
-// What others need is on its way before anything is waited for, and has been read before anything is written that is
-// taken: in place both may lie in the same memory.
+// All data is sent before anything is awaited. It has been read before anything received is stored, since in place both
+// may lie in the same memory.
 template <class Primitives>
 __global__ void __launch_bounds__(kMostThreads, 1) run_two_shot(const __grid_constant__ TwoShotLaunch launch) {
   ptx::await_launch_before();
@@ -21,13 +21,13 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_two_shot(const __grid_con
   primitives.send(channel);
   __syncthreads();
   channel.leave(slice.end);
-  const bool is_good = primitives.receive(channel);  // which lets the next launch begin
+  const bool is_good = primitives.receive(channel);  // also lets the next launch start
   if (!slice.end.needs_ack) return;
   if (!__syncthreads_and(is_good)) return;
   channel.end(slice.end);
 }
 
-// Sums are the same, to the bit, of integers with a sign and without.
+// Sums of signed and unsigned integers have the same bits.
 constexpr DataType without_sign(DataType type) {
   switch (type) {
     case DataType::kInt8:
@@ -48,8 +48,8 @@ inline constexpr DataType kSumType = without_sign(type);
 template <DataType type>
 inline constexpr bool kIsWord = kSumType<type> == DataType::kUint64 || type == DataType::kFloat64;
 
-// Number `number` of kLinesAtOnce. Where words have eight elements, sums leave no registers for as many lines, nor,
-// with buffers that are not aligned, for as many places.
+// Entry `number` of kLinesAtOnce. If words have eight elements, sums leave no registers for as many lines and, if
+// buffers are not aligned, for as many places.
 template <DataType type, size_t number, bool is_aligned>
 struct LinesOf {
   static constexpr LinesAtOnce kAtOnce = kLinesAtOnce[number];

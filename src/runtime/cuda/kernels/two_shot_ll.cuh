@@ -19,7 +19,7 @@ __device__ uint64_t sum_of_group(uint64_t bits, int addends, int group) {
 #pragma unroll 1
   for (int i = 1; i < addends; ++i) {
     Word(__shfl_sync(kWholeWarp, bits, i, group)).widen(next);
-    add(sum, next);
+    combine(Add{}, sum, next);
   }
   Word result;
   result.narrow(sum);

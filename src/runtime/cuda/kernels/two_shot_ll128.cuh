@@ -219,8 +219,8 @@ class TwoShotLl128 {
     if (is_first) {
       sum = next;
     } else {
-      plait::add(sum.low, next.low);
-      plait::add(sum.high, next.high);
+      combine(Add{}, sum.low, next.low);
+      combine(Add{}, sum.high, next.high);
     }
   }
 

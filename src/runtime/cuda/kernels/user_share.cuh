@@ -105,7 +105,7 @@ class UnalignedShare {
 
   // The first byte of the share's first aligned word that belongs to the place.
   __device__ int first() const { return is_first_ ? shift_ : 0; }
-  // Where in an aligned word of the share the place ends.
+  // The end of the place within an aligned word of the share.
   __device__ int last(int number) const { return min(end_ - number * kWordBytes, kWordBytes); }
   __device__ bool is_full(int number, int first) const { return first == 0 && end_ >= (number + 1) * kWordBytes; }
   __device__ bool is_end(int number, int first) const { return !is_full(number, first) && first < last(number); }

@@ -54,7 +54,7 @@ struct LlProgram {
   SliceProgram full, last;      // at least one step each
   int group_shift = 0;
 
-  // Where a launch fills in an address of a user buffer: buffer + offset.
+  // A place for an address in a user buffer, which each launch fills in: buffer + offset.
   struct UserPlace {
     uint16_t place = 0;
     bool is_destination = false;

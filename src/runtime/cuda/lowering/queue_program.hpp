@@ -61,8 +61,8 @@ PLAIT_HOST_DEVICE constexpr bool is_copy(const DeviceOperation& reduce) {
 }
 static_assert(sizeof(DeviceOperation) == 16 && sizeof(DevicePlace) == 8 && sizeof(FlagRef) == 8);
 
-// What ranks know about each other at the end of an epoch. Either all ranks need acknowledgements, or none does and all
-// have implicit ones.
+// The knowledge of ranks about each other at the end of an epoch. Either all ranks need acknowledgements, or none does
+// and all have implicit ones.
 struct EpochEnd {
   // This rank has seen that every peer has entered the epoch, and so is done with the epoch before.
   bool implicit_ack = false;
@@ -76,7 +76,7 @@ struct EpochEnd {
 using QueueSet = uint64_t;
 static_assert(kMostDeviceRanks * kMostQueues <= 64);
 
-// What a queue does in one run of the plan, over slices of one size.
+// The work of a queue in one run of the plan, over slices of one size.
 struct SliceProgram {
   uint16_t first = 0;  // index of the first operation
   uint16_t count = 0;
@@ -87,7 +87,7 @@ struct SliceProgram {
   QueueSet predecessors = 0;
 };
 
-// What a rank performs in one call.
+// The work of a rank in one call.
 struct QueueProgram {
   uint64_t slices = 0;
   uint64_t slice_bytes = 0;

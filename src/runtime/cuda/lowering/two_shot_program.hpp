@@ -13,7 +13,7 @@
 
 namespace plait {
 
-// What is done at one place, with every word of it. The word at kSend is stored at kSendTo. The words at kReceive are
+// The work at one place, for each word of it. The word at kSend is stored at kSendTo. The words at kReceive are
 // combined over all places, or copied one by one, to kReceiveTo. 0: nothing. kSend is always in a user buffer; the
 // other addresses may be LL addresses, see ll_address().
 struct alignas(32) TwoShotPlace {
@@ -21,7 +21,7 @@ struct alignas(32) TwoShotPlace {
   uint64_t addresses[kFields] = {};
 };
 
-// What a rank does in one call, in the form that the kernels read.
+// The work of a rank in one call, in the form that the kernels read.
 struct TwoShotSteps {
   static constexpr int kMostPhases = 2;
   // The size of a place: words of eight bytes, and how many bytes the last word lacks.
@@ -35,7 +35,7 @@ struct TwoShotSteps {
     int combined = 0;  // the first so many received words are combined, in order; 0: all are copied
     int results = 0;   // the first so many places store the combined word
   };
-  // What is done with one slice. The first phase begins after everything is sent. The second receives only from peers,
+  // The work on one slice. The first phase begins after everything is sent. The second receives only from peers,
   // and only into user buffers.
   struct Slice {
     Extent most;              // of the largest place
@@ -57,7 +57,7 @@ struct TwoShotProgram {
   bool is_one_step = true;  // one exchange, and all places of a slice have equally many bytes
   bool is_aligned = true;   // if user buffers are 8-byte aligned, all places begin and end at multiples of eight bytes
 
-  // Where a launch fills in an address of a user buffer: buffer + offset.
+  // A place for an address in a user buffer, which each launch fills in: buffer + offset.
   struct UserPlace {
     bool full = false;  // in `full`, else in `last`
     uint8_t phase = 0, place = 0;

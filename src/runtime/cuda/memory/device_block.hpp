@@ -21,8 +21,8 @@ inline constexpr int kAllChannels = kMostChannels + kMostHostChannels;  // the l
 inline constexpr int kMostQueues = 3;            // per rank of a plan; each is a CTA of the channel
 inline constexpr int kMostMessageChannels = 32;  // per message from one rank to another
 
-// What a barrier (barrier_kernel.hpp) belongs to. Each kind has its own flags and counts: a rank makes collective calls
-// with all other ranks and exchanges messages with single ones, and the order of the ones is independent of the other.
+// A barrier (barrier_kernel.hpp) belongs to a collective call or to one direction of messages. Each kind has its own
+// flags and counts, since calls with all ranks and messages with single ranks come in independent orders.
 enum class BarrierKind : uint8_t { kCollective, kSend, kReceive };
 inline constexpr int kBarrierKinds = 3;
 // The kind of the peer's end of such a barrier.
@@ -35,12 +35,12 @@ PLAIT_HOST_DEVICE constexpr int barrier_index(BarrierKind kind, int peer) {
 }
 inline constexpr int kBarriers = kBarrierKinds * kMostDeviceRanks;
 
-// Where things lie in a rank's block. Every channel has its own signals, scratch and LL memory, except the channels of
+// The layout of a rank's block. Every channel has its own signals, scratch and LL memory, except the channels of
 // a HostPath. Each has two halves, for even and odd epochs: an epoch uses its half once every rank is done with the
 // epoch two before it (as on the host, see host/segment.hpp). The memory of a channel does not depend on how many
 // channels a launch has, since ranks may be in different launches at one time.
 //
-// The memory for LL and LL128 is used for nothing else, so data is never mistaken for a flag.
+// The memory for LL and LL128 is used for nothing else: the place of a flag always holds the flag of some epoch, or 0.
 //
 // All offsets are constants, so that a kernel finds an address with one multiplication.
 struct BlockLayout {
@@ -79,7 +79,7 @@ struct BlockLayout {
     return tail_at(kMostDeviceRanks, 0) + message_word(to, channel);
   }
   PLAIT_HOST_DEVICE static constexpr size_t fifos_at() { return head_at(kMostDeviceRanks, 0); }
-  // What each rank has signalled to this rank's barriers.
+  // The flag of a barrier of this rank, which rank `from` stores.
   PLAIT_HOST_DEVICE static constexpr size_t barrier_at(BarrierKind kind, int from) {
     return fifos_at() + kFifoBytes + static_cast<size_t>(barrier_index(kind, from)) * kMessageWordStride;
   }
@@ -114,8 +114,8 @@ struct HostBlockLayout {
   }
 };
 
-// What a queue of a channel keeps from launch to launch. It is in device memory, so that a launch replayed from a CUDA
-// graph goes on counting. While a launch runs, from await_launch_before() on, only the queue's CTA uses it; the CTA of
+// The state of a channel's queue between launches. It is in device memory, so that a launch replayed from a CUDA graph
+// goes on counting. While a launch runs, from await_launch_before() on, only the queue's CTA uses it; the CTA of
 // the last queue also writes the state of queues that the launch does not have.
 struct alignas(16) ChannelState {
   uint64_t epoch = 0;               // runs of a plan over one slice so far
@@ -137,7 +137,7 @@ struct ChannelFailure {
   uint64_t expected_epoch = 0, seen_epoch = 0;
 };
 
-// What kernels and the host tell each other, in host memory.
+// Reports of kernels to the host, and the host's request to give up; in host memory.
 struct Reports {
   ChannelFailure channels[kAllChannels * kMostQueues];
   ChannelFailure receives[kMostDeviceRanks], sends[kMostDeviceRanks];  // by peer

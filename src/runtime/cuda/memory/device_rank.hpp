@@ -1,4 +1,4 @@
-// What every kernel gets to know about its rank.
+// The information about its rank that every kernel gets.
 #pragma once
 
 #include <cstddef>

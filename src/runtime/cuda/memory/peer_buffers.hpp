@@ -26,7 +26,7 @@
 
 namespace plait {
 
-// Where a buffer lies, in terms that all ranks can use.
+// The location of a buffer, in terms that all ranks can use.
 struct BufferPlace {
   bool can_be_mapped = false;
   bool memory_is_scarce = false;  // the reason that it cannot be mapped
@@ -42,7 +42,7 @@ class PeerBuffers {
  public:
   using ExportsOf = std::function<Exports&(int rank)>;
 
-  // What a call has mapped. While this exists, until the call has been enqueued, none of it is unmapped.
+  // The mappings that a call uses. While this exists, until the call has been enqueued, none of them is unmapped.
   struct Use {
     bool is_captured = false;  // for a graph: stays mapped until it is freed
     std::vector<std::shared_ptr<const std::byte>> mapped;
@@ -57,9 +57,9 @@ class PeerBuffers {
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;
 
-  // Where this rank's buffer lies. Others cannot map it in three cases: it is not memory of cudaMalloc on this rank's
-  // GPU (expandable segments, asynchronous pools and host memory are not), too many allocations are exported already,
-  // or memory is scarce.
+  // Finds the location of this rank's buffer. Others cannot map it in three cases: it is not memory of cudaMalloc on
+  // this rank's GPU (expandable segments, asynchronous pools and host memory are not), too many allocations are
+  // exported already, or memory is scarce.
   BufferPlace place_of(const void* buffer, size_t bytes);
   // The buffer of `rank` as this rank's GPU addresses it. Throws kSystem or kResources if it cannot be mapped.
   const std::byte* map(int rank, const BufferPlace& place, Use& use);

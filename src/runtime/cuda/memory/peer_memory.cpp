@@ -33,8 +33,8 @@ struct Shared {
   std::shared_ptr<Cleanup> block;
 };
 
-// What ranks exchange: plain bytes of a fixed size, as the bootstrap needs. Every exchange begins with the outcome of
-// the step before it.
+// The data that ranks exchange: plain bytes of a fixed size, as the bootstrap needs. Every exchange begins with the
+// outcome of the step before it.
 struct Outcome {
   int32_t failure = -1;  // an ErrorCode; -1: none
   char reason[400] = {};

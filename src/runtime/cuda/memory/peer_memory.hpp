@@ -1,5 +1,5 @@
 // Memory of every rank's GPU that the GPUs of all ranks can load from and store to. This is the library's own memory;
-// for user buffers see peer_buffers.hpp. See docs/reach.md.
+// for user buffers see peer_buffers.hpp. See docs/gpu/peer_memory.md.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ struct FifoShape {
   uint32_t piece_bytes(uint64_t bytes) const;
 
   PLAIT_HOST_DEVICE size_t fifo_bytes() const { return static_cast<size_t>(channels) * slots * slot_bytes; }
-  // Where the FIFO from rank `from` is in the block of rank `to`: the slots of channel 0 come first.
+  // The offset of the FIFO from rank `from` in the block of rank `to`. The slots of channel 0 come first.
   PLAIT_HOST_DEVICE size_t fifo_at(int from, int to) const {
     return BlockLayout::fifos_at() + static_cast<size_t>(from < to ? from : from - 1) * fifo_bytes();
   }

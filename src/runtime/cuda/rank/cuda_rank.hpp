@@ -33,11 +33,11 @@ class CudaRank {
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
   static size_t block_bytes();
-  // Throws kSystem where the device cannot be used, as where there are no kernels for it.
-  static void check_device(int device);
-
   // The same for host memory that all ranks share, if there is any.
   static size_t host_block_bytes();
+
+  // Throws kSystem if the device cannot be used, for example because the library has no kernels for it.
+  static void check_device(int device);
 
   // `memory` is zeroed and has block_bytes(), `host_memory` likewise host_block_bytes(). `state` announces this rank's
   // calls to the others and keeps the failure that ends the communicator; it must outlive this.
@@ -60,7 +60,8 @@ class CudaRank {
   // Throws as PreparedLaunch(), which also explains `ending`.
   std::shared_ptr<PreparedLaunch> prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
                                           const LaunchShape& shape) const;
-  // Throws what prepare() would throw on `rank`, for which `bound` is, except for missing room on its GPU.
+  // Throws what prepare() would throw on `rank`, except that it does not check for room on the GPU. `bound` is for
+  // `rank`.
   void check_launch(const BoundPlan& bound, const Call& call, const LaunchShape& shape, int rank) const;
   // Prepares the launch of the HostPath of `shape`, which runs concurrently with `main`.
   std::shared_ptr<PreparedLaunch> prepare_host(const BoundPlan& bound, const Call& call, const LaunchShape& shape,

@@ -58,8 +58,9 @@ constexpr BarrierText kBarrierTexts[kBarrierKinds] = {
     {"a zero-copy receive", "sends another message", "to send"}};
 
 constexpr const char* kBlockingHint =
-    "; with CUDA_LAUNCH_BLOCKING set a launch lasts until the other ranks have made theirs, so those of one process "
-    "need a thread each";
+    "; with CUDA_LAUNCH_BLOCKING set, a launch returns only after the other ranks have launched theirs, so ranks of "
+    "one "
+    "process need a thread each";
 
 bool launches_block() {
   const char* const setting = std::getenv("CUDA_LAUNCH_BLOCKING");

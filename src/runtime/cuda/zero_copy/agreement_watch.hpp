@@ -1,4 +1,4 @@
-// What all agreements on zero-copy have in common: a bound on the wait for other ranks, the conditions that a rank has
+// The common part of all agreements on zero-copy: a bound on the wait for other ranks, the conditions that a rank has
 // to meet, and a line in the log that says why ranks did not agree.
 #pragma once
 

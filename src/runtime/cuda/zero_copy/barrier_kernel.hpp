@@ -38,7 +38,7 @@ struct BarrierState {
   uint32_t arrived[kBarriers];
 };
 
-// What all barrier kernels of a call have in common.
+// The common arguments of all barrier kernels of a call.
 struct BarrierEndpoint {
   DeviceRank self;
   BarrierState* state = nullptr;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/types.hpp"
+#include "base/reductions.hpp"
 #include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/zero_copy/barrier_kernel.hpp"
 #include "runtime/cuda/zero_copy/copy_program.hpp"

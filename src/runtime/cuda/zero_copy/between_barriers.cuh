@@ -8,7 +8,7 @@
 
 namespace plait {
 
-// What peers do after the second barrier.
+// The next thing that peers do after the second barrier.
 enum class PeersThen {
   kWrite,  // they write where this rank has read, so only its reads have to be over
   kRead,   // they read what this rank has written

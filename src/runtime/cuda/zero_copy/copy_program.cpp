@@ -142,7 +142,7 @@ class Writer {
     }
     reduce.output_offset = offset(output_window(plan_, rank_), operation.chunk);
     reduce.elements = layout_.elements(operation.chunk, 1);
-    reduce.divisor = op_ == ReduceOp::kAverage ? plan_.rank_count() : 0;
+    reduce.divisor = divisor_of(op_, plan_.rank_count());
   }
 
   static CopyQueue& barriers_with(int peer, std::vector<CopyQueue>& barriers) {

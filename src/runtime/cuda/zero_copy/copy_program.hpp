@@ -50,7 +50,7 @@ struct DeviceReduce {
   int divisor = 0;  // 0: none
 };
 
-// What is performed for a call: a reduce if there is one, then the copies. After a reduce, copies read the outputs of
+// The work of a rank in one call: a reduce if there is one, then the copies. After a reduce, copies read the outputs of
 // other ranks.
 struct CopyProgram : CopyQueues {
   Call call;

@@ -91,7 +91,7 @@ bool ZeroCopyCalls::is_willing(const CopyProgram& program, const void* input, co
     if (!watch_.can_be_mapped(places.input)) return false;
   }
   // From an allocation of another size, SMs and other GPUs' copy engines at the same time copy a fifth to a half more
-  // slowly than either alone (docs/benchmarks.md).
+  // slowly than either alone (docs/notes/zero_copy.md).
   const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
   if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
     watch_.note("the size of the input's allocation is no multiple of 64 KiB, and then kernels are faster");

@@ -23,7 +23,7 @@
 
 namespace plait {
 
-// What all ranks have agreed on for one call.
+// The agreement of all ranks on one call.
 struct ZeroCopyCall {
   // By rank, the buffers that this rank reads, as its GPU addresses them; null: it reads none.
   std::vector<const std::byte*> inputs, outputs;

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = PeerMessage::Kind;
 
-// What the two ends of a message tell each other.
+// The information that the two ends of a message exchange.
 struct MessageOffer {
   uint64_t bytes = 0;
   BufferPlace place;  // the sender's buffer

@@ -386,7 +386,7 @@ void expect_reduce(const Programs& programs, int rank, size_t first_element, siz
   const DeviceReduce& reduce = *program.reduce;
   const size_t element = size_of(programs.call.type);
   EXPECT_EQ(reduce.elements, elements);
-  EXPECT_EQ(reduce.divisor, programs.call.op == ReduceOp::kAverage ? programs.ranks : 0);
+  EXPECT_EQ(reduce.divisor, divisor_of(programs.call.op, programs.ranks));
   ASSERT_EQ(reduce.sources.size(), static_cast<size_t>(programs.ranks));
   std::set<int> peers;
   for (int from = 0; from < programs.ranks; ++from) {

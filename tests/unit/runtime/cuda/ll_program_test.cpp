@@ -1,4 +1,4 @@
-// Programs of the kernels whose data carries flags: what their steps and places say.
+// Programs of the LL and LL128 kernels: their steps and places.
 #include "runtime/cuda/lowering/ll_program.hpp"
 
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kAll = 0xffffffff;
 
-// What is wrong with a kernel that one CTA of two warps runs; "": nothing.
+// Runs a kernel with one CTA of two warps, and returns the error; "": none.
 std::string objection(const std::function<void()>& kernel) {
   Simt machine(1);
   machine.launch(0, {1}, {64}, kernel);

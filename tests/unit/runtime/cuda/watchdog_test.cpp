@@ -1,4 +1,4 @@
-// What users read when a kernel gave up.
+// The errors that users read after a kernel gave up.
 #include "runtime/cuda/rank/watchdog.hpp"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/types.hpp"
+#include "base/by_combining.hpp"
+#include "base/reductions.hpp"
 
 namespace plait::oracle {
 
@@ -98,6 +99,7 @@ T the_nan() {
   return value;
 }
 
+// Not what the table of reductions says, but for those that are not named here.
 template <class T>
 T combine(ReduceOp op, T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -112,6 +114,8 @@ T combine(ReduceOp op, T a, T b) {
         return std::min(a, b);
       case ReduceOp::kMax:
         return std::max(a, b);
+      default:
+        return combine_numbers(op, a, b);
     }
   } else {
     switch (op) {
@@ -128,9 +132,10 @@ T combine(ReduceOp op, T a, T b) {
         if (std::isnan(a) || std::isnan(b)) return the_nan<T>();
         if (a == b) return std::signbit(a) ? b : a;
         return a > b ? a : b;
+      default:
+        return combine_numbers(op, a, b);
     }
   }
-  return a;
 }
 
 template <class T>

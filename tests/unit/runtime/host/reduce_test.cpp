@@ -21,7 +21,6 @@ constexpr DataType kNarrowTypes[] = {DataType::kFloat16, DataType::kBfloat16, Da
                                      DataType::kFloat8E5M2};
 
 DataType type_at(int i) { return static_cast<DataType>(i); }
-ReduceOp op_at(int i) { return static_cast<ReduceOp>(i); }
 
 // The instruction sets that this build and this CPU have.
 std::vector<const char*> variants() {
@@ -166,7 +165,7 @@ class Random {
     }
     problem.result_is_wide = mixed && chance(50);
     constexpr int kDivisors[] = {1, 2, 3, 7, 8, 255, 256, 1000, 65537, std::numeric_limits<int>::max()};
-    if (op == ReduceOp::kAverage || chance(10)) problem.divisor = kDivisors[below(std::size(kDivisors))];
+    if (facts_of(op).divides || chance(10)) problem.divisor = kDivisors[below(std::size(kDivisors))];
     return problem;
   }
 
@@ -347,7 +346,7 @@ Problem every_pair(DataType type, ReduceOp op) {
                   .elements = size_t{1} << 16,
                   .sources = {{}, {}},
                   .source_is_wide = {0, 0},
-                  .divisor = op == ReduceOp::kAverage ? 2 : 0};
+                  .divisor = divisor_of(op, 2)};
   for (uint32_t both = 0; both < problem.elements; ++both) {
     problem.sources[0].push_back(static_cast<unsigned char>(both & 0xff));
     problem.sources[1].push_back(static_cast<unsigned char>(both >> 8));
@@ -357,8 +356,8 @@ Problem every_pair(DataType type, ReduceOp op) {
 
 TEST(NarrowFloat, EveryPairOfBytes) {
   for (const DataType type : {DataType::kFloat8E4M3, DataType::kFloat8E5M2}) {
-    for (int op = 0; op < kReduceOpCount; ++op) {
-      const Problem problem = every_pair(type, op_at(op));
+    for (const ReduceOp op : reductions_of(type)) {
+      const Problem problem = every_pair(type, op);
       for (const char* variant : variants()) {
         expect_equal(run_simply(variant, problem), oracle::reduce(problem), 1, describe(variant, problem));
       }
@@ -399,10 +398,10 @@ class ReduceOfType : public testing::TestWithParam<int> {};
 
 TEST_P(ReduceOfType, SmallCountsAndAllSourceCounts) {
   Random random(static_cast<uint32_t>(GetParam()));
-  for (int op = 0; op < kReduceOpCount; ++op) {
+  for (const ReduceOp op : reductions_of(type_at(GetParam()))) {
     for (const size_t sources : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64}) {
       for (size_t count = 0; count <= 70; ++count) {
-        check(random, random.problem(type_at(GetParam()), op_at(op), sources, count));
+        check(random, random.problem(type_at(GetParam()), op, sources, count));
         if (HasFatalFailure()) return;
       }
     }
@@ -411,10 +410,10 @@ TEST_P(ReduceOfType, SmallCountsAndAllSourceCounts) {
 
 TEST_P(ReduceOfType, LargeCounts) {
   Random random(1000u + static_cast<uint32_t>(GetParam()));
-  for (int op = 0; op < kReduceOpCount; ++op) {
+  for (const ReduceOp op : reductions_of(type_at(GetParam()))) {
     for (int i = 0; i < 8; ++i) {
       const size_t sources = 1 + (i % 2 == 0 ? random.below(4) : random.below(25));
-      check(random, random.problem(type_at(GetParam()), op_at(op), sources, 70 + random.below(20000)));
+      check(random, random.problem(type_at(GetParam()), op, sources, 70 + random.below(20000)));
       if (HasFatalFailure()) return;
     }
   }
@@ -493,10 +492,10 @@ TEST(Reduce, ManyDestinationsBeyondTheStreamingBits) {
 
 TEST(FindReduce, HasEveryTypeAndOperation) {
   for (int type = 0; type < kDataTypeCount; ++type) {
-    for (int op = 0; op < kReduceOpCount; ++op) {
-      EXPECT_EQ(find_reduce(type_at(type), op_at(op)),
-                find_reduce_variant(instruction_set(), type_at(type), op_at(op)));
-      EXPECT_NE(find_reduce(type_at(type), op_at(op)), nullptr);
+    for (int number = 0; number < kReduceOpCount; ++number) {
+      const auto op = static_cast<ReduceOp>(number);
+      EXPECT_EQ(find_reduce(type_at(type), op), find_reduce_variant(instruction_set(), type_at(type), op));
+      EXPECT_EQ(find_reduce(type_at(type), op) != nullptr, has(type_at(type), op)) << name(op);
     }
   }
 }

@@ -1,4 +1,4 @@
-// A GPU that the library has no kernels for: an error that says which, what there is, and what to do.
+// If the library has no kernels for a GPU, the error names that GPU, those with kernels, and what to do.
 #include "runtime/cuda/driver/served_gpu.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(ServedGpu, HasAnImage) {
   EXPECT_NO_THROW(check_is_served(&kKernel));
 }
 
-TEST(ServedGpu, OthersAreNamedWithWhatToBuild) {
+TEST(ServedGpu, ErrorsNameTheGpuAndWhatToBuild) {
   EXPECT_EQ(objection({"Tesla V100", 7, 0, cudaErrorNoKernelImageForDevice},
                       {"Tesla V100 has compute capability 7.0, for which Plait has no kernels (", "7.5 or later"}),
             "");
@@ -32,14 +32,15 @@ TEST(ServedGpu, OthersAreNamedWithWhatToBuild) {
             "");
 }
 
-TEST(ServedGpu, ADriverThatIsTooOldForThePtxIsNamed) {
+TEST(ServedGpu, ErrorsNameADriverThatIsTooOldForThePtx) {
   EXPECT_EQ(objection({"NVIDIA A10", 8, 6, cudaErrorUnsupportedPtxVersion},
-                      {"for NVIDIA A10 Plait has PTX of CUDA 13.0", "it knows CUDA 12.4 at most; install a newer one",
+                      {"for NVIDIA A10 Plait has PTX of CUDA 13.0",
+                       "this driver compiles PTX of CUDA 12.4 at most; install a newer driver",
                        "CUDA_ARCHITECTURES=86-real"}),
             "");
 }
 
-TEST(ServedGpu, AnythingElseIsAnErrorOfCuda) {
+TEST(ServedGpu, OtherErrorsAreThoseOfCuda) {
   EXPECT_EQ(objection({"a GPU", 9, 0, cudaErrorNotSupported}, {"loading a kernel: CUDA says"}), "");
 }
 

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Puts results of `plait bench --json FILE` where they belong in benchmarks/results, and brings the pages up to date.
+
+    python benchmarks/store.py FILE...
+    python benchmarks/store.py --commit HASH FILE...    # where the build did not know its commit
+
+Results that later ones supersede are removed: git keeps them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import report
+from stored import RESULTS, place_of, read_all, superseded
+
+
+class NotStorable(Exception):
+    """A result cannot be stored; the message says why and what to do."""
+
+
+def read(file: Path, commit: str | None) -> dict[str, Any]:
+    """A result that may be stored."""
+    data = json.loads(file.read_text(encoding="utf-8"))
+    if "config" not in data:
+        raise NotStorable(f"{file}: not what `plait bench --json` writes")
+    if not data.get("commit"):
+        data = {"commit": commit or "", **{name: value for name, value in data.items() if name != "commit"}}
+    if not data["commit"]:
+        raise NotStorable(f"{file}: says no commit, as its build knew none; name it with --commit HASH")
+    if data["commit"].endswith("-dirty"):
+        raise NotStorable(f"{file}: measured with changes that nobody can find again; commit them and measure again")
+    if not data["out_of_bounds"]["okay"]:
+        raise NotStorable(f"{file}: {data['out_of_bounds']['count']} results of Plait were wrong; not stored")
+    return data
+
+
+def store(files: list[Path], commit: str | None, root: Path) -> None:
+    for data in [read(file, commit) for file in files]:
+        place = root / place_of(data)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        print(f"stored {place.relative_to(root.parent.parent)}")
+    for result in superseded(read_all(root)):
+        (root / result.path).unlink()
+        print(f"removed {result.path}: later results have all of its sizes")
+
+
+def main(arguments: list[str] | None = None, tree: Path = report.ROOT) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--commit", metavar="HASH", help="what was measured, where FILE does not say it")
+    options = parser.parse_args(arguments)
+    try:
+        store(options.files, options.commit, tree / RESULTS.relative_to(report.ROOT))
+    except (OSError, ValueError, NotStorable) as error:
+        print(f"store: {error}", file=sys.stderr)
+        return 2
+    return report.main([], tree)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+// Profiles: what was measured, and whose.
+#include "model/profile.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.hpp"
+#include "model/placement.hpp"
+#include "topology/machines.hpp"
+
+namespace plait {
+namespace {
+
+std::string profile_with(const std::string& times) {
+  return R"({"format": "plait-profile 1", "name": "mine", "fits": {"fabric": "any"}, "costs": {"signal_us": {}},
+"source": {"machine": "m", "date": "d", "command": "c", "commit": "e"},
+"times": [)" +
+         times + "]}";
+}
+
+std::string times_of(const std::string& us) {
+  return R"({"collective": "all_gather", "ranks": 2, "gpus": ["H100"],
+"source": {"machine": "two of them", "date": "today", "command": "bench", "commit": "abc"}, "us": )" +
+         us + "}";
+}
+
+TEST(Profile, ReadsTimes) {
+  const Profile profile =
+      parse_profile(profile_with(times_of(R"j({"flat(store)": [[64, 1.5], ["1K", 2]], "ring": [["4M", 90]]})j")), "f");
+  ASSERT_EQ(profile.times.size(), 1u);
+  const MeasuredTimes& times = profile.times[0];
+  EXPECT_EQ(times.source, "two of them; today, commit abc: bench");
+  const auto& flat = times.of_plan.at("flat(store)");
+  ASSERT_EQ(flat.size(), 2u);
+  EXPECT_EQ(flat[1].bytes, 1024u);
+  EXPECT_DOUBLE_EQ(flat[1].seconds, 2e-6);
+  EXPECT_EQ(times.of_plan.at("ring")[0].bytes, size_t{4} << 20);
+}
+
+TEST(Profile, RefusesTimesThatNobodyCouldFind) {
+  for (const char* wrong :
+       {R"j({"flat(push)": [[64, 1]]})j", R"j({"flat( store )": [[64, 1]]})j", R"j({"chain": [[64, 1]]})j",
+        R"j({"ring": [[64]]})j", R"j({"ring": [[64, 1], [64, 2]]})j", R"j({"ring": [["64Q", 1]]})j"}) {
+    EXPECT_THROW(parse_profile(profile_with(times_of(wrong)), "f"), Error) << wrong;
+  }
+}
+
+TEST(Profile, TimesAreOfAsManySuchGpus) {
+  Profile profile = parse_profile(profile_with(times_of(R"j({"ring": [[64, 1]]})j")), "f");
+  const auto found = [&](const char* name, const std::vector<int>& gpus, Collective collective) {
+    const Topology topology = machine(name);
+    std::vector<int> devices;
+    for (const int gpu : gpus) devices.push_back(devices_of(topology, DeviceKind::kGpu)[static_cast<size_t>(gpu)]);
+    return times_for(profile, collective, topology, devices) != nullptr;
+  };
+  EXPECT_TRUE(found("hgx-h100-8", {0, 5}, Collective::kAllGather));
+  EXPECT_FALSE(found("hgx-h100-8", {0, 5}, Collective::kGather));
+  EXPECT_FALSE(found("hgx-h100-8", {0, 1, 2}, Collective::kAllGather));
+  EXPECT_FALSE(found("hgx-h100-8", {3, 3}, Collective::kAllGather));  // two ranks of one GPU
+  EXPECT_FALSE(found("hgx-h200-8", {0, 1}, Collective::kAllGather));
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,81 @@
+// Clocks that share what they know, against clocks that are arrays.
+#include "plan/clock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "support/seed.hpp"
+
+namespace plait {
+namespace {
+
+// What a clock says it is.
+struct PlainClock {
+  int component = 0, rank = 0;
+  std::vector<int32_t> times;  // of every component
+
+  PlainClock(size_t components, int own_rank, int own) : component(own), rank(own_rank), times(components) {
+    times[static_cast<size_t>(own_rank)] = 1;
+  }
+  void hear(const PlainClock& other) {
+    for (size_t i = 0; i < times.size(); ++i) times[i] = std::max(times[i], other.times[i]);
+  }
+};
+
+// Queues of 40 ranks tell each other, at random or one after the other; more components than a page has.
+TEST(Clock, KnowsWhatItHeard) {
+  constexpr int kRanks = 40, kQueues = 10, kSteps = 4000;
+  constexpr size_t kComponents = kRanks * (1 + kQueues);
+  test::Random random(test::run_seed());
+  ClockStore store(kRanks, kRanks * kQueues);
+  std::vector<Clock> clocks;
+  std::vector<PlainClock> plain;
+  for (int queue = 0; queue < kRanks * kQueues; ++queue) {
+    clocks.emplace_back(store, queue / kQueues, kRanks + queue);
+    plain.emplace_back(kComponents, queue / kQueues, kRanks + queue);
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    const bool at_random = test::one_in(random, 2);
+    const size_t last = kRanks * kQueues - 1, next = static_cast<size_t>(step) % last;
+    const size_t from = at_random ? test::between(random, 0, last) : next;
+    const size_t to = at_random ? test::between(random, 0, last) : next + 1;
+    if (from == to) continue;
+    const int32_t time = clocks[from].time() + 1;
+    clocks[from].set_time(time);
+    plain[from].times[kRanks + from] = time;
+    clocks[to].hear(clocks[from]);
+    plain[to].hear(plain[from]);
+    const size_t component = test::between(random, 0, kComponents - 1);
+    const int32_t known = plain[to].times[component];
+    EXPECT_TRUE(clocks[to].knows(static_cast<int>(component), known));
+    const bool is_all_there_is = component < kRanks && known == 1;  // of a rank its call
+    EXPECT_EQ(clocks[to].knows(static_cast<int>(component), is_all_there_is ? 1 : known + 1), is_all_there_is);
+  }
+  for (size_t i = 0; i < clocks.size(); ++i) {
+    const auto& times = plain[i].times;
+    EXPECT_EQ(clocks[i].first_unknown(kRanks), std::find(times.begin(), times.begin() + kRanks, 0) - times.begin());
+  }
+  EXPECT_GT(store.held_bytes(), 0u);
+  clocks.clear();
+  EXPECT_EQ(store.held_bytes(), 0u);
+}
+
+// A signal under way keeps what its sender knew then.
+TEST(Clock, StaysAsItWasSent) {
+  ClockStore store(2, 3);
+  Clock sender(store, 0, 2), other(store, 1, 3), receiver(store, 1, 4);
+  sender.set_time(1);
+  other.set_time(5);
+  receiver.hear(sender);
+  const Clock signal = receiver;
+  receiver.hear(other);
+  EXPECT_TRUE(receiver.knows(3, 5));
+  EXPECT_TRUE(signal.knows(2, 1));
+  EXPECT_FALSE(signal.knows(3, 1));
+}
+
+}  // namespace
+}  // namespace plait
