@@ -79,8 +79,8 @@ class CudaDeviceBackend final : public DeviceBackend {
     const Ready& ready = *started_.ready;
     // What is multiplied first lies nowhere that other ranks know of, who may have no scalar themselves.
     const bool willing = scalar == nullptr;
+    is_exchanging_ = false;
     if (ready.copies && cuda_.propose_copies(*ready.copies, ready.host_path.get(), input, output, stream, willing)) {
-      stage_ = Stage::kProposed;
       return false;
     }
     launch();
@@ -95,24 +95,15 @@ class CudaDeviceBackend final : public DeviceBackend {
       is_any_zero_copy = is_any_zero_copy || routes_.back().zero_copy;
     }
     if (!is_any_zero_copy) routes_.clear();
-    stage_ = Stage::kExchanging;
+    is_exchanging_ = true;
     return cuda_.start_p2p(messages, routes_, streams);
   }
 
   bool advance() override {
-    switch (stage_) {
-      case Stage::kExchanging:
-        return cuda_.advance_p2p();
-      case Stage::kProposed:
-        stage_ = Stage::kMet;
-        if (cuda_.meet_for_copies(started_.ready->timeout)) return false;
-        break;
-      case Stage::kMet:
-        if (cuda_.enqueue_copies()) return true;
-        break;
-    }
-    launch();
-    return true;
+    if (is_exchanging_) return cuda_.advance_p2p();
+    const CudaRank::CopyStep step = cuda_.advance_copies(started_.ready->timeout);
+    if (step == CudaRank::CopyStep::kNotAgreed) launch();
+    return step != CudaRank::CopyStep::kVoted;
   }
 
   Tuner& tuner() override { return *tuner_; }
@@ -177,7 +168,6 @@ class CudaDeviceBackend final : public DeviceBackend {
     void* stream = nullptr;
     const Scalar* scalar = nullptr;
   };
-  enum class Stage { kProposed, kMet, kExchanging };
 
   // By kernels.
   void launch() {
@@ -188,10 +178,11 @@ class CudaDeviceBackend final : public DeviceBackend {
 
   // There is no other way where a given plan reads other ranks' buffers.
   [[noreturn]] void refuse_copies(const Call& call) const {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
-         ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
-         "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of access ",
-         name(Access::kStaged), " needs none of it");
+    fail(
+        ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
+        ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
+        "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of access ",
+        name(Access::kStaged), " needs none of it");
   }
 
   MessageRoute route_of(size_t bytes) const {
@@ -271,7 +262,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   std::optional<Tuner> tuner_;  // always there: it is made last
   CallCache<Ready> ready_;
   Started started_;
-  Stage stage_ = Stage::kProposed;
+  bool is_exchanging_ = false;        // messages, not a call
   std::vector<MessageRoute> routes_;  // of the exchange at hand
 };
 

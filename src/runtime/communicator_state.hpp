@@ -45,10 +45,10 @@ class CommunicatorState {
   // Says for messages what each rank called last, and where they differ.
   virtual std::string describe() const = 0;
 
-  // Shared memory: for agreements of all ranks (meetings.hpp), for agreements of two ranks on a message, and for the
+  // Shared memory: for agreements of all ranks (agreement.hpp), for agreements of two ranks on a message, and for the
   // memory that a rank lets others map.
-  virtual std::byte* offers() const = 0;
-  virtual std::byte* message_offers(int from, int to) const = 0;
+  virtual std::byte* agreement_memory() const = 0;
+  virtual std::byte* message_agreement_memory(int from, int to) const = 0;
   virtual Exports& exports(int rank) const = 0;
 };
 

@@ -14,7 +14,7 @@ namespace plait {
 
 // How a message from one rank to another goes, between GPUs.
 struct MessageChoice {
-  std::optional<Engine> direct;  // copies it straight from buffer to buffer; none: through the receiver's inbox
+  std::optional<Engine> direct;  // copies it straight from buffer to buffer; none: through the receiver's FIFO
   bool insists = false;          // the user does
 };
 

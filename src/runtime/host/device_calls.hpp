@@ -30,8 +30,10 @@ class DeviceCalls final : public CommunicatorState {
   void look_after_peers() override;
   std::optional<uint64_t> awaited_call() const override;
   std::string describe() const override;
-  std::byte* offers() const override { return segment_->offers(); }
-  std::byte* message_offers(int from, int to) const override { return segment_->message_offers(from, to); }
+  std::byte* agreement_memory() const override { return segment_->agreement_memory(); }
+  std::byte* message_agreement_memory(int from, int to) const override {
+    return segment_->message_agreement_memory(from, to);
+  }
   Exports& exports(int rank) const override { return segment_->exports(rank); }
 
  private:

@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/memory_file.hpp"
-#include "runtime/meetings.hpp"
+#include "runtime/agreement.hpp"
 
 namespace plait {
 namespace {
@@ -23,12 +23,12 @@ constexpr size_t kPage = 4096;
 size_t round_to_page(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 size_t header_bytes() { return round_to_page(sizeof(FailureRecord)); }
-// Offset of the offers of a pair: the offers of all ranks come first, then those of each pair.
-size_t offers_of_pair_at(const SegmentShape& shape, int from, int to) {
-  return Meetings::bytes_for(shape.ranks) + static_cast<size_t>(from * shape.ranks + to) * Meetings::bytes_for(2);
+// Offset of the agreement of a pair: that of all ranks comes first, then those of each pair.
+size_t agreement_of_pair_at(const SegmentShape& shape, int from, int to) {
+  return Agreement::bytes_for(shape.ranks) + static_cast<size_t>(from * shape.ranks + to) * Agreement::bytes_for(2);
 }
-size_t offer_bytes(const SegmentShape& shape) {
-  return shape.ranks <= kMostOfferingRanks ? round_to_page(offers_of_pair_at(shape, shape.ranks, 0)) : 0;
+size_t agreement_bytes(const SegmentShape& shape) {
+  return shape.ranks <= kMostAgreeingRanks ? round_to_page(agreement_of_pair_at(shape, shape.ranks, 0)) : 0;
 }
 // A rank's exports begin behind its status, which fills whole lines.
 size_t status_bytes() { return round_to_page(sizeof(RankStatus) + sizeof(Exports)); }
@@ -36,11 +36,11 @@ size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.sign
 size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
 size_t senders(const SegmentShape& shape) { return static_cast<size_t>(shape.ranks) - 1; }  // to one rank
 size_t slot_data_bytes(const SegmentShape& shape) { return Fifo::data_bytes_for(shape.ranks - 1); }
-size_t inbox_bytes(const SegmentShape& shape) {
+size_t fifos_bytes(const SegmentShape& shape) {
   return round_to_page(senders(shape) * Fifo::bytes_for(slot_data_bytes(shape)));
 }
 size_t rank_bytes(const SegmentShape& shape) {
-  return status_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape) + inbox_bytes(shape);
+  return status_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape) + fifos_bytes(shape);
 }
 
 size_t mebibytes(const SegmentShape& shape) { return (shape.total_bytes() + (1 << 20) - 1) >> 20; }
@@ -123,7 +123,7 @@ UniqueFd open_unnamed_file(const SegmentShape& shape, const std::string& directo
 }  // namespace
 
 size_t SegmentShape::total_bytes() const {
-  return header_bytes() + offer_bytes(*this) + static_cast<size_t>(ranks) * rank_bytes(*this);
+  return header_bytes() + agreement_bytes(*this) + static_cast<size_t>(ranks) * rank_bytes(*this);
 }
 
 UniqueFd Segment::create(const SegmentShape& shape, const std::string& directory) {
@@ -170,12 +170,12 @@ std::optional<Error> Segment::failure_for(int rank) const {
 }
 
 std::byte* Segment::rank_base(int rank) const {
-  return base_ + header_bytes() + offer_bytes(shape_) + static_cast<size_t>(rank) * rank_bytes(shape_);
+  return base_ + header_bytes() + agreement_bytes(shape_) + static_cast<size_t>(rank) * rank_bytes(shape_);
 }
 
-std::byte* Segment::offers() const { return offer_bytes(shape_) > 0 ? base_ + header_bytes() : nullptr; }
-std::byte* Segment::message_offers(int from, int to) const {
-  return offer_bytes(shape_) > 0 ? offers() + offers_of_pair_at(shape_, from, to) : nullptr;
+std::byte* Segment::agreement_memory() const { return agreement_bytes(shape_) > 0 ? base_ + header_bytes() : nullptr; }
+std::byte* Segment::message_agreement_memory(int from, int to) const {
+  return agreement_bytes(shape_) > 0 ? agreement_memory() + agreement_of_pair_at(shape_, from, to) : nullptr;
 }
 
 std::byte* Segment::signals(int rank, uint32_t parity) const {
@@ -189,7 +189,7 @@ std::byte* Segment::scratch(int rank, uint32_t parity) const {
 Fifo Segment::fifo(int from, int to) const {
   const size_t bytes = slot_data_bytes(shape_);
   const auto place = static_cast<size_t>(from < to ? from : from - 1);  // a rank has no FIFO to itself
-  return {rank_base(to) + rank_bytes(shape_) - inbox_bytes(shape_) + place * Fifo::bytes_for(bytes), bytes};
+  return {rank_base(to) + rank_bytes(shape_) - fifos_bytes(shape_) + place * Fifo::bytes_for(bytes), bytes};
 }
 
 }  // namespace plait

@@ -1,7 +1,7 @@
 // The memory that the ranks of a communicator share.
 //
-// Rank 0 makes one block, and all ranks map it. It begins with a header with the failure record, and the offers if
-// there are few ranks. Then it has for every rank its status, its exports, its signals, its scratch and the FIFOs to
+// Rank 0 makes one block, and all ranks map it. It begins with a header with the failure record, and the agreements
+// if there are few ranks. Then it has for every rank its status, its exports, its signals, its scratch and the FIFOs to
 // it. Signals and scratch exist twice, for even and odd epochs (an epoch is one run of a plan over one slice of a
 // message). Epoch e may use its half as soon as every rank has completed epoch e - 2.
 //
@@ -54,10 +54,10 @@ class Segment {
   // user has been told.
   std::optional<Error> failure_for(int rank) const;
   RankStatus& status(int rank) const { return *reinterpret_cast<RankStatus*>(rank_base(rank)); }
-  // Memory for the `Meetings` of all ranks, and for those of two ranks about messages from one to the other. Null for
-  // more than kMostOfferingRanks ranks.
-  std::byte* offers() const;
-  std::byte* message_offers(int from, int to) const;
+  // Memory for the `Agreement` of all ranks, and for that of two ranks on messages from one to the other. Null for more
+  // than kMostAgreeingRanks ranks.
+  std::byte* agreement_memory() const;
+  std::byte* message_agreement_memory(int from, int to) const;
   Exports& exports(int rank) const { return *reinterpret_cast<Exports*>(rank_base(rank) + sizeof(RankStatus)); }
   // Flags, kSignalStride bytes apart.
   std::byte* signals(int rank, uint32_t parity) const;

@@ -73,7 +73,6 @@ struct CudaRank::Impl {
   void end();
 
   // Takes memory for the product of this rank's input and its scalar; null if there is nothing to multiply.
-
   void* place_products(const Call& call, const void* input, void* output, cudaStream_t stream,
                        PremulMemory::Piece& piece) const;
   // Calls `launch` so that its work on `stream` runs after earlier calls, and tells it whether that runs now. Captured
@@ -89,12 +88,13 @@ struct CudaRank::Impl {
   template <class Launch>
   void fork_host_path(PreparedLaunch* host_path, const void* input, void* output, cudaStream_t stream,
                       const Launch& main);
+  // Enqueues the call that was proposed.
+  void enqueue(const ZeroCopyCall& agreed);
   void enqueue(const ZeroCopyExchange& exchange, cudaStream_t stream, bool runs_now);
   // Enqueues the current exchange: zero-copy if that was agreed on, else through FIFOs.
   void enqueue_p2p(const std::optional<ZeroCopyExchange>& agreed);
   // For error messages: what this rank could not do.
-  std::string to_agree() const;
-  std::string to_agree_on_call() const;
+  std::string to_agree_on_exchange() const;
   // Call after enqueueing the copies that needed the copy-engine lock.
   void keep_lock(cudaStream_t stream, bool runs_now);
   // Makes the stream `later` wait for everything that `earlier` holds now.
@@ -225,6 +225,28 @@ void CudaRank::Impl::fork_host_path(PreparedLaunch* host_path, const void* input
   or_abort(rest, [&] { return join("launch more than a part of ", to_text(host_path->call())); });
 }
 
+void CudaRank::Impl::enqueue(const ZeroCopyCall& agreed) {
+  const CopyProgram& program = *proposed.program;
+  const cudaStream_t stream = proposed.stream;
+  const auto copies = [&] {
+    auto* const to = static_cast<std::byte*>(proposed.output);
+    if (program.reduce) {
+      copier->enqueue_reduce(*program.reduce, program.call, agreed.agreement, agreed.inputs, to, stream);
+    }
+    const std::vector<uint64_t> agreements(program.queues.size(), agreed.agreement);
+    copier->enqueue(program, agreements, program.reduce ? agreed.outputs : agreed.inputs, to, stream);
+  };
+  const auto call = [&] {
+    in_order(stream, [&](bool runs_now) {
+      if (runs_now) state.announce(program.call);
+      fork_host_path(proposed.host_path, proposed.input, proposed.output, stream, copies);
+      if (!program.by_one_kernel) keep_lock(stream, runs_now);
+    });
+  };
+  or_abort(call, [&] { return join("enqueue ", to_text(program.call), ", which all ranks had agreed on"); });
+  ++zero_copy_calls;
+}
+
 void CudaRank::Impl::enqueue(const ZeroCopyExchange& exchange, cudaStream_t stream, bool runs_now) {
   std::optional<StreamFork> rest;  // no message of an exchange waits for another
   if (!exchange.rest.empty()) p2p->enqueue(exchange.rest, rest.emplace(*p2p_stream, stream));
@@ -244,12 +266,8 @@ void CudaRank::Impl::enqueue_p2p(const std::optional<ZeroCopyExchange>& agreed) 
   for (void* const other : streams.subspan(1)) wait_for(main, static_cast<cudaStream_t>(other));
 }
 
-std::string CudaRank::Impl::to_agree() const {
+std::string CudaRank::Impl::to_agree_on_exchange() const {
   return join("agree on an exchange with a ", to_text(messages[0]), ", or enqueue it");
-}
-
-std::string CudaRank::Impl::to_agree_on_call() const {
-  return join("agree with the others on ", to_text(proposed.program->call));
 }
 
 void CudaRank::Impl::keep_lock(cudaStream_t stream, bool runs_now) {
@@ -411,38 +429,18 @@ bool CudaRank::propose_copies(const CopyProgram& program, PreparedLaunch* host_p
   return impl.zero_copy->propose(program, input, output, impl.proposed.stream, willing);
 }
 
-bool CudaRank::meet_for_copies(std::chrono::nanoseconds timeout) {
+CudaRank::CopyStep CudaRank::advance_copies(std::chrono::nanoseconds timeout) {
   Impl& impl = *impl_;
   const DeviceGuard guard(impl.memory.device());
-  return impl.or_abort([&] { return impl.zero_copy->meet(timeout); }, [&] { return impl.to_agree_on_call(); });
-}
-
-bool CudaRank::enqueue_copies() {
-  Impl& impl = *impl_;
-  const DeviceGuard guard(impl.memory.device());
-  const auto agreed =
-      impl.or_abort([&] { return impl.zero_copy->conclude(); }, [&] { return impl.to_agree_on_call(); });
-  if (!agreed) return false;
-  const ProposedCall& call = impl.proposed;
-  const CopyProgram& program = *call.program;
-  const auto enqueue = [&] {
-    impl.in_order(call.stream, [&](bool runs_now) {
-      if (runs_now) impl.state.announce(program.call);
-      impl.fork_host_path(call.host_path, call.input, call.output, call.stream, [&] {
-        auto* const to = static_cast<std::byte*>(call.output);
-        if (program.reduce) {
-          impl.copier->enqueue_reduce(*program.reduce, program.call, agreed->agreement, agreed->inputs, to,
-                                      call.stream);
-        }
-        const std::vector<uint64_t> agreements(program.queues.size(), agreed->agreement);
-        impl.copier->enqueue(program, agreements, program.reduce ? agreed->outputs : agreed->inputs, to, call.stream);
-      });
-      if (!program.by_one_kernel) impl.keep_lock(call.stream, runs_now);
-    });
-  };
-  impl.or_abort(enqueue, [&] { return join("enqueue ", to_text(program.call), ", which all ranks had agreed on"); });
-  ++impl.zero_copy_calls;
-  return true;
+  const auto to_agree = [&] { return join("agree with the others on ", to_text(impl.proposed.program->call)); };
+  if (!impl.zero_copy->has_voted()) {
+    const bool has_voted = impl.or_abort([&] { return impl.zero_copy->vote(timeout); }, to_agree);
+    return has_voted ? CopyStep::kVoted : CopyStep::kNotAgreed;
+  }
+  const std::optional<ZeroCopyCall> agreed = impl.or_abort([&] { return impl.zero_copy->commit(); }, to_agree);
+  if (!agreed) return CopyStep::kNotAgreed;
+  impl.enqueue(*agreed);
+  return CopyStep::kEnqueued;
 }
 
 uint64_t CudaRank::zero_copy_calls() const { return impl_->zero_copy_calls; }
@@ -458,7 +456,7 @@ bool CudaRank::start_p2p(std::span<const PeerMessage> messages, std::span<const 
   impl.messages = messages;
   impl.streams = streams;
   const auto propose = [&] { return impl.zero_copy_messages->propose(messages, routes, main); };
-  const bool is_proposed = !routes.empty() && impl.or_abort(propose, [&] { return impl.to_agree(); });
+  const bool is_proposed = !routes.empty() && impl.or_abort(propose, [&] { return impl.to_agree_on_exchange(); });
   if (!is_proposed) impl.enqueue_p2p(std::nullopt);
   return !is_proposed;
 }
@@ -468,10 +466,10 @@ bool CudaRank::advance_p2p() {
   const DeviceGuard guard(impl.memory.device());
   const auto advance = [&] {
     const bool is_last = impl.zero_copy_messages->advance();
-    if (is_last) impl.enqueue_p2p(impl.zero_copy_messages->conclude());
+    if (is_last) impl.enqueue_p2p(impl.zero_copy_messages->agreed());
     return is_last;
   };
-  return impl.or_abort(advance, [&] { return impl.to_agree(); });
+  return impl.or_abort(advance, [&] { return impl.to_agree_on_exchange(); });
 }
 
 void CudaRank::finish() { impl_->order->finish(); }

@@ -76,14 +76,14 @@ class CudaRank {
   // Announces a call without elements, for which nothing is launched: the other ranks' calls may have elements.
   void announce_empty(const Call& call, void* stream);
 
-  // A zero-copy call, in the three steps of zero_copy_calls.hpp. All ranks have to agree on it, and to come within
-  // `timeout` of each other. So every rank has to propose it, even one that does not want it (`willing`). False on all
-  // ranks if they do not agree; then nothing has been enqueued. `program` and `host_path` must live until the last
-  // step. Throws as enqueue().
+  // A zero-copy call, in the steps of an agreement (runtime/agreement.hpp). All ranks have to agree on it, and to come
+  // within `timeout` of each other. So every rank has to propose it, even one that does not want it (`willing`). False:
+  // an agreement is not tried. `program` and `host_path` must live until the last step. Throws as enqueue().
   bool propose_copies(const CopyProgram& program, PreparedLaunch* host_path, const void* input, void* output,
                       void* stream, bool willing);
-  bool meet_for_copies(std::chrono::nanoseconds timeout);
-  bool enqueue_copies();
+  // Takes the next step: votes, then commits and enqueues the copies. The result is the same on all ranks.
+  enum class CopyStep { kVoted, kEnqueued, kNotAgreed };  // kNotAgreed: nothing has been enqueued
+  CopyStep advance_copies(std::chrono::nanoseconds timeout);
   // How many zero-copy calls and exchanges were enqueued so far, and how many allocations of other processes are mapped
   // for them at the moment.
   uint64_t zero_copy_calls() const;

@@ -10,7 +10,7 @@
 namespace plait {
 namespace {
 
-static_assert(kMostOfferingRanks >= kMostDeviceRanks);
+static_assert(kMostAgreeingRanks >= kMostDeviceRanks);
 
 bool begins_at_vector(const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % kVectorBytes == 0; }
 
@@ -31,14 +31,14 @@ ZeroCopyCalls::ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& b
     : rank_(state.rank()),
       buffers_(buffers),
       lock_(lock),
-      meetings_(state.offers(), state.rank(), ranks),
+      agreement_(state.agreement_memory(), state.rank(), ranks),
       ranks_(ranks),
-      watch_(state, {}, limits) {}
+      conditions_(state, {}, limits) {}
 
 bool ZeroCopyCalls::propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
                             bool willing) {
   captured_ = is_captured(stream);
-  if (watch_.sharing() == ProcessSharing::kSome || !meetings_.begin_call(captured_)) return false;
+  if (conditions_.sharing() == ProcessSharing::kSome || !agreement_.begin(captured_)) return false;
   program_ = &program;
   call_ = {};
   call_.use.is_captured = captured_;
@@ -50,58 +50,57 @@ bool ZeroCopyCalls::propose(const CopyProgram& program, const void* input, const
   CopyEngineLockGuard guard(lock_);
   ours.call = signature(program.call);
   ours.willing = willing && is_willing(program, input, output, stream, places);
-  static_assert(sizeof(places) <= sizeof(ours.words) && std::is_trivially_copyable_v<Places>);
-  std::memcpy(ours.words.data(), &places, sizeof(places));
-  guard.keeps = meetings_.propose(ours);
-  if (!guard.keeps) watch_.have_agreed(Meetings::Outcome::kNotTried);
-  return guard.keeps;
+  static_assert(sizeof(places) <= sizeof(ours.data) && std::is_trivially_copyable_v<Places>);
+  std::memcpy(ours.data.data(), &places, sizeof(places));
+  agreement_.propose(ours);
+  return guard.keeps = true;
 }
 
-bool ZeroCopyCalls::meet(std::chrono::nanoseconds timeout) {
+bool ZeroCopyCalls::vote(std::chrono::nanoseconds timeout) {
   CopyEngineLockGuard guard(lock_);
   const auto can = [&](std::span<const Proposal> proposals) { return find_buffers(*program_, proposals); };
-  guard.keeps = meetings_.meet(captured_ ? std::max(timeout, kTimeoutInCapture) : timeout, can);
-  if (!guard.keeps) watch_.have_agreed(Meetings::Outcome::kLate);
+  guard.keeps = agreement_.vote(captured_ ? std::max(timeout, kTimeoutInCapture) : timeout, can);
+  if (!guard.keeps) conditions_.note_late();
   return guard.keeps;
 }
 
-std::optional<ZeroCopyCall> ZeroCopyCalls::conclude() {
+std::optional<ZeroCopyCall> ZeroCopyCalls::commit() {
   CopyEngineLockGuard guard(lock_);
-  guard.keeps = watch_.have_agreed(meetings_.conclude(watch_.look("all ranks")));
+  guard.keeps = conditions_.is_agreed(agreement_.commit(conditions_.poll_for("all ranks")));
   if (!guard.keeps) {
     call_ = {};
     return std::nullopt;
   }
-  call_.agreement = meetings_.agreement();
+  call_.agreement = agreement_.number();
   return std::move(call_);
 }
 
 bool ZeroCopyCalls::is_willing(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream,
                                Places& places) {
   if (!program.in_place && overlap(input, program.input_bytes, output, program.output_bytes)) {
-    watch_.note("it is in place, where a rank would overwrite what others have yet to read");
+    conditions_.note("it is in place, where a rank would overwrite what others have yet to read");
     return false;
   }
   if (program.only_aligned && !(begins_at_vector(input) && begins_at_vector(output))) {
-    watch_.note("buffers are not 16-byte aligned, and then all SMs combine faster than a few");
+    conditions_.note("buffers are not 16-byte aligned, and then all SMs combine faster than a few");
     return false;
   }
   if (program.input_is_read) {
     places.input = buffers_.place_of(input, program.input_bytes);
-    if (!watch_.can_be_mapped(places.input)) return false;
+    if (!conditions_.can_be_mapped(places.input)) return false;
   }
   // From an allocation of another size, SMs and other GPUs' copy engines at the same time copy a fifth to a half more
   // slowly than either alone (docs/notes/zero_copy.md).
   const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
   if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
-    watch_.note("the size of the input's allocation is no multiple of 64 KiB, and then kernels are faster");
+    conditions_.note("the size of the input's allocation is no multiple of 64 KiB, and then kernels are faster");
     return false;
   }
   if (program.output_is_read) {
     places.output = buffers_.place_of(output, program.output_bytes);
-    if (!watch_.can_be_mapped(places.output)) return false;
+    if (!conditions_.can_be_mapped(places.output)) return false;
   }
-  return program.by_one_kernel || watch_.try_lock(lock_, stream);
+  return program.by_one_kernel || conditions_.try_lock(lock_, stream);
 }
 
 bool ZeroCopyCalls::find_buffers(const CopyProgram& program, std::span<const Proposal> proposals) {
@@ -109,7 +108,7 @@ bool ZeroCopyCalls::find_buffers(const CopyProgram& program, std::span<const Pro
     const auto from = static_cast<size_t>(rank);
     if (found[from] != nullptr) return;
     Places places;
-    std::memcpy(&places, proposals[from].words.data(), sizeof(places));
+    std::memcpy(&places, proposals[from].data.data(), sizeof(places));
     found[from] = buffers_.map(rank, places.*which, call_.use);
   };
   try {
@@ -124,7 +123,7 @@ bool ZeroCopyCalls::find_buffers(const CopyProgram& program, std::span<const Pro
     }
     return true;
   } catch (const std::exception& error) {
-    watch_.note(error.what());
+    conditions_.note(error.what());
     return false;
   }
 }

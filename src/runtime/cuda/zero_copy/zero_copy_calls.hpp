@@ -4,8 +4,8 @@
 // A rank waits for the others only as long as that may be worth it. If one comes later, all ranks perform the call in
 // the usual way. They also do that if some ranks share a process and others do not.
 //
-// A call takes three steps, so that one thread can drive several ranks: all of them take each step before any takes the
-// next one, and so none waits for a rank whose step the thread has yet to take.
+// A call takes three steps (runtime/agreement.hpp), so that one thread can drive several ranks: all of them take each
+// step before any takes the next one, and so none waits for a rank whose step the thread has yet to take.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,12 @@
 #include <span>
 #include <vector>
 
+#include "runtime/agreement.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/memory/peer_buffers.hpp"
-#include "runtime/cuda/zero_copy/agreement_watch.hpp"
 #include "runtime/cuda/zero_copy/copy_engine_lock.hpp"
 #include "runtime/cuda/zero_copy/copy_program.hpp"
-#include "runtime/meetings.hpp"
+#include "runtime/cuda/zero_copy/zero_copy_conditions.hpp"
 
 namespace plait {
 
@@ -38,15 +38,16 @@ class ZeroCopyCalls {
   ZeroCopyCalls(CommunicatorState& state, int ranks, PeerBuffers& buffers, CopyEngineLock& lock,
                 const WaitLimits& limits);
 
-  // Tells the others where this rank's buffers are; never waits. False: an agreement is not attempted, and the call is
-  // not zero-copy.
+  // Tells the others where this rank's buffers are; never waits. False: an agreement is not tried, and the call is not
+  // zero-copy.
   bool propose(const CopyProgram& program, const void* input, const void* output, cudaStream_t stream, bool willing);
-  // Waits for the proposals of the others, for at most `timeout`. False on all ranks: one came too late, and the call
-  // is not zero-copy.
-  bool meet(std::chrono::nanoseconds timeout);
+  // Waits for the proposals of the others, for at most `timeout`, and votes. False on all ranks: one came too late, and
+  // the call is not zero-copy.
+  bool vote(std::chrono::nanoseconds timeout);
+  bool has_voted() const { return agreement_.stage() == Agreement::Stage::kVoted; }
   // None, on all ranks, if one cannot or is not willing. Otherwise the copies have to be enqueued next; if copy engines
   // perform them, this rank holds the copy-engine lock. Throws the error that ended the communicator.
-  std::optional<ZeroCopyCall> conclude();
+  std::optional<ZeroCopyCall> commit();
 
  private:
   // The buffers of a rank that others may read.
@@ -61,9 +62,9 @@ class ZeroCopyCalls {
   const int rank_;
   PeerBuffers& buffers_;
   CopyEngineLock& lock_;
-  Meetings meetings_;
+  Agreement agreement_;
   const int ranks_;
-  AgreementWatch watch_;
+  ZeroCopyConditions conditions_;
   // The current call.
   const CopyProgram* program_ = nullptr;
   bool captured_ = false;

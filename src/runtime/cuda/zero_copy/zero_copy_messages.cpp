@@ -14,18 +14,18 @@ namespace {
 using Kind = PeerMessage::Kind;
 
 // The information that the two ends of a message exchange.
-struct MessageOffer {
+struct MessageProposal {
   uint64_t bytes = 0;
   BufferPlace place;  // the sender's buffer
 };
-static_assert(sizeof(MessageOffer) <= sizeof(Proposal::words) && std::is_trivially_copyable_v<MessageOffer>);
+static_assert(sizeof(MessageProposal) <= sizeof(Proposal::data) && std::is_trivially_copyable_v<MessageProposal>);
 
 constexpr size_t kSender = 0, kReceiver = 1;  // the two ends' numbers in an agreement
 
-MessageOffer offer_in(const Proposal& proposal) {
-  MessageOffer offer;
-  std::memcpy(&offer, proposal.words.data(), sizeof(offer));
-  return offer;
+MessageProposal read(const Proposal& proposal) {
+  MessageProposal message;
+  std::memcpy(&message, proposal.data.data(), sizeof(message));
+  return message;
 }
 
 bool is_one_each_way(std::span<const PeerMessage> messages, int rank) {
@@ -44,23 +44,23 @@ ZeroCopyMessages::ZeroCopyMessages(CommunicatorState& state, int ranks, PeerBuff
       buffers_(buffers),
       lock_(lock),
       ranks_(ranks),
-      watch_(state, {"a long message", "the other end", "between the two"}, limits) {
+      conditions_(state, {"a long message", "the other end", "between the two"}, limits) {
   for (int peer = 0; peer < ranks; ++peer) {
-    receives_.emplace_back(state.message_offers(peer, rank_), kReceiver, 2);
-    sends_.emplace_back(state.message_offers(rank_, peer), kSender, 2);
+    receives_.emplace_back(state.message_agreement_memory(peer, rank_), kReceiver, 2);
+    sends_.emplace_back(state.message_agreement_memory(rank_, peer), kSender, 2);
   }
 }
 
 bool ZeroCopyMessages::propose(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,
                                cudaStream_t stream) {
-  if (watch_.sharing() == ProcessSharing::kSome) return false;
+  if (conditions_.sharing() == ProcessSharing::kSome) return false;
   endpoints_ = long_messages(messages, routes);
   if (endpoints_.empty()) return false;
   messages_ = messages;
   stream_ = stream;
   captured_ = is_captured(stream);
   const bool is_plain = is_one_each_way(messages, rank_);
-  if (!is_plain) watch_.note("an exchange has several sends or receives, or messages of the rank to itself");
+  if (!is_plain) conditions_.note("an exchange has several sends or receives, or messages of the rank to itself");
   for (Endpoint& endpoint : endpoints_) endpoint.is_willing = is_plain;
   use_ = {captured_, {}};
   round_ = {};
@@ -80,11 +80,11 @@ void ZeroCopyMessages::begin_round() {
 bool ZeroCopyMessages::advance() {
   CopyEngineLockGuard guard(lock_);
   bool is_last = false;
-  if (!round_.has_met) {
-    meet();
-    round_.has_met = true;
+  if (!round_.has_voted) {
+    vote();
+    round_.has_voted = true;
   } else {
-    conclude_round();
+    commit();
     is_last = round_.next == endpoints_.size();
     if (!is_last) begin_round();
   }
@@ -92,10 +92,10 @@ bool ZeroCopyMessages::advance() {
   return is_last;
 }
 
-std::optional<ZeroCopyExchange> ZeroCopyMessages::conclude() {
+std::optional<ZeroCopyExchange> ZeroCopyMessages::agreed() {
   CopyEngineLockGuard guard(lock_);
   PeerBuffers::Use use = std::move(use_);  // released on return if nothing is agreed on
-  if (std::none_of(endpoints_.begin(), endpoints_.end(), [](const Endpoint& endpoint) { return endpoint.is_agreed(); }))
+  if (std::none_of(endpoints_.begin(), endpoints_.end(), [](const Endpoint& endpoint) { return endpoint.is_agreed; }))
     return std::nullopt;
   ZeroCopyExchange exchange = agreed_copies();
   exchange.use = std::move(use);
@@ -106,83 +106,80 @@ std::optional<ZeroCopyExchange> ZeroCopyMessages::conclude() {
 std::vector<ZeroCopyMessages::Endpoint> ZeroCopyMessages::long_messages(std::span<const PeerMessage> messages,
                                                                         std::span<const MessageRoute> routes) {
   std::vector<Endpoint> endpoints;  // by round
-  std::map<const Meetings*, int> rounds;
+  std::map<const Agreement*, int> rounds;
   for (size_t m = 0; m < messages.size(); ++m) {
     const PeerMessage& message = messages[m];
     if (!routes[m].zero_copy || message.peer == rank_) continue;
     Endpoint& endpoint = endpoints.emplace_back();
     endpoint.message = &message;
     endpoint.route = &routes[m];
-    endpoint.meetings = &(message.kind == Kind::kSend ? sends_ : receives_)[static_cast<size_t>(message.peer)];
-    endpoint.round = rounds[endpoint.meetings]++;
+    endpoint.agreement = &(message.kind == Kind::kSend ? sends_ : receives_)[static_cast<size_t>(message.peer)];
+    endpoint.round = rounds[endpoint.agreement]++;
   }
   std::stable_sort(endpoints.begin(), endpoints.end(),
                    [](const Endpoint& a, const Endpoint& b) { return a.round < b.round; });
   return endpoints;
 }
 
-// A rank that is not willing does not wait, so that the attempt ends for both ranks at once, and both skip some
-// attempts after it.
-void ZeroCopyMessages::meet() {
+// A rank that is not willing does not wait, so that the round ends for both ranks at once, and both skip some calls
+// after it.
+void ZeroCopyMessages::vote() {
   using Clock = std::chrono::steady_clock;
   for (Endpoint& endpoint : round()) {
-    if (endpoint.stage != Endpoint::Stage::kProposed) continue;
+    if (endpoint.agreement->stage() != Agreement::Stage::kProposed) continue;
     std::chrono::nanoseconds timeout{0};
     if (endpoint.is_willing)
       timeout = captured_ ? std::max(endpoint.route->timeout, kTimeoutInCapture) : endpoint.route->timeout;
     timeout = std::max(timeout - (Clock::now() - round_.begin), std::chrono::nanoseconds(0));
     const auto can = [&](std::span<const Proposal> proposals) { return can_do(endpoint, proposals); };
-    if (endpoint.meetings->meet(timeout, can)) {
-      endpoint.stage = Endpoint::Stage::kMet;
-    } else if (endpoint.is_willing) {
-      watch_.have_agreed(Meetings::Outcome::kLate);
-    }
+    if (!endpoint.agreement->vote(timeout, can) && endpoint.is_willing) conditions_.note_late();
   }
 }
 
-// Concludes the agreements in which both ends have come.
-void ZeroCopyMessages::conclude_round() {
+// Commits those in which both ends have come.
+void ZeroCopyMessages::commit() {
   for (Endpoint& endpoint : round()) {
-    if (endpoint.stage != Endpoint::Stage::kMet) continue;
-    const auto look = watch_.look(join("rank ", endpoint.message->peer));
-    if (watch_.have_agreed(endpoint.meetings->conclude(look))) endpoint.stage = Endpoint::Stage::kAgreed;
+    if (endpoint.agreement->stage() != Agreement::Stage::kVoted) continue;
+    const auto poll = conditions_.poll_for(join("rank ", endpoint.message->peer));
+    endpoint.is_agreed = conditions_.is_agreed(endpoint.agreement->commit(poll));
   }
 }
 
 void ZeroCopyMessages::propose(Endpoint& endpoint) {
-  if (!endpoint.meetings->begin_call(captured_)) return;
-  MessageOffer offer;
-  offer.bytes = endpoint.message->bytes();
-  endpoint.is_willing = endpoint.is_willing && find_out_willing(endpoint, offer.place);
+  if (!endpoint.agreement->begin(captured_)) return;
+  MessageProposal message;
+  message.bytes = endpoint.message->bytes();
+  endpoint.is_willing = endpoint.is_willing && find_out_willing(endpoint, message.place);
   Proposal ours;
   ours.willing = endpoint.is_willing;
-  std::memcpy(ours.words.data(), &offer, sizeof(offer));
-  if (endpoint.meetings->propose(ours)) endpoint.stage = Endpoint::Stage::kProposed;
+  std::memcpy(ours.data.data(), &message, sizeof(message));
+  endpoint.agreement->propose(ours);
 }
 
 bool ZeroCopyMessages::find_out_willing(const Endpoint& endpoint, BufferPlace& place) {
   if (endpoint.message->kind == Kind::kSend) {
     place = buffers_.place_of(endpoint.message->buffer, endpoint.message->bytes());
-    return watch_.can_be_mapped(place);
+    return conditions_.can_be_mapped(place);
   }
-  return engine(endpoint) != Engine::kCopy || watch_.try_lock(lock_, stream_);
+  return engine(endpoint) != Engine::kCopy || conditions_.try_lock(lock_, stream_);
 }
 
-// Copy engines cannot carry what ranks of one process capture (AgreementWatch::try_lock()), so SMs do. But with two
+// Copy engines cannot carry what ranks of one process capture (ZeroCopyConditions::try_lock()), so SMs do. But with two
 // ranks FIFOs are as fast as SMs.
 Engine ZeroCopyMessages::engine(const Endpoint& endpoint) const {
-  return captured_ && watch_.sharing() == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm : *endpoint.route->zero_copy;
+  return captured_ && conditions_.sharing() == ProcessSharing::kAll && ranks_ > 2 ? Engine::kSm
+                                                                                  : *endpoint.route->zero_copy;
 }
 
 bool ZeroCopyMessages::can_do(Endpoint& endpoint, std::span<const Proposal> proposals) {
-  const MessageOffer send = offer_in(proposals[kSender]), receive = offer_in(proposals[kReceiver]);
+  const MessageProposal send = read(proposals[kSender]), receive = read(proposals[kReceiver]);
   if (send.bytes != receive.bytes) return false;  // the kernels will report it
   if (endpoint.message->kind == Kind::kSend) return true;
   try {
     endpoint.source = buffers_.map(endpoint.message->peer, send.place, use_);
     return true;
   } catch (const std::exception& error) {
-    watch_.note(error.what());
+    conditions_.note(error.what());
     return false;
   }
 }
@@ -191,13 +188,13 @@ ZeroCopyExchange ZeroCopyMessages::agreed_copies() const {
   ZeroCopyExchange exchange;
   exchange.inputs.assign(static_cast<size_t>(ranks_), nullptr);
   const auto is_received = [](const Endpoint& endpoint) {
-    return endpoint.is_agreed() && endpoint.message->kind == Kind::kReceive;
+    return endpoint.is_agreed && endpoint.message->kind == Kind::kReceive;
   };
   const bool receives = std::any_of(endpoints_.begin(), endpoints_.end(), is_received);
   for (const Endpoint& endpoint : endpoints_) {
-    if (!endpoint.is_agreed()) continue;
+    if (!endpoint.is_agreed) continue;
     const PeerMessage& message = *endpoint.message;
-    exchange.agreements.push_back(endpoint.meetings->agreement());
+    exchange.agreements.push_back(endpoint.agreement->number());
     if (message.kind == Kind::kSend) {
       exchange.copies.queues.push_back(sending_queue(message.peer, receives));
       continue;
@@ -211,7 +208,7 @@ ZeroCopyExchange ZeroCopyMessages::agreed_copies() const {
   }
   for (const PeerMessage& message : messages_) {
     const auto is_zero_copy = [&](const Endpoint& endpoint) {
-      return endpoint.message == &message && endpoint.is_agreed();
+      return endpoint.message == &message && endpoint.is_agreed;
     };
     if (std::none_of(endpoints_.begin(), endpoints_.end(), is_zero_copy)) exchange.rest.push_back(message);
   }

@@ -12,12 +12,12 @@
 #include <span>
 #include <vector>
 
+#include "runtime/agreement.hpp"
 #include "runtime/communicator_state.hpp"
 #include "runtime/cuda/memory/peer_buffers.hpp"
-#include "runtime/cuda/zero_copy/agreement_watch.hpp"
 #include "runtime/cuda/zero_copy/copy_engine_lock.hpp"
 #include "runtime/cuda/zero_copy/copy_program.hpp"
-#include "runtime/meetings.hpp"
+#include "runtime/cuda/zero_copy/zero_copy_conditions.hpp"
 #include "runtime/peer_message.hpp"
 
 namespace plait {
@@ -51,21 +51,18 @@ class ZeroCopyMessages {
   // taken as many steps. True: that was the last one. Throws the error that ended the communicator.
   bool advance();
   // After the last step. None if all messages go through FIFOs; otherwise the copies have to be enqueued next.
-  std::optional<ZeroCopyExchange> conclude();
+  std::optional<ZeroCopyExchange> agreed();
 
  private:
-  // This rank's end of a long message, and how far the agreement on it has come.
+  // This rank's end of a long message.
   struct Endpoint {
-    enum class Stage { kNotProposed, kProposed, kMet, kAgreed };
     const PeerMessage* message = nullptr;
     const MessageRoute* route = nullptr;
-    Meetings* meetings = nullptr;
+    Agreement* agreement = nullptr;  // with the other end; there is one for each peer and direction
     int round = 0;
     const std::byte* source = nullptr;  // of a receive: the sender's buffer
     bool is_willing = false;
-    Stage stage = Stage::kNotProposed;
-
-    bool is_agreed() const { return stage == Stage::kAgreed; }
+    bool is_agreed = false;
   };
 
   // Long messages whose agreements proceed together: the n-th send to each peer and the n-th receive from each. A rank
@@ -74,14 +71,14 @@ class ZeroCopyMessages {
   struct Round {
     size_t first = 0, next = 0;  // indexes into endpoints_
     std::chrono::steady_clock::time_point begin;
-    bool has_met = false;
+    bool has_voted = false;
   };
 
   std::vector<Endpoint> long_messages(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes);
   std::span<Endpoint> round() { return std::span(endpoints_).subspan(round_.first, round_.next - round_.first); }
   void begin_round();
-  void meet();
-  void conclude_round();
+  void vote();
+  void commit();
   void propose(Endpoint& endpoint);
   bool find_out_willing(const Endpoint& endpoint, BufferPlace& place);
   Engine engine(const Endpoint& endpoint) const;
@@ -93,8 +90,8 @@ class ZeroCopyMessages {
   PeerBuffers& buffers_;
   CopyEngineLock& lock_;
   const int ranks_;
-  std::vector<Meetings> receives_, sends_;  // by peer
-  AgreementWatch watch_;
+  std::vector<Agreement> receives_, sends_;  // by peer
+  ZeroCopyConditions conditions_;
   // The current exchange.
   std::span<const PeerMessage> messages_;
   cudaStream_t stream_ = nullptr;

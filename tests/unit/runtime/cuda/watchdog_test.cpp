@@ -43,8 +43,8 @@ class State : public CommunicatorState {
     return call > 0 ? std::optional(call) : std::nullopt;
   }
   std::string describe() const override { return "what each rank called"; }
-  std::byte* offers() const override { return nullptr; }
-  std::byte* message_offers(int, int) const override { return nullptr; }
+  std::byte* agreement_memory() const override { return nullptr; }
+  std::byte* message_agreement_memory(int, int) const override { return nullptr; }
   Exports& exports(int) const override { throw std::logic_error("nothing is exported"); }
 
   std::atomic<uint64_t> awaited{0};  // the number of a call; 0: none

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "runtime/offers.hpp"
+#include "runtime/agreement.hpp"
 #include "support/system.hpp"
 
 namespace plait {
@@ -25,11 +25,11 @@ struct Range {
 std::vector<Range> ranges_of(const Segment& segment) {
   const SegmentShape& shape = segment.shape();
   std::vector<Range> ranges = {{reinterpret_cast<std::byte*>(&segment.failure()), sizeof(FailureRecord), 64}};
-  if (shape.ranks <= kMostOfferingRanks) {
-    ranges.push_back({segment.offers(), 2 * Offers::bytes_for(shape.ranks), 64});
+  if (shape.ranks <= kMostAgreeingRanks) {
+    ranges.push_back({segment.agreement_memory(), Agreement::bytes_for(shape.ranks), 64});
     for (int from = 0; from < shape.ranks; ++from) {
       for (int to = 0; to < shape.ranks; ++to) {
-        ranges.push_back({segment.message_offers(from, to), 2 * Offers::bytes_for(2), 64});
+        ranges.push_back({segment.message_agreement_memory(from, to), Agreement::bytes_for(2), 64});
       }
     }
   }
@@ -75,10 +75,10 @@ TEST(Segment, EverythingHasAPlaceOfItsOwn) {
   }
 }
 
-TEST(Segment, OffersAreForFewRanks) {
-  for (const int ranks : {1, 2, kMostOfferingRanks}) EXPECT_NE(Segment({ranks, 0, 0}).offers(), nullptr);
-  EXPECT_EQ(Segment({kMostOfferingRanks + 1, 0, 0}).offers(), nullptr);
-  EXPECT_EQ(Segment({kMostOfferingRanks + 1, 0, 0}).message_offers(0, 1), nullptr);
+TEST(Segment, AgreementsAreForFewRanks) {
+  for (const int ranks : {1, 2, kMostAgreeingRanks}) EXPECT_NE(Segment({ranks, 0, 0}).agreement_memory(), nullptr);
+  EXPECT_EQ(Segment({kMostAgreeingRanks + 1, 0, 0}).agreement_memory(), nullptr);
+  EXPECT_EQ(Segment({kMostAgreeingRanks + 1, 0, 0}).message_agreement_memory(0, 1), nullptr);
 }
 
 TEST(Segment, EveryMappingSeesTheSame) {

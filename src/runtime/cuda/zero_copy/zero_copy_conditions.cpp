@@ -1,4 +1,4 @@
-#include "runtime/cuda/zero_copy/agreement_watch.hpp"
+#include "runtime/cuda/zero_copy/zero_copy_conditions.hpp"
 
 #include <optional>
 #include <utility>
@@ -9,10 +9,10 @@
 
 namespace plait {
 
-AgreementWatch::AgreementWatch(CommunicatorState& state, const Words& words, const WaitLimits& limits)
+ZeroCopyConditions::ZeroCopyConditions(CommunicatorState& state, const Words& words, const WaitLimits& limits)
     : state_(state), sharing_(state.process_sharing()), words_(words), limits_(limits) {}
 
-std::function<void()> AgreementWatch::look(std::string whom) const {
+std::function<void()> ZeroCopyConditions::poll_for(std::string whom) const {
   return [this, whom = std::move(whom), deadline = std::optional<Deadline>()]() mutable {  // set by the first poll
     if (!deadline) deadline = Deadline::after(limits_.timeout_seconds);
     if (!state_.has_failed() && deadline->passed()) {
@@ -24,26 +24,23 @@ std::function<void()> AgreementWatch::look(std::string whom) const {
   };
 }
 
-bool AgreementWatch::have_agreed(Meetings::Outcome outcome) {
+void ZeroCopyConditions::note_late() { note(join(words_.others, " did not come in time")); }
+
+bool ZeroCopyConditions::is_agreed(Agreement::Outcome outcome) {
   switch (outcome) {
-    case Meetings::Outcome::kAgreed:
+    case Agreement::Outcome::kAgreed:
       return true;
-    case Meetings::Outcome::kNotTried:
-      break;
-    case Meetings::Outcome::kLate:
-      note(join(words_.others, " did not come in time"));
-      break;
-    case Meetings::Outcome::kRefused:
+    case Agreement::Outcome::kRefused:
       note(join(words_.others, " cannot, or makes another call"));
       break;
-    case Meetings::Outcome::kOutOfStep:
+    case Agreement::Outcome::kOutOfStep:
       note(join("one rank has captured what another one has not; from now on nothing ", words_.where, " is zero-copy"));
       break;
   }
   return false;
 }
 
-bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
+bool ZeroCopyConditions::can_be_mapped(const BufferPlace& place) {
   if (place.can_be_mapped) return true;
   note(place.memory_is_scarce
            ? "the GPU is short of memory, and CUDA does not release freed memory while others have it mapped"
@@ -57,7 +54,7 @@ bool AgreementWatch::can_be_mapped(const BufferPlace& place) {
 // which waited for one of the other graph, some copies never started, as if all copies between two GPUs were in one
 // queue, one graph's before the other's. Calls that are not captured are safe: they are enqueued once all ranks have
 // come to the call, so behind everything that they could wait for.
-bool AgreementWatch::try_lock(CopyEngineLock& lock, cudaStream_t stream) {
+bool ZeroCopyConditions::try_lock(CopyEngineLock& lock, cudaStream_t stream) {
   if (sharing_ == ProcessSharing::kAll) {
     if (stream == nullptr || stream == cudaStreamLegacy) {
       note("ranks of one process make it on the default stream, where copies between their GPUs wait for other work");
@@ -73,7 +70,7 @@ bool AgreementWatch::try_lock(CopyEngineLock& lock, cudaStream_t stream) {
   return false;
 }
 
-void AgreementWatch::note(const std::string& why) {
+void ZeroCopyConditions::note(const std::string& why) {
   if (!limits_.log.shows(LogLevel::kInfo) || !noted_.insert(why).second) return;
   limits_.log.info(words_.what, " is not zero-copy: ", why);
 }
