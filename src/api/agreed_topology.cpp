@@ -8,18 +8,17 @@
 #include <string>
 #include <utility>
 
-#include "api/handshake.hpp"
 #include "api/live_machine.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "runtime/collective_step.hpp"
 #include "topology/readers.hpp"
 
 namespace plait {
 namespace {
 
 // A text in a few bytes, or why there is none.
-struct Fingerprint {
-  Verdict read;
+struct Fingerprint : StepResult {
   uint64_t hash = 0, length = 0;
 
   bool is_of_same_text(const Fingerprint& other) const { return hash == other.hash && length == other.length; }
@@ -54,11 +53,11 @@ std::vector<std::string> send_texts(Bootstrap& bootstrap, const std::string& own
 Texts exchange_texts(Bootstrap& bootstrap, const std::function<std::string()>& read) {
   Fingerprint mine;
   std::string own;
-  mine.read = attempt([&] { own = read(); });
+  try_step(mine, join("rank ", bootstrap.rank()), [&] { own = read(); });
   mine.hash = std::hash<std::string>{}(own);
   mine.length = own.size();
   const std::vector<Fingerprint> fingerprints = bootstrap.all_gather(mine);
-  for (size_t rank = 0; rank < fingerprints.size(); ++rank) throw_failure(fingerprints[rank].read, rank);
+  throw_first_failure(fingerprints);
 
   Texts texts;
   std::vector<int> first_ranks;  // of each text

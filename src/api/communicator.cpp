@@ -117,11 +117,11 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   Handshake own = introduce(settings, device != kNoDevice);
   UniqueFd file;
   if (bootstrap.rank() == 0) {
-    own.memory = attempt([&] { file = Segment::create(shape, settings.shared_memory_directory); });
+    try_step(own.memory, "rank 0", [&] { file = Segment::create(shape, settings.shared_memory_directory); });
   }
   const std::vector<Handshake> all = bootstrap.all_gather(own);
   check_equal_settings(all);
-  throw_failure(all[0].memory, 0);
+  throw_failure(all[0].memory);
 
   const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
   const Peers peers = meet_peers(bootstrap, own, all);
@@ -130,14 +130,14 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const AgreedTopology topology =
       agree_on_topology(bootstrap, settings, [&] { return live_view(device != kNoDevice); });
   std::unique_ptr<Impl> impl;
-  const Verdict joined = attempt([&] {
+  StepResult joined;
+  try_step(joined, join("rank ", bootstrap.rank()), [&] {
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(), peers, settings,
                                   is_crowded(cores), topology, device != kNoDevice);
     if (device != kNoDevice) DeviceBackend::check_device(device);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
-  const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
-  for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
+  throw_first_failure(bootstrap.all_gather(joined));
   if (device != kNoDevice) {
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
@@ -172,7 +172,8 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
 }
 
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
-  return bound.get(call, [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
+  return bound.get(call,
+                   [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <new>
 #include <string>
 
 #include "api/cores.hpp"
@@ -19,25 +18,6 @@ void copy_text(char (&to)[size], const std::string& text) {
 }
 
 }  // namespace
-
-Verdict attempt(const std::function<void()>& step) {
-  Verdict verdict;
-  try {
-    step();
-  } catch (const Error& error) {
-    verdict.failure_code = static_cast<int32_t>(error.code());
-    copy_text(verdict.failure, error.what());
-  } catch (const std::bad_alloc&) {
-    verdict.failure_code = static_cast<int32_t>(ErrorCode::kResources);
-    copy_text(verdict.failure, "no memory left to make a communicator");
-  }
-  return verdict;
-}
-
-void throw_failure(const Verdict& verdict, size_t rank) {
-  if (verdict.failure_code < 0) return;
-  fail(static_cast<ErrorCode>(verdict.failure_code), "rank ", rank, ": ", verdict.failure);
-}
 
 Handshake introduce(const Settings& settings, bool has_device) {
   Handshake own;

@@ -5,23 +5,12 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "base/settings.hpp"
+#include "runtime/collective_step.hpp"
 
 namespace plait {
-
-// How a step went on one rank, for the others: what one cannot do fails on all, with the reason. Plain bytes.
-struct Verdict {
-  int32_t failure_code = -1;
-  char failure[1024] = {};
-};
-
-// Performs a step; what it throws is in the verdict.
-Verdict attempt(const std::function<void()>& step);
-// Throws what failed on `rank`, if something did.
-void throw_failure(const Verdict& verdict, size_t rank);
 
 // Plain bytes of a fixed size.
 struct Handshake {
@@ -34,10 +23,10 @@ struct Handshake {
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which
   int32_t process_id = 0;          // is the rank's
-  Verdict memory;                  // of rank 0, which makes it
+  StepResult memory;               // of rank 0, which makes it
 };
 
-// This rank's, without the verdict. Throws kInvalidArgument for settings that do not fit into it.
+// This rank's, without `memory`. Throws kInvalidArgument for settings that do not fit into it.
 Handshake introduce(const Settings& settings, bool has_device);
 
 // Throws kMismatch where settings differ that must be equal for all ranks to derive the same plans and the same layout.

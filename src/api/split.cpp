@@ -5,9 +5,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "base/error.hpp"
+#include "runtime/collective_step.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -15,21 +16,15 @@ namespace {
 
 constexpr int32_t kNoColor = -1;
 
-// Why a rank cannot go on, in words for the others; "": it can.
-struct Reason {
-  char text[512] = "";
-};
-
-struct Wish {
+// The arguments of a rank, or why they cannot be used.
+struct Wish : StepResult {
   int32_t color = kNoColor;
   int32_t key = 0;
-  Reason refusal;  // this rank's arguments are wrong
 };
 
-// What a rank brings to where the ranks of a new communicator meet.
-struct Offer {
-  UniqueId id;     // the first one: where they meet
-  Reason failure;  // it cannot come
+// Says whether a rank could open a socket for its new communicator.
+struct SocketOfRank : StepResult {
+  UniqueId id;  // of the first rank: where the ranks of the new communicator meet
 };
 
 template <class T>
@@ -41,47 +36,12 @@ std::vector<T> gather(Communicator& communicator, const T& mine) {
   return all;
 }
 
-// Thrown later, as though `body` were run then; none where it succeeds.
-template <class Body>
-std::exception_ptr failure_of(const Body& body) {
-  try {
-    body();
-    return nullptr;
-  } catch (...) {
-    return std::current_exception();
+void check(const SplitRequest& request) {
+  if (request.refusal) std::rethrow_exception(request.refusal);
+  if (request.color && *request.color < 0) {
+    fail(ErrorCode::kInvalidArgument, "color is ", *request.color, "; expected 0 or more");
   }
-}
-
-Reason reason_of(const std::exception_ptr& failure) {
-  Reason reason;
-  if (!failure) return reason;
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    std::strncpy(reason.text, error.what(), sizeof(reason.text) - 1);
-  }
-  return reason;
-}
-
-// As it is, or with the reason why its fields cannot be used.
-SplitRequest checked(SplitRequest request) {
-  if (request.refusal) return request;
-  request.refusal = failure_of([&] {
-    if (request.color && *request.color < 0) {
-      fail(ErrorCode::kInvalidArgument, "color is ", *request.color, "; expected 0 or more");
-    }
-    request.settings.check();
-  });
-  return request;
-}
-
-void check_wishes(const std::vector<Wish>& wishes) {
-  for (size_t rank = 0; rank < wishes.size(); ++rank) {
-    const char* const reason = wishes[rank].refusal.text;
-    if (*reason == '\0') continue;
-    throw SplitRefused(ErrorCode::kInvalidArgument,
-                       join("the arguments of rank ", rank, " cannot be used, so nothing was divided: ", reason));
-  }
+  request.settings.check();
 }
 
 // The ranks of one new communicator, in its order.
@@ -94,53 +54,55 @@ std::vector<int> ranks_of(const std::vector<Wish>& wishes, int color) {
   return ranks;
 }
 
-void check_offers(const std::vector<Offer>& offers, const std::vector<int>& ranks, int color) {
-  for (const int rank : ranks) {
-    const char* const reason = offers[static_cast<size_t>(rank)].failure.text;
-    if (*reason == '\0') continue;
-    throw SplitRefused(ErrorCode::kResources,
-                       join("rank ", rank, " could not open a socket for the ranks of color ", color, ": ", reason));
-  }
+// Throws the failure of another rank; each rank throws its own as it is.
+template <class Result>
+void check_others(const std::vector<Result>& results, ErrorCode code) {
+  if (const Result* failed = first_failure(results)) throw SplitRefused(code, failed->reason);
 }
 
 }  // namespace
 
-std::optional<Communicator> split(Communicator& parent, const SplitRequest& given, InterruptCheck interrupt_check) {
-  const SplitRequest request = checked(given);
+std::optional<Communicator> split(Communicator& parent, const SplitRequest& request, InterruptCheck interrupt_check) {
   const int rank = parent.rank();
-  const Wish wish{request.color.value_or(kNoColor), request.key, reason_of(request.refusal)};
+  Wish wish;
+  const std::exception_ptr refusal = try_step(
+      wish, join("the arguments of rank ", rank, " cannot be used, so nothing was divided"), [&] { check(request); });
+  wish.color = request.color.value_or(kNoColor);
+  wish.key = request.key;
   const std::vector<Wish> wishes = gather(parent, wish);
-  if (request.refusal) std::rethrow_exception(request.refusal);
-  check_wishes(wishes);
+  if (refusal) std::rethrow_exception(refusal);
+  check_others(wishes, ErrorCode::kInvalidArgument);
 
   const bool joins = request.color.has_value();
   const std::vector<int> ranks = joins ? ranks_of(wishes, *request.color) : std::vector<int>();
-  Offer offer;
+  SocketOfRank own;
   std::optional<RendezvousPoint> point;
-  UniqueFd spare;  // who cannot open a socket says so before the others wait for it
-  const std::exception_ptr failure = failure_of([&] {
+  UniqueFd spare;  // a rank that cannot open a socket says so before the others wait for it
+  const auto open_socket = [&] {
     if (!joins) return;
     if (ranks.front() != rank) {
       spare = new_socket(AF_UNIX);
       return;
     }
     point = RendezvousPoint::create();
-    offer.id = point->id();
-  });
-  offer.failure = reason_of(failure);
-  const std::vector<Offer> offers = gather(parent, offer);
+    own.id = point->id();
+  };
+  const std::exception_ptr failure =
+      try_step(own, join("rank ", rank, " could not open a socket for the ranks of color ", wish.color), open_socket);
+  const std::vector<SocketOfRank> all = gather(parent, own);
   if (!joins) return std::nullopt;
   if (failure) std::rethrow_exception(failure);
-  check_offers(offers, ranks, *request.color);
+  std::vector<SocketOfRank> sockets;
+  for (const int member : ranks) sockets.push_back(all[static_cast<size_t>(member)]);
+  check_others(sockets, ErrorCode::kResources);
 
   const int size = static_cast<int>(ranks.size()), device = parent.device();
   if (point) {
     return Communicator::create(std::move(*point), size, request.settings, device, std::move(interrupt_check));
   }
-  const UniqueId& id = offers[static_cast<size_t>(ranks.front())].id;
   const int new_rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   spare.reset();
-  return Communicator::create(id, new_rank, size, request.settings, device, std::move(interrupt_check));
+  return Communicator::create(sockets.front().id, new_rank, size, request.settings, device, std::move(interrupt_check));
 }
 
 }  // namespace plait

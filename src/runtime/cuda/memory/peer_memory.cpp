@@ -1,8 +1,7 @@
 // How ranks map each other's memory, and how they agree on one kind of peer memory.
 //
-// Every step that can fail is attempted by each rank, and all ranks exchange the outcomes before anyone relies on the
-// step. So all ranks take the same kind, or all throw the same error. In between, ranks wait for each other only in the
-// bootstrap, whose waits are bounded.
+// Each step that can fail is a collective one (runtime/collective_step.hpp). So all ranks take the same kind, or all
+// throw the same error. In between, ranks wait for each other only in the bootstrap, whose waits are bounded.
 #include "runtime/cuda/memory/peer_memory.hpp"
 
 #include <unistd.h>
@@ -20,6 +19,7 @@
 
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "runtime/collective_step.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/memory/peer_block.hpp"
 
@@ -34,18 +34,13 @@ struct Shared {
 };
 
 // The data that ranks exchange: plain bytes of a fixed size, as the bootstrap needs. Every exchange begins with the
-// outcome of the step before it.
-struct Outcome {
-  int32_t failure = -1;  // an ErrorCode; -1: none
-  char reason[400] = {};
-};
-
-struct Start : Outcome {
+// result of the step before it.
+struct WantedMemory : StepResult {
   PeerMemoryKind wanted = PeerMemoryKind::kAuto;
   uint64_t bytes = 0;
 };
 
-struct Offer : Outcome {
+struct SharedBlock : StepResult {
   uint64_t bytes = 0;           // of the block: whole pages
   cudaIpcMemHandle_t handle{};  // kIpc
   uint64_t pointer = 0;         // kIpc, for ranks of the same process: the block's address
@@ -58,27 +53,9 @@ struct Offer : Outcome {
   std::array<char, 16> uuid{};  // of the device, the same in all processes
 };
 
-template <class Step>
-void attempt(Outcome& outcome, int rank, int device, Step step) {
-  const auto refuse = [&](ErrorCode code, const char* what) {
-    outcome.failure = static_cast<int32_t>(code);
-    const std::string reason = join("rank ", rank, " on device ", device, ": ", what);
-    std::strncpy(outcome.reason, reason.c_str(), sizeof(outcome.reason) - 1);
-  };
-  try {
-    step();
-  } catch (const Error& error) {
-    refuse(error.code(), error.what());
-  } catch (const std::exception& error) {
-    refuse(ErrorCode::kResources, error.what());
-  }
-}
-
-// The failed outcome of the lowest rank; null if none failed.
-template <class SomeOutcome>
-const SomeOutcome* first_failure(const std::vector<SomeOutcome>& all) {
-  const auto found = std::find_if(all.begin(), all.end(), [](const Outcome& outcome) { return outcome.failure >= 0; });
-  return found == all.end() ? nullptr : &*found;
+// For failures of this rank.
+std::string own_name(const Bootstrap& bootstrap, int device) {
+  return join("rank ", bootstrap.rank(), " on device ", device);
 }
 
 std::array<char, 16> uuid_of(int device) {
@@ -199,21 +176,21 @@ class Exchange {
   // The blocks by rank; none if some rank failed, and then `reason` says why.
   std::vector<std::byte*> run(PeerMemoryKind kind, const std::shared_ptr<Cleanup>& own, Cleanup& mapped,
                               std::string& reason) {
-    Offer offer;
-    offer.process_id = getpid();
-    offer.process_namespace = own_process_namespace();
-    offer.device = device_;
-    attempt(offer, bootstrap_.rank(), device_, [&] { make(kind, offer, own); });
+    SharedBlock block;
+    block.process_id = getpid();
+    block.process_namespace = own_process_namespace();
+    block.device = device_;
+    try_step(block, own_name(bootstrap_, device_), [&] { make(kind, block, own); });
     others_may_look_ = true;
-    all_ = bootstrap_.all_gather(offer);
+    all_ = bootstrap_.all_gather(block);
     if (failed(reason)) return {};
     if (kind != PeerMemoryKind::kIpc) peers_ = bootstrap_.all_gather_descriptors(own_.descriptor.get());
     std::vector<std::byte*> blocks(all_.size());
-    Outcome outcome;
-    attempt(outcome, bootstrap_.rank(), device_, [&] { map(kind, blocks, mapped); });
-    const std::vector<Outcome> outcomes = bootstrap_.all_gather(outcome);
+    StepResult mapping;
+    try_step(mapping, own_name(bootstrap_, device_), [&] { map(kind, blocks, mapped); });
+    const std::vector<StepResult> mappings = bootstrap_.all_gather(mapping);
     others_may_look_ = false;
-    if (const Outcome* failure = first_failure(outcomes)) {
+    if (const StepResult* failure = first_failure(mappings)) {
       reason = failure->reason;
       return {};
     }
@@ -227,35 +204,35 @@ class Exchange {
   }
   int architecture() const {
     std::vector<int> architectures;
-    for (const Offer& offer : all_) architectures.push_back(offer.architecture);
+    for (const SharedBlock& block : all_) architectures.push_back(block.architecture);
     return common_to(architectures);
   }
   std::vector<int> devices() const {
     std::vector<int> devices;
-    for (const Offer& offer : all_) devices.push_back(visible_device(offer.uuid));
+    for (const SharedBlock& block : all_) devices.push_back(visible_device(block.uuid));
     return devices;
   }
   int ranks_per_device() const {
     std::vector<std::array<char, 16>> uuids;
-    for (const Offer& offer : all_) uuids.push_back(offer.uuid);
+    for (const SharedBlock& block : all_) uuids.push_back(block.uuid);
     return most_on_one_device(uuids);
   }
   bool joined_by_nvlink_to_all() const {
     return std::all_of(all_.begin(), all_.end(),
-                       [&](const Offer& peer) { return joined_by_nvlink(device_, visible_device(peer.uuid)); });
+                       [&](const SharedBlock& peer) { return joined_by_nvlink(device_, visible_device(peer.uuid)); });
   }
 
  private:
-  void make(PeerMemoryKind kind, Offer& offer, const std::shared_ptr<Cleanup>& own) {
-    offer.uuid = uuid_of(device_);
-    offer.sm_count = sm_count_of(device_);
-    offer.architecture = architecture_of(device_);
+  void make(PeerMemoryKind kind, SharedBlock& block, const std::shared_ptr<Cleanup>& own) {
+    block.uuid = uuid_of(device_);
+    block.sm_count = sm_count_of(device_);
+    block.architecture = architecture_of(device_);
     own_ = make_peer_block(kind, std::span(&device_, 1), bytes_, true, *own);
     shared_->block = own;
-    offer.bytes = own_.bytes;
-    offer.handle = own_.handle;
-    offer.pointer = reinterpret_cast<uint64_t>(own_.address);
-    offer.shared = reinterpret_cast<uint64_t>(shared_.get());
+    block.bytes = own_.bytes;
+    block.handle = own_.handle;
+    block.pointer = reinterpret_cast<uint64_t>(own_.address);
+    block.shared = reinterpret_cast<uint64_t>(shared_.get());
   }
 
   void map(PeerMemoryKind kind, std::vector<std::byte*>& blocks, Cleanup& mapped) {
@@ -269,7 +246,7 @@ class Exchange {
   }
 
   std::byte* map_one(PeerMemoryKind kind, int rank, Cleanup& mapped) {
-    const Offer& theirs = all_[rank];
+    const SharedBlock& theirs = all_[rank];
     if (kind == PeerMemoryKind::kHost) return map_host_block(peers_[rank].get(), theirs.bytes, mapped);
     // A device that this process does not see may be accessible all the same; mapping its memory will tell.
     const int device = visible_device(theirs.uuid);
@@ -278,13 +255,13 @@ class Exchange {
     return is_in_this_process(theirs) ? share_block(theirs, mapped) : map_ipc_block(theirs.handle, mapped);
   }
 
-  bool is_in_this_process(const Offer& theirs) const {
-    const Offer& ours = all_[bootstrap_.rank()];
+  bool is_in_this_process(const SharedBlock& theirs) const {
+    const SharedBlock& ours = all_[bootstrap_.rank()];
     return theirs.process_id == ours.process_id && theirs.process_namespace == ours.process_namespace;
   }
 
   // A process cannot open a handle that it exported itself, and does not need to.
-  std::byte* share_block(const Offer& theirs, Cleanup& mapped) {
+  std::byte* share_block(const SharedBlock& theirs, Cleanup& mapped) {
     enable_peer_access(device_, theirs.device);
     Shared& shared = *reinterpret_cast<Shared*>(theirs.shared);
     const std::scoped_lock lock(shared.mutex);
@@ -294,7 +271,7 @@ class Exchange {
   }
 
   bool failed(std::string& reason) {
-    const Offer* failure = first_failure(all_);
+    const SharedBlock* failure = first_failure(all_);
     if (failure == nullptr) return false;
     others_may_look_ = false;  // no rank maps anything
     reason = failure->reason;
@@ -308,7 +285,7 @@ class Exchange {
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
   bool others_may_look_ = false;  // other ranks may be using shared_
   std::vector<UniqueFd> peers_;
-  std::vector<Offer> all_;
+  std::vector<SharedBlock> all_;
 };
 
 // Makes every rank's block, for use on all devices; there is nothing to exchange.
@@ -335,15 +312,15 @@ void check_bytes(size_t bytes) {
 
 // Checks that every rank can use its device and that all want the same. Otherwise throws on all ranks alike.
 void agree_to_start(Bootstrap& bootstrap, int device, size_t bytes, PeerMemoryKind wanted) {
-  Start start;
-  start.wanted = wanted;
-  start.bytes = bytes;
-  attempt(start, bootstrap.rank(), device, [&] {
+  WantedMemory own;
+  own.wanted = wanted;
+  own.bytes = bytes;
+  try_step(own, own_name(bootstrap, device), [&] {
     check_bytes(bytes);
     start_cuda(device);
   });
-  const std::vector<Start> all = bootstrap.all_gather(start);
-  if (const Start* failure = first_failure(all)) fail(static_cast<ErrorCode>(failure->failure), failure->reason);
+  const std::vector<WantedMemory> all = bootstrap.all_gather(own);
+  throw_first_failure(all);
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank].wanted == all[0].wanted && all[rank].bytes == all[0].bytes) continue;
     fail(ErrorCode::kMismatch, "rank ", rank, " has PLAIT_PEER_MEMORY=", name(all[rank].wanted), " and ",
