@@ -19,7 +19,9 @@ THREAD_TESTS ?= host_rank_test rank_status_test segment_test waiting_test peers_
 export PLAIT_CUDA
 VENV := $(CURDIR)/.venv
 IN_VENV := PATH="$(VENV)/bin:$$PATH"
-PREPARE := @$(PYTHON) tools/prepare.py
+# What the system lacks takes root. SUDO=1 lets make run sudo for it; otherwise it shows the command and stops.
+SUDO ?=
+PREPARE := @$(PYTHON) tools/prepare.py$(if $(SUDO), --sudo)
 CMAKE := $(IN_VENV) cmake --log-level=NOTICE --no-warn-unused-cli -S . -G Ninja -DPLAIT_WERROR=$(WERROR)
 COMPILE := $(IN_VENV) cmake --build
 CTEST := $(IN_VENV) ctest --output-on-failure -j $(JOBS)
@@ -169,4 +171,4 @@ distclean: clean  ## remove .venv too
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo 'Variables: PYTHON=python3  JOBS=cores  PLAIT_CUDA=auto|wheel|system|off  CUDA_ARCHITECTURES=list  CXX=compiler  PREFIX=folder'
+	@echo 'Variables: PYTHON=python3  JOBS=cores  PLAIT_CUDA=auto|wheel|system|off  CUDA_ARCHITECTURES=list  CXX=compiler  PREFIX=folder  SUDO=1'

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Installs what one step of the Makefile needs, says so first, and does nothing where it is there already.
 
-    tools/prepare.py build test
+    tools/prepare.py [--sudo] build test
 
 From the Python package index into .venv: the pinned tools/requirements-<set>.txt. From the system's packages, only
-where the system lacks them: a C++20 compiler, Python's headers, Python's venv and GoogleTest.
+where the system lacks them: a C++20 compiler, Python's headers, Python's venv and GoogleTest. Those need root: whoever
+is not root is told the command to run, or asks for sudo with --sudo (`make SUDO=1`).
 """
 
 from __future__ import annotations
@@ -91,11 +92,11 @@ SYSTEM = {
 }
 
 
-def ensure_system(names: list[str], stamps: dict) -> None:
-    """Installs what is missing with apt-get, where that needs no password; else stops with the command to run."""
+def ensure_system(names: list[str], stamps: dict, may_sudo: bool) -> None:
+    """Installs what is missing with apt-get, as root or by sudo if asked to; else stops with the command to run."""
     missing = [name for name in names if name not in stamps["system"] and not SYSTEM[name][0]()]
     if missing:
-        install_system(missing)
+        install_system(missing, may_sudo)
         importlib.invalidate_caches()
     for name in missing:
         if not SYSTEM[name][0]():
@@ -103,7 +104,7 @@ def ensure_system(names: list[str], stamps: dict) -> None:
     stamps["system"] = sorted({*stamps["system"], *names})
 
 
-def install_system(missing: list[str]) -> None:
+def install_system(missing: list[str], may_sudo: bool) -> None:
     for name in missing:
         say(f"this system lacks {SYSTEM[name][2]}")
     packages = [SYSTEM[name][1] for name in missing]
@@ -112,10 +113,13 @@ def install_system(missing: list[str]) -> None:
     update = ["apt-get", "update", "-qq"]
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
     if os.geteuid() != 0:
-        may_sudo = shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0
         if not may_sudo:
-            stop(f"run this, then try again:\n    sudo apt-get update && sudo apt-get install -y {' '.join(packages)}")
-        update, install = ["sudo", "-n", *update], ["sudo", "-n", *install]
+            stop(
+                "nothing was installed. Run this as root, then try again:\n"
+                f"    apt-get update && apt-get install -y {' '.join(packages)}\n"
+                "or let it run sudo for you: make SUDO=1 …"
+            )
+        update, install = ["sudo", *update], ["sudo", *install]
     say(f"installs system packages: {' '.join(install)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (update, install):
@@ -205,15 +209,16 @@ def wants_cuda_wheels() -> bool:
 
 
 def main() -> None:
-    steps = sys.argv[1:]
+    steps = [argument for argument in sys.argv[1:] if argument != "--sudo"]
+    may_sudo = "--sudo" in sys.argv[1:]
     unknown = sorted(set(steps) - set(STEPS))
     if unknown or not steps:
-        stop(f"usage: tools/prepare.py STEP..., with steps out of {', '.join(STEPS)}; unknown: {unknown}")
+        stop(f"usage: tools/prepare.py [--sudo] STEP..., with steps out of {', '.join(STEPS)}; unknown: {unknown}")
     if sys.version_info < OLDEST_PYTHON:
         stop(f"{PYTHON_NAME} is too old; Plait needs Python 3.10 or later: make PYTHON=/path/of/python3")
 
     stamps = read_stamps()
-    ensure_system([*(name for step in steps for name in STEPS[step][1]), "venv"], stamps)
+    ensure_system([*(name for step in steps for name in STEPS[step][1]), "venv"], stamps, may_sudo)
     if not stamps["venv"]:
         make_venv()
         stamps["venv"] = True
