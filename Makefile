@@ -37,7 +37,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test gpu-programs gpu-test gpu-sanitize gpu-bench kernels demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test gpu-programs gpu-test gpu-sanitize gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -88,6 +88,9 @@ kernels:  ## compile the kernels and read their machine code: wide accesses, no 
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(KERNEL_ARCHITECTURES)'
 	@$(COMPILE) build/kernels -j $(JOBS) --target plait_runtime_cuda_rank
 	@$(VENV)/bin/python tools/check_kernels.py
+
+examples: build  ## build the examples in C, in build/release/examples
+	@$(COMPILE) build/release -j $(JOBS) --target examples
 
 demo: build  ## run examples/demo.py
 	$(PREPARE) demo

@@ -12,7 +12,7 @@ import tempfile
 RANKS = 4
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCHMARK = os.path.join(HERE, "..", "benchmarks", "resnet50_all_reduce.py")
-TRAINING = os.path.join(HERE, "train_digits.py")
+TRAINING = os.path.join(HERE, "07_train_digits.py")
 PLAIT = [sys.executable, "-m", "plait"]
 # The two runs add the same numbers in a different order, over 200 steps of float32.
 TOLERANCE = 1e-4

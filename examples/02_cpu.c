@@ -1,8 +1,7 @@
 // Adds up one number of each rank. The ranks are processes on host memory.
 //
-//   cc all_reduce.c -o all_reduce $(pkg-config --cflags --libs plait) -Wl,-rpath,$(pkg-config --variable=libdir plait)
-//   &&
-//     ./all_reduce 4
+//   cc 02_cpu.c -o 02_cpu $(pkg-config --cflags --libs plait) -Wl,-rpath,$(pkg-config --variable=libdir plait)
+//   ./02_cpu 4
 #define _DEFAULT_SOURCE
 #include <plait/plait.h>
 #include <stdio.h>

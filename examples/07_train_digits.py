@@ -3,8 +3,8 @@
 Every rank holds a share of the images, computes the gradient of its share, and the ranks average their gradients with
 one all-reduce a step (synchronous SGD, UEN-04). Started alone it trains on all images in one process.
 
-    plait run -n 4 -- python examples/train_digits.py --losses four.json
-    python examples/train_digits.py --shares 4 --losses one.json
+    plait run -n 4 -- python examples/07_train_digits.py --losses four.json
+    python examples/07_train_digits.py --shares 4 --losses one.json
 """
 
 import argparse

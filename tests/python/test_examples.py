@@ -1,0 +1,35 @@
+"""The examples in Python run, and the page about examples has them all. ctest runs those in C."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from ranks import cli
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def run(name: str, ranks: int = 4) -> list[str]:
+    result = cli("run", "-n", ranks, "--", sys.executable, EXAMPLES / name)
+    assert (result.returncode, result.stderr) == (0, "")
+    return sorted(result.stdout.splitlines())
+
+
+def test_01_cpu():
+    assert run("01_cpu.py") == ["4 ranks: the mean is 1.5, the heads are [0, 1, 10, 11, 20, 21, 30, 31]"]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_06_own_plan(ranks):
+    assert run("06_own_plan.py", ranks) == [f"rank {rank}: [0, 1, 2, 3, 4]" for rank in range(ranks)]
+
+
+def test_the_page_names_every_example():
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    programs = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".c"))
+    assert programs and sorted(set(re.findall(r"\]\((\w+\.(?:py|c))\)", page))) == programs
+    numbers = [name[:2] for name in programs if name[0].isdigit()]
+    assert numbers == [f"{number:02}" for number in range(1, len(numbers) + 1)]
