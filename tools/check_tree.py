@@ -2,9 +2,9 @@
 """Checks every file that is, or would be, committed: what linters do not see.
 
 No paths of one machine, no hosts of package indexes, no trailing blanks, no file that outgrew its idea, nothing big;
-C++ files begin by saying what they are; links of Markdown pages lead somewhere, and so does what names a page of docs/.
-Long pages and long lines of prose are warned of. Prints one line `file:line: what is wrong` a problem and exits with 1
-if there was any.
+C++ files begin by saying what they are, and a class of src/ has its name alone; links of Markdown pages lead somewhere,
+and so does what names a page of docs/. Long pages and long lines of prose are warned of. Prints one line
+`file:line: what is wrong` a problem and exits with 1 if there was any.
 """
 
 from __future__ import annotations
@@ -41,6 +41,14 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)[^)]*\)|^ *\[[^\]]+\]: *(\S+)", re.MU
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 NAMED_PAGE = re.compile(r"(?<![\w/.-])docs/[\w/.-]*\.md\b")
+
+# The definition of a class, struct, union or enum in a namespace, which stands at the beginning of a line. Neither a
+# declaration, nor a specialization, nor a class in another one.
+CLASS = re.compile(
+    r"^(?:template <.*>\s+)?(?:class|struct|union|enum(?: class)?) "
+    r"(?:alignas\([^)]*\) )?([A-Z]\w*)(?: final)?\s*(?::(?!:)|\{)",
+    re.MULTILINE,
+)
 
 
 class Findings(NamedTuple):
@@ -163,6 +171,21 @@ def check_links(texts: dict[str, str]) -> list[str]:
     return errors
 
 
+def check_class_names(texts: dict[str, str]) -> list[str]:
+    """Errors of classes of src/ that have the name of another one, in another file or in the same."""
+    first: dict[str, str] = {}
+    errors = []
+    for name, text in texts.items():
+        if not name.startswith("src/") or Path(name).suffix not in CODE:
+            continue
+        for found in CLASS.finditer(text):
+            place = f"{name}:{line_of(text, found.start(1))}"
+            if found[1] in first:
+                errors.append(f"{place}: {found[1]} is also the name of a class in {first[found[1]]}: rename one")
+            first.setdefault(found[1], place)
+    return errors
+
+
 def texts_of(root: Path, files: list[Path]) -> dict[str, str]:
     return {path.as_posix(): (root / path).read_text(encoding="utf-8", errors="replace") for path in files}
 
@@ -178,7 +201,9 @@ def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1]
     files = committed_files(root)
     findings = [check_file(root, path) for path in files]
-    errors = [line for finding in findings for line in finding.errors] + check_links(texts_of(root, files))
+    texts = texts_of(root, files)
+    errors = [line for finding in findings for line in finding.errors]
+    errors += check_links(texts) + check_class_names(texts)
     for line in [line for finding in findings for line in finding.warnings] + errors:
         print(line)
     print(f"check_tree: {len(files)} files, {len(errors)} problems")

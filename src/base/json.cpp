@@ -79,9 +79,9 @@ std::string quoted_character(char c) {
   return std::string("byte 0x") + kHex[byte >> 4] + kHex[byte & 15];
 }
 
-class Parser {
+class JsonParser {
  public:
-  Parser(std::string_view text, const JsonLimits& limits, JsonStore& store)
+  JsonParser(std::string_view text, const JsonLimits& limits, JsonStore& store)
       : text_(text), limits_(limits), store_(store) {}
 
   void parse_text() {
@@ -349,7 +349,7 @@ JsonDocument::~JsonDocument() = default;
 JsonDocument JsonDocument::parse(std::string_view text, std::string file, const JsonLimits& limits) {
   auto store = std::make_unique<JsonStore>();
   store->file = std::move(file);
-  Parser(text, limits, *store).parse_text();
+  JsonParser(text, limits, *store).parse_text();
   return JsonDocument(std::move(store));
 }
 

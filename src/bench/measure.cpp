@@ -18,9 +18,9 @@ double seconds_now() {
 }
 
 // What is measured: something that every peer may do, on buffers of this rank.
-class Stage {
+class BenchStage {
  public:
-  virtual ~Stage() = default;
+  virtual ~BenchStage() = default;
   virtual bool served_by(const PeerLibrary& peer) const = 0;
   virtual bool has_exact_result() const = 0;
   virtual void fill(int variant) = 0;
@@ -28,7 +28,7 @@ class Stage {
   virtual size_t count_wrong(int variant) const = 0;
 };
 
-class CallStage final : public Stage {
+class CallStage final : public BenchStage {
  public:
   CallStage(const Communicator& communicator, const Call& call, bool in_place, bool multiplied)
       : call_(call),
@@ -70,7 +70,7 @@ class CallStage final : public Stage {
 };
 
 // Every rank sends what it would broadcast.
-class ShiftStage final : public Stage {
+class ShiftStage final : public BenchStage {
  public:
   ShiftStage(const Communicator& communicator, DataType type, size_t count, bool in_place)
       : ranks_(communicator.size()),
@@ -96,14 +96,14 @@ class ShiftStage final : public Stage {
   const bool in_place_;
 };
 
-long count_wrong_after(Communicator& communicator, Stage& stage, PeerLibrary& peer, int variant) {
+long count_wrong_after(Communicator& communicator, BenchStage& stage, PeerLibrary& peer, int variant) {
   stage.fill(variant);
   stage.run(peer);
   const auto wrong = static_cast<int64_t>(stage.count_wrong(variant));
   return static_cast<long>(over_ranks(communicator, wrong, DataType::kInt64, ReduceOp::kSum));
 }
 
-double time_loop(Communicator& communicator, Stage& stage, PeerLibrary& peer, int iterations) {
+double time_loop(Communicator& communicator, BenchStage& stage, PeerLibrary& peer, int iterations) {
   communicator.barrier();
   const double start = seconds_now();
   for (int i = 0; i < iterations; ++i) stage.run(peer);
@@ -111,8 +111,8 @@ double time_loop(Communicator& communicator, Stage& stage, PeerLibrary& peer, in
   return over_ranks(communicator, elapsed / iterations, DataType::kFloat64, ReduceOp::kMax);
 }
 
-std::vector<Measurement> measure_stage(Communicator& communicator, const std::vector<PeerLibrary*>& peers, Stage& stage,
-                                       const MeasureOptions& options) {
+std::vector<Measurement> measure_stage(Communicator& communicator, const std::vector<PeerLibrary*>& peers,
+                                       BenchStage& stage, const MeasureOptions& options) {
   std::vector<Measurement> results(peers.size());
   for (size_t c = 0; c < peers.size(); ++c) {
     PeerLibrary& peer = *peers[c];

@@ -20,7 +20,7 @@ struct InFlight {  // a signal or message under way
   std::vector<ValueTable::Id> values;  // messages
 };
 
-struct QueueState {
+struct SymbolicQueue {
   int rank = 0, queue = 0;
   int next = 0;
   int depth = 0;
@@ -35,11 +35,11 @@ size_t queue_count(const Plan& plan) {
 }
 
 // All queues, each at its start.
-std::vector<QueueState> queues_of(const Plan& plan, ClockStore& clocks) {
-  std::vector<QueueState> queues;
+std::vector<SymbolicQueue> queues_of(const Plan& plan, ClockStore& clocks) {
+  std::vector<SymbolicQueue> queues;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     for (size_t queue = 0; queue < plan.ranks[rank].queues.size(); ++queue) {
-      QueueState state;
+      SymbolicQueue state;
       state.rank = rank;
       state.queue = static_cast<int>(queue);
       state.clock = Clock(clocks, rank, plan.rank_count() + static_cast<int>(queues.size()));
@@ -49,9 +49,9 @@ std::vector<QueueState> queues_of(const Plan& plan, ClockStore& clocks) {
   return queues;
 }
 
-std::vector<OperationId> names_of(const std::vector<QueueState>& queues) {
+std::vector<OperationId> names_of(const std::vector<SymbolicQueue>& queues) {
   std::vector<OperationId> names;
-  for (const QueueState& queue : queues) names.push_back({queue.rank, queue.queue, -1});
+  for (const SymbolicQueue& queue : queues) names.push_back({queue.rank, queue.queue, -1});
   return names;
 }
 
@@ -62,33 +62,33 @@ class Execution {
 
  private:
   // Performs the queue's next operation. Returns false if it has to wait.
-  bool advance(QueueState& queue);
-  void reduce(QueueState& queue, const Operation& operation);
-  void send(QueueState& queue, const Operation& operation);
-  bool receive(QueueState& queue, const Operation& operation);
-  void signal(QueueState& queue, const Operation& operation);
-  bool wait(QueueState& queue, const Operation& operation);
+  bool advance(SymbolicQueue& queue);
+  void reduce(SymbolicQueue& queue, const Operation& operation);
+  void send(SymbolicQueue& queue, const Operation& operation);
+  bool receive(SymbolicQueue& queue, const Operation& operation);
+  void signal(SymbolicQueue& queue, const Operation& operation);
+  bool wait(SymbolicQueue& queue, const Operation& operation);
 
   struct Folded {
     ValueTable::Id value = ValueTable::kNothing;
     ReduceFacts facts;
   };
   Folded combine_sources(const Actor& actor, const Operation& operation, int offset);
-  void check_widths(const QueueState& queue, const Operation& operation, const ReduceFacts& facts) const;
-  void launch(QueueState& queue, InFlight& it, const OperationId& to);
-  void arrive(QueueState& queue, InFlight& it, const OperationId& from);
+  void check_widths(const SymbolicQueue& queue, const Operation& operation, const ReduceFacts& facts) const;
+  void launch(SymbolicQueue& queue, InFlight& it, const OperationId& to);
+  void arrive(SymbolicQueue& queue, InFlight& it, const OperationId& from);
   void report_deadlock() const;
   void finish();
 
-  Actor actor_of(const QueueState& queue) const { return {id_of(queue), &queue.clock}; }
-  OperationId id_of(const QueueState& queue) const { return {queue.rank, queue.queue, queue.next}; }
-  const std::vector<Operation>& operations_of(const QueueState& queue) const {
+  Actor actor_of(const SymbolicQueue& queue) const { return {id_of(queue), &queue.clock}; }
+  OperationId id_of(const SymbolicQueue& queue) const { return {queue.rank, queue.queue, queue.next}; }
+  const std::vector<Operation>& operations_of(const SymbolicQueue& queue) const {
     return plan_.ranks[queue.rank].queues[queue.queue].operations;
   }
-  QueueState& queue_of(const OperationId& id) { return queues_[first_queue_[id.rank] + id.queue]; }
-  ReduceFacts& facts_of(const QueueState& queue) { return report_.facts[queue.rank][queue.queue][queue.next]; }
+  SymbolicQueue& queue_of(const OperationId& id) { return queues_[first_queue_[id.rank] + id.queue]; }
+  ReduceFacts& facts_of(const SymbolicQueue& queue) { return report_.facts[queue.rank][queue.queue][queue.next]; }
   template <class... Parts>
-  [[noreturn]] void refuse(const QueueState& queue, const Parts&... parts) const {
+  [[noreturn]] void refuse(const SymbolicQueue& queue, const Parts&... parts) const {
     refuse_operation(plan_, false, id_of(queue), parts...);
   }
 
@@ -97,11 +97,11 @@ class Execution {
   ValueTable values_;
   ClockStore clocks_;
   const size_t most_clock_bytes_;
-  std::vector<QueueState> queues_;
+  std::vector<SymbolicQueue> queues_;
   const std::vector<OperationId> queue_names_;
   Memory memory_;
   std::vector<size_t> first_queue_;                        // of each rank in queues_
-  std::deque<QueueState*> ready_;                          // those that can go on
+  std::deque<SymbolicQueue*> ready_;                       // those that can go on
   std::vector<std::vector<InFlight>> signals_, messages_;  // [receiving rank][number]
   PlanReport report_;
 };
@@ -124,12 +124,12 @@ Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clock
     auto& facts = report_.facts.emplace_back();
     for (const Queue& queue : rank.queues) facts.emplace_back(queue.operations.size());
   }
-  for (QueueState& queue : queues_) ready_.push_back(&queue);
+  for (SymbolicQueue& queue : queues_) ready_.push_back(&queue);
 }
 
 PlanReport Execution::run() {
   while (!ready_.empty()) {
-    QueueState& queue = *ready_.front();
+    SymbolicQueue& queue = *ready_.front();
     ready_.pop_front();
     const int count = static_cast<int>(operations_of(queue).size());
     while (queue.next < count && !queue.blocked) {
@@ -146,7 +146,7 @@ PlanReport Execution::run() {
   return std::move(report_);
 }
 
-bool Execution::advance(QueueState& queue) {
+bool Execution::advance(SymbolicQueue& queue) {
   const Operation& operation = operations_of(queue)[queue.next];
   queue.clock.set_time(queue.next + 1);
   switch (operation.kind) {
@@ -190,7 +190,7 @@ Execution::Folded Execution::combine_sources(const Actor& actor, const Operation
   return reduced;
 }
 
-void Execution::reduce(QueueState& queue, const Operation& operation) {
+void Execution::reduce(SymbolicQueue& queue, const Operation& operation) {
   const Actor actor = actor_of(queue);
   ReduceFacts facts;
   for (int offset = 0; offset < operation.chunks; ++offset) {
@@ -209,7 +209,7 @@ void Execution::reduce(QueueState& queue, const Operation& operation) {
 
 // Elements of an unfinished reduction may be wider than the user's type. Then element i of the result is not where
 // element i of the source was, and a reduce onto its own source would overwrite elements that are still to be read.
-void Execution::check_widths(const QueueState& queue, const Operation& operation, const ReduceFacts& facts) const {
+void Execution::check_widths(const SymbolicQueue& queue, const Operation& operation, const ReduceFacts& facts) const {
   std::vector<Place> changed;  // sources whose elements may differ in width from the result's
   for (size_t i = 0; i < operation.sources.size(); ++i) {
     if ((facts.source_is_partial[i] != 0) != facts.result_is_partial) changed.push_back(operation.sources[i]);
@@ -223,24 +223,24 @@ void Execution::check_widths(const QueueState& queue, const Operation& operation
   }
 }
 
-void Execution::launch(QueueState& queue, InFlight& it, const OperationId& to) {
+void Execution::launch(SymbolicQueue& queue, InFlight& it, const OperationId& to) {
   it.sent = true;
   it.clock = queue.clock;
   it.depth = queue.depth;
-  QueueState& receiver = queue_of(to);
+  SymbolicQueue& receiver = queue_of(to);
   if (receiver.blocked && receiver.next == to.operation) {
     receiver.blocked = false;
     ready_.push_back(&receiver);
   }
 }
 
-void Execution::arrive(QueueState& queue, InFlight& it, const OperationId& from) {
+void Execution::arrive(SymbolicQueue& queue, InFlight& it, const OperationId& from) {
   queue.clock.hear(std::exchange(it.clock, Clock()));
   if (clocks_.held_bytes() > most_clock_bytes_) refuse_clocks(plan_);
   queue.depth = std::max(queue.depth, it.depth + (from.rank != queue.rank ? 1 : 0));
 }
 
-void Execution::send(QueueState& queue, const Operation& operation) {
+void Execution::send(SymbolicQueue& queue, const Operation& operation) {
   InFlight& message = messages_[operation.peer_rank][operation.number];
   for (int offset = 0; offset < operation.chunks; ++offset) {
     message.values.push_back(memory_.read(actor_of(queue), operation.sources[0], offset));
@@ -256,7 +256,7 @@ void Execution::send(QueueState& queue, const Operation& operation) {
   launch(queue, message, pairing_.messages[operation.peer_rank][operation.number].to);
 }
 
-bool Execution::receive(QueueState& queue, const Operation& operation) {
+bool Execution::receive(SymbolicQueue& queue, const Operation& operation) {
   InFlight& message = messages_[queue.rank][operation.number];
   if (!message.sent) return false;
   const OperationId& from = pairing_.messages[queue.rank][operation.number].from;
@@ -272,12 +272,12 @@ bool Execution::receive(QueueState& queue, const Operation& operation) {
   return true;
 }
 
-void Execution::signal(QueueState& queue, const Operation& operation) {
+void Execution::signal(SymbolicQueue& queue, const Operation& operation) {
   launch(queue, signals_[operation.peer_rank][operation.number],
          pairing_.signals[operation.peer_rank][operation.number].to);
 }
 
-bool Execution::wait(QueueState& queue, const Operation& operation) {
+bool Execution::wait(SymbolicQueue& queue, const Operation& operation) {
   InFlight& signal = signals_[queue.rank][operation.number];
   if (!signal.sent) return false;
   arrive(queue, signal, pairing_.signals[queue.rank][operation.number].from);
@@ -285,12 +285,12 @@ bool Execution::wait(QueueState& queue, const Operation& operation) {
 }
 
 void Execution::report_deadlock() const {
-  for (const QueueState& queue : queues_) {
+  for (const SymbolicQueue& queue : queues_) {
     if (!queue.blocked) continue;
     const Operation& operation = operations_of(queue)[queue.next];
     const auto& pairs = operation.kind == OpKind::kWait ? pairing_.signals : pairing_.messages;
     const OperationId& from = pairs[queue.rank][operation.number].from;
-    const QueueState& sender = queues_[first_queue_[from.rank] + from.queue];
+    const SymbolicQueue& sender = queues_[first_queue_[from.rank] + from.queue];
     if (&sender == &queue) refuse(queue, "waits for ever: what it waits for comes only later, from ", to_text(from));
     refuse(queue, "waits for ever: what it waits for comes from ", to_text(from), ", whose queue waits for ever at `",
            to_text(operations_of(sender)[sender.next]), "`, operation ", sender.next);
@@ -298,7 +298,7 @@ void Execution::report_deadlock() const {
 }
 
 void Execution::finish() {
-  for (const QueueState& queue : queues_) report_.steps = std::max(report_.steps, queue.depth);
+  for (const SymbolicQueue& queue : queues_) report_.steps = std::max(report_.steps, queue.depth);
   report_.synchronizes = true;
   for (int rank = 0; rank < plan_.rank_count(); ++rank) {
     Clock end(clocks_, rank, -1);

@@ -64,7 +64,7 @@ std::string colour(int chunk, double saturation, double lightness) {
   return text;
 }
 
-enum class Stage { kRaw, kUnfinished, kFinished };
+enum class Completeness { kRaw, kUnfinished, kFinished };
 
 class Picture {
  public:
@@ -289,17 +289,17 @@ class Picture {
     out_ << "<circle cx=\"" << px(x) << "\" cy=\"" << px(y) << "\" r=\"2.6\" fill=\"#334155\"/>\n";
   }
 
-  Stage stage_of(const OperationId& id) const {
+  Completeness stage_of(const OperationId& id) const {
     const ReduceFacts& facts = report_.facts[id.rank][id.queue][id.operation];
-    if (facts.result_is_partial) return Stage::kUnfinished;
-    return facts.finishes ? Stage::kFinished : Stage::kRaw;
+    if (facts.result_is_partial) return Completeness::kUnfinished;
+    return facts.finishes ? Completeness::kFinished : Completeness::kRaw;
   }
 
-  void box(double x, double y, double wide, double high, int chunk, Stage stage) {
-    const double lightness = stage == Stage::kFinished ? 0.74 : stage == Stage::kUnfinished ? 0.87 : 0.97;
+  void box(double x, double y, double wide, double high, int chunk, Completeness stage) {
+    const double lightness = stage == Completeness::kFinished ? 0.74 : stage == Completeness::kUnfinished ? 0.87 : 0.97;
     out_ << "<rect x=\"" << px(x) << "\" y=\"" << px(y) << "\" width=\"" << px(wide) << "\" height=\"" << px(high)
          << "\" rx=\"5\" fill=\"" << colour(chunk, 0.78, lightness) << "\" stroke=\"" << colour(chunk, 0.55, 0.45)
-         << "\" stroke-width=\"" << (stage == Stage::kFinished ? "2" : "1.2") << "\"/>\n";
+         << "\" stroke-width=\"" << (stage == Completeness::kFinished ? "2" : "1.2") << "\"/>\n";
   }
 
   void draw_boxes() {
@@ -333,16 +333,16 @@ class Picture {
       text(x + 32, top + 4, what, style);
       x += 32 + wide;
     };
-    const auto sample = [&](Stage stage, const std::string& what, double wide) {
+    const auto sample = [&](Completeness stage, const std::string& what, double wide) {
       box(x, top - 8, 24, 16, 0, stage);
       item(what, wide);
     };
     if (reduces(plan_.collective)) {
-      sample(Stage::kRaw, "copy", 52);
-      sample(Stage::kUnfinished, "unfinished reduction", 136);
-      sample(Stage::kFinished, "finishes the reduction", 146);
+      sample(Completeness::kRaw, "copy", 52);
+      sample(Completeness::kUnfinished, "unfinished reduction", 136);
+      sample(Completeness::kFinished, "finishes the reduction", 146);
     } else if (plan_.chunk_count() > 0) {
-      sample(Stage::kRaw, "copy", 52);
+      sample(Completeness::kRaw, "copy", 52);
     }
     const auto arrow = [&](const char* how, const std::string& what, double wide) {
       out_ << "<path d=\"M" << px(x) << " " << px(top) << "h24\" fill=\"none\" " << how << "/>\n";
@@ -368,7 +368,7 @@ class Picture {
     const int shown = std::min(plan_.chunk_count(), 16);
     const std::string rule = chunk_rule(plan_);
     for (int chunk = 0; chunk < shown; ++chunk) {
-      box(x, y + kLegendLine - 8, 16, 16, chunk, Stage::kFinished);
+      box(x, y + kLegendLine - 8, 16, 16, chunk, Completeness::kFinished);
       x += 20;
     }
     text(x + 4, y + kLegendLine + 4,

@@ -30,9 +30,9 @@ double bounded_number(const JsonValue& value, double low, bool low_allowed, cons
   return number;
 }
 
-class Reader {
+class MachineJsonReader {
  public:
-  explicit Reader(const JsonValue& root) : root_(root) {}
+  explicit MachineJsonReader(const JsonValue& root) : root_(root) {}
 
   Topology read() {
     if (!root_.is_object()) root_.fail_expected("an object, a machine");
@@ -259,7 +259,7 @@ void write_links(JsonWriter& json, const char* key, const std::vector<AnyLink>& 
 
 Topology parse_machine_json(std::string_view text, const std::string& file) {
   const JsonDocument document = JsonDocument::parse(text, file);
-  Topology topology = Reader(document.root()).read();
+  Topology topology = MachineJsonReader(document.root()).read();
   try {
     validate(topology);
   } catch (const Error& error) {

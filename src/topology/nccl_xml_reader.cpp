@@ -36,9 +36,9 @@ std::string text_of(const XmlElement& element, std::string_view attribute) {
   return text ? *text : std::string();
 }
 
-class Reader {
+class NcclXmlReader {
  public:
-  Reader(const std::string& file, const GpuModel* gpu_model)
+  NcclXmlReader(const std::string& file, const GpuModel* gpu_model)
       : file_(file), gpu_model_(gpu_model), builder_(internal::stem(file), "NCCL topology file " + file) {}
 
   Topology read(const XmlElement& root) {
@@ -391,7 +391,7 @@ class Reader {
 
 Topology parse_nccl_xml(std::string_view text, const std::string& file, const GpuModel* gpu_model) {
   const XmlElement root = parse_xml(text, file);
-  return Reader(file, gpu_model).read(root);
+  return NcclXmlReader(file, gpu_model).read(root);
 }
 
 }  // namespace plait

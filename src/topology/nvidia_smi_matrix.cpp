@@ -44,7 +44,7 @@ bool is_numbered(const std::string& word, std::string_view prefix) {
 }
 bool is_gpu(const std::string& word) { return is_numbered(word, "GPU"); }
 
-struct Line {
+struct TextLine {
   int number = 0;
   std::string_view text;
   std::vector<std::string> words;
@@ -57,7 +57,7 @@ class Lines {
 
   // Returns the next line that has words, among those that `wanted` accepts before they are split; false at the end.
   template <class Wanted>
-  bool next(Line& line, Wanted wanted) {
+  bool next(TextLine& line, Wanted wanted) {
     while (start_ < text_.size()) {
       const size_t end = std::min(text_.find('\n', start_), text_.size());
       line.text = text_.substr(start_, end - start_);
@@ -69,7 +69,7 @@ class Lines {
     }
     return false;
   }
-  bool next(Line& line) {
+  bool next(TextLine& line) {
     return next(line, [](std::string_view) { return true; });
   }
   int last_number() const { return number_ + 1; }
@@ -85,12 +85,12 @@ bool may_start_with_gpu(std::string_view line) {
   return line.size() <= kMaxLineBytes && line.substr(0, 128).find("GPU") != std::string_view::npos;
 }
 
-bool is_row(const Line& line) { return std::find(line.words.begin(), line.words.end(), "X") != line.words.end(); }
+bool is_row(const TextLine& line) { return std::find(line.words.begin(), line.words.end(), "X") != line.words.end(); }
 
 // Finds the first line that starts with a GPU, is not a row (a row has an X), and is followed by the first row. If
 // there is none, finds the first line that is like one of the two. The lines to read further follow it.
 struct Header {
-  Line line;
+  TextLine line;
   Lines rest;
   bool has_row = false;
 };
@@ -98,10 +98,10 @@ struct Header {
 std::optional<Header> find_header(std::string_view text) {
   Lines lines(text);
   std::optional<Header> found;
-  for (Line line; lines.next(line, may_start_with_gpu);) {
+  for (TextLine line; lines.next(line, may_start_with_gpu);) {
     if (!is_gpu(line.words[0])) continue;
     Lines ahead = lines;
-    Line first_row;
+    TextLine first_row;
     const bool has_row = !is_row(line) && ahead.next(first_row) && first_row.words[0] == line.words[0];
     if (found && !has_row) continue;
     found = Header{line, lines, has_row};
@@ -141,7 +141,7 @@ class MatrixParser {
     fail(ErrorCode::kInvalidInput, file_, ":", line, ": expected ", expected, ", found ", shown);
   }
 
-  void read_labels(const Line& header) {
+  void read_labels(const TextLine& header) {
     std::set<std::string> seen;
     for (size_t i = 0; i < header.words.size(); ++i) {
       const std::string& word = header.words[i];
@@ -163,7 +163,7 @@ class MatrixParser {
   void read_rows(Lines& rest) {
     for (size_t row = 0; row < matrix_.size(); ++row) {
       const Lines before = rest;
-      Line line;
+      TextLine line;
       const bool there = rest.next(line);
       if (!there || line.words[0] != matrix_.labels[row]) {
         rest = before;
@@ -193,7 +193,7 @@ class MatrixParser {
     return true;
   }
 
-  void read_row(size_t row, const Line& line) {
+  void read_row(size_t row, const TextLine& line) {
     const auto& words = line.words;
     if (line.text.size() > kMaxLineBytes)
       fail_at(line.number, "a line of the matrix", "a line of more than 65536 bytes");
@@ -254,7 +254,7 @@ class MatrixParser {
   // "NIC0: mlx5_0"
   void read_legend(Lines& rest) {
     const auto wanted = [](std::string_view line) { return line.size() < 256 && line.find("NIC") < line.find(':'); };
-    for (Line line; rest.next(line, wanted);) {
+    for (TextLine line; rest.next(line, wanted);) {
       if (line.words.size() != 2 || line.words[0].back() != ':') continue;
       const std::string label = line.words[0].substr(0, line.words[0].size() - 1);
       if (is_numbered(label, "NIC")) matrix_.legend.emplace(label, line.words[1]);
@@ -265,7 +265,7 @@ class MatrixParser {
   void read_models() {
     const auto wanted = [](std::string_view line) { return line.size() < 256 && line.find("GPU ") < line.find(':'); };
     Lines lines(text_);
-    for (Line line; lines.next(line, wanted);) {
+    for (TextLine line; lines.next(line, wanted);) {
       const auto& words = line.words;
       if (words.size() < 3 || words[0] != "GPU" || words[1].back() != ':') continue;
       const std::string digits = words[1].substr(0, words[1].size() - 1);
@@ -287,7 +287,7 @@ class MatrixParser {
     };
     std::set<std::string> uuids, cliques;
     Lines lines(text_);
-    for (Line line; lines.next(line, wanted);) {
+    for (TextLine line; lines.next(line, wanted);) {
       if (line.words.size() != 3 || line.words[1] != ":") continue;
       if (line.words[0] == "ClusterUUID") uuids.insert(line.words[2]);
       if (line.words[0] == "CliqueId") cliques.insert(line.words[2]);

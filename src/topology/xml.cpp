@@ -28,9 +28,9 @@ std::string excerpt(std::string_view text) {
   return "\"" + shown + "\"";
 }
 
-class Parser {
+class XmlParser {
  public:
-  Parser(std::string_view text, const std::string& file, const XmlLimits& limits)
+  XmlParser(std::string_view text, const std::string& file, const XmlLimits& limits)
       : text_(text), file_(file), limits_(limits) {}
 
   XmlElement parse_document() {
@@ -223,7 +223,7 @@ const std::string* XmlElement::find(std::string_view attribute) const {
 }
 
 XmlElement parse_xml(std::string_view text, const std::string& file, const XmlLimits& limits) {
-  return Parser(text, file, limits).parse_document();
+  return XmlParser(text, file, limits).parse_document();
 }
 
 }  // namespace plait

@@ -108,6 +108,30 @@ def test_comment_that_names_a_page_is_checked(check_tree):
     assert check_tree.check_links(texts | {page: ""}) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("struct Queue {\n", True),
+        ("class Queue final : public Base {\n", True),
+        ("struct alignas(16) Queue {};\n", True),
+        ("template <class T>\nstruct Queue {\n", True),
+        ("template <class T> struct Queue {\n", True),
+        ("enum class Queue : int {\n", True),
+        ("class Queue;\n", False),
+        ("template <>\nstruct Queue<int> {\n", False),
+        ("struct Queue::Impl {\n", False),
+        ("struct Other {\n  struct Queue {\n", False),
+        ("// struct Queue {\n", False),
+    ],
+)
+def test_class_with_the_name_of_another_is_found(check_tree, text, is_found):
+    texts = {"src/a.hpp": "namespace plait {\n\nstruct Queue {\n};\n", "src/b/c.cpp": text}
+    line = 2 if text.startswith("template <class T>\n") else 1
+    error = f"src/b/c.cpp:{line}: Queue is also the name of a class in src/a.hpp:3: rename one"
+    assert check_tree.check_class_names(texts) == ([error] if is_found else [])
+    assert check_tree.check_class_names({"src/a.hpp": texts["src/a.hpp"], "tests/c.cpp": text}) == []
+
+
 LONG_LINE = "word " * 24 + "words"
 MANY_WORDS = "some words more\n" * 401
 

@@ -19,8 +19,8 @@ using LeftByRank = std::map<int, Left>;
 
 // The calls with which a queue begins: of its first communicator, the next one of each rank. Its ranks on this GPU may
 // have been called one after the other, each for several calls.
-std::vector<size_t> head_of(const Queue& queue, std::span<const Caller> calls, const LeftByRank& left) {
-  const Caller& first = calls[queue.front()];
+std::vector<size_t> head_of(const Queue& queue, std::span<const RankCall> calls, const LeftByRank& left) {
+  const RankCall& first = calls[queue.front()];
   const auto ranks =
       std::count_if(left.begin(), left.end(), [&](const auto& rank) { return rank.second.device == first.device; });
   std::vector<size_t> head;
@@ -35,11 +35,11 @@ std::vector<size_t> head_of(const Queue& queue, std::span<const Caller> calls, c
 
 }  // namespace
 
-std::vector<std::vector<size_t>> turns_of(std::span<const Caller> calls) {
+std::vector<std::vector<size_t>> turns_of(std::span<const RankCall> calls) {
   std::map<int, Queue> queues;  // by GPU
   std::map<SegmentIdentity, LeftByRank> left;
   for (size_t call = 0; call < calls.size(); ++call) {
-    const Caller& caller = calls[call];
+    const RankCall& caller = calls[call];
     queues[caller.device].push_back(call);
     Left& of_rank = left[caller.communicator][caller.rank];
     of_rank.device = caller.device;
@@ -63,7 +63,7 @@ std::vector<std::vector<size_t>> turns_of(std::span<const Caller> calls) {
     if (turn.empty()) turn = heads[calls[earliest].communicator];
     std::sort(turn.begin(), turn.end());
     for (const size_t call : turn) {
-      const Caller& caller = calls[call];
+      const RankCall& caller = calls[call];
       Queue& queue = queues[caller.device];
       queue.erase(std::find(queue.begin(), queue.end(), call));  // near its beginning
       LeftByRank& ranks = left[caller.communicator];

@@ -14,8 +14,8 @@
 
 namespace plait::c {
 
-// Whose a call of a group is.
-struct Caller {
+// Names the rank that makes a call of a group.
+struct RankCall {
   int device = 0;
   int rank = 0;
   SegmentIdentity communicator;
@@ -24,6 +24,6 @@ struct Caller {
 // The places in `calls` of each turn's calls. In a turn each rank of a communicator has one call at most. A turn has
 // all ranks of a communicator that still have calls, unless GPUs have calls of several communicators in orders that
 // contradict each other, or one that several of its ranks share has a call of another communicator between theirs.
-std::vector<std::vector<size_t>> turns_of(std::span<const Caller> calls);
+std::vector<std::vector<size_t>> turns_of(std::span<const RankCall> calls);
 
 }  // namespace plait::c

@@ -58,14 +58,14 @@ void check(const CollectiveCall& made) {
 void issue(CollectiveCall call, plaitRedOp_t op) {
   call.scalar = scalar_of(op, call.call, call.comm);
   check(call);
-  Group::of_this_thread().issue(call);
+  CallGroup::of_this_thread().issue(call);
 }
 
 // `describe` makes a Call of the arguments; it may refuse them. `op` is that of the arguments, where they have one.
 template <class Describe>
 plaitResult_t issue(const char* function, plaitComm_t comm, const void* input, void* output, plaitStream_t stream,
                     const Describe& describe, plaitRedOp_t op = plaitSum) {
-  return Group::at_edge(function, [&] {
+  return CallGroup::at_edge(function, [&] {
     check_handle(comm);
     issue({function, comm, describe(), input, output, stream}, op);
   });
@@ -142,7 +142,7 @@ extern "C" plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, siz
 
 extern "C" plaitResult_t plaitRunPlan(const void* sendbuff, void* recvbuff, size_t count, plaitDataType_t datatype,
                                       plaitRedOp_t op, plaitPlan_t plan, plaitComm_t comm, plaitStream_t stream) {
-  return Group::at_edge("plaitRunPlan", [&] {
+  return CallGroup::at_edge("plaitRunPlan", [&] {
     check_handle(comm);
     const std::shared_ptr<const plait::VerifiedPlan> given = plan_of(plan);
     const plait::Plan& its = given->plan();

@@ -172,7 +172,7 @@ void perform_together(const std::vector<const Call*>& calls, FirstFailure& failu
 template <class Call>
 void perform_in_turns(const std::vector<const Call*>& calls, FirstFailure& failure) {
   if (calls.size() == 1) return void(perform_in_group(*calls[0], failure));  // most often
-  std::vector<Caller> callers;
+  std::vector<RankCall> callers;
   callers.reserve(calls.size());
   for (const Call* const call : calls) {
     callers.push_back({call->comm->device, call->comm->rank, call->comm->identity});
@@ -288,7 +288,7 @@ void perform_all(const std::vector<CollectiveCall>& calls, const std::vector<Sha
 
 }  // namespace
 
-void Group::keep_failure(plaitResult_t result) noexcept {
+void CallGroup::keep_failure(plaitResult_t result) noexcept {
   if (depth_ == 0 || notes_->failure.result != plaitSuccess) return;
   notes_->failure.result = result;
   try {
@@ -298,18 +298,18 @@ void Group::keep_failure(plaitResult_t result) noexcept {
   }
 }
 
-Group& Group::of_this_thread() {
-  static_assert(std::is_trivially_destructible_v<Group>);
-  static constinit thread_local Group group;
+CallGroup& CallGroup::of_this_thread() {
+  static_assert(std::is_trivially_destructible_v<CallGroup>);
+  static constinit thread_local CallGroup group;
   return group;
 }
 
-void Group::start() {
+void CallGroup::start() {
   if (depth_ == 0) notes_ = new Notes;
   ++depth_;
 }
 
-void Group::end() {
+void CallGroup::end() {
   if (depth_ == 0) refuse(plaitInvalidUsage, "there is no plaitGroupStart on this thread that it could end");
   if (--depth_ > 0) return;
   const std::unique_ptr<const Notes> notes(std::exchange(notes_, nullptr));
@@ -322,7 +322,7 @@ void Group::end() {
   if (failure.get().result != plaitSuccess) throw Refusal(failure.get().result, failure.get().text);
 }
 
-void Group::issue(const CollectiveCall& call) {
+void CallGroup::issue(const CollectiveCall& call) {
   if (depth_ == 0) {
     perform(call);
   } else {
@@ -331,7 +331,7 @@ void Group::issue(const CollectiveCall& call) {
   }
 }
 
-void Group::issue(const MessageCall& call) {
+void CallGroup::issue(const MessageCall& call) {
   if (depth_ == 0) {
     perform(Exchange(call));
   } else {
@@ -340,7 +340,7 @@ void Group::issue(const MessageCall& call) {
   }
 }
 
-void Group::make(CommunicatorToMake communicator) {
+void CallGroup::make(CommunicatorToMake communicator) {
   if (depth_ == 0) {
     *communicator.where = communicator.make();
   } else {
@@ -351,9 +351,9 @@ void Group::make(CommunicatorToMake communicator) {
 }  // namespace plait::c
 
 extern "C" plaitResult_t plaitGroupStart(void) {
-  return plait::c::at_edge("plaitGroupStart", [] { plait::c::Group::of_this_thread().start(); });
+  return plait::c::at_edge("plaitGroupStart", [] { plait::c::CallGroup::of_this_thread().start(); });
 }
 
 extern "C" plaitResult_t plaitGroupEnd(void) {
-  return plait::c::at_edge("plaitGroupEnd", [] { plait::c::Group::of_this_thread().end(); });
+  return plait::c::at_edge("plaitGroupEnd", [] { plait::c::CallGroup::of_this_thread().end(); });
 }

@@ -42,9 +42,9 @@ struct CommunicatorToMake {
   plaitComm_t divided;  // the communicator that it is a part of; none where it is not made by dividing one
 };
 
-class Group {
+class CallGroup {
  public:
-  static Group& of_this_thread();
+  static CallGroup& of_this_thread();
 
   void start();
   // Throws the first failure as a Refusal.

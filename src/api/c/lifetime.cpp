@@ -18,7 +18,7 @@ static_assert(PLAIT_DEVICE_HOST == kNoDevice);
 
 plaitResult_t init_rank(const char* function, plaitComm_t* comm, int ranks, const plaitUniqueId& bytes, int rank,
                         const plaitConfig_t* config) {
-  return Group::at_edge(function, [&] {
+  return CallGroup::at_edge(function, [&] {
     require(comm, "comm");
     *comm = nullptr;
     if (ranks < 1) refuse(plaitInvalidArgument, "nranks is ", ranks, "; a communicator has at least one rank");
@@ -31,7 +31,7 @@ plaitResult_t init_rank(const char* function, plaitComm_t* comm, int ranks, cons
     const auto make = [=] {
       return plaitComm::make(Communicator::create(id, rank, ranks, options.settings, options.device));
     };
-    Group::of_this_thread().make({function, make, comm, nullptr});
+    CallGroup::of_this_thread().make({function, make, comm, nullptr});
   });
 }
 

@@ -9,14 +9,14 @@ namespace {
 
 plaitResult_t issue(const char* function, PeerMessage::Kind kind, void* buffer, const char* buffer_name, size_t count,
                     plaitDataType_t datatype, int peer, plaitComm_t comm, plaitStream_t stream) {
-  return Group::at_edge(function, [&] {
+  return CallGroup::at_edge(function, [&] {
     check_handle(comm);
     if (peer < 0 || peer >= comm->size) {
       refuse(plaitInvalidArgument, "peer is ", peer, "; expected 0 to ", comm->size - 1);
     }
     check_stream(comm, stream);
     if (count > 0) require(buffer, buffer_name);
-    Group::of_this_thread().issue(
+    CallGroup::of_this_thread().issue(
         MessageCall{function, comm, {kind, peer, data_type(datatype), count, buffer}, stream});
   });
 }

@@ -56,10 +56,10 @@ using namespace plait::c;
 
 extern "C" plaitResult_t plaitCommSplit(plaitComm_t comm, int color, int key, plaitComm_t* newcomm,
                                         const plaitConfig_t* config) {
-  return Group::at_edge("plaitCommSplit", [&] {
+  return CallGroup::at_edge("plaitCommSplit", [&] {
     check_handle(comm);
     if (newcomm != nullptr) *newcomm = nullptr;
     const auto make = [comm, request = request_for(comm, color, key, newcomm, config)] { return split(comm, request); };
-    Group::of_this_thread().make({"plaitCommSplit", make, newcomm, comm});
+    CallGroup::of_this_thread().make({"plaitCommSplit", make, newcomm, comm});
   });
 }

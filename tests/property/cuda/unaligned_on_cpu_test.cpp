@@ -196,7 +196,7 @@ void move_shares(size_t from_distance, size_t to_distance, uint32_t bytes) {
     const uint32_t in_warp = threadIdx.x % kWarpThreads / ll128::kThreads;
     for (uint32_t line = threadIdx.x / kWarpThreads * kRound; line * kLl128Data < bytes;
          line += kThreads / kWarpThreads * kRound) {
-      ll128::Pair pairs[2];
+      ll128::WordPair pairs[2];
       const auto first = [&](uint32_t l) {
         return (line + l * kOfWarp + in_warp) * ll128::kWords + 2 * ll128::place();
       };

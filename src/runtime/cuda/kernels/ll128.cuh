@@ -22,22 +22,22 @@ __device__ inline uint32_t place() { return threadIdx.x % kThreads; }
 __device__ inline bool has_flag() { return place() == kThreads - 1; }
 
 // A thread's share of a line: two neighbouring words. The last thread's second word is the flag.
-struct Pair {
+struct WordPair {
   uint64_t low = 0, high = 0;
 };
 
-__device__ inline void store(std::byte* to, const Pair& pair, bool has_flag, uint64_t flag) {
+__device__ inline void store(std::byte* to, const WordPair& pair, bool has_flag, uint64_t flag) {
   ptx::store_line(to, pair.low, has_flag ? flag : pair.high);
 }
 
-__device__ inline Pair load(const std::byte* from) {
-  Pair pair;
+__device__ inline WordPair load(const std::byte* from) {
+  WordPair pair;
   ptx::load_line(from, pair.low, pair.high);
   return pair;
 }
 
 // Whether the line that this thread and its neighbours have loaded has the flag. For all threads of a warp.
-__device__ inline bool has_come(const Pair& pair, uint64_t flag) {
+__device__ inline bool has_come(const WordPair& pair, uint64_t flag) {
   const unsigned last = threadIdx.x % 32 | (kThreads - 1);  // the line's last thread, as numbered in the warp
   return (__ballot_sync(kWholeWarp, pair.high == flag) >> last & 1) != 0;
 }

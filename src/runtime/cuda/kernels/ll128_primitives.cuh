@@ -52,7 +52,7 @@ class Ll128Primitives {
   static constexpr int kWords = ll128::kWords;
   static constexpr int kAtOnce = 4;  // sources that are loaded at once
 
-  using Pair = ll128::Pair;
+  using Pair = ll128::WordPair;
 
   struct Share {
     uint32_t word, low_count, high_count;

@@ -31,7 +31,7 @@ class TwoShotLl128 {
   // Call it after Channel::begin().
   __device__ void send(const Channel& channel) {
     flag_ = channel.epoch();
-    ll128_at_ = channel.ll128_from_first() + ll128::place() * static_cast<uint32_t>(sizeof(ll128::Pair));
+    ll128_at_ = channel.ll128_from_first() + ll128::place() * static_cast<uint32_t>(sizeof(ll128::WordPair));
     for_each_round([&](uint32_t of_warp) {
       for (int first = 0; first < slice_.sent; first += kPlaces) {
         if (of_warp != first_of_warp() || first != 0) load_batch(first, of_warp + in_warp());
@@ -60,7 +60,7 @@ class TwoShotLl128 {
   using Accumulator = typename Word::Accumulator;
   using Extent = TwoShotSteps::Extent;
   template <int kSome>  // lines
-  using Pairs = ll128::Pair[kSome][kPlaces];
+  using Pairs = ll128::WordPair[kSome][kPlaces];
   static constexpr uint32_t kLinesOfWarp = kWarpThreads / ll128::kThreads;
 
   struct Sum {
@@ -186,7 +186,7 @@ class TwoShotLl128 {
           act(user_share(from, line + l * lines_apart(), received_extents_[first + p]), pairs[l][p]);
       });
     };
-    if constexpr (!is_aligned) for_each_user([](const auto& share, ll128::Pair& pair) { share.load_ends(pair); });
+    if constexpr (!is_aligned) for_each_user([](const auto& share, ll128::WordPair& pair) { share.load_ends(pair); });
     BoundedSpin spin;
     while (__any_sync(kWholeWarp, missing != 0)) {
       for_each<kSome>(first, phase.places, [&](int l, int p) {
@@ -201,18 +201,18 @@ class TwoShotLl128 {
         // Loads the first missing pair again: choosing among the pairs would take more registers than there are.
         const int first_missing = __ffs(static_cast<int>(missing)) - 1;
         const uint64_t from = address(first + first_missing % kPlaces, TwoShotPlace::kReceive);
-        const ll128::Pair seen = ll128::load(stored(from, line + first_missing / kPlaces * lines_apart()));
+        const ll128::WordPair seen = ll128::load(stored(from, line + first_missing / kPlaces * lines_apart()));
         if (ll128::has_flag()) channel.give_up_on_data(from, seen.high);
       }
       return false;
     }
-    if constexpr (!is_aligned) for_each_user([](const auto& share, ll128::Pair& pair) { share.complete(pair); });
+    if constexpr (!is_aligned) for_each_user([](const auto& share, ll128::WordPair& pair) { share.complete(pair); });
     return true;
   }
 
   __device__ static unsigned bit(int line, int place) { return 1u << (line * kPlaces + place); }
 
-  __device__ static void add(const ll128::Pair& pair, bool is_first, Sum& sum) {
+  __device__ static void add(const ll128::WordPair& pair, bool is_first, Sum& sum) {
     Sum next;
     Word(pair.low).widen(next.low);
     Word(pair.high).widen(next.high);
@@ -224,7 +224,7 @@ class TwoShotLl128 {
     }
   }
 
-  __device__ static ll128::Pair narrow(const Sum& sum) {
+  __device__ static ll128::WordPair narrow(const Sum& sum) {
     Word low, high;
     low.narrow(sum.low);
     high.narrow(sum.high);

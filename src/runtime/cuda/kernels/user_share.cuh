@@ -21,14 +21,14 @@ class AlignedShare {
         has_low_(first < extent.words),
         has_high_(first + 1 < extent.words && !ll128::has_flag()) {}
 
-  __device__ ll128::Pair load() const {
-    ll128::Pair pair;
+  __device__ ll128::WordPair load() const {
+    ll128::WordPair pair;
     if (has_low_) pair.low = words_[0];
     if (has_high_) pair.high = words_[1];
     return pair;
   }
 
-  __device__ void store(const ll128::Pair& pair) const {
+  __device__ void store(const ll128::WordPair& pair) const {
     if (has_low_) words_[0] = pair.low;
     if (has_high_) words_[1] = pair.high;
   }
@@ -56,17 +56,17 @@ class UnalignedShare {
 
   // Loading takes three steps, so that other loads can be issued in between. load() loads the aligned words that wholly
   // belong to the place, load_ends() the words at its ends, and complete() joins the words to the share.
-  __device__ ll128::Pair load() const {
-    ll128::Pair pair;
+  __device__ ll128::WordPair load() const {
+    ll128::WordPair pair;
     if (is_full(0, first())) pair.low = ptx::load_around(words_, ll128::place() == 0 ? shift_ : 0, kWordBytes);
     if (is_full(1, 0)) pair.high = ptx::load_around(words_ + 1, 0, ll128::has_flag() ? shift_ : kWordBytes);
     return pair;
   }
-  __device__ void load_ends(ll128::Pair& pair) const {
+  __device__ void load_ends(ll128::WordPair& pair) const {
     if (is_end(0, first())) pair.low = load_end(0, first());
     if (is_end(1, 0)) pair.high = load_end(1, 0);
   }
-  __device__ void complete(ll128::Pair& pair) const {
+  __device__ void complete(ll128::WordPair& pair) const {
     const uint64_t next = __shfl_down_sync(kWholeWarp, pair.low, 1);
     if (shift_ == 0) return;
     const int bits = shift_ * 8;
@@ -75,7 +75,7 @@ class UnalignedShare {
   }
 
   // Each thread stores the aligned words in which its words begin; the last thread of the warp also stores the rest.
-  __device__ void store(ll128::Pair pair) const {
+  __device__ void store(ll128::WordPair pair) const {
     const uint64_t before = __shfl_up_sync(kWholeWarp, ll128::has_flag() ? pair.low : pair.high, 1);
     if (shift_ > 0) {
       const int bits = shift_ * 8;

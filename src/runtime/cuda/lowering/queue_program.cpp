@@ -37,9 +37,9 @@ bool conflict(Collective collective, const Operation& a, const Operation& b) {
          share(collective, a, a.destinations, b, b.sources) || share(collective, a, a.sources, b, b.destinations);
 }
 
-class Writer {
+class QueueWriter {
  public:
-  Writer(QueueProgram& program, const BoundPlan& bound, const Call& call, int rank, Protocol protocol)
+  QueueWriter(QueueProgram& program, const BoundPlan& bound, const Call& call, int rank, Protocol protocol)
       : plan_(*bound.plan),
         algorithm_(plan_.plan().algorithm),
         element_bytes_(size_of(call.type)),
@@ -340,7 +340,7 @@ QueueProgram make_queue_program(const BoundPlan& bound, const Call& call, int ra
   const auto copy = [](const SliceProgram(&from)[kMostQueues], SliceProgram(&to)[kMostQueues]) {
     std::copy(std::begin(from), std::end(from), to);
   };
-  Writer of_end(program, end, call, rank, protocol);
+  QueueWriter of_end(program, end, call, rank, protocol);
   of_end.add(end.last, ending == nullptr && all_alike, program.last);
   if (all_alike) {
     copy(program.last, program.ending);
@@ -350,7 +350,7 @@ QueueProgram make_queue_program(const BoundPlan& bound, const Call& call, int ra
   if (ending == nullptr) {
     copy(program.ending, program.full);
   } else if (bound.slices > 1) {
-    Writer(program, bound, call, rank, protocol).add(bound.full, true, program.full);
+    QueueWriter(program, bound, call, rank, protocol).add(bound.full, true, program.full);
   }
   return program;
 }

@@ -18,7 +18,7 @@ struct Address {
   }
 };
 
-struct Pair {
+struct PlacePair {
   Address from, to;
   TwoShotSteps::Extent extent;
 };
@@ -32,7 +32,7 @@ class Sorter {
   }
 
   struct Phase {
-    std::vector<Pair> pairs;
+    std::vector<PlacePair> pairs;
     TwoShotSteps::Phase counts;
   };
 
@@ -42,14 +42,14 @@ class Sorter {
   bool has_full_words() const { return has_full_words_; }
   bool is_one_step() const { return is_one_step_; }
   bool sends_same() const {
-    return std::all_of(sent_.begin(), sent_.end(), [&](const Pair& pair) {
+    return std::all_of(sent_.begin(), sent_.end(), [&](const PlacePair& pair) {
       return pair.from == sent_[0].from && pair.extent.bytes() == sent_[0].extent.bytes();
     });
   }
   bool combines() const {
     return std::any_of(phases_.begin(), phases_.end(), [](const Phase& it) { return it.counts.combined > 0; });
   }
-  const std::vector<Pair>& sent() const { return sent_; }
+  const std::vector<PlacePair>& sent() const { return sent_; }
   const std::vector<Phase>& phases() const { return phases_; }
   size_t width() const {
     size_t width = sent_.size();
@@ -61,16 +61,16 @@ class Sorter {
   void add(size_t number) {
     const LlStep& step = program_.steps[number];
     if (step.words == 0) return;
-    std::vector<Pair> pairs = pairs_of(number);
+    std::vector<PlacePair> pairs = pairs_of(number);
     const bool is_copy = step.copies || (step.sources == 1 && step.divisor == 0);
     if (is_copy && !step.copies) {
-      for (Pair& pair : pairs) pair.from = pairs[0].from;
+      for (PlacePair& pair : pairs) pair.from = pairs[0].from;
     }
-    const auto from_ll = [](const Pair& pair) { return pair.from.ll != 0; };
-    const auto to_ll = [](const Pair& pair) { return pair.to.ll != 0; };
-    const auto from_output = [](const Pair& pair) { return pair.from.user != nullptr && pair.from.user->output; };
+    const auto from_ll = [](const PlacePair& pair) { return pair.from.ll != 0; };
+    const auto to_ll = [](const PlacePair& pair) { return pair.to.ll != 0; };
+    const auto from_output = [](const PlacePair& pair) { return pair.from.user != nullptr && pair.from.user->output; };
     const TwoShotSteps::Extent extent = extent_of(step);
-    for (Pair& pair : pairs) pair.extent = extent;
+    for (PlacePair& pair : pairs) pair.extent = extent;
     is_one_step_ = is_one_step_ && (most_.words == 0 || most_.bytes() == extent.bytes());
     has_full_words_ = has_full_words_ && step.last_word_is_full;
     if (extent.bytes() > most_.bytes()) most_ = extent;
@@ -101,22 +101,22 @@ class Sorter {
     return {step.words, static_cast<uint32_t>(sizeof(uint64_t) - step.last_elements * element_bytes_)};
   }
 
-  void add_phase(const LlStep& step, const std::vector<Pair>& pairs, bool is_copy) {
+  void add_phase(const LlStep& step, const std::vector<PlacePair>& pairs, bool is_copy) {
     Phase phase{pairs, {static_cast<int>(pairs.size()), 0, 0}};
     if (!is_copy) phase.counts = {step.sources, step.sources, step.destinations};
     phases_.push_back(std::move(phase));
   }
 
-  std::vector<Pair> pairs_of(size_t step) const {
+  std::vector<PlacePair> pairs_of(size_t step) const {
     const size_t width = size_t{1} << program_.group_shift, first = step << program_.group_shift;
-    std::vector<Pair> pairs(width);
+    std::vector<PlacePair> pairs(width);
     for (size_t i = 0; i < width; ++i) {
       pairs[i].from.ll = program_.places[first + i].source;
       pairs[i].to.ll = program_.places[first + i].destination;
     }
     for (const LlProgram::UserPlace& it : program_.user_places) {
       if (it.place < first || it.place >= first + width) continue;
-      Pair& pair = pairs[it.place - first];
+      PlacePair& pair = pairs[it.place - first];
       (it.is_destination ? pair.to : pair.from).user = &it;
     }
     while (!pairs.empty() && !pairs.back().from.exists() && !pairs.back().to.exists()) pairs.pop_back();
@@ -125,7 +125,7 @@ class Sorter {
 
   const LlProgram& program_;
   const size_t element_bytes_;
-  std::vector<Pair> sent_;
+  std::vector<PlacePair> sent_;
   std::vector<Phase> phases_;
   TwoShotSteps::Extent most_;
   bool is_two_shot_ = true, is_one_step_ = true, has_full_words_ = true;
@@ -156,7 +156,7 @@ void write(TwoShotProgram& program, bool full, const Sorter& from, const EpochEn
     put(program, full, 0, i, TwoShotPlace::kSendTo, from.sent()[i].to);
   }
   for (size_t t = 0; t < from.phases().size(); ++t) {
-    const std::vector<Pair>& pairs = from.phases()[t].pairs;
+    const std::vector<PlacePair>& pairs = from.phases()[t].pairs;
     slice.phases[t] = from.phases()[t].counts;
     for (size_t i = 0; i < pairs.size(); ++i) {
       slice.received_extents[t][i] = pairs[i].extent;

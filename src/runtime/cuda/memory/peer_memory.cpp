@@ -160,12 +160,13 @@ struct PeerMemory::Impl {
 namespace {
 
 // One rank's part in an attempt at one kind, over the bootstrap.
-class Exchange {
+class BlockExchange {
  public:
-  Exchange(Bootstrap& bootstrap, int device, size_t bytes) : bootstrap_(bootstrap), device_(device), bytes_(bytes) {}
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-  ~Exchange() {
+  BlockExchange(Bootstrap& bootstrap, int device, size_t bytes)
+      : bootstrap_(bootstrap), device_(device), bytes_(bytes) {}
+  BlockExchange(const BlockExchange&) = delete;
+  BlockExchange& operator=(const BlockExchange&) = delete;
+  ~BlockExchange() {
     if (!others_may_look_) return;
     // After an exception, other ranks of this process may still hold the address of this object: a few bytes leak.
     Shared* const left = shared_.release();
@@ -367,7 +368,7 @@ PeerMemory PeerMemory::create(Bootstrap& bootstrap, int device, size_t bytes, Pe
     impl->bytes = bytes;
     impl->own = std::make_shared<Cleanup>();
     impl->mapped = std::make_unique<Cleanup>();
-    Exchange exchange(bootstrap, device, bytes);
+    BlockExchange exchange(bootstrap, device, bytes);
     std::string reason;
     impl->blocks = exchange.run(kind, impl->own, *impl->mapped, reason);
     if (!impl->blocks.empty()) {

@@ -21,12 +21,12 @@ void enqueue_own(std::span<const OwnMessage> own, cudaStream_t stream) {
 
 }  // namespace
 
-P2p::P2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool pdl)
+CudaP2p::CudaP2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool pdl)
     : self_(self), failures_(failures), shape_(shape), pdl_(pdl) {
   load_kernel(p2p_kernel());
 }
 
-void P2p::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const {
+void CudaP2p::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) const {
   const std::vector<OwnMessage> own = own_messages(messages, self_.rank);
   const bool with_others = go_with_others(own, messages.size());
   if (!with_others) enqueue_own(own, stream);
@@ -36,15 +36,15 @@ void P2p::enqueue(std::span<const PeerMessage> messages, cudaStream_t stream) co
   });
 }
 
-void P2p::enqueue(std::span<const PeerMessage> messages, StreamFork& fork) const {
+void CudaP2p::enqueue(std::span<const PeerMessage> messages, StreamFork& fork) const {
   launch_parts(messages, {}, [&](P2pLaunch& launch, dim3 grid, dim3 block) {
     fork.launch(p2p_kernel(), grid, block, &launch, kLaunching);
   });
 }
 
 template <class Enqueue>
-void P2p::launch_parts(std::span<const PeerMessage> messages, std::span<const OwnMessage> own,
-                       const Enqueue& enqueue) const {
+void CudaP2p::launch_parts(std::span<const PeerMessage> messages, std::span<const OwnMessage> own,
+                           const Enqueue& enqueue) const {
   for (const P2pPart& part : divide(messages, self_.rank, self_.ranks, shape_)) {
     P2pLaunch launch = {};
     launch.self = self_;

@@ -12,13 +12,13 @@
 
 namespace plait {
 
-class P2p {
+class CudaP2p {
  public:
   // The rank's device is current, here and in the destructor; by then the GPU is done with all exchanges. `pdl`:
   // whether launches on streams, but not on forks, use PDL (pdl.hpp).
-  P2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool pdl);
-  P2p(const P2p&) = delete;
-  P2p& operator=(const P2p&) = delete;
+  CudaP2p(const DeviceRank& self, ChannelFailure* failures, const FifoShape& shape, bool pdl);
+  CudaP2p(const CudaP2p&) = delete;
+  CudaP2p& operator=(const CudaP2p&) = delete;
 
   // Bytes of GPU memory besides the block.
   static size_t device_bytes() { return sizeof(MessageState); }

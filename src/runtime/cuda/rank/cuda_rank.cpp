@@ -109,7 +109,7 @@ struct CudaRank::Impl {
   int sm_count = 0;  // SMs of the GPU that may be kept busy
   bool uses_pdl = false;
   Reports* reports = nullptr;  // host memory that the GPU reads and writes
-  std::unique_ptr<P2p> p2p;
+  std::unique_ptr<CudaP2p> p2p;
   std::unique_ptr<PremulMemory> products;
   std::unique_ptr<PeerBuffers> buffers;
   std::unique_ptr<CopyEngineLock> copy_engine_lock;
@@ -160,8 +160,8 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   sm_count = options.max_sms == 0 ? memory.sm_count() : std::min(memory.sm_count(), options.max_sms);
   products = std::make_unique<PremulMemory>(memory.device());
   uses_pdl = options.pdl && can_use_pdl(p2p_kernel());  // all kernels are compiled for the same GPUs
-  p2p = std::make_unique<P2p>(self, mapped->receives, FifoShape::of(ranks, memory.ranks_per_device(), sm_count),
-                              uses_pdl);
+  p2p = std::make_unique<CudaP2p>(self, mapped->receives, FifoShape::of(ranks, memory.ranks_per_device(), sm_count),
+                                  uses_pdl);
   buffers = peer_buffers(memory, state, rank, ranks);
   copy_engine_lock = std::make_unique<CopyEngineLock>(memory.device());
   zero_copy = std::make_unique<ZeroCopyCalls>(state, ranks, *buffers, *copy_engine_lock, options.waits);
@@ -333,7 +333,7 @@ CudaRank::~CudaRank() {
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 bool CudaRank::has_host_memory() const { return impl_->host_memory.has_value(); }
 size_t CudaRank::device_bytes() const {
-  return block_bytes() + kAllChannels * kMostQueues * sizeof(ChannelState) + P2p::device_bytes() +
+  return block_bytes() + kAllChannels * kMostQueues * sizeof(ChannelState) + CudaP2p::device_bytes() +
          Copier::device_bytes();
 }
 

@@ -28,9 +28,9 @@ bool combines(const RankPlan& rank) {
   return std::any_of(rank.queues.begin(), rank.queues.end(), [](const Queue& it) { return combines(it); });
 }
 
-class Writer {
+class CopyWriter {
  public:
-  Writer(const Plan& plan, const Call& call, int rank, size_t count)
+  CopyWriter(const Plan& plan, const Call& call, int rank, size_t count)
       : plan_(plan),
         rank_(rank),
         op_(call.op),
@@ -206,7 +206,7 @@ CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int ra
 }
 
 CopyProgram make_copy_program(const VerifiedPlan& plan, const Call& call, int rank, size_t count) {
-  const Writer writer(plan.plan(), call, rank, count);
+  const CopyWriter writer(plan.plan(), call, rank, count);
   CopyProgram program;
   program.call = call;
   program.in_place = plan.plan().in_place;

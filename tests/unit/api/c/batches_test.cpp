@@ -18,43 +18,43 @@ constexpr SegmentIdentity kSmall{1, 7}, kWide{1, 3}, kOther{2, 7};
 TEST(Turns, OfNothingThereAreNone) { EXPECT_EQ(turns_of({}), Turns{}); }
 
 TEST(Turns, RanksOfOneCommunicatorGoTogether) {
-  const std::vector<Caller> calls = {{0, 0, kWide}, {1, 1, kWide}, {0, 0, kWide}, {1, 1, kWide}};
+  const std::vector<RankCall> calls = {{0, 0, kWide}, {1, 1, kWide}, {0, 0, kWide}, {1, 1, kWide}};
   EXPECT_EQ(turns_of(calls), (Turns{{0, 1}, {2, 3}}));
 }
 
 TEST(Turns, AlsoWhereOneRankIsCalledForAllItsCallsFirst) {
-  const std::vector<Caller> calls = {{0, 0, kWide}, {0, 0, kWide}, {1, 1, kWide}, {1, 1, kWide}};
+  const std::vector<RankCall> calls = {{0, 0, kWide}, {0, 0, kWide}, {1, 1, kWide}, {1, 1, kWide}};
   EXPECT_EQ(turns_of(calls), (Turns{{0, 2}, {1, 3}}));
 }
 
 TEST(Turns, AlsoWhereTheyShareAGpu) {
-  const std::vector<Caller> calls = {{0, 0, kWide}, {0, 0, kWide}, {0, 1, kWide}, {0, 1, kWide}};
+  const std::vector<RankCall> calls = {{0, 0, kWide}, {0, 0, kWide}, {0, 1, kWide}, {0, 1, kWide}};
   EXPECT_EQ(turns_of(calls), (Turns{{0, 2}, {1, 3}}));
 }
 
 TEST(Turns, AWideCommunicatorWaitsForASmallOne) {
-  const std::vector<Caller> calls = {{0, 0, kSmall}, {1, 1, kSmall}, {0, 0, kWide},
-                                     {1, 1, kWide},  {2, 2, kWide},  {3, 3, kWide}};
+  const std::vector<RankCall> calls = {{0, 0, kSmall}, {1, 1, kSmall}, {0, 0, kWide},
+                                       {1, 1, kWide},  {2, 2, kWide},  {3, 3, kWide}};
   EXPECT_EQ(turns_of(calls), (Turns{{0, 1}, {2, 3, 4, 5}}));
 }
 
 TEST(Turns, CommunicatorsOnDifferentGpusGoSideBySide) {
-  const std::vector<Caller> calls = {{0, 0, kSmall}, {2, 0, kOther}, {1, 1, kSmall}, {3, 1, kOther}};
+  const std::vector<RankCall> calls = {{0, 0, kSmall}, {2, 0, kOther}, {1, 1, kSmall}, {3, 1, kOther}};
   EXPECT_EQ(turns_of(calls), (Turns{{0, 1, 2, 3}}));
 }
 
 TEST(Turns, WhereOrdersContradictEachOtherTheEarliestGoesAlone) {
-  const std::vector<Caller> calls = {{0, 0, kSmall}, {0, 0, kWide}, {1, 1, kWide}, {1, 1, kSmall}};
+  const std::vector<RankCall> calls = {{0, 0, kSmall}, {0, 0, kWide}, {1, 1, kWide}, {1, 1, kSmall}};
   EXPECT_EQ(turns_of(calls), (Turns{{0}, {1, 2}, {3}}));
 }
 
 TEST(Turns, CallsOfTwoCommunicatorsAreNotMixedWhereRanksShareAGpu) {
-  const std::vector<Caller> calls = {{0, 0, kSmall}, {0, 0, kWide}, {0, 1, kSmall}, {0, 1, kWide}};
+  const std::vector<RankCall> calls = {{0, 0, kSmall}, {0, 0, kWide}, {0, 1, kSmall}, {0, 1, kWide}};
   EXPECT_EQ(turns_of(calls), (Turns{{0}, {1}, {2}, {3}}));
 }
 
 TEST(Turns, ARankWithMoreCallsThanOthersMakesThemLast) {
-  const std::vector<Caller> calls = {{0, 0, kWide}, {0, 0, kWide}, {1, 1, kWide}};
+  const std::vector<RankCall> calls = {{0, 0, kWide}, {0, 0, kWide}, {1, 1, kWide}};
   EXPECT_EQ(turns_of(calls), (Turns{{0, 2}, {1}}));
 }
 
@@ -69,8 +69,8 @@ TEST(Turns, OfCallsInOneOrderNeverDivideACommunicator) {
       devices.resize(static_cast<size_t>(up_to(6)));
       for (int& device : devices) device = up_to(gpus) - 1;
     }
-    std::vector<Caller> calls;
-    std::map<int, std::vector<Caller>> by_gpu;
+    std::vector<RankCall> calls;
+    std::map<int, std::vector<RankCall>> by_gpu;
     for (int collective = up_to(12); collective > 0; --collective) {
       const int which = up_to(static_cast<int>(communicators.size())) - 1;
       const std::vector<int>& devices = communicators[static_cast<size_t>(which)];
@@ -92,7 +92,7 @@ TEST(Turns, OfCallsInOneOrderNeverDivideACommunicator) {
         EXPECT_TRUE(made.insert(call).second) << "seed " << seed;
         EXPECT_TRUE(ranks[calls[call].communicator].insert(calls[call].rank).second) << "seed " << seed;
         for (size_t earlier = 0; earlier < call; ++earlier) {
-          const Caller &it = calls[earlier], &its = calls[call];
+          const RankCall &it = calls[earlier], &its = calls[call];
           if (it.device != its.device || (it.communicator == its.communicator && it.rank != its.rank)) continue;
           EXPECT_TRUE(made.contains(earlier)) << "seed " << seed;
         }
