@@ -10,7 +10,6 @@
 #include "api/choice_for.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
-#include "tuner/gpu_launch.hpp"
 
 namespace plait {
 namespace {
@@ -81,8 +80,8 @@ std::string found_text(const RankMachine& machine, const Settings& settings) {
 
 std::string host_call_text(Tuner& tuner, const Call& call) {
   const Choice choice = choice_for(tuner, call);
-  return join(choice.plan.text(), ", ", counted(queues_of(*tuner.plan(choice.plan)), "queue"), prediction_text(tuner, call, choice), "; ",
-              choice.plan.reason);
+  return join(choice.plan.text(), ", ", counted(tuner.plan(choice.plan)->report().shape.queues, "queue"),
+              prediction_text(tuner, call, choice), "; ", choice.plan.reason);
 }
 
 std::string gpu_call_text(Tuner& tuner, const Call& call, const std::string& launch) {

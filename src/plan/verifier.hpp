@@ -23,7 +23,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/types.hpp"
 #include "plan/plan.hpp"
+#include "plan/shape.hpp"
 #include "plan/traffic.hpp"
 
 namespace plait {
@@ -38,6 +40,8 @@ struct ReduceFacts {
 };
 
 struct PlanReport : PlanCounts {
+  PlanShape shape;
+  bool stores_partial_results = false;                       // some reduce stores an unfinished reduction
   int steps = 0;                                             // the longest chain of signals and messages between ranks
   bool synchronizes = false;                                 // every rank's return follows every rank's call
   std::vector<std::vector<std::vector<ReduceFacts>>> facts;  // [rank][queue][operation]
@@ -53,6 +57,10 @@ class VerifiedPlan {
   const PlanReport& report() const { return report_; }
   // As fingerprint() gives it: what calls name the plan by.
   uint64_t fingerprint() const { return fingerprint_; }
+  // Whether LL and LL128 can perform it for elements of a type: every slot of its scratch is written once, by one rank,
+  // as a whole and in that type, and is read by its owner only; and every result is written once. Then each piece of
+  // data can carry its own flag, and every signal may be left out: whatever a wait guards is guarded by the flags.
+  bool can_carry_flags(DataType type) const;
 
  private:
   friend VerifiedPlan verify(Plan plan);

@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "plan/one_node.hpp"
 #include "plan/proof_size.hpp"
-#include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {
@@ -129,7 +128,7 @@ class Finder {
   }
 
   std::vector<Protocol> protocols_of(const Plan& plan) const {
-    if (!machine_.gpus || !can_carry_flags(plan)) return {Protocol::kSimple};
+    if (!machine_.gpus || !shape_of(plan).can_carry_flags) return {Protocol::kSimple};
     if (!machine_.gpus->lines) return {Protocol::kSimple, Protocol::kLl};
     return {Protocol::kSimple, Protocol::kLl, Protocol::kLl128};
   }

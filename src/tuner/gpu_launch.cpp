@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "plan/conditions.hpp"
-#include "tuner/carried_flags.hpp"
 #include "tuner/rules.hpp"
 
 namespace plait {
@@ -29,12 +28,6 @@ Protocol protocol_named(const std::string& text) {
 
 }  // namespace
 
-int queues_of(const VerifiedPlan& plan) {
-  size_t most = 1;
-  for (const RankPlan& rank : plan.plan().ranks) most = std::max(most, rank.queues.size());
-  return static_cast<int>(most);
-}
-
 // Of a rank whose channels have so many queues.
 size_t GpuLaunch::most_channels(int queues) const {
   if (gpus_.most_sms == 0) return kMostChannels;
@@ -51,7 +44,7 @@ LaunchShape GpuLaunch::spread(Protocol protocol, size_t threads) const {
 }
 
 Protocol GpuLaunch::protocol_for(const VerifiedPlan& plan, size_t piece) const {
-  if (!can_carry_flags(plan, query_.type)) return Protocol::kSimple;
+  if (!plan.can_carry_flags(query_.type)) return Protocol::kSimple;
   const auto peers = static_cast<size_t>(machine_.ranks() - 1);
   RuleSubject subject = subject_of(machine_, query_);
   subject.steps = plan.report().steps;
@@ -87,7 +80,8 @@ LaunchShape GpuLaunch::shape(const VerifiedPlan& plan, const LaunchWish& wish) c
   }
   const bool few_registers = ranks == 2 || !combines_and_shares(collective);
   LaunchShape shape{Protocol::kSimple, 1, wish.threads != 0 ? wish.threads : few_registers ? 512 : 256};
-  shape.channels = static_cast<int>(std::clamp<size_t>(piece / (8 << 10), 1, most_channels(queues_of(plan))));
+  shape.channels =
+      static_cast<int>(std::clamp<size_t>(piece / (8 << 10), 1, most_channels(plan.report().shape.queues)));
   return shape;
 }
 
@@ -124,7 +118,7 @@ double GpuLaunch::host_pace() const {
 // Those of several queues, those of ranks that share a GPU, and those of two launches. An SM has registers for two CTAs
 // of up to 256 threads.
 LaunchShape GpuLaunch::fit(LaunchShape shape, const VerifiedPlan& plan) const {
-  const int queues = queues_of(plan);
+  const int queues = plan.report().shape.queues;
   if (queues == 1 && gpus_.ranks_per_device == 1 && shape.host.channels == 0) return shape;
   if (queues * shape.channels > gpus_.processors) shape.threads = std::min(shape.threads, 256);
   const int ctas_per_processor = shape.threads > 256 ? 1 : 2;

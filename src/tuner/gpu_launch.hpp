@@ -39,7 +39,4 @@ class GpuLaunch {
   const Query& query_;
 };
 
-// Of every rank.
-int queues_of(const VerifiedPlan& plan);
-
 }  // namespace plait

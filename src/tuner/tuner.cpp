@@ -5,7 +5,6 @@
 
 #include "base/error.hpp"
 #include "plan/proof_size.hpp"
-#include "tuner/carried_flags.hpp"
 #include "tuner/gpu_launch.hpp"
 #include "tuner/rules.hpp"
 
@@ -156,7 +155,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   // Flags inside the data need one queue, so whoever insists on them gets it.
   if (is_free && launch_ && launch_->protocol != Protocol::kSimple) choice.plan.arguments.parts = 1;
   const VerifiedPlan& plan = *this->plan(choice.plan);
-  choice.queues = queues_of(plan);
+  choice.queues = plan.report().shape.queues;
   const GpuLaunch launches(machine_, query);
   if (launch_) {
     choice.launch = *launch_;
@@ -174,7 +173,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
   // Signals where the plan or the machine is not for the protocol: users insist on algorithms and launches that know
   // nothing of each other, and a barrier has no data.
   const bool tears = choice.launch.protocol == Protocol::kLl128 && !machine_.gpus->lines;
-  if (tears || query.only_simple || !can_carry_flags(plan, query.type)) choice.launch.protocol = Protocol::kSimple;
+  if (tears || query.only_simple || !plan.can_carry_flags(query.type)) choice.launch.protocol = Protocol::kSimple;
 }
 
 MessageChoice Tuner::choose_message(size_t bytes) const {

@@ -26,7 +26,6 @@
 #include "runtime/cuda/rank/cuda_rank.hpp"
 #include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
-#include "tuner/carried_flags.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
@@ -109,7 +108,7 @@ int expect_right(const VerifiedPlan& plan, uint64_t seed, std::map<Protocol, int
   int protocols = 0;
   for (const DataType type : {DataType::kInt32, DataType::kBfloat16}) {
     for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
-      if (protocol != Protocol::kSimple && !can_carry_flags(plan, type)) continue;
+      if (protocol != Protocol::kSimple && !plan.can_carry_flags(type)) continue;
       SCOPED_TRACE(join(plan.plan().algorithm, ", ", name(protocol), ", ", name(type), ", seed ", seed));
       GivenWorld world(plan.plan().rank_count(), seed, UINT64_MAX);
       const bool finds_races = seed % 8 == 0;

@@ -24,7 +24,6 @@
 #include "runtime/cuda/rank/cuda_rank.hpp"
 #include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
-#include "tuner/carried_flags.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
@@ -84,7 +83,7 @@ class World : public test::SimtWorld {
     std::erase_if(forms, [&](const AlgorithmArguments& form) { return form.direction != direction; });
     if (forms.empty()) return false;
     const VerifiedPlan& plan = plan_of(to_text(spec_of(algorithm, test::any_of(random_, forms))), call, 1);
-    if (!is_simple && !can_carry_flags(plan, call.type)) return false;
+    if (!is_simple && !plan.can_carry_flags(call.type)) return false;
     Made& made = calls_.emplace_back();
     made.call = call;
     if (!is_simple) draw_size_for_ll(made.call);

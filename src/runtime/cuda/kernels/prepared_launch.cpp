@@ -9,8 +9,6 @@
 #include "runtime/cuda/driver/pdl.hpp"
 #include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/memory/device_block.hpp"
-#include "tuner/carried_flags.hpp"
-#include "tuner/gpu_launch.hpp"
 
 namespace plait {
 namespace {
@@ -109,14 +107,14 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
                                const HostPathLaunch* host_path)
     : call_(call), ranks_per_device_(ranks_per_device) {
   const std::string& algorithm = bound.plan->plan().algorithm;
-  if (shape.protocol != Protocol::kSimple && !can_carry_flags(*bound.plan, call.type)) {
+  if (shape.protocol != Protocol::kSimple && !bound.plan->can_carry_flags(call.type)) {
     fail(ErrorCode::kInvalidPlan, "plan ", algorithm, " cannot be performed with ", name(shape.protocol));
   }
   const int most_channels = host_path != nullptr ? kMostHostChannels : kMostChannels;
   if (shape.channels < 1 || shape.channels > most_channels || shape.threads < kLeastThreads ||
       shape.threads > kMostThreads || shape.threads % 32 != 0) {
     fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", most_channels, " channels, with CTAs of ", kLeastThreads,
-         " to ", kMostThreads, " threads, a multiple of 32; not ", to_text(shape, queues_of(*bound.plan)));
+         " to ", kMostThreads, " threads, a multiple of 32; not ", to_text(shape, bound.plan->report().shape.queues));
   }
   const QueueProgram program = make_queue_program(bound, call, self.rank, shape.protocol, ending);
   kernel_.function = call_kernel(variant_of(shape.protocol), call.type);

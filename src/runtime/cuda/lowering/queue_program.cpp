@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "runtime/cuda/memory/device_block.hpp"
-#include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {
@@ -90,7 +89,7 @@ class QueueWriter {
     program.ends_with_signals = program.count > 0 && operations_.back().kind == OpKind::kSignal;
     // The queues of a rank may be in different epochs, so only the data of ranks with one queue tells what they have
     // completed.
-    const bool one_queue = every_rank_has_one_queue(plan_.plan());
+    const bool one_queue = plan_.report().shape.has_one_queue;
     const bool synchronizes = one_queue && plan_.report().synchronizes;
     program.end.implicit_ack = protocol_ == Protocol::kSimple ? synchronizes : reads_from_all(slice);
     // With LL and LL128, a peer may learn less than this rank does, unless every rank stores to every other in one
@@ -287,7 +286,7 @@ class QueueWriter {
     return static_cast<int>(heard.size()) == plan_.plan().rank_count() - 1;
   }
 
-  // Finds who writes each of a rank's slots: one rank writes all of it (can_carry_flags).
+  // Finds who writes each of a rank's slots: one rank writes all of it (VerifiedPlan::can_carry_flags()).
   std::vector<int> writers_of(int rank) const {
     std::vector<int> writers(static_cast<size_t>(plan_.plan().ranks[rank].scratch_slots));
     for (int writer = 0; writer < plan_.plan().rank_count(); ++writer) {

@@ -18,7 +18,6 @@
 #include "support/algorithm_plans.hpp"
 #include "support/kernel_plans.hpp"
 #include "support/outcome.hpp"
-#include "tuner/carried_flags.hpp"
 
 namespace plait {
 namespace {
@@ -203,7 +202,7 @@ TEST(QueueProgram, CopiesThatWaitAreNotBatchedWithStores) {
     builder.copy(queue[rank], output_of(rank), slot[rank], 1 - rank);
   }
   const VerifiedPlan plan = verify(builder.finish());
-  ASSERT_TRUE(can_carry_flags(plan, DataType::kFloat32));
+  ASSERT_TRUE(plan.can_carry_flags(DataType::kFloat32));
   for (const Protocol protocol : {Protocol::kLl, Protocol::kLl128}) {
     const QueueProgram program = make(plan, sum_of(100, Collective::kAllGather), {protocol, 1, 64}).program;
     for (const DeviceOperation& operation : program.operations) EXPECT_EQ(operation.batch, 1);
@@ -298,7 +297,7 @@ TEST(QueueProgram, SlotsHaveRoomForFlags) {
   const auto check = [&calls](const std::string& form, const VerifiedPlan& plan) {
     const Plan& it = plan.plan();
     for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
-      if (!can_carry_flags(plan, type)) continue;
+      if (!plan.can_carry_flags(type)) continue;
       for (const Protocol protocol : {Protocol::kLl, Protocol::kLl128}) {
         for (const size_t count : {1, 1000, 33'333, 5'000'001}) {
           const Call call{it.collective, type, ReduceOp::kSum, it.root, count};

@@ -1,11 +1,10 @@
-// Which plans can be performed with the flags inside the data, and what is made of choices that can not.
-#include "tuner/carried_flags.hpp"
-
+// Plans that can be performed with flags inside the data, and choices that cannot.
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "plan/builder.hpp"
+#include "plan/shape.hpp"
 #include "support/gpu_choice.hpp"
 #include "support/kernel_plans.hpp"
 
@@ -13,10 +12,10 @@ namespace plait {
 namespace {
 
 bool carries(const std::string& algorithm, Collective collective, DataType type = DataType::kFloat32, int parts = 1) {
-  return can_carry_flags(test::plan_of(algorithm, collective, 4, parts), type);
+  return test::plan_of(algorithm, collective, 4, parts).can_carry_flags(type);
 }
 
-TEST(CarriedFlags, WhereRanksStoreAtOthersAndReadTheirOwn) {
+TEST(PlanShape, FlagsFitWhereRanksStoreAtOthersAndReadTheirOwn) {
   for (const char* algorithm : {"flat(store)", "one_shot(store)"}) {
     for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
       EXPECT_TRUE(carries(algorithm, Collective::kAllReduce, type)) << algorithm << ", " << name(type);
@@ -25,12 +24,12 @@ TEST(CarriedFlags, WhereRanksStoreAtOthersAndReadTheirOwn) {
   EXPECT_TRUE(carries("chain(store)", Collective::kBroadcast));
 }
 
-TEST(CarriedFlags, NotOfPartialSumsThatAreWiderThanTheType) {
+TEST(PlanShape, FlagsDoNotFitPartialSumsThatAreWiderThanTheType) {
   EXPECT_TRUE(carries("ring", Collective::kReduceScatter));
   EXPECT_FALSE(carries("ring", Collective::kReduceScatter, DataType::kBfloat16));
 }
 
-TEST(CarriedFlags, NotOfSeveralQueuesNorWhereOthersAreReadNorWithoutData) {
+TEST(PlanShape, FlagsDoNotFitSeveralQueuesNorLoadsNorABarrier) {
   EXPECT_FALSE(carries("flat(store)", Collective::kAllReduce, DataType::kFloat32, 2));
   EXPECT_FALSE(carries("flat", Collective::kAllReduce));
   EXPECT_FALSE(carries("flat", Collective::kBarrier));
@@ -57,21 +56,29 @@ VerifiedPlan broadcast_through(int places, bool host = false) {
   return verify(builder.finish());
 }
 
-TEST(CarriedFlags, OfPlacesThatAreWrittenOnceInScratch) {
-  EXPECT_TRUE(can_carry_flags(broadcast_through(2), DataType::kFloat32));
-  EXPECT_FALSE(can_carry_flags(broadcast_through(1), DataType::kFloat32));
-  EXPECT_FALSE(can_carry_flags(broadcast_through(2, true), DataType::kFloat32));
+TEST(PlanShape, FlagsFitScratchThatIsWrittenOnce) {
+  EXPECT_TRUE(broadcast_through(2).can_carry_flags(DataType::kFloat32));
+  EXPECT_FALSE(broadcast_through(1).can_carry_flags(DataType::kFloat32));
+  EXPECT_FALSE(broadcast_through(2, true).can_carry_flags(DataType::kFloat32));
 }
 
-// Kernels of two shot calls store all that they have at once.
-TEST(CarriedFlags, OfResultsThatAreWrittenOnce) {
+// Kernels of two-shot calls store all that they have at once.
+TEST(PlanShape, FlagsFitResultsThatAreWrittenOnce) {
   Plan twice = broadcast_through(2).plan();
   auto& operations = twice.ranks[1].queues[0].operations;
   operations.push_back(Operation(operations[1]));
-  EXPECT_FALSE(can_carry_flags(verify(twice), DataType::kFloat32));
+  EXPECT_FALSE(verify(twice).can_carry_flags(DataType::kFloat32));
 }
 
-TEST(CarriedFlags, ProtocolsThatDoNotFitBecomeSignals) {
+TEST(PlanShape, CountsQueues) {
+  for (const int parts : {1, 2, 3}) {
+    const PlanShape shape = test::plan_of("flat(store)", Collective::kAllReduce, 4, parts).report().shape;
+    EXPECT_EQ(shape.queues, parts);
+    EXPECT_EQ(shape.has_one_queue, parts == 1);
+  }
+}
+
+TEST(PlanShape, ProtocolsThatDoNotFitBecomeSimple) {
   test::GpuQuery query;
   query.ranks = 4;
   query.bytes = 1 << 10;

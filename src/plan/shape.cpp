@@ -1,0 +1,50 @@
+// Looks at every reduce of a plan.
+#include "plan/shape.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace plait {
+namespace {
+
+// Whether data can carry its own flags: every slot of scratch is written once, by one rank, as a whole, and is read by
+// its owner only; every result is written once; and there is data.
+bool writes_once(const Plan& plan) {
+  std::set<std::tuple<Buffer, int, int>> written;  // buffer, rank, slot or chunk
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    if (plan.ranks[rank].host_slots > 0) return false;
+    for (const Operation& operation : plan.ranks[rank].queues[0].operations) {
+      if (operation.kind != OpKind::kReduce) continue;
+      for (const Place& place : operation.destinations) {
+        const bool is_scratch = place.buffer == Buffer::kScratch;
+        if (place.rank != rank && !is_scratch) return false;
+        for (int c = 0; c < operation.chunks; ++c) {
+          if (!written.emplace(place.buffer, place.rank, c + (is_scratch ? place.slot : operation.chunk)).second) {
+            return false;
+          }
+        }
+      }
+      for (const Place& place : operation.sources) {
+        if (place.rank != rank) return false;
+      }
+    }
+  }
+  return plan.collective != Collective::kBarrier;
+}
+
+}  // namespace
+
+PlanShape shape_of(const Plan& plan) {
+  PlanShape shape;
+  shape.has_one_queue = true;
+  for (const RankPlan& rank : plan.ranks) {
+    const int queues = static_cast<int>(rank.queues.size());
+    shape.queues = std::max(shape.queues, queues);
+    shape.has_one_queue = shape.has_one_queue && queues == 1;
+  }
+  shape.can_carry_flags = shape.has_one_queue && writes_once(plan);
+  return shape;
+}
+
+}  // namespace plait
