@@ -71,11 +71,22 @@ TEST(PlanShape, FlagsFitResultsThatAreWrittenOnce) {
 }
 
 TEST(PlanShape, CountsQueues) {
-  for (const int parts : {1, 2, 3}) {
-    const PlanShape shape = test::plan_of("flat(store)", Collective::kAllReduce, 4, parts).report().shape;
-    EXPECT_EQ(shape.queues, parts);
-    EXPECT_EQ(shape.has_one_queue, parts == 1);
-  }
+  EXPECT_EQ(test::plan_of("one_shot(store)", Collective::kAllReduce, 4).report().shape.queues, 1);
+  EXPECT_EQ(test::plan_of("flat(store)", Collective::kAllReduce, 4, 2).report().shape.queues, 3);
+  // Ranks may have different numbers of queues.
+  PlanBuilder builder({"test", Collective::kBroadcast, 2, 0, 1});
+  const QueueId from = builder.add_queue(0, Engine::kSm), to = builder.add_queue(1, Engine::kSm);
+  builder.add_queue(1, Engine::kSm);
+  const Place place = builder.take_scratch(1, 1);
+  builder.copy(from, place, input_of(0), 0);
+  builder.copy(from, output_of(0), input_of(0), 0);
+  builder.wait(builder.signal(from, to));
+  builder.copy(to, output_of(1), place, 0);
+  builder.wait(builder.signal(to, from));
+  const VerifiedPlan plan = verify(builder.finish());
+  EXPECT_EQ(plan.report().shape.queues, 2);
+  EXPECT_FALSE(plan.report().shape.has_one_queue);
+  EXPECT_FALSE(plan.can_carry_flags(DataType::kFloat32));
 }
 
 TEST(PlanShape, ProtocolsThatDoNotFitBecomeSimple) {
