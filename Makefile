@@ -54,10 +54,12 @@ test:  ## build, then run the C++ tests and the Python tests
 	@$(COMPILE) build/release -j $(JOBS)
 	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
 
-# These need only CMake, Ninja and nvcc, so that they also build on machines without network.
+# These need only CMake, Ninja, nvcc and GoogleTest, which may be a folder with its sources, GOOGLETEST. So they also build
+# on machines without network.
+GOOGLETEST ?=
 gpu-programs:
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=OFF -DPLAIT_GPU_TESTS=ON -DPLAIT_CUDA=system \
-	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
+	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)' $(if $(GOOGLETEST),'-DPLAIT_GOOGLETEST=$(abspath $(GOOGLETEST))')
 	cmake --build $(GPU_BUILD) -j $(JOBS) --target tests_gpu
 
 gpu-test: gpu-programs  ## build and run the tests that need a GPU; says what it skipped
@@ -66,7 +68,7 @@ gpu-test: gpu-programs  ## build and run the tests that need a GPU; says what it
 gpu-sanitize: gpu-programs  ## run some of them, shortened, under compute-sanitizer: memory, races, barriers
 	@tests/gpu/sanitize.sh $(GPU_BUILD)/tests/gpu
 
-# This needs the same, and nanobind in $(PYTHON). COMMIT names what is measured, in a copy of the tree without git.
+# This needs the same but for GoogleTest, and nanobind in $(PYTHON). COMMIT names what is measured, in a copy of the tree without git.
 GPUS ?=
 COMMIT ?=
 GPU_BENCH ?= all_reduce -b 8 -e 1G -f 4 -G 20 --vs nccl

@@ -1,24 +1,22 @@
 // Reductions of random bits on GPUs give the same bits as the oracle of the host's reduces: infinities, NaN, -0,
-// denormals, sums that wrap or saturate. A program without a test framework, like collectives_test. Exit status 77: no
-// GPU, nothing was tested. Argument: seed.
+// denormals, sums that wrap or saturate.
 #include <cuda_runtime.h>
-#include <unistd.h>
+#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "base/error.hpp"
+#include "support/seed.hpp"
 #include "unit/runtime/host/reduce_oracle.hpp"
 #include "world.hpp"
 
 namespace plait {
 namespace {
 
-using test::Report;
 using test::World;
 
 using oracle::Bytes;
@@ -59,14 +57,15 @@ long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& rando
 }
 
 // Sums and products only with two ranks, where the order makes no difference.
-void test_any_bits(Report& report, int gpus, uint64_t seed) {
+TEST(AnyBits, CombineAsOnTheHost) {
+  const uint64_t seed = test::run_seed();
   std::mt19937_64 random(seed);
   for (const int ranks : {2, 4, 5}) {
     for (const char* const launch : {"", "Simple:3x128", "LL:3x128", "LL128:3x128"}) {
       Settings settings;
       settings.launch = launch;
       settings.timeout_seconds = 10;
-      World world(ranks, gpus, settings);
+      World world(ranks, settings);
       for (int type = 0; type < kDataTypeCount; ++type) {
         for (const ReduceOp op : reductions_of(static_cast<DataType>(type))) {
           if (ranks > 2 && !combines_by<Extremum>(op)) continue;
@@ -74,9 +73,9 @@ void test_any_bits(Report& report, int gpus, uint64_t seed) {
             for (const size_t elements_off : {0, 1}) {
               const Call call{Collective::kAllReduce, static_cast<DataType>(type), op, 0, count};
               const long errors = wrong(world, call, elements_off * size_of(call.type), random);
-              report.expect(errors == 0, join("seed ", seed, ": ", to_text(call), " over ", ranks, " ranks, ",
-                                              world.rank(0).launch_for(call), ", buffers ", elements_off,
-                                              " elements off: ", errors, " bytes wrong"));
+              EXPECT_EQ(errors, 0) << "seed " << seed << ": " << to_text(call) << " over " << ranks << " ranks, "
+                                   << world.rank(0).launch_for(call) << ", buffers " << elements_off
+                                   << " elements off: " << errors << " bytes wrong";
             }
           }
         }
@@ -87,20 +86,3 @@ void test_any_bits(Report& report, int gpus, uint64_t seed) {
 
 }  // namespace
 }  // namespace plait
-
-int main(int argc, char** argv) {
-  alarm(300);  // it ends, whatever happens
-  try {
-    const int gpus = plait::cuda_device_count();
-    if (gpus == 0) {
-      std::puts("skipped: no GPU");
-      return plait::test::kSkipped;
-    }
-    plait::test::Report report;
-    plait::test_any_bits(report, gpus, argc > 1 ? std::strtoull(argv[1], nullptr, 10) : std::random_device{}());
-    return report.finish();
-  } catch (const std::exception& error) {
-    std::printf("FAILED: %s\n", error.what());
-    return 1;
-  }
-}

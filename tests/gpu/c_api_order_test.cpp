@@ -251,12 +251,16 @@ void test_refusal_in_a_group(const std::vector<int>& devices) {
   unsetenv("PLAIT_ALGORITHM");
 }
 
-void test_all(int gpus) {
-  in_each_world(gpus, [](World& world) {
+using CApiOrder = CApiTest;
+
+TEST_F(CApiOrder, InEachWorld) {
+  in_each_world([](World& world) {
     test_streams(world);
     test_order(world);
   });
-  for (const std::vector<int>& devices : worlds_of(gpus)) {
+}
+TEST_F(CApiOrder, OfWorldsOfSeveralRanks) {
+  for (const std::vector<int>& devices : worlds()) {
     if (devices.size() == 1) continue;
     test_joins(devices);
     test_zero_copy(devices);
@@ -266,5 +270,3 @@ void test_all(int gpus) {
 
 }  // namespace
 }  // namespace plait::test
-
-int main() { return plait::test::run_tests(plait::test::test_all); }

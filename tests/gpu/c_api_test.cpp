@@ -295,23 +295,21 @@ void test_abort(World& world) {
   expect(all_reduce(world[1], world[1].stream) == plaitRemoteError, "the other ranks' calls after the abort");
 }
 
-void test_world(World& world) {
-  test_collectives(world);
-  test_graphs(world);
-  test_operations(world);
-  test_split(world);
-  if (world.size() > 1) test_abort(world);
-}
+using CApi = CApiTest;
 
-void test_all(int gpus) {
-  in_each_world(gpus, test_world);
-  test_failure_of_the_last_call(gpus - 1);
-  test_other_calls(gpus);
-  test_host();
-  test_required_device(gpus - 1);
+TEST_F(CApi, InEachWorld) {
+  in_each_world([](World& world) {
+    test_collectives(world);
+    test_graphs(world);
+    test_operations(world);
+    test_split(world);
+    if (world.size() > 1) test_abort(world);
+  });
 }
+TEST_F(CApi, FailureOfTheLastCall) { test_failure_of_the_last_call(gpus() - 1); }
+TEST_F(CApi, OtherCalls) { test_other_calls(gpus()); }
+TEST_F(CApi, Host) { test_host(); }
+TEST_F(CApi, RequiredDevice) { test_required_device(gpus() - 1); }
 
 }  // namespace
 }  // namespace plait::test
-
-int main() { return plait::test::run_tests(plait::test::test_all); }

@@ -1,8 +1,9 @@
-// A program that drives all its ranks in one thread, through groups of the C interface, and checks what they receive.
-// It has a CUDA runtime of its own. It has no test framework, since machines with GPUs often have none.
+// Tests that drive all ranks in one thread, through groups of the C interface, and check what they receive. They have a
+// CUDA runtime of their own.
 #pragma once
 
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <plait/plait.h>
 #include <unistd.h>
 
@@ -13,20 +14,17 @@
 #include <string>
 #include <vector>
 
+#include "gpu/gpus.hpp"
+
 namespace plait::test {
 
-inline constexpr int kSkipped = 77;
 inline constexpr int kCount = 10'000;
 
-inline int passed = 0;
-inline int failed = 0;
-
 inline void expect(bool good, const std::string& what) {
-  ++(good ? passed : failed);
-  if (!good) std::printf("FAILED: %s (last error: %s)\n", what.c_str(), plaitGetLastError(nullptr));
+  EXPECT_TRUE(good) << what << " (last error: " << plaitGetLastError(nullptr) << ")";
 }
 
-// Ends the test if something fails that it needs to go on.
+// Ends the program if something fails that its tests need to go on.
 inline void must(plaitResult_t result, const char* what) {
   if (result == plaitSuccess) return;
   std::printf("FAILED: %s: %s: %s\n", what, plaitGetErrorString(result), plaitGetLastError(nullptr));
@@ -185,33 +183,24 @@ class Graphs {
   std::vector<cudaGraphExec_t> graphs_;
 };
 
-// The main() of such a program: calls tests(number of GPUs). kSkipped: there is no GPU, and nothing was tested.
-inline int run_tests(const std::function<void(int gpus)>& tests) {
-  alarm(120);  // it ends, whatever happens
-  int gpus = 0;
-  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
-    std::puts("skipped: no GPU");
-    return kSkipped;
-  }
-  setenv("PLAIT_TIMEOUT_SEC", "20", 0);
-  tests(gpus);
-  std::printf("%d passed, %d failed\n", passed, failed);
-  return failed == 0 ? 0 : 1;
+// The devices of ranks: a rank for each GPU, two ranks that share one, and three ranks of which two share one.
+inline std::vector<std::vector<int>> worlds() {
+  std::vector<int> all(static_cast<size_t>(gpus()));
+  std::iota(all.begin(), all.end(), 0);
+  return {all, {0, 0}, {0, gpus() - 1, 0}};
 }
 
-// The devices of ranks: a rank for each GPU, two ranks that share one, and three ranks of which two share one.
-inline std::vector<std::vector<int>> worlds_of(int gpus) {
-  std::vector<int> all(static_cast<size_t>(gpus));
-  std::iota(all.begin(), all.end(), 0);
-  return {all, {0, 0}, {0, gpus - 1, 0}};
-}
+// For the fixtures of these tests.
+class CApiTest : public testing::Test {
+ protected:
+  void SetUp() override { setenv("PLAIT_TIMEOUT_SEC", "20", 0); }
+};
 
 // Runs the tests with communicators of each of these, made at once and made in a group.
-inline void in_each_world(int gpus, const std::function<void(World&)>& tests) {
+inline void in_each_world(const std::function<void(World&)>& tests) {
   for (const bool in_group : {false, true}) {
-    for (const std::vector<int>& devices : worlds_of(gpus)) {
-      std::printf("%zu ranks, %s\n", devices.size(), in_group ? "made in a group" : "made at once");
-      std::fflush(stdout);
+    for (const std::vector<int>& devices : worlds()) {
+      SCOPED_TRACE(std::to_string(devices.size()) + " ranks, made " + (in_group ? "in a group" : "at once"));
       World world(devices, in_group ? made_in_group(devices) : made_at_once(devices));
       tests(world);
     }

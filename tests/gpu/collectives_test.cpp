@@ -1,14 +1,12 @@
 // Collectives on GPUs, all ranks in this process: every type, operation, protocol and algorithm that a launch can
-// carry, eager and captured, and ranks that fail. A program without a test framework, since machines with GPUs often
-// have none. Exit status 77: no GPU, nothing was tested. Arguments: how many random calls (default 3000),
-// seed, the only part to run.
+// carry, eager and captured, and ranks that fail.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <thread>
@@ -18,6 +16,7 @@
 #include "base/error.hpp"
 #include "bench/exact_input.hpp"
 #include "runtime/cuda/driver/driver.hpp"
+#include "support/seed.hpp"
 #include "world.hpp"
 
 namespace plait {
@@ -25,9 +24,7 @@ namespace {
 
 using test::captured_in_turn;
 using test::Graph;
-using test::kSkipped;
 using test::launch;
-using test::Report;
 using test::World;
 
 // The offsets of a call's buffers in the world's buffers.
@@ -115,7 +112,7 @@ constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::k
 static_assert(std::size(kCollectives) == kCollectiveCount);
 
 // All protocols and algorithms, each with counts that make one slice, several, and many.
-void test_everything(Report& report, int gpus) {
+void test_everything() {
   const Mode modes[] = {
       {"", ""},
       {"all_reduce:flat(store),reduce:flat(store),broadcast:flat(store)", "Simple:3x128"},
@@ -142,7 +139,7 @@ void test_everything(Report& report, int gpus) {
   };
   for (const int ranks : {1, 2, 3, 4, 7}) {
     for (const Mode& mode : modes) {
-      World world(ranks, gpus, settings_for(mode));
+      World world(ranks, settings_for(mode));
       int variant = 0;
       for (const Collective collective : kCollectives) {
         for (int type = 0; type < kDataTypeCount; ++type) {
@@ -153,7 +150,7 @@ void test_everything(Report& report, int gpus) {
               if (collective == Collective::kBarrier) call = Call{};
               const Buffers buffers{static_cast<size_t>(variant % 3) * element_bytes(call), variant % 2 == 1};
               const long errors = run(world, call, buffers, ++variant);
-              report.expect(errors == 0, join(describe(world, call, buffers), ": ", errors, " wrong"));
+              EXPECT_EQ(errors, 0) << describe(world, call, buffers) << ": " << errors << " wrong";
               if (collective == Collective::kBarrier) break;
             }
           }
@@ -164,14 +161,14 @@ void test_everything(Report& report, int gpus) {
   }
 }
 
-void test_large(Report& report, int gpus) {
+void test_large() {
   for (const int ranks : {2, 4}) {
     for (const Mode& mode :
          {Mode{"", ""}, Mode{"", "LL:16x512"}, Mode{"", "LL128:32x512"}, Mode{"", "Simple:7x512"},
           Mode{"all_reduce:flat(store, parts=2),reduce:flat(store, parts=2),broadcast:flat(store, parts=2)",
                "Simple:10x256"},
           Mode{"", "Simple:4x256+4:20%"}}) {
-      World world(ranks, gpus, settings_for(mode));
+      World world(ranks, settings_for(mode));
       int variant = 0;
       for (const Collective collective : kCollectives) {
         if (collective == Collective::kBarrier) continue;
@@ -181,7 +178,7 @@ void test_large(Report& report, int gpus) {
           const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, bytes / 4 / blocks + odd};
           const Buffers buffers{0, variant % 2 == 1};
           const long errors = run(world, call, buffers, ++variant);
-          report.expect(errors == 0, join(describe(world, call, buffers), ": ", errors, " wrong"));
+          EXPECT_EQ(errors, 0) << describe(world, call, buffers) << ": " << errors << " wrong";
         }
       }
     }
@@ -204,12 +201,12 @@ Call random_call(std::mt19937& random, int ranks) {
 }
 
 // Calls of all kinds one after the other, without a pause between some of them.
-void test_random(Report& report, int gpus, int calls, unsigned seed) {
+void test_random(int calls, unsigned seed) {
   std::mt19937 random(seed);
   const Mode modes[] = {{"", ""}, {"", "Simple:6x128+3:35%"}};
   for (const int ranks : {2, 4}) {
     for (const Mode& mode : modes) {
-      World world(ranks, gpus, settings_for(mode));
+      World world(ranks, settings_for(mode));
       for (int i = 0; i < calls / 4; ++i) {
         const Call call = random_call(random, ranks);
         const Buffers buffers{(random() % 5) * element_bytes(call), random() % 2 == 1};
@@ -217,8 +214,8 @@ void test_random(Report& report, int gpus, int calls, unsigned seed) {
           enqueue(world, random_call(random, ranks), {});
         }
         const long errors = run(world, call, buffers, i);
-        report.expect(errors == 0, join("random call ", i, " of seed ", seed, ": ", describe(world, call, buffers),
-                                        ": ", errors, " wrong"));
+        EXPECT_EQ(errors, 0) << "random call " << i << " of seed " << seed << ": " << describe(world, call, buffers)
+                             << ": " << errors << " wrong";
       }
     }
   }
@@ -226,8 +223,8 @@ void test_random(Report& report, int gpus, int calls, unsigned seed) {
 
 // Three calls are captured, replayed, and mixed with eager ones on another stream. With two ranks, long ones have
 // another plan for their last slices.
-void test_graphs(Report& report, int gpus, int ranks, const Mode& mode) {
-  World world(ranks, gpus, settings_for(mode));
+void test_graphs(int ranks, const Mode& mode) {
+  World world(ranks, settings_for(mode));
   const Call calls[] = {{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1000},
                         {Collective::kAllReduce, DataType::kBfloat16, ReduceOp::kMax, 0, 3'000'000},
                         {Collective::kAllGather, DataType::kFloat32, ReduceOp::kSum, 0, 1'000'001},
@@ -247,17 +244,17 @@ void test_graphs(Report& report, int gpus, int ranks, const Mode& mode) {
       launch(world, graphs);
       world.synchronize();
       const long errors = wrong(world, call, {}, replay);
-      report.expect(errors == 0, join("replay ", replay, " of ", describe(world, call, {}), ": ", errors, " wrong"));
+      EXPECT_EQ(errors, 0) << "replay " << replay << " of " << describe(world, call, {}) << ": " << errors << " wrong";
       const long eager = run(world, call, {}, replay + 100);
-      report.expect(eager == 0, join("eager after replay ", replay, " of ", to_text(call), ": ", eager, " wrong"));
+      EXPECT_EQ(eager, 0) << "eager after replay " << replay << " of " << to_text(call) << ": " << eager << " wrong";
     }
   }
 }
 
 // A capture that is already invalid fails the call. No part of it runs, and the communicator goes on.
-void test_spoiled_capture(Report& report, int gpus) {
+void test_spoiled_capture() {
   for (const char* const launch : {"", "Simple:4x128+2:25%"}) {
-    World world(2, gpus, settings_for({"", launch}));
+    World world(2, settings_for({"", launch}));
     const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 300'000};
     for (int r = 0; r < world.size(); ++r) {
       const DeviceGuard guard(world.device(r));
@@ -274,10 +271,10 @@ void test_spoiled_capture(Report& report, int gpus) {
       cudaGraph_t graph = nullptr;
       cudaStreamEndCapture(world.stream(r), &graph);
       cudaGetLastError();
-      report.expect(spoils && refused, join("a call in a spoiled capture is refused, ", launch));
+      EXPECT_TRUE(spoils && refused) << "a call in a spoiled capture is refused, " << launch;
     }
     const long errors = run(world, call, {}, 1);
-    report.expect(errors == 0, join("after a spoiled capture, ", launch, ": ", errors, " wrong"));
+    EXPECT_EQ(errors, 0) << "after a spoiled capture, " << launch << ": " << errors << " wrong";
   }
 }
 
@@ -353,9 +350,9 @@ long changed_inputs(World& world, const Call& call, const Buffers& buffers, int 
 constexpr Collective kSumming[] = {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter};
 
 // Pre-multiplied sums of every type, with factors by value and on the GPU, and buffers that are equally aligned or not.
-void test_premultiplied(Report& report, int gpus) {
+void test_premultiplied() {
   for (const int ranks : {1, 2, 3, 4}) {
-    World world(ranks, gpus, settings_for({"", ""}));
+    World world(ranks, settings_for({"", ""}));
     DeviceFactors factors(world);
     int variant = 0;
     for (int t = 0; t < kDataTypeCount; ++t) {
@@ -374,10 +371,10 @@ void test_premultiplied(Report& report, int gpus) {
             world.synchronize();
             const long errors = wrong(world, call, buffers, variant, true);
             const long changed = changed_inputs(world, call, buffers, variant);
-            report.expect(errors == 0 && changed == 0,
-                          join("pre-multiplied ", describe(world, call, buffers), ", output ", buffers.shift,
-                               " bytes further", on_device ? ", factor on the GPU: " : ": ", errors, " wrong, ",
-                               changed, " bytes of inputs changed"));
+            EXPECT_TRUE(errors == 0 && changed == 0)
+                << "pre-multiplied " << describe(world, call, buffers) << ", output " << buffers.shift
+                << " bytes further" << (on_device ? ", factor on the GPU: " : ": ") << errors << " wrong, " << changed
+                << " bytes of inputs changed";
           }
         }
       }
@@ -386,8 +383,8 @@ void test_premultiplied(Report& report, int gpus) {
 }
 
 // A graph reads the factors when it is replayed, and keeps its memory for products.
-void test_premultiplied_graphs(Report& report, int gpus) {
-  World world(3, gpus, settings_for({"", ""}));
+void test_premultiplied_graphs() {
+  World world(3, settings_for({"", ""}));
   DeviceFactors factors(world);
   for (const Collective collective : kSumming) {
     for (const size_t count : {1000, 2'000'000}) {
@@ -408,8 +405,9 @@ void test_premultiplied_graphs(Report& report, int gpus) {
         world.synchronize();
         const long errors = wrong(world, call, {}, replay, true);
         const long changed = changed_inputs(world, call, {}, replay);
-        report.expect(errors == 0 && changed == 0, join("pre-multiplied, replay ", replay, " of ", to_text(call), ": ",
-                                                        errors, " wrong, ", changed, " bytes of inputs changed"));
+        EXPECT_TRUE(errors == 0 && changed == 0)
+            << "pre-multiplied, replay " << replay << " of " << to_text(call) << ": " << errors << " wrong, " << changed
+            << " bytes of inputs changed";
       }
     }
   }
@@ -435,8 +433,8 @@ void call_in_turn(World& world, const Call& call) {
 }
 
 // Two communicators at once, and one communicator on changing streams.
-void test_streams(Report& report, int gpus, const Mode& mode) {
-  World first(2, gpus, settings_for(mode)), second(2, gpus, settings_for(mode));
+void test_streams(const Mode& mode) {
+  World first(2, settings_for(mode)), second(2, settings_for(mode));
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 500'000};
   for (int i = 0; i < 50; ++i) {
     upload(first, call, {}, i);
@@ -445,7 +443,7 @@ void test_streams(Report& report, int gpus, const Mode& mode) {
     enqueue(second, call, {});
     first.synchronize();
     second.synchronize();
-    report.expect(wrong(first, call, {}, i) + wrong(second, call, {}, i + 1) == 0, "two communicators at once");
+    EXPECT_EQ(wrong(first, call, {}, i) + wrong(second, call, {}, i + 1), 0) << "two communicators at once";
   }
   std::vector<cudaStream_t> streams(2 * 2);
   for (int i = 0; i < 4; ++i) {
@@ -459,48 +457,48 @@ void test_streams(Report& report, int gpus, const Mode& mode) {
     }
   }
   for (int i = 0; i < 4; ++i) check_cuda(cudaStreamSynchronize(streams[i]), "synchronizing");
-  report.expect(wrong(first, call, {}, 7) == 0, "one communicator on changing streams");
+  EXPECT_EQ(wrong(first, call, {}, 7), 0) << "one communicator on changing streams";
   for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
 
-void test_streams_of_threads(Report& report, int gpus, const Mode& mode) {
-  World world(2, gpus, settings_for(mode));
+void test_streams_of_threads(const Mode& mode) {
+  World world(2, settings_for(mode));
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 500'000};
   upload(world, call, {}, 9);
   call_in_turn(world, call);
-  report.expect(wrong(world, call, {}, 9) == 0, "one communicator on the streams of several threads");
+  EXPECT_EQ(wrong(world, call, {}, 9), 0) << "one communicator on the streams of several threads";
 }
 
 // `act` must end with an error on rank 0 that has the code and the words.
-void expect_failure(Report& report, World& world, const std::string& what, ErrorCode code, const std::string& words) {
+void expect_failure(World& world, const std::string& what, ErrorCode code, const std::string& words) {
   for (int tries = 0; tries < 100 && !world.rank(0).async_error(); ++tries) usleep(100'000);
   const auto error = world.rank(0).async_error();
-  report.expect(error && error->code() == code && std::string(error->what()).find(words) != std::string::npos,
-                join(what, " should say '", words, "', says: ", error ? error->what() : "nothing"));
+  EXPECT_TRUE(error && error->code() == code && std::string(error->what()).find(words) != std::string::npos)
+      << what << " should say '" << words << "', says: " << (error ? error->what() : "nothing");
   bool refused = false;
   try {
     world.rank(0).enqueue(Call{}, nullptr, nullptr, world.stream(0));
   } catch (const Error&) {
     refused = true;
   }
-  report.expect(refused, what + " should end the communicator");
+  EXPECT_TRUE(refused) << (what + " should end the communicator");
   world.synchronize();  // no kernel may be left spinning
 }
 
 // Each rank is the root, or sends to another one, so no kernel waits. Ranks learn of it at the end, or soon in a loop.
-void test_roots_that_differ(Report& report, int gpus) {
+void test_roots_that_differ() {
   const auto expect_mismatch = [&](const Call& call, const char* where, const auto& body) {
     try {
       body();
-      report.expect(false, join(to_text(call), ", other roots: nobody noticed ", where));
+      ADD_FAILURE() << to_text(call) << ", other roots: nobody noticed " << where;
     } catch (const Error& error) {
-      report.expect(error.code() == ErrorCode::kMismatch, error.what());
+      EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.what();
     }
   };
   for (const Collective collective :
        {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter}) {
     const bool gives = collective == Collective::kReduce || collective == Collective::kGather;
-    World ending(2, gpus, settings_for({"", ""})), calling(2, gpus, settings_for({"", ""}));
+    World ending(2, settings_for({"", ""})), calling(2, settings_for({"", ""}));
     const auto enqueue = [&](World& world, int r) {
       const Call call{collective, DataType::kFloat32, ReduceOp::kSum, gives ? 1 - r : r, 100};
       world.rank(r).enqueue(call, world.input(r), world.output(r), world.stream(r));
@@ -514,95 +512,65 @@ void test_roots_that_differ(Report& report, int gpus) {
   }
 }
 
-void test_failures(Report& report, int gpus) {
+void test_failures() {
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 100};
   const Call large{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 4'000'000};
   for (const Call& made : {call, large}) {
     Settings settings = settings_for({"", ""});
     settings.timeout_seconds = 0.5;
-    World world(2, gpus, settings);
+    World world(2, settings);
     world.rank(0).enqueue(made, world.input(0), world.output(0), world.stream(0));
-    expect_failure(report, world, "a rank that never calls", ErrorCode::kTimeout, "allows for rank 1 at");
+    expect_failure(world, "a rank that never calls", ErrorCode::kTimeout, "allows for rank 1 at");
   }
   {
-    World world(2, gpus, settings_for({"", ""}));
+    World world(2, settings_for({"", ""}));
     world.rank(0).enqueue(large, world.input(0), world.output(0), world.stream(0));
     Call other = large;
     other.op = ReduceOp::kMax;
     world.rank(1).enqueue(other, world.input(1), world.output(1), world.stream(1));
-    expect_failure(report, world, "another call", ErrorCode::kMismatch, "differs between ranks");
+    expect_failure(world, "another call", ErrorCode::kMismatch, "differs between ranks");
   }
   {
-    World world(2, gpus, settings_for({"", ""}));
+    World world(2, settings_for({"", ""}));
     world.rank(0).enqueue(call, world.input(0), world.output(0), world.stream(0));
     std::thread other([&] { world.rank(1).abort("the test says so"); });
     other.join();
-    expect_failure(report, world, "abort", ErrorCode::kPeerFailed, "the test says so");
+    expect_failure(world, "abort", ErrorCode::kPeerFailed, "the test says so");
   }
   {  // refused before anything has happened
-    World world(2, gpus, settings_for({"", ""}));
+    World world(2, settings_for({"", ""}));
     for (const size_t r : {0, 1}) {
       try {
         world.rank(r).enqueue(call, world.input(r) + 2, world.output(r), world.stream(r));
-        report.expect(false, "an input between two elements was not refused");
+        ADD_FAILURE() << "an input between two elements was not refused";
       } catch (const Error& error) {
-        report.expect(error.code() == ErrorCode::kInvalidArgument, error.what());
+        EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
       }
     }
-    report.expect(run(world, call, {}, 1) == 0, "wrong after a refusal");
+    EXPECT_EQ(run(world, call, {}, 1), 0) << "wrong after a refusal";
   }
 }
 
-int run_all(int calls, unsigned seed, const std::string& only) {
-  const int gpus = cuda_device_count();
-  if (gpus == 0) {
-    std::puts("skipped: no GPU");
-    return kSkipped;
-  }
-  std::printf("%d GPUs\n", gpus);
-  Report report;
-  const auto part = [&](const char* name, const auto& test) {
-    if (!only.empty() && only != name) return;
-    std::printf("%s\n", name);
-    std::fflush(stdout);
-    test();
-  };
-  part("every mode", [&] { test_everything(report, gpus); });
-  part("large messages", [&] { test_large(report, gpus); });
-  part("random calls", [&] { test_random(report, gpus, calls, seed); });
-  part("graphs", [&] {
-    for (const int ranks : {2, 3}) test_graphs(report, gpus, ranks, {"", ""});
-    test_graphs(report, gpus, 3, {"", "Simple:4x128+2:25%"});
-    test_spoiled_capture(report, gpus);
-  });
-  part("pre-multiplied sums", [&] { test_premultiplied(report, gpus); });
-  part("graphs of pre-multiplied sums", [&] { test_premultiplied_graphs(report, gpus); });
-  part("streams", [&] {
-    test_streams(report, gpus, {"", ""});
-    test_streams(report, gpus, {"", "Simple:8x256+2:25%"});
-  });
-  part("threads", [&] {
-    test_streams_of_threads(report, gpus, {"", ""});
-    test_streams_of_threads(report, gpus, {"", "Simple:8x256+2:25%"});
-  });
-  part("failures", [&] {
-    test_failures(report, gpus);
-    test_roots_that_differ(report, gpus);
-  });
-  return report.finish();
+TEST(Collectives, EveryMode) { test_everything(); }
+TEST(Collectives, LargeMessages) { test_large(); }
+TEST(Collectives, RandomCalls) { test_random(test::times_to_try(3000), static_cast<unsigned>(test::run_seed())); }
+TEST(Collectives, Graphs) {
+  for (const int ranks : {2, 3}) test_graphs(ranks, {"", ""});
+  test_graphs(3, {"", "Simple:4x128+2:25%"});
 }
+TEST(Collectives, SpoiledCapture) { test_spoiled_capture(); }
+TEST(Collectives, PreMultipliedSums) { test_premultiplied(); }
+TEST(Collectives, GraphsOfPreMultipliedSums) { test_premultiplied_graphs(); }
+TEST(Collectives, Streams) {
+  test_streams({"", ""});
+  test_streams({"", "Simple:8x256+2:25%"});
+}
+TEST(Collectives, StreamsOfThreads) {
+  test_streams_of_threads({"", ""});
+  test_streams_of_threads({"", "Simple:8x256+2:25%"});
+}
+TEST(Collectives, Failures) { test_failures(); }
+TEST(Collectives, RootsThatDiffer) { test_roots_that_differ(); }
 
 }  // namespace
 }  // namespace plait
-
-int main(int argc, char** argv) {
-  alarm(570);  // it ends, whatever happens
-  try {
-    return plait::run_all(argc > 1 ? std::atoi(argv[1]) : 3000,
-                          argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}(),
-                          argc > 3 ? argv[3] : "");
-  } catch (const std::exception& error) {
-    std::printf("FAILED: %s\n", error.what());
-    return 1;
-  }
-}

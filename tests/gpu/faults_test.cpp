@@ -1,6 +1,7 @@
 // Ranks on GPUs die, stop or leave in the middle of collectives. Each is a process of its own. Every other rank must
 // learn of it in bounded time, and no kernel may be left spinning.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -51,7 +52,7 @@ struct Fault {
   double limit_seconds;  // for rank 0 to learn of it
 };
 
-bool survives(const Fault& fault, Collective collective, size_t count, const char* algorithm) {
+void expect_survival(const Fault& fault, Collective collective, size_t count, const char* algorithm) {
   const Call call{collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
   const UniqueId id = new_id();
   Settings settings;
@@ -75,36 +76,26 @@ bool survives(const Fault& fault, Collective collective, size_t count, const cha
   const bool in_time = ranks.has_ended(0);
   const Outcomes outcomes = ranks.wait(1);
   std::string objection = in_time ? test::objection(outcomes[0], fault.code, {"rank 1"}) : "it did not hear in time";
-  std::printf("%s, %s: %s%s\n", fault.what, to_text(call).c_str(),
-              objection.empty() ? "passed" : "FAILED: ", objection.c_str());
-  return objection.empty();
+  EXPECT_EQ(objection, "") << fault.what << ", " << to_text(call);
 }
 
-int run_all() {
-  const Fault faults[] = {{"a killed rank", SIGKILL, 60, ErrorCode::kPeerFailed, 20},
-                          {"a stopped rank", SIGSTOP, 3, ErrorCode::kTimeout, 20},
-                          {"a rank that leaves", 0, 60, ErrorCode::kPeerFailed, 20}};
-  bool good = true;
-  for (const Fault& fault : faults) {
-    for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) {
-      good &= survives(fault, Collective::kAllReduce, count, "");
-      for (const char* const algorithm :
-           {"all_gather:flat(load, zero_copy, engine=copy)", "all_gather:flat(load, zero_copy, engine=sm)"}) {
-        good &= survives(fault, Collective::kAllGather, count, algorithm);
-      }
-      for (const char* const algorithm :
-           {"all_reduce:flat(load, zero_copy, engine=copy)", "all_reduce:flat(load, zero_copy, engine=sm)"}) {
-        good &= survives(fault, Collective::kAllReduce, count, algorithm);
-      }
+void expect_survival(const Fault& fault) {
+  for (const size_t count : {size_t{100}, size_t{1} << 18, size_t{16} << 20}) {
+    expect_survival(fault, Collective::kAllReduce, count, "");
+    for (const char* const algorithm :
+         {"all_gather:flat(load, zero_copy, engine=copy)", "all_gather:flat(load, zero_copy, engine=sm)"}) {
+      expect_survival(fault, Collective::kAllGather, count, algorithm);
+    }
+    for (const char* const algorithm :
+         {"all_reduce:flat(load, zero_copy, engine=copy)", "all_reduce:flat(load, zero_copy, engine=sm)"}) {
+      expect_survival(fault, Collective::kAllReduce, count, algorithm);
     }
   }
-  std::puts(good ? "all passed" : "some FAILED");
-  return good ? 0 : 1;
 }
+
+TEST(Faults, AKilledRank) { expect_survival({"a killed rank", SIGKILL, 60, ErrorCode::kPeerFailed, 20}); }
+TEST(Faults, AStoppedRank) { expect_survival({"a stopped rank", SIGSTOP, 3, ErrorCode::kTimeout, 20}); }
+TEST(Faults, ARankThatLeaves) { expect_survival({"a rank that leaves", 0, 60, ErrorCode::kPeerFailed, 20}); }
 
 }  // namespace
 }  // namespace plait::test
-
-int main() {
-  return plait::test::run_on_gpus([](int) { return plait::test::run_all(); });
-}

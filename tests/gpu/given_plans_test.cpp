@@ -1,7 +1,7 @@
 // Plans that callers give, on GPUs: those of algorithms in every form that a launch carries, by hand, straight from
-// buffer to buffer, and what is refused. A program without a test framework, since machines with GPUs often have none.
-// Exit status 77: no GPU, nothing was tested.
+// buffer to buffer, and what is refused.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 
 #include <cstdio>
 #include <memory>
@@ -252,26 +252,28 @@ void differ(Communicator& communicator, cudaStream_t stream) {
   expect_error(communicator, ErrorCode::kMismatch, "by plan ");
 }
 
-int run_all(int gpus) {
-  bool good = true;
+using Work = void (*)(Communicator&, cudaStream_t);
+
+void on_few_ranks(const char* what, Work work) {
   Settings settings;
   settings.timeout_seconds = 20;
-  for (const int ranks : {2, 3, 4}) {
-    good &= on_processes("plans of algorithms", gpus, ranks, settings, run_algorithms);
-    good &= on_processes("plans by hand", gpus, ranks, settings, run_by_hand);
-    good &= on_processes("zero-copy plans", gpus, ranks, settings, run_zero_copy);
-    good &= on_processes("plans that are refused", gpus, ranks, settings, refuse);
-    good &= on_processes("different plans", gpus, ranks, settings, differ);
-  }
-  settings.launch = "LL:4x128";
-  good &= on_processes("plans of algorithms, with LL", gpus, 3, settings, run_algorithms);
-  settings.launch = "Simple:8x256+2:30%";
-  good &=
-      on_processes("zero-copy plans, where a part would go through host memory", gpus, 2, settings, run_zero_copy);
-  return good ? 0 : 1;
+  for (const int ranks : {2, 3, 4}) on_processes(what, ranks, settings, work);
 }
+
+void with_launch(const char* launch, int ranks, Work work) {
+  Settings settings;
+  settings.timeout_seconds = 20;
+  settings.launch = launch;
+  on_processes(launch, ranks, settings, work);
+}
+
+TEST(GivenPlans, OfAlgorithms) { on_few_ranks("plans of algorithms", run_algorithms); }
+TEST(GivenPlans, ByHand) { on_few_ranks("plans by hand", run_by_hand); }
+TEST(GivenPlans, ZeroCopy) { on_few_ranks("zero-copy plans", run_zero_copy); }
+TEST(GivenPlans, AreRefused) { on_few_ranks("plans that are refused", refuse); }
+TEST(GivenPlans, Differ) { on_few_ranks("different plans", differ); }
+TEST(GivenPlans, WithLl) { with_launch("LL:4x128", 3, run_algorithms); }
+TEST(GivenPlans, ZeroCopyBesideTheHostPath) { with_launch("Simple:8x256+2:30%", 2, run_zero_copy); }
 
 }  // namespace
 }  // namespace plait::test
-
-int main() { return plait::test::run_on_gpus(plait::test::run_all); }

@@ -1,11 +1,13 @@
-// Communicators begin and end while others have calls under way, or while a thread captures a stream. A program without
-// a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was tested.
+// Communicators begin and end while others have calls under way, or while a thread captures a stream.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -133,34 +135,48 @@ std::vector<UniqueId> new_ids(size_t count) {
   return ids;
 }
 
-int run_all(int gpus) {
-  Report report;
+using Work = std::function<void(Communicator&, cudaStream_t, const Settings&)>;
+
+// Makes the work anew for each kind of peer memory and number of ranks, since ids and counts serve once.
+void by_every_kind(const char* what, const std::function<Work()>& make_work) {
   for (const PeerMemoryKind kind : {PeerMemoryKind::kAuto, PeerMemoryKind::kIpc, PeerMemoryKind::kHost}) {
     Settings settings;
     settings.timeout_seconds = 10;
     settings.bootstrap_timeout_seconds = 20;
     settings.peer_memory = kind;
     for (const int ranks : {2, 3}) {
-      const UniqueId one = new_id();
-      const std::vector<UniqueId> few = new_ids(3), some = new_ids(6), others = new_ids(6);
-      Shared<Progress> progress, later;
-      const auto expect = [&](const char* what, const auto& work) {
-        const std::string name = join(what, ", reach ", plait::name(kind));
-        report.expect(on_processes(name, gpus, ranks, settings, work), name);
-      };
-      expect("while others wait",
-             [&](Communicator& c, cudaStream_t s) { live_while_others_wait(c, s, few, settings); });
-      expect("ended while others wait",
-             [&](Communicator& c, cudaStream_t s) { end_while_others_wait(c, s, some, settings, false, *progress); });
-      expect("aborted while others wait",
-             [&](Communicator& c, cudaStream_t s) { end_while_others_wait(c, s, others, settings, true, *later); });
-      expect("beside a capture", [&](Communicator& c, cudaStream_t s) { live_beside_a_capture(c, s, one, settings); });
+      const Work work = make_work();
+      on_processes(join(what, ", peer memory ", plait::name(kind)), ranks, settings,
+                   [&](Communicator& communicator, cudaStream_t stream) { work(communicator, stream, settings); });
     }
   }
-  return report.finish();
+}
+
+void end_while_others_wait(const char* what, bool aborts) {
+  by_every_kind(what, [aborts]() -> Work {
+    return [aborts, ids = new_ids(6), progress = std::make_shared<Shared<Progress>>()](Communicator& c, cudaStream_t s,
+                                                                                       const Settings& settings) {
+      end_while_others_wait(c, s, ids, settings, aborts, **progress);
+    };
+  });
+}
+
+TEST(Lifetime, WhileOthersWait) {
+  by_every_kind("while others wait", []() -> Work {
+    return [ids = new_ids(3)](Communicator& c, cudaStream_t s, const Settings& settings) {
+      live_while_others_wait(c, s, ids, settings);
+    };
+  });
+}
+TEST(Lifetime, EndsWhileOthersWait) { end_while_others_wait("ended while others wait", false); }
+TEST(Lifetime, AbortsWhileOthersWait) { end_while_others_wait("aborted while others wait", true); }
+TEST(Lifetime, BesideACapture) {
+  by_every_kind("beside a capture", []() -> Work {
+    return [id = new_id()](Communicator& c, cudaStream_t s, const Settings& settings) {
+      live_beside_a_capture(c, s, id, settings);
+    };
+  });
 }
 
 }  // namespace
 }  // namespace plait::test
-
-int main() { return plait::test::run_on_gpus(plait::test::run_all); }

@@ -1,11 +1,10 @@
-// Ranks that are processes with a GPU each, for programs without a test framework.
+// Ranks that are processes with a GPU each.
 #pragma once
 
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <exception>
 #include <functional>
 #include <string>
 
@@ -17,19 +16,13 @@
 
 namespace plait::test {
 
-// Counts the GPUs in a child process, since a process that has used CUDA must not fork ranks.
-inline int gpus_of_machine() {
-  Shared<int> count;
-  RankProcesses(1, [&](int) { *count = cuda_device_count(); }).wait(60);
-  return *count;
-}
-
-// Runs a process for each rank, rank r on GPU r modulo `gpus`. Prints `what` and whether all return, and returns that.
-inline bool on_processes(const std::string& what, int gpus, int ranks, const Settings& settings,
+// Runs a process for each rank, rank r on the GPU r modulo their number. Expects that all return. Tests with such ranks
+// come first in their file (gpus.hpp).
+inline void on_processes(const std::string& what, int ranks, const Settings& settings,
                          const std::function<void(Communicator&, cudaStream_t)>& work) {
   const UniqueId id = new_id();
   RankProcesses processes(ranks, [&](int rank) {
-    const int device = rank % gpus;
+    const int device = rank % gpus();
     const DeviceGuard guard(device);
     Communicator communicator = Communicator::create(id, rank, ranks, settings, device);
     cudaStream_t stream;
@@ -37,29 +30,10 @@ inline bool on_processes(const std::string& what, int gpus, int ranks, const Set
     work(communicator, stream);
     check_cuda(cudaDeviceSynchronize(), "the end");
   });
-  bool good = true;
   const Outcomes outcomes = processes.wait(100);
   for (int rank = 0; rank < ranks; ++rank) {
     const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
-    if (!outcome.well()) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
-    good &= outcome.well();
-  }
-  std::printf("%s, %d processes: %s\n", what.c_str(), ranks, good ? "passed" : "FAILED");
-  return good;
-}
-
-// The main() of such a program: calls tests(number of GPUs), and returns its result.
-inline int run_on_gpus(const std::function<int(int gpus)>& tests) {
-  alarm(300);                                // it ends, whatever happens
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // and prints what it has seen by then
-  try {
-    const int gpus = gpus_of_machine();
-    if (gpus > 0) return tests(gpus);
-    std::puts("skipped: no GPU");
-    return kSkipped;
-  } catch (const std::exception& error) {
-    std::printf("FAILED: %s\n", error.what());
-    return 1;
+    EXPECT_TRUE(outcome.well()) << what << ", rank " << rank << " of " << ranks << ": " << describe(outcome);
   }
 }
 

@@ -1,13 +1,11 @@
 // Sends and receives on GPUs: random exchanges of all ranks in this process, captured ones, ranks that are processes,
-// and messages whose ends do not match. A program without a test framework, since machines with GPUs often have none.
-// Exit status 77: no GPU, nothing was tested. Arguments: how many random exchanges (default 1000), seed, the only part
-// to run.
+// and messages whose ends do not match.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -18,6 +16,7 @@
 #include "machine.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 #include "support/rank_processes.hpp"
+#include "support/seed.hpp"
 #include "world.hpp"
 
 namespace plait::test {
@@ -119,11 +118,11 @@ Settings with_timeout(double seconds) {
   return settings;
 }
 
-void test_random(Report& report, int gpus, int exchanges, unsigned seed) {
+void test_random(int exchanges, unsigned seed) {
   std::mt19937 random(seed);
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 1000};
   for (const int ranks : {1, 2, 3, 4, 7, 16}) {
-    World world(ranks, gpus, with_timeout(10));
+    World world(ranks, with_timeout(10));
     for (int i = 0; i < exchanges / 6; ++i) {
       const Exchange exchange = random_exchange(random, world, 14);
       upload(world, exchange);
@@ -134,28 +133,28 @@ void test_random(Report& report, int gpus, int exchanges, unsigned seed) {
       }
       for (unsigned times = 1 + random() % 3; times > 0; --times) enqueue(world, exchange);
       const long errors = wrong(world, exchange);
-      report.expect(errors == 0,
-                    join("exchange ", i, " of seed ", seed, " over ", ranks, " ranks: ", errors, " wrong"));
+      EXPECT_EQ(errors, 0) << "exchange " << i << " of seed " << seed << " over " << ranks << " ranks: " << errors
+                           << " wrong";
     }
   }
 }
 
 // More messages than a launch can carry, all between two ranks, both ways.
-void test_many(Report& report, int gpus) {
-  World world(2, gpus, with_timeout(10));
+void test_many() {
+  World world(2, with_timeout(10));
   std::mt19937 random(5);
   for (int i = 0; i < 3; ++i) {
     const Exchange exchange = random_exchange(random, world, 400);
     upload(world, exchange);
     enqueue(world, exchange);
     const long errors = wrong(world, exchange);
-    report.expect(errors == 0, join("many messages: ", errors, " wrong"));
+    EXPECT_EQ(errors, 0) << "many messages: " << errors << " wrong";
   }
 }
 
 // Messages that are longer than all slots of a FIFO together.
-void test_large(Report& report, int gpus) {
-  World world(2, gpus, with_timeout(10));
+void test_large() {
+  World world(2, with_timeout(10));
   const size_t bytes = kBufferBytes - 64;
   Bytes data(bytes);
   for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 7 + i / 255);
@@ -171,13 +170,13 @@ void test_large(Report& report, int gpus) {
     for (int r = 0; r < 2; ++r) {
       Bytes output(bytes);
       check_cuda(cudaMemcpy(output.data(), world.output(r) + offset, bytes, cudaMemcpyDeviceToHost), "download");
-      report.expect(output == data, join("a large message at offset ", offset));
+      EXPECT_EQ(output, data) << "a large message at offset " << offset;
     }
   }
 }
 
-void test_graphs(Report& report, int gpus) {
-  World world(3, gpus, with_timeout(10));
+void test_graphs() {
+  World world(3, with_timeout(10));
   std::mt19937 random(9);
   const Exchange exchange = random_exchange(random, world, 20);
   struct Fork {
@@ -207,55 +206,55 @@ void test_graphs(Report& report, int gpus) {
     upload(world, exchange);
     launch(world, graphs);
     const long errors = wrong(world, exchange);
-    report.expect(errors == 0, join("replay ", replay, ": ", errors, " wrong"));
+    EXPECT_EQ(errors, 0) << "replay " << replay << ": " << errors << " wrong";
     if (replay % 2 == 0) continue;
     upload(world, exchange);
     enqueue(world, exchange);
-    report.expect(wrong(world, exchange) == 0, "an eager exchange between replays");
+    EXPECT_EQ(wrong(world, exchange), 0) << "an eager exchange between replays";
   }
 }
 
 // One message of rank 0 fails; rank `heard_by` must report this error.
-void expect_failure(Report& report, World& world, int heard_by, ErrorCode code, const std::string& words) {
+void expect_failure(World& world, int heard_by, ErrorCode code, const std::string& words) {
   for (int tries = 0; tries < 100 && !world.rank(heard_by).async_error(); ++tries) usleep(100'000);
   const auto error = world.rank(heard_by).async_error();
-  report.expect(error && error->code() == code && std::string(error->what()).find(words) != std::string::npos,
-                join("should say '", words, "', says: ", error ? error->what() : "nothing"));
+  EXPECT_TRUE(error && error->code() == code && std::string(error->what()).find(words) != std::string::npos)
+      << "should say '" << words << "', says: " << (error ? error->what() : "nothing");
   world.synchronize();
 }
 
-void test_failures(Report& report, int gpus) {
+void test_failures() {
   const auto post = [](World& world, int rank, const PeerMessage& message) {
     void* const stream = world.stream(rank);
     world.rank(rank).enqueue_p2p({&message, 1}, {&stream, 1});
   };
   {
-    World world(2, gpus, with_timeout(20));
+    World world(2, with_timeout(20));
     post(world, 0, {Kind::kSend, 1, DataType::kFloat32, 100, world.input(0)});
     post(world, 1, {Kind::kReceive, 0, DataType::kFloat32, 101, world.output(1)});
-    expect_failure(report, world, 0, ErrorCode::kMismatch,
+    expect_failure(world, 0, ErrorCode::kMismatch,
                    "rank 0 sent a message of 400 bytes, and the receive is of 404 bytes");
   }
   {
-    World world(2, gpus, with_timeout(1));
+    World world(2, with_timeout(1));
     post(world, 1, {Kind::kReceive, 0, DataType::kFloat32, 100, world.output(1)});
-    expect_failure(report, world, 1, ErrorCode::kTimeout, "in a receive from rank 0, waited longer than");
+    expect_failure(world, 1, ErrorCode::kTimeout, "in a receive from rank 0, waited longer than");
   }
   {
-    World world(2, gpus, with_timeout(1));
+    World world(2, with_timeout(1));
     post(world, 0, {Kind::kSend, 1, DataType::kUint8, kBufferBytes, world.input(0)});
-    expect_failure(report, world, 0, ErrorCode::kTimeout, "in a send to rank 1, waited longer than");
+    expect_failure(world, 0, ErrorCode::kTimeout, "in a send to rank 1, waited longer than");
   }
 }
 
 // Every rank is a process: a ring with checked contents, then a rank dies in the middle.
-bool survives_processes(int gpus) {
+void expect_survival_of_processes() {
   constexpr int kRanks = 3, kRounds = 200;
   constexpr size_t kMost = 3 << 20;
   const UniqueId id = new_id();
   RankProcesses ranks(kRanks, [&](int rank) {
     Settings settings = with_timeout(60);
-    const int device = rank % gpus;
+    const int device = rank % gpus();
     Communicator communicator = Communicator::create(id, rank, kRanks, settings, device);
     const DeviceGuard guard(device);
     cudaStream_t stream;
@@ -282,40 +281,18 @@ bool survives_processes(int gpus) {
     }
   });
   const Outcomes outcomes = ranks.wait(60);
-  bool good = true;
   for (const int rank : {0, 2}) {
-    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
-    const bool told = outcome.code == ErrorCode::kPeerFailed && outcome.text.find("rank 1") != std::string::npos;
-    if (!told) std::printf("FAILED: rank %d: %s\n", rank, outcome.text.c_str());
-    good &= told;
+    EXPECT_EQ(objection(outcomes[static_cast<size_t>(rank)], ErrorCode::kPeerFailed, {"rank 1"}), "")
+        << "rank " << rank;
   }
-  return good;
 }
 
-int run_all(int gpus, int exchanges, unsigned seed, const std::string& only) {
-  Report report;
-  const auto part = [&](const char* name, const auto& test) {
-    if (!only.empty() && only != name) return;
-    std::printf("%s\n", name);
-    test();
-  };
-  part("processes", [&] { report.expect(survives_processes(gpus), "ranks that are processes"); });
-  part("random exchanges", [&] { test_random(report, gpus, exchanges, seed); });
-  part("many messages", [&] { test_many(report, gpus); });
-  part("large messages", [&] { test_large(report, gpus); });
-  part("graphs", [&] { test_graphs(report, gpus); });
-  part("failures", [&] { test_failures(report, gpus); });
-  return report.finish();
-}
+TEST(Messages, BetweenProcesses) { expect_survival_of_processes(); }  // the first, since it forks
+TEST(Messages, RandomExchanges) { test_random(times_to_try(1000), static_cast<unsigned>(run_seed())); }
+TEST(Messages, Many) { test_many(); }
+TEST(Messages, Large) { test_large(); }
+TEST(Messages, Graphs) { test_graphs(); }
+TEST(Messages, Failures) { test_failures(); }
 
 }  // namespace
 }  // namespace plait::test
-
-int main(int argc, char** argv) {
-  const int exchanges = argc > 1 ? std::atoi(argv[1]) : 1000;
-  const unsigned seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : std::random_device{}();
-  return plait::test::run_on_gpus([&](int gpus) {
-    std::printf("%d random exchanges, seed %u\n", exchanges, seed);
-    return plait::test::run_all(gpus, exchanges, seed, argc > 3 ? argv[3] : "");
-  });
-}

@@ -1,11 +1,11 @@
 // Peer memory of every kind, with ranks as one process, as several, and as threads of several. Kernels of every rank
-// store to and load from every rank's memory. A program without a test framework, since machines with GPUs often have
-// none. Exit status 77: no GPU, nothing was tested. It ends by itself within two minutes.
+// store to and load from every rank's memory. It ends by itself within two minutes.
 //
 // This process does not use CUDA: it forks one process for each scenario or rank, which can then choose the devices
 // that it sees.
 #include <cuda_runtime.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "gpu/gpus.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/memory/peer_memory.hpp"
@@ -33,13 +34,14 @@
 namespace plait {
 namespace {
 
-constexpr int kSkipped = 77;
+using test::gpus;
+
 constexpr unsigned kLongestSeconds = 120;
 constexpr size_t kBytes = (size_t{3} << 20) + 512;  // no whole number of pages
 constexpr PeerMemoryKind kKinds[] = {PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc,
                                      PeerMemoryKind::kHost};
 
-// The results of this process. Its threads share it.
+// The results of a forked process, which its exit status tells the test. Its threads share it.
 class Report {
  public:
   explicit Report(std::string where) : where_(std::move(where)) {}
@@ -415,18 +417,13 @@ int status_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Runs `count` processes and returns how many failed. `killed` has to end by a signal.
-int run_processes(const char* what, int count, const ProcessBody& body, int killed = -1) {
+// Runs `count` processes and expects that they succeed. `killed` has to end by a signal.
+void run_processes(const char* what, int count, const ProcessBody& body, int killed = -1) {
   std::vector<pid_t> children;
   for (int process = 0; process < count; ++process) children.push_back(start(body, process));
-  int bad = 0;
   for (int process = 0; process < count; ++process) {
-    const int status = status_of(children[process]);
-    if (status == (process == killed ? -SIGKILL : 0)) continue;
-    std::printf("FAILED: %s: process %d ended with %d\n", what, process, status);
-    ++bad;
+    EXPECT_EQ(status_of(children[process]), process == killed ? -SIGKILL : 0) << what << ": process " << process;
   }
-  return bad;
 }
 
 UniqueId new_id() { return RendezvousPoint::create().release(); }
@@ -467,10 +464,10 @@ int device_in(View view, int rank, int gpus) {
   return gpus - 1 - gpu;
 }
 
-int run_ranks_as_processes(const char* what, int ranks, View view, int gpus) {
+void run_ranks_as_processes(const char* what, int ranks, View view) {
   const UniqueId id = new_id();
-  const int bad = run_processes(what, ranks, [&](int rank) {
-    const int device = device_in(view, rank, gpus);
+  run_processes(what, ranks, [&](int rank) {
+    const int device = device_in(view, rank, gpus());
     Report report(join(what, ", rank ", rank));
     report.guard(what, [&] {
       Bootstrap bootstrap = Bootstrap::create(id, rank, ranks, within(30));
@@ -486,20 +483,19 @@ int run_ranks_as_processes(const char* what, int ranks, View view, int gpus) {
     return report.finish();
   });
   ::close(id.creator_descriptor);
-  return bad;
 }
 
 // Ranks are threads of several processes: a rank shares its process with some of the others.
-int run_ranks_as_threads(const char* what, int processes, int threads, bool one_device, int gpus) {
+void run_ranks_as_threads(const char* what, int processes, int threads, bool one_device) {
   const UniqueId id = new_id();
   const int ranks = processes * threads;
-  const int bad = run_processes(what, processes, [&](int process) {
+  run_processes(what, processes, [&](int process) {
     Report report(join(what, ", process ", process));
     std::vector<std::thread> running;
     for (int thread = 0; thread < threads; ++thread) {
       running.emplace_back([&, rank = process * threads + thread] {
         report.guard(what, [&] {
-          const int device = one_device ? 0 : rank % gpus;
+          const int device = one_device ? 0 : rank % gpus();
           Bootstrap bootstrap = Bootstrap::create(id, rank, ranks, within(30));
           // Only one context of a process can open a kIpc handle, so several devices of one process cannot share that
           // way with other processes.
@@ -515,13 +511,12 @@ int run_ranks_as_threads(const char* what, int processes, int threads, bool one_
     return report.finish();
   });
   ::close(id.creator_descriptor);
-  return bad;
 }
 
 // A rank is killed before or after it has memory: the others end soon, and its memory is free again.
-int run_with_a_dead_rank(const char* what, bool has_memory) {
+void run_with_a_dead_rank(const char* what, bool has_memory) {
   const UniqueId id = new_id();
-  const int bad = run_processes(
+  run_processes(
       what, 3,
       [&](int rank) {
         Report report(join(what, ", rank ", rank));
@@ -548,39 +543,36 @@ int run_with_a_dead_rank(const char* what, bool has_memory) {
       },
       1);
   ::close(id.creator_descriptor);
-  return bad;
 }
 
-int run() {
-  const int gpus = status_of(start([](int) { return std::min(cuda_device_count(), 64); }, 0));
-  if (gpus == 0) {
-    std::printf("no GPU: nothing was tested\n");
-    return kSkipped;
-  }
-  if (gpus < 0) return 1;
-  std::printf("%d GPUs\n", gpus);
-  int bad = run_processes("in one process", 1, [&](int) { return run_in_process(gpus); });
-  bad += run_ranks_as_processes("2 processes on one GPU", 2, View::kOneDevice, gpus);
-  bad += run_ranks_as_processes("3 processes on one GPU", 3, View::kOneDevice, gpus);
-  bad += run_ranks_as_threads("3 threads on one GPU", 1, 3, true, gpus);
-  bad += run_ranks_as_threads("2 processes of 2 threads on one GPU", 2, 2, true, gpus);
-  bad += run_with_a_dead_rank("a dead rank", false);
-  bad += run_with_a_dead_rank("a dead rank with memory", true);
-  if (gpus > 1) {
-    bad += run_ranks_as_processes("2 processes", 2, View::kAllDevices, gpus);
-    bad += run_ranks_as_processes("processes that see their own GPU", std::min(gpus, 4), View::kOnlyTheirOwn, gpus);
-    bad += run_ranks_as_processes("processes that see another order", std::min(gpus, 4), View::kInAnotherOrder, gpus);
-    bad += run_ranks_as_threads("4 threads", 1, 4, false, gpus);
-    bad += run_ranks_as_threads("2 processes of 2 threads", 2, 2, false, gpus);
-  }
-  std::printf(bad == 0 ? "all passed\n" : "%d processes failed\n", bad);
-  return bad == 0 ? 0 : 1;
+bool has_several_gpus() { return gpus() > 1; }
+
+TEST(PeerMemory, InOneProcess) {
+  run_processes("in one process", 1, [](int) { return run_in_process(gpus()); });
+}
+TEST(PeerMemory, ProcessesOnOneGpu) {
+  run_ranks_as_processes("2 processes on one GPU", 2, View::kOneDevice);
+  run_ranks_as_processes("3 processes on one GPU", 3, View::kOneDevice);
+}
+TEST(PeerMemory, ThreadsOnOneGpu) {
+  run_ranks_as_threads("3 threads on one GPU", 1, 3, true);
+  run_ranks_as_threads("2 processes of 2 threads on one GPU", 2, 2, true);
+}
+TEST(PeerMemory, ADeadRank) {
+  run_with_a_dead_rank("a dead rank", false);
+  run_with_a_dead_rank("a dead rank with memory", true);
+}
+TEST(PeerMemory, ProcessesOnSeveralGpus) {
+  if (!has_several_gpus()) GTEST_SKIP() << "one GPU";
+  run_ranks_as_processes("2 processes", 2, View::kAllDevices);
+  run_ranks_as_processes("processes that see their own GPU", std::min(gpus(), 4), View::kOnlyTheirOwn);
+  run_ranks_as_processes("processes that see another order", std::min(gpus(), 4), View::kInAnotherOrder);
+}
+TEST(PeerMemory, ThreadsOnSeveralGpus) {
+  if (!has_several_gpus()) GTEST_SKIP() << "one GPU";
+  run_ranks_as_threads("4 threads", 1, 4, false);
+  run_ranks_as_threads("2 processes of 2 threads", 2, 2, false);
 }
 
 }  // namespace
 }  // namespace plait
-
-int main() {
-  ::alarm(plait::kLongestSeconds);
-  return plait::run();
-}

@@ -12,16 +12,16 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 failed=0
 
-# under TOOL PROGRAM [ARGUMENT...]
+# under TOOL PROGRAM [TEST [TIMES]]: all tests or one, whose random calls are so many
 under() {
-  local tool=$1 program=$2 status=0
-  shift 2
-  timeout 250 "$sanitizer" --tool "$tool" --error-exitcode 9 "$folder/${program}_gpu_test" "$@" >"$log" 2>&1 || status=$?
-  printf '%-9s  %-11s  %-24s  ' "$tool" "$program" "$*"
+  local tool=$1 program=$2 test=${3:-*} status=0
+  PLAIT_TEST_SEED=1 PLAIT_TEST_TIMES=${4:-1000} timeout 250 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+    "$folder/${program}_gpu_test" --gtest_filter="*.$test" >"$log" 2>&1 || status=$?
+  printf '%-9s  %-11s  %-24s  ' "$tool" "$program" "${3:-}"
   if grep -q '^skipped: ' "$log"; then
     grep '^skipped: ' "$log"
   elif [ $status -eq 0 ]; then
-    grep -E '^[0-9]+ passed' "$log" | tail -1
+    grep -F '[  PASSED  ]' "$log" | tail -1
   else
     failed=1
     printf 'FAILED (%d)\n' "$status"
@@ -40,12 +40,12 @@ under() {
 for tool in memcheck racecheck synccheck; do
   under $tool c_api
   [ $tool = synccheck ] || under $tool c_api_order
-  under $tool collectives 60 1 'random calls'
-  under $tool collectives 0 1 'streams'
-  [ $tool != racecheck ] || under $tool collectives 0 1 'threads'
-  under $tool collectives 0 1 'pre-multiplied sums'
-  under $tool messages 20 1 'random exchanges'
-  under $tool messages 0 1 'graphs'
-  [ $tool = racecheck ] || under $tool messages 0 1 'failures'
+  under $tool collectives RandomCalls 60
+  under $tool collectives Streams
+  [ $tool != racecheck ] || under $tool collectives StreamsOfThreads
+  under $tool collectives PreMultipliedSums
+  under $tool messages RandomExchanges 20
+  under $tool messages Graphs
+  [ $tool = racecheck ] || under $tool messages Failures
 done
 exit $failed

@@ -1,42 +1,24 @@
-// Ranks of one process with their GPUs, streams and buffers, and the report of a program without a test framework.
+// Ranks of one process with their GPUs, streams and buffers.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstdio>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "api/communicator.hpp"
+#include "gpu/gpus.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 
 namespace plait::test {
 
-inline constexpr int kSkipped = 77;
 inline constexpr size_t kBufferBytes = 48 << 20;
-
-class Report {
- public:
-  void expect(bool good, const std::string& what) {
-    ++(good ? passed_ : failed_);
-    if (!good && failed_ <= 40) std::printf("FAILED: %s\n", what.c_str());
-  }
-  int finish() const {
-    std::printf("%d passed, %d failed\n", passed_, failed_);
-    return failed_ == 0 ? 0 : 1;
-  }
-
- private:
-  int passed_ = 0;
-  int failed_ = 0;
-};
 
 // The ranks of one communicator, rank r on GPU r modulo the number of GPUs.
 class World {
  public:
-  World(int ranks, int gpus, const Settings& settings) {
-    for (int rank = 0; rank < ranks; ++rank) devices_.push_back(rank % gpus);
+  World(int ranks, const Settings& settings) {
+    for (int rank = 0; rank < ranks; ++rank) devices_.push_back(rank % gpus());
     ranks_ = Communicator::in_process(devices_, settings);
     for (int rank = 0; rank < ranks; ++rank) {
       const DeviceGuard guard(devices_[rank]);

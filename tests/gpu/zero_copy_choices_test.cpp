@@ -1,7 +1,6 @@
 // Which calls between processes are zero-copy by default, and that their results are right. Each rank has its own GPU.
-// A program without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing was
-// tested.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -98,30 +97,18 @@ void combine_long_messages(Communicator& communicator, cudaStream_t stream) {
 }
 
 // The default choices for ranks that have a GPU each.
-int run_all(int gpus) {
-  if (gpus < 2) {
-    std::puts("skipped: one GPU");
-    return kSkipped;
-  }
-  Report report;
-  const auto expect = [&](const char* what, int ranks, int max_sms, const auto& work) {
-    if (gpus < ranks) {
-      std::printf("%s: skipped, %d of %d GPUs\n", what, gpus, ranks);
-      return;
-    }
-    Settings settings;
-    settings.timeout_seconds = 20;
-    settings.max_sms = max_sms;
-    report.expect(on_processes(what, gpus, ranks, settings, work), what);
-  };
-  expect("few SMs", 2, 8, use_few_sms);
-  expect("few SMs", 4, 8, use_few_sms);
-  expect("odd allocations", 2, 0, decline_odd_allocations);
-  expect("long messages", 4, 0, combine_long_messages);
-  return report.finish();
+void on_gpus(int ranks, int max_sms, void (*work)(Communicator&, cudaStream_t)) {
+  if (gpus() < ranks) GTEST_SKIP() << ranks << " ranks need as many GPUs, and here are " << gpus();
+  Settings settings;
+  settings.timeout_seconds = 20;
+  settings.max_sms = max_sms;
+  on_processes("default choices", ranks, settings, work);
 }
+
+TEST(ZeroCopyChoices, FewSmsOfTwoGpus) { on_gpus(2, 8, use_few_sms); }
+TEST(ZeroCopyChoices, FewSmsOfFourGpus) { on_gpus(4, 8, use_few_sms); }
+TEST(ZeroCopyChoices, OddAllocations) { on_gpus(2, 0, decline_odd_allocations); }
+TEST(ZeroCopyChoices, LongMessages) { on_gpus(4, 0, combine_long_messages); }
 
 }  // namespace
 }  // namespace plait::test
-
-int main() { return plait::test::run_on_gpus(plait::test::run_all); }

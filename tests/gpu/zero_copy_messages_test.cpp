@@ -1,7 +1,7 @@
 // Zero-copy messages between processes: both ways at once, captured, beside others that use FIFOs, and ends that do not
-// agree. A program without a test framework, since machines with GPUs often have none. Exit status 77: no GPU, nothing
-// was tested.
+// agree.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -303,11 +303,11 @@ void stay_away(Communicator& communicator, cudaStream_t stream) {
 }
 
 // A rank dies between zero-copy messages: the others learn of it.
-bool survive_a_death(int gpus) {
+void expect_survival_of_a_death() {
   constexpr int kRanks = 3, kRounds = 30;
   const UniqueId id = new_id();
   RankProcesses ranks(kRanks, [&](int rank) {
-    const int device = rank % gpus;
+    const int device = rank % gpus();
     const DeviceGuard guard(device);
     Communicator communicator = Communicator::create(id, rank, kRanks, insisting(), device);
     cudaStream_t stream;
@@ -321,20 +321,16 @@ bool survive_a_death(int gpus) {
     }
   });
   const Outcomes outcomes = ranks.wait(60);
-  bool good = true;
   for (const int rank : {0, 2}) {
-    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
-    const bool told = outcome.code == ErrorCode::kPeerFailed && outcome.text.find("rank 1") != std::string::npos;
-    if (!told) std::printf("FAILED: rank %d: %s\n", rank, describe(outcome).c_str());
-    good &= told;
+    EXPECT_EQ(objection(outcomes[static_cast<size_t>(rank)], ErrorCode::kPeerFailed, {"rank 1"}), "")
+        << "rank " << rank << ", by " << engine;
   }
-  return good;
 }
 
 // Ranks of one process, driven by one thread. Each sends to the next one.
 class RingInProcess {
  public:
-  RingInProcess(int ranks, int gpus) : world_(ranks, gpus, insisting()) {
+  explicit RingInProcess(int ranks) : world_(ranks, insisting()) {
     for (int r = 0; r < ranks; ++r) {
       messages_.push_back({{Kind::kReceive, before(r), DataType::kUint8, kBytes, world_.output(r)},
                            {Kind::kSend, (r + 1) % ranks, DataType::kUint8, kBytes, world_.input(r)}});
@@ -363,16 +359,16 @@ class RingInProcess {
   void exchange() {
     for (size_t r = 0; r < messages_.size(); ++r) rank(r).enqueue_p2p(messages_[r], {&streams_[r], 1});
   }
-  void expect(Report& report, int round, const std::string& what) {
+  void expect(int round, const std::string& what) {
     world_.synchronize();
     for (int r = 0; r < ranks(); ++r) {
       Bytes got(kBytes);
       check_cuda(cudaMemcpy(got.data(), world_.output(r), got.size(), cudaMemcpyDeviceToHost), "download");
-      report.expect(got == Bytes(kBytes, static_cast<std::byte>(before(r) + round)), what);
+      EXPECT_EQ(got, Bytes(kBytes, static_cast<std::byte>(before(r) + round))) << what;
     }
   }
-  void expect_zero_copy(Report& report, uint64_t calls, const std::string& what) {
-    for (int r = 0; r < ranks(); ++r) report.expect(world_.rank(r).zero_copy_calls() == calls, what + ", zero-copy");
+  void expect_zero_copy(uint64_t calls, const std::string& what) {
+    for (int r = 0; r < ranks(); ++r) EXPECT_EQ(world_.rank(r).zero_copy_calls(), calls) << (what + ", zero-copy");
   }
 
  private:
@@ -385,22 +381,22 @@ class RingInProcess {
   std::vector<void*> streams_;
 };
 
-void test_one_process(Report& report, int gpus) {
+void test_one_process() {
   for (const bool in_steps : {true, false}) {
-    RingInProcess ring(2, gpus);
+    RingInProcess ring(2);
     const std::string what = join("messages within one process, by ", engine, in_steps ? ", in steps" : "");
     ring.fill(5);
     in_steps ? ring.exchange_in_steps() : ring.exchange();
-    ring.expect(report, 5, what);
+    ring.expect(5, what);
     // Of ranks that share a GPU, one has the copy-engine lock: what it receives is zero-copy, so both ends count it.
-    ring.expect_zero_copy(report, in_steps ? 1 : 0, what);
+    ring.expect_zero_copy(in_steps ? 1 : 0, what);
   }
 }
 
 // Two rings in a graph. Copy engines cannot carry them: SMs do, except with two ranks.
-void test_graphs_of_one_process(Report& report, int gpus) {
+void test_graphs_of_one_process() {
   for (const int ranks : {2, 3}) {
-    RingInProcess ring(ranks, gpus);
+    RingInProcess ring(ranks);
     const std::string what = join("captured messages of ", ranks, " ranks of one process, by ", engine);
     Graphs graphs(ring.world(), [&] {
       ring.exchange_in_steps();
@@ -409,48 +405,48 @@ void test_graphs_of_one_process(Report& report, int gpus) {
     for (int round = 0; round < 5; ++round) {
       ring.fill(round);
       graphs.launch();
-      ring.expect(report, round, what);
+      ring.expect(round, what);
     }
-    ring.expect_zero_copy(report, ranks > 2 || engine == std::string("sm") ? 2 : 0, what);
+    ring.expect_zero_copy(ranks > 2 || engine == std::string("sm") ? 2 : 0, what);
   }
 }
 
-int run_all(int gpus) {
-  Report report;
+void by_each_engine(const std::function<void()>& work) {
   for (const char* const each : {"sm", "copy"}) {
     engine = each;
-    const auto expect = [&](const char* what, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
-      report.expect(on_processes(join(what, ", by ", engine), gpus, ranks, insisting(), work), what);
-    };
-    for (const int ranks : {2, 3, 4}) expect("all to the next", ranks, shift_around);
-    for (const int ranks : {2, 3}) {
-      expect("one way", ranks, hand_on);
-      expect("graphs", ranks, replay);
-      expect("mixed up graphs", ranks, mix_up_graphs);
-    }
-    expect("some of them", 3, mix);
-    expect("several to one", 2, send_several);
-    for (const bool receives : {true, false}) {
-      expect("messages that depend on each other", 3,
-             [receives](Communicator& c, cudaStream_t s) { depend_on_each_other(c, s, receives); });
-    }
-    expect("a latecomer, and one captures", 2, differ);
-    expect("memory of a pool", 2, use_a_pool);
-    expect("different sizes", 2, disagree);
-    Settings settings = insisting();
-    settings.timeout_seconds = 2;
-    report.expect(on_processes(join("who stays away, by ", engine), gpus, 2, settings, stay_away), "who stays away");
-    report.expect(survive_a_death(gpus), join("a rank that dies, by ", engine));
+    work();
   }
-  for (const char* const each : {"sm", "copy"}) {  // the last, as they use CUDA in this process
-    engine = each;
-    test_one_process(report, gpus);
-    test_graphs_of_one_process(report, gpus);
-  }
-  return report.finish();
 }
+
+void by_each_engine(const char* what, const std::vector<int>& counts,
+                    const std::function<void(Communicator&, cudaStream_t)>& work, double timeout_seconds = 20) {
+  by_each_engine([&] {
+    Settings settings = insisting();
+    settings.timeout_seconds = timeout_seconds;
+    for (const int ranks : counts) on_processes(join(what, ", by ", engine), ranks, settings, work);
+  });
+}
+
+TEST(ZeroCopyMessages, AllToTheNext) { by_each_engine("all to the next", {2, 3, 4}, shift_around); }
+TEST(ZeroCopyMessages, OneWay) { by_each_engine("one way", {2, 3}, hand_on); }
+TEST(ZeroCopyMessages, Graphs) { by_each_engine("graphs", {2, 3}, replay); }
+TEST(ZeroCopyMessages, MixedUpGraphs) { by_each_engine("mixed up graphs", {2, 3}, mix_up_graphs); }
+TEST(ZeroCopyMessages, SomeOfThem) { by_each_engine("some of them", {3}, mix); }
+TEST(ZeroCopyMessages, SeveralToOne) { by_each_engine("several to one", {2}, send_several); }
+TEST(ZeroCopyMessages, DependOnEachOther) {
+  for (const bool receives : {true, false}) {
+    by_each_engine("messages that depend on each other", {3},
+                   [receives](Communicator& c, cudaStream_t s) { depend_on_each_other(c, s, receives); });
+  }
+}
+TEST(ZeroCopyMessages, ALatecomerAndOneThatCaptures) { by_each_engine("a latecomer, and one captures", {2}, differ); }
+TEST(ZeroCopyMessages, MemoryOfAPool) { by_each_engine("memory of a pool", {2}, use_a_pool); }
+TEST(ZeroCopyMessages, DifferentSizes) { by_each_engine("different sizes", {2}, disagree); }
+TEST(ZeroCopyMessages, ARankThatStaysAway) { by_each_engine("a rank that stays away", {2}, stay_away, 2); }
+TEST(ZeroCopyMessages, ARankThatDies) { by_each_engine(expect_survival_of_a_death); }
+// The last ones, since they use CUDA in this process.
+TEST(ZeroCopyMessages, OneProcess) { by_each_engine(test_one_process); }
+TEST(ZeroCopyMessages, GraphsOfOneProcess) { by_each_engine(test_graphs_of_one_process); }
 
 }  // namespace
 }  // namespace plait::test
-
-int main() { return plait::test::run_on_gpus(plait::test::run_all); }

@@ -1,15 +1,15 @@
 // Zero-copy calls by copy engines or SMs: captured, at any offset, with memory that comes and goes, with buffers that
-// cannot be mapped, and with ranks that come late. A program without a test framework, since machines with GPUs often
-// have none. Exit status 77: no GPU, nothing was tested.
+// cannot be mapped, and with ranks that come late.
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -491,11 +491,10 @@ void mix_factors(Communicator& communicator, cudaStream_t stream) {
 
 class OneProcess {
  public:
-  OneProcess(Report& report, int ranks, int gpus)
-      : report_(report),
-        world_(ranks, gpus, insisting()),
+  explicit OneProcess(int ranks)
+      : world_(ranks, insisting()),
         // Of ranks that share a GPU, only one gets the copy-engine lock.
-        is_expected_(engine == std::string("sm") || ranks <= gpus) {}
+        is_expected_(engine == std::string("sm") || ranks <= gpus()) {}
 
   // One thread takes every step for all ranks before the next one.
   void in_steps() {
@@ -519,7 +518,7 @@ class OneProcess {
       graphs.launch();
       expect_right(call, seed, false, "replayed");
     }
-    expect_zero_copy("captured", engine == std::string("sm"));  // see AgreementWatch::try_lock() for copy engines
+    expect_zero_copy("captured", engine == std::string("sm"));  // see ZeroCopyConditions::try_lock() for copy engines
   }
   void by_threads() {
     const Call call = call_of(Collective::kAllToAll, 0, 10'007);
@@ -571,7 +570,7 @@ class OneProcess {
   void expect_right(const Call& call, unsigned seed, bool in_place, const std::string& what) {
     for (int r = 0; r < world_.size(); ++r) {
       const DeviceGuard guard(world_.device(r));
-      report_.expect(end(r).is_right(call, seed, 0, in_place), join("ranks of one process, ", what, ", by ", engine));
+      EXPECT_TRUE(end(r).is_right(call, seed, 0, in_place)) << "ranks of one process, " << what << ", by " << engine;
     }
   }
   // Checks how many calls were zero-copy since the last check.
@@ -579,74 +578,95 @@ class OneProcess {
     for (int r = 0; r < world_.size(); ++r) {
       const uint64_t before = std::exchange(before_[static_cast<size_t>(r)], world_.rank(r).zero_copy_calls());
       const uint64_t found = world_.rank(r).zero_copy_calls() - before;
-      report_.expect(found == calls, join("zero-copy within one process, ", what, ", by ", engine, ", rank ", r, " of ",
-                                          world_.size(), ": ", found, " and not ", calls));
+      EXPECT_EQ(found, calls) << "zero-copy within one process, " << what << ", by " << engine << ", rank " << r
+                              << " of " << world_.size() << ": " << found << " and not " << calls;
     }
   }
 
-  Report& report_;
   World world_;
   const bool is_expected_;
   std::vector<uint64_t> before_ = std::vector<uint64_t>(static_cast<size_t>(world_.size()), 0);
 };
 
-void test_one_process(Report& report, int gpus) {
+void test_one_process() {
   for (const char* const each : {"sm", "copy"}) {
     engine = each;
     for (const int ranks : {2, 3, 4}) {
-      OneProcess process(report, ranks, gpus);
+      OneProcess process(ranks);
       process.in_steps();
       process.by_threads();
       process.replayed();
-      if (ranks <= gpus) process.on_the_default_stream();  // each GPU has only one
-      process.one_after_the_other();                       // last, since no agreement is attempted for the next calls
+      if (ranks <= gpus()) process.on_the_default_stream();  // each GPU has only one
+      process.one_after_the_other();                         // last, since no agreement is attempted for the next calls
     }
   }
 }
 
-int run_all(int gpus) {
-  Report report;
-  const auto expect = [&](const char* what, int ranks, const std::function<void(Communicator&, cudaStream_t)>& work) {
-    report.expect(on_processes(join(what, ", by ", engine, ' ', launch), gpus, ranks, insisting(), work), what);
-  };
+using Work = std::function<void(Communicator&, cudaStream_t)>;
+
+// Makes the work anew for each engine and number of ranks, since ids and rendezvous serve once.
+void by_each_engine(const char* what, const std::vector<int>& counts, const std::function<Work(int ranks)>& make_work) {
   for (const char* const each : {"sm", "copy"}) {
     engine = each;
-    for (const int ranks : {1, 2, 3, 4}) expect("everything", ranks, call_everything);
-    for (const int ranks : {2, 3, 4}) expect("reduces", ranks, reduce_everything);
-    for (const int ranks : {2, 3}) {
-      Shared<Rendezvous> rendezvous, later_rendezvous, last_rendezvous;
-      const UniqueId other = new_id(), another = new_id();
-      expect("buffers that come and go", ranks,
-             [&](Communicator& c, cudaStream_t s) { come_and_go(c, s, *rendezvous); });
-      expect("buffers that follow each other", ranks, follow_each_other);
-      expect("little memory", ranks,
-             [&](Communicator& c, cudaStream_t s) { run_short_of_memory(c, s, *later_rendezvous, gpus); });
-      expect("memory that is freed while others wait", ranks,
-             [&](Communicator& c, cudaStream_t s) { free_while_others_wait(c, s, another, *last_rendezvous); });
-      expect("graphs", ranks, replay);
-      expect("one captures", ranks, differ_in_capture);
-      for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
-        expect("mixed up graphs", ranks, [&](Communicator& c, cudaStream_t s) { mix_up_graphs(c, s, collective); });
-      }
-      expect("some multiply", ranks, mix_factors);
-      expect("who leaves", ranks, end_early);
-      expect("a latecomer", ranks, come_late);
-      expect("memory of a pool", ranks, use_a_pool);
-      expect("two communicators", ranks, [&](Communicator& c, cudaStream_t s) { use_two(c, s, other); });
+    for (const int ranks : counts) {
+      on_processes(join(what, ", by ", engine, ' ', launch), ranks, insisting(), make_work(ranks));
     }
   }
-  launch = "Simple:8x256+2:30%";  // the rest takes the host path
-  for (const char* const each : {"sm", "copy"}) {
-    engine = each;
-    for (const int ranks : {2, 3}) expect("everything", ranks, call_everything);
-    expect("graphs", 2, replay);
-  }
-  launch = "";
-  test_one_process(report, gpus);  // last, since it uses CUDA in this process
-  return report.finish();
 }
+
+void by_each_engine(const char* what, const std::vector<int>& counts, void (*work)(Communicator&, cudaStream_t)) {
+  by_each_engine(what, counts, [work](int) -> Work { return work; });
+}
+
+TEST(ZeroCopy, Everything) { by_each_engine("everything", {1, 2, 3, 4}, call_everything); }
+TEST(ZeroCopy, Reduces) { by_each_engine("reduces", {2, 3, 4}, reduce_everything); }
+TEST(ZeroCopy, BuffersThatComeAndGo) {
+  by_each_engine("buffers that come and go", {2, 3}, [](int) -> Work {
+    return
+        [all = std::make_shared<Shared<Rendezvous>>()](Communicator& c, cudaStream_t s) { come_and_go(c, s, **all); };
+  });
+}
+TEST(ZeroCopy, BuffersThatFollowEachOther) {
+  by_each_engine("buffers that follow each other", {2, 3}, follow_each_other);
+}
+TEST(ZeroCopy, LittleMemory) {
+  by_each_engine("little memory", {2, 3}, [](int) -> Work {
+    return [all = std::make_shared<Shared<Rendezvous>>()](Communicator& c, cudaStream_t s) {
+      run_short_of_memory(c, s, **all, gpus());
+    };
+  });
+}
+TEST(ZeroCopy, MemoryThatIsFreedWhileOthersWait) {
+  by_each_engine("memory that is freed while others wait", {2, 3}, [](int) -> Work {
+    return [id = new_id(), all = std::make_shared<Shared<Rendezvous>>()](Communicator& c, cudaStream_t s) {
+      free_while_others_wait(c, s, id, **all);
+    };
+  });
+}
+TEST(ZeroCopy, Graphs) { by_each_engine("graphs", {2, 3}, replay); }
+TEST(ZeroCopy, OneCaptures) { by_each_engine("one captures", {2, 3}, differ_in_capture); }
+TEST(ZeroCopy, MixedUpGraphs) {
+  for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
+    by_each_engine("mixed up graphs", {2, 3}, [collective](int) -> Work {
+      return [collective](Communicator& c, cudaStream_t s) { mix_up_graphs(c, s, collective); };
+    });
+  }
+}
+TEST(ZeroCopy, SomeMultiply) { by_each_engine("some multiply", {2, 3}, mix_factors); }
+TEST(ZeroCopy, ARankThatLeaves) { by_each_engine("a rank that leaves", {2, 3}, end_early); }
+TEST(ZeroCopy, ALatecomer) { by_each_engine("a latecomer", {2, 3}, come_late); }
+TEST(ZeroCopy, MemoryOfAPool) { by_each_engine("memory of a pool", {2, 3}, use_a_pool); }
+TEST(ZeroCopy, TwoCommunicators) {
+  by_each_engine("two communicators", {2, 3},
+                 [](int) -> Work { return [id = new_id()](Communicator& c, cudaStream_t s) { use_two(c, s, id); }; });
+}
+TEST(ZeroCopy, BesideTheHostPath) {
+  launch = "Simple:8x256+2:30%";  // the rest takes the host path
+  by_each_engine("everything", {2, 3}, call_everything);
+  by_each_engine("graphs", {2}, replay);
+  launch = "";
+}
+TEST(ZeroCopy, OneProcess) { test_one_process(); }  // the last, since it uses CUDA in this process
 
 }  // namespace
 }  // namespace plait::test
-
-int main() { return plait::test::run_on_gpus(plait::test::run_all); }

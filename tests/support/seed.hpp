@@ -22,6 +22,12 @@ inline uint64_t run_seed() {
   return seed;
 }
 
+// How often a random test tries, unless PLAIT_TEST_TIMES says otherwise.
+inline int times_to_try(int usual) {
+  const char* text = std::getenv("PLAIT_TEST_TIMES");
+  return text != nullptr ? std::atoi(text) : usual;
+}
+
 using Random = std::mt19937_64;
 
 // A whole number from `least` to `most`.
