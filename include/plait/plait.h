@@ -77,7 +77,7 @@ typedef struct CUstream_st* plaitStream_t;
 // One rank's handle of a communicator.
 typedef struct plaitComm* plaitComm_t;
 
-// Who moves what where in a collective, proved right: see plaitRunPlan.
+// A plan: who moves which data where in a collective, proved right. See plaitRunPlan.
 typedef struct plaitPlan* plaitPlan_t;
 
 typedef enum {
