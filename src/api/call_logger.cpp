@@ -1,4 +1,4 @@
-// The words of the log.
+// Puts log lines into words.
 #include "api/call_logger.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ std::string groups_text(const RankMachine& machine) {
   return text.empty() ? "NVLink joins no ranks" : text;
 }
 
-// Of the choice's plan.
+// The predicted time of the choice's plan, in words.
 std::string prediction_text(Tuner& tuner, const Call& call, const Choice& choice) {
   const auto bytes = static_cast<double>(message_bytes(call, tuner.machine().ranks()));
   return join(", predicted ", seconds_text(tuner.cost(choice).seconds(bytes)));
