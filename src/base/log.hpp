@@ -1,5 +1,5 @@
-// Writes one line to stderr for what a user should see, unless it is an error of the call at hand. A Logger is a value that
-// belongs to whoever logs (a communicator, a program): there is no global logger. Silent below "warn" by default.
+// Writes one line to stderr for what a user should see, unless it is an error of the call at hand. A Logger is a value
+// that belongs to whoever logs (a communicator, a program): there is no global logger. Silent below "warn" by default.
 #pragma once
 
 #include <optional>

@@ -19,7 +19,8 @@ static const char kBroadcast[] =
 
 // Both swap their inputs and add them up.
 static const char kSwap[] =
-    "{\"plait_plan\": 2, \"algorithm\": \"swap\", \"collective\": \"all_reduce\", \"access\": \"staged\", \"root\": 0,\n"
+    "{\"plait_plan\": 2, \"algorithm\": \"swap\", \"collective\": \"all_reduce\", \"access\": \"staged\", \"root\": "
+    "0,\n"
     " \"blocks\": 1, \"chunks_per_block\": 1, \"in_place\": true, \"node_of\": [0, 0], \"ranks\": [\n"
     "  {\"scratch_slots\": 1, \"host_slots\": 0, \"signals\": 1, \"messages\": 0, \"queues\": [\n"
     "    {\"engine\": \"cpu\", \"operations\": [\n"
