@@ -1,0 +1,52 @@
+// A hierarchy of any levels, each with an algorithm of its own (UEN-14, NVG-18, NVG-32).
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/composition.hpp"
+#include "algorithms/steps/machine_levels.hpp"
+
+namespace plait {
+
+Algorithm hierarchical();
+
+namespace {
+
+// Each level joins the units of the level before: so many neighbours (4), the ranks of a group or node, or all. Ranks
+// with the same place in their units are a list, and each list performs the level's algorithm on its share of the
+// message. hierarchical(4: ring, 2: recursive_doubling), level by level:
+//
+//     reduce-scatter              all-reduce                 all-gather
+//     (0 1 2 3) (4 5 6 7)         (0 4) (1 5) (2 6) (3 7)    (0 1 2 3) (4 5 6 7)
+//     by ring, pieces of M/4      of M/4, by doubling        by ring, pieces of M/4
+//
+// Reductions are left to the next level's first reduce, and what the level above stores may be on its way to others at
+// once. With all_reduce, a level makes a whole all-reduce before the next one begins, as NVG-29 prints it.
+//
+// Steps: the sum of those of the levels. Bytes: those of each level, with its share of the message.
+// When: links of unequal speed, many ranks.
+// parts: of the message, so that levels work at the same time (TEM-14). Levels have parts of their own, of a piece.
+Plan make_hierarchical(const AlgorithmArguments& given) {
+  check_arguments(hierarchical(), given);
+  AlgorithmArguments arguments = given;
+  arguments.levels = with_directions(given.levels.empty() ? usual_levels(given) : given.levels, given);
+  return compose(hierarchical(), arguments, arguments.levels, arguments.parts);
+}
+
+std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments& machine) {
+  AlgorithmArguments candidate = machine;
+  candidate.levels = with_directions(usual_levels(machine), machine);
+  if (candidate.levels.size() < 2) return {};
+  return with_parts(candidate, {1, 2, 4});
+}
+
+}  // namespace
+
+Algorithm hierarchical() {
+  return {.name = "hierarchical",
+          .summary = "levels of any algorithms: hierarchical(node: flat, all: ring)",
+          .source = "UEN-14, NVG-18, NVG-29, NVG-32, UEN-60, UEN-61",
+          .collectives = {Collective::kAllReduce},
+          .uses = {.levels = true, .parts = true, .zero_copy = true},
+          .make = make_hierarchical,
+          .candidates = hierarchical_candidates};
+}
+
+}  // namespace plait
