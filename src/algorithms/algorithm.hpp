@@ -22,7 +22,7 @@ struct AlgorithmArguments {
   std::vector<int> node_of = {};    // node of each rank; empty: one node
   // NVLink groups as lists of ranks, the leader first. Empty: the ranks of each node form one group.
   std::vector<std::vector<int>> groups = {};
-  std::vector<int> factors = {};  // hierarchy p1 x p2 x …; empty: derived from groups and nodes
+  std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   std::vector<Level> levels = {};  // of `hierarchical`, the innermost first
   Direction direction = Direction::kLoad;
   int parts = 1;                                      // of the message that are under way at once

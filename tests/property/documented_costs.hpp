@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "algorithms/spec.hpp"
-#include "algorithms/steps/composition.hpp"
+#include "algorithms/steps/units.hpp"
 #include "plan/verifier.hpp"
 
 namespace plait::test {
@@ -102,29 +102,27 @@ struct LevelCounts {
 inline std::vector<LevelCounts> levels_in(const AlgorithmArguments& a, const std::vector<Level>& levels) {
   std::vector<LevelCounts> all;
   int units = a.ranks;
-  for (const Level& level : levels) {
-    AlgorithmArguments machine = a;
-    if (level.reach != Reach::kGroup) machine.groups.clear();
-    if (level.reach == Reach::kAll) machine.node_of.clear();
-    const int after =
-        level.reach == Reach::kFactor ? units / level.factor : static_cast<int>(groups_of(machine).size());
-    int largest = level.factor;
-    if (level.reach != Reach::kFactor) {
-      for (const auto& ranks : groups_of(machine)) largest = std::max(largest, static_cast<int>(ranks.size()));
-      largest = std::min(largest, units);
-    }
-    all.push_back({level, largest, units, after});
+  for (const auto& blocks : blocks_of(find_algorithm("hierarchical", a.collective), a, levels)) {
+    size_t largest = 1;
+    for (const Units& block : blocks) largest = std::max(largest, block.size());
+    const int after = static_cast<int>(blocks.size());
+    all.push_back({levels[all.size()], static_cast<int>(largest), units, after});
     units = after;
   }
   return all;
 }
 
+// How far ranks are below the leader of the list.
+inline int depth(const LevelCounts& it) {
+  if (it.level.algorithm == "flat") return it.members > 1 ? 1 : 0;
+  return it.level.algorithm == "binomial" ? floor_log2(it.members) : it.members - 1;
+}
+
 // Up and down again. Where leaders store to their members' memory, these wait for one more signal.
 inline int most_steps(const LevelCounts& it, bool zero_copy) {
   const bool stores_to_peers = zero_copy || it.level.all_reduce;
-  if (it.level.algorithm == "flat") return it.members == 1 ? 0 : 2 + (stores_to_peers ? 1 : 0);
-  if (it.level.algorithm == "binomial") return 2 * floor_log2(it.members);
-  return 2 * (it.members - 1);
+  const bool tells_members = it.level.algorithm == "flat" && it.members > 1 && stores_to_peers;
+  return 2 * depth(it) + (tells_members ? 1 : 0);
 }
 
 inline bool inner_levels_lie_on_nodes(const AlgorithmArguments& a, const std::vector<Level>& levels) {
@@ -143,15 +141,22 @@ inline bool inner_levels_lie_on_nodes(const AlgorithmArguments& a, const std::ve
 // If messages of an inner level pass between nodes, those of a rank's several lists come one after the other, and there
 // is no promise.
 inline int most_steps(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  if (has_root(a.collective)) {
+    int steps = a.access == Access::kZeroCopy ? 1 : 0;
+    for (const LevelCounts& it : levels_in(a, levels)) steps += depth(it);
+    return steps;
+  }
   if (!inner_levels_lie_on_nodes(a, levels)) return std::numeric_limits<int>::max();
   int steps = 0;
   for (const LevelCounts& it : levels_in(a, levels)) steps += most_steps(it, a.access == Access::kZeroCopy);
   return a.parts * steps;
 }
 
-// In M, all ranks together. Whoever combines n units, by whatever algorithm, moves n - 1 times the message there and
-// back. After an all-reduce every member works for the whole unit on the next level.
+// In M, all ranks together. Down or up a tree, M crosses each edge. In an all-reduce, whoever combines n units, by
+// whatever algorithm, moves n - 1 times the message there and back. After an all-reduce every member works for the
+// whole unit on the next level.
 inline int64_t messages_moved(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  if (has_root(a.collective)) return a.ranks - 1;
   int64_t moved = 0, copies = 1;
   for (const LevelCounts& it : levels_in(a, levels)) {
     moved += copies * 2 * (it.units_before - it.units_after);
@@ -160,7 +165,9 @@ inline int64_t messages_moved(const AlgorithmArguments& a, const std::vector<Lev
   return moved;
 }
 
-inline std::vector<Level> levels_of_plan(const Plan& plan) { return parse_spec(plan.algorithm, plan.collective).levels; }
+inline std::vector<Level> levels_of_plan(const Plan& plan) {
+  return parse_spec(plan.algorithm, plan.collective).levels;
+}
 
 struct Steps {
   int count = 0;

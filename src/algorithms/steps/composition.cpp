@@ -11,86 +11,14 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/levels.hpp"
+#include "algorithms/steps/tree.hpp"
+#include "algorithms/steps/units.hpp"
 
 namespace plait {
 namespace {
 
-constexpr int kMostQueues = 3;  // of a rank: what GPUs perform
-
-// ---- Which units a level joins ----
-
-class Partition {
- public:
-  Partition(const Algorithm& algorithm, const AlgorithmArguments& arguments)
-      : algorithm_(algorithm), arguments_(arguments) {
-    for (int rank = 0; rank < arguments.ranks; ++rank) units_.push_back({rank});
-  }
-
-  // Joins units, and returns those that were joined, block by block.
-  std::vector<Units> join_on(const Level& level) {
-    std::vector<Units> blocks = level.reach == Reach::kFactor ? neighbours(level) : within(level);
-    units_.clear();
-    for (const Units& block : blocks) {
-      std::vector<int>& joined = units_.emplace_back();
-      for (const std::vector<int>& unit : block) joined.insert(joined.end(), unit.begin(), unit.end());
-    }
-    return blocks;
-  }
-  size_t units() const { return units_.size(); }
-
- private:
-  std::vector<Units> neighbours(const Level& level) const {
-    const int count = static_cast<int>(units_.size());
-    if (count % level.factor != 0) {
-      refuse(algorithm_, "level '", to_text(level), "' cannot join ", count, " units; the product of the factors has to ",
-             "be the number of ranks, ", arguments_.ranks);
-    }
-    std::vector<Units> blocks;
-    for (auto at = units_.begin(); at != units_.end(); at += level.factor) blocks.emplace_back(at, at + level.factor);
-    return blocks;
-  }
-
-  std::vector<std::vector<int>> parts_within(const Level& level) const {
-    if (level.reach == Reach::kGroup) return groups_or_nodes(arguments_);
-    AlgorithmArguments machine = arguments_;
-    machine.groups.clear();
-    if (level.reach == Reach::kAll) machine.node_of.clear();
-    return groups_or_nodes(machine);
-  }
-
-  // Units in the order in which their first ranks are named: the leader of a group is its first rank.
-  std::vector<Units> within(const Level& level) const {
-    std::vector<int> unit_of_first(arguments_.ranks, -1), part_of(arguments_.ranks, -1);
-    for (size_t unit = 0; unit < units_.size(); ++unit) unit_of_first[units_[unit][0]] = static_cast<int>(unit);
-    const std::vector<std::vector<int>> parts = parts_within(level);
-    std::vector<Units> blocks;
-    for (size_t part = 0; part < parts.size(); ++part) {
-      for (const int rank : parts[part]) part_of[rank] = static_cast<int>(part);
-    }
-    for (const std::vector<int>& ranks : parts) {
-      Units block;
-      for (const int rank : ranks) {
-        if (unit_of_first[rank] >= 0) block.push_back(checked(units_[unit_of_first[rank]], part_of, level));
-      }
-      if (!block.empty()) blocks.push_back(std::move(block));
-    }
-    return blocks;
-  }
-
-  const std::vector<int>& checked(const std::vector<int>& unit, const std::vector<int>& part_of,
-                                  const Level& level) const {
-    for (const int rank : unit) {
-      if (part_of[rank] == part_of[unit[0]]) continue;
-      refuse(algorithm_, "level '", to_text(level), "' comes too late: a level before it joined ranks ", unit[0], " and ",
-             rank, ", which are in different ", reach_text(level), "s");
-    }
-    return unit;
-  }
-
-  const Algorithm& algorithm_;
-  const AlgorithmArguments& arguments_;
-  Units units_;
-};
+constexpr int kMostQueues = 3;         // of a rank: what GPUs perform
+constexpr int kMostStoringQueues = 2;  // of a rank in a tree: while one waits for its stores, another one stores
 
 // ---- All-reduce: shares up and down ----
 
@@ -213,11 +141,15 @@ class Part {
   HeldByRank held_;
   std::map<int, std::vector<Holder>> holders_;                   // of each unit, by its first rank
   std::vector<std::vector<std::unique_ptr<LevelSteps>>> lists_;  // [level]
-  std::vector<Finish> finishes_;  // [level]: where its members store everything
+  std::vector<Finish> finishes_;                                 // [level]: where its members store everything
 };
 
 Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments,
                         const std::vector<Level>& levels, int parts) {
+  if (levels.back().all_reduce) {
+    refuse(algorithm, "level '", to_text(levels.back()),
+           "' is the last, which makes an all-reduce anyway; leave all_reduce out");
+  }
   const auto blocks = blocks_of(algorithm, arguments, levels);
   const int64_t chunks = chunks_for(levels, blocks);
   PlanBuilder builder = start_plan(algorithm, arguments, chunks * parts);
@@ -244,26 +176,54 @@ Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& ar
   return builder.finish();
 }
 
-}  // namespace
+// ---- Broadcast and reduce: one tree of trees ----
 
-std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const AlgorithmArguments& arguments,
-                                          const std::vector<Level>& levels) {
-  if (levels.back().all_reduce) {
-    refuse(algorithm, "level '", to_text(levels.back()), "' is the last, which makes an all-reduce anyway; leave "
-           "all_reduce out");
-  }
-  Partition partition(algorithm, arguments);
-  std::vector<std::vector<Units>> blocks;
-  for (const Level& level : levels) blocks.push_back(partition.join_on(level));
-  if (partition.units() != 1) {
-    refuse(algorithm, "the levels leave ", partition.units(), " units apart; the product of the factors has to be the ",
-           "number of ranks, ", arguments.ranks, ", or the last level 'all'");
-  }
-  return blocks;
+void check_tree_level(const Algorithm& algorithm, const AlgorithmArguments& arguments, const Level& level,
+                      const Level& first) {
+  const auto refuse_level = [&](const auto&... why) {
+    refuse(algorithm, "level '", to_text(level), "' of a ", name(arguments.collective), " ", why...);
+  };
+  if (level.parts != 1) refuse_level("has parts of its own; let the whole tree have them, parts=", level.parts);
+  if (level.leaders > 0) refuse_level("has leaders, but one rank of each unit leads; leave leaders out");
+  if (level.all_reduce) refuse_level("makes no all-reduce; leave all_reduce out");
+  if (level.direction != first.direction) refuse_level("moves data the other way than '", to_text(first), "'");
 }
+
+// Zero-copy, parents store to their children's outputs, or load from their inputs.
+void check_tree_direction(const Algorithm& algorithm, const AlgorithmArguments& arguments, Direction direction) {
+  const Direction only = arguments.collective == Collective::kBroadcast ? Direction::kStore : Direction::kLoad;
+  if (arguments.access != Access::kZeroCopy || direction == only) return;
+  refuse(algorithm, "a zero-copy ", name(arguments.collective), " goes by ", name(only), ", not by ", name(direction));
+}
+
+Plan compose_tree(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+                  int parts) {
+  for (const Level& level : levels) check_tree_level(algorithm, arguments, level, levels[0]);
+  TreeShape shape;
+  shape.parts = parts;
+  shape.direction = levels[0].direction.value_or(Direction::kLoad);
+  shape.zero_copy = arguments.access == Access::kZeroCopy;
+  check_tree_direction(algorithm, arguments, shape.direction);
+  const Tree tree = tree_over(algorithm, arguments, levels);
+  PlanBuilder builder = start_plan(algorithm, arguments, parts);
+  Carrier carrier(builder, arguments.node_of);
+  const bool stores = shape.direction == Direction::kStore && !shape.zero_copy;
+  for (int i = 0; i < (stores ? std::min(parts, kMostStoringQueues) : 1); ++i) {
+    shape.queues.push_back(add_queues(builder, arguments));
+  }
+  if (arguments.collective == Collective::kBroadcast) {
+    broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
+  } else {
+    reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
+  }
+  return builder.finish();
+}
+
+}  // namespace
 
 Plan compose(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
              int parts) {
+  if (has_root(arguments.collective)) return compose_tree(algorithm, arguments, levels, parts);
   return compose_all_reduce(algorithm, arguments, levels, parts);
 }
 

@@ -80,8 +80,7 @@ void LeaderSteps::settle() {
 }
 
 bool LeaderSteps::stores_to_outputs(const Finish& finish, int leader, int member) const {
-  return shape_.stores_to_peers && near(leader, member) && !finish.stored &&
-         finish.places(rank(member)).size() == 1;
+  return shape_.stores_to_peers && near(leader, member) && !finish.stored && finish.places(rank(member)).size() == 1;
 }
 
 Finish LeaderSteps::ahead(const Finish& finish) {

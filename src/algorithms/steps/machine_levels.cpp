@@ -9,13 +9,6 @@
 namespace plait {
 namespace {
 
-std::vector<std::vector<int>> joined_by(const AlgorithmArguments& machine, Reach reach) {
-  AlgorithmArguments it = machine;
-  if (reach != Reach::kGroup) it.groups.clear();
-  if (reach == Reach::kAll) it.node_of.clear();
-  return groups_or_nodes(it);
-}
-
 bool lie_on_one_node_each(const AlgorithmArguments& machine) {
   return std::all_of(machine.groups.begin(), machine.groups.end(), [&](const std::vector<int>& ranks) {
     return std::all_of(ranks.begin(), ranks.end(),
@@ -23,14 +16,28 @@ bool lie_on_one_node_each(const AlgorithmArguments& machine) {
   });
 }
 
+// Zero-copy, a message goes down a tree by store, and up by load.
+Direction best_direction(const AlgorithmArguments& machine) {
+  if (machine.access == Access::kZeroCopy && machine.collective == Collective::kBroadcast) return Direction::kStore;
+  if (machine.access == Access::kZeroCopy && machine.collective == Collective::kReduce) return Direction::kLoad;
+  return on_gpus(machine) ? Direction::kStore : Direction::kLoad;
+}
+
 }  // namespace
+
+std::vector<std::vector<int>> ranks_within(const AlgorithmArguments& machine, Reach reach) {
+  AlgorithmArguments it = machine;
+  if (reach != Reach::kGroup) it.groups.clear();
+  if (reach == Reach::kAll) it.node_of.clear();
+  return groups_or_nodes(it);
+}
 
 std::vector<Reach> machine_reaches(const AlgorithmArguments& machine) {
   std::vector<Reach> reaches;
   size_t units = static_cast<size_t>(machine.ranks);
   for (const Reach reach : {Reach::kGroup, Reach::kNode, Reach::kAll}) {
     if (reach == Reach::kGroup && (machine.groups.empty() || !lie_on_one_node_each(machine))) continue;
-    const size_t joined = joined_by(machine, reach).size();
+    const size_t joined = ranks_within(machine, reach).size();
     if (joined == units) continue;
     // The last one is called all, whatever it is.
     reaches.push_back(joined == 1 ? Reach::kAll : reach);
@@ -41,27 +48,30 @@ std::vector<Reach> machine_reaches(const AlgorithmArguments& machine) {
 }
 
 bool is_even(const AlgorithmArguments& machine, Reach reach) {
-  const auto parts = joined_by(machine, reach);
+  const auto parts = ranks_within(machine, reach);
   return std::all_of(parts.begin(), parts.end(), [&](const auto& ranks) { return ranks.size() == parts[0].size(); });
 }
 
-std::vector<Level> usual_levels(const AlgorithmArguments& machine) {
+std::vector<Level> machine_levels(const AlgorithmArguments& machine, std::string_view inner, std::string_view outer) {
   std::vector<Level> levels;
-  bool even = true;  // so far, and on the levels above
-  for (const Reach reach : machine_reaches(machine)) even &= is_even(machine, reach);
   for (const Reach reach : machine_reaches(machine)) {
-    Level& level = levels.emplace_back();
-    level.reach = reach;
-    level.algorithm = reach == Reach::kAll ? "ring" : "flat";
-    if (reach != Reach::kAll && !even) level.leaders = 1;
+    levels.push_back({.reach = reach, .algorithm = std::string(reach == Reach::kAll ? outer : inner)});
   }
+  return levels;
+}
+
+std::vector<Level> usual_levels(const AlgorithmArguments& machine) {
+  if (has_root(machine.collective)) return machine_levels(machine, "chain", "binomial");
+  std::vector<Level> levels = machine_levels(machine, "flat", "ring");
+  const bool even = std::all_of(levels.begin(), levels.end(), [&](auto& it) { return is_even(machine, it.reach); });
+  for (Level& level : levels) level.leaders = even || level.reach == Reach::kAll ? 0 : 1;
   return levels;
 }
 
 std::vector<Level> with_directions(std::vector<Level> levels, const AlgorithmArguments& machine) {
   for (Level& level : levels) {
     if (level.direction || !find_level_algorithm(level.algorithm).direction) continue;
-    level.direction = on_gpus(machine) ? Direction::kStore : Direction::kLoad;
+    level.direction = best_direction(machine);
   }
   return levels;
 }

@@ -62,10 +62,7 @@ class Broadcast : AlongTree {
  public:
   Broadcast(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
             const std::vector<Held>& sources, const Finish& finish)
-      : AlongTree(builder, carrier, tree, shape),
-        sources_(sources),
-        finish_(finish),
-        calls_(builder.rank_count()) {}
+      : AlongTree(builder, carrier, tree, shape), sources_(sources), finish_(finish), calls_(builder.rank_count()) {}
 
   void make() {
     for (const int rank : tree_.order) {
@@ -196,7 +193,7 @@ class Reduction : AlongTree {
 
   const HeldByRank& held_;
   const std::optional<Held> result_;
-  std::vector<Held> at_root_;                     // what it has to combine, if there is no result
+  std::vector<Held> at_root_;  // what it has to combine, if there is no result
   std::unordered_map<int, std::optional<Place>> landings_;
   std::vector<std::optional<Arrival>> arrivals_;  // of the current part, at the parent of each rank
 };
