@@ -23,7 +23,7 @@ struct AlgorithmArguments {
   // NVLink groups as lists of ranks, the leader first. Empty: the ranks of each node form one group.
   std::vector<std::vector<int>> groups = {};
   std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
-  std::vector<Level> levels = {};  // of `hierarchical`, the innermost first
+  std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;
   int parts = 1;                                      // of the message that are under way at once
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more

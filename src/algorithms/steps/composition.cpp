@@ -178,11 +178,22 @@ Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& ar
 
 // ---- Broadcast and reduce: one tree of trees ----
 
+std::string algorithms_with_trees() {
+  std::string names;
+  for (const LevelAlgorithm& it : level_algorithms()) {
+    if (it.add_to_tree != nullptr) names += join(names.empty() ? "" : ", ", it.name);
+  }
+  return names;
+}
+
 void check_tree_level(const Algorithm& algorithm, const AlgorithmArguments& arguments, const Level& level,
                       const Level& first) {
   const auto refuse_level = [&](const auto&... why) {
     refuse(algorithm, "level '", to_text(level), "' of a ", name(arguments.collective), " ", why...);
   };
+  if (find_level_algorithm(level.algorithm).add_to_tree == nullptr) {
+    refuse_level("has no tree; use one of: ", algorithms_with_trees());
+  }
   if (level.parts != 1) refuse_level("has parts of its own; let the whole tree have them, parts=", level.parts);
   if (level.leaders > 0) refuse_level("has leaders, but one rank of each unit leads; leave leaders out");
   if (level.all_reduce) refuse_level("makes no all-reduce; leave all_reduce out");

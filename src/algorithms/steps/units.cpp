@@ -93,14 +93,6 @@ class Partition {
   Units units_;
 };
 
-std::string algorithms_with_trees() {
-  std::string names;
-  for (const LevelAlgorithm& it : level_algorithms()) {
-    if (it.add_to_tree != nullptr) names += join(names.empty() ? "" : ", ", it.name);
-  }
-  return names;
-}
-
 }  // namespace
 
 std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const AlgorithmArguments& arguments,
@@ -120,15 +112,10 @@ Tree tree_over(const Algorithm& algorithm, const AlgorithmArguments& arguments, 
   const auto blocks = blocks_of(algorithm, arguments, levels);
   Tree tree(arguments.root, arguments.ranks);
   for (size_t i = levels.size(); i-- > 0;) {
-    const LevelAlgorithm& of_level = find_level_algorithm(levels[i].algorithm);
-    if (of_level.add_to_tree == nullptr) {
-      refuse(algorithm, "level '", to_text(levels[i]), "' has no tree for a ", name(arguments.collective),
-             "; use one of: ", algorithms_with_trees());
-    }
     for (const Units& block : blocks[i]) {
       std::vector<int> leaders;
       for (const std::vector<int>& unit : block) leaders.push_back(unit[0]);
-      of_level.add_to_tree(tree, leaders);
+      find_level_algorithm(levels[i].algorithm).add_to_tree(tree, leaders);
     }
   }
   return tree;

@@ -18,8 +18,8 @@ std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const Algo
                                           const std::vector<Level>& levels);
 
 // The tree along which a message comes from the root to all ranks (AWA-11): the last level's trees join the leaders of
-// its units, and so on down to the first level, so that every unit is entered once. Throws kInvalidArgument if a
-// level's algorithm has no tree.
+// its units, and so on down to the first level, so that every unit is entered once. Every level's algorithm must have a
+// tree.
 Tree tree_over(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels);
 
 }  // namespace plait
