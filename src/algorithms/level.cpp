@@ -111,7 +111,7 @@ std::string to_text(const Level& level) {
   std::string inside;
   const auto add = [&](const auto&... item) { inside += join(inside.empty() ? "" : ", ", item...); };
   if (level.direction) add(name(*level.direction));
-  if (level.leaders > 0) add("leaders=", level.leaders);
+  if (level.leaders != 0) add("leaders=", level.leaders);
   if (level.parts != 1) add("parts=", level.parts);
   if (level.all_reduce) add("all_reduce");
   const std::string algorithm = inside.empty() ? level.algorithm : join(level.algorithm, "(", inside, ")");
