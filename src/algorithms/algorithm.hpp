@@ -5,18 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/level.hpp"
 #include "plan/builder.hpp"
 #include "plan/plan.hpp"
 
 namespace plait {
-
-// The side that moves data within a node. Between nodes there are messages, whatever the direction.
-enum class Direction : uint8_t {
-  kLoad,   // the rank that needs data loads it
-  kStore,  // the rank that has data stores it
-  kBoth,   // most is stored, a part is loaded
-};
-const char* name(Direction direction);  // "load", "store", "both"
 
 // The arguments on which an algorithm may depend. They are the same on every rank, so that all ranks derive the same
 // plan.
@@ -29,7 +22,8 @@ struct AlgorithmArguments {
   std::vector<int> node_of = {};    // node of each rank; empty: one node
   // NVLink groups as lists of ranks, the leader first. Empty: the ranks of each node form one group.
   std::vector<std::vector<int>> groups = {};
-  std::vector<int> factors = {};  // hierarchy p1 x p2 x …; empty: derived from groups and nodes
+  std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
+  std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;
   int parts = 1;                                      // of the message that are under way at once
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
@@ -43,6 +37,7 @@ struct Uses {
   bool direction = false;  // kLoad and kStore
   bool both = false;       // kBoth as well
   bool factors = false;
+  bool levels = false;
   bool parts = false;
   bool zero_copy = false;  // Access::kZeroCopy
   bool engine = false;     // Engine::kCopy, for some zero-copy plans: copy engines can perform them

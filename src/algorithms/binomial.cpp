@@ -1,10 +1,10 @@
 // Binomial tree (AWA-13).
-#include <map>
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/tree.hpp"
 #include "algorithms/steps/tree_blocks.hpp"
+#include "algorithms/steps/units.hpp"
 
 namespace plait {
 
@@ -12,6 +12,8 @@ Algorithm binomial();
 
 namespace {
 
+// A broadcast or reduce is short for hierarchical(node: binomial, all: binomial).
+//
 // Position v (counted from the root) is a child of v without its lowest one bit. Eight ranks, root 0:
 //
 //             0                     broadcast: downwards, whole messages; the largest subtree is served first
@@ -34,23 +36,8 @@ namespace {
 //   is on their node (zero-copy: none). A reduce by load takes 1 except at the root (none on leaves if zero-copy or
 //   below another node), by store 1 for each child; and 1 for each child on another node.
 // When: small messages, many ranks, several nodes. parts: they follow one another down the tree.
-Tree node_by_node(const AlgorithmArguments& arguments) {
-  std::vector<int> heads;                    // one rank of each node, the root first
-  std::vector<std::vector<int>> node_ranks;  // the head's own node
-  std::map<int, size_t> index_of_node;
-  for (int v = 0; v < arguments.ranks; ++v) {
-    const int rank = (v + arguments.root) % arguments.ranks;
-    const auto [node, is_new] = index_of_node.try_emplace(node_of(arguments, rank), heads.size());
-    if (is_new) {
-      heads.push_back(rank);
-      node_ranks.emplace_back();
-    }
-    node_ranks[node->second].push_back(rank);
-  }
-  Tree tree(arguments.root, arguments.ranks);
-  add_binomial(tree, heads);
-  for (const auto& ranks : node_ranks) add_binomial(tree, ranks);
-  return tree;
+std::vector<Level> levels() {
+  return {{.reach = Reach::kNode, .algorithm = "binomial"}, {.reach = Reach::kAll, .algorithm = "binomial"}};
 }
 
 bool moves_blocks(Collective collective) {
@@ -79,7 +66,7 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
   shape.parts = arguments.parts;
   shape.direction = arguments.direction;
   shape.zero_copy = zero_copy;
-  const Tree tree = node_by_node(arguments);
+  const Tree tree = tree_over(binomial(), arguments, levels());
   if (arguments.collective == Collective::kBroadcast) {
     broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
   } else if (arguments.collective == Collective::kGather) {

@@ -1,9 +1,9 @@
 // Rings within rings: the flat ring is one extreme, Rabenseifner the other (UEN-13, UEN-14).
 #include <cstdint>
-#include <utility>
+#include <vector>
 
 #include "algorithms/steps/arguments.hpp"
-#include "algorithms/steps/ring.hpp"
+#include "algorithms/steps/composition.hpp"
 
 namespace plait {
 
@@ -11,6 +11,8 @@ Algorithm hierarchical_ring();
 
 namespace {
 
+// hierarchical_ring(4x2, parts=3) is short for hierarchical(4: ring(parts=3), 2: ring(parts=3)).
+//
 // p = p1 x p2 x … x ph. Rank r has the coordinates x1 = r mod p1, x2 = r / p1 mod p2, …: x1 counts neighbours, for
 // instance the GPUs of a node. Level i has rings of the pi ranks that differ in xi only. 4 x 2 ranks, level by level:
 //
@@ -97,47 +99,11 @@ Plan make_hierarchical_ring(const AlgorithmArguments& given) {
   check_arguments(hierarchical_ring(), given);
   AlgorithmArguments arguments = given;
   arguments.factors = levels_of(given);
-  const std::vector<int>& levels = arguments.factors;
-  const int ranks = arguments.ranks;
-  const int height = static_cast<int>(levels.size());
-  PlanBuilder builder = start_plan(hierarchical_ring(), arguments, int64_t{ranks} * arguments.parts);
-  Carrier carrier(builder, arguments.node_of);
-  const std::vector<QueueId> queues = add_queues(builder, arguments);
-  HeldByRank held(ranks), outputs(ranks);
-  std::vector<int> first_chunk(ranks, 0);  // first chunk of the piece that the levels so far left to the rank
-  for (int rank = 0; rank < ranks; ++rank) {
-    held[rank] = {{input_of(rank)}};
-    outputs[rank] = {{output_of(rank)}};
+  std::vector<Level> levels;
+  for (const int factor : arguments.factors) {
+    levels.push_back({.factor = factor, .algorithm = "ring", .parts = arguments.parts});
   }
-  const Finish to_output = {[&](int rank) { return outputs[rank]; }};
-
-  std::vector<std::vector<RingSteps>> rings(height);
-  int stride = 1;            // between neighbours of a ring: p1 … p(i-1)
-  int piece_chunks = ranks;  // of the level; in chunks, without parts
-  for (int level = 0; level < height; ++level) {
-    const int length = levels[level];
-    piece_chunks /= length;
-    for (int start = 0; start < ranks; ++start) {
-      if (start / stride % length != 0) continue;
-      RingSteps::Shape shape;
-      for (int x = 0; x < length; ++x) shape.queues.push_back(queues[start + x * stride]);
-      shape.first_chunk = first_chunk[start];
-      shape.part_chunks = piece_chunks;
-      shape.parts = arguments.parts;
-      shape.stores_to_peers = arguments.access == Access::kZeroCopy;
-      RingSteps& ring = rings[level].emplace_back(builder, carrier, std::move(shape));
-      ring.reduce_scatter(held);
-      if (level < height - 1) ring.settle();
-      for (int x = 0; x < length; ++x) {
-        first_chunk[start + x * stride] += x * piece_chunks * arguments.parts;
-      }
-    }
-    stride *= length;
-  }
-  for (int level = height - 1; level >= 0; --level) {
-    for (RingSteps& ring : rings[level]) ring.all_gather(level == height - 1 ? held : outputs, to_output);
-  }
-  return builder.finish();
+  return compose(hierarchical_ring(), arguments, levels, 1);
 }
 
 std::vector<AlgorithmArguments> hierarchical_ring_candidates(const AlgorithmArguments& machine) {

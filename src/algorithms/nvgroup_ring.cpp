@@ -14,6 +14,11 @@ Algorithm nvgroup_ring();
 
 namespace {
 
+// This is no composition of levels, as `hierarchical` makes them. There a level below ends with ranks that have sums,
+// and the level above begins with them. Here the host of a leader drives both: it receives for the ring, asks the group
+// for its part of one chunk while others travel, and sends on what the group has not yet stored. The ring's data lies
+// in host memory, and every member moves a slice of it over its own link.
+//
 // G groups pass chunks of M/G round a ring of their leaders, through host memory next to them. Within a group every
 // rank owns a slice of each chunk. It loads the slice from all members and stores it itself (NVG-42), over its own link
 // to the host. The leader's `cpu` queue controls this: it receives what arrives, signals the group, and passes on the

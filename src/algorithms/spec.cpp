@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "algorithms/steps/arguments.hpp"
+#include "algorithms/text_items.hpp"
 #include "base/error.hpp"
 #include "base/names.hpp"
 
@@ -27,12 +27,6 @@ constexpr OldName kOldNames[] = {
     {"pull", "flat", Direction::kLoad, true, 1},          {"push", "flat", Direction::kStore, false, 2},
     {"push_pull", "flat", Direction::kBoth, false, 0},
 };
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -60,9 +54,7 @@ class SpecReader {
     read_name(text_.substr(0, open));
     if (open == std::string_view::npos) return spec_;
     if (text_.back() != ')') refuse("lacks its last parenthesis");
-    for (const std::string_view item : split(text_.substr(open + 1, text_.size() - open - 2), ',')) {
-      read_item(trimmed(item));
-    }
+    for (const std::string_view item : split_items(text_.substr(open + 1, text_.size() - open - 2))) read_item(item);
     return spec_;
   }
 
@@ -80,6 +72,7 @@ class SpecReader {
       if (has) forms += join(forms.empty() ? "" : ", ", form);
     };
     add(uses.direction, uses.both ? "load, store or both" : "load or store");
+    add(uses.levels, "levels such as 4: ring, node: flat or all: ring(parts=2), the innermost first");
     add(uses.factors, "factors such as 4x2");
     add(uses.parts, "parts=2");
     add(uses.zero_copy, "zero_copy");
@@ -106,6 +99,7 @@ class SpecReader {
       if (item == plait::name(direction)) return set_direction(direction);
     }
     if (item == "zero_copy") return set_zero_copy();
+    if (item.find(':') != std::string_view::npos) return add_level(item);
     if (skip(item, "engine=")) return set_engine(item);
     if (skip(item, "parts=") || skip(item, "pipeline ")) return set_parts(number(item, item));
     if (old_ != nullptr && old_->zero_copy) return set_engine(item);  // "pull(sm)"
@@ -118,6 +112,17 @@ class SpecReader {
     if (direction == Direction::kBoth && !uses.both) refuse("has 'both', but moves data by load or by store");
     if (spec_.direction) refuse("has two directions");
     spec_.direction = direction;
+  }
+
+  void add_level(std::string_view item) {
+    if (!algorithm_->uses.levels) {
+      refuse("has a level, '", item, "', but only hierarchical takes levels");
+    }
+    try {
+      spec_.levels.push_back(parse_level(item));
+    } catch (const Error& error) {
+      fail(error.code(), "algorithm '", text_, "': ", error.what());
+    }
   }
 
   void set_zero_copy() {
@@ -153,12 +158,9 @@ class SpecReader {
   }
 
   int number(std::string_view text, std::string_view item) const {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < 1) {
-      refuse("has '", item, "', which is not a positive number, nor anything else that is known");
-    }
-    return value;
+    const auto value = positive_number(text);
+    if (!value) refuse("has '", item, "', which is not a positive number, nor anything else that is known");
+    return *value;
   }
 
   const std::string_view text_;
@@ -182,6 +184,7 @@ std::string to_text(const AlgorithmSpec& spec) {
   std::string inside;
   const auto add = [&](const auto&... item) { inside += join(inside.empty() ? "" : ", ", item...); };
   if (spec.direction) add(name(*spec.direction));
+  for (const Level& level : spec.levels) add(to_text(level));
   if (!spec.factors.empty()) {
     std::string factors;
     for (const int factor : spec.factors) factors += join(factors.empty() ? "" : "x", factor);
@@ -198,6 +201,7 @@ AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& argu
   spec.name = algorithm.name;
   if (algorithm.uses.direction && arguments.collective != Collective::kBarrier) spec.direction = arguments.direction;
   spec.factors = arguments.factors;
+  spec.levels = arguments.levels;
   if (arguments.parts != 1) spec.parts = arguments.parts;
   spec.zero_copy = arguments.access == Access::kZeroCopy;
   if (takes_copy_engines(algorithm, arguments) && arguments.engine != Engine::kCpu) spec.engine = arguments.engine;
@@ -207,6 +211,7 @@ AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& argu
 AlgorithmArguments apply(const AlgorithmSpec& spec, AlgorithmArguments machine) {
   if (spec.direction) machine.direction = *spec.direction;
   if (!spec.factors.empty()) machine.factors = spec.factors;
+  if (!spec.levels.empty()) machine.levels = spec.levels;
   if (spec.parts > 0) machine.parts = spec.parts;
   if (spec.zero_copy) machine.access = Access::kZeroCopy;
   if (spec.engine) machine.engine = *spec.engine;

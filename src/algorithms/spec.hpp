@@ -10,11 +10,12 @@
 
 namespace plait {
 
-// "hierarchical_ring(3x2, parts=4)", "flat(load, zero_copy, engine=copy)".
+// "hierarchical_ring(3x2, parts=4)", "hierarchical(node: flat, all: ring)", "flat(load, zero_copy, engine=copy)".
 struct AlgorithmSpec {
   std::string name;
   std::optional<Direction> direction = {};  // empty: not given
   std::vector<int> factors = {};            // empty: not given
+  std::vector<Level> levels = {};           // empty: not given
   int parts = 0;                            // 0: not given
   bool zero_copy = false;                   // Access::kZeroCopy
   std::optional<Engine> engine = {};

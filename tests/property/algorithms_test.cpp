@@ -9,6 +9,7 @@
 #include <random>
 
 #include "algorithms/spec.hpp"
+#include "algorithms/steps/levels.hpp"
 #include "base/error.hpp"
 #include "plan/text.hpp"
 #include "plan/verifier.hpp"
@@ -82,6 +83,42 @@ Element any_of(Random& random, const std::vector<Element>& from) {
   return from[pick(random, 0, static_cast<int>(from.size()) - 1)];
 }
 
+// Random factors, or those of the machine, or neighbours first.
+std::vector<Level> random_reaches(Random& random, int ranks) {
+  std::vector<Level> levels;
+  for (const int factor : random_factors(random, ranks)) levels.emplace_back().factor = factor;
+  if (!levels.empty() && coin(random)) return levels;
+  if (!levels.empty() && coin(random)) {
+    levels.resize(1);
+  } else {
+    levels.clear();
+  }
+  if (coin(random)) levels.push_back({.reach = Reach::kGroup});
+  if (coin(random)) levels.push_back({.reach = Reach::kNode});
+  levels.push_back({.reach = Reach::kAll});
+  return levels;
+}
+
+// Any algorithm on each level, with anything that it takes.
+std::vector<Level> random_levels(Random& random, const AlgorithmArguments& arguments) {
+  std::vector<Level> levels = random_reaches(random, arguments.ranks);
+  const bool is_tree = has_root(arguments.collective);
+  const Direction direction = any_of(random, std::vector{Direction::kLoad, Direction::kStore});
+  const bool has_direction = coin(random);
+  for (Level& level : levels) {
+    LevelAlgorithm algorithm = any_of(random, level_algorithms());
+    while (is_tree && algorithm.add_to_tree == nullptr) algorithm = any_of(random, level_algorithms());
+    level.algorithm = algorithm.name;
+    if (is_tree && has_direction) level.direction = direction;
+    if (is_tree) continue;
+    if (algorithm.parts && coin(random)) level.parts = pick(random, 1, 3);
+    if (algorithm.leaders && coin(random)) level.leaders = pick(random, 1, 3);
+    if (algorithm.direction && coin(random)) level.direction = coin(random) ? Direction::kLoad : Direction::kStore;
+    level.all_reduce = &level != &levels.back() && pick(random, 0, 3) == 0;
+  }
+  return levels;
+}
+
 Engine random_engine(Random& random, const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   if (algorithm.uses.engine && arguments.access == Access::kZeroCopy && coin(random)) return Engine::kCopy;
   return coin(random) ? Engine::kSm : Engine::kCpu;
@@ -101,6 +138,7 @@ AlgorithmArguments drawn_arguments(Random& random, const Algorithm& algorithm, C
   if (coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
   if (coin(random)) arguments.groups = random_groups(random, arguments, coin(random));
   if (uses.factors && coin(random)) arguments.factors = random_factors(random, arguments.ranks);
+  if (uses.levels && pick(random, 0, 3) > 0) arguments.levels = random_levels(random, arguments);
   return arguments;
 }
 
@@ -123,9 +161,11 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   };
   std::string groups;
   for (const auto& group : a.groups) groups += list(group);
-  return join(algorithm.name, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ", name(a.engine), " ",
-              name(a.access), " nodes=", list(a.node_of), " groups=", groups, " factors=", list(a.factors), " ",
-              name(a.direction), " parts=", a.parts);
+  std::string levels;
+  for (const Level& level : a.levels) levels += join(levels.empty() ? "" : ", ", to_text(level));
+  return join(algorithm.name, " ", levels, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ",
+              name(a.engine), " ", name(a.access), " nodes=", list(a.node_of), " groups=", groups,
+              " factors=", list(a.factors), " ", name(a.direction), " parts=", a.parts);
 }
 
 // ---- Execution on numbers ----
@@ -202,6 +242,7 @@ void expect_same_plan_by_its_name(const Plan& plan, const AlgorithmArguments& ar
   machine.access = Access::kStaged;
   machine.parts = 1;
   machine.factors.clear();
+  machine.levels.clear();
   if (machine.engine == Engine::kCopy) machine.engine = Engine::kSm;
   EXPECT_EQ(make_plan(plan.algorithm, machine), plan);
 }

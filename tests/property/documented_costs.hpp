@@ -8,11 +8,13 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "algorithms/spec.hpp"
+#include "algorithms/steps/units.hpp"
 #include "plan/verifier.hpp"
 
 namespace plait::test {
@@ -52,6 +54,7 @@ inline int ceil_log2(int number) { return std::bit_width(static_cast<unsigned>(n
 inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments& a) {
   AlgorithmSpec spec = spec_of(algorithm, a);
   spec.factors.clear();
+  spec.levels.clear();
   spec.parts = 0;
   spec.engine.reset();
   spec.zero_copy = spec.zero_copy && algorithm.name == "flat";
@@ -90,6 +93,82 @@ inline int flat_steps(const AlgorithmArguments& a) {
   }
 }
 
+// A level of a hierarchy, as its plan's name has it: members of the largest list, units before and after.
+struct LevelCounts {
+  Level level;
+  int members = 1, units_before = 1, units_after = 1;
+};
+
+inline std::vector<LevelCounts> levels_in(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  std::vector<LevelCounts> all;
+  int units = a.ranks;
+  for (const auto& blocks : blocks_of(find_algorithm("hierarchical", a.collective), a, levels)) {
+    size_t largest = 1;
+    for (const Units& block : blocks) largest = std::max(largest, block.size());
+    const int after = static_cast<int>(blocks.size());
+    all.push_back({levels[all.size()], static_cast<int>(largest), units, after});
+    units = after;
+  }
+  return all;
+}
+
+// How far ranks are below the leader of the list.
+inline int depth(const LevelCounts& it) {
+  if (it.level.algorithm == "flat") return it.members > 1 ? 1 : 0;
+  return it.level.algorithm == "binomial" ? floor_log2(it.members) : it.members - 1;
+}
+
+// Up and down again. Where leaders store to their members' memory, these wait for one more signal.
+inline int most_steps(const LevelCounts& it, bool zero_copy) {
+  const bool stores_to_peers = zero_copy || it.level.all_reduce;
+  const bool tells_members = it.level.algorithm == "flat" && it.members > 1 && stores_to_peers;
+  return 2 * depth(it) + (tells_members ? 1 : 0);
+}
+
+inline bool inner_levels_lie_on_nodes(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  auto blocks = blocks_of(find_algorithm("hierarchical", a.collective), a, levels);
+  blocks.pop_back();
+  for (const auto& of_level : blocks) {
+    for (const Units& units : of_level) {
+      for (const auto& unit : units) {
+        if (!together(a, unit[0], units[0][0])) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// If messages of an inner level pass between nodes, those of a rank's several lists come one after the other, and there
+// is no promise.
+inline int most_steps(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  if (has_root(a.collective)) {
+    int steps = a.access == Access::kZeroCopy ? 1 : 0;
+    for (const LevelCounts& it : levels_in(a, levels)) steps += depth(it);
+    return steps;
+  }
+  if (!inner_levels_lie_on_nodes(a, levels)) return std::numeric_limits<int>::max();
+  int steps = 0;
+  for (const LevelCounts& it : levels_in(a, levels)) steps += most_steps(it, a.access == Access::kZeroCopy);
+  return a.parts * steps;
+}
+
+// In M, all ranks together. Down or up a tree, M crosses each edge. In an all-reduce, whoever combines n units, by
+// whatever algorithm, moves n - 1 times the message there and back. After an all-reduce every member works for the
+// whole unit on the next level.
+inline int64_t messages_moved(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  if (has_root(a.collective)) return a.ranks - 1;
+  int64_t moved = 0, copies = 1;
+  for (const LevelCounts& it : levels_in(a, levels)) {
+    moved += copies * 2 * (it.units_before - it.units_after);
+    if (it.level.all_reduce) copies *= it.members;
+  }
+  return moved;
+}
+
+inline std::vector<Level> levels_of_plan(const Plan& plan) {
+  return parse_spec(plan.algorithm, plan.collective).levels;
+}
+
 struct Steps {
   int count = 0;
   bool exact = true;  // else the most
@@ -110,6 +189,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     for (const int factor : factors_in(plan.algorithm)) steps += 2 * (factor - 1);
     return {steps};
   }
+  if (algorithm == "hierarchical") return {most_steps(a, levels_of_plan(plan)), false};
   if (algorithm == "recursive_doubling") {
     if (a.collective == Collective::kBarrier) return {ceil_log2(p)};
     const int extras = p - (1 << floor_log2(p));
@@ -210,6 +290,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     EXPECT_EQ(chunks, 2 * p * (p - 1) * parts);  // the same volume for every factor list
     return chunks;
   }
+  if (algorithm == "hierarchical") return messages_moved(a, levels_of_plan(plan)) * plan.chunk_count();
   if (algorithm == "recursive_doubling") {
     if (a.collective == Collective::kBarrier) return 0;
     const int64_t core = std::bit_floor(static_cast<unsigned>(p));

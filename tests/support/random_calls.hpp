@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/steps/levels.hpp"
 #include "api/communicator.hpp"
 #include "api/live_machine.hpp"
 #include "api/plan_limits.hpp"
@@ -54,11 +55,23 @@ inline std::vector<int> random_factors(Random& random, int number) {
   return factors;
 }
 
+// Random factors, each a level with any algorithm that serves the collective.
+inline std::vector<Level> random_levels(Random& random, Collective collective, int ranks) {
+  std::vector<Level> levels;
+  for (const int factor : random_factors(random, ranks)) {
+    LevelAlgorithm algorithm = any_of(random, level_algorithms());
+    while (has_root(collective) && algorithm.add_to_tree == nullptr) algorithm = any_of(random, level_algorithms());
+    levels.push_back({.factor = factor, .algorithm = std::string(algorithm.name)});
+  }
+  return levels;
+}
+
 // Adds suitable parameters to `form`, which comes from texts_for(): "chain(load, parts=4)", "hierarchical_ring(3x2)".
 inline std::string with_random_parameters(Random& random, const std::string& form, Collective collective, int ranks) {
   AlgorithmSpec spec = parse_spec(form, collective);
   const Algorithm& algorithm = find_algorithm(spec.name, collective);
   if (algorithm.uses.factors && !one_in(random, 3)) spec.factors = random_factors(random, ranks);
+  if (algorithm.uses.levels && !one_in(random, 3)) spec.levels = random_levels(random, collective, ranks);
   // With many ranks, many parts need more signals than a rank has.
   if (ranks > 16 || one_in(random, 2)) return to_text(spec);
   AlgorithmArguments arguments;

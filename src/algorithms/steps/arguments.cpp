@@ -38,6 +38,7 @@ void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments)
            uses.direction ? ", or take load or store" : "");
   }
   if (!arguments.factors.empty() && !uses.factors) refuse(algorithm, "has no factors", why, "; leave them out");
+  if (!arguments.levels.empty() && !uses.levels) refuse(algorithm, "has no levels", why, "; leave them out");
   if (arguments.access == Access::kZeroCopy && !uses.zero_copy) {
     refuse(algorithm, "has no zero-copy plan", why, "; it takes access ", name(Access::kStaged));
   }

@@ -101,7 +101,8 @@ void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sour
   if (step < size() - 1) {
     const QueueId receiver = shape_.queues[next(x)];
     const int slot = steps_done_ % size() * piece_chunks() + part * shape_.part_chunks;
-    const Place landing = lands_in_scratch(next(x)) ? slot_after(landing_[next(x)], slot) : output_of(receiver.rank);
+    const Place landing =
+        lands_in_scratch(next(x)) ? slot_after(landing_[next(x)], slot) : finish.places(receiver.rank)[0].at(it.first);
     next_arrivals_[next(x)][part] = carrier_.push(queue, sources, kept, receiver, landing, it);
   } else if (!kept.empty()) {
     builder_.reduce(queue, kept, sources, it.first, it.count);

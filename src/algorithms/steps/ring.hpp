@@ -24,7 +24,7 @@ class RingSteps {
     int parts = 1;                 // a piece has parts * part_chunks chunks
     bool scatters = true;          // reduce_scatter() will be called
     bool gathers = true;           // all_gather() will be called
-    bool stores_to_peers = false;  // all_gather() may store to the next rank's output (Access::kZeroCopy)
+    bool stores_to_peers = false;  // all_gather() may store where the next rank wants it (Access::kZeroCopy)
   };
 
   RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <unordered_map>
 
 namespace plait {
 
@@ -59,8 +60,9 @@ class AlongTree {
 
 class Broadcast : AlongTree {
  public:
-  Broadcast(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, Held source)
-      : AlongTree(builder, carrier, tree, shape), source_(source), calls_(builder.rank_count()) {}
+  Broadcast(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
+            const std::vector<Held>& sources, const Finish& finish)
+      : AlongTree(builder, carrier, tree, shape), sources_(sources), finish_(finish), calls_(builder.rank_count()) {}
 
   void make() {
     for (const int rank : tree_.order) {
@@ -72,21 +74,26 @@ class Broadcast : AlongTree {
       call(shape_.before_root, part);
       for (const int rank : tree_.order) {
         if (arrivals_[rank]) carrier_.await(*arrivals_[rank]);
-        pass_on(part, rank, arrivals_[rank] ? arrivals_[rank]->place : source_.at(shape_.range(part).first));
+        pass_on(part, rank, arrivals_[rank] ? std::vector{arrivals_[rank]->place} : places_at(sources_, first(part)));
       }
     }
   }
 
  private:
-  // Stores the data at `mine` in the rank's output, and where its children get it.
-  void pass_on(int part, int rank, Place mine) {
-    std::vector<Place> places;
-    if (mine != output_of(rank)) places.push_back(output_of(rank));
+  int first(int part) const { return shape_.range(part).first; }
+  // Where the rank itself wants the data first of all.
+  Place own(int rank, int part) const { return finish_.places(rank)[0].at(first(part)); }
+
+  // Stores the data at `sources` where it belongs at the rank, and where its children get it.
+  void pass_on(int part, int rank, const std::vector<Place>& sources) {
+    std::vector<Place> places = beside(sources, places_at(finish_.places(rank), first(part)));
     if (!by_store() && boxes_[rank]) places.push_back(box(rank, part));
     for (const int child : tree_.children[rank]) {
       if (by_store() && boxes_[child]) places.push_back(box(child, part));
     }
-    if (!places.empty()) reduce(part, rank, places, {mine});
+    if (!places.empty()) reduce(part, rank, places, sources);
+    if (finish_.stored) finish_.stored(rank, shape_.range(part));
+    const Place mine = sources.size() == 1 ? sources[0] : own(rank, part);
     for (const int child : tree_.children[rank]) arrivals_[child] = hand_to(child, part, rank, mine);
   }
 
@@ -94,33 +101,42 @@ class Broadcast : AlongTree {
     const QueueId from = shape_.queue(part, rank), to = shape_.queue(part, child);
     if (calls_[child]) {
       if (part == 0) builder_.wait(*calls_[child]);
-      return carrier_.push(from, {mine}, {}, to, output_of(child), shape_.range(part));
+      return carrier_.push(from, {mine}, {}, to, own(child, part), shape_.range(part));
     }
     if (by_store() && boxes_[child]) return {box(child, part), builder_.signal(from, to)};
-    const Place source = carrier_.together(rank, child) ? box(rank, part) : output_of(rank);
-    return carrier_.offer(from, source, to, shape_.range(part), output_of(child));
+    const Place source = carrier_.together(rank, child) ? box(rank, part) : own(rank, part);
+    return carrier_.offer(from, source, to, shape_.range(part), own(child, part));
   }
 
-  const Held source_;
+  const std::vector<Held>& sources_;
+  const Finish& finish_;
   std::vector<std::optional<SignalId>> calls_;    // of children to whose outputs their parent stores
   std::vector<std::optional<Arrival>> arrivals_;  // of the current part
 };
 
 class Reduction : AlongTree {
  public:
+  // Without a result, the root does not combine what it has.
   Reduction(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, const HeldByRank& held,
-            Held result)
+            std::optional<Held> result)
       : AlongTree(builder, carrier, tree, shape), held_(held), result_(result) {}
 
-  void make() {
+  std::vector<Held> make() {
     for (const int rank : tree_.order) {
       if (tree_.parent[rank] >= 0 && !is_read_in_place(rank)) take_box(rank, owner_of_box(rank));
     }
+    if (!result_) at_root_ = held_[tree_.root()];
     for (int part = 0; part < shape_.parts; ++part) {
       arrivals_.assign(builder_.rank_count(), std::nullopt);
       for (auto at = tree_.order.rbegin(); at != tree_.order.rend(); ++at) combine(part, *at);
       call(shape_.after_root, part);
     }
+    return_inputs();
+    return at_root_;
+  }
+
+ private:
+  void return_inputs() {
     // A rank whose input its parent has read must not return before that is over.
     for (const int rank : tree_.order) {
       if (!has_near_parent(rank) || !is_read_in_place(rank) || has_slots(held_[rank][0].place.buffer)) continue;
@@ -129,7 +145,6 @@ class Reduction : AlongTree {
     }
   }
 
- private:
   // A leaf's data can be sent as it is, and fetched if the parent may load it. All other ranks have sums.
   bool is_read_in_place(int rank) const {
     if (!tree_.children[rank].empty() || held_[rank].size() != 1) return false;
@@ -149,34 +164,59 @@ class Reduction : AlongTree {
       arrived.push_back(arrivals_[child]->place);
     }
     sources.insert(by_store() ? sources.begin() : sources.end(), arrived.begin(), arrived.end());
-    if (parent < 0) {
-      reduce(part, rank, {result_.at(first)}, sources);
-      return;
-    }
+    if (parent < 0) return finish_root(part, sources, arrived);
     const QueueId from = shape_.queue(part, rank), to = shape_.queue(part, parent);
     const Place result = is_read_in_place(rank) ? sources[0] : box(rank, part);
     if (!is_read_in_place(rank)) reduce(part, rank, {result}, sources);
     if (is_stored_at_parent(rank)) {
       arrivals_[rank] = {result, builder_.signal(from, to)};
     } else {
-      arrivals_[rank] = carrier_.offer(from, result, to, shape_.range(part));
+      arrivals_[rank] = carrier_.offer(from, result, to, shape_.range(part), landing(rank, part));
     }
   }
 
+  void finish_root(int part, const std::vector<Place>& sources, const std::vector<Place>& arrived) {
+    const int first = shape_.range(part).first;
+    if (result_) return reduce(part, tree_.root(), {result_->at(first)}, sources);
+    for (const Place& place : arrived) {
+      if (part == 0) at_root_.push_back({place, first});
+    }
+  }
+
+  // What the root leaves to others has to lie together.
+  std::optional<Place> landing(int rank, int part) {
+    if (result_ || tree_.parent[rank] != tree_.root() || has_near_parent(rank)) return std::nullopt;
+    auto& all = landings_[rank];
+    if (!all) all = builder_.take_scratch(tree_.root(), shape_.parts * shape_.part_chunks);
+    return slot_after(*all, part * shape_.part_chunks);
+  }
+
   const HeldByRank& held_;
-  const Held result_;
+  const std::optional<Held> result_;
+  std::vector<Held> at_root_;  // what it has to combine, if there is no result
+  std::unordered_map<int, std::optional<Place>> landings_;
   std::vector<std::optional<Arrival>> arrivals_;  // of the current part, at the parent of each rank
 };
 
 }  // namespace
 
 void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, Held source) {
-  Broadcast(builder, carrier, tree, shape, source).make();
+  broadcast_along(builder, carrier, tree, shape, {source}, to_outputs());
+}
+
+void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
+                     const std::vector<Held>& sources, const Finish& finish) {
+  Broadcast(builder, carrier, tree, shape, sources, finish).make();
 }
 
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                   const HeldByRank& held, Held result) {
   Reduction(builder, carrier, tree, shape, held, result).make();
+}
+
+std::vector<Held> reduce_to_root(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
+                                 const HeldByRank& held) {
+  return Reduction(builder, carrier, tree, shape, held, std::nullopt).make();
 }
 
 }  // namespace plait

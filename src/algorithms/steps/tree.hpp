@@ -48,11 +48,18 @@ struct TreeShape {
 // Brings the data at `source`, a place of the root, to the outputs of all ranks in the tree. Zero-copy, parents store
 // straight to the outputs of their children, which have signalled that they were called; the direction is then kStore.
 void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, Held source);
+// The same if the root has yet to combine `sources`, and every rank stores the result where `finish` says.
+void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
+                     const std::vector<Held>& sources, const Finish& finish);
 
 // Combines the data of all ranks in the tree, held[rank], at `result`, a place of the root. By load, a rank's own data
 // comes before that of its children; by store, after it. Children come in the order in which they are served.
 // Zero-copy, the inputs of leaves are read where they are; the direction is then kLoad.
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                   const HeldByRank& held, Held result);
+// The same, but the last reduction is left to the reduce that needs it. Returns what the root has to combine.
+// Not zero-copy.
+std::vector<Held> reduce_to_root(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
+                                 const HeldByRank& held);
 
 }  // namespace plait

@@ -50,10 +50,11 @@ TEST(MachinePlan, SaysWhatGpusRunInstead) {
   const auto marked = std::find_if(made.ranges.begin(), made.ranges.end(),
                                    [](const PlannedRange& it) { return !it.lacking_on_gpus.empty(); });
   ASSERT_NE(marked, made.ranges.end());
-  EXPECT_EQ(marked->choice.plan.text(), "three_stage(parts=8)");
+  EXPECT_EQ(marked->choice.plan.text(), "hierarchical(group: flat(store), all: ring, parts=4)");
   EXPECT_TRUE(has(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
-  EXPECT_EQ(marked->on_gpus, "three_stage(parts=2), then three_stage(parts=4)");
-  EXPECT_TRUE(has(made.table(), "\n               on GPUs three_stage(parts=2), then ")) << made.table();
+  EXPECT_EQ(marked->on_gpus, "hierarchical(group: flat(store), all: ring, parts=2)");
+  EXPECT_TRUE(has(made.table(), "\n               on GPUs hierarchical(group: flat(store), all: ring, parts=2)\n"))
+      << made.table();
 }
 
 TEST(MachinePlan, ShowsTimesThatWereMeasured) {
@@ -77,7 +78,8 @@ TEST(MachinePlan, ShowsTimesThatWereMeasured) {
 
 TEST(MachinePlan, SaysWhatWasTooLarge) {
   const MachinePlan made = planned("abci", 725, Collective::kAllReduce);
-  EXPECT_TRUE(has(made.notes(), "too large to try over 2900 ranks: bruck, hierarchical_ring, ")) << made.notes();
+  EXPECT_TRUE(has(made.notes(), "too large to try over 2900 ranks: bruck, hierarchical, hierarchical_ring, "))
+      << made.notes();
   EXPECT_FALSE(made.left_out().empty());
   EXPECT_TRUE(planned("hgx-h100-8", 1, Collective::kAllReduce).left_out().empty());  // the model was not asked
 }

@@ -1,0 +1,72 @@
+// A hierarchy of any levels, each with an algorithm of its own (UEN-14, NVG-18, NVG-32, AWA-01).
+#include <vector>
+
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/composition.hpp"
+#include "algorithms/steps/machine_levels.hpp"
+
+namespace plait {
+
+Algorithm hierarchical();
+
+namespace {
+
+// Each level joins the units of the level before: so many neighbours (4), the ranks of a group or node, or all. Ranks
+// with the same place in their units are a list, and each list performs the level's algorithm on its share of the
+// message. hierarchical(4: ring, 2: flat), level by level:
+//
+//     reduce-scatter              all-reduce                 all-gather
+//     (0 1 2 3) (4 5 6 7)         (0 4) (1 5) (2 6) (3 7)    (0 1 2 3) (4 5 6 7)
+//     by ring, pieces of M/4      of M/4, flat               by ring, pieces of M/4
+//
+// Reductions are left to the next level's first reduce, and what the level above stores may be on its way to others at
+// once. With all_reduce, a level makes a whole all-reduce before the next one begins, as NVG-29 prints it.
+//
+// A broadcast comes to the leaders of the units of the last level, and from them to those of the level before, along a
+// tree of each level (AWA-01, AWA-11). The root leads its units. hierarchical(4: chain, 2: binomial), root 5:
+//
+//     5 --> 0        5 --> 6 --> 7 --> 4        0 --> 1 --> 2 --> 3        A reduce goes the other way.
+//
+// Steps: the sum of those of the levels. Bytes: those of each level, with its share of the message.
+// When: links of unequal speed, many ranks.
+// parts: of the message, so that levels work at the same time (TEM-14). In an all-reduce levels may have parts of their
+//   own, of a piece.
+Plan make_hierarchical(const AlgorithmArguments& given) {
+  check_arguments(hierarchical(), given);
+  for (const Level& level : given.levels) parse_level(to_text(level));  // refuses what no text could ask for
+  AlgorithmArguments arguments = given;
+  arguments.levels = with_directions(given.levels.empty() ? usual_levels(given) : given.levels, given);
+  return compose(hierarchical(), arguments, arguments.levels, arguments.parts);
+}
+
+// What three_stage makes.
+bool leads_in_groups(const std::vector<Level>& levels) { return levels.size() == 2 && levels[0].leaders == 1; }
+
+std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments& machine) {
+  const std::vector<Level> usual = usual_levels(machine);
+  if (usual.size() < 2 || leads_in_groups(usual)) return {};
+  std::vector<std::vector<Level>> forms = {usual};
+  if (has_root(machine.collective)) forms.push_back(machine_levels(machine, "flat", "chain"));
+  std::vector<AlgorithmArguments> all;
+  for (const std::vector<Level>& levels : forms) {
+    AlgorithmArguments candidate = machine;
+    candidate.levels = with_directions(levels, machine);
+    const auto with = with_parts(candidate, has_root(machine.collective) ? std::vector{2, 4, 8} : std::vector{1, 2, 4});
+    all.insert(all.end(), with.begin(), with.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+Algorithm hierarchical() {
+  return {.name = "hierarchical",
+          .summary = "levels of any algorithms: hierarchical(node: flat, all: ring)",
+          .source = "UEN-14, NVG-18, NVG-29, NVG-32, UEN-60, UEN-61, AWA-01, AWA-11",
+          .collectives = {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce},
+          .uses = {.levels = true, .parts = true, .zero_copy = true},
+          .make = make_hierarchical,
+          .candidates = hierarchical_candidates};
+}
+
+}  // namespace plait

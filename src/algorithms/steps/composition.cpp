@@ -1,0 +1,241 @@
+// Levels above levels.
+#include "algorithms/steps/composition.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/levels.hpp"
+#include "algorithms/steps/tree.hpp"
+#include "algorithms/steps/units.hpp"
+
+namespace plait {
+namespace {
+
+constexpr int kMostQueues = 3;         // of a rank: what GPUs perform
+constexpr int kMostStoringQueues = 2;  // of a rank in a tree: while one waits for its stores, another one stores
+
+// ---- All-reduce: shares up and down ----
+
+// The chunks of a part of the message: every level can cut its share of them.
+int64_t chunks_for(const std::vector<Level>& levels, const std::vector<std::vector<Units>>& blocks) {
+  constexpr int64_t kMost = int64_t{1} << 40;  // more than any plan may have
+  int64_t chunks = 1, shares = 1;
+  for (size_t i = 0; i < levels.size() && chunks < kMost; ++i) {
+    int64_t shares_here = 1;
+    for (const Units& block : blocks[i]) {
+      const int members = static_cast<int>(block.size());
+      chunks = std::lcm(chunks, shares * chunks_of(levels[i], members));
+      shares_here = std::lcm(shares_here, int64_t{shares_of(levels[i], members)});
+      if (chunks >= kMost) return kMost;
+    }
+    shares *= shares_here;
+  }
+  return chunks;
+}
+
+// A rank that has a share of what its unit has combined.
+struct Holder {
+  int rank = 0;
+  ChunkRange share;
+};
+
+// One part of the message on its way through the levels.
+class Part {
+ public:
+  Part(PlanBuilder& builder, Carrier& carrier, const std::vector<QueueId>& queues, ChunkRange range, bool zero_copy)
+      : builder_(builder),
+        carrier_(carrier),
+        queues_(queues),
+        zero_copy_(zero_copy),
+        held_(all_inputs(builder.rank_count())) {
+    for (int rank = 0; rank < builder.rank_count(); ++rank) holders_[rank] = {{rank, range}};
+  }
+
+  // Ranks with the same place in their units reduce-scatter.
+  void go_up(const Algorithm& algorithm, const Level& level, const std::vector<Units>& blocks) {
+    if (!lists_.empty()) {
+      for (const auto& list : lists_.back()) list->settle();
+    }
+    lists_.emplace_back();
+    for (const Units& units : blocks) join_units(algorithm, level, units);
+  }
+
+  // The level that went up last makes an all-reduce.
+  void turn() {
+    finishes_.push_back(to_outputs());
+    for (size_t level = 0; level + 1 < lists_.size(); ++level) finishes_.push_back(ahead(level));
+    for (const auto& list : lists_.back()) list->all_gather(held_, finishes_.back());
+  }
+
+  void go_down(size_t level) {
+    for (const auto& list : lists_[level]) list->follow(finishes_[level]);
+  }
+
+ private:
+  void join_units(const Algorithm& algorithm, const Level& level, const Units& units) {
+    std::vector<Holder> joined;
+    const std::vector<Holder> first = holders_[units[0][0]];
+    std::vector<std::vector<Holder>> shares(units.size());
+    for (size_t j = 0; j < first.size(); ++j) {
+      LevelShape shape;
+      shape.level = level;
+      shape.range = first[j].share;
+      shape.reads_inputs = shape.stores_to_peers = zero_copy_;
+      for (const std::vector<int>& unit : units) {
+        shape.queues.push_back(queues_[holder(algorithm, level, unit, j, first).rank]);
+      }
+      auto list = make_level(builder_, carrier_, shape);
+      list->reduce_scatter(held_);
+      for (size_t x = 0; x < units.size(); ++x) {
+        const ChunkRange share = list->share(static_cast<int>(x));
+        if (share.count > 0) shares[x].push_back({shape.queues[x].rank, share});
+      }
+      lists_.back().push_back(std::move(list));
+    }
+    for (const auto& of_unit : shares) joined.insert(joined.end(), of_unit.begin(), of_unit.end());
+    for (const std::vector<int>& unit : units) holders_.erase(unit[0]);
+    holders_[units[0][0]] = std::move(joined);
+  }
+
+  // The unit's j-th holder, whose share has to be that of the first unit's.
+  const Holder& holder(const Algorithm& algorithm, const Level& level, const std::vector<int>& unit, size_t j,
+                       const std::vector<Holder>& first) const {
+    const std::vector<Holder>& all = holders_.at(unit[0]);
+    if (all.size() != first.size() || !(all[j].share == first[j].share)) {
+      refuse(algorithm, "level '", to_text(level), "' joins units of different sizes: that of rank ", unit[0],
+             " has its sums on ", all.size(), " ranks, that of rank ", first[0].rank, " on ", first.size(),
+             "; on a level below, let as many ranks of each unit lead: flat(leaders=1)");
+    }
+    return all[j];
+  }
+
+  // Where each rank's list wants to have the shares that the level above combines.
+  Finish ahead(size_t level) {
+    std::map<int, Finish> of_rank;
+    bool has_hook = false;
+    for (const auto& list : lists_[level]) {
+      const Finish finish = list->ahead(finishes_[level]);
+      has_hook |= static_cast<bool>(finish.stored);
+      for (const int rank : list->ranks()) of_rank[rank] = finish;
+    }
+    const auto shared = std::make_shared<const std::map<int, Finish>>(std::move(of_rank));
+    Finish all;
+    all.places = [shared](int rank) { return shared->at(rank).places(rank); };
+    if (!has_hook) return all;
+    all.stored = [shared](int rank, ChunkRange range) {
+      if (const Finish& finish = shared->at(rank); finish.stored) finish.stored(rank, range);
+    };
+    return all;
+  }
+
+  PlanBuilder& builder_;
+  Carrier& carrier_;
+  const std::vector<QueueId>& queues_;
+  const bool zero_copy_;
+  HeldByRank held_;
+  std::map<int, std::vector<Holder>> holders_;                   // of each unit, by its first rank
+  std::vector<std::vector<std::unique_ptr<LevelSteps>>> lists_;  // [level]
+  std::vector<Finish> finishes_;                                 // [level]: where its members store everything
+};
+
+Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments,
+                        const std::vector<Level>& levels, int parts) {
+  if (levels.back().all_reduce) {
+    refuse(algorithm, "level '", to_text(levels.back()),
+           "' is the last, which makes an all-reduce anyway; leave all_reduce out");
+  }
+  const auto blocks = blocks_of(algorithm, arguments, levels);
+  const int64_t chunks = chunks_for(levels, blocks);
+  PlanBuilder builder = start_plan(algorithm, arguments, chunks * parts);
+  Carrier carrier(builder, arguments.node_of);
+  std::vector<std::vector<QueueId>> queues;  // [part modulo the number of queues][rank]
+  for (int i = 0; i < std::min({parts, kMostQueues, 2 * static_cast<int>(levels.size()) - 1}); ++i) {
+    queues.push_back(add_queues(builder, arguments));
+  }
+  std::vector<std::unique_ptr<Part>> all;
+  for (int part = 0; part < parts; ++part) {
+    all.push_back(std::make_unique<Part>(builder, carrier, queues[part % queues.size()],
+                                         ChunkRange{part * static_cast<int>(chunks), static_cast<int>(chunks)},
+                                         arguments.access == Access::kZeroCopy));
+  }
+  for (size_t level = 0; level < levels.size(); ++level) {
+    for (const auto& part : all) {
+      part->go_up(algorithm, levels[level], blocks[level]);
+      if (level + 1 == levels.size()) part->turn();
+    }
+  }
+  for (size_t level = levels.size() - 1; level-- > 0;) {
+    for (const auto& part : all) part->go_down(level);
+  }
+  return builder.finish();
+}
+
+// ---- Broadcast and reduce: one tree of trees ----
+
+std::string algorithms_with_trees() {
+  std::string names;
+  for (const LevelAlgorithm& it : level_algorithms()) {
+    if (it.add_to_tree != nullptr) names += join(names.empty() ? "" : ", ", it.name);
+  }
+  return names;
+}
+
+void check_tree_level(const Algorithm& algorithm, const AlgorithmArguments& arguments, const Level& level,
+                      const Level& first) {
+  const auto refuse_level = [&](const auto&... why) {
+    refuse(algorithm, "level '", to_text(level), "' of a ", name(arguments.collective), " ", why...);
+  };
+  if (find_level_algorithm(level.algorithm).add_to_tree == nullptr) {
+    refuse_level("has no tree; use one of: ", algorithms_with_trees());
+  }
+  if (level.parts != 1) refuse_level("has parts of its own; let the whole tree have them, parts=", level.parts);
+  if (level.leaders > 0) refuse_level("has leaders, but one rank of each unit leads; leave leaders out");
+  if (level.all_reduce) refuse_level("makes no all-reduce; leave all_reduce out");
+  if (level.direction != first.direction) refuse_level("moves data the other way than '", to_text(first), "'");
+}
+
+// Zero-copy, parents store to their children's outputs, or load from their inputs.
+void check_tree_direction(const Algorithm& algorithm, const AlgorithmArguments& arguments, Direction direction) {
+  const Direction only = arguments.collective == Collective::kBroadcast ? Direction::kStore : Direction::kLoad;
+  if (arguments.access != Access::kZeroCopy || direction == only) return;
+  refuse(algorithm, "a zero-copy ", name(arguments.collective), " goes by ", name(only), ", not by ", name(direction));
+}
+
+Plan compose_tree(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+                  int parts) {
+  for (const Level& level : levels) check_tree_level(algorithm, arguments, level, levels[0]);
+  TreeShape shape;
+  shape.parts = parts;
+  shape.direction = levels[0].direction.value_or(Direction::kLoad);
+  shape.zero_copy = arguments.access == Access::kZeroCopy;
+  check_tree_direction(algorithm, arguments, shape.direction);
+  const Tree tree = tree_over(algorithm, arguments, levels);
+  PlanBuilder builder = start_plan(algorithm, arguments, parts);
+  Carrier carrier(builder, arguments.node_of);
+  const bool stores = shape.direction == Direction::kStore && !shape.zero_copy;
+  for (int i = 0; i < (stores ? std::min(parts, kMostStoringQueues) : 1); ++i) {
+    shape.queues.push_back(add_queues(builder, arguments));
+  }
+  if (arguments.collective == Collective::kBroadcast) {
+    broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
+  } else {
+    reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
+  }
+  return builder.finish();
+}
+
+}  // namespace
+
+Plan compose(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+             int parts) {
+  if (has_root(arguments.collective)) return compose_tree(algorithm, arguments, levels, parts);
+  return compose_all_reduce(algorithm, arguments, levels, parts);
+}
+
+}  // namespace plait

@@ -1,0 +1,24 @@
+// Composes the levels of a hierarchy into one plan. `hierarchical` is this for any levels that a user writes; named
+// hierarchies are this for theirs.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+
+namespace plait {
+
+// Makes the plan of an all_reduce, broadcast or reduce; levels come the innermost first. An all_reduce goes up, level
+// by level, and down again:
+//
+//     level 1          reduce_scatter                                             all_gather
+//     level 2                         reduce_scatter                 all_gather
+//     level 3                                         all_reduce
+//
+// The message goes in `parts` parts, on up to three queues of a rank in turn, so that levels work at the same time
+// (TEM-14). A broadcast goes from the root down one tree, which consists of the trees of all levels; a reduce goes up.
+// Their parts follow one another (UEN-X1).
+Plan compose(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+             int parts);
+
+}  // namespace plait

@@ -1,0 +1,201 @@
+// Hierarchies of any levels (UEN-14, NVG-18, NVG-29, AWA-11), and the algorithms that are short for one.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "algorithms/spec.hpp"
+#include "algorithms/steps/levels.hpp"
+#include "unit/algorithms/plans.hpp"
+
+namespace plait {
+namespace {
+
+AlgorithmArguments hierarchy_of(int ranks, Collective collective = Collective::kAllReduce, int root = 0) {
+  AlgorithmArguments arguments;
+  arguments.collective = collective;
+  arguments.ranks = ranks;
+  arguments.root = root;
+  return arguments;
+}
+
+// Nodes of `size` neighbours.
+AlgorithmArguments on_nodes(int nodes, int size, Collective collective = Collective::kAllReduce, int root = 0) {
+  AlgorithmArguments arguments = hierarchy_of(nodes * size, collective, root);
+  for (int rank = 0; rank < nodes * size; ++rank) arguments.node_of.push_back(rank / size);
+  return arguments;
+}
+
+void expect_same(std::string_view name, std::string_view levels, const AlgorithmArguments& arguments) {
+  const Plan named = make_plan(name, arguments);
+  Plan composed = make_plan(levels, arguments);
+  composed.algorithm = named.algorithm;
+  EXPECT_EQ(composed, named) << name;
+}
+
+TEST(Hierarchical, NamedHierarchiesAreShortForLevels) {
+  for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
+    AlgorithmArguments arguments = on_nodes(4, 3);
+    arguments.access = access;
+    expect_same("three_stage", "hierarchical(group: flat(load, leaders=1), all: ring)", arguments);
+    expect_same("three_stage(parts=5)", "hierarchical(group: flat(leaders=1), all: ring, parts=5)", arguments);
+    expect_same("hierarchical_ring(3x4)", "hierarchical(3: ring, 4: ring)", arguments);
+    expect_same("hierarchical_ring(2x6, parts=3)", "hierarchical(2: ring(parts=3), 6: ring(parts=3))", arguments);
+    expect_same("ring(parts=2)", "hierarchical(all: ring(parts=2))", arguments);
+    for (const int root : {0, 5, 11}) {
+      arguments.root = root;
+      arguments.collective = Collective::kBroadcast;
+      expect_same("binomial(store, parts=1)", "hierarchical(node: binomial(store), all: binomial(store))", arguments);
+      arguments.collective = Collective::kReduce;
+      expect_same("binomial(load, parts=4)", "hierarchical(node: binomial, all: binomial, parts=4)", arguments);
+    }
+    arguments.collective = Collective::kAllReduce;
+  }
+}
+
+// NVG-18: every list of factors moves 2(p-1)/p M, whatever performs a level.
+TEST(Hierarchical, LevelsOfAnyAlgorithmMoveTheSame) {
+  for (const char* levels :
+       {"4: ring, 8: ring, 2: flat", "4: flat, 8: ring, 2: ring", "2: flat, 16: ring(parts=2), 2: flat"}) {
+    const VerifiedPlan plan = test::verified(join("hierarchical(", levels, ")"), hierarchy_of(64));
+    std::vector<int64_t> sent(64, 0);
+    for (const Traffic& traffic : plan.report().traffic) sent[traffic.from.rank] += traffic.chunks;
+    for (const int64_t chunks : sent) EXPECT_EQ(chunks * 64, 2 * 63 * plan.plan().chunk_count()) << levels;
+  }
+}
+
+// NVG-29 as printed: a whole all-reduce within nodes, then one between them, of which every rank takes part.
+TEST(Hierarchical, AllReduceOfALevelComesBeforeTheNext) {
+  const VerifiedPlan plan = test::verified("hierarchical(node: ring(all_reduce), all: ring)", on_nodes(3, 4));
+  EXPECT_EQ(plan.report().steps, 2 * 3 + 2 * 2);
+  std::vector<int64_t> between(12, 0);
+  for (const Traffic& traffic : plan.report().traffic) {
+    if (traffic.from.rank / 4 != traffic.to.rank / 4) between[traffic.from.rank] += traffic.chunks;
+  }
+  // Scattered first, a rank would send a quarter of it: NVG-32.
+  for (const int64_t chunks : between) EXPECT_EQ(chunks * 3, 2 * 2 * plan.plan().chunk_count());
+}
+
+// NVG-14: k leaders of each node have a k-th of the message each.
+TEST(Hierarchical, SeveralLeadersShareTheMessage) {
+  for (const int leaders : {1, 2, 3}) {
+    const VerifiedPlan plan =
+        test::verified(join("hierarchical(node: flat(leaders=", leaders, "), all: ring)"), on_nodes(2, 4));
+    std::vector<int64_t> between(8, 0);
+    for (const Traffic& traffic : plan.report().traffic) {
+      if (traffic.from.rank / 4 != traffic.to.rank / 4) between[traffic.from.rank] += traffic.chunks;
+    }
+    for (int rank = 0; rank < 8; ++rank) {
+      EXPECT_EQ(between[rank] * leaders, rank % 4 < leaders ? plan.plan().chunk_count() : 0);
+    }
+  }
+}
+
+// TEM-14: parts on queues of their own, no more of them than there are stages.
+TEST(Hierarchical, PartsHaveQueuesOfTheirOwn) {
+  for (int parts = 1; parts <= 5; ++parts) {
+    AlgorithmArguments arguments = on_nodes(2, 4);
+    arguments.parts = parts;
+    const VerifiedPlan plan = test::verified("hierarchical(2: flat, 2: flat, 2: flat)", arguments);
+    const int sm =
+        static_cast<int>(std::count_if(plan.plan().ranks[0].queues.begin(), plan.plan().ranks[0].queues.end(),
+                                       [](const Queue& queue) { return queue.engine != Engine::kNet; }));
+    EXPECT_EQ(sm, std::min(parts, 3));
+  }
+}
+
+// AWA-11: the message enters every node once, and reaches every rank once, from any root and along any trees.
+TEST(Hierarchical, BroadcastEntersEveryUnitOnce) {
+  for (const char* inner : {"chain", "binomial", "flat"}) {
+    for (const char* outer : {"chain", "binomial", "flat"}) {
+      for (int root = 0; root < 12; ++root) {
+        for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+          AlgorithmArguments arguments = on_nodes(3, 4, collective, root);
+          arguments.parts = 3;
+          const std::string text = join("hierarchical(node: ", inner, ", all: ", outer, ")");
+          const VerifiedPlan plan = test::verified(text, arguments);
+          std::vector<int64_t> crossings(12, 0);
+          int64_t between = 0;
+          for (const Traffic& traffic : plan.report().traffic) {
+            if (traffic.from.rank == traffic.to.rank) continue;
+            crossings[collective == Collective::kBroadcast ? traffic.to.rank : traffic.from.rank] += traffic.chunks;
+            between += traffic.from.rank / 4 != traffic.to.rank / 4 ? traffic.chunks : 0;
+          }
+          for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(crossings[rank], rank == root ? 0 : 3) << text;
+          EXPECT_EQ(between, 2 * 3) << text;
+        }
+      }
+    }
+  }
+}
+
+// In the picture of hierarchical.cpp.
+TEST(Hierarchical, RootLeadsItsUnits) {
+  const VerifiedPlan plan =
+      test::verified("hierarchical(4: chain, 2: binomial)", hierarchy_of(8, Collective::kBroadcast, 5));
+  for (const auto& [from, to] : {std::pair{5, 0}, {5, 6}, {6, 7}, {7, 4}, {0, 1}, {1, 2}, {2, 3}}) {
+    EXPECT_EQ(test::traffic_between(plan.report(), {from}, {to}), 1) << from << " to " << to;
+  }
+  EXPECT_EQ(plan.report().steps, 4);
+}
+
+TEST(Hierarchical, DerivesLevelsFromTheMachine) {
+  const auto label = [](const AlgorithmArguments& arguments) { return make_plan("hierarchical", arguments).algorithm; };
+  AlgorithmArguments arguments = hierarchy_of(8);
+  EXPECT_EQ(label(arguments), "hierarchical(all: ring)");
+  arguments.groups = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
+  EXPECT_EQ(label(arguments), "hierarchical(group: flat(load), all: ring)");
+  arguments.node_of = {0, 0, 0, 0, 1, 1, 1, 1};
+  EXPECT_EQ(label(arguments), "hierarchical(group: flat(load), node: flat(load), all: ring)");
+  arguments.engine = Engine::kSm;
+  arguments.groups = {{0, 1, 2, 3}, {4, 5, 6, 7}};  // nodes join nothing more
+  EXPECT_EQ(label(arguments), "hierarchical(group: flat(store), all: ring)");
+  arguments.groups = {{0, 1, 2, 4}, {3, 5, 6, 7}};  // over nodes: no level that could come first
+  EXPECT_EQ(label(arguments), "hierarchical(node: flat(store), all: ring)");
+  arguments.groups = {{0, 1, 2}, {3}, {4, 5, 6, 7}};
+  EXPECT_EQ(label(arguments), "hierarchical(group: flat(store, leaders=1), node: flat(store, leaders=1), all: ring)");
+  arguments.collective = Collective::kBroadcast;
+  EXPECT_EQ(label(arguments), "hierarchical(group: chain(store), node: chain(store), all: binomial(store))");
+}
+
+TEST(Hierarchical, RefusesLevelsThatDoNotFit) {
+  const auto refused = [](const AlgorithmArguments& arguments, std::string_view levels, const std::string& part) {
+    test::expect_invalid([&] { make_plan(join("hierarchical(", levels, ")"), arguments); }, part);
+  };
+  refused(hierarchy_of(12), "5: ring, all: ring", "level '5: ring' cannot join 12 units");
+  refused(hierarchy_of(12), "2: ring, 3: ring",
+          "leave 2 units apart; the product of the factors has to be the number of ranks, 12");
+  refused(hierarchy_of(12), "2: ring, all: ring(all_reduce)", "the last, which makes an all-reduce anyway");
+  refused(on_nodes(3, 4), "3: ring, node: ring, all: ring", "comes too late: a level before it joined ranks 3 and 4");
+  AlgorithmArguments uneven = hierarchy_of(5);
+  uneven.node_of = {0, 0, 1, 1, 1};
+  refused(uneven, "node: ring, all: ring", "joins units of different sizes");
+  refused(uneven, "node: ring, all: ring", "flat(leaders=1)");
+  make_plan("hierarchical(node: binomial, all: ring)", uneven);
+  const AlgorithmArguments broadcast = on_nodes(3, 4, Collective::kBroadcast);
+  refused(broadcast, "node: ring, all: chain",
+          "level 'node: ring' of a broadcast has no tree; use one of: binomial, chain");
+  refused(broadcast, "node: chain(parts=2), all: chain", "let the whole tree have them, parts=2");
+  refused(broadcast, "node: flat(leaders=2), all: chain", "one rank of each unit leads");
+  refused(broadcast, "node: chain(all_reduce), all: chain", "makes no all-reduce");
+  refused(broadcast, "node: chain(load), all: chain(store)", "the other way than 'node: chain(load)'");
+  refused(broadcast, "node: chain(load), all: chain(load), zero_copy",
+          "a zero-copy broadcast goes by store, not by load");
+}
+
+// Callers that fill in levels themselves are told the same as those who write them.
+TEST(Hierarchical, RefusesLevelsThatNoTextCouldAskFor) {
+  const auto refused = [](const Level& level, const std::string& part) {
+    AlgorithmArguments arguments = hierarchy_of(4);
+    arguments.levels = {level, {.reach = Reach::kAll, .algorithm = "ring"}};
+    test::expect_invalid([&] { find_algorithm("hierarchical", Collective::kAllReduce).make(arguments); }, part);
+  };
+  refused({.factor = 0, .algorithm = "ring"}, "'0', which is not a positive number");
+  refused({.factor = 2, .algorithm = "ring", .parts = 0}, "'parts=0', which is not a positive number");
+  refused({.factor = 2, .algorithm = "flat", .parts = 2}, "never cuts a piece into any");
+  refused({.factor = 2, .algorithm = "flat", .leaders = -1}, "'leaders=-1', which is not a positive number");
+  refused({.factor = 2, .algorithm = "ring", .direction = Direction::kLoad}, "moves data one way only");
+  refused({.factor = 2, .algorithm = ""}, "is no algorithm for a level");
+}
+
+}  // namespace
+}  // namespace plait
