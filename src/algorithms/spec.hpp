@@ -16,6 +16,7 @@ struct AlgorithmSpec {
   std::optional<Direction> direction = {};  // empty: not given
   std::vector<int> factors = {};            // empty: not given
   int parts = 0;                            // 0: not given
+  int count = 0;                            // of rings or trees; 0: not given
   bool zero_copy = false;                   // Access::kZeroCopy
   std::optional<Engine> engine = {};
 

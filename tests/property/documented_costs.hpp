@@ -53,6 +53,7 @@ inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments&
   AlgorithmSpec spec = spec_of(algorithm, a);
   spec.factors.clear();
   spec.parts = 0;
+  spec.count = 0;
   spec.engine.reset();
   spec.zero_copy = spec.zero_copy && algorithm.name == "flat";
   return to_text(spec);
@@ -138,6 +139,8 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   if (algorithm.starts_with("double_binary_tree(")) {
     return {a.collective == Collective::kAllReduce ? 2 * floor_log2(p) : floor_log2(p - 1) + 1};
   }
+  if (algorithm == "rings") return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1)};
+  if (algorithm.starts_with("spanning_trees(")) return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1), false};
   if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {floor_log2(p) + peer};
     AlgorithmArguments by_node = a;
@@ -232,6 +235,9 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   if (algorithm == "hierarchical_exchange") return blocks_by_way_of_nodes(a);
   if (algorithm.starts_with("double_binary_tree(")) {
     return (a.collective == Collective::kAllReduce ? 4 : 2) * (p - 1) * parts;
+  }
+  if (algorithm == "rings" || algorithm.starts_with("spanning_trees(")) {
+    return (a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1) * plan.chunk_count();
   }
   if (algorithm == "flat(load, zero_copy)") {
     const int stages = a.collective == Collective::kAllReduce ? 2 : 1;
