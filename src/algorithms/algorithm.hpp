@@ -75,8 +75,8 @@ struct Algorithm {
   // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
   // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
-  // `machine` with direction, factors, parts, count and, for zero-copy plans on GPUs, the engine filled in. Never throws.
-  // Empty if the algorithm is not for them.
+  // `machine` with direction, factors, parts, count and, for zero-copy plans on GPUs, the engine filled in. Never
+  // throws. Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };
 

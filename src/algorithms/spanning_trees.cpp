@@ -1,9 +1,10 @@
 // Spanning trees: as many as the machine's links have room for, each with its share of the message (BLK-03, BLK-21).
+#include "algorithms/steps/spanning_trees.hpp"
+
 #include <deque>
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
-#include "algorithms/steps/spanning_trees.hpp"
 
 namespace plait {
 
@@ -11,8 +12,8 @@ Algorithm spanning_trees();
 
 namespace {
 
-// A ring leaves links idle where ranks are not joined like a ring, and one tree uses p-1 links. So the links are divided
-// among trees. Four fully connected ranks:
+// A ring leaves links idle where ranks are not joined like a ring, and one tree uses p-1 links. So the links are
+// divided among trees. Four fully connected ranks:
 //
 //     broadcast from r0, three trees             all_reduce, two trees, up and down
 //
@@ -23,7 +24,8 @@ namespace {
 //
 //   broadcast      trees from the root, packed one way, each with an equal share (Edmonds); K4: n/(3 b) (BLK-03)
 //   reduce         the same, up
-//   all_reduce     trees packed both ways (Nash-Williams, Tutte): up to the root of each, and down again; n/(tau b), and
+//   all_reduce     trees packed both ways (Nash-Williams, Tutte): up to the root of each, and down again; n/(tau b),
+//   and
 //                  no algorithm that reduces and broadcasts along trees needs less
 //   all_gather     as many trees from each rank, packed one way, each with its share of that rank's block
 //   reduce_scatter the same, up

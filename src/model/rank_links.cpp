@@ -14,7 +14,9 @@ namespace plait {
 namespace {
 
 bool joins_two_gpus(const Topology& topology, const Link& link) {
-  const auto is_gpu = [&](int device) { return topology.devices[static_cast<size_t>(device)].kind == DeviceKind::kGpu; };
+  const auto is_gpu = [&](int device) {
+    return topology.devices[static_cast<size_t>(device)].kind == DeviceKind::kGpu;
+  };
   return joins_gpus(link.kind) && is_gpu(link.a) && is_gpu(link.b);
 }
 

@@ -14,8 +14,8 @@ namespace plait {
 // second with the second, and so on, by the path that data takes between them, through host memory or NICs. Of a link
 // that several of these pairs cross, each has its share.
 //
-// None where no two GPUs of the machine have such a link (an NVSwitch or PCIe switch joins them, and a ring reaches what
-// links allow), where ranks share a GPU or are on CPUs, and over more than kMostLinkedRanks.
+// None where no two GPUs of the machine have such a link (an NVSwitch or PCIe switch joins them, and a ring reaches
+// what links allow), where ranks share a GPU or are on CPUs, and over more than kMostLinkedRanks.
 std::vector<RankLink> links_between_ranks(const Topology& topology, const Placement& placement);
 
 }  // namespace plait

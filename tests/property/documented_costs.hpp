@@ -140,7 +140,8 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     return {a.collective == Collective::kAllReduce ? 2 * floor_log2(p) : floor_log2(p - 1) + 1};
   }
   if (algorithm == "rings") return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1)};
-  if (algorithm.starts_with("spanning_trees(")) return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1), false};
+  if (algorithm.starts_with("spanning_trees("))
+    return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1), false};
   if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {floor_log2(p) + peer};
     AlgorithmArguments by_node = a;

@@ -38,7 +38,8 @@ class Forests {
       const int at = open.front();
       for (int forest = 0; forest < forests(); ++forest) {
         if (edges_[static_cast<size_t>(at)].forest == forest) continue;
-        const std::vector<int> circle = path(forest, edges_[static_cast<size_t>(at)].a, edges_[static_cast<size_t>(at)].b);
+        const std::vector<int> circle =
+            path(forest, edges_[static_cast<size_t>(at)].a, edges_[static_cast<size_t>(at)].b);
         if (circle.empty()) return exchange(at, forest, reason);
         for (const int other : circle) {
           if (reason[static_cast<size_t>(other)] != kUnseen) continue;
@@ -143,7 +144,7 @@ Tree tree_of(const std::vector<std::pair<int, int>>& edges, int ranks) {
   return best;
 }
 
-std::vector<Tree> spanning_trees(const LinkRoom& room, int count) {
+std::vector<Tree> trees_both_ways(const LinkRoom& room, int count) {
   const int ranks = room.ranks(), edges = count * (ranks - 1);
   if (room.in_all() < edges) return {};
   Forests forests(ranks, count);
@@ -236,10 +237,10 @@ class Branchings {
 }  // namespace
 
 Packing<Tree> pack_spanning_trees(int ranks, const std::vector<RankLink>& links, int most) {
-  const double all = std::accumulate(links.begin(), links.end(), 0.0,
-                                     [](double sum, const RankLink& it) { return sum + it.gbps; });
+  const double all =
+      std::accumulate(links.begin(), links.end(), 0.0, [](double sum, const RankLink& it) { return sum + it.gbps; });
   const double bound = std::min(least_cut(ranks, links), all / std::max(1, ranks - 1));
-  return best_packing<Tree>(ranks, links, counts_up_to(kMostTrees, most), bound, spanning_trees);
+  return best_packing<Tree>(ranks, links, counts_up_to(kMostTrees, most), bound, trees_both_ways);
 }
 
 Packing<Tree> pack_trees_from(int root, int ranks, const std::vector<RankLink>& links, int most) {
