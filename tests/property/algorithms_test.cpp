@@ -243,6 +243,8 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   }
   if (algorithm.name == "nvgroup_ring") {
     check_nvgroup_traffic(arguments, verified);
+  } else if (algorithm.name == "max_flow") {
+    test::check_flow_traffic(arguments, verified);
   } else {
     EXPECT_EQ(crossings(verified.report()), documented_crossings(test::form_of(algorithm, arguments), arguments, plan));
   }

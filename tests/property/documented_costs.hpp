@@ -142,6 +142,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   if (algorithm == "rings") return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1)};
   if (algorithm.starts_with("spanning_trees("))
     return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1), false};
+  if (algorithm == "max_flow") return {p + a.parts - 2, false};
   if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {floor_log2(p) + peer};
     AlgorithmArguments by_node = a;
@@ -261,7 +262,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   }
   const int64_t groups = static_cast<int64_t>(groups_of(a).size());
   if (algorithm == "three_stage") return parts * groups * (2 * (p - groups) + 2 * (groups - 1));
-  return -1;  // nvgroup_ring: see check_nvgroup_traffic
+  return -1;  // nvgroup_ring, max_flow: see check_nvgroup_traffic, check_flow_traffic
 }
 
 // Whether the plan is right where input and output are the same memory.
@@ -276,6 +277,19 @@ inline int64_t crossings(const PlanReport& report) {
   int64_t chunks = 0;
   for (const Traffic& traffic : report.traffic) chunks += traffic.from.rank == traffic.to.rank ? 0 : traffic.chunks;
   return chunks;
+}
+
+// All other ranks' blocks enter the root, or leave it, once; nothing goes the other way.
+inline void check_flow_traffic(const AlgorithmArguments& a, const VerifiedPlan& plan) {
+  int64_t in = 0, out = 0;
+  for (const Traffic& it : plan.report().traffic) {
+    if (it.from.rank == it.to.rank) continue;
+    in += it.to.rank == a.root ? it.chunks : 0;
+    out += it.from.rank == a.root ? it.chunks : 0;
+  }
+  const int64_t blocks = int64_t{a.ranks - 1} * plan.plan().chunks_per_block;
+  EXPECT_EQ(in, a.collective == Collective::kGather ? blocks : 0);
+  EXPECT_EQ(out, a.collective == Collective::kScatter ? blocks : 0);
 }
 
 // Per group: what crosses between members, into the leader's host memory, and out of it.

@@ -23,6 +23,32 @@ int LinkRoom::out_of(int rank) const {
 
 int LinkRoom::in_all() const { return std::accumulate(room_.begin(), room_.end(), 0) / 2; }
 
+std::vector<int> LinkRoom::way(int from, int to) const {
+  std::vector<int> before(static_cast<size_t>(ranks_), -1);
+  before[static_cast<size_t>(from)] = from;
+  std::vector<int> open = {from};
+  for (size_t i = 0; i < open.size() && before[static_cast<size_t>(to)] < 0; ++i) {
+    for (int next = 0; next < ranks_; ++next) {
+      if (before[static_cast<size_t>(next)] >= 0 || at(open[i], next) == 0) continue;
+      before[static_cast<size_t>(next)] = open[i];
+      open.push_back(next);
+    }
+  }
+  if (before[static_cast<size_t>(to)] < 0) return {};
+  std::vector<int> backwards = {to};
+  while (backwards.back() != from) backwards.push_back(before[static_cast<size_t>(backwards.back())]);
+  return {backwards.rbegin(), backwards.rend()};
+}
+
+bool LinkRoom::take_way(int from, int to) {
+  const std::vector<int> ranks = way(from, to);
+  for (size_t i = 1; i < ranks.size(); ++i) {
+    --at(ranks[i - 1], ranks[i]);
+    ++at(ranks[i], ranks[i - 1]);
+  }
+  return !ranks.empty();
+}
+
 std::vector<double> filling_bandwidths(const std::vector<RankLink>& links, int most, double least) {
   constexpr double kSame = 1e-9;
   std::vector<double> all;
@@ -32,6 +58,13 @@ std::vector<double> filling_bandwidths(const std::vector<RankLink>& links, int m
   std::sort(all.begin(), all.end(), std::greater<>());
   all.erase(std::unique(all.begin(), all.end(), [](double a, double b) { return a - b < a * kSame; }), all.end());
   return all;
+}
+
+std::vector<int> counts_up_to(int most, int wanted) {
+  if (wanted > 0) return {wanted};
+  std::vector<int> counts(static_cast<size_t>(most));
+  std::iota(counts.begin(), counts.end(), 1);
+  return counts;
 }
 
 // Stoer and Wagner: of ranks in the order in which they are most tightly joined to those before, the last one's links

@@ -21,6 +21,13 @@ class LinkRoom {
   // In one direction, over all links.
   int in_all() const;
 
+  // The fewest links that lead from one rank to the other and have room: the ranks on the way, both ends too. Empty if
+  // there is no way.
+  std::vector<int> way(int from, int to) const;
+  // Takes a way for one shape. What is taken may be given back by a later one, which goes against it: so in the end as
+  // many ways are taken as there is room for (Ford and Fulkerson). Returns false if there is none.
+  bool take_way(int from, int to);
+
  private:
   int ranks_;
   std::vector<int> room_;  // [from * ranks + to]
@@ -38,6 +45,9 @@ struct Packing {
 // The bandwidths, the largest first, at which some link is filled by 1 to `most` shapes, as far as they are above
 // `least`. The best packing has one of these, or it could be a little larger.
 std::vector<double> filling_bandwidths(const std::vector<RankLink>& links, int most, double least);
+
+// 1 to `most`, or only the one that is wanted, unless that is 0.
+std::vector<int> counts_up_to(int most, int wanted);
 
 // The least bandwidth, each way, between some of the ranks and all others. Shapes that reach all ranks have no more.
 double least_cut(int ranks, const std::vector<RankLink>& links);

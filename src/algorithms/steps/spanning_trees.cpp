@@ -12,13 +12,6 @@ namespace {
 constexpr int kMostTrees = 24;
 constexpr int kMostTreesOfEach = 4;  // where every rank is a root
 
-std::vector<int> counts_up_to(int most, int wanted) {
-  if (wanted > 0) return {wanted};
-  std::vector<int> counts(static_cast<size_t>(most));
-  std::iota(counts.begin(), counts.end(), 1);
-  return counts;
-}
-
 // ---- Trees used both ways: the union of as many graphic matroids ----
 
 // Grows forests edge by edge. Where an edge closes a circle in each of them, it may take the place of another edge of a
@@ -207,27 +200,7 @@ class Branchings {
   bool reaches(int rank, size_t first_tree) const {
     LinkRoom left = room_;
     return std::all_of(roots_.begin() + static_cast<std::ptrdiff_t>(first_tree), roots_.end(),
-                       [&](int root) { return root == rank || take_path(left, root, rank); });
-  }
-
-  // Takes a path, and gives room to take it back. It starts at the root, whatever paths of others go through that.
-  static bool take_path(LinkRoom& left, int from, int to) {
-    std::vector<int> before(static_cast<size_t>(left.ranks()), -1);
-    before[static_cast<size_t>(from)] = from;
-    std::vector<int> open = {from};
-    for (size_t i = 0; i < open.size() && before[static_cast<size_t>(to)] < 0; ++i) {
-      for (int next = 0; next < left.ranks(); ++next) {
-        if (before[static_cast<size_t>(next)] >= 0 || left.at(open[i], next) == 0) continue;
-        before[static_cast<size_t>(next)] = open[i];
-        open.push_back(next);
-      }
-    }
-    if (before[static_cast<size_t>(to)] < 0) return false;
-    for (int at = to; at != from; at = before[static_cast<size_t>(at)]) {
-      --left.at(before[static_cast<size_t>(at)], at);
-      ++left.at(at, before[static_cast<size_t>(at)]);
-    }
-    return true;
+                       [&](int root) { return root == rank || left.take_way(root, rank); });
   }
 
   LinkRoom room_;
