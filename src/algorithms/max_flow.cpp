@@ -1,4 +1,6 @@
 // Maximum flow: each block goes in shares along the ways that fill the machine's links (BLK-07).
+#include "algorithms/steps/max_flow.hpp"
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,7 +10,6 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/carrier.hpp"
-#include "algorithms/steps/max_flow.hpp"
 
 namespace plait {
 
@@ -83,8 +84,7 @@ class AlongWays {
     }
     const bool ends_far = hop + 1 == last && !carrier_.together(way[hop], way[last]);
     const Place landing = ends_far ? output_of(way[last]) : builder_.take_scratch(way[hop + 1], 1);
-    const Arrival arrival =
-        carrier_.push(queue(way, hop), {under.place}, {}, queue(way, hop + 1), landing, chunk);
+    const Arrival arrival = carrier_.push(queue(way, hop), {under.place}, {}, queue(way, hop + 1), landing, chunk);
     under = {arrival.place, arrival.signal};
   }
 
@@ -123,7 +123,8 @@ Plan make_max_flow(const AlgorithmArguments& arguments) {
   check_arguments(max_flow(), arguments);
   check_links_join_all(max_flow(), arguments);
   std::vector<std::vector<int>> ways;
-  if (arguments.ranks > 1) ways = pack_ways_to(arguments.root, arguments.ranks, arguments.links, arguments.count).shapes;
+  if (arguments.ranks > 1)
+    ways = pack_ways_to(arguments.root, arguments.ranks, arguments.links, arguments.count).shapes;
   if (arguments.collective == Collective::kScatter) {
     for (auto& way : ways) std::reverse(way.begin(), way.end());
   }

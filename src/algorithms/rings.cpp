@@ -1,5 +1,6 @@
 // Rings: several at once, found on the machine's graph, each with its share of the message (NVG-08, UEN-11, UEN-22).
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -56,14 +57,15 @@ class AlongRings {
 
  private:
   // A ring's share of a block.
-  int share_chunks() const {
-    return arguments_.collective == Collective::kAllReduce ? arguments_.ranks * arguments_.parts : arguments_.parts;
+  int64_t share_chunks() const {
+    return int64_t{arguments_.parts} * (arguments_.collective == Collective::kAllReduce ? arguments_.ranks : 1);
   }
+  int first_chunk(int index) const { return static_cast<int>(index * share_chunks()); }
 
   void go_round(int index, const std::vector<QueueId>& queues, Carrier& carrier) {
     const Collective collective = arguments_.collective;
     RingSteps::Shape shape;
-    shape.first_chunk = index * share_chunks();
+    shape.first_chunk = first_chunk(index);
     shape.parts = arguments_.parts;
     shape.scatters = collective != Collective::kAllGather;
     shape.gathers = collective != Collective::kReduceScatter;
@@ -85,7 +87,7 @@ class AlongRings {
   void broadcast(int index, const std::vector<QueueId>& queues, Carrier& carrier) {
     TreeShape shape;
     shape.queues = {queues};
-    shape.first_chunk = index * share_chunks();
+    shape.first_chunk = first_chunk(index);
     shape.parts = arguments_.parts;
     shape.direction = Direction::kStore;
     broadcast_along(builder_, carrier, chain_from_root(rings_[index]), shape, {input_of(arguments_.root)});

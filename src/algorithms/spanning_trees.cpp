@@ -131,7 +131,7 @@ Plan make_spanning_trees(const AlgorithmArguments& arguments) {
 
 std::vector<AlgorithmArguments> spanning_trees_candidates(const AlgorithmArguments& machine) {
   if (machine.access == Access::kZeroCopy || machine.ranks < 2 || !links_join_all(machine)) return {};
-  std::vector<AlgorithmArguments> all = with_parts(machine, {8, 4, 16, 2, 1});
+  std::vector<AlgorithmArguments> all = with_parts(machine, {16, 8, 4, 2, 1});
   for (AlgorithmArguments& it : all) it.direction = on_gpus(machine) ? Direction::kStore : Direction::kLoad;
   return all;
 }

@@ -15,6 +15,15 @@ inline std::vector<Direction> directions_of(const Algorithm& algorithm, Collecti
   return {Direction::kLoad, Direction::kStore, Direction::kBoth};
 }
 
+// Every rank joined to every other one by a link.
+inline std::vector<RankLink> links_of_all(int ranks) {
+  std::vector<RankLink> links;
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) links.push_back({a, b, 25});
+  }
+  return links;
+}
+
 // Whether the arguments are legal. If not, the algorithm has to say that they are invalid.
 inline bool is_taken(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   try {

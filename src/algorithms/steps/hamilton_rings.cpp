@@ -107,9 +107,8 @@ std::vector<Ring> both_ways(const std::vector<Ring>& rings) {
 }  // namespace
 
 Packing<Ring> pack_rings(int ranks, const std::vector<RankLink>& links, int most) {
-  std::vector<int> counts;
-  for (int rings = 1; rings <= kMostRings; ++rings) counts.push_back(rings);
-  if (most > 0) counts = {std::max(1, most / 2)};
+  if (ranks == 2) return {both_ways({{0, 1}}), links[0].gbps / 2};  // a ring goes there and back
+  const std::vector<int> counts = counts_up_to(kMostRings, most > 0 ? std::max(1, most / 2) : 0);
   const auto search = [](LinkRoom room, int count) { return RingSearch(std::move(room), count).find(); };
   const Packing<Ring> packed = best_packing<Ring>(ranks, links, counts, least_cut(ranks, links) / 2, search);
   return {both_ways(packed.shapes), packed.gbps_each};

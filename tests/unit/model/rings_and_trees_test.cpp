@@ -98,6 +98,12 @@ TEST(RingsOnMachines, SevenRingsBothWaysFillMi300x) {
   EXPECT_EQ(mi300x.loads(mi300x.load("rings")).size(), 2u * 28);
 }
 
+// Two ranks are a ring, there and back.
+TEST(RingsOnMachines, TwoGpusShareTheirLink) {
+  const OnGpus two("dgx1-v100", {0, 3}, Collective::kAllReduce);
+  expect_all_near(two.loads(two.load("rings")), 2, 2 * (1.0 / 2));
+}
+
 TEST(RingsOnMachines, SayWhereThereIsNone) {
   const OnGpus five("dgx1-p100", {0, 1, 2, 3, 4}, Collective::kAllReduce);  // GPU 4 has one link (D-BLK-02)
   try {

@@ -40,20 +40,22 @@ void expect_in(const std::string& part, const std::string& text) {
 
 TEST(Explain, TheCheapestByTheModel) {
   const std::string text = ExplainedOn("summit").choice(Collective::kAllReduce, 64 << 20);
-  expect_in("double_binary_tree(store, parts=4): all_reduce over 6 ranks of summit, 4 steps\n", text);
+  expect_in("spanning_trees(store, parts=16): all_reduce over 6 ranks of summit, 6 steps\n", text);
+  expect_in("  nvlink   12 of 12 used   12     64 %\n", text);
   expect_in("by link ", text);
   expect_in("choices   the best of each algorithm for 64 MiB, by the model: time, what links allow at most, steps\n",
             text);
-  expect_in("  double_binary_tree(store, parts=4)  Simple  1.68 ms     50 GB/s     4 steps  <- this plan\n", text);
+  expect_in("  spanning_trees(store, parts=16)     Simple  1.31 ms     64 GB/s     6 steps  <- this plan\n", text);
   expect_in("\n  one_shot(store) ", text);
   expect_in(
-      "why       the cheapest of 40 candidates by the model, in 4 steps; three_stage(parts=4) should be as fast.\n",
+      "why       the cheapest of 48 candidates by the model, in 6 steps; the next, double_binary_tree(store, parts=4), "
+      "should take 1.28 times as long.\n",
       text);
 }
 
 TEST(Explain, NamesWhatWouldBeFaster) {
   ExplainedOn machine("tsubame3");
-  expect_in("why       asked for by name; double_binary_tree(store, parts=4) should take 0.667 of its time.\n",
+  expect_in("why       asked for by name; rings(parts=2) should take 0.333 of its time.\n",
             machine.asked_for("ring", Collective::kAllReduce, 0));
   expect_in("bandwidth, what links allow at most, steps\n", machine.asked_for("ring", Collective::kAllReduce, 0));
   const std::string fastest = ExplainedOn("dgx2").asked_for("one_shot(store)", Collective::kAllReduce, 64 << 10);
@@ -71,7 +73,7 @@ TEST(Explain, WhatWasMeasured) {
 TEST(Explain, SaysWhatWasNotTried) {
   const std::string text = ExplainedOn("abci", 725).choice(Collective::kAllReduce, 0);
   expect_in("  too large to try: bruck, hierarchical_ring, ", text);
-  expect_in("  not for this machine: flat, one_shot\n", text);
+  expect_in("  not for this machine: flat, one_shot, rings, spanning_trees\n", text);
 }
 
 TEST(Explain, ABarrierHasATimeAndNoLinks) {
