@@ -10,7 +10,8 @@ namespace plait {
 
 // Trees that are used up and down at once, as an all_reduce does, so that a tree takes both directions of its links.
 // Their bandwidth is the bound of Nash-Williams and Tutte: the least, over all partitions of the ranks into k parts, of
-// the bandwidth between the parts over k - 1 (BLK-21). Exact up to 24 trees. Roots are in the middle of their trees.
+// the bandwidth between the parts over k - 1 (BLK-21), where 24 equal trees can have it, else a few percent less. Roots
+// are in the middle of their trees.
 //
 // `most`: trees; 0: as many as help. One that is more than links have room for is no error: the trees share links.
 Packing<Tree> pack_spanning_trees(int ranks, const std::vector<RankLink>& links, int most);
