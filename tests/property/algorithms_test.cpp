@@ -276,7 +276,7 @@ TEST_P(EveryAlgorithm, RandomArguments) {
   }
 }
 
-// One node, nodes of four, and groups; the first and last with links in a circle and across it.
+// One node, nodes of four, groups, and two groups; all but the nodes with links in a circle and across it.
 std::vector<AlgorithmArguments> machines_of(int ranks) {
   AlgorithmArguments near, far;
   near.ranks = far.ranks = ranks;
@@ -291,7 +291,10 @@ std::vector<AlgorithmArguments> machines_of(int ranks) {
   AlgorithmArguments grouped = near;
   if (ranks > 3) grouped.groups = {{0, 2}, {1}, {3}};
   for (int rank = 4; rank < ranks; ++rank) grouped.groups[rank % 3].push_back(rank);
-  return {near, far, grouped};
+  AlgorithmArguments halves = near;
+  if (ranks > 1) halves.groups.resize(2);
+  for (int rank = 0; rank < ranks && ranks > 1; ++rank) halves.groups[2 * rank / ranks].push_back(rank);
+  return {near, far, grouped, halves};
 }
 
 // Candidates are made without a refusal, so few that all can be tried, and no two of them are alike.

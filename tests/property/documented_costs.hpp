@@ -142,6 +142,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   if (algorithm == "rings") return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1)};
   if (algorithm.starts_with("spanning_trees("))
     return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1), false};
+  if (algorithm.starts_with("two_phase(")) return {3, false};
   if (algorithm == "max_flow") return {p + a.parts - 2, false};
   if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {floor_log2(p) + peer};
@@ -238,7 +239,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   if (algorithm.starts_with("double_binary_tree(")) {
     return (a.collective == Collective::kAllReduce ? 4 : 2) * (p - 1) * parts;
   }
-  if (algorithm == "rings" || algorithm.starts_with("spanning_trees(")) {
+  if (algorithm == "rings" || algorithm.starts_with("spanning_trees(") || algorithm.starts_with("two_phase(")) {
     return (a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1) * plan.chunk_count();
   }
   if (algorithm == "flat(load, zero_copy)") {

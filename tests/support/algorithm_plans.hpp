@@ -50,6 +50,14 @@ inline std::vector<AlgorithmArguments> forms_of(const Algorithm& algorithm, cons
   return forms;
 }
 
+// Whether an algorithm needs links of their own between ranks.
+inline bool needs_links(const Algorithm& algorithm) {
+  AlgorithmArguments four;
+  four.collective = algorithm.collectives[0];
+  four.ranks = 4;
+  return forms_of(algorithm, four).empty();
+}
+
 // The same as users write them: "flat(store)", "ring(parts=2)". Factors are left out, and so are parts=1.
 inline std::vector<std::string> texts_for(const AlgorithmArguments& machine, const std::vector<int>& parts = {1}) {
   std::vector<std::string> texts;

@@ -50,10 +50,10 @@ TEST(MachinePlan, SaysWhatGpusRunInstead) {
   const auto marked = std::find_if(made.ranges.begin(), made.ranges.end(),
                                    [](const PlannedRange& it) { return has(it.on_gpus, ", then "); });
   ASSERT_NE(marked, made.ranges.end());
-  EXPECT_EQ(marked->choice.plan.text(), "spanning_trees(store, parts=2)");
+  EXPECT_EQ(marked->choice.plan.text(), "two_phase(store)");
   EXPECT_TRUE(has(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
-  EXPECT_EQ(marked->on_gpus, "three_stage(parts=2), then three_stage(parts=4)");
-  EXPECT_TRUE(has(made.table(), "\n               on GPUs three_stage(parts=2), then ")) << made.table();
+  EXPECT_EQ(marked->on_gpus, "flat(both, parts=4), then three_stage(parts=2)");
+  EXPECT_TRUE(has(made.table(), "\n               on GPUs flat(both, parts=4), then ")) << made.table();
 }
 
 TEST(MachinePlan, ShowsTimesThatWereMeasured) {

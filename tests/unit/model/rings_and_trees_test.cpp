@@ -1,7 +1,10 @@
 // What papers say of rings and trees on their machines, and what the algorithms find there.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/spec.hpp"
@@ -47,6 +50,11 @@ struct OnGpus {
 void expect_all_near(const std::vector<double>& values, size_t count, double expected) {
   EXPECT_EQ(values.size(), count);
   for (const double value : values) EXPECT_NEAR(value, expected, 1e-12);
+}
+
+bool serves_by_name(std::string_view algorithm, Collective collective) {
+  return std::any_of(algorithms().begin(), algorithms().end(),
+                     [&](const Algorithm& it) { return it.name == algorithm && serves(it, collective); });
 }
 
 constexpr double kAbciLink = 50;
@@ -115,6 +123,48 @@ TEST(RingsOnMachines, SayWhereThereIsNone) {
         << error.what();
   }
   EXPECT_NEAR(five.gbps("spanning_trees"), 20, 1e-9);
+}
+
+// BLK-12 to BLK-15: n/(2 b) for eight GPUs, two groups of four, and 12.5% behind two rings.
+TEST(TwoPhases, OfEightGpusOfAP100Dgx) {
+  const OnGpus dgx("dgx1-p100", kAll, Collective::kAllReduce);
+  ASSERT_EQ(dgx.arguments.groups.size(), 2u);
+  EXPECT_NEAR(dgx.gbps("two_phase"), 2 * 20, 1e-9);
+  EXPECT_NEAR(dgx.gbps("two_phase") / dgx.gbps("rings"), 1 - 0.125, 1e-9);
+  EXPECT_EQ(verify(make_plan("two_phase(store, parts=4)", dgx.arguments)).report().steps, 3);
+}
+
+// BLK-13, BLK-23: groups of four and two, whose two links to each other have half of the message each.
+TEST(TwoPhases, OfSixGpusOfAP100Dgx) {
+  const OnGpus six("dgx1-p100", {0, 1, 2, 3, 4, 5}, Collective::kAllReduce);
+  EXPECT_EQ(make_plan("two_phase", six.arguments).chunk_count(), 2);
+  EXPECT_NEAR(six.gbps("two_phase"), 20, 1e-9);  // r0 and r1 give each other half up and half down
+}
+
+// Whatever the machine, what these algorithms try there is right.
+TEST(OnLinks, PlansOfEveryMachineAreProved) {
+  std::set<std::string> tried;
+  for (const std::string& name : machine_names()) {
+    for (const int nodes : {1, 2}) {
+      if (devices_of(machine(name), DeviceKind::kGpu).size() * static_cast<size_t>(nodes) > kMostLinkedRanks) continue;
+      for (int c = 0; c < kCollectiveCount; ++c) {
+        const Topology topology = machine(name, nodes);
+        const std::vector<int> gpus = devices_of(topology, DeviceKind::kGpu);
+        if (gpus.empty()) continue;
+        const Placement placement = place_ranks(topology, gpus);
+        const AlgorithmArguments here = arguments_for(topology, placement, static_cast<Collective>(c));
+        for (const char* algorithm : {"rings", "spanning_trees", "max_flow", "two_phase"}) {
+          if (!serves_by_name(algorithm, here.collective)) continue;
+          for (const AlgorithmArguments& it : find_algorithm(algorithm, here.collective).candidates(here)) {
+            EXPECT_FALSE(here.links.empty()) << name;
+            EXPECT_NO_THROW(verify(find_algorithm(algorithm, here.collective).make(it))) << name << " " << algorithm;
+            tried.insert(name);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GE(tried.size(), 8u);
 }
 
 // BLK-22: two DGX-1 joined by NICs. The trees fill what joins the nodes.
