@@ -3,6 +3,7 @@
 
 #include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "algorithms/spec.hpp"
@@ -27,9 +28,12 @@ Access parse_access(const std::string& text) {
   fail(ErrorCode::kInvalidArgument, "access '", text, "' is none of: staged, zero_copy");
 }
 
+using LinkTuple = std::tuple<int, int, double>;  // as RankLink
+
 VerifiedPlan make(const std::string& collective, const std::string& algorithm, int ranks, int root,
                   const std::vector<int>& factors, int parts, const std::string& access,
-                  const std::vector<std::vector<int>>& groups, const std::vector<int>& node_of) {
+                  const std::vector<std::vector<int>>& groups, const std::vector<int>& node_of,
+                  const std::vector<LinkTuple>& links) {
   AlgorithmArguments arguments;
   arguments.collective = parse_collective(collective);
   AlgorithmSpec spec = parse_spec(algorithm, arguments.collective);
@@ -41,6 +45,7 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
   arguments.access = parse_access(access);
   arguments.groups = groups;
   arguments.node_of = node_of;
+  for (const auto& [a, b, gbps] : links) arguments.links.push_back({a, b, gbps});
   return verify(find_algorithm(spec.name, arguments.collective).make(resolve(spec, arguments)));
 }
 
@@ -205,13 +210,14 @@ void bind_plan(nb::module_& module) {
       "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
       nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1, nb::arg("access") = "staged",
       nb::arg("groups") = std::vector<std::vector<int>>(), nb::arg("node_of") = std::vector<int>(),
-      nb::call_guard<nb::gil_scoped_release>(),
+      nb::arg("links") = std::vector<LinkTuple>(), nb::call_guard<nb::gil_scoped_release>(),
       "The verified plan of an algorithm, \"ring\" or with more, such as \"flat(store, parts=2)\"; what is left "
       "open is as "
       "the algorithm likes it. `factors`: hierarchy, such as [4, 2]; `parts`: of the "
-      "message that are under way at once; `access`: \"staged\" or \"peer\"; `groups`: NVLink groups as lists of "
+      "message that are under way at once; `access`: \"staged\" or \"zero_copy\"; `groups`: NVLink groups as lists of "
       "ranks, the leader first; `node_of`: "
-      "node of each rank. Raises InvalidArgument that says what is legal.");
+      "node of each rank; `links`: between pairs of ranks, such as (0, 1, 25.0) with 25 GB/s each way, in order. "
+      "Raises InvalidArgument that says what is legal.");
   module.def(
       "plan_from_json",
       [](const std::string& text, const std::string& file) { return verify(plan_from_json(text, file)); },

@@ -279,6 +279,7 @@ def make_plan(
     access: str = "staged",
     groups: Sequence[Sequence[int]] = [],
     node_of: Sequence[int] = [],
+    links: Sequence[tuple[int, int, float]] = [],
 ) -> Plan: ...
 def plan_from_json(text: str, file: str = "text") -> Plan: ...
 

@@ -11,6 +11,18 @@
 
 namespace plait {
 
+// What joins the devices of two ranks, alike in both directions: a link of their own or, where they have none, their
+// share of a path that several pairs use.
+struct RankLink {
+  int a = 0, b = 0;  // ranks, a < b
+  double gbps = 0;   // 10^9 bytes/s in each direction
+
+  friend bool operator==(const RankLink&, const RankLink&) = default;
+};
+
+// Ranks of which more are not searched for rings and trees, since that takes too long.
+inline constexpr int kMostLinkedRanks = 16;
+
 // The arguments on which an algorithm may depend. They are the same on every rank, so that all ranks derive the same
 // plan.
 struct AlgorithmArguments {
@@ -22,10 +34,14 @@ struct AlgorithmArguments {
   std::vector<int> node_of = {};    // node of each rank; empty: one node
   // NVLink groups as lists of ranks, the leader first. Empty: the ranks of each node form one group.
   std::vector<std::vector<int>> groups = {};
+  // The machine's graph as ranks see it, each pair at most once, in order. Empty: not known, or of no use, as where a
+  // switch joins all.
+  std::vector<RankLink> links = {};
   std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;
   int parts = 1;                                      // of the message that are under way at once
+  int count = 0;                                      // of rings or trees; 0: as many as links have room for
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
 
   friend bool operator==(const AlgorithmArguments&, const AlgorithmArguments&) = default;
@@ -39,6 +55,7 @@ struct Uses {
   bool factors = false;
   bool levels = false;
   bool parts = false;
+  bool count = false;
   bool zero_copy = false;  // Access::kZeroCopy
   bool engine = false;     // Engine::kCopy, for some zero-copy plans: copy engines can perform them
 };
@@ -53,8 +70,8 @@ struct Algorithm {
   // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
   // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
-  // `machine` with direction, factors, parts and, for zero-copy plans on GPUs, the engine filled in. Never throws.
-  // Empty if the algorithm is not for them.
+  // `machine` with direction, factors, parts, count and, for zero-copy plans on GPUs, the engine filled in. Never
+  // throws. Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };
 

@@ -75,6 +75,7 @@ class SpecReader {
     add(uses.levels, "levels such as 4: ring, node: flat or all: ring(parts=2), the innermost first");
     add(uses.factors, "factors such as 4x2");
     add(uses.parts, "parts=2");
+    add(uses.count, "count=2");
     add(uses.zero_copy, "zero_copy");
     add(uses.engine, "engine=sm or engine=copy");
     if (forms.empty()) return join("; ", algorithm_->name, " takes nothing in parentheses");
@@ -102,6 +103,7 @@ class SpecReader {
     if (item.find(':') != std::string_view::npos) return add_level(item);
     if (skip(item, "engine=")) return set_engine(item);
     if (skip(item, "parts=") || skip(item, "pipeline ")) return set_parts(number(item, item));
+    if (skip(item, "count=")) return set_count(number(item, item));
     if (old_ != nullptr && old_->zero_copy) return set_engine(item);  // "pull(sm)"
     set_numbers(item);
   }
@@ -141,6 +143,11 @@ class SpecReader {
   void set_parts(int parts) {
     if (!algorithm_->uses.parts) refuse("has parts, but never cuts the message into any");
     spec_.parts = old_ != nullptr && old_->most_parts > 0 ? std::min(parts, old_->most_parts) : parts;
+  }
+
+  void set_count(int count) {
+    if (!algorithm_->uses.count) refuse("has a count, but is made of neither rings nor trees that are counted");
+    spec_.count = count;
   }
 
   // "4x2" are factors. So is "4" if the algorithm has factors; else it is the number of parts, as in release 0.1.
@@ -191,6 +198,7 @@ std::string to_text(const AlgorithmSpec& spec) {
     add(factors);
   }
   if (spec.parts > 0) add("parts=", spec.parts);
+  if (spec.count > 0) add("count=", spec.count);
   if (spec.zero_copy) add("zero_copy");
   if (spec.engine) add("engine=", name(*spec.engine));
   return inside.empty() ? spec.name : join(spec.name, "(", inside, ")");
@@ -203,6 +211,7 @@ AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& argu
   spec.factors = arguments.factors;
   spec.levels = arguments.levels;
   if (arguments.parts != 1) spec.parts = arguments.parts;
+  spec.count = arguments.count;
   spec.zero_copy = arguments.access == Access::kZeroCopy;
   if (takes_copy_engines(algorithm, arguments) && arguments.engine != Engine::kCpu) spec.engine = arguments.engine;
   return spec;
@@ -213,6 +222,7 @@ AlgorithmArguments apply(const AlgorithmSpec& spec, AlgorithmArguments machine) 
   if (!spec.factors.empty()) machine.factors = spec.factors;
   if (!spec.levels.empty()) machine.levels = spec.levels;
   if (spec.parts > 0) machine.parts = spec.parts;
+  if (spec.count > 0) machine.count = spec.count;
   if (spec.zero_copy) machine.access = Access::kZeroCopy;
   if (spec.engine) machine.engine = *spec.engine;
   return machine;

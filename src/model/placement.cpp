@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "model/rank_links.hpp"
 #include "topology/paths.hpp"
 
 namespace plait {
@@ -180,6 +181,7 @@ AlgorithmArguments arguments_for(const Topology& topology, const Placement& plac
     std::sort(ranks.begin(), ranks.end());
   }
   std::sort(arguments.groups.begin(), arguments.groups.end());
+  arguments.links = links_between_ranks(topology, placement);
   return arguments;
 }
 

@@ -78,6 +78,22 @@ std::vector<int> random_factors(Random& random, int ranks) {
   return factors;
 }
 
+// A tree and some more links; or, seldom, links that do not join all.
+std::vector<RankLink> random_links(Random& random, int ranks) {
+  const int density = pick(random, 0, 3);
+  std::vector<int> below(ranks);
+  for (int rank = 1; rank < ranks; ++rank) below[rank] = pick(random, 0, rank - 1);
+  std::vector<RankLink> links;
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) {
+      if (below[b] != a && pick(random, 0, 3) >= density) continue;
+      links.push_back({a, b, static_cast<double>(pick(random, 1, 4) * 25)});
+    }
+  }
+  if (!links.empty() && pick(random, 0, 9) == 0) links.erase(links.begin());
+  return links;
+}
+
 template <class Element>
 Element any_of(Random& random, const std::vector<Element>& from) {
   return from[pick(random, 0, static_cast<int>(from.size()) - 1)];
@@ -137,8 +153,10 @@ AlgorithmArguments drawn_arguments(Random& random, const Algorithm& algorithm, C
   if (uses.parts && coin(random)) arguments.parts = pick(random, 1, 7);
   if (coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
   if (coin(random)) arguments.groups = random_groups(random, arguments, coin(random));
+  if (coin(random)) arguments.links = random_links(random, arguments.ranks);
   if (uses.factors && coin(random)) arguments.factors = random_factors(random, arguments.ranks);
   if (uses.levels && pick(random, 0, 3) > 0) arguments.levels = random_levels(random, arguments);
+  if (uses.count && coin(random)) arguments.count = pick(random, 1, 6);
   return arguments;
 }
 
@@ -159,13 +177,15 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
     for (const int value : values) text += std::to_string(value) + " ";
     return text + "}";
   };
-  std::string groups;
+  std::string groups, links;
   for (const auto& group : a.groups) groups += list(group);
+  for (const RankLink& it : a.links) links += join("{", it.a, ",", it.b, ",", it.gbps, "}");
   std::string levels;
   for (const Level& level : a.levels) levels += join(levels.empty() ? "" : ", ", to_text(level));
   return join(algorithm.name, " ", levels, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ",
               name(a.engine), " ", name(a.access), " nodes=", list(a.node_of), " groups=", groups,
-              " factors=", list(a.factors), " ", name(a.direction), " parts=", a.parts);
+              " factors=", list(a.factors), " ", name(a.direction), " parts=", a.parts, " count=", a.count,
+              " links=", links);
 }
 
 // ---- Execution on numbers ----
@@ -241,6 +261,7 @@ void expect_same_plan_by_its_name(const Plan& plan, const AlgorithmArguments& ar
   machine.direction = Direction::kLoad;
   machine.access = Access::kStaged;
   machine.parts = 1;
+  machine.count = 0;
   machine.factors.clear();
   machine.levels.clear();
   if (machine.engine == Engine::kCopy) machine.engine = Engine::kSm;
@@ -264,6 +285,8 @@ void check(const Algorithm& algorithm, const AlgorithmArguments& arguments, Rand
   }
   if (algorithm.name == "nvgroup_ring") {
     check_nvgroup_traffic(arguments, verified);
+  } else if (algorithm.name == "max_flow") {
+    test::check_flow_traffic(arguments, verified);
   } else {
     EXPECT_EQ(crossings(verified.report()), documented_crossings(test::form_of(algorithm, arguments), arguments, plan));
   }
@@ -295,17 +318,25 @@ TEST_P(EveryAlgorithm, RandomArguments) {
   }
 }
 
-// One node, and nodes of four.
+// One node, nodes of four, groups, and two groups; all but the nodes with links in a circle and across it.
 std::vector<AlgorithmArguments> machines_of(int ranks) {
   AlgorithmArguments near, far;
   near.ranks = far.ranks = ranks;
   near.root = far.root = ranks / 2;
   for (int rank = 0; rank < ranks; ++rank) far.node_of.push_back(rank / 4);
   far.engine = Engine::kSm;
+  for (int a = 0; a < ranks && ranks <= kMostLinkedRanks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) {
+      if (b == a + 1 || b == a + ranks - 1 || b == a + ranks / 2) near.links.push_back({a, b, 25});
+    }
+  }
   AlgorithmArguments grouped = near;
   if (ranks > 3) grouped.groups = {{0, 2}, {1}, {3}};
   for (int rank = 4; rank < ranks; ++rank) grouped.groups[rank % 3].push_back(rank);
-  return {near, far, grouped};
+  AlgorithmArguments halves = near;
+  if (ranks > 1) halves.groups.resize(2);
+  for (int rank = 0; rank < ranks && ranks > 1; ++rank) halves.groups[2 * rank / ranks].push_back(rank);
+  return {near, far, grouped, halves};
 }
 
 // Candidates are made without a refusal, so few that all can be tried, and no two of them are alike.
@@ -344,6 +375,7 @@ TEST_P(EveryAlgorithm, HundredsOfRanksVerifyInSeconds) {
   AlgorithmArguments machine = machines_of(128)[1];
   machine.collective = algorithm.collectives[0];
   if (algorithm.candidates(machine).empty()) machine.node_of.clear();
+  if (algorithm.candidates(machine).empty()) GTEST_SKIP() << "for at most " << kMostLinkedRanks << " ranks";
   const std::clock_t start = std::clock();  // of this process: other load on the machine does not count
   const VerifiedPlan plan = verify(algorithm.make(algorithm.candidates(machine).at(0)));
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

@@ -56,6 +56,7 @@ inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments&
   spec.factors.clear();
   spec.levels.clear();
   spec.parts = 0;
+  spec.count = 0;
   spec.engine.reset();
   spec.zero_copy = spec.zero_copy && algorithm.name == "flat";
   return to_text(spec);
@@ -218,6 +219,11 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   if (algorithm.starts_with("double_binary_tree(")) {
     return {a.collective == Collective::kAllReduce ? 2 * floor_log2(p) : floor_log2(p - 1) + 1};
   }
+  if (algorithm == "rings") return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1)};
+  if (algorithm.starts_with("spanning_trees("))
+    return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1), false};
+  if (algorithm.starts_with("two_phase(")) return {3, false};
+  if (algorithm == "max_flow") return {p + a.parts - 2, false};
   if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {floor_log2(p) + peer};
     AlgorithmArguments by_node = a;
@@ -314,6 +320,9 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   if (algorithm.starts_with("double_binary_tree(")) {
     return (a.collective == Collective::kAllReduce ? 4 : 2) * (p - 1) * parts;
   }
+  if (algorithm == "rings" || algorithm.starts_with("spanning_trees(") || algorithm.starts_with("two_phase(")) {
+    return (a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1) * plan.chunk_count();
+  }
   if (algorithm == "flat(load, zero_copy)") {
     const int stages = a.collective == Collective::kAllReduce ? 2 : 1;
     return stages * (has_root(a.collective) ? 1 : p) * (p - 1);
@@ -335,7 +344,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   }
   const int64_t groups = static_cast<int64_t>(groups_of(a).size());
   if (algorithm == "three_stage") return parts * groups * (2 * (p - groups) + 2 * (groups - 1));
-  return -1;  // nvgroup_ring: see check_nvgroup_traffic
+  return -1;  // nvgroup_ring, max_flow: see check_nvgroup_traffic, check_flow_traffic
 }
 
 // Whether the plan is right where input and output are the same memory.
@@ -350,6 +359,19 @@ inline int64_t crossings(const PlanReport& report) {
   int64_t chunks = 0;
   for (const Traffic& traffic : report.traffic) chunks += traffic.from.rank == traffic.to.rank ? 0 : traffic.chunks;
   return chunks;
+}
+
+// All other ranks' blocks enter the root, or leave it, once; nothing goes the other way.
+inline void check_flow_traffic(const AlgorithmArguments& a, const VerifiedPlan& plan) {
+  int64_t in = 0, out = 0;
+  for (const Traffic& it : plan.report().traffic) {
+    if (it.from.rank == it.to.rank) continue;
+    in += it.to.rank == a.root ? it.chunks : 0;
+    out += it.from.rank == a.root ? it.chunks : 0;
+  }
+  const int64_t blocks = int64_t{a.ranks - 1} * plan.plan().chunks_per_block;
+  EXPECT_EQ(in, a.collective == Collective::kGather ? blocks : 0);
+  EXPECT_EQ(out, a.collective == Collective::kScatter ? blocks : 0);
 }
 
 // Per group: what crosses between members, into the leader's host memory, and out of it.

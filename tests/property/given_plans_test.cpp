@@ -52,6 +52,7 @@ std::vector<Plan> staged_plans() {
         machine.ranks = static_cast<int>(nodes.size());
         machine.root = has_root(collective) ? 1 : 0;
         machine.node_of = nodes;
+        machine.links = links_of_all(machine.ranks);
         for (const AlgorithmArguments& form : forms_of(algorithm, machine, {1, 2}))
           plans.push_back(algorithm.make(form));
       }

@@ -77,6 +77,8 @@ std::vector<Plan> registered_plans() {
   machines[5].ranks = 6;
   machines[5].node_of = {0, 0, 0, 1, 1, 1};
   machines[5].parts = 2;
+  machines[3].links = machines[4].links = test::links_of_all(4);
+  machines[1].links = {{0, 1, 25}, {1, 2, 50}};
   machines[6].ranks = 3;
   machines[6].engine = Engine::kCopy;
   machines[6].access = Access::kZeroCopy;

@@ -32,10 +32,12 @@ def test_make():
     ("arguments", "options", "message"),
     [
         (
-            ("all_reduce", "rings", 4),
+            ("all_reduce", "rinks", 4),
             {},
-            "algorithm 'rings' is not known; for all_reduce use one of: ",
+            "algorithm 'rinks' is not known; for all_reduce use one of: ",
         ),
+        (("all_reduce", "rings", 4), {}, "needs links of their own"),
+        (("all_reduce", "rings", 4), {"links": [(1, 0, 25.0)]}, "the link of ranks 1 and 0 with 25 GB/s"),
         (("broadcast", "ring", 4), {}, "does not serve broadcast; use one of"),
         (("all_reduced", "ring", 4), {}, "all_reduced"),
         (("all_reduce", "ring", 0), {}, "at least one rank"),
@@ -51,13 +53,16 @@ def test_make_errors(arguments, options, message):
         plans.make(*arguments, **options)
 
 
+LINKS = [(a, b, 25.0) for a in range(4) for b in range(a + 1, 4)]
+
+
 @pytest.mark.parametrize("algorithm", plans.algorithms(), ids=lambda algorithm: algorithm.name)
 def test_every_algorithm_reads_back(algorithm):
     assert algorithm.summary and algorithm.source
     for collective in algorithm.collectives:
-        plan = plans.make(collective, algorithm.name, 4)
+        plan = plans.make(collective, algorithm.name, 4, links=LINKS)
         assert plans.from_json(plan.to_json()) == plan
-        assert plans.make(collective, plan.algorithm, 4) == plan
+        assert plans.make(collective, plan.algorithm, 4, links=LINKS) == plan
 
 
 def test_names_of_nccl_and_mpi(run):
@@ -282,7 +287,7 @@ def test_one_rank_is_no_ranks(run, tmp_path):
     [
         (["plan"], 2, "which collective?"),
         (["plan", "all_reduced"], 2, "collective 'all_reduced' is none of: all_reduce"),
-        (["plan", "all_reduce", "--algorithm", "rings", "--ranks", 4], 2, "algorithm 'rings' is not known"),
+        (["plan", "all_reduce", "--algorithm", "rinks", "--ranks", 4], 2, "algorithm 'rinks' is not known"),
         (["plan", "all_reduce", "--machine", "nowhere"], 2, 'no described machine "nowhere"'),
         (["plan", "all_reduce", "--machine", "dgx2", "--ranks", 17], 2, "16"),
         (["plan", "all_reduce", "--factors", "4x"], 2, "'4x' is no list of factors"),

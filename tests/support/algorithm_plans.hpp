@@ -15,6 +15,15 @@ inline std::vector<Direction> directions_of(const Algorithm& algorithm, Collecti
   return {Direction::kLoad, Direction::kStore, Direction::kBoth};
 }
 
+// Every rank joined to every other one by a link.
+inline std::vector<RankLink> links_of_all(int ranks) {
+  std::vector<RankLink> links;
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) links.push_back({a, b, 25});
+  }
+  return links;
+}
+
 // Whether the arguments are legal. If not, the algorithm has to say that they are invalid.
 inline bool is_taken(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   try {
@@ -39,6 +48,14 @@ inline std::vector<AlgorithmArguments> forms_of(const Algorithm& algorithm, cons
     }
   }
   return forms;
+}
+
+// Whether an algorithm needs links of their own between ranks.
+inline bool needs_links(const Algorithm& algorithm) {
+  AlgorithmArguments four;
+  four.collective = algorithm.collectives[0];
+  four.ranks = 4;
+  return forms_of(algorithm, four).empty();
 }
 
 // The same as users write them: "flat(store)", "ring(parts=2)". Factors are left out, and so are parts=1.

@@ -2,6 +2,7 @@
 #include "algorithms/steps/arguments.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -37,6 +38,8 @@ void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments)
     refuse(algorithm, "has no direction ", name(arguments.direction), why, "; leave it out",
            uses.direction ? ", or take load or store" : "");
   }
+  if (arguments.count < 0) refuse(algorithm, "count is ", arguments.count, "; it must be at least 1, or left out");
+  if (arguments.count != 0 && !uses.count) refuse(algorithm, "has no count", why, "; leave it out");
   if (!arguments.factors.empty() && !uses.factors) refuse(algorithm, "has no factors", why, "; leave them out");
   if (!arguments.levels.empty() && !uses.levels) refuse(algorithm, "has no levels", why, "; leave them out");
   if (arguments.access == Access::kZeroCopy && !uses.zero_copy) {
@@ -61,6 +64,19 @@ void check_groups(const Algorithm& algorithm, const AlgorithmArguments& argument
   }
 }
 
+void check_links(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  std::pair<int, int> last = {-1, -1};
+  for (const RankLink& it : arguments.links) {
+    const bool is_pair = 0 <= it.a && it.a < it.b && it.b < arguments.ranks;
+    if (!is_pair || !(it.gbps > 0) || std::isinf(it.gbps) || std::pair(it.a, it.b) <= last) {
+      refuse(algorithm, "the link of ranks ", it.a, " and ", it.b, " with ", it.gbps,
+             " GB/s is not as it should be; links join two of the ranks 0..", arguments.ranks - 1,
+             ", the lower one first, with some bandwidth, each pair once and in order");
+    }
+    last = {it.a, it.b};
+  }
+}
+
 }  // namespace
 
 void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
@@ -81,6 +97,7 @@ void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& argum
            arguments.ranks, " ranks, or none");
   }
   if (!arguments.groups.empty()) check_groups(algorithm, arguments);
+  check_links(algorithm, arguments);
 }
 
 bool on_one_node(const AlgorithmArguments& arguments) {
@@ -165,6 +182,28 @@ bool gives(const AlgorithmArguments& arguments, int from, int to) {
     default:  // all ranks give to all
       return true;
   }
+}
+
+bool links_join_all(const AlgorithmArguments& arguments) {
+  if (arguments.ranks > kMostLinkedRanks) return false;
+  std::vector<bool> is_joined(arguments.ranks);
+  is_joined[0] = true;
+  for (int round = 1; round < arguments.ranks; ++round) {
+    for (const RankLink& it : arguments.links) {
+      if (is_joined[it.a] || is_joined[it.b]) is_joined[it.a] = is_joined[it.b] = true;
+    }
+  }
+  return std::all_of(is_joined.begin(), is_joined.end(), [](bool it) { return it; });
+}
+
+void check_links_join_all(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  if (links_join_all(arguments)) return;
+  if (arguments.ranks > kMostLinkedRanks) {
+    refuse(algorithm, "searches the links of at most ", kMostLinkedRanks, " ranks, not ", arguments.ranks,
+           "; use ring or double_binary_tree");
+  }
+  refuse(algorithm, "needs links of their own between the devices of its ranks, which lead from each to all others (",
+         arguments.links.size(), " are known here); a switch gives none. Use ring or double_binary_tree");
 }
 
 int node_of(const AlgorithmArguments& arguments, int rank) {

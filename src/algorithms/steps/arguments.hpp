@@ -43,6 +43,11 @@ bool on_gpus(const AlgorithmArguments& machine);
 // Whether `to` needs a part of the input of `from`. The two may be the same rank.
 bool gives(const AlgorithmArguments& arguments, int from, int to);
 
+// Whether the links lead from every rank to every other, of so few ranks that a search among them ends soon.
+bool links_join_all(const AlgorithmArguments& arguments);
+// Refuses ranks of which that is not so.
+void check_links_join_all(const Algorithm& algorithm, const AlgorithmArguments& arguments);
+
 // The node of `rank`.
 int node_of(const AlgorithmArguments& arguments, int rank);
 // The groups, or one group per node if none are given.

@@ -19,7 +19,9 @@ RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
 }
 
 ChunkRange RingSteps::range(int piece, int part) const {
-  return {shape_.first_chunk + piece * piece_chunks() + part * shape_.part_chunks, shape_.part_chunks};
+  const int first =
+      shape_.first_of_piece.empty() ? shape_.first_chunk + piece * piece_chunks() : shape_.first_of_piece[piece];
+  return {first + part * shape_.part_chunks, shape_.part_chunks};
 }
 
 bool RingSteps::lands_in_scratch(int x) const {

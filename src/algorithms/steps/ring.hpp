@@ -10,8 +10,9 @@
 
 namespace plait {
 
-// A ring of P queues around a message of P pieces, which are neighbours in the message. Every step moves one piece from
-// each queue to the next, in `parts` parts, so that one part is reduced while the next is under way (UEN-08).
+// A ring of P queues around a message of P pieces, which are neighbours in the message unless the shape says otherwise.
+// Every step moves one piece from each queue to the next, in `parts` parts, so that one part is reduced while the next
+// is under way (UEN-08).
 //
 // Landing places are used again after P steps without any further signal. The queue after this one reads the landing
 // place of step t in its step t + 1, and news of that has come all the way round when this queue starts step t + P.
@@ -21,7 +22,9 @@ class RingSteps {
     std::vector<QueueId> queues;  // in the order of the ring
     int first_chunk = 0;          // of the message that goes round
     int part_chunks = 1;
-    int parts = 1;                 // a piece has parts * part_chunks chunks
+    int parts = 1;  // a piece has parts * part_chunks chunks
+    // Of each queue's piece, where pieces are not neighbours in the order of the queues. Empty: they are.
+    std::vector<int> first_of_piece = {};
     bool scatters = true;          // reduce_scatter() will be called
     bool gathers = true;           // all_gather() will be called
     bool stores_to_peers = false;  // all_gather() may store where the next rank wants it (Access::kZeroCopy)

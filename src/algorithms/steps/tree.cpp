@@ -14,6 +14,16 @@ void Tree::add(int above, int below) {
   children[above].push_back(below);
 }
 
+int Tree::depth() const {
+  std::vector<int> depths(parent.size());
+  int deepest = 0;
+  for (const int rank : order) {
+    if (parent[rank] >= 0) depths[rank] = depths[parent[rank]] + 1;
+    deepest = std::max(deepest, depths[rank]);
+  }
+  return deepest;
+}
+
 void add_binomial(Tree& tree, const std::vector<int>& ranks) {
   const int count = static_cast<int>(ranks.size());
   for (int bit = static_cast<int>(std::bit_floor(ranks.size())); bit > 0; bit /= 2) {

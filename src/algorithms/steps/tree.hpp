@@ -19,6 +19,7 @@ struct Tree {
   explicit Tree(int root, int ranks) : order{root}, parent(ranks, -1), children(ranks) {}
   void add(int above, int below);
   int root() const { return order[0]; }
+  int depth() const;  // links from the root to the farthest rank
 };
 
 // Adds a binomial tree over `ranks`, whose first is already in the tree. The parent of position v is v with its lowest

@@ -20,6 +20,7 @@ AlgorithmArguments four_ranks(Collective collective = Collective::kAllReduce) {
   AlgorithmArguments arguments;
   arguments.collective = collective;
   arguments.ranks = 4;
+  arguments.links = test::links_of_all(4);
   return arguments;
 }
 
@@ -59,7 +60,7 @@ TEST(Registry, HoldsWhatTheFolderHolds) {
 }
 
 TEST(Registry, SaysWhatItKnows) {
-  expect_invalid([] { find_algorithm("rings", Collective::kBroadcast); }, "use one of: binomial, chain");
+  expect_invalid([] { find_algorithm("rinks", Collective::kBroadcast); }, "use one of: binomial, chain");
   expect_invalid([] { find_algorithm("ring", Collective::kBroadcast); }, "use one of: binomial, chain");
   expect_invalid([] { find_algorithm("", Collective::kBarrier); }, "flat, recursive_doubling");
   expect_invalid([] { make_plan("chain", four_ranks()); }, "does not serve all_reduce");
@@ -134,6 +135,16 @@ TEST_P(EveryAlgorithm, RefusesGroupsThatAreNoPartition) {
   expect_refused(arguments, "rank -1");
 }
 
+TEST_P(EveryAlgorithm, RefusesLinksThatAreNone) {
+  AlgorithmArguments arguments = legal();
+  const std::vector<RankLink> wrong[] = {{{0, 4, 25}}, {{-1, 2, 25}}, {{2, 1, 25}},           {{1, 1, 25}},
+                                         {{0, 1, 0}},  {{0, 1, -1}},  {{0, 2, 5}, {0, 1, 5}}, {{0, 1, 5}, {0, 1, 5}}};
+  for (const auto& links : wrong) {
+    arguments.links = links;
+    expect_refused(arguments, "is not as it should be");
+  }
+}
+
 TEST_P(EveryAlgorithm, RefusesOtherCollectivesAndRoots) {
   for (int i = 0; i < kCollectiveCount; ++i) {
     const Collective collective = static_cast<Collective>(i);
@@ -166,6 +177,9 @@ TEST_P(EveryAlgorithm, RefusesWhatItDoesNotUse) {
     arguments = plain;
     arguments.factors = {2, 2};
     if (!uses.factors || !moves) expect_refused(arguments, "has no factors");
+    arguments = plain;
+    arguments.count = 2;
+    if (!uses.count || !moves) expect_refused(arguments, "has no count");
     arguments = plain;
     arguments.access = Access::kZeroCopy;
     if (!uses.zero_copy || !moves) expect_refused(arguments, "has no zero-copy plan");

@@ -24,6 +24,9 @@ TEST(Spec, ReadsWhatIsGivenAndLeavesTheRestOpen) {
             (AlgorithmSpec{.name = "hierarchical_ring", .factors = {3, 2}, .parts = 4}));
   EXPECT_EQ(parse_spec("flat(load, zero_copy, engine=copy)", Collective::kAllGather),
             (AlgorithmSpec{.name = "flat", .direction = Direction::kLoad, .zero_copy = true, .engine = Engine::kCopy}));
+  EXPECT_EQ(parse_spec("spanning_trees(store, count=3)", Collective::kAllReduce),
+            (AlgorithmSpec{.name = "spanning_trees", .direction = Direction::kStore, .count = 3}));
+  EXPECT_EQ(canonical("rings(count=2, parts=4)"), "rings(parts=4, count=2)");
   EXPECT_EQ(canonical("flat(engine=sm,zero_copy,  load )"), "flat(load, zero_copy, engine=sm)");
   EXPECT_EQ(canonical("hierarchical_ring(parts=2, 8)"), "hierarchical_ring(8, parts=2)");
 }
@@ -52,6 +55,8 @@ TEST(Spec, RefusesWhatTheAlgorithmDoesNotUse) {
   expect_refused("flat(4x2)", kReduction, "no levels that factors could be for");
   expect_refused("recursive_doubling(parts=2)", kReduction, "never cuts the message");
   expect_refused("recursive_doubling(2)", kReduction, "never cuts the message");
+  expect_refused("ring(count=2)", kReduction, "neither rings nor trees");
+  expect_refused("rings(count=0)", kReduction, "not a positive number");
   expect_refused("one_shot(zero_copy)", kReduction, "passes everything through the library's memory");
   expect_refused("ring(engine=copy)", kReduction, "cannot choose one");
   expect_refused("flat(store)", Collective::kBarrier, "a barrier, which moves nothing");

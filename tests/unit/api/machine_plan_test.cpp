@@ -48,13 +48,12 @@ TEST(MachinePlan, MarksNothingThatGpusRun) {
 TEST(MachinePlan, SaysWhatGpusRunInstead) {
   const MachinePlan made = planned("dgx1-v100", 1, Collective::kAllReduce);
   const auto marked = std::find_if(made.ranges.begin(), made.ranges.end(),
-                                   [](const PlannedRange& it) { return !it.lacking_on_gpus.empty(); });
+                                   [](const PlannedRange& it) { return has(it.on_gpus, ", then "); });
   ASSERT_NE(marked, made.ranges.end());
-  EXPECT_EQ(marked->choice.plan.text(), "hierarchical(group: flat(store), all: ring, parts=4)");
+  EXPECT_EQ(marked->choice.plan.text(), "two_phase(store)");
   EXPECT_TRUE(has(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
-  EXPECT_EQ(marked->on_gpus, "hierarchical(group: flat(store), all: ring, parts=2)");
-  EXPECT_TRUE(has(made.table(), "\n               on GPUs hierarchical(group: flat(store), all: ring, parts=2)\n"))
-      << made.table();
+  EXPECT_EQ(marked->on_gpus, "flat(both, parts=4), then three_stage(parts=2)");
+  EXPECT_TRUE(has(made.table(), "\n               on GPUs flat(both, parts=4), then ")) << made.table();
 }
 
 TEST(MachinePlan, ShowsTimesThatWereMeasured) {

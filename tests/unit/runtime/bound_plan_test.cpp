@@ -191,6 +191,15 @@ void expect_right(const VerifiedPlan& plan, const Call& call, const BindLimits& 
   }
 }
 
+std::vector<RankLink> links_in_circle(int ranks) {
+  std::vector<RankLink> links;
+  for (int a = 0; a + 1 < ranks; ++a) {
+    links.push_back({a, a + 1, 25});
+    if (a == 0 && ranks > 2) links.push_back({0, ranks - 1, 25});
+  }
+  return links;
+}
+
 // ---- Tests.
 
 TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
@@ -203,6 +212,7 @@ TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
         machine.collective = collective;
         machine.ranks = ranks;
         machine.root = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+        machine.links = links_in_circle(ranks);
         const auto forms = test::forms_of(algorithm, machine, {1, 2, 3});
         if (forms.empty()) continue;
         const int root = machine.root;
