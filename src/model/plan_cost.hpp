@@ -24,6 +24,9 @@ class CostCurve {
 
 enum class FlagPlace : uint8_t { kBehindData, kEvery8Bytes, kEvery128Bytes };  // Simple, LL, LL128
 
+// What operations cost with the flags there.
+StepCosts step_costs(const Costs& costs, FlagPlace flags);
+
 // What the model knows of a plan on a machine. It need not be proved yet: to try many costs less than to prove them.
 class PlanModel {
  public:
