@@ -43,7 +43,8 @@ class FluidNetwork {
   // What a flow gets that is alone, in bytes a second; infinity where nothing limits it.
   double alone(uint32_t route) const { return routes_[route].ceiling; }
 
-  // Starts a flow of more than 0 bytes at `now`, which is no earlier than any time before. `owner` is named at its end.
+  // Starts a flow of more than 0 bytes at `now`, which is no earlier than any time before; where it is later than the
+  // last start, next_end() was asked in between. `owner` is named at its end.
   void start(uint32_t route, double bytes, uint32_t owner, double now);
   // When the next flow ends; kNever where none is under way.
   double next_end();
