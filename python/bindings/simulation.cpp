@@ -2,8 +2,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "api/machine_simulation.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/plan_arguments.hpp"
 #include "model/simulator/report.hpp"
@@ -24,8 +28,17 @@ MachineSimulation make(const Topology& topology, const std::string& collective, 
 
 nb::dict causes_of(const MachineSimulation& made) {
   nb::dict causes;
-  for (int cause = 0; cause < kCauseCount; ++cause) causes[name(static_cast<Cause>(cause))] = made.path.seconds[cause];
+  for (int cause = 0; cause < kCauseCount; ++cause) {
+    std::string key = name(static_cast<Cause>(cause));
+    std::replace(key.begin(), key.end(), ' ', '_');
+    causes[key.c_str()] = made.path.seconds[cause];
+  }
   return causes;
+}
+
+// JSON has no infinity.
+nb::object gbps_or_none(double bytes_per_second) {
+  return std::isfinite(bytes_per_second) ? nb::object(nb::float_(bytes_per_second * 1e-9)) : nb::none();
 }
 
 nb::list link_rows(const MachineSimulation& made) {
@@ -36,8 +49,9 @@ nb::list link_rows(const MachineSimulation& made) {
     row["name"] = to_text(made.program.resources[i], made.topology());
     row["kind"] = kind_of(made.program.resources[i], made.topology());
     row["bytes"] = made.run.uses[i].bytes;
-    row["gbps"] = made.machine.bytes_per_second[i] * 1e-9;
+    row["gbps"] = gbps_or_none(made.machine.bytes_per_second[i]);
     row["busy_seconds"] = made.run.uses[i].busy_seconds;
+    row["most_flows"] = made.run.uses[i].most_flows;
     row["critical_seconds"] = made.path.resource_seconds[i];
     rows.append(row);
   }
@@ -85,7 +99,11 @@ void bind_simulation(nb::module_& module) {
       .def_prop_ro("queues", &queue_rows, "A dict for each queue: when it ends, how long it moves bytes and waits.")
       .def("describe", &MachineSimulation::describe, "Time, bound and critical path, in a few lines.")
       .def("describe_links", &MachineSimulation::describe_links, "A table of links.")
+      .def("trace", &MachineSimulation::trace,
+           "The timeline as Chrome's trace events in JSON, which Perfetto opens. Raises InvalidArgument where the run "
+           "has more than a million steps.")
       .def("__repr__", [](const MachineSimulation& made) { return join("<plait.Simulation ", made.algorithm, ">"); });
+  module.def("seconds_text", &seconds_text, nb::arg("seconds"), "\"12.3 us\", \"4 ms\", \"2 s\".");
   module.def(
       "simulate_on_machine", &make, nb::arg("topology"), nb::arg("collective"), nb::arg("message_bytes"),
       nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,

@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "base/error.hpp"
 #include "model/simulator/report.hpp"
+#include "model/simulator/trace.hpp"
 #include "plan/form.hpp"
 #include "plan/proof_size.hpp"
 
@@ -70,7 +72,8 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   if (operations > kMostKeptOperations) plan.reset();
   SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen));
   tell("simulating");
-  SimulatedRun run = simulate(program, simulated, static_cast<double>(request.bytes), plan.has_value());
+  const size_t bytes = request.collective == Collective::kBarrier ? 0 : request.bytes;
+  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
   CriticalPath path = critical_path(program, simulated, run);
   return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,
           std::move(program), std::move(simulated), std::move(run), std::move(path)};
@@ -79,5 +82,14 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
 std::string MachineSimulation::describe() const { return describe_run(program, machine, run, path, topology()); }
 
 std::string MachineSimulation::describe_links() const { return describe_uses(program, machine, run, topology()); }
+
+std::string MachineSimulation::trace() const {
+  if (!plan) {
+    fail(ErrorCode::kInvalidArgument, "trace: a run of ", operations,
+         " operations is too long for one; simulate fewer "
+         "ranks, or another algorithm");
+  }
+  return trace_of(*plan, program, machine, run, path, topology(), ranks_on().placement);
+}
 
 }  // namespace plait

@@ -31,6 +31,8 @@ struct MachineSimulation {
   std::string describe() const;
   // Each link that carries anything: bytes and time by direction.
   std::string describe_links() const;
+  // model/simulator/trace.hpp; throws kInvalidArgument where the run is too long for one.
+  std::string trace() const;
 };
 
 // Chooses as plan_for_machine() does, unless an algorithm is asked for, and simulates the plan for a message of

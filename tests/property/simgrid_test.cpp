@@ -1,5 +1,5 @@
-// Flows end when SimGrid's fluid model says: an oracle that has been compared with packets for twenty years. Skipped
-// where SimGrid is not installed (Debian's libsimgrid-dev).
+// Flows end when SimGrid's fluid model says, a max-min solver of others. Skipped where SimGrid is not installed
+// (Debian's libsimgrid-dev).
 #include <gtest/gtest.h>
 
 #if PLAIT_HAVE_SIMGRID
@@ -26,9 +26,9 @@ struct Case {
 
 // Bandwidth is all that counts: no latency, no headers, no acknowledgements.
 void configure() {
-  for (const char* setting : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0",
-                              "network/bandwidth-factor:1", "network/latency-factor:1", "network/weight-S:0",
-                              "maxmin/precision:1e-9", "surf/precision:1e-12"}) {
+  for (const char* setting :
+       {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0", "network/bandwidth-factor:1",
+        "network/latency-factor:1", "network/weight-S:0", "maxmin/precision:1e-9", "surf/precision:1e-12"}) {
     sg::Engine::set_config(setting);
   }
 }

@@ -103,6 +103,8 @@ Costs random_costs(Random& random) {
   if (one_in(random, 2)) costs.link_efficiency = 0.8;
   costs.memory_gbps = up_to(100);
   if (one_in(random, 3)) costs.ll = {0.5, 2};
+  for (double& bytes : costs.half_bytes)
+    bytes = one_in(random, 2) ? 0 : static_cast<double>(between(random, 1, 1 << 20));
   return costs;
 }
 
@@ -237,8 +239,7 @@ TEST(Simulator, NoPlanBeatsTheLinksOfItsMachine) {
   int runs = 0;
   for (int i = 0; i < kMachines; ++i) {
     const Topology topology = RandomMachine(random).make();
-    const Placement placement =
-        place_ranks(topology, static_cast<int>(devices_of(topology, DeviceKind::kGpu).size()));
+    const Placement placement = place_ranks(topology, static_cast<int>(devices_of(topology, DeviceKind::kGpu).size()));
     Routes routes(topology, placement);
     const auto collective = static_cast<Collective>(between(random, 0, kCollectiveCount - 1));
     for (const Plan& plan : plans_on(random, arguments_for(topology, placement, collective))) {

@@ -25,7 +25,8 @@ inline FlowNetwork random_network(Random& random) {
     network.capacities.push_back(static_cast<double>(between(random, 1, one_in(random, 2) ? 4 : 1000)));
   }
   for (uint64_t i = between(random, 1, 12); i > 0; --i) {
-    FlowNetwork::Route route{{}, one_in(random, 4) ? static_cast<double>(between(random, 1, 10)) : FluidNetwork::kNever};
+    FlowNetwork::Route route{{},
+                             one_in(random, 4) ? static_cast<double>(between(random, 1, 10)) : FluidNetwork::kNever};
     const double share = one_in(random, 3) ? 1.0 / static_cast<double>(between(random, 1, 4)) : 1;
     for (uint32_t resource = 0; resource < network.capacities.size(); ++resource) {
       if (one_in(random, 3)) route.uses.push_back({resource, share});

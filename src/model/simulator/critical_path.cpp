@@ -8,8 +8,8 @@
 namespace plait {
 namespace {
 
-constexpr std::array<const char*, kCauseCount> kCauseNames = {"launch",         "latency",   "bandwidth", "contention",
-                                                              "small messages", "reduction", "copy"};
+constexpr std::array<const char*, kCauseCount> kCauseNames = {
+    "launch", "latency", "bandwidth", "contention", "small messages", "exposed reduction", "exposed copy"};
 
 size_t number_of(Cause cause) { return static_cast<size_t>(cause); }
 

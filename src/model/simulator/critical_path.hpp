@@ -20,7 +20,7 @@ enum class Cause : uint8_t {
   kCopy,           // the same of copies: a rank's memory was slower than links
 };
 inline constexpr int kCauseCount = 7;
-const char* name(Cause cause);  // "launch", "latency", …, "small messages", …
+const char* name(Cause cause);  // "launch", "latency", …, "small messages", "exposed reduction", "exposed copy"
 
 struct CriticalPath {
   // One step, from when the one before was over.

@@ -40,7 +40,7 @@ void FluidNetwork::start(uint32_t route, double bytes, uint32_t owner, double no
   change(route, 1, now);
 }
 
-void FluidNetwork::change(uint32_t route, double flows, double now) {
+void FluidNetwork::change(uint32_t route, int flows, double now) {
   Route& it = routes_[route];
   const bool begins = flows > 0 && it.flows.size() == 1, ends = it.flows.empty();
   for (uint32_t i = it.first_use; i < it.end_use; ++i) {
@@ -49,6 +49,8 @@ void FluidNetwork::change(uint32_t route, double flows, double now) {
     const bool was_tight = is_tight(resource);
     if (begins) join(use, now);
     if (ends) leave(use, now);
+    resource.flows += static_cast<uint32_t>(flows);
+    resource.most_flows = std::max(resource.most_flows, resource.flows);
     resource.wanted = resource.active.empty() ? 0 : resource.wanted + flows * use.use.share * it.ceiling;
     if ((was_tight || is_tight(resource)) && !resource.is_dirty) {
       resource.is_dirty = true;

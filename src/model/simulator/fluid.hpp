@@ -58,13 +58,15 @@ class FluidNetwork {
   double rate(uint32_t route) const { return routes_[route].rate; }  // of each flow, as of the last next_end()
   // Seconds in which any flow was on it, until the last end.
   double busy_seconds(uint32_t resource) const { return resources_[resource].busy_seconds; }
+  uint32_t most_flows(uint32_t resource) const { return resources_[resource].most_flows; }  // at once
   // Is called with every stretch of time in which a resource was busy, when it ends.
   void watch(std::function<void(uint32_t resource, double from, double to)> watcher) { watcher_ = std::move(watcher); }
 
  private:
   struct Resource {
     double capacity = 0;
-    double wanted = 0;             // by all flows on it, each at the most that its route allows
+    double wanted = 0;  // by all flows on it, each at the most that its route allows
+    uint32_t flows = 0, most_flows = 0;
     std::vector<uint32_t> active;  // uses by routes that have flows
     double busy_since = 0, busy_seconds = 0;
     // While rates are found.
@@ -93,7 +95,7 @@ class FluidNetwork {
   };
 
   bool is_tight(const Resource& it) const { return it.wanted > it.capacity * (1 + 1e-9); }
-  void change(uint32_t route, double flows, double now);
+  void change(uint32_t route, int flows, double now);
   void join(RouteUse& use, double now);
   void leave(RouteUse& use, double now);
   void mark(uint32_t route);

@@ -101,7 +101,7 @@ std::string describe_run(const SimulatorProgram& program, const SimulatedMachine
   text += "\nwhere    on the critical path\n";
   for (int cause = 0; cause < kCauseCount; ++cause) {
     if (path.seconds[cause] <= 0) continue;
-    text += join("  ", in_columns(name(static_cast<Cause>(cause)), 16),
+    text += join("  ", in_columns(name(static_cast<Cause>(cause)), 19),
                  in_columns(seconds_text(path.seconds[cause]), 10), percent(path.seconds[cause] / run.seconds), "\n");
   }
   std::vector<uint32_t> order(path.resource_seconds.size());
@@ -126,13 +126,14 @@ std::string describe_run(const SimulatorProgram& program, const SimulatedMachine
 std::string describe_uses(const SimulatorProgram& program, const SimulatedMachine& machine, const SimulatedRun& run,
                           const Topology& topology) {
   const std::vector<uint32_t> order = used_by_time(machine, run);
+  if (order.empty()) return "";
   size_t width = 0;
   for (size_t i = 0; i < std::min(order.size(), kMostRows); ++i) {
     width = std::max(width, to_text(program.resources[order[i]], topology).size());
   }
   std::string text = join("links    ", in_columns("", width - std::min<size_t>(width, 7)), in_columns("kind", 9),
-                          in_columns("bytes", 10), in_columns("bandwidth", 12), in_columns("busy", 10),
-                          "at full speed, of the time\n");
+                          in_columns("bytes", 10), in_columns("bandwidth", 12), in_columns("flows", 7),
+                          in_columns("busy", 10), "at full speed, of the time\n");
   for (size_t i = 0; i < order.size(); ++i) {
     const double share = least_seconds(machine, run, order[i]) / run.seconds;
     if (i == kMostRows) return text + join("  and ", order.size() - i, " more, at most ", percent(share), " each\n");
@@ -141,7 +142,7 @@ std::string describe_uses(const SimulatorProgram& program, const SimulatedMachin
     text +=
         join("  ", in_columns(to_text(resource, topology), width + 2), in_columns(kind_of(resource, topology), 9),
              in_columns(bytes_text(use.bytes, 3), 10), in_columns(gbps_text(machine.bytes_per_second[order[i]]), 12),
-             in_columns(seconds_text(use.busy_seconds), 10), percent(share), "\n");
+             in_columns(join(use.most_flows), 7), in_columns(seconds_text(use.busy_seconds), 10), percent(share), "\n");
   }
   return text;
 }

@@ -70,17 +70,22 @@ class Simulator {
     for (const SimulatedWork::Flow& flow : work.flows) {
       const SimulatedRoute& route = program_.routes[flow.route];
       if (std::isinf(machine_.full_speed(route)) || chunk_bytes_ <= 0) continue;
-      const auto [found, is_new] = network_route_.try_emplace(flow.route, 0);
-      if (is_new) {
-        std::vector<FluidNetwork::Use> uses;
-        for (const SimulatedRoute::Use& use : route.uses) uses.push_back({use.resource, use.share});
-        found->second = network_.add_route(uses);
-        narrowest_.push_back(machine_.narrowest(route));
-      }
-      starts_.push_back({found->second, chunk_bytes_ * flow.chunks});
+      starts_.push_back({network_route(flow), chunk_bytes_ * flow.chunks});
     }
     range.end = static_cast<uint32_t>(starts_.size());
     starts_of_.push_back(range);
+  }
+
+  // Flows of one route that get the same alone share one of the network's.
+  uint32_t network_route(const SimulatedWork::Flow& flow) {
+    const SimulatedRoute& route = program_.routes[flow.route];
+    const double most = machine_.speed(route, chunk_bytes_ * flow.chunks);
+    const auto [found, is_new] = network_route_.try_emplace({flow.route, most}, 0);
+    if (!is_new) return found->second;
+    std::vector<FluidNetwork::Use> uses;
+    for (const SimulatedRoute::Use& use : route.uses) uses.push_back({use.resource, use.share});
+    narrowest_.push_back(machine_.narrowest(route));
+    return found->second = network_.add_route(uses, most);
   }
 
   // Performs steps until the queue has to wait: for a signal, or for bytes. A queue may run ahead of the clock, as long
@@ -187,15 +192,18 @@ class Simulator {
         }
       }
     }
-    for (uint32_t i = 0; i < run_.uses.size(); ++i) run_.uses[i].busy_seconds = network_.busy_seconds(i);
+    for (uint32_t i = 0; i < run_.uses.size(); ++i) {
+      run_.uses[i].busy_seconds = network_.busy_seconds(i);
+      run_.uses[i].most_flows = network_.most_flows(i);
+    }
   }
 
   const SimulatorProgram& program_;
   const SimulatedMachine& machine_;
   const double chunk_bytes_;
   FluidNetwork network_;
-  std::map<uint32_t, uint32_t> network_route_;  // of a route of the program
-  std::vector<uint32_t> narrowest_;             // resource of a route of the network
+  std::map<std::pair<uint32_t, double>, uint32_t> network_route_;  // of a route of the program, by what a flow gets
+  std::vector<uint32_t> narrowest_;                                // resource of a route of the network
   std::vector<Start> starts_;
   std::vector<StartRange> starts_of_;  // each work
   std::vector<QueueState> queues_;
@@ -225,7 +233,7 @@ double gbps_of(const SimulatedResource& resource, const Topology& topology, cons
 
 SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs,
                                    FlagPlace flags)
-    : steps(step_costs(costs, flags)), launch_seconds(costs.launch_seconds) {
+    : half_bytes(costs.half_bytes), steps(step_costs(costs, flags)), launch_seconds(costs.launch_seconds) {
   for (const SimulatedResource& it : program.resources) {
     bytes_per_second.push_back(gbps_of(it, topology, steps, costs) * kBytesPerGigabyte);
   }
@@ -241,7 +249,10 @@ double SimulatedMachine::full_speed(const SimulatedRoute& route) const {
   return speed;
 }
 
-double SimulatedMachine::speed(const SimulatedRoute& route, double) const { return full_speed(route); }
+double SimulatedMachine::speed(const SimulatedRoute& route, double bytes) const {
+  const double half = route.is_memory() ? 0 : half_bytes[static_cast<size_t>(route.medium)];
+  return half > 0 ? full_speed(route) * bytes / (bytes + half) : full_speed(route);
+}
 
 uint32_t SimulatedMachine::narrowest(const SimulatedRoute& route) const {
   const auto wider = [&](const SimulatedRoute::Use& a, const SimulatedRoute::Use& b) {

@@ -7,6 +7,7 @@
 // memory count as they do in plan_cost.hpp, so that no run takes less than the plan's cost there.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace plait {
 // What a simulated machine has of each capacity, and what steps cost on it.
 struct SimulatedMachine {
   std::vector<double> bytes_per_second;  // of each resource of a program; infinite where a profile does not say
+  std::array<double, kLinkKindCount> half_bytes = {};  // Costs::half_bytes
   StepCosts steps;
   double launch_seconds = 0;
 
@@ -28,7 +30,7 @@ struct SimulatedMachine {
   double signal_seconds(const SimulatedStep& heard) const;
   // What bytes of a route get that share nothing, in bytes a second.
   double full_speed(const SimulatedRoute& route) const;
-  // The same where they are so few.
+  // The same where an operation moves so many.
   double speed(const SimulatedRoute& route, double bytes) const;
   // The resource at which they are slowest.
   uint32_t narrowest(const SimulatedRoute& route) const;
@@ -38,6 +40,7 @@ struct SimulatedRun {
   struct Use {
     double bytes = 0;
     double busy_seconds = 0;  // in which anything crossed
+    uint32_t most_flows = 0;  // at once
   };
   // How the last of a work's flows to end went.
   struct Last {

@@ -86,6 +86,20 @@ TEST(Simulation, ChunksOfAChainOverlap) {
   EXPECT_EQ(it.of(Cause::kContention), 0);
 }
 
+TEST(Simulation, FewBytesGetLessOfALink) {
+  Costs costs;
+  costs.half_bytes[static_cast<size_t>(LinkKind::kNvlink)] = 1e6;
+  const Simulated few(row_of_gpus(2), test::chain_broadcast(2, 0, 1), costs, 1e6);
+  EXPECT_NEAR(few.run.seconds, 2e-4, 1e-12);
+  EXPECT_NEAR(few.of(Cause::kBandwidth), 1e-4, 1e-12);
+  EXPECT_NEAR(few.of(Cause::kSmallMessages), 1e-4, 1e-12);
+  const Simulated many(row_of_gpus(2), test::chain_broadcast(2, 0, 1), costs, 1e9);
+  EXPECT_NEAR(many.run.seconds, 0.1 * 1.001, 1e-9);
+  // Each of ten chunks pays again.
+  const Simulated cut(row_of_gpus(2), test::chain_broadcast(2, 0, 10), costs, 1e6);
+  EXPECT_NEAR(cut.run.seconds, 1e-4 + 10 * 1e-4, 1e-12);
+}
+
 // Two queues of the root store half of the message each, over one link.
 TEST(Simulation, QueuesShareALinkAndThePathSaysSo) {
   PlanBuilder b({"two queues", Collective::kBroadcast, 2, 0, 2, Access::kZeroCopy});
