@@ -109,7 +109,10 @@ def test_unknown_arguments_show_the_usage_of_their_command(name, capsys):
             "command 'tpoo' is none of: topo, plan, verify, simulate, run, bench, info, settings, completion; "
             "did you mean 'topo'?",
         ),
-        (["frobnicate"], "command 'frobnicate' is none of: topo, plan, verify, simulate, run, bench, info, settings, completion"),
+        (
+            ["frobnicate"],
+            "command 'frobnicate' is none of: topo, plan, verify, simulate, run, bench, info, settings, completion",
+        ),
         (["--verison"], "there is no option --verison; did you mean '--version'?"),
         (["plan", "--formt", "svg", "all_reduce"], "there is no option --formt; did you mean '--format'?"),
         (["plan", "all_reduce", "--formt=svg"], "there is no option --formt; did you mean '--format'?"),

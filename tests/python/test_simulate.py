@@ -42,7 +42,7 @@ def test_the_whole_table():
     assert lines[3] == "where    on the critical path"
     assert any(line.split()[:5] == ["links", "kind", "bytes", "bandwidth", "flows"] for line in lines)
     # 2 (p - 1) / p of the message cross the first NVLink of the ring, at 80% of its bandwidth.
-    assert any(line.split()[:8] == "gpu0 -> gpu1 nvlink 10 MiB 40 GB/s".split() for line in lines)
+    assert any(line.split()[:8] == ["gpu0", "->", "gpu1", "nvlink", "10", "MiB", "40", "GB/s"] for line in lines)
 
 
 def test_the_plan_of_a_communicator_has_a_reason():
