@@ -14,8 +14,8 @@ NB_MODULE(_core, module) {
   plait::python::bind_settings(module);
   plait::python::bind_topology(module);
   plait::python::bind_plan(module);
-  plait::python::bind_simulation(module);
   plait::python::bind_communicator(module);
   plait::python::bind_bench(module);
   plait::python::bind_cuda_bench(module);
+  plait::python::bind_simulation(module);
 }
