@@ -15,5 +15,6 @@ void bind_plan(nb::module_& module);
 void bind_communicator(nb::module_& module);
 void bind_bench(nb::module_& module);
 void bind_cuda_bench(nb::module_& module);
+void bind_simulation(nb::module_& module);
 
 }  // namespace plait::python

@@ -17,4 +17,5 @@ NB_MODULE(_core, module) {
   plait::python::bind_communicator(module);
   plait::python::bind_bench(module);
   plait::python::bind_cuda_bench(module);
+  plait::python::bind_simulation(module);
 }

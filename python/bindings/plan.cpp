@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
+#include "bindings/plan_arguments.hpp"
 #include "plan/fingerprint.hpp"
 #include "plan/json.hpp"
 #include "plan/picture.hpp"
@@ -20,13 +21,6 @@
 
 namespace plait::python {
 namespace {
-
-Access parse_access(const std::string& text) {
-  for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
-    if (text == name(access)) return access;
-  }
-  fail(ErrorCode::kInvalidArgument, "access '", text, "' is none of: staged, zero_copy");
-}
 
 using LinkTuple = std::tuple<int, int, double>;  // as RankLink
 
@@ -47,15 +41,6 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
   arguments.node_of = node_of;
   for (const auto& [a, b, gbps] : links) arguments.links.push_back({a, b, gbps});
   return verify(find_algorithm(spec.name, arguments.collective).make(resolve(spec, arguments)));
-}
-
-// Calls a function of Python's, or none, from where its lock is not held; hears Ctrl-C as well.
-TunerProgress teller(const nb::object& progress) {
-  return [&progress](const std::string& what) {
-    hear_python_signals();
-    const nb::gil_scoped_acquire acquire;
-    if (!progress.is_none()) progress(what);
-  };
 }
 
 MachinePlan make_for_machine(const Topology& topology, const std::string& collective, const std::string& algorithm,
@@ -132,6 +117,21 @@ std::vector<std::string> collectives_of(const Algorithm& algorithm) {
 }
 
 }  // namespace
+
+Access parse_access(const std::string& text) {
+  for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
+    if (text == name(access)) return access;
+  }
+  fail(ErrorCode::kInvalidArgument, "access '", text, "' is none of: staged, zero_copy");
+}
+
+TunerProgress teller(const nb::object& progress) {
+  return [&progress](const std::string& what) {
+    hear_python_signals();
+    const nb::gil_scoped_acquire acquire;
+    if (!progress.is_none()) progress(what);
+  };
+}
 
 void bind_plan(nb::module_& module) {
   nb::class_<Algorithm>(module, "Algorithm", "One way to make plans.")

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
+#include "topology/change.hpp"
 #include "topology/describe.hpp"
 #include "topology/gpu_models.hpp"
 #include "topology/groups.hpp"
@@ -126,6 +127,11 @@ void bind_topology(nb::module_& module) {
       .def("paths", &path_texts, nb::arg("source"), nb::arg("destination"),
            "All paths between two memories, by names of devices, in words; the best first.")
       .def("select", &select_numbers, nb::arg("gpus"), "The same machine with only these GPUs, numbered from 0.")
+      .def(
+          "changed", [](const Topology& topology, const std::string& changes) { return changed(topology, changes); },
+          nb::arg("changes"),
+          "The machine without a GPU (drop:gpu3), with another link (add:nvlink:gpu0:gpu3:50) or with faster ones "
+          "(scale:pcie:2); several changes are separated by commas. Raises InvalidArgument.")
       .def("replicate", &replicate, nb::arg("nodes"), "So many copies of a machine of one node, joined by its network.")
       .def(nb::self == nb::self)
       .def("__str__", [](const Topology& topology) { return to_text(topology); })

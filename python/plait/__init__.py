@@ -1,6 +1,6 @@
 """Plait: collective communication over every useful path of a machine at once."""
 
-from . import errors, plans, topology
+from . import errors, plans, simulator, topology
 from ._core import Plan, PremulSum, __version__, premul_sum
 from .communicator import Communicator, Settings, UniqueId, create_unique_id, in_process, init
 from .errors import Error, InvalidArgument, InvalidInput, InvalidPlan, Mismatch, PeerFailed, Timeout
@@ -25,5 +25,6 @@ __all__ = [
     "init",
     "plans",
     "premul_sum",
+    "simulator",
     "topology",
 ]

@@ -140,8 +140,8 @@ std::string MachinePlan::explain(size_t message_bytes, const TunerProgress& prog
   return plait::explain(*tuner, {choice, is_asked_for, message_bytes});
 }
 
-MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
-                             const TunerProgress& progress) {
+MachineChoice choose_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
+                                 const TunerProgress& progress) {
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
   check(topology, request, gpus);
   RankMachine machine = place_on(topology, request.ranks < 1 ? gpus : request.ranks, settings);
@@ -149,23 +149,33 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
     fail(ErrorCode::kInvalidArgument, "root ", request.root, " does not exist; ranks are 0..", machine.ranks() - 1);
   }
   const bool has_gpus = machine.gpus.has_value();
-  const auto tuner = std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus);
-  const Reporting reporting(*tuner, progress);
-  const Query query{request.collective, request.bytes, request.root};
-  Choice choice;
-  std::vector<PlannedRange> ranges;
+  MachineChoice made{
+      std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus), {}, false};
   if (!request.algorithm.empty()) {
-    choice.plan = asked_for(tuner->machine(), request);
-  } else {
+    made.choice.plan = asked_for(made.tuner->machine(), request);
+    made.is_asked_for = true;
+    return made;
+  }
+  const Reporting reporting(*made.tuner, progress);
+  const bool is_long = request.bytes == 0 && request.collective != Collective::kBarrier;
+  made.choice = made.tuner->choose({request.collective, is_long ? kLongMessage : request.bytes, request.root});
+  return made;
+}
+
+MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
+                             const TunerProgress& progress) {
+  auto [tuner, choice, is_asked_for] = choose_for_machine(topology, request, settings, progress);
+  const Reporting reporting(*tuner, progress);
+  std::vector<PlannedRange> ranges;
+  if (!is_asked_for) {
     OnGpus on_gpus(*tuner, settings);
+    const Query query{request.collective, request.bytes, request.root};
     for (ChoiceRange& range : tuner->ranges(query, kLongMessage)) {
       ranges.push_back(on_gpus.checked(std::move(range), query));
     }
-    const bool is_long = request.bytes == 0 && request.collective != Collective::kBarrier;
-    choice = tuner->choose({request.collective, is_long ? kLongMessage : request.bytes, request.root});
   }
   VerifiedPlan plan = *tuner->plan(choice.plan);
-  return {tuner, std::move(plan), std::move(choice), !request.algorithm.empty(), std::move(ranges)};
+  return {tuner, std::move(plan), std::move(choice), is_asked_for, std::move(ranges)};
 }
 
 }  // namespace plait

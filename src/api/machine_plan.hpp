@@ -30,6 +30,13 @@ struct PlannedRange : ChoiceRange {
   std::string on_gpus;  // the plan that GPUs run in its place, if there is one
 };
 
+// Which plan a request is about.
+struct MachineChoice {
+  std::shared_ptr<Tuner> tuner;  // that chose
+  Choice choice;
+  bool is_asked_for = false;  // by its name
+};
+
 struct MachinePlan {
   std::shared_ptr<Tuner> tuner;  // that chose
   VerifiedPlan plan;
@@ -52,6 +59,10 @@ struct MachinePlan {
   std::string notes() const;
 };
 
+// Places the ranks, and chooses what a communicator of them runs for the request's bytes, unless that names an
+// algorithm; nothing is proved that is asked for by its name. Throws what plan_for_machine() does, but of the plan.
+MachineChoice choose_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
+                                 const TunerProgress& progress = {});
 // Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and peer_memory
 // count), and verifies. Throws kInvalidArgument where a machine without GPUs is given no number of ranks, where what is
 // asked for is not what an algorithm uses, and as place_ranks and make_plan do.

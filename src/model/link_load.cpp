@@ -29,18 +29,6 @@ void find_busiest(const Topology& topology, LinkLoad& load) {
   }
 }
 
-// Ranks whose GPUs NVLink joins across nodes are of one node in a plan, but they do not reach each other's host memory.
-void check_host_reach(const Plan& plan, const Topology& topology, const Routes& routes, const Traffic& traffic) {
-  if (!traffic.from.host && !traffic.to.host) return;
-  const Device& from = topology.devices[static_cast<size_t>(routes.device_of(traffic.from))];
-  const Device& to = topology.devices[static_cast<size_t>(routes.device_of(traffic.to))];
-  const bool by_message = plan.node_of[traffic.from.rank] != plan.node_of[traffic.to.rank];
-  if (from.node == to.node || by_message) return;
-  fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, ": ranks ", traffic.from.rank, " and ", traffic.to.rank,
-       " share host memory, but ", from.name, " and ", to.name, " of ", topology.name,
-       " are on different hosts, between which load and store access only GPUs");
-}
-
 // The link of a CPU socket to its memory, in the direction of writing or of reading; nothing where it has none.
 std::optional<DirectedLink> widest_memory_link(const Topology& topology, int cpu, bool writing) {
   std::optional<DirectedLink> widest;
@@ -65,6 +53,18 @@ void add_hop(const Topology& topology, const DirectedLink& hop, Path& path, bool
 }
 
 }  // namespace
+
+void check_host_reach(const Plan& plan, const Routes& routes, const Endpoint& a, const Endpoint& b) {
+  if (!a.host && !b.host) return;
+  const Topology& topology = routes.topology();
+  const Device& from = topology.devices[static_cast<size_t>(routes.device_of(a))];
+  const Device& to = topology.devices[static_cast<size_t>(routes.device_of(b))];
+  const bool by_message = plan.node_of[a.rank] != plan.node_of[b.rank];
+  if (from.node == to.node || by_message) return;
+  fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, ": ranks ", a.rank, " and ", b.rank,
+       " share host memory, but ", from.name, " and ", to.name, " of ", topology.name,
+       " are on different hosts, between which load and store access only GPUs");
+}
 
 std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& finder, int from, int to) {
   std::vector<Path> paths = finder.between(from, to);
@@ -111,7 +111,7 @@ LinkLoad link_load(const Plan& plan, const PlanCounts& counts, const Timeline& t
   if (plan.chunk_count() == 0) return load;
   std::map<std::pair<int, int>, double> flows;
   for (const Traffic& traffic : counts.traffic) {
-    check_host_reach(plan, topology, routes, traffic);
+    check_host_reach(plan, routes, traffic.from, traffic.to);
     const int from = routes.device_of(traffic.from), to = routes.device_of(traffic.to);
     const double bytes = static_cast<double>(traffic.chunks) / chunks_of_size(plan);
     (routes.between(from, to).empty() ? load.local_bytes : flows[{from, to}]) += bytes;

@@ -28,6 +28,10 @@ std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& fin
 // if these are devices. Empty for one socket whose memory is no device.
 std::vector<Path> memory_paths(const Topology& topology, const PathFinder& finder, int from, int to);
 
+// Ranks whose GPUs NVLink joins across nodes are of one node in a plan, but they do not reach each other's host memory:
+// throws kInvalidArgument where what goes from `a` to `b` would take that.
+void check_host_reach(const Plan& plan, const Routes& routes, const Endpoint& a, const Endpoint& b);
+
 // All data that goes from one device to another, or between ranks of one CPU socket through its memory.
 struct Flow {
   int from = 0, to = 0;     // devices

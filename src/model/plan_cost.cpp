@@ -14,17 +14,6 @@ namespace {
 
 Line after(double seconds, const Line& line) { return {seconds + line.start, line.per_byte}; }
 
-StepCosts step_costs(const Costs& costs, const Costs::Protocol& protocol) {
-  StepCosts steps;
-  steps.operation_seconds = costs.operation_seconds;
-  steps.local_signal_seconds = costs.local_signal_seconds * protocol.signal_share;
-  for (size_t kind = 0; kind < steps.signal_seconds.size(); ++kind) {
-    steps.signal_seconds[kind] = costs.signal_seconds[kind] * protocol.signal_share;
-  }
-  steps.link_share = protocol.bytes_share / costs.link_efficiency;
-  return steps;
-}
-
 double most_memory_bytes(const Plan& plan, const PlanCounts& counts) {
   if (plan.chunk_count() == 0) return 0;
   int64_t most = 0;
@@ -45,6 +34,20 @@ Pairing checked(const Plan& plan, const Routes& routes) {
 
 }  // namespace
 
+StepCosts step_costs(const Costs& costs, FlagPlace flags) {
+  const Costs::Protocol protocol = flags == FlagPlace::kEvery8Bytes     ? costs.ll
+                                   : flags == FlagPlace::kEvery128Bytes ? costs.ll128
+                                                                        : Costs::Protocol{};
+  StepCosts steps;
+  steps.operation_seconds = costs.operation_seconds;
+  steps.local_signal_seconds = costs.local_signal_seconds * protocol.signal_share;
+  for (size_t kind = 0; kind < steps.signal_seconds.size(); ++kind) {
+    steps.signal_seconds[kind] = costs.signal_seconds[kind] * protocol.signal_share;
+  }
+  steps.link_share = protocol.bytes_share / costs.link_efficiency;
+  return steps;
+}
+
 double CostCurve::seconds(double bytes) const {
   double longest = 0;
   for (const Line& line : lines_) longest = std::max(longest, line.at(bytes));
@@ -64,10 +67,7 @@ PlanModel::PlanModel(const Plan& plan, const PlanCounts& counts, Timeline timeli
       memory_bytes_(most_memory_bytes(plan, counts)) {}
 
 CostCurve PlanModel::curve(const Costs& costs, FlagPlace flags) const {
-  const Costs::Protocol protocol = flags == FlagPlace::kEvery8Bytes     ? costs.ll
-                                   : flags == FlagPlace::kEvery128Bytes ? costs.ll128
-                                                                        : Costs::Protocol{};
-  const StepCosts steps = step_costs(costs, protocol);
+  const StepCosts steps = step_costs(costs, flags);
   CostCurve curve;
   curve.add({costs.launch_seconds, load_.busiest_seconds * steps.link_share});
   if (moves_data_ && costs.memory_gbps > 0) {

@@ -25,6 +25,9 @@ class CostCurve {
 
 enum class FlagPlace : uint8_t { kBehindData, kEvery8Bytes, kEvery128Bytes };  // Simple, LL, LL128
 
+// What operations cost with the flags there.
+StepCosts step_costs(const Costs& costs, FlagPlace flags);
+
 // A plan on a machine, as the model sees it. The plan need not be proved yet: it is cheaper to try many than to prove
 // them.
 class PlanModel {

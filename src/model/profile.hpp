@@ -27,7 +27,10 @@ struct Costs {
   std::array<double, kLinkKindCount> signal_seconds = {};
   double local_signal_seconds = 0;  // between queues of one rank, and ranks of one device
   double link_efficiency = 1;       // the share of a link's stated bandwidth that a long message gets
-  double memory_gbps = 0;           // what a rank reads and writes in its own memory, 10^9 bytes/s; 0: not looked at
+  // Few bytes get less of it (UEN-42): what one operation moves over such a link gets half of that bandwidth where it
+  // is so many bytes. 0: any number gets all. Only the simulator looks at it.
+  std::array<double, kLinkKindCount> half_bytes = {};
+  double memory_gbps = 0;  // what a rank reads and writes in its own memory, 10^9 bytes/s; 0: not looked at
   // With the flag inside the data a step costs less and the message more.
   struct Protocol {
     double signal_share = 1;  // of signal_seconds

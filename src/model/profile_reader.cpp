@@ -142,9 +142,22 @@ Costs::Protocol read_protocol(const JsonValue& costs, const char* member) {
   return {number_or(*object, "signal_share", 1), number_or(*object, "bytes_share", 1)};
 }
 
+// A number for each kind of link that the member names.
+std::array<double, kLinkKindCount> read_by_link(const JsonValue& numbers, double unit) {
+  std::array<double, kLinkKindCount> by_link = {};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    LinkKind kind{};
+    if (!parse(numbers.key(i), kind)) numbers.fail_expected(join("kinds of links, not \"", numbers.key(i), "\""));
+    const double number = numbers.at(i).as_number();
+    if (number < 0) numbers.at(i).fail_expected("a number that is not negative");
+    by_link[static_cast<size_t>(kind)] = number * unit;
+  }
+  return by_link;
+}
+
 Costs read_costs(const JsonValue& object) {
-  object.allow_only(
-      {"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "memory_gbps", "LL", "LL128"});
+  object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "half_bytes",
+                     "memory_gbps", "LL", "LL128"});
   Costs costs;
   costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
   costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;
@@ -154,12 +167,8 @@ Costs read_costs(const JsonValue& object) {
   if (costs.link_efficiency <= 0 || costs.link_efficiency > 1) {
     object.at("link_efficiency").fail_expected("a share, more than 0 and at most 1");
   }
-  const JsonValue signals = object.at("signal_us");
-  for (size_t i = 0; i < signals.size(); ++i) {
-    LinkKind kind{};
-    if (!parse(signals.key(i), kind)) signals.fail_expected(join("kinds of links, not \"", signals.key(i), "\""));
-    costs.signal_seconds[static_cast<size_t>(kind)] = signals.at(i).as_number() * kMicro;
-  }
+  costs.signal_seconds = read_by_link(object.at("signal_us"), kMicro);
+  if (const auto bytes = object.find("half_bytes")) costs.half_bytes = read_by_link(*bytes, 1);
   costs.ll = read_protocol(object, "LL");
   costs.ll128 = read_protocol(object, "LL128");
   return costs;

@@ -20,7 +20,7 @@ from plait import _core
 from plait.cli import main, make_parser, topo
 from ranks import TIMEOUT, cli, command, environment
 
-COMMANDS = ["topo", "plan", "verify", "run", "bench", "info", "settings", "completion"]
+COMMANDS = ["topo", "plan", "verify", "simulate", "run", "bench", "info", "settings", "completion"]
 
 
 def status_of(*arguments) -> int:
@@ -106,10 +106,13 @@ def test_unknown_arguments_show_the_usage_of_their_command(name, capsys):
     [
         (
             ["tpoo"],
-            "command 'tpoo' is none of: topo, plan, verify, run, bench, info, settings, completion; "
+            "command 'tpoo' is none of: topo, plan, verify, simulate, run, bench, info, settings, completion; "
             "did you mean 'topo'?",
         ),
-        (["frobnicate"], "command 'frobnicate' is none of: topo, plan, verify, run, bench, info, settings, completion"),
+        (
+            ["frobnicate"],
+            "command 'frobnicate' is none of: topo, plan, verify, simulate, run, bench, info, settings, completion",
+        ),
         (["--verison"], "there is no option --verison; did you mean '--version'?"),
         (["plan", "--formt", "svg", "all_reduce"], "there is no option --formt; did you mean '--format'?"),
         (["plan", "all_reduce", "--formt=svg"], "there is no option --formt; did you mean '--format'?"),

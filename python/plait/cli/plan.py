@@ -7,15 +7,14 @@ import os
 import sys
 from contextlib import nullcontext
 
-from .. import _core, plans
+from .. import plans
 from ..communicator import Settings
 from . import plan_json, usage
-from .machine_options import add_machine_options, read_machine
+from .machine_options import read_machine
+from .plan_options import COLLECTIVES, add_plan_options
 from .progress import Progress
 from .screen import show, show_json, show_wrapped
 
-COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
-COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 _HANGING = len("verified ")  # columns before the words of a line
 _SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_PEER_MEMORY")
 FORMATS = ("text", "json", "svg", "ascii")
@@ -51,27 +50,9 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    read_collective = usage.one_of("collective", COLLECTIVES, _core.collective_name)
-    add("collective", nargs="?", type=read_collective, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
+    add_plan_options(parser, needs_collective=False)
     add("--list", action="store_true", help="list the algorithms")
     add("--json", action="store_true", help="print the summary, or the list, as JSON, and not the plan")
-    add(
-        "--algorithm",
-        type=usage.name,
-        metavar="NAME",
-        help="one of --list, also as hierarchical_ring(4x2, parts=2) (default: what a communicator runs)",
-    )
-    add_machine_options(parser)
-    add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
-    add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
-    add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")
-    add("--parts", "--pipeline", type=usage.positive, default=0, metavar="K", help="parts under way at once")
-    add(
-        "--access",
-        choices=("staged", "zero_copy"),
-        default="staged",
-        help="what engines load and store (default staged)",
-    )
     add("--format", choices=FORMATS, help="print the plan")
     add("-o", "--output", metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")

@@ -38,6 +38,20 @@ TEST(Profile, ReadsTimes) {
   EXPECT_EQ(times.of_plan.at("ring")[0].bytes, size_t{4} << 20);
 }
 
+TEST(Profile, ReadsWhatFewBytesGetOfLinks) {
+  const auto profile_of = [](const std::string& costs) {
+    std::string text = profile_with(times_of("{}"));
+    return parse_profile(text.replace(text.find(R"({"signal_us": {}})"), 17, costs), "f");
+  };
+  const auto kind = [](LinkKind it) { return static_cast<size_t>(it); };
+  const Costs costs = profile_of(R"({"signal_us": {"pcie": 2}, "half_bytes": {"nvlink": 65536}})").costs;
+  EXPECT_EQ(costs.half_bytes[kind(LinkKind::kNvlink)], 65536);
+  EXPECT_EQ(costs.half_bytes[kind(LinkKind::kPcie)], 0);
+  EXPECT_DOUBLE_EQ(costs.signal_seconds[kind(LinkKind::kPcie)], 2e-6);
+  EXPECT_THROW(profile_of(R"({"signal_us": {}, "half_bytes": {"nvlinks": 65536}})"), Error);
+  EXPECT_THROW(profile_of(R"({"signal_us": {}, "half_bytes": {"nvlink": -1}})"), Error);
+}
+
 TEST(Profile, RefusesTimesThatNobodyCouldFind) {
   for (const char* wrong :
        {R"j({"flat(push)": [[64, 1]]})j", R"j({"flat( store )": [[64, 1]]})j", R"j({"chain": [[64, 1]]})j",

@@ -1,0 +1,116 @@
+// Simulated runs of plans.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "api/machine_simulation.hpp"
+#include "base/error.hpp"
+#include "base/figures.hpp"
+#include "bindings/bindings.hpp"
+#include "bindings/plan_arguments.hpp"
+#include "model/simulator/report.hpp"
+
+namespace plait::python {
+namespace {
+
+MachineSimulation make(const Topology& topology, const std::string& collective, size_t message_bytes,
+                       const std::string& algorithm, int ranks, int root, const std::vector<int>& factors, int parts,
+                       const std::string& access, const Settings* settings, const nb::object& progress) {
+  const TunerProgress tell = teller(progress);
+  const nb::gil_scoped_release release;
+  return simulate_on_machine(
+      topology,
+      {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_access(access), message_bytes},
+      settings != nullptr ? *settings : Settings{}, tell);
+}
+
+nb::dict causes_of(const MachineSimulation& made) {
+  nb::dict causes;
+  for (int cause = 0; cause < kCauseCount; ++cause) {
+    std::string key = name(static_cast<Cause>(cause));
+    std::replace(key.begin(), key.end(), ' ', '_');
+    causes[key.c_str()] = made.path.seconds[cause];
+  }
+  return causes;
+}
+
+// JSON has no infinity.
+nb::object gbps_or_none(double bytes_per_second) {
+  return std::isfinite(bytes_per_second) ? nb::object(nb::float_(bytes_per_second * 1e-9)) : nb::none();
+}
+
+nb::list link_rows(const MachineSimulation& made) {
+  nb::list rows;
+  for (size_t i = 0; i < made.program.resources.size(); ++i) {
+    if (made.run.uses[i].bytes <= 0) continue;
+    nb::dict row;
+    row["name"] = to_text(made.program.resources[i], made.topology());
+    row["kind"] = kind_of(made.program.resources[i], made.topology());
+    row["bytes"] = made.run.uses[i].bytes;
+    row["gbps"] = gbps_or_none(made.machine.bytes_per_second[i]);
+    row["busy_seconds"] = made.run.uses[i].busy_seconds;
+    row["most_flows"] = made.run.uses[i].most_flows;
+    row["critical_seconds"] = made.path.resource_seconds[i];
+    rows.append(row);
+  }
+  return rows;
+}
+
+nb::list queue_rows(const MachineSimulation& made) {
+  nb::list rows;
+  for (const QueueTime& it : queue_times(made.program, made.run)) {
+    nb::dict row;
+    row["rank"] = it.rank;
+    row["queue"] = it.queue;
+    row["end_seconds"] = it.end;
+    row["moving_seconds"] = it.moving;
+    row["waiting_seconds"] = it.waiting;
+    rows.append(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+void bind_simulation(nb::module_& module) {
+  nb::class_<MachineSimulation>(module, "Simulation", "A simulated run of a plan on a machine.")
+      .def_ro("algorithm", &MachineSimulation::algorithm, "with its arguments")
+      .def_prop_ro("topology", [](const MachineSimulation& made) { return made.topology(); })
+      .def_prop_ro(
+          "profile", [](const MachineSimulation& made) { return made.ranks_on().profile->name; },
+          "where costs come from")
+      .def_prop_ro("ranks", [](const MachineSimulation& made) { return made.ranks_on().ranks(); })
+      .def_prop_ro(
+          "reason", [](const MachineSimulation& made) { return made.chosen.choice.plan.reason; }, "one sentence")
+      .def_ro("is_proved", &MachineSimulation::is_proved,
+              "whether the plan was proved; of others the form was checked, since their proof takes long")
+      .def_ro("operations", &MachineSimulation::operations, "of all queues of all ranks")
+      .def_prop_ro(
+          "bytes", [](const MachineSimulation& made) { return static_cast<size_t>(made.run.bytes); }, "of the message")
+      .def_prop_ro(
+          "seconds", [](const MachineSimulation& made) { return made.run.seconds; }, "from call to return")
+      .def_prop_ro(
+          "bound_seconds", [](const MachineSimulation& made) { return bound_of(made.machine, made.run).seconds; },
+          "of the busiest link, if it were never idle")
+      .def_prop_ro("causes", &causes_of, "Seconds of the critical path by cause, which add up to `seconds`.")
+      .def_prop_ro("links", &link_rows, "A dict for each direction of a link, and each memory, that carries anything.")
+      .def_prop_ro("queues", &queue_rows, "A dict for each queue: when it ends, how long it moves bytes and waits.")
+      .def("describe", &MachineSimulation::describe, "Time, bound and critical path, in a few lines.")
+      .def("describe_links", &MachineSimulation::describe_links, "A table of links.")
+      .def("trace", &MachineSimulation::trace,
+           "The timeline as Chrome's trace events in JSON, which Perfetto opens. Raises InvalidArgument where the run "
+           "has more than a million steps.")
+      .def("__repr__", [](const MachineSimulation& made) { return join("<plait.Simulation ", made.algorithm, ">"); });
+  module.def("seconds_text", &seconds_text, nb::arg("seconds"), "\"12.3 us\", \"4 ms\", \"2 s\".");
+  module.def(
+      "simulate_on_machine", &make, nb::arg("topology"), nb::arg("collective"), nb::arg("message_bytes"),
+      nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
+      nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 0, nb::arg("access") = "staged",
+      nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
+      "What a plan should take on a machine, one rank a GPU, by simulation: arguments as of plan_for_machine(). Raises "
+      "InvalidArgument.");
+}
+
+}  // namespace plait::python

@@ -1,0 +1,126 @@
+"""`plait simulate`: what a collective should take on a machine, link by link."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import nullcontext
+
+from .. import _core, simulator, topology
+from ..communicator import Settings
+from . import simulate_json, usage
+from .machine_options import read_machine
+from .plan_options import add_plan_options
+from .progress import Progress
+from .screen import show, show_json, show_wrapped
+
+_HANGING = len("simulated ")  # columns before the words of a line
+_DEFAULT_BYTES = 64 << 20
+
+_DESCRIPTION = """\
+Runs a plan on the links of a machine, without the machine: every operation takes its queue, every byte its links, and
+transfers that share a link share its bandwidth, max-min fairly. Shows what the call takes, what it waits for, and what
+each link carries. Costs are those of the machine's profile, as in `plait plan`.
+
+Without --algorithm it is the plan that a communicator over these ranks runs for a message of this size."""
+
+_EPILOG = """\
+examples:
+  plait simulate all_reduce --machine dgx1-v100 --bytes 64M
+  plait simulate all_reduce --machine dgx1-v100 --what-if drop:gpu7 --what-if scale:nvlink:2
+  plait simulate all_reduce --machine abci:nodes=32 --algorithm hierarchical_ring --factors 4x8x4 --bytes 256M
+  plait simulate broadcast --machine summit --algorithm chain --trace chain.json    # open in ui.perfetto.dev"""
+
+
+def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        "simulate",
+        help="what a collective should take on a machine, and why",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    add_plan_options(parser, needs_collective=True)
+    add("--bytes", type=usage.size, default=_DEFAULT_BYTES, metavar="SIZE", help="size of the message (default 64M)")
+    add(
+        "--what-if",
+        type=usage.name,
+        action="append",
+        default=[],
+        metavar="CHANGE",
+        help="what a change of the machine would give: drop:gpu3, add:nvlink:gpu0:gpu3, scale:pcie:2, or several with "
+        "commas between them; may be repeated",
+    )
+    add("--trace", metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
+    add("--json", action="store_true", help="print all figures as JSON")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    machine = read_machine(options)
+    changed = {change: machine.changed(change) for change in options.what_if}  # which refuses before anything runs
+    with nullcontext() if options.json else Progress() as progress:
+        made = _simulate(machine, options, progress)
+        others = {change: _simulate(it, options, progress) for change, it in changed.items()}
+    if options.trace is not None:
+        trace = made.trace()
+        with open(options.trace, "w", encoding="utf-8") as file:
+            file.write(trace)
+    if options.json:
+        show_json(simulate_json.figures_of(made, options.collective, others))
+        return 0
+    _print(made, options)
+    if others:
+        show()
+        _print_what_if(made, others)
+    if options.trace is not None:
+        show(f"written  {options.trace}; open it in https://ui.perfetto.dev")
+    return 0
+
+
+def _simulate(
+    machine: topology.Topology, options: argparse.Namespace, progress: Progress | None
+) -> simulator.Simulation:
+    return simulator.simulate(
+        machine,
+        options.collective,
+        options.bytes,
+        options.algorithm or "",
+        ranks=options.ranks,
+        root=options.root,
+        factors=options.factors,
+        parts=options.parts,
+        access=options.access,
+        settings=Settings.from_environment(),
+        progress=progress,
+    )
+
+
+def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
+    nodes = f"on {made.topology.nodes} nodes " if made.topology.nodes > 1 else ""
+    size = f" of {usage.size_text(options.bytes)}" if made.bytes else ""
+    ranks = usage.counted(made.ranks, "rank")
+    line = f"simulated {made.algorithm}: {options.collective}{size} over {ranks} {nodes}of {made.topology.name}"
+    show_wrapped(line, hanging=_HANGING)
+    if options.algorithm is None:
+        show_wrapped(f"why      {made.reason}", hanging=_HANGING)
+    if not made.is_proved:
+        show_wrapped(
+            f"note     its {made.operations} operations were checked one by one, and not proved right: that takes long",
+            hanging=_HANGING,
+        )
+    show_wrapped(f"costs    of profile {made.profile}", hanging=_HANGING)
+    show(made.describe(), end="")
+    show(made.describe_links(), end="")
+
+
+def _print_what_if(made: simulator.Simulation, others: dict[str, simulator.Simulation]) -> None:
+    rows = {"as it is": made, **others}
+    width = max(len("what if"), *map(len, rows)) + 2
+    show(f"{'what if':{width}}  {'time':<10}  {'change':>8}  {'bound':<10}  plan")
+    for what, it in rows.items():
+        change = "" if it is made else f"{100 * (it.seconds / made.seconds - 1):+.1f} %"
+        ranks = "" if it.ranks == made.ranks else f" over {usage.counted(it.ranks, 'rank')}"
+        times = f"{_core.seconds_text(it.seconds):<10}  {change:>8}  {_core.seconds_text(it.bound_seconds):<10}"
+        show(f"  {what:{width}}{times}  {it.algorithm}{ranks}")

@@ -1,0 +1,35 @@
+"""Simulated runs as JSON: what `plait simulate --json` prints. docs/simulate.md lists the keys; new ones may come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import simulator
+
+
+def figures_of(made: simulator.Simulation, collective: str, others: dict[str, simulator.Simulation]) -> dict[str, Any]:
+    """The whole run, but the timeline of each queue, which --trace writes; `others` are those of changed machines."""
+    return {
+        "machine": made.topology.name,
+        "nodes": made.topology.nodes,
+        "collective": collective,
+        "bytes": made.bytes,
+        "profile": made.profile,
+        "reason": made.reason,
+        "proved": made.is_proved,
+        "operations": made.operations,
+        **_times_of(made),
+        "links": made.links,
+        "queues": made.queues,
+        "what_if": [{"change": change, **_times_of(it)} for change, it in others.items()],
+    }
+
+
+def _times_of(made: simulator.Simulation) -> dict[str, Any]:
+    return {
+        "algorithm": made.algorithm,
+        "ranks": made.ranks,
+        "seconds": made.seconds,
+        "bound_seconds": made.bound_seconds,
+        "critical_path": made.causes,
+    }

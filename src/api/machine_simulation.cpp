@@ -1,0 +1,95 @@
+// Simulations of machines.
+#include "api/machine_simulation.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "model/simulator/report.hpp"
+#include "model/simulator/trace.hpp"
+#include "plan/form.hpp"
+#include "plan/proof_size.hpp"
+
+namespace plait {
+namespace {
+
+// A flat ring over 2,048 ranks on nodes of four has 34 million.
+constexpr int kMostSimulatedOperations = 64'000'000;
+// Of proofs that take a second or so.
+constexpr double kShortProofBytes = 5e8, kShortMergedBytes = 2e9;
+// A larger plan takes as much memory as all the rest.
+constexpr size_t kMostKeptOperations = 2'000'000;
+
+size_t operations_of(const Plan& plan) {
+  size_t operations = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Queue& queue : rank.queues) operations += queue.operations.size();
+  }
+  return operations;
+}
+
+bool is_soon_proved(const Plan& plan) {
+  const ProofSize size = proof_size(plan);
+  return size.bytes <= kShortProofBytes && size.merged_bytes <= kShortMergedBytes;
+}
+
+Plan plan_of(const PlanChoice& choice, Tuner& tuner) {
+  if (choice.given != 0) return tuner.plan(choice)->plan();
+  AlgorithmArguments arguments = choice.arguments;
+  arguments.most_operations = kMostSimulatedOperations;
+  return find_algorithm(choice.algorithm, arguments.collective).make(arguments);
+}
+
+FlagPlace flags_of(const MachineChoice& chosen) {
+  if (!chosen.tuner->machine().gpus || chosen.is_asked_for) return FlagPlace::kBehindData;
+  switch (chosen.choice.launch.protocol) {
+    case Protocol::kLl:
+      return FlagPlace::kEvery8Bytes;
+    case Protocol::kLl128:
+      return FlagPlace::kEvery128Bytes;
+    case Protocol::kSimple:
+      break;
+  }
+  return FlagPlace::kBehindData;
+}
+
+}  // namespace
+
+MachineSimulation simulate_on_machine(const Topology& topology, const MachinePlanRequest& request,
+                                      const Settings& settings, const TunerProgress& progress) {
+  MachineChoice chosen = choose_for_machine(topology, request, settings, progress);
+  const RankMachine& machine = chosen.tuner->machine();
+  const auto tell = [&](const std::string& what) {
+    if (progress) progress(join(what, " ", chosen.choice.plan.text()));
+  };
+  tell("making");
+  std::optional<Plan> plan = plan_of(chosen.choice.plan, *chosen.tuner);
+  const std::string algorithm = plan->algorithm;
+  const size_t operations = operations_of(*plan);
+  const bool is_proved = is_soon_proved(*plan);
+  if (is_proved) plan = verify(*std::move(plan)).plan();
+  Routes routes(machine.topology, machine.placement);
+  SimulatorProgram program = compile(*plan, check_form_of_any_size(*plan), routes);
+  if (operations > kMostKeptOperations) plan.reset();
+  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen));
+  tell("simulating");
+  const size_t bytes = request.collective == Collective::kBarrier ? 0 : request.bytes;
+  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
+  CriticalPath path = critical_path(program, simulated, run);
+  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,
+          std::move(program), std::move(simulated), std::move(run), std::move(path)};
+}
+
+std::string MachineSimulation::describe() const { return describe_run(program, machine, run, path, topology()); }
+
+std::string MachineSimulation::describe_links() const { return describe_uses(program, machine, run, topology()); }
+
+std::string MachineSimulation::trace() const {
+  if (!plan) {
+    fail(ErrorCode::kInvalidArgument, "trace: a run of ", operations,
+         " operations is too long for one; simulate fewer "
+         "ranks, or another algorithm");
+  }
+  return trace_of(*plan, program, machine, run, path, topology(), ranks_on().placement);
+}
+
+}  // namespace plait

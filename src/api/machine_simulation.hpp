@@ -1,0 +1,44 @@
+// What a collective should take on a machine, by simulation: what `plait simulate` shows.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "api/machine_plan.hpp"
+#include "base/settings.hpp"
+#include "model/simulator/critical_path.hpp"
+#include "model/simulator/program.hpp"
+#include "model/simulator/simulation.hpp"
+
+namespace plait {
+
+struct MachineSimulation {
+  MachineChoice chosen;
+  // What runs. Nothing where it is so large that it was let go once it was compiled.
+  std::optional<Plan> plan;
+  std::string algorithm;
+  size_t operations = 0;
+  bool is_proved = false;  // else its form was checked, which is what a plan's cost by the model rests on as well
+  SimulatorProgram program;
+  SimulatedMachine machine;
+  SimulatedRun run;
+  CriticalPath path;
+
+  const RankMachine& ranks_on() const { return chosen.tuner->machine(); }
+  const Topology& topology() const { return ranks_on().topology; }
+  // A table of a few lines: time and bound, the critical path by cause, and the links that it is spent on.
+  std::string describe() const;
+  // Each link that carries anything: bytes and time by direction.
+  std::string describe_links() const;
+  // model/simulator/trace.hpp; throws kInvalidArgument where the run is too long for one.
+  std::string trace() const;
+};
+
+// Chooses as plan_for_machine() does, unless an algorithm is asked for, and simulates the plan for a message of
+// `request.bytes`. Plans whose proof takes long are not proved, nor are those too large for one. Throws what
+// choose_for_machine() does, PlanTooLarge where the plan has more than 64 million operations.
+MachineSimulation simulate_on_machine(const Topology& topology, const MachinePlanRequest& request,
+                                      const Settings& settings, const TunerProgress& progress = {});
+
+}  // namespace plait

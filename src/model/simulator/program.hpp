@@ -1,0 +1,90 @@
+// A plan as the simulator performs it: what each queue does in order, and what that asks of the machine.
+//
+// It takes a fraction of the plan's memory, and depends neither on the size of the message nor on costs. So it is made
+// once for many runs, and the plan may be gone by then.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/routes.hpp"
+#include "plan/form.hpp"
+#include "plan/plan.hpp"
+#include "topology/paths.hpp"
+
+namespace plait {
+
+// A capacity that flows share.
+struct SimulatedResource {
+  enum class Kind : uint8_t {
+    kLink,    // one direction of a link
+    kNicOut,  // what all ports of a NIC send together, where its links could carry more
+    kNicIn,
+    kMemory,  // of a rank: what its engines read and write
+  };
+  Kind kind = Kind::kLink;
+  int index = 0;  // of the link, the device or the rank
+  bool forward = true;
+
+  auto operator<=>(const SimulatedResource&) const = default;
+};
+
+// A way that bytes take, from one device to another or into and out of a rank's memory.
+struct SimulatedRoute {
+  struct Use {
+    uint32_t resource = 0;  // of SimulatorProgram::resources
+    double share = 1;       // of the bytes
+  };
+  int from = -1, to = -1;  // devices; -1: a rank's memory
+  LinkKind medium = LinkKind::kNvlink;
+  std::vector<Use> uses;
+
+  bool is_memory() const { return from < 0; }
+};
+
+// What an operation moves: all at once.
+struct SimulatedWork {
+  struct Flow {
+    uint32_t route = 0;
+    uint32_t chunks = 0;
+    auto operator<=>(const Flow&) const = default;
+  };
+  std::vector<Flow> flows;
+  bool combines = false;  // several sources
+  auto operator<=>(const SimulatedWork&) const = default;
+};
+
+struct SimulatedStep {
+  enum class Kind : uint8_t { kWork, kTell, kHear };
+  static constexpr uint8_t kLocal = kLinkKindCount;
+
+  Kind kind = Kind::kWork;
+  // Of what is heard: the narrowest kind of link between its ends, or kLocal where they share a device.
+  uint8_t link_kind = kLocal;
+  bool between_ranks = false;  // likewise
+  bool continues = false;      // the operation of the step before: a message's bytes, once it was heard
+  uint32_t index = 0;          // of the work, or of the signal; messages count as signals
+};
+
+struct SimulatedQueue {
+  int rank = 0, queue = 0;
+  size_t first = 0, end = 0;  // in SimulatorProgram::steps
+};
+
+struct SimulatorProgram {
+  int chunks_of_size = 1;  // of what is called the size of the message
+  std::vector<SimulatedResource> resources;
+  std::vector<SimulatedRoute> routes;
+  std::vector<SimulatedWork> works;
+  std::vector<SimulatedQueue> queues;
+  std::vector<SimulatedStep> steps;
+  uint32_t signals = 0;
+
+  size_t queue_of(size_t step) const;  // that performs it
+};
+
+// Of a plan whose form is right. Throws kInvalidArgument where no path leads where the plan wants one, or ranks share
+// host memory that is on different hosts, or where ranks and placement do not fit.
+SimulatorProgram compile(const Plan& plan, const Pairing& pairing, Routes& routes);
+
+}  // namespace plait

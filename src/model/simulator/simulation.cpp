@@ -1,0 +1,271 @@
+// Runs of programs.
+#include "model/simulator/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "base/error.hpp"
+#include "model/simulator/fluid.hpp"
+
+namespace plait {
+namespace {
+
+constexpr double kBytesPerGigabyte = 1e9;
+
+class Simulator {
+ public:
+  Simulator(const SimulatorProgram& program, const SimulatedMachine& machine, double message_bytes)
+      : program_(program),
+        machine_(machine),
+        chunk_bytes_(message_bytes / program.chunks_of_size),
+        queues_(program.queues.size()),
+        told_(program.signals, kUntold) {
+    run_.bytes = message_bytes;
+    run_.ends.resize(program.steps.size());
+    run_.lasts.resize(program.steps.size());
+    for (const double speed : machine.bytes_per_second) network_.add_resource(speed);
+    for (const SimulatedWork& work : program.works) add(work);
+    for (size_t queue = 0; queue < queues_.size(); ++queue) queues_[queue].next = program.queues[queue].first;
+  }
+
+  void watch_links() {
+    network_.watch([this](uint32_t resource, double from, double to) { run_.busy.push_back({resource, from, to}); });
+  }
+
+  SimulatedRun run() {
+    for (uint32_t queue = 0; queue < queues_.size(); ++queue) go_on(queue);
+    while (go_on_ready() || start_due() || end_due()) {
+    }
+    check_over();
+    for (const double end : run_.ends) run_.seconds = std::max(run_.seconds, end);
+    run_.seconds += machine_.launch_seconds;
+    sum_up_uses();
+    return std::move(run_);
+  }
+
+ private:
+  static constexpr double kUntold = -1;
+
+  struct QueueState {
+    size_t next = 0;     // step
+    double now = 0;      // when the step before was over
+    uint32_t flows = 0;  // under way
+  };
+  struct Start {
+    uint32_t route = 0;  // of the network
+    double bytes = 0;
+  };
+  struct StartRange {
+    uint32_t first = 0, end = 0;  // in starts_
+  };
+  using Due = std::pair<double, uint32_t>;  // time and queue
+
+  // What limits nothing takes no time.
+  void add(const SimulatedWork& work) {
+    StartRange range{static_cast<uint32_t>(starts_.size()), 0};
+    for (const SimulatedWork::Flow& flow : work.flows) {
+      const SimulatedRoute& route = program_.routes[flow.route];
+      if (std::isinf(machine_.full_speed(route)) || chunk_bytes_ <= 0) continue;
+      starts_.push_back({network_route(flow), chunk_bytes_ * flow.chunks});
+    }
+    range.end = static_cast<uint32_t>(starts_.size());
+    starts_of_.push_back(range);
+  }
+
+  // Flows of one route that get the same alone share one of the network's.
+  uint32_t network_route(const SimulatedWork::Flow& flow) {
+    const SimulatedRoute& route = program_.routes[flow.route];
+    const double most = machine_.speed(route, chunk_bytes_ * flow.chunks);
+    const auto [found, is_new] = network_route_.try_emplace({flow.route, most}, 0);
+    if (!is_new) return found->second;
+    std::vector<FluidNetwork::Use> uses;
+    for (const SimulatedRoute::Use& use : route.uses) uses.push_back({use.resource, use.share});
+    narrowest_.push_back(machine_.narrowest(route));
+    return found->second = network_.add_route(uses, most);
+  }
+
+  // Performs steps until the queue has to wait: for a signal, or for bytes. A queue may run ahead of the clock, as long
+  // as it meets nobody but by signals.
+  void go_on(uint32_t number) {
+    QueueState& queue = queues_[number];
+    const size_t end = program_.queues[number].end;
+    for (; queue.next < end; ++queue.next) {
+      const SimulatedStep& step = program_.steps[queue.next];
+      const double begun = queue.now + (step.continues ? 0 : machine_.steps.operation_seconds);
+      if (step.kind == SimulatedStep::Kind::kWork && starts_of_[step.index].first != starts_of_[step.index].end) {
+        return due_.emplace(begun, number);
+      }
+      if (step.kind == SimulatedStep::Kind::kHear) {
+        double& told = told_[step.index];
+        if (told < 0) {
+          told = -2 - static_cast<double>(number);  // who waits
+          return;
+        }
+        queue.now = std::max(begun, told + machine_.signal_seconds(step));
+      } else {
+        queue.now = begun;
+      }
+      if (step.kind == SimulatedStep::Kind::kTell) tell(step.index, begun);
+      run_.ends[queue.next] = queue.now;
+    }
+  }
+
+  void tell(uint32_t signal, double now) {
+    const double before = std::exchange(told_[signal], now);
+    if (before != kUntold) ready_.push_back(static_cast<uint32_t>(-2 - before));
+  }
+
+  bool go_on_ready() {
+    if (ready_.empty()) return false;
+    const uint32_t queue = ready_.back();
+    ready_.pop_back();
+    go_on(queue);
+    return true;
+  }
+
+  // Starts all that begins before anything ends.
+  bool start_due() {
+    if (due_.empty()) return false;
+    const double first = due_.top().first;
+    // What begins now comes before rates are found, so that they are found once for all that changes at a time.
+    if (!is_now(first) && network_.next_end() <= first) return false;
+    now_ = std::max(now_, first);
+    while (!due_.empty() && is_now(due_.top().first)) {
+      const uint32_t number = due_.top().second;
+      due_.pop();
+      start(number);
+    }
+    return true;
+  }
+
+  bool is_now(double time) const { return time <= now_ * (1 + FluidNetwork::kSameTime); }
+
+  void start(uint32_t number) {
+    QueueState& queue = queues_[number];
+    const StartRange& range = starts_of_[program_.steps[queue.next].index];
+    queue.flows = range.end - range.first;
+    for (uint32_t i = range.first; i < range.end; ++i) network_.start(starts_[i].route, starts_[i].bytes, number, now_);
+  }
+
+  bool end_due() {
+    const double time = network_.next_end();
+    if (std::isinf(time)) return false;
+    now_ = std::max(now_, time);
+    ended_.clear();
+    network_.end_due(ended_);
+    for (const FluidNetwork::Ended& flow : ended_) {
+      QueueState& queue = queues_[flow.owner];
+      if (--queue.flows > 0) continue;
+      SimulatedRun::Last& last = run_.lasts[queue.next];
+      last.shared = flow.bottleneck != FluidNetwork::kNone;
+      last.resource = last.shared ? flow.bottleneck : narrowest_[flow.route];
+      run_.ends[queue.next] = queue.now = now_;
+      ++queue.next;
+      ready_.push_back(flow.owner);
+    }
+    return true;
+  }
+
+  void check_over() const {
+    for (size_t number = 0; number < queues_.size(); ++number) {
+      const SimulatedQueue& queue = program_.queues[number];
+      if (queues_[number].next == queue.end) continue;
+      fail(ErrorCode::kInternal, "simulator: queue ", queue.queue, " of rank ", queue.rank, " waits for ever at step ",
+           queues_[number].next - queue.first, "; verify the plan");
+    }
+  }
+
+  void sum_up_uses() {
+    run_.uses.resize(program_.resources.size());
+    std::vector<size_t> times(program_.works.size());  // that each is done
+    for (const SimulatedStep& step : program_.steps) {
+      if (step.kind == SimulatedStep::Kind::kWork) ++times[step.index];
+    }
+    for (size_t work = 0; work < program_.works.size(); ++work) {
+      for (const SimulatedWork::Flow& flow : program_.works[work].flows) {
+        for (const SimulatedRoute::Use& use : program_.routes[flow.route].uses) {
+          run_.uses[use.resource].bytes += static_cast<double>(times[work]) * flow.chunks * chunk_bytes_ * use.share;
+        }
+      }
+    }
+    for (uint32_t i = 0; i < run_.uses.size(); ++i) {
+      run_.uses[i].busy_seconds = network_.busy_seconds(i);
+      run_.uses[i].most_flows = network_.most_flows(i);
+    }
+  }
+
+  const SimulatorProgram& program_;
+  const SimulatedMachine& machine_;
+  const double chunk_bytes_;
+  FluidNetwork network_;
+  std::map<std::pair<uint32_t, double>, uint32_t> network_route_;  // of a route of the program, by what a flow gets
+  std::vector<uint32_t> narrowest_;                                // resource of a route of the network
+  std::vector<Start> starts_;
+  std::vector<StartRange> starts_of_;  // each work
+  std::vector<QueueState> queues_;
+  std::vector<double> told_;  // when; or kUntold, or who waits
+  std::vector<uint32_t> ready_;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;  // queues that are about to move bytes
+  std::vector<FluidNetwork::Ended> ended_;
+  double now_ = 0;
+  SimulatedRun run_;
+};
+
+double gbps_of(const SimulatedResource& resource, const Topology& topology, const StepCosts& steps,
+               const Costs& costs) {
+  switch (resource.kind) {
+    case SimulatedResource::Kind::kLink:
+      return topology.links[static_cast<size_t>(resource.index)].gbps / steps.link_share;
+    case SimulatedResource::Kind::kNicOut:
+    case SimulatedResource::Kind::kNicIn:
+      return topology.devices[static_cast<size_t>(resource.index)].port_gbps / steps.link_share;
+    case SimulatedResource::Kind::kMemory:
+      break;
+  }
+  return costs.memory_gbps > 0 ? costs.memory_gbps : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs,
+                                   FlagPlace flags)
+    : half_bytes(costs.half_bytes), steps(step_costs(costs, flags)), launch_seconds(costs.launch_seconds) {
+  for (const SimulatedResource& it : program.resources) {
+    bytes_per_second.push_back(gbps_of(it, topology, steps, costs) * kBytesPerGigabyte);
+  }
+}
+
+double SimulatedMachine::signal_seconds(const SimulatedStep& heard) const {
+  return heard.link_kind == SimulatedStep::kLocal ? steps.local_signal_seconds : steps.signal_seconds[heard.link_kind];
+}
+
+double SimulatedMachine::full_speed(const SimulatedRoute& route) const {
+  double speed = std::numeric_limits<double>::infinity();
+  for (const SimulatedRoute::Use& use : route.uses) speed = std::min(speed, bytes_per_second[use.resource] / use.share);
+  return speed;
+}
+
+double SimulatedMachine::speed(const SimulatedRoute& route, double bytes) const {
+  const double half = route.is_memory() ? 0 : half_bytes[static_cast<size_t>(route.medium)];
+  return half > 0 ? full_speed(route) * bytes / (bytes + half) : full_speed(route);
+}
+
+uint32_t SimulatedMachine::narrowest(const SimulatedRoute& route) const {
+  const auto wider = [&](const SimulatedRoute::Use& a, const SimulatedRoute::Use& b) {
+    return bytes_per_second[a.resource] / a.share > bytes_per_second[b.resource] / b.share;
+  };
+  return std::max_element(route.uses.begin(), route.uses.end(), wider)->resource;
+}
+
+SimulatedRun simulate(const SimulatorProgram& program, const SimulatedMachine& machine, double message_bytes,
+                      bool with_stretches) {
+  Simulator simulator(program, machine, message_bytes);
+  if (with_stretches) simulator.watch_links();
+  return simulator.run();
+}
+
+}  // namespace plait

@@ -1,0 +1,123 @@
+"""`plait simulate` and plait.simulator."""
+
+from __future__ import annotations
+
+import json
+
+import plait
+import pytest
+from plait import simulator, topology
+from ranks import cli
+
+PATH = {"launch", "latency", "bandwidth", "contention", "small_messages", "exposed_reduction", "exposed_copy"}
+
+
+def figures(*arguments):
+    result = cli("simulate", *arguments, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
+def test_simulate_from_python():
+    dgx = topology.machine("dgx1-v100")
+    made = simulator.simulate(dgx, "all_reduce", 64 << 20, "ring")
+    assert (made.algorithm, made.ranks, made.bytes, made.is_proved) == ("ring", 8, 64 << 20, True)
+    assert made.seconds > made.bound_seconds > 0
+    assert set(made.causes) == PATH
+    assert sum(made.causes.values()) == pytest.approx(made.seconds)
+    assert repr(made) == "<plait.Simulation ring>"
+    faster = simulator.simulate(dgx.changed("scale:nvlink:2"), "all_reduce", 64 << 20, "ring")
+    assert faster.bound_seconds == pytest.approx(made.bound_seconds / 2)
+    with pytest.raises(plait.InvalidArgument, match="is no change; write drop:gpu3"):
+        dgx.changed("faster")
+
+
+def test_the_whole_table():
+    result = cli("simulate", "all_reduce", "--machine", "summit", "--algorithm", "ring", "--bytes", "6M")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "simulated ring: all_reduce of 6 MiB over 6 ranks of summit"
+    assert lines[1] == "costs    of profile default"
+    assert lines[2].startswith("time     ") and " were never idle" in lines[2]
+    assert lines[3] == "where    on the critical path"
+    assert any(line.split()[:5] == ["links", "kind", "bytes", "bandwidth", "flows"] for line in lines)
+    # 2 (p - 1) / p of the message cross the first NVLink of the ring, at 80% of its bandwidth.
+    assert any(line.split()[:8] == ["gpu0", "->", "gpu1", "nvlink", "10", "MiB", "40", "GB/s"] for line in lines)
+
+
+def test_the_plan_of_a_communicator_has_a_reason():
+    result = cli("simulate", "broadcast", "--machine", "kesch:nodes=2", "--root", "3")
+    assert result.returncode == 0
+    assert "\nwhy      the cheapest of " in result.stdout
+
+
+def test_json_adds_up():
+    found = figures("all_reduce", "--machine", "abci:nodes=2", "--algorithm", "hierarchical_ring", "--factors", "4x2")
+    assert (found["machine"], found["nodes"], found["ranks"]) == ("abci", 2, 8)
+    assert found["algorithm"] == "hierarchical_ring(4x2)" and found["bytes"] == 64 << 20
+    assert set(found["critical_path"]) == PATH
+    assert sum(found["critical_path"].values()) == pytest.approx(found["seconds"])
+    assert found["seconds"] >= found["bound_seconds"]
+    for link in found["links"]:
+        assert link["bytes"] > 0 and link["most_flows"] > 0 and 0 < link["busy_seconds"] <= found["seconds"]
+    on_links = sum(found["critical_path"][cause] for cause in ("bandwidth", "contention", "small_messages"))
+    assert sum(link["critical_seconds"] for link in found["links"]) == pytest.approx(on_links)
+    for queue in found["queues"]:
+        assert queue["moving_seconds"] + queue["waiting_seconds"] <= queue["end_seconds"] <= found["seconds"]
+    assert found["what_if"] == []
+
+
+def test_a_barrier_moves_nothing():
+    found = figures("barrier", "--machine", "summit")
+    assert (found["bytes"], found["links"], found["bound_seconds"]) == (0, [], 0)
+    assert found["critical_path"]["latency"] > 0
+    result = cli("simulate", "barrier", "--machine", "summit")
+    assert result.returncode == 0 and "links" not in result.stdout
+
+
+def test_what_if():
+    changes = ["drop:gpu7", "scale:nvlink:2,scale:pcie:2"]
+    options = ["all_reduce", "--machine", "dgx1-v100", "--algorithm", "ring"]
+    options += [option for change in changes for option in ("--what-if", change)]
+    found = figures(*options)
+    assert [row["change"] for row in found["what_if"]] == changes
+    fewer, faster = found["what_if"]
+    assert (fewer["ranks"], faster["ranks"]) == (7, 8)
+    assert faster["seconds"] < found["seconds"]
+    lines = cli("simulate", *options).stdout.splitlines()
+    table = lines[lines.index("") + 1 :]
+    assert table[0].split() == ["what", "if", "time", "change", "bound", "plan"]
+    assert [line.split()[0] for line in table[2:]] == changes
+    assert table[2].endswith("ring over 7 ranks")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["all_reduce", "--what-if", "drop:cpu0"], "what if 'drop:cpu0' drops what is no GPU; write drop:gpu3"),
+        (["all_reduce", "--what-if", "drop:gpu9"], 'has no device "gpu9"'),
+        (["all_reduce", "--algorithm", "rings"], "algorithm 'rings' is not known"),
+        (["broadcast", "--root", "9"], "root 9 does not exist"),
+        ([], "COLLECTIVE"),
+    ],
+)
+def test_errors(arguments, message):
+    result = cli("simulate", *arguments, "--machine", "summit")
+    assert result.returncode == 2 and message in result.stderr and not result.stdout
+
+
+def test_trace(tmp_path):
+    file = tmp_path / "run.json"
+    result = cli("simulate", "all_reduce", "--machine", "summit", "--algorithm", "ring", "--trace", file)
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[-1] == f"written  {file}; open it in https://ui.perfetto.dev"
+    events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
+    rows = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert rows == {"critical path", "links", *(f"rank {rank}, gpu{rank}" for rank in range(6))}
+    assert cli("simulate", "barrier", "--machine", "summit", "--trace", tmp_path / "no" / "run.json").returncode == 2
+
+
+def test_a_plan_that_is_too_large_to_prove_says_so():
+    result = cli("simulate", "all_reduce", "--machine", "abci:nodes=512", "--algorithm", "hierarchical_ring(4x8x8x8)")
+    assert result.returncode == 0
+    assert "operations were checked one by one, and not proved right" in result.stdout
