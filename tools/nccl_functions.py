@@ -64,7 +64,7 @@ def read(header: str) -> list[Function]:
 
 def calls(functions: list[Function]) -> str:
     symbols = "".join(f"  {f.name},\n" for f in functions)
-    rows = "".join(f'    {{"{f.name}", "p{f.name}", {{{f.since[0]}, {f.since[1]}}}}},\n' for f in functions)
+    rows = "".join(f'    {{"{f.name}", {f.since[0]}, {f.since[1]}}},\n' for f in functions)
     real = "".join(
         f"inline {f.result} {f.name}({f.parameters}) {{\n"
         f"  return forward<{f.result}({f.types})>(Symbol::{f.name}{', ' if f.arguments else ''}{f.arguments});\n}}\n"

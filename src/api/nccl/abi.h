@@ -1,5 +1,5 @@
-// Every function that libnccl.so.2 of NCCL 2.27 to 2.32 exports, by the version that it came with. (2.27 stands for that
-// version and all before it.) Each has a twin whose name begins with a p, of the same type.
+// Every function that libnccl.so.2 of NCCL 2.27 to 2.32 exports, by the version that it came with. (2.27 stands for
+// that version and all before it.) Each has a twin whose name begins with a p, of the same type.
 //
 // tools/nccl_functions.py reads this file, and makes of it all that must have every function: what the drop-in exports,
 // its way to NCCL, and the stand-in for NCCL in tests. Declarations are PLAIT_WATCHED where Plait looks into calls;
@@ -23,18 +23,17 @@ PLAIT_WATCHED const char* ncclGetErrorString(ncclResult_t result);
 PLAIT_WATCHED const char* ncclGetLastError(ncclComm_t comm);
 void ncclResetDebugInit(void);
 
-PLAIT_WATCHED ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
-PLAIT_WATCHED ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
-                                                  ncclConfig_t* config);
-PLAIT_WATCHED ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int ids, ncclUniqueId* id,
-                                                    ncclConfig_t* config);
-PLAIT_WATCHED ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device);
-PLAIT_WATCHED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config);
-PLAIT_WATCHED ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made,
-                                          ncclConfig_t* config, int flags);
-PLAIT_WATCHED ncclResult_t ncclCommFinalize(ncclComm_t comm);
-PLAIT_WATCHED ncclResult_t ncclCommDestroy(ncclComm_t comm);
-PLAIT_WATCHED ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config);
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int ids, ncclUniqueId* id,
+                                      ncclConfig_t* config);
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device);
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config);
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made, ncclConfig_t* config,
+                            int flags);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommAbort(ncclComm_t comm);
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* ranks);
@@ -52,8 +51,8 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
                                       ncclScalarResidence_t residence, ncclComm_t comm);
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
-PLAIT_WATCHED ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type,
-                                         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduce(const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream);
@@ -67,9 +66,9 @@ ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int p
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
 
-PLAIT_WATCHED ncclResult_t ncclGroupStart(void);
-PLAIT_WATCHED ncclResult_t ncclGroupEnd(void);
-PLAIT_WATCHED ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info);
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info);
 
 PLAIT_SINCE(2, 28)
 
@@ -77,10 +76,10 @@ ncclResult_t ncclAlltoAll(const void* input, void* output, size_t count, ncclDat
                           cudaStream_t stream);
 ncclResult_t ncclGather(const void* input, void* output, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream);
-ncclResult_t ncclScatter(const void* input, void* output, size_t count, ncclDataType_t type, int root,
-                         ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclScatter(const void* input, void* output, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                         cudaStream_t stream);
 
-PLAIT_WATCHED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
 
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t* needs, ncclDevComm_t* made);
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t* made);
@@ -101,8 +100,8 @@ void ncclResetDebugInitInternal(void);
 PLAIT_SINCE(2, 29)
 
 ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id);
-PLAIT_WATCHED ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* made,
-                                        ncclConfig_t* config);
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* made,
+                          ncclConfig_t* config);
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 ncclResult_t ncclCommResume(ncclComm_t comm);
 ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t which, uint64_t* value);
@@ -150,9 +149,8 @@ ncclResult_t ncclReduceConfig(const void* input, void* output, size_t count, ncc
                               int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
 ncclResult_t ncclBroadcastConfig(const void* input, void* output, size_t count, ncclDataType_t type, int root,
                                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
-ncclResult_t ncclReduceScatterConfig(const void* input, void* output, size_t count, ncclDataType_t type,
-                                     ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
-                                     const ncclCollConfig_t* config);
+ncclResult_t ncclReduceScatterConfig(const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                     ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
 ncclResult_t ncclAllGatherConfig(const void* input, void* output, size_t count, ncclDataType_t type, ncclComm_t comm,
                                  cudaStream_t stream, const ncclCollConfig_t* config);
 ncclResult_t ncclAlltoAllConfig(const void* input, void* output, size_t count, ncclDataType_t type, ncclComm_t comm,
