@@ -3,7 +3,7 @@
 
 nccl_functions.py WHAT HEADER OUTPUT
 
-  calls      functions.hpp: an enumerator for each function, its name, its version, and a call of the real one
+  calls      nccl_functions.hpp: an enumerator for each function, its name, its version, and a call of the real one
   exports    the functions that programs find in the drop-in, with their twins
   stand_in   a library that has all functions of NCCL, each of which records its arguments (for tests)
   every_call calls of every function, each argument with bytes of its own (for tests)
@@ -98,15 +98,15 @@ namespace watched {{
 
 def exports(functions: list[Function]) -> str:
     def export(f: Function) -> str:
-        way = "watched" if f.watched else "real"
+        target = f"plait::nccl::{'watched' if f.watched else 'real'}::{f.name}"
         return (
-            f"PLAIT_EXPORT {f.result} {f.name}({f.parameters}) {{ return plait::nccl::{way}::{f.name}({f.arguments}); }}\n"
-            f"PLAIT_EXPORT {f.result} p{f.name}({f.parameters}) __attribute__((alias(\"{f.name}\")));\n"
+            f"PLAIT_EXPORT {f.result} {f.name}({f.parameters}) {{ return {target}({f.arguments}); }}\n"
+            f'PLAIT_EXPORT {f.result} p{f.name}({f.parameters}) __attribute__((alias("{f.name}")));\n'
         )
 
     return f"""// Written by tools/nccl_functions.py from src/api/nccl/abi.h.
 #include "api/nccl/abi_types.h"
-#include "functions.hpp"
+#include <nccl_functions.hpp>
 
 #define PLAIT_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -119,7 +119,7 @@ def stand_in(functions: list[Function]) -> str:
         return (
             f"STAND_IN {f.result} {f.name}({f.parameters}) {{\n"
             f'  return record<{f.result}>("{f.name}"{separator}{f.arguments});\n}}\n'
-            f"STAND_IN {f.result} p{f.name}({f.parameters}) __attribute__((alias(\"{f.name}\")));\n"
+            f'STAND_IN {f.result} p{f.name}({f.parameters}) __attribute__((alias("{f.name}")));\n'
         )
 
     defined = "\n".join(

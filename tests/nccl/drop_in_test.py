@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 # What libtorch_cuda.so of PyTorch 2.11 takes from libnccl.so.2.
-PYTORCH = """AllGather AllReduce AlltoAll Bcast Broadcast CommAbort CommCount CommDeregister CommDestroy CommFinalize
-CommGetAsyncError CommInitAll CommInitRank CommInitRankConfig CommInitRankScalable CommRegister CommShrink CommSplit
-CommUserRank CommWindowDeregister CommWindowRegister DevCommCreate DevCommDestroy GetErrorString GetLastError GetUniqueId
-GetVersion GroupEnd GroupSimulateEnd GroupStart MemAlloc MemFree Recv RedOpCreatePreMulSum RedOpDestroy Reduce
-ReduceScatter Send"""
+PYTORCH = """
+AllGather AllReduce AlltoAll Bcast Broadcast CommAbort CommCount CommDeregister CommDestroy CommFinalize
+CommGetAsyncError CommInitAll CommInitRank CommInitRankConfig CommInitRankScalable CommRegister CommShrink
+CommSplit CommUserRank CommWindowDeregister CommWindowRegister DevCommCreate DevCommDestroy GetErrorString
+GetLastError GetUniqueId GetVersion GroupEnd GroupSimulateEnd GroupStart MemAlloc MemFree Recv
+RedOpCreatePreMulSum RedOpDestroy Reduce ReduceScatter Send
+"""
 MARK = "plait_drop_in_version"
 
 NM, READELF, HEADER, PRELOADED, BY_NAME, STAND_IN, OLD_STAND_IN, PROGRAM, EVERY_CALL = sys.argv[1:]

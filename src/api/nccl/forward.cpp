@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <nccl_functions.hpp>
 #include <string>
 
 #include "api/nccl/drop_in.hpp"
 #include "base/error.hpp"
-#include "functions.hpp"
 
 namespace plait::nccl {
 namespace {

@@ -8,7 +8,7 @@
 
 namespace plait::nccl {
 
-enum class Symbol : int;  // every function, in functions.hpp
+enum class Symbol : int;  // every function, in nccl_functions.hpp
 
 struct SymbolFacts {
   const char* name;
