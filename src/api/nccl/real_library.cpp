@@ -43,8 +43,7 @@ RealLibrary::RealLibrary(const Environment& environment) {
     open(named, RTLD_NOW | RTLD_LOCAL);
   } else {
     open_next();
-    if (!is_open()) open(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (!is_open()) open(kName, RTLD_NOW | RTLD_LOCAL);
+    if (!is_open()) open(kName, RTLD_NOW | RTLD_LOCAL);  // the one that is loaded already, where one is
     if (!is_open()) open_by_folder(environment);
   }
   if (!is_open()) {
