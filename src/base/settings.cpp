@@ -155,7 +155,7 @@ constexpr Setting kSettings[] = {
     {"PLAIT_CUDA", "auto, wheel, system or off", nullptr, nullptr,
      "read when Plait is built: where its CUDA compiler comes from"},
     {"PLAIT_NCCL_LIBRARY", "a path or a name for dlopen", nullptr, nullptr,
-     "read by plait bench --vs nccl: which libnccl.so.2 it measures against"},
+     "which libnccl.so.2 plait bench --vs nccl measures against, and libplait_nccl.so passes calls on to"},
     {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
 

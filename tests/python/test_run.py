@@ -304,7 +304,7 @@ def test_what_cannot_be_started():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: -n/--ranks"),
+        ([], "what to run is missing"),
         (["-n", "0", "--", "true"], "'0' is not a whole number from 1"),
         (["-n", "x", "--", "true"], "'x' is not a whole number from 1"),
         (["-n", "2"], "what to run is missing"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-from . import usage
+from . import drop_in, screen, usage
 
 _DESCRIPTION = """\
 Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its environment, from
@@ -14,7 +15,9 @@ line, and the signals that it gets itself.
 When a rank fails, the others get a grace time, in which they find out and say what happened, and are then ended.
 Where all of them are stopped (SIGSTOP), they get none. Nothing that was started outlives `plait run`: what ranks leave
 behind is ended too. Only where SIGKILL ends `plait run` itself, processes that made a session or group of their own may
-stay."""
+stay.
+With --nccl the program's calls of NCCL come to Plait, which passes them on. Without -n `plait run` then becomes
+COMMAND, which may be a launcher itself: plait run --nccl -- torchrun --nproc-per-node 2 train.py"""
 
 _EPILOG = """\
 exit status: 0 when all ranks ended with 0; else that of the first rank that failed (128 + its number for a signal);
@@ -28,12 +31,17 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "run",
         help="start N ranks of a program on this host",
-        usage="plait run -n N [--timeout S] [--grace S] [--tag] -- COMMAND...",
+        usage="plait run [-n N] [--nccl | --nccl-by-name] [--timeout S] [--grace S] [--tag] -- COMMAND...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    parser.add_argument("-n", "--ranks", type=usage.positive, required=True, metavar="N", help="number of ranks")
+    parser.add_argument("-n", "--ranks", type=usage.positive, metavar="N", help="number of ranks")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--nccl", action="store_true", help="preload libplait_nccl.so, which stands in for NCCL")
+    form.add_argument(
+        "--nccl-by-name", action="store_true", help="the same for programs that open libnccl.so.2 themselves"
+    )
     parser.add_argument("--timeout", type=usage.seconds, metavar="S", help="end the job after S seconds")
     parser.add_argument(
         "--grace", type=usage.seconds, default=10.0, metavar="S", help="grace time, in seconds (default 10)"
@@ -48,7 +56,27 @@ def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not program:
         raise usage.UsageError("run: what to run is missing; write `plait run -n 4 -- COMMAND`")
+    variables = None
+    if options.nccl or options.nccl_by_name:
+        variables = drop_in.environment(os.environ, by_name=options.nccl_by_name)
+    if options.ranks is None:
+        return _become(program, variables, options)
     from .launcher import Job
 
-    job = Job(program, options.ranks, timeout=options.timeout, grace=options.grace, tag=options.tag)
-    return job.run()
+    limits = {"timeout": options.timeout, "grace": options.grace, "tag": options.tag}
+    return Job(program, options.ranks, environment=variables, **limits).run()
+
+
+def _become(program: list[str], variables: dict[str, str] | None, options: argparse.Namespace) -> int:
+    """Without -n: the program itself, with all that another launcher said to it."""
+    if variables is None:
+        raise usage.UsageError("run: -n is missing; write `plait run -n 4 -- COMMAND`")
+    if options.timeout is not None or options.tag:
+        raise usage.UsageError("run: --timeout and --tag are for ranks that `plait run` starts; say how many with -n")
+    from .launcher import EXIT_CANNOT_START
+
+    try:
+        os.execvpe(program[0], program, variables)
+    except OSError as error:
+        screen.complain(f"error: cannot start '{program[0]}': {error.strerror}")
+        return EXIT_CANNOT_START

@@ -1,0 +1,65 @@
+// The way of a call to the real NCCL: one pointer a function, found at its first call.
+#pragma once
+
+#include <atomic>
+#include <type_traits>
+
+#include "api/nccl/abi_types.h"
+
+namespace plait::nccl {
+
+enum class Symbol : int;  // every function, in nccl_functions.hpp
+
+struct SymbolFacts {
+  const char* name;
+  int major, minor;  // the version of NCCL that it came with
+};
+
+// The function of the real NCCL; null until its first call. No lock is on a call's way.
+std::atomic<void*>& target_of(Symbol symbol);
+
+// Finds it. Null, and this thread's last error says why, where there is no NCCL, or where its version lacks the
+// function. `result` then becomes what the call returns.
+void* find_target(Symbol symbol, ncclResult_t& result) noexcept;
+
+// A failure of the real NCCL: ncclGetLastError is about it from now on.
+void forget_own_error() noexcept;
+
+// What a call without a target returns.
+template <class Result>
+Result refusal(ncclResult_t result) {
+  if constexpr (std::is_same_v<Result, ncclResult_t>) return result;
+  if constexpr (std::is_same_v<Result, const char*>) return "";
+  if constexpr (!std::is_void_v<Result>) return Result{};
+}
+
+template <class Function>
+struct Forward;
+
+template <class Result, class... Arguments>
+struct Forward<Result(Arguments...)> {
+  static Result call(Symbol symbol, Arguments... arguments) {
+    void* target = target_of(symbol).load(std::memory_order_acquire);
+    if (target == nullptr) [[unlikely]] {
+      ncclResult_t result = ncclSuccess;
+      target = find_target(symbol, result);
+      if (target == nullptr) return refusal<Result>(result);
+    }
+    const auto function = reinterpret_cast<Result (*)(Arguments...)>(target);
+    if constexpr (std::is_same_v<Result, ncclResult_t>) {
+      const ncclResult_t result = function(arguments...);
+      if (result != ncclSuccess && result != ncclInProgress) [[unlikely]]
+        forget_own_error();
+      return result;
+    } else {
+      return function(arguments...);
+    }
+  }
+};
+
+template <class Function, class... Arguments>
+auto forward(Symbol symbol, Arguments... arguments) {
+  return Forward<Function>::call(symbol, arguments...);
+}
+
+}  // namespace plait::nccl
