@@ -22,7 +22,7 @@
 namespace plait::python {
 namespace {
 
-using LinkTuple = std::tuple<int, int, double>;  // as RankLink
+using LinkTuple = std::tuple<int, int, double>;  // as DeviceLink
 
 VerifiedPlan make(const std::string& collective, const std::string& algorithm, int ranks, int root,
                   const std::vector<int>& factors, int parts, const std::string& access,

@@ -13,11 +13,11 @@ namespace plait {
 
 // What joins the devices of two ranks, alike in both directions: a link of their own or, where they have none, their
 // share of a path that several pairs use.
-struct RankLink {
+struct DeviceLink {
   int a = 0, b = 0;  // ranks, a < b
   double gbps = 0;   // 10^9 bytes/s in each direction
 
-  friend bool operator==(const RankLink&, const RankLink&) = default;
+  friend bool operator==(const DeviceLink&, const DeviceLink&) = default;
 };
 
 // Ranks of which more are not searched for rings and trees, since that takes too long.
@@ -36,7 +36,7 @@ struct AlgorithmArguments {
   std::vector<std::vector<int>> groups = {};
   // The machine's graph as ranks see it, each pair at most once, in order. Empty: not known, or of no use, as where a
   // switch joins all.
-  std::vector<RankLink> links = {};
+  std::vector<DeviceLink> links = {};
   std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;

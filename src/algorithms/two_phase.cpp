@@ -33,38 +33,38 @@ namespace {
 // When: medium messages, two groups with several links between them.
 // parts: of each chunk, which are in all three steps at once (BLK-15). Each step has a queue of its own.
 
-struct Owners {
+struct ChunkOwners {
   std::vector<int> ranks;  // one of each group
 };
 
-std::vector<Owners> chunks_of(const AlgorithmArguments& arguments, const std::vector<std::vector<int>>& groups) {
-  std::vector<Owners> chunks;
+std::vector<ChunkOwners> chunks_of(const AlgorithmArguments& arguments, const std::vector<std::vector<int>>& groups) {
+  std::vector<ChunkOwners> chunks;
   if (groups.size() == 1) {
     for (const int rank : groups[0]) chunks.push_back({{rank}});
     return chunks;
   }
-  std::vector<RankLink> between;  // from the first group to the second
+  std::vector<DeviceLink> between;  // from the first group to the second
   const auto in_first = [&](int rank) {
     return std::find(groups[0].begin(), groups[0].end(), rank) != groups[0].end();
   };
   double least = 0;
-  for (RankLink it : arguments.links) {
+  for (DeviceLink it : arguments.links) {
     if (in_first(it.a) == in_first(it.b)) continue;
     if (in_first(it.b)) std::swap(it.a, it.b);
     between.push_back(it);
     least = least == 0 ? it.gbps : std::min(least, it.gbps);
   }
   constexpr double kMostOfOne = 2;
-  for (const RankLink& it : between) {
+  for (const DeviceLink& it : between) {
     const auto shares = static_cast<int>(std::lround(std::min(kMostOfOne, it.gbps / least)));
-    chunks.insert(chunks.end(), static_cast<size_t>(shares), Owners{{it.a, it.b}});
+    chunks.insert(chunks.end(), static_cast<size_t>(shares), ChunkOwners{{it.a, it.b}});
   }
   return chunks;
 }
 
 class TwoPhases {
  public:
-  TwoPhases(const AlgorithmArguments& arguments, std::vector<std::vector<int>> groups, std::vector<Owners> chunks)
+  TwoPhases(const AlgorithmArguments& arguments, std::vector<std::vector<int>> groups, std::vector<ChunkOwners> chunks)
       : arguments_(arguments),
         groups_(std::move(groups)),
         chunks_(std::move(chunks)),
@@ -158,7 +158,7 @@ class TwoPhases {
 
   const AlgorithmArguments& arguments_;
   const std::vector<std::vector<int>> groups_;
-  const std::vector<Owners> chunks_;
+  const std::vector<ChunkOwners> chunks_;
   PlanBuilder builder_;
   std::deque<Carrier> carriers_;
   std::deque<Star> stars_;
@@ -171,7 +171,7 @@ Plan make_two_phase(const AlgorithmArguments& arguments) {
   if (groups.size() > 2) {
     refuse(two_phase(), "joins one group or two, and here are ", groups.size(), "; use spanning_trees or three_stage");
   }
-  std::vector<Owners> chunks = chunks_of(arguments, groups);
+  std::vector<ChunkOwners> chunks = chunks_of(arguments, groups);
   return TwoPhases(arguments, std::move(groups), std::move(chunks)).make();
 }
 

@@ -30,7 +30,7 @@ bool is_searchable(const Topology& topology, const std::vector<int>& device_of_r
                      [&](const Link& link) { return joins_two_gpus(topology, link); });
 }
 
-std::vector<RankLink> direct_links(const Topology& topology, const std::vector<int>& device_of_rank) {
+std::vector<DeviceLink> direct_links(const Topology& topology, const std::vector<int>& device_of_rank) {
   std::map<int, int> rank_of;
   for (size_t rank = 0; rank < device_of_rank.size(); ++rank) rank_of[device_of_rank[rank]] = static_cast<int>(rank);
   std::map<std::pair<int, int>, double> gbps;
@@ -39,16 +39,16 @@ std::vector<RankLink> direct_links(const Topology& topology, const std::vector<i
     if (!joins_gpus(link.kind) || a == rank_of.end() || b == rank_of.end()) continue;
     gbps[std::minmax(a->second, b->second)] += link.gbps;
   }
-  std::vector<RankLink> links;
+  std::vector<DeviceLink> links;
   for (const auto& [ranks, sum] : gbps) links.push_back({ranks.first, ranks.second, sum});
   return links;
 }
 
 // The ranks that links join, directly or not, by their lowest.
-std::vector<std::vector<int>> joined_parts(int ranks, const std::vector<RankLink>& links) {
+std::vector<std::vector<int>> joined_parts(int ranks, const std::vector<DeviceLink>& links) {
   std::vector<int> lowest(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) lowest[static_cast<size_t>(rank)] = rank;
-  for (const RankLink& it : links) {
+  for (const DeviceLink& it : links) {
     const auto [low, high] = std::minmax(lowest[static_cast<size_t>(it.a)], lowest[static_cast<size_t>(it.b)]);
     std::replace(lowest.begin(), lowest.end(), int{high}, int{low});
   }
@@ -74,8 +74,8 @@ class Bridges {
     }
   }
 
-  std::vector<RankLink> links() const {
-    std::vector<RankLink> links;
+  std::vector<DeviceLink> links() const {
+    std::vector<DeviceLink> links;
     for (const Bridge& it : bridges_) {
       double gbps = std::numeric_limits<double>::infinity();
       for (const DirectedLink& hop : it.hops) {
@@ -113,19 +113,19 @@ class Bridges {
 
 }  // namespace
 
-std::vector<RankLink> links_between_ranks(const Topology& topology, const Placement& placement) {
+std::vector<DeviceLink> links_between_ranks(const Topology& topology, const Placement& placement) {
   const std::vector<int>& devices = placement.device_of_rank;
   if (!is_searchable(topology, devices)) return {};
-  std::vector<RankLink> links = direct_links(topology, devices);
+  std::vector<DeviceLink> links = direct_links(topology, devices);
   const std::vector<std::vector<int>> parts = joined_parts(static_cast<int>(devices.size()), links);
   Bridges bridges(topology, devices);
   for (size_t i = 0; i < parts.size(); ++i) {
     for (size_t j = i + 1; j < parts.size(); ++j) bridges.join(parts[i], parts[j]);
   }
-  const std::vector<RankLink> more = bridges.links();
+  const std::vector<DeviceLink> more = bridges.links();
   links.insert(links.end(), more.begin(), more.end());
   std::sort(links.begin(), links.end(),
-            [](const RankLink& x, const RankLink& y) { return std::tie(x.a, x.b) < std::tie(y.a, y.b); });
+            [](const DeviceLink& x, const DeviceLink& y) { return std::tie(x.a, x.b) < std::tie(y.a, y.b); });
   return links;
 }
 

@@ -16,6 +16,6 @@ namespace plait {
 //
 // None where no two GPUs of the machine have such a link (an NVSwitch or PCIe switch joins them, and a ring reaches
 // what links allow), where ranks share a GPU or are on CPUs, and over more than kMostLinkedRanks.
-std::vector<RankLink> links_between_ranks(const Topology& topology, const Placement& placement);
+std::vector<DeviceLink> links_between_ranks(const Topology& topology, const Placement& placement);
 
 }  // namespace plait

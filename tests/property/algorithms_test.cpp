@@ -79,11 +79,11 @@ std::vector<int> random_factors(Random& random, int ranks) {
 }
 
 // A tree and some more links; or, seldom, links that do not join all.
-std::vector<RankLink> random_links(Random& random, int ranks) {
+std::vector<DeviceLink> random_links(Random& random, int ranks) {
   const int density = pick(random, 0, 3);
   std::vector<int> below(ranks);
   for (int rank = 1; rank < ranks; ++rank) below[rank] = pick(random, 0, rank - 1);
-  std::vector<RankLink> links;
+  std::vector<DeviceLink> links;
   for (int a = 0; a < ranks; ++a) {
     for (int b = a + 1; b < ranks; ++b) {
       if (below[b] != a && pick(random, 0, 3) >= density) continue;
@@ -179,7 +179,7 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   };
   std::string groups, links;
   for (const auto& group : a.groups) groups += list(group);
-  for (const RankLink& it : a.links) links += join("{", it.a, ",", it.b, ",", it.gbps, "}");
+  for (const DeviceLink& it : a.links) links += join("{", it.a, ",", it.b, ",", it.gbps, "}");
   std::string levels;
   for (const Level& level : a.levels) levels += join(levels.empty() ? "" : ", ", to_text(level));
   return join(algorithm.name, " ", levels, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ",

@@ -82,8 +82,8 @@ void for_all_subsets(const char* name, const std::function<void(const Subset&, c
 // How many rings the lanes of links have room for, each at full rate and both ways round, by trying all.
 class DisjointRings {
  public:
-  DisjointRings(int ranks, const std::vector<RankLink>& links, double lane) : ranks_(ranks) {
-    for (const RankLink& it : links) lanes_[it.a][it.b] = lanes_[it.b][it.a] = static_cast<int>(it.gbps / lane + 0.5);
+  DisjointRings(int ranks, const std::vector<DeviceLink>& links, double lane) : ranks_(ranks) {
+    for (const DeviceLink& it : links) lanes_[it.a][it.b] = lanes_[it.b][it.a] = static_cast<int>(it.gbps / lane + 0.5);
     std::vector<int> ring = {0};
     add_rings(ring);
   }
@@ -167,7 +167,7 @@ TEST_P(EverySubset, HasAtLeastItsDisjointRings) {
   std::map<std::pair<int, int>, int> subsets;  // by ranks and disjoint rings
   for_all_subsets(GetParam(), [&](const Subset& subset, const std::string& where) {
     if (subset.ranks() < 5) return;
-    const std::vector<RankLink>& links = subset.arguments.links;
+    const std::vector<DeviceLink>& links = subset.arguments.links;
     const int disjoint = DisjointRings(subset.ranks(), links, lane).most();
     const double gbps = pack_rings(subset.ranks(), links, 0).gbps();
     EXPECT_GE(gbps, 2 * disjoint * lane - 1e-9) << where;

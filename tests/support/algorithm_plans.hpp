@@ -16,8 +16,8 @@ inline std::vector<Direction> directions_of(const Algorithm& algorithm, Collecti
 }
 
 // Every rank joined to every other one by a link.
-inline std::vector<RankLink> links_of_all(int ranks) {
-  std::vector<RankLink> links;
+inline std::vector<DeviceLink> links_of_all(int ranks) {
+  std::vector<DeviceLink> links;
   for (int a = 0; a < ranks; ++a) {
     for (int b = a + 1; b < ranks; ++b) links.push_back({a, b, 25});
   }

@@ -12,7 +12,7 @@
 namespace plait::test {
 
 // Nash-Williams and Tutte: what crosses between the k parts of a partition carries k - 1 links of each tree.
-inline double bound_by_partitions(int ranks, const std::vector<RankLink>& links) {
+inline double bound_by_partitions(int ranks, const std::vector<DeviceLink>& links) {
   double least = 1e9;
   std::vector<int> part(ranks);
   const std::function<void(int, int)> divide = [&](int rank, int parts) {
@@ -23,7 +23,7 @@ inline double bound_by_partitions(int ranks, const std::vector<RankLink>& links)
     }
     if (parts == 1) return;
     double crossing = 0;
-    for (const RankLink& it : links) crossing += part[it.a] != part[it.b] ? it.gbps : 0;
+    for (const DeviceLink& it : links) crossing += part[it.a] != part[it.b] ? it.gbps : 0;
     least = std::min(least, crossing / (parts - 1));
   };
   divide(0, 0);
@@ -31,14 +31,14 @@ inline double bound_by_partitions(int ranks, const std::vector<RankLink>& links)
 }
 
 // The least, over all parts of the ranks, of the bandwidth of all links into it by the data that must come in.
-inline double bound_by_cuts(int ranks, const std::vector<RankLink>& links,
+inline double bound_by_cuts(int ranks, const std::vector<DeviceLink>& links,
                             const std::function<double(unsigned part)>& data_into) {
   double least = 1e9;
   for (unsigned part = 1; part + 1 < 1u << ranks; ++part) {
     const double data = data_into(part);
     if (data == 0) continue;
     double cut = 0;
-    for (const RankLink& it : links) cut += (part >> it.a & 1) != (part >> it.b & 1) ? it.gbps : 0;
+    for (const DeviceLink& it : links) cut += (part >> it.a & 1) != (part >> it.b & 1) ? it.gbps : 0;
     least = std::min(least, cut / data);
   }
   return least;
@@ -46,7 +46,7 @@ inline double bound_by_cuts(int ranks, const std::vector<RankLink>& links,
 
 // The most GB of its message a second that any algorithm, or for an all_reduce any that goes up and down trees, can
 // move over the links.
-inline double link_bound(Collective collective, int root, int ranks, const std::vector<RankLink>& links) {
+inline double link_bound(Collective collective, int root, int ranks, const std::vector<DeviceLink>& links) {
   const auto outside = [&](unsigned part) { return (ranks - std::popcount(part)) / static_cast<double>(ranks); };
   const auto has_root = [&](unsigned part) { return (part >> root & 1) != 0; };
   switch (collective) {

@@ -66,7 +66,7 @@ void check_groups(const Algorithm& algorithm, const AlgorithmArguments& argument
 
 void check_links(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   std::pair<int, int> last = {-1, -1};
-  for (const RankLink& it : arguments.links) {
+  for (const DeviceLink& it : arguments.links) {
     const bool is_pair = 0 <= it.a && it.a < it.b && it.b < arguments.ranks;
     if (!is_pair || !(it.gbps > 0) || std::isinf(it.gbps) || std::pair(it.a, it.b) <= last) {
       refuse(algorithm, "the link of ranks ", it.a, " and ", it.b, " with ", it.gbps,
@@ -189,7 +189,7 @@ bool links_join_all(const AlgorithmArguments& arguments) {
   std::vector<bool> is_joined(arguments.ranks);
   is_joined[0] = true;
   for (int round = 1; round < arguments.ranks; ++round) {
-    for (const RankLink& it : arguments.links) {
+    for (const DeviceLink& it : arguments.links) {
       if (is_joined[it.a] || is_joined[it.b]) is_joined[it.a] = is_joined[it.b] = true;
     }
   }

@@ -46,9 +46,10 @@ struct Holder {
 };
 
 // One part of the message on its way through the levels.
-class Part {
+class ComposedPart {
  public:
-  Part(PlanBuilder& builder, Carrier& carrier, const std::vector<QueueId>& queues, ChunkRange range, bool zero_copy)
+  ComposedPart(PlanBuilder& builder, Carrier& carrier, const std::vector<QueueId>& queues, ChunkRange range,
+               bool zero_copy)
       : builder_(builder),
         carrier_(carrier),
         queues_(queues),
@@ -158,11 +159,11 @@ Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& ar
   for (int i = 0; i < std::min({parts, kMostQueues, 2 * static_cast<int>(levels.size()) - 1}); ++i) {
     queues.push_back(add_queues(builder, arguments));
   }
-  std::vector<std::unique_ptr<Part>> all;
+  std::vector<std::unique_ptr<ComposedPart>> all;
   for (int part = 0; part < parts; ++part) {
-    all.push_back(std::make_unique<Part>(builder, carrier, queues[part % queues.size()],
-                                         ChunkRange{part * static_cast<int>(chunks), static_cast<int>(chunks)},
-                                         arguments.access == Access::kZeroCopy));
+    all.push_back(std::make_unique<ComposedPart>(builder, carrier, queues[part % queues.size()],
+                                                 ChunkRange{part * static_cast<int>(chunks), static_cast<int>(chunks)},
+                                                 arguments.access == Access::kZeroCopy));
   }
   for (size_t level = 0; level < levels.size(); ++level) {
     for (const auto& part : all) {

@@ -106,7 +106,7 @@ std::vector<Ring> both_ways(const std::vector<Ring>& rings) {
 
 }  // namespace
 
-Packing<Ring> pack_rings(int ranks, const std::vector<RankLink>& links, int most) {
+Packing<Ring> pack_rings(int ranks, const std::vector<DeviceLink>& links, int most) {
   if (ranks == 2) return {both_ways({{0, 1}}), links[0].gbps / 2};  // a ring goes there and back
   const std::vector<int> counts = counts_up_to(kMostRings, most > 0 ? std::max(1, most / 2) : 0);
   const auto search = [](LinkRoom room, int count) { return RingSearch(std::move(room), count).find(); };

@@ -16,6 +16,6 @@ namespace plait {
 //
 // A search with a limit: where there are more rings to find than it has time for, it ends with fewer. Up to eight ranks
 // it finds the most there are on every machine that is described here.
-Packing<std::vector<int>> pack_rings(int ranks, const std::vector<RankLink>& links, int most);
+Packing<std::vector<int>> pack_rings(int ranks, const std::vector<DeviceLink>& links, int most);
 
 }  // namespace plait

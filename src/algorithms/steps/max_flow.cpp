@@ -40,11 +40,11 @@ std::vector<Way> ways_to(int root, const LinkRoom& room, int from_each) {
 
 }  // namespace
 
-Packing<Way> pack_ways_to(int root, int ranks, const std::vector<RankLink>& links, int most) {
+Packing<Way> pack_ways_to(int root, int ranks, const std::vector<DeviceLink>& links, int most) {
   std::vector<int> counts = counts_up_to(kMostWaysOfEach, most);
   for (int& count : counts) count *= ranks - 1;
   double into_root = 0;
-  for (const RankLink& it : links) into_root += it.a == root || it.b == root ? it.gbps : 0;
+  for (const DeviceLink& it : links) into_root += it.a == root || it.b == root ? it.gbps : 0;
   const auto pack = [&](const LinkRoom& room, int count) { return ways_to(root, room, count / (ranks - 1)); };
   return best_packing<Way>(ranks, links, counts, into_root, pack);
 }

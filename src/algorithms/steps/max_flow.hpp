@@ -13,6 +13,6 @@ namespace plait {
 // of the ranks without the root, of the bandwidth out of the part by its number of blocks (Ford and Fulkerson).
 //
 // `most`: ways from each rank; 0: as many as help.
-Packing<std::vector<int>> pack_ways_to(int root, int ranks, const std::vector<RankLink>& links, int most);
+Packing<std::vector<int>> pack_ways_to(int root, int ranks, const std::vector<DeviceLink>& links, int most);
 
 }  // namespace plait

@@ -8,10 +8,10 @@
 
 namespace plait {
 
-LinkRoom::LinkRoom(int ranks, const std::vector<RankLink>& links, double gbps_each, int most)
+LinkRoom::LinkRoom(int ranks, const std::vector<DeviceLink>& links, double gbps_each, int most)
     : ranks_(ranks), room_(static_cast<size_t>(ranks) * static_cast<size_t>(ranks)) {
   constexpr double kSlack = 1e-6;  // for the rounding of gbps / k * k
-  for (const RankLink& it : links) {
+  for (const DeviceLink& it : links) {
     at(it.a, it.b) = at(it.b, it.a) = static_cast<int>(std::min<double>(most, it.gbps / gbps_each + kSlack));
   }
 }
@@ -49,10 +49,10 @@ bool LinkRoom::take_way(int from, int to) {
   return !ranks.empty();
 }
 
-std::vector<double> filling_bandwidths(const std::vector<RankLink>& links, int most, double least) {
+std::vector<double> filling_bandwidths(const std::vector<DeviceLink>& links, int most, double least) {
   constexpr double kSame = 1e-9;
   std::vector<double> all;
-  for (const RankLink& it : links) {
+  for (const DeviceLink& it : links) {
     for (int shapes = 1; shapes <= most && it.gbps / shapes > least; ++shapes) all.push_back(it.gbps / shapes);
   }
   std::sort(all.begin(), all.end(), std::greater<>());
@@ -69,9 +69,9 @@ std::vector<int> counts_up_to(int most, int wanted) {
 
 // Stoer and Wagner: of ranks in the order in which they are most tightly joined to those before, the last one's links
 // are the least cut that divides it from the one before it. Then the two count as one.
-double least_cut(int ranks, const std::vector<RankLink>& links) {
+double least_cut(int ranks, const std::vector<DeviceLink>& links) {
   std::vector<std::vector<double>> gbps(static_cast<size_t>(ranks), std::vector<double>(static_cast<size_t>(ranks)));
-  for (const RankLink& it : links) gbps[it.a][it.b] = gbps[it.b][it.a] = it.gbps;
+  for (const DeviceLink& it : links) gbps[it.a][it.b] = gbps[it.b][it.a] = it.gbps;
   std::vector<int> left(static_cast<size_t>(ranks));
   std::iota(left.begin(), left.end(), 0);
   double least = std::numeric_limits<double>::infinity();

@@ -12,7 +12,7 @@ namespace plait {
 class LinkRoom {
  public:
   // More than `most` shapes a link are of no use.
-  LinkRoom(int ranks, const std::vector<RankLink>& links, double gbps_each, int most);
+  LinkRoom(int ranks, const std::vector<DeviceLink>& links, double gbps_each, int most);
 
   int ranks() const { return ranks_; }
   int& at(int from, int to) { return room_[static_cast<size_t>(from * ranks_ + to)]; }
@@ -44,19 +44,19 @@ struct Packing {
 
 // The bandwidths, the largest first, at which some link is filled by 1 to `most` shapes, as far as they are above
 // `least`. The best packing has one of these, or it could be a little larger.
-std::vector<double> filling_bandwidths(const std::vector<RankLink>& links, int most, double least);
+std::vector<double> filling_bandwidths(const std::vector<DeviceLink>& links, int most, double least);
 
 // 1 to `most`, or only the one that is wanted, unless that is 0.
 std::vector<int> counts_up_to(int most, int wanted);
 
 // The least bandwidth, each way, between some of the ranks and all others. Shapes that reach all ranks have no more.
-double least_cut(int ranks, const std::vector<RankLink>& links);
+double least_cut(int ranks, const std::vector<DeviceLink>& links);
 
 // The number of shapes, of these, which together have most bandwidth; of equals the fewest. `pack` returns that many
 // shapes that fit into the room, or none. What fits at some bandwidth must fit at a smaller one. No packing has more
 // than `bound_gbps`.
 template <class Shape, class Pack>
-Packing<Shape> best_packing(int ranks, const std::vector<RankLink>& links, const std::vector<int>& counts,
+Packing<Shape> best_packing(int ranks, const std::vector<DeviceLink>& links, const std::vector<int>& counts,
                             double bound_gbps, Pack pack) {
   constexpr double kBetter = 1.005;  // more shapes, which cost more steps, must give that much
   Packing<Shape> best;

@@ -209,21 +209,21 @@ class Branchings {
 
 }  // namespace
 
-Packing<Tree> pack_spanning_trees(int ranks, const std::vector<RankLink>& links, int most) {
+Packing<Tree> pack_spanning_trees(int ranks, const std::vector<DeviceLink>& links, int most) {
   const double all =
-      std::accumulate(links.begin(), links.end(), 0.0, [](double sum, const RankLink& it) { return sum + it.gbps; });
+      std::accumulate(links.begin(), links.end(), 0.0, [](double sum, const DeviceLink& it) { return sum + it.gbps; });
   const double bound = std::min(least_cut(ranks, links), all / std::max(1, ranks - 1));
   return best_packing<Tree>(ranks, links, counts_up_to(kMostTrees, most), bound, trees_both_ways);
 }
 
-Packing<Tree> pack_trees_from(int root, int ranks, const std::vector<RankLink>& links, int most) {
+Packing<Tree> pack_trees_from(int root, int ranks, const std::vector<DeviceLink>& links, int most) {
   const auto pack = [&](LinkRoom room, int count) {
     return Branchings(std::move(room), std::vector<int>(static_cast<size_t>(count), root)).find();
   };
   return best_packing<Tree>(ranks, links, counts_up_to(kMostTrees, most), least_cut(ranks, links), pack);
 }
 
-Packing<Tree> pack_trees_from_all(int ranks, const std::vector<RankLink>& links, int most) {
+Packing<Tree> pack_trees_from_all(int ranks, const std::vector<DeviceLink>& links, int most) {
   std::vector<int> counts = counts_up_to(kMostTreesOfEach, most);
   for (int& count : counts) count *= ranks;
   const auto pack = [&](LinkRoom room, int count) {

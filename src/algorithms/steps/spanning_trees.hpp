@@ -14,14 +14,14 @@ namespace plait {
 // are in the middle of their trees.
 //
 // `most`: trees; 0: as many as help. One that is more than links have room for is no error: the trees share links.
-Packing<Tree> pack_spanning_trees(int ranks, const std::vector<RankLink>& links, int most);
+Packing<Tree> pack_spanning_trees(int ranks, const std::vector<DeviceLink>& links, int most);
 
 // Trees that are used one way, from the root down: a broadcast, or against the arrows a reduction. Their bandwidth is
 // the bound of Edmonds: the least of the maximum flows from the root to another rank (BLK-03).
-Packing<Tree> pack_trees_from(int root, int ranks, const std::vector<RankLink>& links, int most);
+Packing<Tree> pack_trees_from(int root, int ranks, const std::vector<DeviceLink>& links, int most);
 
 // As many trees from each rank, one rank's after the other's, each for its share of that rank's block: an all_gather,
 // or against the arrows a reduce_scatter. The bandwidth is that of all blocks together.
-Packing<Tree> pack_trees_from_all(int ranks, const std::vector<RankLink>& links, int most);
+Packing<Tree> pack_trees_from_all(int ranks, const std::vector<DeviceLink>& links, int most);
 
 }  // namespace plait

@@ -137,8 +137,8 @@ TEST_P(EveryAlgorithm, RefusesGroupsThatAreNoPartition) {
 
 TEST_P(EveryAlgorithm, RefusesLinksThatAreNone) {
   AlgorithmArguments arguments = legal();
-  const std::vector<RankLink> wrong[] = {{{0, 4, 25}}, {{-1, 2, 25}}, {{2, 1, 25}},           {{1, 1, 25}},
-                                         {{0, 1, 0}},  {{0, 1, -1}},  {{0, 2, 5}, {0, 1, 5}}, {{0, 1, 5}, {0, 1, 5}}};
+  const std::vector<DeviceLink> wrong[] = {{{0, 4, 25}}, {{-1, 2, 25}}, {{2, 1, 25}},           {{1, 1, 25}},
+                                           {{0, 1, 0}},  {{0, 1, -1}},  {{0, 2, 5}, {0, 1, 5}}, {{0, 1, 5}, {0, 1, 5}}};
   for (const auto& links : wrong) {
     arguments.links = links;
     expect_refused(arguments, "is not as it should be");

@@ -22,7 +22,7 @@ namespace {
 using Arcs = std::map<std::pair<int, int>, double>;  // GB/s
 
 // A tree, so that all are joined, and some more links.
-std::vector<RankLink> random_graph(test::Random& random, int ranks) {
+std::vector<DeviceLink> random_graph(test::Random& random, int ranks) {
   std::map<std::pair<int, int>, double> gbps;
   const auto join = [&](int a, int b) {
     gbps[std::minmax(a, b)] = static_cast<double>(test::between(random, 1, 8)) * 5;
@@ -33,14 +33,14 @@ std::vector<RankLink> random_graph(test::Random& random, int ranks) {
       if (test::one_in(random, 2)) join(a, b);
     }
   }
-  std::vector<RankLink> links;
+  std::vector<DeviceLink> links;
   for (const auto& [pair, speed] : gbps) links.push_back({pair.first, pair.second, speed});
   return links;
 }
 
-void expect_within(const Arcs& used, const std::vector<RankLink>& links) {
+void expect_within(const Arcs& used, const std::vector<DeviceLink>& links) {
   Arcs left;
-  for (const RankLink& it : links) left[{it.a, it.b}] = left[{it.b, it.a}] = it.gbps;
+  for (const DeviceLink& it : links) left[{it.a, it.b}] = left[{it.b, it.a}] = it.gbps;
   for (const auto& [arc, gbps] : used) EXPECT_LE(gbps, left[arc] * 1.001) << arc.first << " to " << arc.second;
 }
 
@@ -56,14 +56,14 @@ void add(Arcs& arcs, const Tree& tree, double gbps, bool both_ways) {
   }
 }
 
-void expect_near_bound(double gbps, Collective collective, int root, int ranks, const std::vector<RankLink>& links,
+void expect_near_bound(double gbps, Collective collective, int root, int ranks, const std::vector<DeviceLink>& links,
                        double least) {
   const double bound = test::link_bound(collective, root, ranks, links);
   EXPECT_LE(gbps, bound * 1.001) << name(collective);
   EXPECT_GE(gbps, bound * least) << name(collective);
 }
 
-void check_trees(int root, int ranks, const std::vector<RankLink>& links) {
+void check_trees(int root, int ranks, const std::vector<DeviceLink>& links) {
   const Packing<Tree> both = pack_spanning_trees(ranks, links, 0), down = pack_trees_from(root, ranks, links, 0),
                       all = pack_trees_from_all(ranks, links, 0);
   Arcs of_both, of_down, of_all;
@@ -78,7 +78,7 @@ void check_trees(int root, int ranks, const std::vector<RankLink>& links) {
   expect_near_bound(all.gbps(), Collective::kAllGather, 0, ranks, links, 0.7);
 }
 
-void check_ways(int root, int ranks, const std::vector<RankLink>& links) {
+void check_ways(int root, int ranks, const std::vector<DeviceLink>& links) {
   const Packing<std::vector<int>> ways = pack_ways_to(root, ranks, links, 0);
   Arcs arcs;
   for (const auto& way : ways.shapes) {
@@ -90,7 +90,7 @@ void check_ways(int root, int ranks, const std::vector<RankLink>& links) {
   expect_near_bound(ways.gbps() * ranks / (ranks - 1), Collective::kGather, root, ranks, links, 0.9);
 }
 
-void check_rings(int ranks, const std::vector<RankLink>& links) {
+void check_rings(int ranks, const std::vector<DeviceLink>& links) {
   const Packing<std::vector<int>> rings = pack_rings(ranks, links, 0);
   Arcs arcs;
   for (const auto& ring : rings.shapes) {
@@ -107,9 +107,9 @@ TEST(Packing, FillsRandomLinksAndNoMore) {
   test::Random random(seed);
   for (int i = 0; i < 150; ++i) {
     const int ranks = static_cast<int>(test::between(random, 2, 7)), root = i % ranks;
-    const std::vector<RankLink> links = random_graph(random, ranks);
+    const std::vector<DeviceLink> links = random_graph(random, ranks);
     std::string text = "seed " + std::to_string(seed) + ":";
-    for (const RankLink& it : links) text += join(" ", it.a, "-", it.b, " ", it.gbps);
+    for (const DeviceLink& it : links) text += join(" ", it.a, "-", it.b, " ", it.gbps);
     SCOPED_TRACE(text);
     check_trees(root, ranks, links);
     check_ways(root, ranks, links);
@@ -119,7 +119,7 @@ TEST(Packing, FillsRandomLinksAndNoMore) {
 }
 
 TEST(Packing, GivesAsManyAsAreWanted) {
-  const std::vector<RankLink> links = test::links_of_all(4);
+  const std::vector<DeviceLink> links = test::links_of_all(4);
   for (const int count : {1, 2, 3, 5}) {
     EXPECT_EQ(pack_spanning_trees(4, links, count).shapes.size(), static_cast<size_t>(count));
     EXPECT_EQ(pack_trees_from(1, 4, links, count).shapes.size(), static_cast<size_t>(count));

@@ -11,23 +11,23 @@
 namespace plait {
 namespace {
 
-std::vector<RankLink> links_of(const Topology& topology) {
+std::vector<DeviceLink> links_of(const Topology& topology) {
   return links_between_ranks(topology, place_ranks(topology, devices_of(topology, DeviceKind::kGpu)));
 }
-std::vector<RankLink> links_of(const char* name, int nodes = 1) { return links_of(machine(name, nodes)); }
+std::vector<DeviceLink> links_of(const char* name, int nodes = 1) { return links_of(machine(name, nodes)); }
 
-double gbps_of(const std::vector<RankLink>& links, int a, int b) {
-  for (const RankLink& it : links) {
+double gbps_of(const std::vector<DeviceLink>& links, int a, int b) {
+  for (const DeviceLink& it : links) {
     if (it.a == a && it.b == b) return it.gbps;
   }
   return 0;
 }
 
 TEST(RankLinks, AreTheNvlinkAndXgmiLinksBetweenGpus) {
-  const std::vector<RankLink> p100 = links_of("dgx1-p100"), v100 = links_of("dgx1-v100");
+  const std::vector<DeviceLink> p100 = links_of("dgx1-p100"), v100 = links_of("dgx1-v100");
   EXPECT_EQ(p100.size(), 16u);
   EXPECT_EQ(v100.size(), 16u);
-  for (const RankLink& it : p100) EXPECT_EQ(it.gbps, 20);
+  for (const DeviceLink& it : p100) EXPECT_EQ(it.gbps, 20);
   EXPECT_EQ(gbps_of(v100, 0, 3), 50);  // two lanes
   EXPECT_EQ(gbps_of(v100, 0, 1), 25);
   EXPECT_EQ(gbps_of(v100, 0, 5), 0);
@@ -38,19 +38,19 @@ TEST(RankLinks, AreOfTheRanksInTheirOrder) {
   const Topology dgx = machine("dgx1-v100");
   const std::vector<int> gpus = devices_of(dgx, DeviceKind::kGpu);
   const Placement some = place_ranks(dgx, std::vector<int>{gpus[4], gpus[3], gpus[0]});
-  EXPECT_EQ(links_between_ranks(dgx, some), (std::vector<RankLink>{{0, 2, 50}, {1, 2, 50}}));
+  EXPECT_EQ(links_between_ranks(dgx, some), (std::vector<DeviceLink>{{0, 2, 50}, {1, 2, 50}}));
 }
 
 // Each GPU's way over the X-bus has a third of its 64 GB/s.
 TEST(RankLinks, JoinPartsByTheirShareOfWhatLiesBetween) {
-  const std::vector<RankLink> summit = links_of("summit");
+  const std::vector<DeviceLink> summit = links_of("summit");
   ASSERT_EQ(summit.size(), 9u);
   EXPECT_EQ(gbps_of(summit, 0, 1), 50);
   for (const int rank : {0, 1, 2}) EXPECT_NEAR(gbps_of(summit, rank, rank + 3), 64.0 / 3, 1e-9);
 }
 
 TEST(RankLinks, JoinNodesByTheirShareOfTheNics) {
-  const std::vector<RankLink> abci = links_of("abci", 2);
+  const std::vector<DeviceLink> abci = links_of("abci", 2);
   EXPECT_EQ(abci.size(), 2u * 6 + 4);
   for (const int rank : {0, 1, 2, 3}) EXPECT_EQ(gbps_of(abci, rank, rank + 4), 6.25);  // of two times 12.5
 }
