@@ -96,7 +96,7 @@ def test_what_if():
     [
         (["all_reduce", "--what-if", "drop:cpu0"], "what if 'drop:cpu0' drops what is no GPU; write drop:gpu3"),
         (["all_reduce", "--what-if", "drop:gpu9"], 'has no device "gpu9"'),
-        (["all_reduce", "--algorithm", "rings"], "algorithm 'rings' is not known"),
+        (["all_reduce", "--algorithm", "hoops"], "algorithm 'hoops' is not known"),
         (["broadcast", "--root", "9"], "root 9 does not exist"),
         ([], "COLLECTIVE"),
     ],

@@ -370,7 +370,7 @@ TEST(BootstrapErrorsAlone, ARankThatEndsBetweenTwoMeetingsIsNamedToAll) {
       return;
     }
     double seconds_left = 0;
-    const DeviceLink link = reach_rank_zero(id, 1, 3, within(10), seconds_left);
+    const RankLink link = reach_rank_zero(id, 1, 3, within(10), seconds_left);
     const Deadline deadline = Deadline::after(5);
     const auto read_result = [&](size_t bytes) {
       std::vector<std::byte> message(sizeof(Frame) + bytes);
@@ -402,7 +402,7 @@ TEST(BootstrapErrorsAlone, ARankThatEndsInAnExchangeIsNamedToAll) {
       return;
     }
     double seconds_left = 0;
-    const DeviceLink link = reach_rank_zero(id, 1, 3, within(10), seconds_left);
+    const RankLink link = reach_rank_zero(id, 1, 3, within(10), seconds_left);
     const Deadline deadline = Deadline::after(5);
     std::vector<std::byte> met(sizeof(Frame) + 3 * sizeof(pid_t)), agreed(sizeof(Frame));
     require(receive_all(link.socket.get(), met, deadline) == Progress::kDone, "the processes");

@@ -191,8 +191,8 @@ void expect_right(const VerifiedPlan& plan, const Call& call, const BindLimits& 
   }
 }
 
-std::vector<RankLink> links_in_circle(int ranks) {
-  std::vector<RankLink> links;
+std::vector<DeviceLink> links_in_circle(int ranks) {
+  std::vector<DeviceLink> links;
   for (int a = 0; a + 1 < ranks; ++a) {
     links.push_back({a, a + 1, 25});
     if (a == 0 && ranks > 2) links.push_back({0, ranks - 1, 25});
