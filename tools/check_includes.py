@@ -23,6 +23,7 @@ ORDER = (
     "model",
     "tuner",
     "runtime",
+    "runtime/net",
     "runtime/host",
     # The rooms of runtime/cuda.
     "runtime/cuda/driver",
@@ -33,7 +34,6 @@ ORDER = (
     "runtime/cuda/p2p",
     "runtime/cuda/zero_copy",
     "runtime/cuda/rank",
-    "runtime/net",
     "api",
     "bench",
 )
@@ -46,7 +46,6 @@ BLIND = {
         ("model", "runtime/cuda"),
         ("model", "runtime/net"),
         ("runtime/host", "runtime/cuda"),
-        ("runtime/host", "runtime/net"),
         ("runtime/cuda", "runtime/net"),
     )
 }
