@@ -94,6 +94,19 @@ class HostRank::ScratchWait final : public CallWait {
   const int peer_;
 };
 
+// A wait for a rank on another node to come to a first call with this one.
+class HostRank::MeetingWait final : public CallWait {
+ public:
+  MeetingWait(const HostRank& rank, const Call& call, int peer) : CallWait(rank, call), peer_(peer) {}
+  void publish(RankStatus& status) const override {
+    status.waiting.store(kWaitingForMeeting, std::memory_order_relaxed);
+  }
+  std::string where() const override { return join("the wait for rank ", peer_, ", on another node, to connect"); }
+
+ private:
+  const int peer_;
+};
+
 // The engine with which advance_queue() performs one slice on this rank.
 class HostRank::QueueEngine {
  public:
@@ -162,8 +175,8 @@ class HostRank::QueueEngine {
   bool receive(const BoundOperation& operation) {
     NetRequest& request = rank_.requests_[operation.request];
     if (request.state == NetRequest::State::kIdle) {
-      rank_.others_->receive(operation.peer_rank, plan_tag(rank_.calls_, epoch_, operation.message),
-                             address_of(operation), operation.bytes, request);
+      rank_.others_->receive(plan_tag(rank_.calls_, epoch_, operation.message), address_of(operation), operation.bytes,
+                             request);
     }
     return request.state == NetRequest::State::kDone;
   }
@@ -309,6 +322,7 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
   with_other_nodes([&] {
+    meet(bound.correspondents, call);
     for (size_t i = 0; i < bound.slices; ++i) {
       const size_t offset = i * bound.slice_bytes;
       run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in == nullptr ? in : in + offset,
@@ -316,6 +330,21 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
     }
   });
   status_.completed_call.store(call_number_, std::memory_order_release);
+}
+
+// Only the first call that brings these ranks together waits.
+void HostRank::meet(const std::vector<int>& peers, const Call& call) {
+  int unmet = 0;
+  const auto meet_all = [&] {
+    bool all = true;
+    for (const int peer : peers) {
+      if (others_->meet(peer)) continue;
+      all = false;
+      unmet = peer;
+    }
+    return all ? Progress::kDone : Progress::kNone;
+  };
+  if (!peers.empty()) wait_for(meet_all, [&] { return MeetingWait(*this, call, unmet); });
 }
 
 void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,

@@ -22,28 +22,44 @@ OtherNodes::OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vect
       rank_(rank),
       addresses_(std::move(addresses)),
       node_of_(std::move(node_of)),
+      meetings_(node_of_.size()),
       words_(node_of_.size()),
       lost_since_(node_of_.size(), 0) {
   listen();
 }
 
 OtherNodes::~OtherNodes() {
-  transport_->disconnect();
+  std::vector<NetRequest> none;
+  give_up(none);
   transport_->cancel(listening_);
 }
 
-void OtherNodes::reach(int rank) {
-  if (!transport_->is_connected(rank)) transport_->connect(rank, addresses_[rank]);
+// Each says hello, and, once its own messages need no help of the other end to leave, that it is ready.
+bool OtherNodes::meet(int rank) {
+  Meeting& it = meetings_[rank];
+  const auto is_done = [](const NetRequest& request) { return request.state == NetRequest::State::kDone; };
+  if (it.step == Meeting::kUnknown) {
+    transport_->connect(rank, addresses_[rank]);
+    start(it, rank, Meeting::kGreeting);
+  }
+  if (it.step == Meeting::kGreeting && is_done(it.sent) && is_done(it.received)) it.step = Meeting::kConnecting;
+  if (it.step == Meeting::kConnecting && flush()) start(it, rank, Meeting::kReady);
+  if (it.step == Meeting::kReady && is_done(it.sent) && is_done(it.received)) it.step = Meeting::kMet;
+  return it.step == Meeting::kMet;
+}
+
+void OtherNodes::start(Meeting& meeting, int rank, Meeting::Step step) {
+  meeting.step = step;
+  const auto tag = [&](int from) { return kMeetingTag | static_cast<uint64_t>(step) << 32 | static_cast<uint64_t>(from); };
+  transport_->receive(tag(rank), nullptr, 0, meeting.received);
+  transport_->send(rank, tag(rank_), nullptr, 0, meeting.sent);
 }
 
 void OtherNodes::send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
-  reach(to);
   transport_->send(to, tag, data, bytes, request);
 }
 
-// A rank that only receives is connected as well, or it would not notice that the sender is lost.
-void OtherNodes::receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request) {
-  reach(from);
+void OtherNodes::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) {
   transport_->receive(tag, data, bytes, request);
 }
 
@@ -82,6 +98,7 @@ void OtherNodes::finish(double timeout_seconds) {
 
 void OtherNodes::give_up(std::vector<NetRequest>& requests) {
   transport_->disconnect();
+  for (Meeting& meeting : meetings_) transport_->cancel(meeting.received);
   for (NetRequest& request : requests) transport_->cancel(request);
 }
 

@@ -28,10 +28,16 @@ class OtherNodes {
 
   bool has(int rank) const { return node_of_[rank] != node_of_[rank_]; }
 
-  // Start a message. Of one tag the messages between two ranks keep their order. A request that is no longer pending may
+  // A connection is made by both of its ends, and while it is made both have to call this: so two ranks meet in their
+  // first call in which they exchange messages, and afterwards none waits for the other to come only to get rid of what
+  // it sends. Returns true when they have met.
+  bool meet(int rank);
+  bool has_met(int rank) const { return meetings_[rank].step == Meeting::kMet; }
+
+  // Start a message to a rank that was met. Of one tag the messages between two ranks keep their order. A request that is no longer pending may
   // be used again.
   void send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request);
-  void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request);
+  void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request);
 
   bool progress() { return transport_->progress(); }
   void sleep(long nanoseconds) { transport_->sleep(nanoseconds); }
@@ -65,13 +71,21 @@ class OtherNodes {
     NetRequest request;
   };
 
-  void reach(int rank);
+  // How far this rank is in meeting another one.
+  struct Meeting {
+    enum Step { kUnknown, kGreeting, kConnecting, kReady, kMet };
+    Step step = kUnknown;
+    NetRequest sent, received;
+  };
+
+  void start(Meeting& meeting, int rank, Meeting::Step step);
   void listen();
 
   const std::unique_ptr<Transport> transport_;
   const int rank_;
   const std::vector<std::string> addresses_;
   const std::vector<int> node_of_;
+  std::vector<Meeting> meetings_;           // by rank
   std::vector<std::optional<Word>> words_;  // by rank
   std::vector<double> lost_since_;          // by rank; 0: it is in reach
   double told_ = 0;                         // when
@@ -85,6 +99,7 @@ class OtherNodes {
 // all calls, so that a message of another call never passes for the awaited one.
 constexpr uint64_t kWordTag = uint64_t{1} << 62;
 constexpr uint64_t kMessageTag = uint64_t{2} << 62;  // of p2p.hpp
+constexpr uint64_t kMeetingTag = uint64_t{3} << 62;
 constexpr uint64_t plan_tag(uint64_t calls, uint64_t epoch, int number) {
   constexpr int kNumberBits = 24, kSliceBits = 20, kCallBits = 18;
   constexpr auto low = [](uint64_t value, int bits) { return value & ((uint64_t{1} << bits) - 1); };

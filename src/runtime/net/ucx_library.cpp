@@ -26,8 +26,8 @@ UcxLibrary::UcxLibrary(const std::vector<std::string>& candidates) {
   require("ucp_worker_progress", worker_progress);
   require("ucp_worker_get_efd", worker_get_efd);
   require("ucp_worker_arm", worker_arm);
-  require("ucp_worker_flush_nbx", worker_flush_nbx);
   require("ucp_ep_create", ep_create);
+  require("ucp_ep_flush_nbx", ep_flush_nbx);
   require("ucp_ep_close_nbx", ep_close_nbx);
   require("ucp_tag_send_nbx", tag_send_nbx);
   require("ucp_tag_recv_nbx", tag_recv_nbx);

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <time.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -40,11 +41,13 @@ class UcxTransport final : public Transport {
   struct Peer {
     UcxTransport* transport = nullptr;
     ucp_ep_h endpoint = nullptr;
+    ucs_status_ptr_t flushing = nullptr;
     std::string loss;
   };
 
   void start();
   void read_address();
+  bool is_flushed(Peer& peer);
   Peer& peer(int rank) { return peers_.at(rank); }
   void await(ucs_status_ptr_t handle);
   bool is_over(ucs_status_ptr_t handle) const;
@@ -60,7 +63,7 @@ class UcxTransport final : public Transport {
   int event_ = -1;  // the worker's
   std::string address_;
   std::map<int, Peer> peers_;
-  ucs_status_ptr_t flushing_ = nullptr;
+  std::vector<Peer*> unflushed_;  // sent to since the last flush
 };
 
 UcxTransport::UcxTransport(const std::vector<std::string>& libraries) : ucx_(libraries) {
@@ -134,6 +137,7 @@ void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, 
   params.user_data = &request;
   request.state = NetRequest::State::kPending;
   request.owner = this;
+  if (std::ranges::find(unflushed_, &to) == unflushed_.end()) unflushed_.push_back(&to);
   started(ucx_.tag_send_nbx(to.endpoint, data, bytes, tag, &params), request);
 }
 
@@ -207,15 +211,23 @@ void UcxTransport::sleep(long nanoseconds) {
   ::ppoll(&event, 1, &most, nullptr);
 }
 
+// Only of connections that this rank has sent over. To flush another one is to connect it first, for which its other end
+// has to come.
 bool UcxTransport::flush() {
-  if (flushing_ == nullptr) {
+  std::erase_if(unflushed_, [&](Peer* peer) { return is_flushed(*peer); });
+  return unflushed_.empty();
+}
+
+bool UcxTransport::is_flushed(Peer& peer) {
+  if (peer.flushing == nullptr) {
+    if (!peer.loss.empty()) return true;
     const ucp_request_param_t params = {};
-    const ucs_status_ptr_t handle = ucx_.worker_flush_nbx(worker_, &params);
+    const ucs_status_ptr_t handle = ucx_.ep_flush_nbx(peer.endpoint, &params);
     if (!UCS_PTR_IS_PTR(handle)) return true;
-    flushing_ = handle;
+    peer.flushing = handle;
   }
-  if (!is_over(flushing_)) return false;
-  ucx_.request_free(std::exchange(flushing_, nullptr));
+  if (!is_over(peer.flushing)) return false;
+  ucx_.request_free(std::exchange(peer.flushing, nullptr));
   return true;
 }
 
@@ -236,7 +248,8 @@ void UcxTransport::disconnect() {
     if (peer.loss.empty()) peer.loss = "this rank has cut the connection";
   }
   for (const ucs_status_ptr_t handle : handles) await(handle);
-  if (flushing_ != nullptr) await(std::exchange(flushing_, nullptr));
+  for (auto& [rank, peer] : peers_) await(std::exchange(peer.flushing, nullptr));
+  unflushed_.clear();
 }
 
 bool UcxTransport::is_over(ucs_status_ptr_t handle) const { return ucx_.request_check_status(handle) != UCS_INPROGRESS; }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "algorithms/algorithm.hpp"
+#include "plan/builder.hpp"
 #include "plan/one_node.hpp"
 #include "runtime/host/host_rank.hpp"
 #include "runtime/net/open_transport.hpp"
@@ -38,7 +39,7 @@ BindLimits limits(bool messages) {
 class World {
  public:
   // Over one node where there is no transport.
-  World(const std::vector<int>& node_of, const MakeTransport& make, double timeout_seconds = 60) : node_of_(node_of) {
+  World(const std::vector<int>& node_of, const MakeTransport& make, double timeout_seconds = 4) : node_of_(node_of) {
     const auto ranks = static_cast<int>(node_of.size());
     std::map<int, std::shared_ptr<Segment>> segments;
     std::vector<std::unique_ptr<Transport>> transports;
@@ -203,6 +204,25 @@ VerifiedPlan plan_over(const std::vector<int>& node_of, Collective collective) {
   machine.ranks = static_cast<int>(node_of.size());
   machine.node_of = node_of;
   return verify(make_plan("ring", machine));
+}
+
+// A slot that is sent and written again at once.
+TEST(Nodes, WhatWasSentIsNotOverwrittenUnderWay) {
+  constexpr int kChunks = 8;
+  PlanBuilder builder({.algorithm = "one_slot", .collective = Collective::kBroadcast, .ranks = 2,
+                       .chunks_per_block = kChunks, .node_of = {0, 1}});
+  const QueueId sender = builder.add_queue(0, Engine::kCpu), receiver = builder.add_queue(1, Engine::kCpu);
+  const Place slot = builder.take_scratch(0);
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    builder.copy(sender, slot, input_of(0), chunk);
+    builder.send_receive(sender, slot, receiver, output_of(1), chunk);
+    builder.copy(sender, output_of(0), input_of(0), chunk);
+  }
+  const VerifiedPlan plan = verify(builder.finish());
+  Random random(run_seed());
+  LateNetwork network(2, run_seed());
+  World world({0, 1}, [&](int rank) { return network.end(rank); }), one({0, 1}, nullptr);
+  expect_same(world, one, plan, {Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 0, 20'000}, random);
 }
 
 TEST(Nodes, DifferentCallsAreFound) {
