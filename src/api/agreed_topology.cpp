@@ -11,7 +11,6 @@
 #include "api/handshake.hpp"
 #include "api/live_machine.hpp"
 #include "base/error.hpp"
-#include "base/process.hpp"
 #include "topology/readers.hpp"
 
 namespace plait {
@@ -99,7 +98,7 @@ AgreedTopology agree_on_described(Bootstrap& bootstrap, const std::string& name)
 
 }  // namespace
 
-HostView live_view(bool with_gpus) { return {own_boot_id(), live_topology(with_gpus)}; }
+HostView live_view(const HostIdentity& host, bool with_gpus) { return {to_text(host), live_topology(with_gpus)}; }
 
 AgreedTopology agree_on_topology(Bootstrap& bootstrap, const Settings& settings, const ViewReader& read_view) {
   if (!settings.topology.empty()) return agree_on_described(bootstrap, settings.topology);

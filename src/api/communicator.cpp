@@ -23,8 +23,12 @@
 #include "base/overlap.hpp"
 #include "plan/one_node.hpp"
 #include "runtime/bootstrap.hpp"
+#include "runtime/bootstrap_messages.hpp"
+#include "runtime/host/control.hpp"
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
+#include "runtime/host_identity.hpp"
+#include "runtime/hosts.hpp"
 #include "runtime/launch_environment.hpp"
 #include "tuner/tuner.hpp"
 
@@ -50,6 +54,18 @@ BindLimits limits_for(const SegmentShape& shape) {
   limits.streaming_scratch_bytes = kStreamingScratchBytes;
   limits.streaming_output_bytes = kStreamingOutputBytes;
   return limits;
+}
+
+// Until there is a transport.
+void require_transport(const Hosts& hosts) {
+  std::string text;
+  for (int node = 0; node < hosts.count(); ++node) {
+    text += join(node == 0 ? "" : ", ", list_ranks(hosts.ranks_of(node)), " on ", hosts.name(node));
+  }
+  fail(
+      ErrorCode::kInvalidArgument, "the ranks of this communicator are on ", hosts.count(), " hosts (", text,
+      "), and this version moves no data between hosts; start all ranks on one host, in one network namespace and with "
+      "one PLAIT_HOST_ID");
 }
 
 BootstrapOptions bootstrap_options(const Settings& settings, int rank, const InterruptCheck& interrupt_check) {
@@ -80,6 +96,7 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
+  void join_hosts(Bootstrap bootstrap, const Hosts& hosts, const std::vector<Handshake>& all);
   DeviceBackend& device_backend() const;
 
   void give(std::shared_ptr<const VerifiedPlan> plan);
@@ -100,6 +117,7 @@ struct Communicator::Impl {
   const size_t shared_bytes;
   const BindLimits limits;
   const std::shared_ptr<Segment> shared;
+  std::unique_ptr<Control> control;  // none where all ranks are on one host
   HostRank host;
   Products products;
   std::unique_ptr<DeviceBackend> device;  // none where buffers are in host memory only
@@ -112,38 +130,57 @@ struct Communicator::Impl {
 
 std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings,
                                                                    int device) {
-  const int size = bootstrap.size();
+  const int rank = bootstrap.rank(), size = bootstrap.size();
+  const HostIdentity host = own_host(settings.host_id);
+  const Hosts hosts = Hosts::meet(bootstrap, host);
+  const std::vector<int> neighbours = hosts.ranks_of(hosts.node_of(rank));
   const SegmentShape shape = shape_for(size, settings);
   Handshake own = introduce(settings, device != kNoDevice);
   UniqueFd file;
-  if (bootstrap.rank() == 0) {
+  if (neighbours.front() == rank) {
     own.memory = attempt([&] { file = Segment::create(shape, settings.shared_memory_directory); });
   }
   const std::vector<Handshake> all = bootstrap.all_gather(own);
   check_equal_settings(all);
-  throw_failure(all[0].memory, 0);
+  for (size_t it = 0; it < all.size(); ++it) throw_failure(all[it].memory, it);
 
-  const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
-  const Peers peers = meet_peers(bootstrap, own, all);
+  std::optional<Bootstrap> apart;
+  if (!hosts.are_one()) apart = hosts.meet_on_host(bootstrap);
+  Bootstrap& on_host = apart ? *apart : bootstrap;
+  const UniqueFd shared = on_host.broadcast_descriptor(file.get());
+  const Peers peers = meet_peers(on_host, hosts, rank, all);
   std::vector<cpu_set_t> cores;
-  for (const Handshake& rank : all) cores.push_back(rank.cores);
+  for (const int it : neighbours) cores.push_back(all[static_cast<size_t>(it)].cores);
   const AgreedTopology topology =
-      agree_on_topology(bootstrap, settings, [&] { return live_view(device != kNoDevice); });
+      agree_on_topology(bootstrap, settings, [&] { return live_view(host, device != kNoDevice); });
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
-    impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(), peers, settings,
-                                  is_crowded(cores), topology, device != kNoDevice);
+    impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings, is_crowded(cores),
+                                  topology, device != kNoDevice);
     if (device != kNoDevice) DeviceBackend::check_device(device);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
-  for (size_t rank = 0; rank < verdicts.size(); ++rank) throw_failure(verdicts[rank], rank);
+  for (size_t it = 0; it < verdicts.size(); ++it) throw_failure(verdicts[it], it);
+  // A transport between hosts comes here, with bootstrap.all_gather_texts() for its addresses.
+  if (!hosts.are_one()) require_transport(hosts);
   if (device != kNoDevice) {
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
+  if (!hosts.are_one()) impl->join_hosts(std::move(bootstrap), hosts, all);
   impl->log_found();
   return impl;
+}
+
+// Collective, with the last use of the bootstrap, whose connections stay as the control's.
+void Communicator::Impl::join_hosts(Bootstrap bootstrap, const Hosts& hosts, const std::vector<Handshake>& all) {
+  std::vector<std::string> names;
+  for (const Handshake& it : all) {
+    const auto number = static_cast<int>(names.size());
+    names.push_back(join("rank ", number, " (process ", it.process_id, " on ", hosts.name(hosts.node_of(number)), ")"));
+  }
+  control = std::make_unique<Control>(std::move(bootstrap), shared, std::move(names));
 }
 
 DeviceBackend& Communicator::Impl::device_backend() const {
@@ -172,7 +209,8 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
 }
 
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
-  return bound.get(call, [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
+  return bound.get(call,
+                   [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -471,6 +509,7 @@ void Communicator::finish() {
 void Communicator::close() {
   finish();
   impl_->host.close();
+  if (impl_->control) impl_->control->leave();
 }
 
 std::optional<Error> Communicator::async_error() const {

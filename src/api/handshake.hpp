@@ -34,7 +34,7 @@ struct Handshake {
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which
   int32_t process_id = 0;          // is the rank's
-  Verdict memory;                  // of rank 0, which makes it
+  Verdict memory;                  // of the first rank of each host, which makes it
 };
 
 // This rank's, without the verdict. Throws kInvalidArgument for settings that do not fit into it.

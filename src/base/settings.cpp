@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "PLAIT_";
 constexpr double kMostSeconds = 7 * 24 * 3600;
+constexpr size_t kMostHostIdLetters = 64;
 constexpr size_t kLeastScratchKib = 64;
 constexpr size_t kMostScratchKib = size_t{64} * 1024 * 1024;
 
@@ -102,6 +103,13 @@ constexpr Setting kSettings[] = {
     {"PLAIT_SCRATCH_KIB", "a whole number of KiB from 64 to 67108864", read_scratch,
      [](const Settings& settings) { return join(settings.scratch_bytes / 1024); },
      "staging memory of one rank, in KiB; the same on all ranks"},
+    {"PLAIT_HOST_ID", "a text of at most 64 letters",
+     [](std::string_view text, Settings& settings) {
+       settings.host_id = text;
+       return text.size() <= kMostHostIdLetters;
+     },
+     [](const Settings& settings) { return settings.host_id; },
+     "takes ranks of one machine with different texts to be on different hosts, so that it can stand in for several"},
     {"PLAIT_SHM_DIR", "an absolute path",
      [](std::string_view text, Settings& settings) {
        settings.shared_memory_directory = text;

@@ -17,6 +17,10 @@ namespace {
 // a second, which is too slow for a rank.
 constexpr double kConnectSeconds = 0.1;
 
+// A host that answers none of these is gone, or what joins it to this one is.
+constexpr int kSecondsBetweenProbes = 5;
+constexpr int kProbes = 4;
+
 // Returns how a pending connect() has ended: 0 or an errno value, or EAGAIN if it has not ended in time.
 int end_of_connecting(int socket) {
   const Deadline deadline = Deadline::after(kConnectSeconds);
@@ -34,7 +38,12 @@ int end_of_connecting(int socket) {
 }
 
 // Whether `error` means that the other side is not there any more.
-bool means_gone(int error) { return error == ECONNRESET || error == EPIPE || error == ENOTCONN || error == ETIMEDOUT; }
+bool means_gone(int error) {
+  for (const int gone : {ECONNRESET, EPIPE, ENOTCONN, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETDOWN}) {
+    if (error == gone) return true;
+  }
+  return false;
+}
 
 bool means_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -235,6 +244,16 @@ Progress send_all(int socket, std::span<const std::byte> bytes, const Deadline& 
     const Progress progress = send_some(socket, bytes);
     if (progress != Progress::kMore || !wait_for(socket, POLLOUT, deadline)) return progress;
   }
+}
+
+void notice_silence(int socket) {
+  if (passes_descriptors(socket)) return;
+  const auto set = [&](int level, int option, int value) { ::setsockopt(socket, level, option, &value, sizeof value); };
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kSecondsBetweenProbes);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kSecondsBetweenProbes);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kProbes * kSecondsBetweenProbes * 1000);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 bool passes_descriptors(int socket) { return SocketAddress::of(socket).family() == AF_UNIX; }

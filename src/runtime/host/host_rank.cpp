@@ -492,7 +492,7 @@ void HostRank::wait_for(Step step, Reason reason) {
 
 void HostRank::abort(ErrorCode code, const std::string& message) {
   if (fork_mark_.is_in_child()) return;
-  set_failure(segment_->failure(), code, rank_, message);
+  segment_->record_failure(code, rank_, message);
 }
 
 void HostRank::check_usable() const {
