@@ -16,6 +16,7 @@
 #include "api/given_plan.hpp"
 #include "api/handshake.hpp"
 #include "api/live_machine.hpp"
+#include "api/meet_over_network.hpp"
 #include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
@@ -23,7 +24,6 @@
 #include "base/overlap.hpp"
 #include "plan/one_node.hpp"
 #include "runtime/bootstrap.hpp"
-#include "runtime/bootstrap_messages.hpp"
 #include "runtime/host/control.hpp"
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
@@ -45,8 +45,9 @@ SegmentShape shape_for(int size, const Settings& settings) {
   return {size, host_scratch_bytes(settings), kHostSignals};
 }
 
-BindLimits limits_for(const SegmentShape& shape) {
+BindLimits limits_for(const SegmentShape& shape, const Hosts& hosts) {
   BindLimits limits;
+  limits.messages = !hosts.are_one();
   limits.signal_stride = Segment::kSignalStride;
   limits.signal_payload = Segment::kSignalPayload;
   limits.scratch_bytes = shape.scratch_bytes;
@@ -54,18 +55,6 @@ BindLimits limits_for(const SegmentShape& shape) {
   limits.streaming_scratch_bytes = kStreamingScratchBytes;
   limits.streaming_output_bytes = kStreamingOutputBytes;
   return limits;
-}
-
-// Until there is a transport.
-void require_transport(const Hosts& hosts) {
-  std::string text;
-  for (int node = 0; node < hosts.count(); ++node) {
-    text += join(node == 0 ? "" : ", ", list_ranks(hosts.ranks_of(node)), " on ", hosts.name(node));
-  }
-  fail(
-      ErrorCode::kInvalidArgument, "the ranks of this communicator are on ", hosts.count(), " hosts (", text,
-      "), and this version moves no data between hosts; start all ranks on one host, in one network namespace and with "
-      "one PLAIT_HOST_ID");
 }
 
 BootstrapOptions bootstrap_options(const Settings& settings, int rank, const InterruptCheck& interrupt_check) {
@@ -76,17 +65,20 @@ BootstrapOptions bootstrap_options(const Settings& settings, int rank, const Int
 
 struct Communicator::Impl {
   Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool crowded,
-       const AgreedTopology& topology, bool beside_gpus)
+       const AgreedTopology& topology, bool beside_gpus, const Hosts& all_hosts,
+       std::unique_ptr<OtherNodes> other_nodes = nullptr)
       : rank(own_rank),
         size(segment->shape().ranks),
         settings(own_settings),
+        hosts(all_hosts),
         shared_bytes(segment->shape().total_bytes()),
-        limits(limits_for(segment->shape())),
+        limits(limits_for(segment->shape(), all_hosts)),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
               own_settings.wait_policy,
-              crowded}),
+              crowded},
+             std::move(other_nodes)),
         tuner(host_machine(topology, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus),
         host_log(Logger(own_settings.log_level, own_rank)),
         device_log(Logger(own_settings.log_level, own_rank)) {}
@@ -96,7 +88,7 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
-  void join_hosts(Bootstrap bootstrap, const Hosts& hosts, const std::vector<Handshake>& all);
+  void join_hosts(Bootstrap bootstrap, const std::vector<Handshake>& all);
   DeviceBackend& device_backend() const;
 
   void give(std::shared_ptr<const VerifiedPlan> plan);
@@ -114,6 +106,7 @@ struct Communicator::Impl {
   const int rank;
   const int size;
   const Settings settings;
+  const Hosts hosts;
   const size_t shared_bytes;
   const BindLimits limits;
   const std::shared_ptr<Segment> shared;
@@ -144,6 +137,8 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   check_equal_settings(all);
   for (size_t it = 0; it < all.size(); ++it) throw_failure(all[it].memory, it);
 
+  std::unique_ptr<OtherNodes> others;
+  if (!hosts.are_one()) others = meet_over_network(bootstrap, hosts, settings, device != kNoDevice);
   std::optional<Bootstrap> apart;
   if (!hosts.are_one()) apart = hosts.meet_on_host(bootstrap);
   Bootstrap& on_host = apart ? *apart : bootstrap;
@@ -156,25 +151,23 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   std::unique_ptr<Impl> impl;
   const Verdict joined = attempt([&] {
     impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings, is_crowded(cores),
-                                  topology, device != kNoDevice);
+                                  topology, device != kNoDevice, hosts, std::move(others));
     if (device != kNoDevice) DeviceBackend::check_device(device);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   const std::vector<Verdict> verdicts = bootstrap.all_gather(joined);
   for (size_t it = 0; it < verdicts.size(); ++it) throw_failure(verdicts[it], it);
-  // A transport between hosts comes here, with bootstrap.all_gather_texts() for its addresses.
-  if (!hosts.are_one()) require_transport(hosts);
   if (device != kNoDevice) {
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
-  if (!hosts.are_one()) impl->join_hosts(std::move(bootstrap), hosts, all);
+  if (!hosts.are_one()) impl->join_hosts(std::move(bootstrap), all);
   impl->log_found();
   return impl;
 }
 
 // Collective, with the last use of the bootstrap, whose connections stay as the control's.
-void Communicator::Impl::join_hosts(Bootstrap bootstrap, const Hosts& hosts, const std::vector<Handshake>& all) {
+void Communicator::Impl::join_hosts(Bootstrap bootstrap, const std::vector<Handshake>& all) {
   std::vector<std::string> names;
   for (const Handshake& it : all) {
     const auto number = static_cast<int>(names.size());
@@ -200,8 +193,12 @@ void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   on_this_node.clear();
 }
 
-// Ranks that stand in for several nodes are on this one.
+// Ranks that stand in for several nodes may be on one.
 const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
+  if (!hosts.are_one()) {
+    check_nodes(plan.plan(), hosts);
+    return plan;
+  }
   if (!spans_nodes(plan.plan())) return plan;
   const auto found = on_this_node.find(&plan);
   if (found != on_this_node.end()) return found->second;
@@ -338,7 +335,7 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
-                                                        settings, crowded, topology, beside_gpus)));
+                                                        settings, crowded, topology, beside_gpus, Hosts(size))));
   }
   return ranks;
 }

@@ -110,6 +110,13 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.host_id; },
      "takes ranks of one machine with different texts to be on different hosts, so that it can stand in for several"},
+    {"PLAIT_UCX_LIBRARY", "the name or path of UCX's libucp.so.0",
+     [](std::string_view text, Settings& settings) {
+       settings.ucx_library = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.ucx_library; },
+     "the UCX that moves data between hosts; unset: one in the process, the system's, or the wheel's"},
     {"PLAIT_SHM_DIR", "an absolute path",
      [](std::string_view text, Settings& settings) {
        settings.shared_memory_directory = text;

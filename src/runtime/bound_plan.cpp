@@ -2,7 +2,6 @@
 #include "runtime/bound_plan.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
@@ -26,7 +25,6 @@ class Binder {
     int first = 0, end = 0;
   };
 
-  std::vector<int> correspondents() const;
   BoundSlice bind_slice(const SliceLayout& layout);
   void end_sends(const std::vector<RequestRange>& requests, BoundSlice& slice) const;
   void bind_reduce(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout, BoundSlice& slice,
@@ -133,7 +131,6 @@ BoundPlan Binder::bind_alike(const BoundPlan& other) {
 BoundPlan Binder::bind_slices(size_t elements) {
   BoundPlan bound;
   bound.plan = &verified_;
-  bound.correspondents = correspondents();
   bound.slices = 1;
   if (elements == 0) {  // signals only
     bound.last = bind_slice({0, 0, 1, std::max(1, plan_.chunks_per_block)});
@@ -144,16 +141,6 @@ BoundPlan Binder::bind_slices(size_t elements) {
   if (bound.slices > 1) bound.full = bind_slice(layout_for(elements));
   bound.last = bind_slice(layout_for(part_.count - (bound.slices - 1) * elements));
   return bound;
-}
-
-std::vector<int> Binder::correspondents() const {
-  std::set<int> ranks;
-  for (const Queue& queue : plan_.ranks[rank_].queues) {
-    for (const Operation& it : queue.operations) {
-      if (it.kind == OpKind::kSend || it.kind == OpKind::kReceive) ranks.insert(it.peer_rank);
-    }
-  }
-  return {ranks.begin(), ranks.end()};
 }
 
 BoundSlice Binder::bind_slice(const SliceLayout& layout) {

@@ -63,7 +63,6 @@ struct BoundPlan {
   size_t slices = 0;       // of the message, one run each: all but the last run `full`, the last runs `last`
   size_t slice_bytes = 0;  // from one slice to the next, in the user buffers
   BoundSlice full, last;
-  std::vector<int> correspondents;  // ranks that this one exchanges messages with, each once
 };
 
 struct BindLimits {

@@ -85,6 +85,8 @@ class LateNetwork {
       }
       return false;
     }
+    int event() const override { return -1; }
+    bool arm() override { return false; }
     void sleep(long) override { std::this_thread::yield(); }
     bool flush() override { return true; }
     const std::string& loss(int rank) const override {

@@ -1,7 +1,6 @@
 #include "runtime/host/control.hpp"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "base/signals_blocked.hpp"
 #include "runtime/bootstrap_messages.hpp"
 #include "runtime/stream_socket.hpp"
 
@@ -109,20 +109,6 @@ UniqueFd new_event() {
   if (!event) fail_system(errno, "cannot make an event for the connections between hosts");
   return event;
 }
-
-// The handlers of the program's signals run on its own threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

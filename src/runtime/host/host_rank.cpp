@@ -39,6 +39,7 @@ class HostRank::CallWait : public Wait {
   void examine_peer(int peer);
   void compare_calls(int peer, bool also_earlier) const;
   void examine_other_nodes() const;
+  bool has_entered(int peer) const;
   bool has_completed(int peer) const {
     return status(peer).completed_call.load(std::memory_order_acquire) >= rank_.call_number_;
   }
@@ -89,19 +90,6 @@ class HostRank::ScratchWait final : public CallWait {
     status.waiting.store(kWaitingForScratch, std::memory_order_relaxed);
   }
   std::string where() const override { return join("the wait for rank ", peer_, " to be done with an earlier call"); }
-
- private:
-  const int peer_;
-};
-
-// A wait for a rank on another node to come to a first call with this one.
-class HostRank::MeetingWait final : public CallWait {
- public:
-  MeetingWait(const HostRank& rank, const Call& call, int peer) : CallWait(rank, call), peer_(peer) {}
-  void publish(RankStatus& status) const override {
-    status.waiting.store(kWaitingForMeeting, std::memory_order_relaxed);
-  }
-  std::string where() const override { return join("the wait for rank ", peer_, ", on another node, to connect"); }
 
  private:
   const int peer_;
@@ -175,19 +163,14 @@ class HostRank::QueueEngine {
   bool receive(const BoundOperation& operation) {
     NetRequest& request = rank_.requests_[operation.request];
     if (request.state == NetRequest::State::kIdle) {
-      rank_.others_->receive(plan_tag(rank_.calls_, epoch_, operation.message), address_of(operation), operation.bytes,
-                             request);
+      rank_.others_->receive(operation.peer_rank, plan_tag(rank_.calls_, epoch_, operation.message),
+                             address_of(operation), operation.bytes, request);
     }
     return request.state == NetRequest::State::kDone;
   }
 
-  // Nothing of this slice is under way. A rank may leave its call then, and not come back to move it.
-  bool has_sent_all() const {
-    for (const NetRequest& request : rank_.requests_) {
-      if (request.is_pending()) return false;
-    }
-    return rank_.requests_.empty() || rank_.others_->flush();
-  }
+  // Whether the memory of sends is no longer in use.
+  bool has_sent_all() const { return std::ranges::none_of(rank_.requests_, &NetRequest::is_pending); }
 
  private:
   std::byte* address_of(const BoundOperation& operation) const {
@@ -250,15 +233,24 @@ void HostRank::CallWait::examine_peer(int peer) {
   if (departure != nullptr && !has_completed(peer)) rank_.watch_.fail_without(peer, departure, what());
 }
 
+// A rank on another node says so once it has waited itself.
+bool HostRank::CallWait::has_entered(int peer) const {
+  if (!rank_.is_elsewhere(peer)) {
+    return status(peer).calls.entered.load(std::memory_order_acquire) >= rank_.call_number_;
+  }
+  const auto& word = rank_.others_->words()[peer];
+  return word && word->number >= rank_.call_number_;
+}
+
 // Most waits end at a rank that waits itself. The culprits are the ranks that have not entered the call or were
 // stopped; if there are none, those that do not wait; if there are none either, all that have not completed the call.
 std::vector<int> HostRank::CallWait::culprits() const {
   std::vector<int> absent, busy, late;
   for (int peer = 0; peer < rank_.ranks_; ++peer) {
     if (peer == rank_.rank_ || has_completed(peer)) continue;
-    const bool entered = status(peer).calls.entered.load(std::memory_order_acquire) >= rank_.call_number_;
-    if (!entered || rank_.watch_.is_stopped(peer)) absent.push_back(peer);
-    if (status(peer).waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
+    if (!has_entered(peer) || rank_.watch_.is_stopped(peer)) absent.push_back(peer);
+    const bool waits = rank_.is_elsewhere(peer) || status(peer).waiting.load(std::memory_order_relaxed) != kNotWaiting;
+    if (!waits) busy.push_back(peer);
     late.push_back(peer);
   }
   return !absent.empty() ? absent : !busy.empty() ? busy : late;
@@ -273,7 +265,7 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       status_(segment_->status(rank)),
       watch_(segment_, rank, std::move(peers), options.waits),
       others_(std::move(others)),
-      p2p_(*segment_, rank, watch_) {
+      p2p_(*segment_, rank, watch_, others_.get()) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
     bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);
     bases_[parity].back() = segment_->signals(rank_, parity);
@@ -322,7 +314,6 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
   with_other_nodes([&] {
-    meet(bound.correspondents, call);
     for (size_t i = 0; i < bound.slices; ++i) {
       const size_t offset = i * bound.slice_bytes;
       run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in == nullptr ? in : in + offset,
@@ -330,21 +321,6 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
     }
   });
   status_.completed_call.store(call_number_, std::memory_order_release);
-}
-
-// Only the first call that brings these ranks together waits.
-void HostRank::meet(const std::vector<int>& peers, const Call& call) {
-  int unmet = 0;
-  const auto meet_all = [&] {
-    bool all = true;
-    for (const int peer : peers) {
-      if (others_->meet(peer)) continue;
-      all = false;
-      unmet = peer;
-    }
-    return all ? Progress::kDone : Progress::kNone;
-  };
-  if (!peers.empty()) wait_for(meet_all, [&] { return MeetingWait(*this, call, unmet); });
 }
 
 void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
@@ -443,22 +419,27 @@ void HostRank::exchange(std::span<const PeerMessage> messages) {
   plait::publish(log, p2p_.first());
   log.after_call.store(call_number_, std::memory_order_relaxed);
   log.entered.store(number, std::memory_order_release);
-  wait_for(
-      [&] {
-        const bool moved = p2p_.advance();
-        return p2p_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
-      },
-      [&]() -> Wait& { return p2p_; });
+  with_other_nodes([&] {
+    wait_for(
+        [&] {
+          const bool moved = p2p_.advance();
+          return p2p_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+        },
+        [&]() -> Wait& { return p2p_; });
+  });
   log.completed.store(number, std::memory_order_release);
 }
 
 template <class Step>
 void HostRank::with_other_nodes(Step step) {
   if (!others_) return step();
+  const auto turn = others_->take_turn();
   try {
     step();
   } catch (...) {
-    others_->give_up(requests_);
+    others_->cut();
+    for (NetRequest& request : requests_) others_->cancel(request);
+    p2p_.give_up();
     throw;
   }
 }

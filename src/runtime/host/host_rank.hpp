@@ -70,14 +70,12 @@ class HostRank {
   class CallWait;
   class QueueWait;
   class ScratchWait;
-  class MeetingWait;
   enum class Progress { kNone, kSome, kDone };
 
   void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                  std::byte* output);
   void look_at_cores(bool streams);
   int peers_on_this_core() const;
-  void meet(const std::vector<int>& peers, const Call& call);
   bool is_elsewhere(int peer) const { return others_ && others_->has(peer); }
   // Does what `step` does. What it throws ends all that is under way to other nodes: no message is left in the memory of
   // callers.

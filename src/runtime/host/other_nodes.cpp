@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kSecondsBetweenWords = 0.25;
 constexpr double kGraceSeconds = 1;
+constexpr long kFinishNanoseconds = 1'000'000;
 
 }  // namespace
 
@@ -19,47 +20,34 @@ static_assert(std::is_trivially_copyable_v<Call>, "calls travel as bytes between
 OtherNodes::OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vector<std::string> addresses,
                        std::vector<int> node_of)
     : transport_(std::move(transport)),
+      background_(*transport_),
       rank_(rank),
       addresses_(std::move(addresses)),
       node_of_(std::move(node_of)),
-      meetings_(node_of_.size()),
       words_(node_of_.size()),
       lost_since_(node_of_.size(), 0) {
+  const auto turn = take_turn();
   listen();
 }
 
 OtherNodes::~OtherNodes() {
-  std::vector<NetRequest> none;
-  give_up(none);
-  transport_->cancel(listening_);
+  const auto turn = take_turn();
+  cut();
+  cancel(listening_);
 }
 
-// Each says hello, and, once its own messages need no help of the other end to leave, that it is ready.
-bool OtherNodes::meet(int rank) {
-  Meeting& it = meetings_[rank];
-  const auto is_done = [](const NetRequest& request) { return request.state == NetRequest::State::kDone; };
-  if (it.step == Meeting::kUnknown) {
-    transport_->connect(rank, addresses_[rank]);
-    start(it, rank, Meeting::kGreeting);
-  }
-  if (it.step == Meeting::kGreeting && is_done(it.sent) && is_done(it.received)) it.step = Meeting::kConnecting;
-  if (it.step == Meeting::kConnecting && flush()) start(it, rank, Meeting::kReady);
-  if (it.step == Meeting::kReady && is_done(it.sent) && is_done(it.received)) it.step = Meeting::kMet;
-  return it.step == Meeting::kMet;
-}
-
-void OtherNodes::start(Meeting& meeting, int rank, Meeting::Step step) {
-  meeting.step = step;
-  const auto tag = [&](int from) { return kMeetingTag | static_cast<uint64_t>(step) << 32 | static_cast<uint64_t>(from); };
-  transport_->receive(tag(rank), nullptr, 0, meeting.received);
-  transport_->send(rank, tag(rank_), nullptr, 0, meeting.sent);
+void OtherNodes::reach(int rank) {
+  if (!transport_->is_connected(rank)) transport_->connect(rank, addresses_[rank]);
 }
 
 void OtherNodes::send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
+  reach(to);
   transport_->send(to, tag, data, bytes, request);
 }
 
-void OtherNodes::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) {
+// A rank that only receives is connected as well, or it would not notice that the sender is lost.
+void OtherNodes::receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request) {
+  reach(from);
   transport_->receive(tag, data, bytes, request);
 }
 
@@ -92,14 +80,9 @@ const std::vector<std::optional<OtherNodes::Word>>& OtherNodes::words() {
 }
 
 void OtherNodes::finish(double timeout_seconds) {
+  const auto turn = take_turn();
   const Deadline deadline = Deadline::after(timeout_seconds);
-  while (!flush() && !deadline.passed()) progress();
-}
-
-void OtherNodes::give_up(std::vector<NetRequest>& requests) {
-  transport_->disconnect();
-  for (Meeting& meeting : meetings_) transport_->cancel(meeting.received);
-  for (NetRequest& request : requests) transport_->cancel(request);
+  while (!transport_->flush() && !deadline.passed()) sleep(kFinishNanoseconds);
 }
 
 }  // namespace plait

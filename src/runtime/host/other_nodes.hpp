@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/call.hpp"
+#include "runtime/net/background_progress.hpp"
 #include "runtime/net/transport.hpp"
 
 namespace plait {
@@ -28,21 +29,17 @@ class OtherNodes {
 
   bool has(int rank) const { return node_of_[rank] != node_of_[rank_]; }
 
-  // A connection is made by both of its ends, and while it is made both have to call this: so two ranks meet in their
-  // first call in which they exchange messages, and afterwards none waits for the other to come only to get rid of what
-  // it sends. Returns true when they have met.
-  bool meet(int rank);
-  bool has_met(int rank) const { return meetings_[rank].step == Meeting::kMet; }
+  // To be held while this is used, but by the constructor and the destructor. Meanwhile nobody else moves messages.
+  BackgroundProgress::Turn take_turn() { return background_.take_turn(); }
 
-  // Start a message to a rank that was met. Of one tag the messages between two ranks keep their order. A request that is no longer pending may
+  // Start a message. Of one tag the messages between two ranks keep their order. A request that is no longer pending may
   // be used again.
   void send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request);
-  void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request);
+  void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request);
+  void cancel(NetRequest& request) { transport_->cancel(request); }
 
   bool progress() { return transport_->progress(); }
   void sleep(long nanoseconds) { transport_->sleep(nanoseconds); }
-  // Whether all that was sent has left this process, as it must before the rank stops to call progress().
-  bool flush() { return transport_->flush(); }
   // Why a rank is out of reach; empty while nothing says so.
   const std::string& loss(int rank) const { return transport_->loss(rank); }
   // Whether it has been for a while. A rank that has left or died is out of reach as well, and who watches over that
@@ -60,10 +57,10 @@ class OtherNodes {
   // The last word of each rank that has sent one.
   const std::vector<std::optional<Word>>& words();
 
-  // Lets what was sent leave, for at most so long.
+  // Waits until the others have what was sent to them, for at most so long.
   void finish(double timeout_seconds);
-  // Ends all that is under way: no request is pending afterwards, and nothing is sent any more.
-  void give_up(std::vector<NetRequest>& requests);
+  // Cuts all connections: nothing is sent any more, and only receives may still be pending.
+  void cut() { transport_->disconnect(); }
 
  private:
   struct Outgoing {
@@ -71,21 +68,14 @@ class OtherNodes {
     NetRequest request;
   };
 
-  // How far this rank is in meeting another one.
-  struct Meeting {
-    enum Step { kUnknown, kGreeting, kConnecting, kReady, kMet };
-    Step step = kUnknown;
-    NetRequest sent, received;
-  };
-
-  void start(Meeting& meeting, int rank, Meeting::Step step);
+  void reach(int rank);
   void listen();
 
   const std::unique_ptr<Transport> transport_;
+  BackgroundProgress background_;
   const int rank_;
   const std::vector<std::string> addresses_;
   const std::vector<int> node_of_;
-  std::vector<Meeting> meetings_;           // by rank
   std::vector<std::optional<Word>> words_;  // by rank
   std::vector<double> lost_since_;          // by rank; 0: it is in reach
   double told_ = 0;                         // when
@@ -98,8 +88,11 @@ class OtherNodes {
 // plan gives it among those of the receiving rank, so queue and chunk are its; by the slice; and by the fingerprint of
 // all calls, so that a message of another call never passes for the awaited one.
 constexpr uint64_t kWordTag = uint64_t{1} << 62;
-constexpr uint64_t kMessageTag = uint64_t{2} << 62;  // of p2p.hpp
-constexpr uint64_t kMeetingTag = uint64_t{3} << 62;
+// A message of p2p.hpp is named by its sender and its number among those of its sender to its receiver.
+constexpr uint64_t message_tag(int from, uint64_t number) {
+  constexpr int kNumberBits = 40;
+  return uint64_t{2} << 62 | static_cast<uint64_t>(from) << kNumberBits | (number & ((uint64_t{1} << kNumberBits) - 1));
+}
 constexpr uint64_t plan_tag(uint64_t calls, uint64_t epoch, int number) {
   constexpr int kNumberBits = 24, kSliceBits = 20, kCallBits = 18;
   constexpr auto low = [](uint64_t value, int bits) { return value & ((uint64_t{1} << bits) - 1); };

@@ -55,7 +55,6 @@ constexpr int64_t epochs_after(uint64_t stamp, uint64_t epoch) {
 inline constexpr int64_t kNotWaiting = -1;
 inline constexpr int64_t kWaitingForScratch = -2;  // until others have completed an earlier call
 inline constexpr int64_t kWaitingForMessage = -3;  // in an exchange
-inline constexpr int64_t kWaitingForMeeting = -4;  // for a rank on another node to connect
 
 inline constexpr int kCallHistory = 16;      // number of calls of a rank that peers can look up
 inline constexpr int kCheckpoints = 64;      // number of older calls whose fingerprints are kept

@@ -25,9 +25,13 @@ struct NetRequest {
   bool is_pending() const { return state == State::kPending; }
 };
 
-// One rank's end. It belongs to one thread at a time.
+// One rank's end. It belongs to one thread at a time. A connection needs both of its ends to call progress() now and then,
+// or what is under way stays there (background_progress.hpp).
 class Transport {
  public:
+  // The transport's own tag, which no message of its users has.
+  static constexpr uint64_t kOwnTag = uint64_t{3} << 62;
+
   virtual ~Transport() = default;
 
   // Where other ranks reach this one: opaque bytes, for connect() there.
@@ -47,10 +51,14 @@ class Transport {
 
   // Moves what can be moved, without waiting. True: some request may have changed.
   virtual bool progress() = 0;
+  // Becomes readable when there may be something to progress(), once arm() has returned true. -1: this transport moves
+  // by itself all that a rank outside of calls has to move.
+  virtual int event() const = 0;
+  // False: there is something to progress() already.
+  virtual bool arm() = 0;
   // Waits until there may be something to progress(), at most so long, without using a core.
   virtual void sleep(long nanoseconds) = 0;
-  // Starts to push out what completed sends have left in buffers, and tells whether none is left. Without progress() it
-  // would stay there.
+  // Asks the other ends whether they have all that was sent to them, and tells whether they have. Needs progress().
   virtual bool flush() = 0;
 
   // Why a rank is out of reach; empty while nothing says so. Only ranks that messages were exchanged with are noticed.

@@ -27,9 +27,9 @@ UcxLibrary::UcxLibrary(const std::vector<std::string>& candidates) {
   require("ucp_worker_get_efd", worker_get_efd);
   require("ucp_worker_arm", worker_arm);
   require("ucp_ep_create", ep_create);
-  require("ucp_ep_flush_nbx", ep_flush_nbx);
   require("ucp_ep_close_nbx", ep_close_nbx);
   require("ucp_tag_send_nbx", tag_send_nbx);
+  require("ucp_tag_send_sync_nbx", tag_send_sync_nbx);
   require("ucp_tag_recv_nbx", tag_recv_nbx);
   require("ucp_request_cancel", request_cancel);
   require("ucp_request_free", request_free);
@@ -49,10 +49,9 @@ void UcxLibrary::open(const std::vector<std::string>& candidates) {
     if (library_ == nullptr) reasons += join("; ", dlerror());
   }
   if (library_ != nullptr) return;
-  fail(ErrorCode::kResources,
-       "ranks are on several nodes, and there is no UCX to reach them; install it (apt-get install libucx0, pip install "
-       "'plait[net]', or the cluster's own), or name libucp.so.0 in PLAIT_UCX_LIBRARY",
-       reasons);
+  fail(ErrorCode::kResources, "there is no UCX here (", reasons,
+       "); install it (apt-get install libucx0, pip install 'plait[net]', or the cluster's own), or name libucp.so.0 in "
+       "PLAIT_UCX_LIBRARY");
 }
 
 template <class Function>

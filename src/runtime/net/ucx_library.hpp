@@ -33,9 +33,9 @@ class UcxLibrary {
   decltype(&ucp_worker_get_efd) worker_get_efd = nullptr;
   decltype(&ucp_worker_arm) worker_arm = nullptr;
   decltype(&ucp_ep_create) ep_create = nullptr;
-  decltype(&ucp_ep_flush_nbx) ep_flush_nbx = nullptr;
   decltype(&ucp_ep_close_nbx) ep_close_nbx = nullptr;
   decltype(&ucp_tag_send_nbx) tag_send_nbx = nullptr;
+  decltype(&ucp_tag_send_sync_nbx) tag_send_sync_nbx = nullptr;
   decltype(&ucp_tag_recv_nbx) tag_recv_nbx = nullptr;
   decltype(&ucp_request_cancel) request_cancel = nullptr;
   decltype(&ucp_request_free) request_free = nullptr;

@@ -32,6 +32,8 @@ class UcxTransport final : public Transport {
   void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) override;
   void cancel(NetRequest& request) override;
   bool progress() override { return ucx_.worker_progress(worker_) != 0; }
+  int event() const override { return event_; }
+  bool arm() override { return ucx_.worker_arm(worker_) == UCS_OK; }
   void sleep(long nanoseconds) override;
   bool flush() override;
   const std::string& loss(int rank) const override;
@@ -41,13 +43,16 @@ class UcxTransport final : public Transport {
   struct Peer {
     UcxTransport* transport = nullptr;
     ucp_ep_h endpoint = nullptr;
-    ucs_status_ptr_t flushing = nullptr;
+    NetRequest flushing;
+    bool is_asked = false;  // by `flushing`
     std::string loss;
   };
 
   void start();
   void read_address();
   bool is_flushed(Peer& peer);
+  void answer_flushes();
+  static void on_flush_asked(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* transport);
   Peer& peer(int rank) { return peers_.at(rank); }
   void await(ucs_status_ptr_t handle);
   bool is_over(ucs_status_ptr_t handle) const;
@@ -64,6 +69,7 @@ class UcxTransport final : public Transport {
   std::string address_;
   std::map<int, Peer> peers_;
   std::vector<Peer*> unflushed_;  // sent to since the last flush
+  ucs_status_ptr_t answering_ = nullptr;  // a receive that waits for the next flush of others
 };
 
 UcxTransport::UcxTransport(const std::vector<std::string>& libraries) : ucx_(libraries) {
@@ -92,6 +98,7 @@ void UcxTransport::start() {
   ucx_.check(ucx_.worker_create(context_, &worker, &worker_), "opening the network");
   ucx_.check(ucx_.worker_get_efd(worker_, &event_), "asking the network for its events");
   read_address();
+  answer_flushes();
 }
 
 void UcxTransport::read_address() {
@@ -104,6 +111,10 @@ void UcxTransport::read_address() {
 
 UcxTransport::~UcxTransport() {
   disconnect();
+  if (const ucs_status_ptr_t handle = std::exchange(answering_, nullptr)) {
+    ucx_.request_cancel(worker_, handle);
+    await(handle);
+  }
   ucx_.worker_destroy(worker_);
   ucx_.cleanup(context_);
 }
@@ -205,30 +216,49 @@ void UcxTransport::cancel(NetRequest& request) {
 }
 
 void UcxTransport::sleep(long nanoseconds) {
-  if (progress() || ucx_.worker_arm(worker_) != UCS_OK) return;
+  if (progress() || !arm()) return;
   pollfd event{event_, POLLIN, 0};
   const timespec most{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
   ::ppoll(&event, 1, &most, nullptr);
 }
 
-// Only of connections that this rank has sent over. To flush another one is to connect it first, for which its other end
-// has to come.
 bool UcxTransport::flush() {
   std::erase_if(unflushed_, [&](Peer* peer) { return is_flushed(*peer); });
   return unflushed_.empty();
 }
 
+// UCX's own flush ends when messages have left for the kernel, which may lose them when the connection is cut then. A
+// synchronous send ends when its receiver has it, and so what came before it.
 bool UcxTransport::is_flushed(Peer& peer) {
-  if (peer.flushing == nullptr) {
-    if (!peer.loss.empty()) return true;
-    const ucp_request_param_t params = {};
-    const ucs_status_ptr_t handle = ucx_.ep_flush_nbx(peer.endpoint, &params);
-    if (!UCS_PTR_IS_PTR(handle)) return true;
-    peer.flushing = handle;
+  if (!peer.loss.empty()) return true;
+  if (!std::exchange(peer.is_asked, true)) {
+    ucp_request_param_t params = {};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    params.cb.send = on_sent;
+    params.user_data = &peer.flushing;
+    peer.flushing.state = NetRequest::State::kPending;
+    peer.flushing.owner = this;
+    started(ucx_.tag_send_sync_nbx(peer.endpoint, nullptr, 0, kOwnTag, &params), peer.flushing);
   }
-  if (!is_over(peer.flushing)) return false;
-  ucx_.request_free(std::exchange(peer.flushing, nullptr));
-  return true;
+  peer.is_asked = peer.flushing.is_pending();
+  return !peer.is_asked;
+}
+
+// UCX answers a question once a receive takes it.
+void UcxTransport::answer_flushes() {
+  ucp_request_param_t params = {};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.cb.recv = on_flush_asked;
+  params.user_data = this;
+  do answering_ = ucx_.tag_recv_nbx(worker_, nullptr, 0, kOwnTag, kWholeTag, &params);
+  while (answering_ == nullptr);  // one that was there already
+}
+
+void UcxTransport::on_flush_asked(void* handle, ucs_status_t, const ucp_tag_recv_info_t*, void* transport) {
+  auto& it = *static_cast<UcxTransport*>(transport);
+  if (it.answering_ != handle) return;  // the last one, which this end has cancelled
+  it.ucx_.request_free(handle);
+  it.answer_flushes();
 }
 
 const std::string& UcxTransport::loss(int rank) const {
@@ -248,7 +278,6 @@ void UcxTransport::disconnect() {
     if (peer.loss.empty()) peer.loss = "this rank has cut the connection";
   }
   for (const ucs_status_ptr_t handle : handles) await(handle);
-  for (auto& [rank, peer] : peers_) await(std::exchange(peer.flushing, nullptr));
   unflushed_.clear();
 }
 
@@ -277,7 +306,7 @@ namespace plait {
 
 std::unique_ptr<Transport> open_transport(const std::vector<std::string>&) {
   fail(ErrorCode::kResources,
-       "ranks are on several nodes, and this build of Plait has no network: UCX's headers were missing when it was built; "
+       "this build of Plait has no network: UCX's headers were missing when it was built; "
        "install them (apt-get install libucx-dev, or pip install libucx-cu13) and build it again");
 }
 
