@@ -5,8 +5,7 @@
 
 #include "runtime/hosts.hpp"
 #include "support/expect_outcomes.hpp"
-#include "support/failing_ranks.hpp"
-#include "support/seed.hpp"
+#include "support/several_hosts.hpp"
 
 namespace plait::test {
 namespace {
@@ -50,15 +49,6 @@ class Member {
   std::shared_ptr<Segment> segment_;
   std::unique_ptr<Control> control_;
 };
-
-// Rank r is on host number hosts[r].
-std::vector<int> random_hosts(Random& random, int ranks) {
-  std::vector<int> hosts;
-  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(static_cast<int>(random() % 3));
-  return hosts;
-}
-
-std::string host_name(int host) { return join("host", host); }
 
 TEST(Control, AFailureOfOneRankReachesAllHosts) {
   Random random(run_seed());

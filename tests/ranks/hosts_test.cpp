@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_outcomes.hpp"
-#include "support/failing_ranks.hpp"
-#include "support/seed.hpp"
+#include "support/several_hosts.hpp"
 #include "support/system.hpp"
 
 namespace plait::test {
@@ -55,15 +54,19 @@ TEST(Hosts, ANetworkNamespaceIsAHostOfItsOwn) {
   EXPECT_FALSE(own_host("a").is_of_one_host_with(own_host("b")));
 }
 
-TEST(Hosts, ACommunicatorOverSeveralIsRefusedByAllRanks) {
+TEST(Hosts, WithoutUcxACommunicatorOverSeveralIsRefusedByAllRanks) {
   const UniqueId id = new_id();
   const Outcomes outcomes = run_processes(4, kLimit, [&](int rank) {
     Settings settings = fault_settings();
     settings.host_id = rank < 3 ? "left" : "right";
+    if (rank == 2) settings.ucx_library = "/nowhere/libucp.so.0";
     Communicator::create(id, rank, 4, settings);
   });
-  expect_errors(outcomes, -1, ErrorCode::kInvalidArgument,
-                {"on 2 hosts (ranks 0, 1 and 2 on left of ", "rank 3 on right of ", "PLAIT_HOST_ID"});
+  expect_errors(outcomes, -1, ErrorCode::kResources,
+                {"on 2 hosts (ranks 0, 1 and 2 on left of ", "rank 3 on right of ", "PLAIT_HOST_ID", "install"});
+  if (has_transport() && missing_network().empty()) {
+    expect_errors(outcomes, -1, ErrorCode::kResources, {"rank 2 does not", "PLAIT_UCX_LIBRARY", "/nowhere/"});
+  }
 }
 
 TEST(Hosts, RanksOfOneHostIdMakeACommunicator) {

@@ -153,20 +153,20 @@ void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, 
 }
 
 void UcxTransport::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) {
-  ucp_tag_recv_info_t info = {};
   ucp_request_param_t params = {};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO;
+  // The function is always called, perhaps before this returns. A receive that is over at once without it would not tell
+  // how long its message was (seen with UCX 1.13).
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   params.cb.recv = on_received;
   params.user_data = &request;
-  params.recv_info.tag_info = &info;
   request.state = NetRequest::State::kPending;
   request.owner = this;
   started(ucx_.tag_recv_nbx(worker_, data, bytes, tag, kWholeTag, &params), request);
-  if (request.state == NetRequest::State::kDone) request.bytes = info.length;
 }
 
-// What is over at once has no handle, and calls no function.
+// What is over at once has no handle, and calls no function unless it has to.
 void UcxTransport::started(ucs_status_ptr_t handle, NetRequest& request) const {
+  if (!request.is_pending()) return;
   if (UCS_PTR_IS_PTR(handle)) {
     request.handle = handle;
     return;
