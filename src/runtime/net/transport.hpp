@@ -36,7 +36,8 @@ class Transport {
 
   // Where other ranks reach this one: opaque bytes, for connect() there.
   virtual const std::string& address() const = 0;
-  // Names a rank's address. Returns at once: connections are made by the first message, in progress().
+  // Names a rank's address. Returns at once: connections are made by the first message, in progress(). A rank that no
+  // network reaches is lost; what it sent before may be here.
   virtual void connect(int rank, const std::string& address) = 0;
   virtual bool is_connected(int rank) const = 0;
 

@@ -129,11 +129,10 @@ void UcxTransport::connect(int rank, const std::string& address) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_loss, &peer};
   const ucs_status_t status = ucx_.ep_create(worker_, &params, &peer.endpoint);
-  if (UCS_STATUS_IS_ERR(status)) {
-    peers_.erase(rank);
-    fail(ErrorCode::kResources, "no network reaches rank ", rank, ": ", ucx_.name(), " says ",
-         ucx_.status_string(status), "; UCX_NET_DEVICES and UCX_TLS say which networks it may use");
-  }
+  if (!UCS_STATUS_IS_ERR(status)) return;
+  peer.endpoint = nullptr;
+  peer.loss = join(ucx_.name(), " says ", ucx_.status_string(status),
+                   "; UCX_NET_DEVICES and UCX_TLS say which networks it may use");
 }
 
 void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
