@@ -124,7 +124,7 @@ std::optional<Communicator> split(Communicator& parent, const SplitRequest& give
       spare = new_socket(AF_UNIX);
       return;
     }
-    point = RendezvousPoint::create();
+    point = RendezvousPoint::create(request.settings.socket_interfaces);
     offer.id = point->id();
   });
   offer.failure = reason_of(failure);

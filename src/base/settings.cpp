@@ -110,6 +110,14 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.host_id; },
      "takes ranks of one machine with different texts to be on different hosts, so that it can stand in for several"},
+    {"PLAIT_SOCKET_IFNAME", "names of interfaces, as in NCCL_SOCKET_IFNAME",
+     [](std::string_view text, Settings& settings) {
+       settings.socket_interfaces = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.socket_interfaces; },
+     "where an id is made: the network interfaces at which ranks of other hosts reach it, such as eth, =eth0 or ^docker; "
+     "unset: ranks of this host only"},
     {"PLAIT_UCX_LIBRARY", "the name or path of UCX's libucp.so.0",
      [](std::string_view text, Settings& settings) {
        settings.ucx_library = text;
@@ -167,6 +175,10 @@ constexpr Setting kSettings[] = {
     {"PLAIT_LOCAL_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank within this host"},
     {"PLAIT_JOB", "any text that no other job has", nullptr, nullptr,
      "set by the launcher: how ranks of one job recognise each other"},
+    {"PLAIT_MASTER_ADDR", "a name or an address", nullptr, nullptr,
+     "for ranks on several hosts that a launcher starts: the host of rank 0; unset: MASTER_ADDR"},
+    {"PLAIT_MASTER_PORT", "a whole number from 1 to 65535", nullptr, nullptr,
+     "a port of that host that is free; unset: one that follows from PLAIT_JOB"},
     {"PLAIT_CUDA", "auto, wheel, system or off", nullptr, nullptr,
      "read when Plait is built: where its CUDA compiler comes from"},
     {"PLAIT_NCCL_LIBRARY", "a path or a name for dlopen", nullptr, nullptr,

@@ -51,6 +51,7 @@ struct Settings {
   size_t scratch_bytes = 2048 * 1024;   // staging memory of one rank
   std::string host_id;                  // ranks of one machine with different ones are taken to be on different hosts
   std::string ucx_library;              // libucp.so.0 by name or path; empty: the one that there is
+  std::string socket_interfaces;        // "eth", "=eth0,eth1", "^docker": ranks of other hosts come by them; empty: none
   std::string shared_memory_directory;  // where shared memory is a file; empty: an anonymous memory file
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses

@@ -15,7 +15,7 @@ namespace plait {
 
 InternetAddress InternetAddress::loopback() { return {Family::kIpv4, {127, 0, 0, 1}}; }
 
-InternetAddress InternetAddress::any() { return {Family::kIpv6, {}}; }
+InternetAddress InternetAddress::any(Family family) { return {family, {}}; }
 
 std::optional<InternetAddress> InternetAddress::of(const sockaddr* address) {
   if (address == nullptr) return std::nullopt;

@@ -18,7 +18,7 @@ struct InternetAddress {
   std::array<uint8_t, 16> bytes{};  // in network order; of IPv4 the first four
 
   static InternetAddress loopback();  // 127.0.0.1
-  static InternetAddress any();       // to listen: all addresses of this host, of both families
+  static InternetAddress any(Family family);  // to listen: all addresses of this host
   // No value for another family, and for an IPv6 address that means something only on one link (fe80::/10).
   static std::optional<InternetAddress> of(const sockaddr* address);
 

@@ -1,4 +1,4 @@
-// How the ranks of one host meet. Rank 0 listens, all others connect, and each side proves to the other that it knows
+// How ranks meet. Rank 0 listens, all others connect, and each side proves to the other that it knows
 // the secret of the id. The result is a star of connections around rank 0. See docs/bootstrap.md.
 #pragma once
 

@@ -21,19 +21,27 @@ exit status: 0 when all ranks ended with 0; else that of the first rank that fai
 124 after --timeout; 127 when COMMAND cannot be started; with "plait: error: ...", 1 when `plait run` itself fails, and
 2 when an argument or a variable cannot be used
 
-example: plait run -n 4 -- python train.py"""
+examples: plait run -n 4 -- python train.py
+          plait run -n 4 --nodes 2 -- python train.py"""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "run",
         help="start N ranks of a program on this host",
-        usage="plait run -n N [--timeout S] [--grace S] [--tag] -- COMMAND...",
+        usage="plait run -n N [--nodes M] [--timeout S] [--grace S] [--tag] -- COMMAND...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
     parser.add_argument("-n", "--ranks", type=usage.positive, required=True, metavar="N", help="number of ranks")
+    parser.add_argument(
+        "--nodes",
+        type=usage.positive,
+        default=1,
+        metavar="M",
+        help="take this host for M nodes, with the network between them (each rank gets a PLAIT_HOST_ID)",
+    )
     parser.add_argument("--timeout", type=usage.seconds, metavar="S", help="end the job after S seconds")
     parser.add_argument(
         "--grace", type=usage.seconds, default=10.0, metavar="S", help="grace time, in seconds (default 10)"
@@ -48,7 +56,16 @@ def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not program:
         raise usage.UsageError("run: what to run is missing; write `plait run -n 4 -- COMMAND`")
+    if options.nodes > options.ranks:
+        raise usage.UsageError(f"run: {options.nodes} nodes need {options.nodes} ranks or more; -n is {options.ranks}")
     from .launcher import Job
 
-    job = Job(program, options.ranks, timeout=options.timeout, grace=options.grace, tag=options.tag)
+    job = Job(
+        program,
+        options.ranks,
+        nodes=options.nodes,
+        timeout=options.timeout,
+        grace=options.grace,
+        tag=options.tag,
+    )
     return job.run()
