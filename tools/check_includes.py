@@ -20,6 +20,7 @@ ORDER = (
     "topology",
     "plan",
     "algorithms",
+    "model/closed_forms",
     "model",
     "tuner",
     "runtime",
@@ -67,8 +68,8 @@ class Include(NamedTuple):
 
 
 def house_of(folder: str) -> str:
-    """The folder that BLIND names: that of all rooms, for a room of runtime/cuda."""
-    return CUDA_FOLDER if folder.startswith(CUDA_FOLDER + "/") else folder
+    """The folder that BLIND names: that of all rooms, for a room of runtime/cuda or of model."""
+    return next((house for house in (CUDA_FOLDER, "model") if folder.startswith(house + "/")), folder)
 
 
 def includes_of(text: str) -> list[Include]:
