@@ -50,7 +50,9 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     if options.collective != "all_reduce":
-        raise usage.UsageError(f"search: hierarchies are of all_reduce; `plait plan {options.collective}` has the others")
+        raise usage.UsageError(
+            f"search: hierarchies are of all_reduce; `plait plan {options.collective}` has the others"
+        )
     profile = models.parse_profile(*read_text(options.profile)) if options.profile else None
     hierarchies = models.Hierarchies(read_machine(options), options.ranks, profile)
     found = _search(hierarchies, options)
