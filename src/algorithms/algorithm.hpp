@@ -18,6 +18,13 @@ enum class Direction : uint8_t {
 };
 const char* name(Direction direction);  // "load", "store", "both"
 
+// The partners with which a rank begins to halve a message. The all-gather goes back the same way.
+enum class Order : uint8_t {
+  kFarFirst,   // half of the ranks away, then a quarter, … (NVG-31)
+  kNearFirst,  // its neighbour, then the ranks two away, … (UEN-07)
+};
+const char* name(Order order);  // "far_first", "near_first"
+
 // The arguments on which an algorithm may depend. They are the same on every rank, so that all ranks derive the same
 // plan.
 struct AlgorithmArguments {
@@ -31,6 +38,8 @@ struct AlgorithmArguments {
   std::vector<std::vector<int>> groups = {};
   std::vector<int> factors = {};  // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   Direction direction = Direction::kLoad;
+  Order order = Order::kFarFirst;
+  int radix = 2;                                      // of a tree: a k-nomial tree has radix k
   int parts = 1;                                      // of the message that are under way at once
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
 
@@ -46,6 +55,8 @@ struct Uses {
   bool parts = false;
   bool zero_copy = false;  // Access::kZeroCopy
   bool engine = false;     // Engine::kCopy, for some zero-copy plans: copy engines can perform them
+  bool order = false;
+  bool radix = false;
 };
 
 struct Algorithm {
@@ -58,7 +69,7 @@ struct Algorithm {
   // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
   // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
-  // `machine` with direction, factors, parts and, for zero-copy plans on GPUs, the engine filled in. Never throws.
+  // `machine` with direction, factors, order, radix, parts and, for zero-copy plans on GPUs, the engine filled in. Never throws.
   // Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };

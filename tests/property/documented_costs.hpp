@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "algorithms/spec.hpp"
+#include "algorithms/steps/halving.hpp"
 #include "plan/verifier.hpp"
 
 namespace plait::test {
@@ -46,12 +47,27 @@ inline bool equal_sizes(const std::vector<std::vector<int>>& groups) {
 
 inline int floor_log2(int number) { return std::bit_width(static_cast<unsigned>(number)) - 1; }
 
+// The most digits other than 0 that a number below `count` has, to base `radix`.
+inline int digits_below(int count, int radix) {
+  int digits = 0;
+  for (int64_t ones = 1; ones < count; ones = ones * radix + 1) ++digits;
+  return digits;
+}
+
+inline int digits_of(size_t number, int radix) {
+  int digits = 0;
+  for (; number > 0; number /= radix) digits += number % radix == 0 ? 0 : 1;
+  return digits;
+}
+
 inline int ceil_log2(int number) { return std::bit_width(static_cast<unsigned>(number - 1)); }
 
 // How costs are told apart: "ring", "flat(store)", "flat(load, zero_copy)".
 inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments& a) {
   AlgorithmSpec spec = spec_of(algorithm, a);
   spec.factors.clear();
+  spec.order.reset();
+  spec.radix = 0;
   spec.parts = 0;
   spec.engine.reset();
   spec.zero_copy = spec.zero_copy && algorithm.name == "flat";
@@ -69,6 +85,21 @@ inline std::vector<int> factors_in(const std::string& label) {
     if (at != std::string::npos && at > end) break;
   }
   return factors;
+}
+
+// The ranks that halve, and the factors of their number.
+struct Core {
+  int64_t ranks = 1;
+  int factors = 0;
+};
+
+inline Core core_of(const AlgorithmArguments& a) {
+  Core core;
+  for (const int factor : core_factors(a.factors, a.ranks)) {
+    core.ranks *= factor;
+    ++core.factors;
+  }
+  return core;
 }
 
 inline int flat_steps(const AlgorithmArguments& a) {
@@ -110,6 +141,16 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     for (const int factor : factors_in(plan.algorithm)) steps += 2 * (factor - 1);
     return {steps};
   }
+  if (algorithm == "rabenseifner") {
+    const Core core = core_of(a);
+    const int64_t extras = p - core.ranks;
+    if (a.collective == Collective::kAllReduce) return {2 * core.factors + (extras > 0 ? 2 : 0)};
+    // With factors of two, a path leads through all rounds from a rank to the one of reversed bits only.
+    const bool twos = a.factors.empty();
+    const int calls = a.collective == Collective::kAllGather ? peer : 0;
+    const int folds = extras == 0 ? 0 : twos && 2 * extras <= core.ranks ? 1 : 2;
+    return {core.factors + folds + calls, (twos || extras == 0) && (calls == 0 || on_one_node(a))};
+  }
   if (algorithm == "recursive_doubling") {
     if (a.collective == Collective::kBarrier) return {ceil_log2(p)};
     const int extras = p - (1 << floor_log2(p));
@@ -139,13 +180,13 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     return {a.collective == Collective::kAllReduce ? 2 * floor_log2(p) : floor_log2(p - 1) + 1};
   }
   if (algorithm.starts_with("binomial(")) {
-    if (on_one_node(a)) return {floor_log2(p) + peer};
+    if (on_one_node(a)) return {digits_below(p, a.radix) + peer};
     AlgorithmArguments by_node = a;
     by_node.groups.clear();
     const auto nodes = groups_of(by_node);
     int largest = 0;
     for (const auto& node : nodes) largest = std::max(largest, static_cast<int>(node.size()));
-    return {floor_log2(static_cast<int>(nodes.size())) + floor_log2(largest) + peer, false};
+    return {digits_below(static_cast<int>(nodes.size()), a.radix) + digits_below(largest, a.radix) + peer, false};
   }
   const auto groups = groups_of(a);
   const int count = static_cast<int>(groups.size());
@@ -166,7 +207,8 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
 }
 
 // Of a gather or scatter: every block crosses as many edges as its rank is below the root. In a binomial tree that is
-// the number of ones in its position, counted from the root; one tree joins the nodes, one the ranks of each.
+// the number of digits other than 0 in its position, counted from the root; one tree joins the nodes, one the ranks of
+// each.
 inline int64_t blocks_up_binomial(const AlgorithmArguments& a) {
   AlgorithmArguments from_root = a;
   from_root.groups.clear();
@@ -177,7 +219,7 @@ inline int64_t blocks_up_binomial(const AlgorithmArguments& a) {
   int64_t edges = 0;
   const auto nodes = groups_of(from_root);
   for (size_t node = 0; node < nodes.size(); ++node) {
-    for (size_t v = 0; v < nodes[node].size(); ++v) edges += std::popcount(node) + std::popcount(v);
+    for (size_t v = 0; v < nodes[node].size(); ++v) edges += digits_of(node, a.radix) + digits_of(v, a.radix);
   }
   return edges;
 }
@@ -209,6 +251,11 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     for (const int factor : factors_in(plan.algorithm)) chunks += 2 * p * (factor - 1) * (piece /= factor) * parts;
     EXPECT_EQ(chunks, 2 * p * (p - 1) * parts);  // the same volume for every factor list
     return chunks;
+  }
+  if (algorithm == "rabenseifner") {
+    const int64_t core = core_of(a).ranks, extras = p - core;
+    if (a.collective == Collective::kAllReduce) return 2 * core * (core - 1 + extras);
+    return p * (p - 1) + (a.collective == Collective::kReduceScatter ? extras : 0);
   }
   if (algorithm == "recursive_doubling") {
     if (a.collective == Collective::kBarrier) return 0;
